@@ -1,0 +1,118 @@
+// Package compute is the seam between models and the machines that run them.
+//
+// A model's forward pass is written once, as a sequence of coarse operations on a [Step]. The CPU backend carries each
+// operation out as it is called; a GPU backend records them and submits them once, in [Step.Run]. Every operation takes
+// many rows at a time, and a row is a token with a sequence and a position, so prefill, decode and a mix of both are one
+// path. Package computetest holds the suite that every backend has to pass.
+//
+// Every backend computes a row in an order that depends on that row alone, never on the other rows of the batch, so that
+// the same sequence gives the same bits in any company.
+package compute
+
+import "github.com/ingot-run/ingot/engine/gguf"
+
+// Backend makes a model's memory on one device and runs steps there. Its methods are not safe for concurrent use; the
+// memory that it makes lives until Close.
+type Backend interface {
+	// Name is the backend's name in settings and results, such as "cpu".
+	Name() string
+	// Device says in words what the backend runs on.
+	Device() string
+	// Weight takes over a tensor of a model. Its data may be memory-mapped and is read for as long as the backend lives.
+	// Quantised tensors stay quantised.
+	Weight(t gguf.Tensor) (Weight, error)
+	// Buffer makes a matrix of float32 for use in steps.
+	Buffer(rows, cols int) (Tensor, error)
+	// Rope makes the table that rotates positions 0 to positions-1.
+	Rope(f RopeFreqs, positions int) (Rope, error)
+	// Cache makes the KV pages of a model.
+	Cache(shape CacheShape) (Cache, error)
+	// Begin starts a step over the rows of b, which must stay unchanged until the step has run.
+	Begin(b *Batch) Step
+	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values, valid until the next
+	// step that writes them.
+	Floats(t Tensor) [][]float32
+	// Close frees everything that the backend made.
+	Close() error
+}
+
+// Weight is a constant tensor of a model in a backend's memory.
+type Weight interface {
+	// Type is the type of the tensor as the file has it.
+	Type() gguf.Type
+	// Shape is the tensor's shape, fastest dimension first: {in, out}, or {in, out, experts or heads}, or {n}.
+	Shape() []int
+}
+
+// Rope is a table of rotations in a backend's memory.
+type Rope interface {
+	// Dims is the number of values of a head that are rotated, two to a pair.
+	Dims() int
+}
+
+// Cache is the KV pages of a model in a backend's memory.
+type Cache interface {
+	Shape() CacheShape
+}
+
+// CacheShape sizes a KV cache. One slot of a page holds one position of one layer: KeyCols values of all its key heads
+// and ValueCols values of all its value heads.
+type CacheShape struct {
+	Layers   int // layers that store keys
+	Pages    int // pages in all, shared by all layers: page p of a sequence is page p in every layer
+	PageSize int // positions a page
+	KeyCols  int
+	// ValueCols is 0 where the values are the leading values of the keys, as in MLA's latent cache.
+	ValueCols int
+}
+
+// Tensor is a matrix of float32 in a buffer of a backend, or a view of one: Rows rows of Cols values, Stride values apart,
+// the first at Offset.
+type Tensor struct {
+	Buffer any // the backend's own handle
+	Offset int
+	Rows   int
+	Cols   int
+	Stride int
+}
+
+// Head returns a view of the first n rows.
+func (t Tensor) Head(n int) Tensor {
+	t.Rows = n
+	return t
+}
+
+// Slice returns a view of n columns from column from on.
+func (t Tensor) Slice(from, n int) Tensor {
+	t.Offset += from
+	t.Cols = n
+	return t
+}
+
+// Batch is the rows of one step. Rows of one sequence stand together, in order of position.
+type Batch struct {
+	Tokens    []int32 // [rows] ids to embed
+	Positions []int32 // [rows] position of each row in its sequence
+	Seqs      []Seq   // the sequences, in the order of their rows
+	Outputs   []int32 // rows that reach the output head, ascending
+	// Trace receives the values at each checkpoint of the forward pass, where it is not nil. Only for debugging: it makes
+	// steps slow.
+	Trace func(Checkpoint)
+}
+
+// Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence; earlier
+// positions were stored by earlier steps or by earlier rows of this one.
+type Seq struct {
+	First int     // index of its first row
+	Rows  int     // number of its rows, at least 1
+	Pages []int32 // its page table: position p is slot p%PageSize of page Pages[p/PageSize]
+}
+
+// Checkpoint is a summary of one row at a named point of the forward pass.
+type Checkpoint struct {
+	Layer int    // layer that produced it; -1 for the embedding, the number of layers for what follows the last
+	Stage string // such as "attn_norm", "attn_out", "ffn_out", "layer_out"
+	Row   int    // index in the batch
+	Sum   float64
+	Norm  float64 // Euclidean
+}

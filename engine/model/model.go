@@ -1,0 +1,85 @@
+// Package model holds the model families: their weights, read from a GGUF file, and one forward pass each, written over
+// package compute for any mix of prefill and decode rows.
+package model
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// ErrUnsupported is wrapped by the errors of files that are well-formed but hold something that no model here computes.
+var ErrUnsupported = errors.New("model is not supported")
+
+// Config describes a model as its file does.
+type Config struct {
+	Architecture string // GGUF's general.architecture: "llama" or "deepseek2"
+	Name         string // general.name, may be empty
+	Vocab        int
+	Context      int // positions the model was trained for
+	Layers       int // layers of the trunk, without MTP layers
+	Hidden       int
+	DraftLayers  int // MTP layers
+	// KeyCols and ValueCols are the values that one position takes in a layer of the cache; see compute.CacheShape.
+	KeyCols, ValueCols int
+}
+
+// Limits sizes what a loaded model can hold. All are at least 1.
+type Limits struct {
+	Rows     int // rows a step
+	Outputs  int // rows a step that reach the output head
+	Context  int // positions a sequence
+	Pages    int // pages of the KV cache
+	PageSize int // positions a page
+}
+
+// Model is a language model loaded on a backend. Its methods are not safe for concurrent use.
+type Model interface {
+	Config() Config
+	// Forward runs one step and returns the logits of the rows named in b.Outputs: [len(Outputs)][Vocab], valid until the
+	// next call. It stores the keys of all rows in the cache.
+	Forward(b *compute.Batch) ([][]float32, error)
+}
+
+// Drafter is a model with an MTP layer (multi-token prediction), which drafts tokens after the trunk's own.
+type Drafter interface {
+	Model
+	// Draft runs the MTP layer and returns the logits of the rows named in b.Outputs, valid until the next call of Forward or
+	// Draft. Slot p of the layer stands at position p and takes the token at p+1 (in b.Tokens) and a hidden state: row
+	// states[i] of from, for row i of b. Known tokens take the trunk's state of position p; each further draft of a chain takes
+	// the state that the draft before it left. The layer's cache has the page table of the trunk's.
+	Draft(b *compute.Batch, from States, states []int32) ([][]float32, error)
+}
+
+// States names the hidden states that a draft starts from.
+type States int
+
+const (
+	// TrunkStates are the trunk's, after its final norm, of the last Forward; a row for each of its rows.
+	TrunkStates States = iota
+	// DraftStates are the MTP layer's own, of the last Draft; a row for each of its rows.
+	DraftStates
+)
+
+// Load reads the weights of f onto a backend. The file must stay open for as long as the model is used.
+func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
+	arch, err := f.Meta().String("general.architecture")
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", f.Path(), err)
+	}
+	var m Model
+	switch arch {
+	case "llama":
+		m, err = loadLlama(be, f, lim)
+	case "deepseek2", "glm4moelite":
+		m, err = loadGLM(be, f, lim)
+	default:
+		err = fmt.Errorf("architecture %q: %w (llama and deepseek2 are)", arch, ErrUnsupported)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", f.Path(), err)
+	}
+	return m, nil
+}
