@@ -1,0 +1,160 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Dequantize writes the weights of src, whole blocks of type t, to dst. The
+// lengths are the caller's contract: len(dst) is a whole number of blocks and
+// len(src) is t.RowBytes(len(dst)); the type is readable. Each weight is the
+// format's formula evaluated in float32, the same on every machine.
+func Dequantize(dst []float32, t Type, src []byte) {
+	switch t {
+	case TypeF32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	case TypeF16:
+		for i := range dst {
+			dst[i] = half(src[2*i:])
+		}
+	case TypeBF16:
+		for i := range dst {
+			dst[i] = BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	case TypeQ40:
+		eachBlock(dst, src, 32, 18, dequantQ4_0)
+	case TypeQ41:
+		eachBlock(dst, src, 32, 20, dequantQ4_1)
+	case TypeQ50:
+		eachBlock(dst, src, 32, 22, dequantQ5_0)
+	case TypeQ51:
+		eachBlock(dst, src, 32, 24, dequantQ5_1)
+	case TypeQ80:
+		eachBlock(dst, src, 32, 34, dequantQ8_0)
+	case TypeQ4K:
+		eachBlock(dst, src, 256, 144, dequantQ4K)
+	case TypeQ5K:
+		eachBlock(dst, src, 256, 176, dequantQ5K)
+	case TypeQ6K:
+		eachBlock(dst, src, 256, 210, dequantQ6K)
+	default:
+		panic(fmt.Sprintf("gguf: dequantize %v: not a readable type", t))
+	}
+}
+
+func eachBlock(dst []float32, src []byte, size, bytes int, block func(y []float32, b []byte)) {
+	for len(dst) > 0 {
+		block(dst[:size], src[:bytes])
+		dst, src = dst[size:], src[bytes:]
+	}
+}
+
+func half(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }
+
+// The products below are converted before they are added: Go may otherwise
+// fuse them into one rounding on arm64 and the machines would disagree.
+
+func dequantQ4_0(y []float32, b []byte) {
+	d, qs := half(b), b[2:18]
+	for j, q := range qs {
+		y[j] = d * float32(int(q&15)-8)
+		y[j+16] = d * float32(int(q>>4)-8)
+	}
+}
+
+func dequantQ4_1(y []float32, b []byte) {
+	d, m, qs := half(b), half(b[2:]), b[4:20]
+	for j, q := range qs {
+		y[j] = float32(d*float32(q&15)) + m
+		y[j+16] = float32(d*float32(q>>4)) + m
+	}
+}
+
+func dequantQ5_0(y []float32, b []byte) {
+	d, high, qs := half(b), binary.LittleEndian.Uint32(b[2:]), b[6:22]
+	for j, q := range qs {
+		lo := int(q&15) | int(high>>j&1)<<4
+		hi := int(q>>4) | int(high>>(j+16)&1)<<4
+		y[j] = d * float32(lo-16)
+		y[j+16] = d * float32(hi-16)
+	}
+}
+
+func dequantQ5_1(y []float32, b []byte) {
+	d, m, high, qs := half(b), half(b[2:]), binary.LittleEndian.Uint32(b[4:]), b[8:24]
+	for j, q := range qs {
+		lo := uint32(q&15) | high>>j&1<<4
+		hi := uint32(q>>4) | high>>(j+16)&1<<4
+		y[j] = float32(d*float32(lo)) + m
+		y[j+16] = float32(d*float32(hi)) + m
+	}
+}
+
+func dequantQ8_0(y []float32, b []byte) {
+	d, qs := half(b), b[2:34]
+	for j, q := range qs {
+		y[j] = d * float32(int8(q))
+	}
+}
+
+// KScale unpacks the 6-bit scale and minimum of sub-block j (0 to 7) from the
+// 12 packed bytes of a Q4_K or Q5_K block.
+func KScale(j int, q []byte) (scale, minimum uint8) {
+	if j < 4 {
+		return q[j] & 63, q[j+4] & 63
+	}
+	return q[j+4]&15 | q[j-4]>>6<<4, q[j+4]>>4 | q[j]>>6<<4
+}
+
+func dequantQ4K(y []float32, b []byte) {
+	d, dmin, scales, qs := half(b), half(b[2:]), b[4:16], b[16:144]
+	for j := 0; j < 8; j += 2 {
+		s1, m1 := KScale(j, scales)
+		s2, m2 := KScale(j+1, scales)
+		d1, o1 := d*float32(s1), dmin*float32(m1)
+		d2, o2 := d*float32(s2), dmin*float32(m2)
+		lo, hi := y[32*j:32*j+32], y[32*j+32:32*j+64]
+		for l, q := range qs[16*j : 16*j+32] {
+			lo[l] = float32(d1*float32(q&15)) - o1
+			hi[l] = float32(d2*float32(q>>4)) - o2
+		}
+	}
+}
+
+func dequantQ5K(y []float32, b []byte) {
+	d, dmin, scales, high, qs := half(b), half(b[2:]), b[4:16], b[16:48], b[48:176]
+	for j := 0; j < 8; j += 2 {
+		s1, m1 := KScale(j, scales)
+		s2, m2 := KScale(j+1, scales)
+		d1, o1 := d*float32(s1), dmin*float32(m1)
+		d2, o2 := d*float32(s2), dmin*float32(m2)
+		lo, hi := y[32*j:32*j+32], y[32*j+32:32*j+64]
+		for l, q := range qs[16*j : 16*j+32] {
+			lo[l] = float32(d1*float32(q&15|high[l]>>j&1<<4)) - o1
+			hi[l] = float32(d2*float32(q>>4|high[l]>>(j+1)&1<<4)) - o2
+		}
+	}
+}
+
+// dequantQ6K: each half of 128 weights takes 64 low bytes, 32 high bytes (two
+// bits for each of four weights 32 apart) and 8 scales of 16 weights.
+func dequantQ6K(y []float32, b []byte) {
+	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
+	for range 2 {
+		for l := range 32 {
+			h, s := high[l], l/16
+			q0 := low[l]&15 | h&3<<4
+			q1 := low[l+32]&15 | h>>2&3<<4
+			q2 := low[l]>>4 | h>>4&3<<4
+			q3 := low[l+32]>>4 | h>>6<<4
+			y[l] = float32(d*float32(int8(scales[s]))) * float32(int(q0)-32)
+			y[l+32] = float32(d*float32(int8(scales[s+2]))) * float32(int(q1)-32)
+			y[l+64] = float32(d*float32(int8(scales[s+4]))) * float32(int(q2)-32)
+			y[l+96] = float32(d*float32(int8(scales[s+6]))) * float32(int(q3)-32)
+		}
+		y, low, high, scales = y[128:], low[64:], high[32:], scales[8:]
+	}
+}

@@ -1,0 +1,125 @@
+// Package gguf reads and writes GGUF model files: their key-value section,
+// their tensors, mapped and not copied, and the quantised types of these.
+//
+// The format is GGML's (docs/gguf.md in the ggml repository); Ingot reads
+// little-endian files of versions 2 and 3, which have one layout.
+package gguf
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// File is a GGUF file mapped into memory, read-only. It may be used by many
+// goroutines at once, except for Close. Another program that shortens the file
+// while it is open crashes this one, as with any mapping: replace model files
+// by renaming, never by writing over them.
+type File struct {
+	path    string
+	size    int64
+	data    []byte // nil once closed
+	meta    *Metadata
+	tensors []Tensor
+	index   map[string]int
+}
+
+// Tensor is one tensor of a file.
+type Tensor struct {
+	Name  string
+	Type  Type
+	Shape []int  // fastest first, as in the file: [columns, rows, ...]
+	Data  []byte // whole rows, of the mapping: read-only, gone with File.Close
+}
+
+// Elements is the number of weights.
+func (t Tensor) Elements() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Open maps the file and checks all of it but the weights' values: what it
+// returns can be relied on not to point outside the file. A file that is not
+// well formed gives a *FormatError.
+func Open(path string) (*File, error) {
+	data, err := mapFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open GGUF file: %w", err)
+	}
+	meta, tensors, err := parse(path, data)
+	if err != nil {
+		_ = unix.Munmap(data)
+		return nil, err
+	}
+	f := &File{path: path, size: int64(len(data)), data: data, meta: meta, tensors: tensors, index: make(map[string]int, len(tensors))}
+	for i, t := range tensors {
+		f.index[t.Name] = i
+	}
+	return f, nil
+}
+
+func mapFile(path string) ([]byte, error) {
+	h, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close() //nolint:errcheck // opened for reading; the mapping outlives it
+	st, err := h.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if st.Size() == 0 {
+		return nil, fmt.Errorf("%s is empty", path)
+	}
+	if st.Size() > int64(maxInt) {
+		return nil, fmt.Errorf("%s has %d bytes, too many to map", path, st.Size())
+	}
+	data, err := unix.Mmap(int(h.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	return data, nil
+}
+
+// Close unmaps the file: every Tensor.Data of it is invalid from then on. The
+// metadata stay usable. Closing twice does nothing.
+func (f *File) Close() error {
+	if f.data == nil {
+		return nil
+	}
+	data := f.data
+	f.data, f.tensors, f.index = nil, nil, nil
+	if err := unix.Munmap(data); err != nil {
+		return fmt.Errorf("unmap %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// Path is the path given to Open.
+func (f *File) Path() string { return f.path }
+
+// Size is the file's length in bytes.
+func (f *File) Size() int64 { return f.size }
+
+// Meta is the key-value section.
+func (f *File) Meta() *Metadata { return f.meta }
+
+// Tensors lists the tensors in file order. The slice is the file's own: do not
+// change it.
+func (f *File) Tensors() []Tensor { return f.tensors }
+
+// Tensor finds a tensor by its name.
+func (f *File) Tensor(name string) (Tensor, bool) {
+	i, ok := f.index[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return f.tensors[i], true
+}

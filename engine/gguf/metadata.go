@@ -1,0 +1,210 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ErrMissing is what a getter of Metadata wraps when the key is absent.
+var ErrMissing = errors.New("missing")
+
+// Metadata is a file's key-value section, in file order. Values are uint8,
+// int8, uint16, int16, uint32, int32, uint64, int64, float32, float64, bool,
+// string, or a slice of one of these. It keeps nothing of the mapped file and
+// may be read by many goroutines at once.
+type Metadata struct {
+	keys   []string
+	values map[string]any
+}
+
+// NewMetadata gives an empty section, for Write and for tests.
+func NewMetadata() *Metadata { return &Metadata{values: map[string]any{}} }
+
+// Set adds a key, or replaces its value where it stands. A value of a type
+// that the format lacks (int, say) is reported by Write.
+func (m *Metadata) Set(key string, v any) {
+	if _, ok := m.values[key]; !ok {
+		m.keys = append(m.keys, key)
+	}
+	m.values[key] = v
+}
+
+// Keys gives the keys in file order.
+func (m *Metadata) Keys() []string { return slices.Clone(m.keys) }
+
+// Has says whether the key is there.
+func (m *Metadata) Has(key string) bool {
+	_, ok := m.values[key]
+	return ok
+}
+
+// Any gives a value as it was stored. A slice is the section's own: do not
+// change it.
+func (m *Metadata) Any(key string) (any, bool) {
+	v, ok := m.values[key]
+	return v, ok
+}
+
+// String gives a string. Like the other getters, its error wraps ErrMissing
+// where the key is absent and otherwise names the key and both types.
+func (m *Metadata) String(key string) (string, error) { return get[string](m, key) }
+
+// Bool gives a boolean.
+func (m *Metadata) Bool(key string) (bool, error) { return get[bool](m, key) }
+
+// Strings gives an array of strings: the section's own, not to be changed.
+func (m *Metadata) Strings(key string) ([]string, error) { return get[[]string](m, key) }
+
+func get[T any](m *Metadata, key string) (T, error) {
+	var zero T
+	v, ok := m.values[key]
+	if !ok {
+		return zero, missing(key)
+	}
+	t, ok := v.(T)
+	if !ok {
+		return zero, wrongType(key, v, fmt.Sprintf("%T", zero))
+	}
+	return t, nil
+}
+
+// Uint gives an integer of any width that is not negative.
+func (m *Metadata) Uint(key string) (uint64, error) {
+	v, ok := m.values[key]
+	if !ok {
+		return 0, missing(key)
+	}
+	if u, ok := v.(uint64); ok {
+		return u, nil
+	}
+	i, ok := integer(v)
+	if !ok {
+		return 0, wrongType(key, v, "an unsigned integer")
+	}
+	if i < 0 {
+		return 0, fmt.Errorf("metadata %s: %d is negative", key, i)
+	}
+	return uint64(i), nil
+}
+
+// Int gives an integer of any width that fits in int64.
+func (m *Metadata) Int(key string) (int64, error) {
+	v, ok := m.values[key]
+	if !ok {
+		return 0, missing(key)
+	}
+	if u, ok := v.(uint64); ok && u > math.MaxInt64 {
+		return 0, fmt.Errorf("metadata %s: %d is too large", key, u)
+	}
+	i, ok := integer(v)
+	if !ok {
+		return 0, wrongType(key, v, "an integer")
+	}
+	return i, nil
+}
+
+// Float gives a float32 or float64.
+func (m *Metadata) Float(key string) (float64, error) {
+	v, ok := m.values[key]
+	if !ok {
+		return 0, missing(key)
+	}
+	switch f := v.(type) {
+	case float32:
+		return float64(f), nil
+	case float64:
+		return f, nil
+	}
+	return 0, wrongType(key, v, "a float")
+}
+
+// Floats gives an array of floats; one of float64 is rounded. It may be the
+// section's own: do not change it.
+func (m *Metadata) Floats(key string) ([]float32, error) {
+	v, ok := m.values[key]
+	if !ok {
+		return nil, missing(key)
+	}
+	switch f := v.(type) {
+	case []float32:
+		return f, nil
+	case []float64:
+		out := make([]float32, len(f))
+		for i, x := range f {
+			out[i] = float32(x)
+		}
+		return out, nil
+	}
+	return nil, wrongType(key, v, "an array of floats")
+}
+
+// Ints gives an array of integers of any width. It may be the section's own:
+// do not change it.
+func (m *Metadata) Ints(key string) ([]int64, error) {
+	v, ok := m.values[key]
+	if !ok {
+		return nil, missing(key)
+	}
+	switch a := v.(type) {
+	case []int64:
+		return a, nil
+	case []uint8:
+		return widen(a), nil
+	case []int8:
+		return widen(a), nil
+	case []uint16:
+		return widen(a), nil
+	case []int16:
+		return widen(a), nil
+	case []uint32:
+		return widen(a), nil
+	case []int32:
+		return widen(a), nil
+	case []uint64:
+		for i, u := range a {
+			if u > math.MaxInt64 {
+				return nil, fmt.Errorf("metadata %s: element %d, %d, is too large", key, i, u)
+			}
+		}
+		return widen(a), nil
+	}
+	return nil, wrongType(key, v, "an array of integers")
+}
+
+func widen[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64](a []T) []int64 {
+	out := make([]int64, len(a))
+	for i, x := range a {
+		out[i] = int64(x)
+	}
+	return out
+}
+
+func integer(v any) (int64, bool) {
+	switch i := v.(type) {
+	case uint8:
+		return int64(i), true
+	case int8:
+		return int64(i), true
+	case uint16:
+		return int64(i), true
+	case int16:
+		return int64(i), true
+	case uint32:
+		return int64(i), true
+	case int32:
+		return int64(i), true
+	case uint64:
+		return int64(i), true
+	case int64:
+		return i, true
+	}
+	return 0, false
+}
+
+func missing(key string) error { return fmt.Errorf("metadata %s: %w", key, ErrMissing) }
+
+func wrongType(key string, v any, want string) error {
+	return fmt.Errorf("metadata %s: is %T, want %s", key, v, want)
+}

@@ -1,0 +1,291 @@
+package gguf
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+const (
+	magic            = "GGUF"
+	alignmentKey     = "general.alignment"
+	defaultAlignment = 32
+	maxNameBytes     = 1<<16 - 1 // the format's limit on a key
+	maxDims          = 4
+)
+
+// FormatError says what is wrong with a file and where.
+type FormatError struct {
+	Path   string // as given to Open
+	Field  string // what was being read, as in `tensor "output.weight" offset`
+	Offset int64  // of the field's first byte in the file
+	Reason string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("read GGUF file %s: %s at byte %d: %s", e.Path, e.Field, e.Offset, e.Reason)
+}
+
+// parser reads data front to back. Every count is compared with the bytes that
+// remain before anything is allocated for it.
+type parser struct {
+	path string
+	data []byte
+	pos  int
+}
+
+func (p *parser) fail(at int, field, format string, args ...any) error {
+	return &FormatError{Path: p.path, Field: field, Offset: int64(at), Reason: fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) left() int { return len(p.data) - p.pos }
+
+func (p *parser) take(n int, field string) ([]byte, error) {
+	if n > p.left() {
+		return nil, p.fail(p.pos, field, "needs %d bytes, the file has %d left; it is cut short or damaged", n, p.left())
+	}
+	b := p.data[p.pos : p.pos+n : p.pos+n]
+	p.pos += n
+	return b, nil
+}
+
+func (p *parser) u32(field string) (uint32, error) {
+	b, err := p.take(4, field)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(b), nil
+}
+
+func (p *parser) u64(field string) (uint64, error) {
+	b, err := p.take(8, field)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(b), nil
+}
+
+// count reads a u64 number of things that take at least each bytes.
+func (p *parser) count(each int, field string) (int, error) {
+	at := p.pos
+	n, err := p.u64(field)
+	if err != nil {
+		return 0, err
+	}
+	if n > uint64(p.left()/each) {
+		return 0, p.fail(at, field, "%d is more than the %d bytes left can hold; the file is cut short or damaged", n, p.left())
+	}
+	return int(n), nil
+}
+
+// text reads a length and that many bytes, without copying.
+func (p *parser) text(field string) ([]byte, error) {
+	n, err := p.count(1, field)
+	if err != nil {
+		return nil, err
+	}
+	return p.take(n, field)
+}
+
+// name reads a key or a tensor's name.
+func (p *parser) name(field string) (string, error) {
+	at := p.pos
+	b, err := p.text(field)
+	if err != nil {
+		return "", err
+	}
+	if len(b) == 0 || len(b) > maxNameBytes {
+		return "", p.fail(at, field, "has %d bytes, must be 1 to %d", len(b), maxNameBytes)
+	}
+	return string(b), nil
+}
+
+// parse reads a whole file. The tensors' data are slices of data; nothing else
+// refers to it.
+func parse(path string, data []byte) (*Metadata, []Tensor, error) {
+	p := &parser{path: path, data: data}
+	tensors, keys, err := p.header()
+	if err != nil {
+		return nil, nil, err
+	}
+	meta, err := p.metadata(keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := p.tensors(tensors, meta)
+	if err != nil {
+		return nil, nil, err
+	}
+	return meta, list, nil
+}
+
+// The least bytes an entry takes: a key's length, one byte, type and value; a
+// tensor's name, n_dims, one dimension, type and offset.
+const (
+	minKeyBytes    = 8 + 1 + 4 + 1
+	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8
+)
+
+func (p *parser) header() (tensors, keys int, err error) {
+	b, err := p.take(4, "magic")
+	if err != nil {
+		return 0, 0, err
+	}
+	if string(b) != magic {
+		return 0, 0, p.fail(0, "magic", "is %q, want %q; this is not a GGUF file", b, magic)
+	}
+	version, err := p.u32("version")
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case version != 0 && version&0xffff == 0:
+		return 0, 0, p.fail(4, "version", "the file is big-endian (version %d); only little-endian files are read", bits.ReverseBytes32(version))
+	case version != 2 && version != 3:
+		return 0, 0, p.fail(4, "version", "%d is not supported; versions 2 and 3 are", version)
+	}
+	if tensors, err = p.count(minTensorBytes, "tensor count"); err != nil {
+		return 0, 0, err
+	}
+	if keys, err = p.count(minKeyBytes, "key count"); err != nil {
+		return 0, 0, err
+	}
+	return tensors, keys, nil
+}
+
+type info struct {
+	tensor Tensor
+	offset uint64 // from the start of the data
+	bytes  uint64
+	at     int // where the offset stands in the file
+}
+
+func (p *parser) tensors(n int, meta *Metadata) ([]Tensor, error) {
+	infos := make([]info, 0, n)
+	seen := make(map[string]bool, n)
+	for i := range n {
+		at := p.pos
+		in, err := p.tensorInfo(i)
+		if err != nil {
+			return nil, err
+		}
+		if seen[in.tensor.Name] {
+			return nil, p.fail(at, fmt.Sprintf("tensor %d name", i), "%q is there twice", in.tensor.Name)
+		}
+		seen[in.tensor.Name] = true
+		infos = append(infos, in)
+	}
+	alignment, err := p.alignment(meta)
+	if err != nil {
+		return nil, err
+	}
+	start := alignUp(uint64(p.pos), alignment)
+	if err := p.checkPlaces(infos, start, alignment); err != nil {
+		return nil, err
+	}
+	list := make([]Tensor, len(infos))
+	for i, in := range infos {
+		from := start + in.offset
+		in.tensor.Data = p.data[from : from+in.bytes : from+in.bytes]
+		list[i] = in.tensor
+	}
+	return list, nil
+}
+
+func (p *parser) tensorInfo(i int) (info, error) {
+	name, err := p.name(fmt.Sprintf("tensor %d name", i))
+	if err != nil {
+		return info{}, err
+	}
+	label := fmt.Sprintf("tensor %q ", name)
+	at := p.pos
+	dims, err := p.u32(label + "dimensions")
+	if err != nil {
+		return info{}, err
+	}
+	if dims < 1 || dims > maxDims {
+		return info{}, p.fail(at, label+"dimensions", "has %d, must be 1 to %d", dims, maxDims)
+	}
+	shape := make([]int, dims)
+	shapeAt := p.pos
+	elements := uint64(1)
+	for d := range shape {
+		at := p.pos
+		n, err := p.u64(fmt.Sprintf("%sdimension %d", label, d))
+		if err != nil {
+			return info{}, err
+		}
+		high, product := bits.Mul64(elements, n)
+		if n == 0 || high != 0 || product > uint64(maxInt) {
+			return info{}, p.fail(at, fmt.Sprintf("%sdimension %d", label, d), "%d is not possible", n)
+		}
+		shape[d], elements = int(n), product
+	}
+	typeAt := p.pos
+	typ, err := p.u32(label + "type")
+	if err != nil {
+		return info{}, err
+	}
+	t := Type(typ)
+	row, err := t.RowBytes(shape[0])
+	if err != nil {
+		at := typeAt
+		if t.Readable() {
+			at = shapeAt
+		}
+		return info{}, p.fail(at, label+"type", "%v", err)
+	}
+	high, bytes := bits.Mul64(uint64(row), elements/uint64(shape[0]))
+	if high != 0 || bytes > uint64(len(p.data)) {
+		return info{}, p.fail(shapeAt, label+"dimensions", "%v of %v need more bytes than the file has (%d)", shape, t, len(p.data))
+	}
+	at = p.pos
+	offset, err := p.u64(label + "offset")
+	if err != nil {
+		return info{}, err
+	}
+	return info{Tensor{Name: name, Type: t, Shape: shape}, offset, bytes, at}, nil
+}
+
+func (p *parser) alignment(meta *Metadata) (uint64, error) {
+	if !meta.Has(alignmentKey) {
+		return defaultAlignment, nil
+	}
+	a, err := meta.Uint(alignmentKey)
+	if err != nil {
+		return 0, p.fail(p.pos, alignmentKey, "%v", err)
+	}
+	if a == 0 || a&(a-1) != 0 || a > 1<<31 {
+		return 0, p.fail(p.pos, alignmentKey, "%d is not a power of two up to 2^31", a)
+	}
+	return a, nil
+}
+
+// checkPlaces makes sure that each tensor lies in the file, aligned, and that
+// no two share a byte.
+func (p *parser) checkPlaces(infos []info, start, alignment uint64) error {
+	size := uint64(len(p.data))
+	for _, in := range infos {
+		field := fmt.Sprintf("tensor %q offset", in.tensor.Name)
+		if in.offset%alignment != 0 {
+			return p.fail(in.at, field, "%d is not a multiple of the alignment %d", in.offset, alignment)
+		}
+		if start > size || in.offset > size-start || in.bytes > size-start-in.offset {
+			return p.fail(in.at, field, "%d bytes from %d after the start of the data (byte %d) are not in the file of %d bytes; it is cut short or damaged",
+				in.bytes, in.offset, start, size)
+		}
+	}
+	sorted := slices.Clone(infos)
+	slices.SortFunc(sorted, func(a, b info) int { return cmp.Compare(a.offset, b.offset) })
+	for i := 1; i < len(sorted); i++ {
+		a, b := sorted[i-1], sorted[i]
+		if a.offset+a.bytes > b.offset {
+			return p.fail(b.at, fmt.Sprintf("tensor %q offset", b.tensor.Name), "%d lies within tensor %q (%d bytes from %d)",
+				b.offset, a.tensor.Name, a.bytes, a.offset)
+		}
+	}
+	return nil
+}
+
+func alignUp(n, alignment uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }

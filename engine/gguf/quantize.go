@@ -1,0 +1,103 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0
+// or Q4_0. It rounds as GGML's reference quantisers do. It fails if the type
+// is another one, if src is not whole blocks, if dst is not of the length that
+// t.RowBytes(len(src)) gives, or if a quantised type would have to hold a
+// weight that is not finite.
+func Quantize(dst []byte, t Type, src []float32) error {
+	n, err := t.RowBytes(len(src))
+	if err != nil {
+		return fmt.Errorf("quantise %d weights: %w", len(src), err)
+	}
+	if len(dst) != n {
+		return fmt.Errorf("quantise %d weights to %v: destination has %d bytes, want %d", len(src), t, len(dst), n)
+	}
+	switch t {
+	case TypeF32:
+		for i, x := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x))
+		}
+		return nil
+	case TypeF16:
+		for i, x := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:], F32ToF16(x))
+		}
+		return nil
+	case TypeBF16:
+		for i, x := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:], F32ToBF16(x))
+		}
+		return nil
+	case TypeQ80:
+		return quantizeBlocks(dst, t, src, quantQ8_0)
+	case TypeQ40:
+		return quantizeBlocks(dst, t, src, quantQ4_0)
+	default:
+		return fmt.Errorf("quantise to %v: not supported (supported: F32, F16, BF16, Q8_0 and Q4_0)", t)
+	}
+}
+
+func quantizeBlocks(dst []byte, t Type, src []float32, block func(b []byte, x []float32)) error {
+	size, bytes := t.BlockSize(), t.BlockBytes()
+	for i := 0; i < len(src); i += size {
+		x := src[i : i+size]
+		for j, v := range x {
+			if v-v != 0 {
+				return fmt.Errorf("quantise to %v: weight %d is %v", t, i+j, v)
+			}
+		}
+		block(dst[:bytes], x)
+		dst = dst[bytes:]
+	}
+	return nil
+}
+
+func quantQ8_0(b []byte, x []float32) {
+	var largest float32
+	for _, v := range x {
+		largest = max(largest, float32(math.Abs(float64(v))))
+	}
+	d := largest / 127
+	inverse := reciprocal(d)
+	binary.LittleEndian.PutUint16(b, F32ToF16(d))
+	for j, v := range x {
+		b[2+j] = byte(int8(math.Round(float64(v * inverse))))
+	}
+}
+
+// quantQ4_0 scales the weight of largest magnitude, sign included, to -8, so
+// that the format's extra negative step is used.
+func quantQ4_0(b []byte, x []float32) {
+	var extreme float32
+	for _, v := range x {
+		if math.Abs(float64(v)) > math.Abs(float64(extreme)) {
+			extreme = v
+		}
+	}
+	d := extreme / -8
+	inverse := reciprocal(d)
+	binary.LittleEndian.PutUint16(b, F32ToF16(d))
+	step := func(v float32) byte {
+		// In float64, so that a fused multiply-add cannot change the rounding.
+		return byte(min(15, int(float64(v)*float64(inverse)+8.5)))
+	}
+	for j := range 16 {
+		b[2+j] = step(x[j]) | step(x[j+16])<<4
+	}
+}
+
+// reciprocal gives 0 for 0, and for a scale so small that 1/d is infinite.
+func reciprocal(d float32) float32 {
+	r := 1 / d
+	if math.IsInf(float64(r), 0) {
+		return 0
+	}
+	return r
+}

@@ -1,0 +1,76 @@
+package gguf
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Write writes a GGUF file of version 3: the metadata (nil for none) in order,
+// then the tensors in order, each at the next multiple of general.alignment
+// (32 if the metadata do not say). Data must be whole rows of the tensor's
+// type. Nothing is written if an argument is not valid.
+func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
+	if meta == nil {
+		meta = NewMetadata()
+	}
+	head, err := encodeHead(meta, tensors)
+	if err != nil {
+		return fmt.Errorf("write GGUF file: %w", err)
+	}
+	alignment, err := (&parser{path: "to write"}).alignment(meta)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, 1<<20)
+	padded := func(b []byte) {
+		_, _ = out.Write(b) // bufio keeps the first error for Flush
+		n := uint64(len(b))
+		for range alignUp(n, alignment) - n {
+			_ = out.WriteByte(0)
+		}
+	}
+	padded(head)
+	for _, t := range tensors {
+		padded(t.Data)
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write GGUF file: %w", err)
+	}
+	return nil
+}
+
+func encodeHead(meta *Metadata, tensors []Tensor) ([]byte, error) {
+	le := binary.LittleEndian
+	alignment, err := (&parser{path: "to write"}).alignment(meta)
+	if err != nil {
+		return nil, err
+	}
+	b := le.AppendUint32([]byte(magic), 3)
+	b = le.AppendUint64(b, uint64(len(tensors)))
+	b = le.AppendUint64(b, uint64(len(meta.keys)))
+	for _, key := range meta.keys {
+		if b, err = appendValue(appendString(b, key), meta.values[key]); err != nil {
+			return nil, fmt.Errorf("metadata %s: %w", key, err)
+		}
+	}
+	var offset uint64
+	seen := make(map[string]bool, len(tensors))
+	for _, t := range tensors {
+		if err := checkTensor(t); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		if seen[t.Name] {
+			return nil, fmt.Errorf("tensor %q is there twice", t.Name)
+		}
+		seen[t.Name] = true
+		b = le.AppendUint32(appendString(b, t.Name), uint32(len(t.Shape)))
+		for _, d := range t.Shape {
+			b = le.AppendUint64(b, uint64(d))
+		}
+		b = le.AppendUint64(le.AppendUint32(b, uint32(t.Type)), offset)
+		offset += alignUp(uint64(len(t.Data)), alignment)
+	}
+	return b, nil
+}
