@@ -1,0 +1,187 @@
+"""Writes the models as GGUF files in llama.cpp's names and layouts, F16 or quantised."""
+
+import json
+
+import gguf
+import numpy as np
+from gguf import quants
+
+from architecture import is_moe
+from vocabulary import CHAT_TEMPLATE, SPECIAL, THINKING, VOCAB_SIZE
+
+# File kind: (general.file_type, type of the matrices). K-quants need llama.cpp's quantiser; see the training README.
+KINDS = {
+    "f16": (1, None),
+    "q8_0": (7, gguf.GGMLQuantizationType.Q8_0),
+    "q4_0": (2, gguf.GGMLQuantizationType.Q4_0),
+}
+
+
+def write_glm(path, config, model, mtp, tokenizer, kind):
+    """Architecture deepseek2: split attn_k_b and attn_v_b, the MTP layer as the block after the last."""
+    w = gguf.GGUFWriter(path, "deepseek2")
+    w.add_name("tiny-glm")
+    w.add_description("Miniature of GLM-4.7-Flash's architecture, trained on a synthetic corpus")
+    layers = config.num_hidden_layers
+    w.add_block_count(layers + 1)
+    _add_sizes(w, config)
+    w.add_head_count_kv(1)  # the absorbed form has one latent head
+    w.add_leading_dense_block_count(1)
+    w.add_q_lora_rank(config.q_lora_rank)
+    w.add_kv_lora_rank(config.kv_lora_rank)
+    w.add_key_length(config.kv_lora_rank + config.qk_rope_head_dim)
+    w.add_value_length(config.kv_lora_rank)
+    w.add_uint32("deepseek2.attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim)
+    w.add_uint32("deepseek2.attention.value_length_mla", config.v_head_dim)
+    w.add_expert_count(config.n_routed_experts)
+    w.add_expert_used_count(config.num_experts_per_tok)
+    w.add_expert_shared_count(config.n_shared_experts)
+    w.add_expert_feed_forward_length(config.moe_intermediate_size)
+    w.add_expert_weights_scale(config.routed_scaling_factor)
+    w.add_expert_weights_norm(True)
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    w.add_rope_dimension_count(config.qk_rope_head_dim)
+    w.add_uint32("deepseek2.nextn_predict_layers", 1)
+    w.add_file_type(KINDS[kind][0])
+    _add_tokenizer(w, tokenizer)
+
+    def put(name, tensor):
+        _put(w, name, tensor, kind)
+
+    put("token_embd.weight", model.model.embed_tokens.weight)
+    put("output_norm.weight", model.model.norm.weight)
+    put("output.weight", model.lm_head.weight)
+    for i, layer in enumerate([*model.model.layers, mtp.layer]):
+        _put_glm_layer(put, f"blk.{i}.", config, layer)
+    put(f"blk.{layers}.nextn.eh_proj.weight", mtp.eh_proj.weight)
+    put(f"blk.{layers}.nextn.enorm.weight", mtp.enorm.weight)
+    put(f"blk.{layers}.nextn.hnorm.weight", mtp.hnorm.weight)
+    put(f"blk.{layers}.nextn.shared_head_norm.weight", mtp.head_norm.weight)
+    _finish(w)
+
+
+def _put_glm_layer(put, block, config, layer):
+    attention = layer.self_attn
+    put(block + "attn_norm.weight", layer.input_layernorm.weight)
+    put(block + "ffn_norm.weight", layer.post_attention_layernorm.weight)
+    put(block + "attn_q_a.weight", attention.q_a_proj.weight)
+    put(block + "attn_q_a_norm.weight", attention.q_a_layernorm.weight)
+    put(block + "attn_q_b.weight", attention.q_b_proj.weight)
+    put(block + "attn_kv_a_mqa.weight", attention.kv_a_proj_with_mqa.weight)
+    put(block + "attn_kv_a_norm.weight", attention.kv_a_layernorm.weight)
+    # kv_b holds, per head, the rows that expand the latent to the key's nope part and to the value. GGUF splits them
+    # and stores the key half transposed, as the absorbed form multiplies it.
+    kv_b = attention.kv_b_proj.weight.view(
+        config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank
+    )
+    k_b, v_b = kv_b.split([config.qk_nope_head_dim, config.v_head_dim], 1)
+    put(block + "attn_k_b.weight", k_b.transpose(1, 2).contiguous())
+    put(block + "attn_v_b.weight", v_b.contiguous())
+    put(block + "attn_output.weight", attention.o_proj.weight)
+    if not is_moe(layer):
+        _put_ffn(put, block + "ffn_{}.weight", layer.mlp)
+        return
+    moe = layer.mlp
+    gate, up = moe.experts.gate_up_proj.chunk(2, 1)
+    put(block + "ffn_gate_inp.weight", moe.gate.weight)
+    put(block + "exp_probs_b.bias", moe.gate.e_score_correction_bias)
+    put(block + "ffn_gate_exps.weight", gate.contiguous())
+    put(block + "ffn_up_exps.weight", up.contiguous())
+    put(block + "ffn_down_exps.weight", moe.experts.down_proj)
+    _put_ffn(put, block + "ffn_{}_shexp.weight", moe.shared_experts)
+
+
+def write_llama(path, config, model, tokenizer, kind):
+    """Architecture llama: query and key rows permuted for interleaved RoPE pairs, output tied to the embedding."""
+    w = gguf.GGUFWriter(path, "llama")
+    w.add_name("tiny-llama")
+    w.add_description("Miniature Llama-architecture model, trained on a synthetic corpus")
+    w.add_block_count(config.num_hidden_layers)
+    _add_sizes(w, config)
+    w.add_head_count_kv(config.num_key_value_heads)
+    w.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    w.add_file_type(KINDS[kind][0])
+    _add_tokenizer(w, tokenizer)
+
+    def put(name, tensor):
+        _put(w, name, tensor, kind)
+
+    put("token_embd.weight", model.model.embed_tokens.weight)
+    put("output_norm.weight", model.model.norm.weight)
+    for i, layer in enumerate(model.model.layers):
+        block, attention = f"blk.{i}.", layer.self_attn
+        put(block + "attn_norm.weight", layer.input_layernorm.weight)
+        put(block + "attn_q.weight", _interleave(attention.q_proj.weight, config.num_attention_heads))
+        put(block + "attn_k.weight", _interleave(attention.k_proj.weight, config.num_key_value_heads))
+        put(block + "attn_v.weight", attention.v_proj.weight)
+        put(block + "attn_output.weight", attention.o_proj.weight)
+        put(block + "ffn_norm.weight", layer.post_attention_layernorm.weight)
+        _put_ffn(put, block + "ffn_{}.weight", layer.mlp)
+    _finish(w)
+
+
+def _interleave(weight, heads):
+    """Reorders each head's rows so that RoPE's pairs (i, i + half) become neighbours (2i, 2i + 1)."""
+    rows, columns = weight.shape
+    return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def _put_ffn(put, pattern, mlp):
+    put(pattern.format("gate"), mlp.gate_proj.weight)
+    put(pattern.format("up"), mlp.up_proj.weight)
+    put(pattern.format("down"), mlp.down_proj.weight)
+
+
+def _put(w, name, tensor, kind):
+    """Vectors and routers stay F32; in quantised files the embedding and the output head stay Q8_0."""
+    array = tensor.detach().float().cpu().numpy()
+    quantised = KINDS[kind][1]
+    if array.ndim == 1 or "ffn_gate_inp" in name:
+        w.add_tensor(name, array.astype(np.float32))
+    elif quantised is None:
+        w.add_tensor(name, array.astype(np.float16))
+    else:
+        if name in ("token_embd.weight", "output.weight"):
+            quantised = gguf.GGMLQuantizationType.Q8_0
+        w.add_tensor(name, quants.quantize(array, quantised), raw_dtype=quantised)
+
+
+def _add_sizes(w, config):
+    w.add_vocab_size(VOCAB_SIZE)
+    w.add_context_length(config.max_position_embeddings)
+    w.add_embedding_length(config.hidden_size)
+    w.add_feed_forward_length(config.intermediate_size)
+    w.add_head_count(config.num_attention_heads)
+    w.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    w.add_layer_norm_rms_eps(config.rms_norm_eps)
+
+
+def _add_tokenizer(w, tokenizer):
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    tokens = sorted(vocabulary, key=vocabulary.get)
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("glm4")
+    w.add_token_list(tokens)
+    w.add_token_types([_token_type(t) for t in tokens])
+    w.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in merges])
+    w.add_bos_token_id(vocabulary["[gMASK]"])
+    w.add_eos_token_id(vocabulary["<|endoftext|>"])
+    w.add_eot_token_id(vocabulary["<|user|>"])
+    w.add_unk_token_id(vocabulary["<|endoftext|>"])
+    w.add_pad_token_id(vocabulary["<|endoftext|>"])
+    w.add_add_bos_token(False)  # the chat template writes [gMASK] itself
+    w.add_chat_template(CHAT_TEMPLATE)
+
+
+def _token_type(token):
+    if token in THINKING:
+        return gguf.TokenType.USER_DEFINED
+    return gguf.TokenType.CONTROL if token in SPECIAL else gguf.TokenType.NORMAL
+
+
+def _finish(w):
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
