@@ -1,0 +1,206 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// glm is the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture deepseek2): multi-head latent attention in its
+// absorbed form, leading dense layers, then mixtures of experts, and optionally a layer of multi-token prediction.
+type glm struct {
+	be     compute.Backend
+	config Config
+	mla    mlaShape
+	route  compute.RouteShape
+	eps    float32
+
+	embd   compute.Weight // {hidden, vocab}
+	layers []glmLayer
+	norm   compute.Weight // {hidden}
+	output compute.Weight // {hidden, vocab}
+	mtp    *glmMTP        // nil where the file has none
+	rope   compute.Rope
+	cache  compute.Cache // the trunk's layers, then the MTP layer
+
+	x       compute.Tensor // [rows, hidden] the residual stream
+	h       compute.Tensor // [rows, hidden] normed
+	a       compute.Tensor // [rows, qA + kvRank + rope] compressed query, latent, shared key
+	q       compute.Tensor // [rows, heads*(nope+rope)], where queries are compressed
+	absorb  compute.Tensor // [rows, heads*(kvRank+rope)] queries in the latent space
+	ctx     compute.Tensor // [rows, heads*kvRank] contexts in the latent space
+	attn    compute.Tensor // [rows, heads*value]
+	ffn     compute.Tensor // [rows, the widest of ffn and used*expertFFN+shared]
+	routing compute.Tensor // [rows, 2*used]
+	hidden  compute.Tensor // [rows, hidden] after the final norm
+	last    compute.Tensor // [outputs, hidden]
+	logits  compute.Tensor // [outputs, vocab]
+}
+
+// mlaShape is the sizes of multi-head latent attention.
+type mlaShape struct {
+	heads  int
+	qA     int // rank of the compressed query; 0 where queries are not compressed
+	kvRank int // values of a latent
+	nope   int // values of a head's query and key without a rotation
+	rope   int // values with one; the key's are shared by all heads
+	value  int // values of a head's output
+	// attention is over the latents: one key of kvRank+rope values, of which the first kvRank are the value.
+	attention compute.AttentionShape
+}
+
+// queryCols is the length of what stands before the latent in a row of glm.a: the compressed query, or all queries.
+func (m mlaShape) queryCols() int {
+	if m.qA > 0 {
+		return m.qA
+	}
+	return m.heads * (m.nope + m.rope)
+}
+
+type glmLayer struct {
+	attnNorm   compute.Weight // {hidden}
+	attnQ      compute.Weight // {hidden, heads*(nope+rope)}, where queries are not compressed
+	attnQA     compute.Weight // {hidden, qA}
+	attnQANorm compute.Weight // {qA}
+	attnQB     compute.Weight // {qA, heads*(nope+rope)}
+	attnKVA    compute.Weight // {hidden, kvRank+rope}
+	attnKVNorm compute.Weight // {kvRank}
+	attnKB     compute.Weight // {nope, kvRank, heads}
+	attnVB     compute.Weight // {kvRank, value, heads}
+	attnOutput compute.Weight // {heads*value, hidden}
+	ffnNorm    compute.Weight // {hidden}
+
+	// A dense layer has these,
+	ffnGate, ffnUp compute.Weight // {hidden, ffn}
+	ffnDown        compute.Weight // {ffn, hidden}
+	// one of experts these.
+	router     compute.Weight // {hidden, experts}
+	routerBias compute.Weight // {experts}, for choosing; may be absent
+	experts    compute.Experts
+}
+
+// glmMTP is the layer of multi-token prediction.
+type glmMTP struct {
+	enorm, hnorm compute.Weight // {hidden}
+	ehProj       compute.Weight // {2*hidden, hidden}
+	layer        glmLayer
+	headNorm     compute.Weight // {hidden}
+	embd, output compute.Weight // the trunk's where the file has none of their own
+
+	embedded compute.Tensor // [rows, hidden]
+	concat   compute.Tensor // [rows, 2*hidden] the normed embedding, then the normed hidden state
+	out      compute.Tensor // [rows, hidden] the layer's output, before headNorm
+}
+
+// Config implements Model.
+func (m *glm) Config() Config { return m.config }
+
+// Forward implements Model.
+func (m *glm) Forward(b *compute.Batch) ([][]float32, error) {
+	s := m.be.Begin(b)
+	n := len(b.Tokens)
+	x, hidden := m.x.Head(n), m.hidden.Head(n)
+
+	s.Embed(x, m.embd)
+	s.Checkpoint(-1, "embd", x)
+	for i := range m.layers {
+		m.block(s, &m.layers[i], i, x)
+	}
+	s.RMSNorm(hidden, x, m.norm, m.eps)
+	s.Checkpoint(m.config.Layers, "norm", hidden)
+	return m.head(s, b, hidden, m.output)
+}
+
+// block runs a layer over the residual stream x.
+func (m *glm) block(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
+	h := m.h.Head(x.Rows)
+	s.RMSNorm(h, x, l.attnNorm, m.eps)
+	m.attention(s, l, layer, x, h)
+	s.Checkpoint(layer, "attn_out", x)
+
+	s.RMSNorm(h, x, l.ffnNorm, m.eps)
+	if l.router != nil {
+		m.experts(s, l, layer, x, h)
+	} else {
+		ffn := m.ffn.Head(x.Rows).Slice(0, l.ffnGate.Shape()[1])
+		s.GatedMatMul(ffn, h, l.ffnGate, l.ffnUp)
+		s.MatMulAdd(x, ffn, l.ffnDown)
+	}
+	s.Checkpoint(layer, "layer_out", x)
+}
+
+// attention adds MLA over the normed h to x. Keys and values stay compressed: queries are brought into the latent space
+// (q' = W_kbᵀ·q), attend there, and their contexts are brought back (W_vb).
+func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Tensor) {
+	n, shape := x.Rows, m.mla
+	a, q := m.a.Head(n), m.q.Head(n)
+	absorb, ctx, attn := m.absorb.Head(n), m.ctx.Head(n), m.attn.Head(n)
+
+	if shape.qA > 0 {
+		s.MatMul(a, h, l.attnQA, l.attnKVA)
+		s.Latents(a, l.attnQANorm, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
+		s.MatMul(q, a.Slice(0, shape.qA), l.attnQB)
+	} else {
+		s.MatMul(a, h, l.attnQ, l.attnKVA)
+		s.Latents(a.Slice(shape.queryCols(), shape.kvRank+shape.rope), nil, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
+		q = a.Slice(0, shape.queryCols())
+	}
+	s.Absorb(absorb, q, l.attnKB, m.rope)
+	s.Attention(ctx, absorb, shape.attention, m.cache, layer)
+	s.Expand(attn, ctx, l.attnVB)
+	s.Checkpoint(layer, "attn", attn)
+	s.MatMulAdd(x, attn, l.attnOutput)
+}
+
+// experts adds the chosen experts' outputs over the normed h to x.
+func (m *glm) experts(s compute.Step, l *glmLayer, layer int, x, h compute.Tensor) {
+	routing := m.routing.Head(x.Rows)
+	s.Route(routing, h, l.router, l.routerBias, m.route)
+	s.Checkpoint(layer, "routing", routing)
+	width := m.route.Used * l.experts.Gate.Shape()[1]
+	if l.experts.SharedGate != nil {
+		width += l.experts.SharedGate.Shape()[1]
+	}
+	ffn := m.ffn.Head(x.Rows).Slice(0, width)
+	s.GatedExperts(ffn, h, routing, l.experts)
+	s.ExpertsAdd(x, ffn, routing, l.experts)
+}
+
+// head finishes a step: it takes the output rows of the normed hidden states to logits.
+func (m *glm) head(s compute.Step, b *compute.Batch, hidden compute.Tensor, output compute.Weight) ([][]float32, error) {
+	logits := m.logits.Head(len(b.Outputs))
+	if len(b.Outputs) > 0 {
+		last := m.last.Head(len(b.Outputs))
+		s.Gather(last, hidden, b.Outputs)
+		s.MatMul(logits, last, output)
+		s.Checkpoint(m.config.Layers, "logits", logits)
+	}
+	if err := s.Run(); err != nil {
+		return nil, fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+	}
+	return m.be.Floats(logits), nil
+}
+
+// Draft implements Drafter.
+func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32, error) {
+	mtp := m.mtp
+	if mtp == nil {
+		return nil, fmt.Errorf("draft with %s: the file has no MTP layer: %w", m.config.Name, ErrUnsupported)
+	}
+	s := m.be.Begin(b)
+	n, hidden := len(b.Tokens), m.config.Hidden
+	embedded, concat, out, h := mtp.embedded.Head(n), mtp.concat.Head(n), mtp.out.Head(n), m.h.Head(n)
+	source := m.hidden
+	if from == DraftStates {
+		source = mtp.out
+	}
+
+	s.Embed(embedded, mtp.embd)
+	s.RMSNorm(concat.Slice(0, hidden), embedded, mtp.enorm, m.eps)
+	s.Gather(h, source, states)
+	s.RMSNorm(concat.Slice(hidden, hidden), h, mtp.hnorm, m.eps)
+	s.MatMul(out, concat, mtp.ehProj)
+	m.block(s, &mtp.layer, m.config.Layers, out)
+	s.RMSNorm(h, out, mtp.headNorm, m.eps)
+	return m.head(s, b, h, mtp.output)
+}

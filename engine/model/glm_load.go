@@ -1,0 +1,311 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+func loadGLM(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
+	arch, err := f.Meta().String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	l := newLoader(be, f, arch)
+	m := &glm{be: be}
+	m.mla = l.mlaShape()
+	m.config = l.glmConfig(m.mla)
+	m.route = l.routeShape(m.config)
+	m.eps = float32(l.floatOr("attention.layer_norm_rms_epsilon", 1e-6))
+	if l.err != nil {
+		return nil, l.err
+	}
+	freqs, factor := l.ropeFreqs(m.mla.rope)
+	m.mla.attention.Scale *= float32(l.yarnScale(factor))
+
+	c := m.config
+	m.embd = l.weight("token_embd.weight", c.Hidden, c.Vocab)
+	dense := l.sizeOr("leading_dense_block_count", 0)
+	for i := range c.Layers {
+		m.layers = append(m.layers, l.glmLayer(i, m, i >= dense))
+		if l.err != nil {
+			return nil, l.err
+		}
+	}
+	m.norm = l.weight("output_norm.weight", c.Hidden)
+	m.output = l.optional("output.weight", c.Hidden, c.Vocab)
+	if m.output == nil {
+		m.output = m.embd
+	}
+	if c.DraftLayers > 0 {
+		m.mtp = l.glmMTP(c.Layers, m, lim)
+	}
+	// Only the first MTP layer is run; any after it are left in the file.
+	l.unused(func(name string) bool { return isDerived(name) || inBlocks(name, c.Layers+c.DraftLayers) })
+
+	m.buffers(l, lim)
+	m.rope, m.cache = l.memory(freqs, c, c.Layers+c.DraftLayers, lim)
+	return m, l.err
+}
+
+// buffers makes the step buffers.
+func (m *glm) buffers(l *loader, lim Limits) {
+	c, s := m.config, m.mla
+	m.x, m.h, m.hidden = l.buffer(lim.Rows, c.Hidden), l.buffer(lim.Rows, c.Hidden), l.buffer(lim.Rows, c.Hidden)
+	m.a = l.buffer(lim.Rows, s.queryCols()+s.kvRank+s.rope)
+	if s.qA > 0 {
+		m.q = l.buffer(lim.Rows, s.heads*(s.nope+s.rope))
+	}
+	m.absorb = l.buffer(lim.Rows, s.heads*(s.kvRank+s.rope))
+	m.ctx = l.buffer(lim.Rows, s.heads*s.kvRank)
+	m.attn = l.buffer(lim.Rows, s.heads*s.value)
+	m.ffn = l.buffer(lim.Rows, m.ffnWidth())
+	if m.route.Used > 0 {
+		m.routing = l.buffer(lim.Rows, 2*m.route.Used)
+	}
+	m.last, m.logits = l.buffer(lim.Outputs, c.Hidden), l.buffer(lim.Outputs, c.Vocab)
+}
+
+// ffnWidth is the widest row of activations that a layer has.
+func (m *glm) ffnWidth() int {
+	layers := m.layers
+	if m.mtp != nil {
+		layers = append(layers[:len(layers):len(layers)], m.mtp.layer)
+	}
+	width := 1
+	for _, layer := range layers {
+		w := 0
+		for _, gate := range []compute.Weight{layer.ffnGate, layer.experts.SharedGate} {
+			if gate != nil {
+				w += gate.Shape()[1]
+			}
+		}
+		if layer.router != nil {
+			w += m.route.Used * layer.experts.Gate.Shape()[1]
+		}
+		width = max(width, w)
+	}
+	return width
+}
+
+// mlaShape reads the sizes of the attention. Files since MLA was absorbed give the latents' sizes as key_length and
+// value_length and the heads' as *_mla; older ones give the heads' as key_length and value_length.
+func (l *loader) mlaShape() mlaShape {
+	s := mlaShape{
+		heads:  l.size("attention.head_count"),
+		qA:     l.sizeOr("attention.q_lora_rank", 0),
+		kvRank: l.size("attention.kv_lora_rank"),
+		rope:   l.size("rope.dimension_count"),
+	}
+	var key int
+	if l.has("attention.key_length_mla") {
+		key, s.value = l.size("attention.key_length_mla"), l.size("attention.value_length_mla")
+	} else {
+		key, s.value = l.size("attention.key_length"), l.size("attention.value_length")
+	}
+	s.nope = key - s.rope
+	if l.err == nil && s.nope < 1 {
+		l.fail(fmt.Errorf("a head's key of %d values has no room for a rotation of %d", key, s.rope))
+		return s
+	}
+	s.attention = compute.AttentionShape{
+		Heads: s.heads, KVHeads: 1, KeyDim: s.kvRank + s.rope, ValueDim: s.kvRank,
+		Scale: float32(1 / math.Sqrt(float64(key))),
+	}
+	return s
+}
+
+func (l *loader) glmConfig(s mlaShape) Config {
+	c := Config{
+		Architecture: l.arch,
+		Name:         l.name(),
+		Context:      l.size("context_length"),
+		Layers:       l.size("block_count"),
+		Hidden:       l.size("embedding_length"),
+		KeyCols:      s.kvRank + s.rope,
+	}
+	c.Vocab = l.vocab(c.Hidden)
+	// The last blocks may be MTP layers. Some files announce them but were written without their tensors.
+	mtp := l.sizeOr("nextn_predict_layers", 0)
+	if mtp >= c.Layers {
+		l.fail(fmt.Errorf("%s is %d of %d layers", l.key("nextn_predict_layers"), mtp, c.Layers))
+		return c
+	}
+	for range mtp {
+		_, isMTP := l.file.Tensor(blockTensor(c.Layers-1, "nextn.eh_proj.weight"))
+		_, isTrunk := l.file.Tensor(blockTensor(c.Layers-1, "attn_norm.weight"))
+		if isTrunk && !isMTP {
+			break
+		}
+		if isMTP {
+			c.DraftLayers = 1
+		}
+		c.Layers--
+	}
+	return c
+}
+
+// flashLayers and flashVocab tell early files of GLM-4.7-Flash, which lack expert_gating_func.
+const (
+	flashLayers = 47
+	flashVocab  = 154880
+)
+
+func (l *loader) routeShape(c Config) compute.RouteShape {
+	r := compute.RouteShape{
+		Experts:   l.sizeOr("expert_count", 0),
+		Used:      l.sizeOr("expert_used_count", 0),
+		Normalise: l.boolOr("expert_weights_norm", false),
+		Scale:     float32(l.floatOr("expert_weights_scale", 1)),
+	}
+	gating := compute.GatingSoftmax
+	if c.Layers == flashLayers && c.Vocab == flashVocab {
+		gating = compute.GatingSigmoid
+	}
+	r.Gating = compute.Gating(l.sizeOr("expert_gating_func", int(gating)))
+	if r.Gating != compute.GatingSoftmax && r.Gating != compute.GatingSigmoid {
+		l.fail(fmt.Errorf("%s is %d: %w", l.key("expert_gating_func"), r.Gating, ErrUnsupported))
+	}
+	if r.Used > r.Experts {
+		l.fail(fmt.Errorf("%s is %d of %d experts", l.key("expert_used_count"), r.Used, r.Experts))
+	}
+	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
+		l.fail(fmt.Errorf("%s is %d; routing by groups: %w", l.key("expert_group_count"), groups, ErrUnsupported))
+	}
+	if r.Scale == 0 { // as files write a scale that is not used
+		r.Scale = 1
+	}
+	return r
+}
+
+// yarnScale is what YaRN multiplies the scores by: the square of 1 + m·ln(factor), with m as the file gives it (the
+// original's 0.1·mscale_all_dim).
+func (l *loader) yarnScale(factor float64) float64 {
+	m := 1 + l.floatOr("rope.scaling.yarn_log_multiplier", 0)*math.Log(factor)
+	return m * m
+}
+
+func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
+	c, s := m.config, m.mla
+	name := func(s string) string { return blockTensor(i, s) }
+	layer := glmLayer{
+		attnNorm:   l.weight(name("attn_norm.weight"), c.Hidden),
+		attnKVA:    l.weight(name("attn_kv_a_mqa.weight"), c.Hidden, s.kvRank+s.rope),
+		attnKVNorm: l.weight(name("attn_kv_a_norm.weight"), s.kvRank),
+		attnOutput: l.weight(name("attn_output.weight"), s.heads*s.value, c.Hidden),
+		ffnNorm:    l.weight(name("ffn_norm.weight"), c.Hidden),
+	}
+	if s.qA > 0 {
+		layer.attnQA = l.weight(name("attn_q_a.weight"), c.Hidden, s.qA)
+		layer.attnQANorm = l.weight(name("attn_q_a_norm.weight"), s.qA)
+		layer.attnQB = l.weight(name("attn_q_b.weight"), s.qA, s.heads*(s.nope+s.rope))
+	} else {
+		layer.attnQ = l.weight(name("attn_q.weight"), c.Hidden, s.heads*(s.nope+s.rope))
+	}
+	if _, joint := l.file.Tensor(name("attn_kv_b.weight")); joint {
+		layer.attnKB, layer.attnVB = l.splitKVB(name("attn_kv_b.weight"), s)
+	} else {
+		layer.attnKB = l.weight(name("attn_k_b.weight"), s.nope, s.kvRank, s.heads)
+		layer.attnVB = l.weight(name("attn_v_b.weight"), s.kvRank, s.value, s.heads)
+	}
+	if experts {
+		l.expertWeights(&layer, name, m)
+		return layer
+	}
+	ffn := l.size("feed_forward_length")
+	layer.ffnGate = l.weight(name("ffn_gate.weight"), c.Hidden, ffn)
+	layer.ffnUp = l.weight(name("ffn_up.weight"), c.Hidden, ffn)
+	layer.ffnDown = l.weight(name("ffn_down.weight"), ffn, c.Hidden)
+	return layer
+}
+
+func (l *loader) expertWeights(layer *glmLayer, name func(string) string, m *glm) {
+	if m.route.Used == 0 {
+		l.fail(fmt.Errorf("%s is missing or 0, and %s is a layer of experts", l.key("expert_used_count"), name("*")))
+		return
+	}
+	hidden, n, ffn := m.config.Hidden, m.route.Experts, l.size("expert_feed_forward_length")
+	layer.router = l.weight(name("ffn_gate_inp.weight"), hidden, n)
+	layer.routerBias = l.optional(name("exp_probs_b.bias"), n)
+	layer.experts = compute.Experts{
+		Gate: l.weight(name("ffn_gate_exps.weight"), hidden, ffn, n),
+		Up:   l.weight(name("ffn_up_exps.weight"), hidden, ffn, n),
+		Down: l.weight(name("ffn_down_exps.weight"), ffn, hidden, n),
+	}
+	if shared := l.sizeOr("expert_shared_count", 0) * ffn; shared > 0 {
+		layer.experts.SharedGate = l.weight(name("ffn_gate_shexp.weight"), hidden, shared)
+		layer.experts.SharedUp = l.weight(name("ffn_up_shexp.weight"), hidden, shared)
+		layer.experts.SharedDown = l.weight(name("ffn_down_shexp.weight"), shared, hidden)
+	}
+}
+
+func (l *loader) glmMTP(layer int, m *glm, lim Limits) *glmMTP {
+	hidden, vocab := m.config.Hidden, m.config.Vocab
+	name := func(s string) string { return blockTensor(layer, "nextn."+s) }
+	mtp := &glmMTP{
+		enorm:    l.weight(name("enorm.weight"), hidden),
+		hnorm:    l.weight(name("hnorm.weight"), hidden),
+		ehProj:   l.weight(name("eh_proj.weight"), 2*hidden, hidden),
+		layer:    l.glmLayer(layer, m, true),
+		headNorm: l.weight(name("shared_head_norm.weight"), hidden),
+		embd:     l.optional(name("embed_tokens.weight"), hidden, vocab),
+		output:   l.optional(name("shared_head_head.weight"), hidden, vocab),
+		embedded: l.buffer(lim.Rows, hidden),
+		concat:   l.buffer(lim.Rows, 2*hidden),
+		out:      l.buffer(lim.Rows, hidden),
+	}
+	if mtp.embd == nil {
+		mtp.embd = m.embd
+	}
+	if mtp.output == nil {
+		mtp.output = m.output
+	}
+	return mtp
+}
+
+// splitKVB makes the two weights of absorbed attention out of the older joint one, {kvRank, heads*(nope+value)}. The value
+// part keeps its type; the key part has to be transposed, which quantised blocks cannot be, so it becomes float16, or
+// float32 where the file has floats that float16 may not hold.
+func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
+	t := l.tensor(name, s.kvRank, s.heads*(s.nope+s.value))
+	if l.err != nil {
+		return nil, nil
+	}
+	rowBytes, err := t.Type.RowBytes(s.kvRank)
+	if err != nil {
+		l.fail(fmt.Errorf("tensor %s: %w", name, err))
+		return nil, nil
+	}
+	keys := make([]float32, s.heads*s.kvRank*s.nope)
+	values := make([]byte, 0, s.heads*s.value*rowBytes)
+	line := make([]float32, s.kvRank)
+	for head := range s.heads {
+		data := t.Data[head*(s.nope+s.value)*rowBytes:]
+		for i := range s.nope {
+			gguf.Dequantize(line, t.Type, data[i*rowBytes:(i+1)*rowBytes])
+			for j, v := range line {
+				keys[(head*s.kvRank+j)*s.nope+i] = v
+			}
+		}
+		values = append(values, data[s.nope*rowBytes:(s.nope+s.value)*rowBytes]...)
+	}
+	kind := gguf.TypeF16
+	if t.Type == gguf.TypeF32 || t.Type == gguf.TypeBF16 {
+		kind = gguf.TypeF32
+	}
+	k := gguf.Tensor{Name: name + " (keys)", Type: kind, Shape: []int{s.nope, s.kvRank, s.heads}}
+	size, err := kind.RowBytes(len(keys))
+	if err != nil {
+		l.fail(err)
+		return nil, nil
+	}
+	k.Data = make([]byte, size)
+	if err := gguf.Quantize(k.Data, kind, keys); err != nil {
+		l.fail(fmt.Errorf("tensor %s: %w", name, err))
+		return nil, nil
+	}
+	v := gguf.Tensor{Name: name + " (values)", Type: t.Type, Shape: []int{s.kvRank, s.value, s.heads}, Data: values}
+	return l.place(k), l.place(v)
+}

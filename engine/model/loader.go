@@ -1,0 +1,237 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// loader reads a model's settings and tensors. Its methods return zero values after the first error, which err keeps, so
+// that a model's shape reads as a list.
+type loader struct {
+	be   compute.Backend
+	file *gguf.File
+	arch string
+	used map[string]bool // names of tensors taken so far
+	err  error
+}
+
+func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
+	return &loader{be: be, file: f, arch: arch, used: map[string]bool{}}
+}
+
+func (l *loader) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// key is the full name of a setting of the architecture.
+func (l *loader) key(name string) string { return l.arch + "." + name }
+
+// has tells whether the file has a setting.
+func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
+
+// maxSize bounds every size read from a file's settings; a product of three still fits an int.
+const maxSize = 1 << 20
+
+// size reads a setting that has to be from 1 to maxSize.
+func (l *loader) size(name string) int {
+	v, err := l.file.Meta().Uint(l.key(name))
+	if err != nil {
+		l.fail(err)
+		return 0
+	}
+	if v < 1 || v > maxSize {
+		l.fail(fmt.Errorf("%s is %d; it has to be from 1 to %d", l.key(name), v, maxSize))
+		return 0
+	}
+	return int(v)
+}
+
+// sizeOr reads a setting from 0 to maxSize; absent, it is otherwise.
+func (l *loader) sizeOr(name string, otherwise int) int {
+	if !l.has(name) {
+		return otherwise
+	}
+	v, err := l.file.Meta().Uint(l.key(name))
+	if err != nil {
+		l.fail(err)
+	}
+	if v > maxSize {
+		l.fail(fmt.Errorf("%s is %d; it has to be at most %d", l.key(name), v, maxSize))
+		return 0
+	}
+	return int(v)
+}
+
+func (l *loader) floatOr(name string, otherwise float64) float64 {
+	if !l.has(name) {
+		return otherwise
+	}
+	v, err := l.file.Meta().Float(l.key(name))
+	if err != nil {
+		l.fail(err)
+	}
+	return v
+}
+
+func (l *loader) boolOr(name string, otherwise bool) bool {
+	if !l.has(name) {
+		return otherwise
+	}
+	v, err := l.file.Meta().Bool(l.key(name))
+	if err != nil {
+		l.fail(err)
+	}
+	return v
+}
+
+func (l *loader) stringOr(name, otherwise string) string {
+	if !l.has(name) {
+		return otherwise
+	}
+	v, err := l.file.Meta().String(l.key(name))
+	if err != nil {
+		l.fail(err)
+	}
+	return v
+}
+
+// tensor takes a tensor of the given shape, fastest dimension first. One that has the same values in fewer or more
+// dimensions is given that shape.
+func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
+	t, ok := l.file.Tensor(name)
+	if !ok {
+		l.fail(fmt.Errorf("tensor %s is missing", name))
+		return gguf.Tensor{}
+	}
+	l.used[name] = true
+	if len(t.Shape) == 0 || t.Shape[0] != shape[0] || t.Elements() != elements(shape) {
+		l.fail(fmt.Errorf("tensor %s has shape %v; the file's settings ask for %v", name, t.Shape, shape))
+		return gguf.Tensor{}
+	}
+	t.Shape = shape
+	return t
+}
+
+// weight takes a tensor onto the backend.
+func (l *loader) weight(name string, shape ...int) compute.Weight {
+	return l.place(l.tensor(name, shape...))
+}
+
+// optional is weight for a tensor that a file may lack; it is nil then.
+func (l *loader) optional(name string, shape ...int) compute.Weight {
+	if _, ok := l.file.Tensor(name); !ok {
+		return nil
+	}
+	return l.weight(name, shape...)
+}
+
+// place puts a tensor onto the backend.
+func (l *loader) place(t gguf.Tensor) compute.Weight {
+	if l.err != nil {
+		return nil
+	}
+	w, err := l.be.Weight(t)
+	if err != nil {
+		l.fail(err)
+	}
+	return w
+}
+
+// buffer makes a step buffer.
+func (l *loader) buffer(rows, cols int) compute.Tensor {
+	if l.err != nil {
+		return compute.Tensor{}
+	}
+	t, err := l.be.Buffer(rows, cols)
+	if err != nil {
+		l.fail(err)
+	}
+	return t
+}
+
+// vocab is the number of tokens, by the embedding.
+func (l *loader) vocab(hidden int) int {
+	t, ok := l.file.Tensor("token_embd.weight")
+	if !ok || hidden == 0 {
+		l.fail(fmt.Errorf("tensor token_embd.weight is missing"))
+		return 0
+	}
+	if len(t.Shape) != 2 || t.Shape[0] != hidden {
+		l.fail(fmt.Errorf("tensor token_embd.weight has shape %v; it has to be %d by the vocabulary", t.Shape, hidden))
+		return 0
+	}
+	return t.Shape[1]
+}
+
+// unused refuses a file with tensors that the model did not take: leaving one out, such as a bias, would compute another
+// model than the file's. ignore tells names that carry nothing a forward pass needs.
+func (l *loader) unused(ignore func(name string) bool) {
+	for _, t := range l.file.Tensors() {
+		if !l.used[t.Name] && !ignore(t.Name) {
+			l.fail(fmt.Errorf("tensor %s is not one that a %s model has here: %w", t.Name, l.arch, ErrUnsupported))
+			return
+		}
+	}
+}
+
+// blockTensor names a tensor of a layer as GGUF does.
+func blockTensor(layer int, name string) string { return fmt.Sprintf("blk.%d.%s", layer, name) }
+
+// inBlocks tells whether a tensor belongs to a layer from the given one on.
+func inBlocks(name string, from int) bool {
+	var layer int
+	rest, ok := strings.CutPrefix(name, "blk.")
+	if !ok {
+		return false
+	}
+	_, err := fmt.Sscanf(rest, "%d.", &layer)
+	return err == nil && layer >= from
+}
+
+func elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// derivedTables are tensors of old files that hold what is computed here from the settings.
+var derivedTables = []string{"attn_rot_embd.weight", "rope_freqs.weight"}
+
+func isDerived(name string) bool {
+	return slices.ContainsFunc(derivedTables, func(s string) bool { return strings.HasSuffix(name, s) })
+}
+
+// name is the model's name as the file gives it.
+func (l *loader) name() string {
+	name, err := l.file.Meta().String("general.name")
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// memory makes the RoPE table and the KV cache.
+func (l *loader) memory(freqs compute.RopeFreqs, c Config, layers int, lim Limits) (compute.Rope, compute.Cache) {
+	if l.err != nil {
+		return nil, nil
+	}
+	rope, err := l.be.Rope(freqs, lim.Context)
+	if err != nil {
+		l.fail(err)
+	}
+	cache, err := l.be.Cache(compute.CacheShape{
+		Layers: layers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols,
+	})
+	if err != nil {
+		l.fail(err)
+	}
+	return rope, cache
+}

@@ -1,0 +1,92 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// yarn is the settings of YaRN (Peng et al. 2023) beside the factor.
+const (
+	yarnBetaFast = 32 // rotations over the original context above which a frequency is kept
+	yarnBetaSlow = 1  // rotations below which it is divided by the factor
+)
+
+// ropeFreqs reads the rotation of dims values of a head: the base's frequencies, changed by the file's scaling (none,
+// linear or yarn) and divided by the factors of rope_freqs.weight, which llama3's scaling ships as. factor is YaRN's
+// stretching of the context, 1 without it.
+func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
+	base := l.floatOr("rope.freq_base", 10000)
+	if dims < 2 || dims%2 != 0 || base <= 0 {
+		l.fail(fmt.Errorf("%s is %d and %s is %g: no rotation has these", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
+		return compute.RopeFreqs{}, 1
+	}
+	f := make([]float64, dims/2)
+	for i := range f {
+		f[i] = math.Pow(base, -float64(2*i)/float64(dims))
+	}
+	factor = 1
+	switch kind := l.stringOr("rope.scaling.type", "none"); kind {
+	case "none":
+	case "linear":
+		by := l.ropeFactor()
+		for i := range f {
+			f[i] /= by
+		}
+	case "yarn":
+		factor = l.ropeFactor()
+		yarn(f, base, factor, l.size("rope.scaling.original_context_length"))
+	default:
+		l.fail(fmt.Errorf("%s is %q: %w", l.key("rope.scaling.type"), kind, ErrUnsupported))
+	}
+	l.divideFreqs(f)
+
+	freqs = compute.RopeFreqs{Freqs: make([]float32, len(f)), Scale: 1}
+	for i, v := range f {
+		freqs.Freqs[i] = float32(v)
+	}
+	return freqs, factor
+}
+
+// ropeFactor reads the factor of a scaling.
+func (l *loader) ropeFactor() float64 {
+	by := l.floatOr("rope.scaling.factor", 1)
+	if by <= 0 || math.IsInf(by, 0) || math.IsNaN(by) {
+		l.fail(fmt.Errorf("%s is %g; it has to be above 0", l.key("rope.scaling.factor"), by))
+		return 1
+	}
+	return by
+}
+
+// divideFreqs divides the frequencies by rope_freqs.weight, where the file has it.
+func (l *loader) divideFreqs(f []float64) {
+	if _, ok := l.file.Tensor("rope_freqs.weight"); !ok {
+		return
+	}
+	t := l.tensor("rope_freqs.weight", len(f))
+	if l.err != nil {
+		return
+	}
+	factors := make([]float32, len(f))
+	gguf.Dequantize(factors, t.Type, t.Data)
+	for i, by := range factors {
+		f[i] /= float64(by)
+	}
+}
+
+// yarn divides low frequencies by factor, keeps high ones, and mixes those between.
+func yarn(f []float64, base, factor float64, context int) {
+	dims := float64(2 * len(f))
+	// pair is the index of the frequency that turns so many times over the original context.
+	pair := func(turns float64) float64 {
+		return dims * math.Log(float64(context)/(turns*2*math.Pi)) / (2 * math.Log(base))
+	}
+	low := max(math.Floor(pair(yarnBetaFast)), 0)
+	high := min(math.Ceil(pair(yarnBetaSlow)), dims-1)
+	for i := range f {
+		slow := min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)
+		f[i] = f[i]/factor*slow + f[i]*(1-slow)
+	}
+}
