@@ -6,9 +6,16 @@ import (
 	"math"
 )
 
+func checkName(s string) error {
+	if len(s) == 0 || len(s) > maxNameBytes {
+		return fmt.Errorf("the name has %d bytes, must be 1 to %d", len(s), maxNameBytes)
+	}
+	return nil
+}
+
 func checkTensor(t Tensor) error {
-	if len(t.Name) == 0 || len(t.Name) > maxNameBytes {
-		return fmt.Errorf("the name has %d bytes, must be 1 to %d", len(t.Name), maxNameBytes)
+	if err := checkName(t.Name); err != nil {
+		return err
 	}
 	if len(t.Shape) < 1 || len(t.Shape) > maxDims {
 		return fmt.Errorf("has %d dimensions, must be 1 to %d", len(t.Shape), maxDims)

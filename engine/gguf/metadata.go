@@ -19,13 +19,16 @@ type Metadata struct {
 	values map[string]any
 }
 
-// NewMetadata gives an empty section, for Write and for tests.
-func NewMetadata() *Metadata { return &Metadata{values: map[string]any{}} }
+// NewMetadata gives an empty section to fill, for Write.
+func NewMetadata() *Metadata { return &Metadata{} }
 
 // Set adds a key, or replaces its value where it stands. A value of a type
 // that the format lacks (int, say) is reported by Write.
 func (m *Metadata) Set(key string, v any) {
-	if _, ok := m.values[key]; !ok {
+	if m.values == nil {
+		m.values = map[string]any{}
+	}
+	if !m.Has(key) {
 		m.keys = append(m.keys, key)
 	}
 	m.values[key] = v

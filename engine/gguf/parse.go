@@ -14,6 +14,8 @@ const (
 	defaultAlignment = 32
 	maxNameBytes     = 1<<16 - 1 // the format's limit on a key
 	maxDims          = 4
+	maxValueBytes    = 1 << 28 // of one metadata value; vocabularies take about 10 MB
+	firstEntries     = 1 << 12 // allocated before any is read; more as they are
 )
 
 // FormatError says what is wrong with a file and where.
@@ -31,9 +33,10 @@ func (e *FormatError) Error() string {
 // parser reads data front to back. Every count is compared with the bytes that
 // remain before anything is allocated for it.
 type parser struct {
-	path string
-	data []byte
-	pos  int
+	path      string
+	data      []byte
+	pos       int
+	alignment uint64
 }
 
 func (p *parser) fail(at int, field, format string, args ...any) error {
@@ -82,9 +85,13 @@ func (p *parser) count(each int, field string) (int, error) {
 
 // text reads a length and that many bytes, without copying.
 func (p *parser) text(field string) ([]byte, error) {
+	at := p.pos
 	n, err := p.count(1, field)
 	if err != nil {
 		return nil, err
+	}
+	if n > maxValueBytes {
+		return nil, p.fail(at, field, "%d bytes are too many (at most %d)", n, maxValueBytes)
 	}
 	return p.take(n, field)
 }
@@ -105,7 +112,7 @@ func (p *parser) name(field string) (string, error) {
 // parse reads a whole file. The tensors' data are slices of data; nothing else
 // refers to it.
 func parse(path string, data []byte) (*Metadata, []Tensor, error) {
-	p := &parser{path: path, data: data}
+	p := &parser{path: path, data: data, alignment: defaultAlignment}
 	tensors, keys, err := p.header()
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +121,7 @@ func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := p.tensors(tensors, meta)
+	list, err := p.tensors(tensors)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,9 +168,9 @@ type info struct {
 	at     int // where the offset stands in the file
 }
 
-func (p *parser) tensors(n int, meta *Metadata) ([]Tensor, error) {
-	infos := make([]info, 0, n)
-	seen := make(map[string]bool, n)
+func (p *parser) tensors(n int) ([]Tensor, error) {
+	infos := make([]info, 0, min(n, firstEntries))
+	seen := make(map[string]bool, min(n, firstEntries))
 	for i := range n {
 		at := p.pos
 		in, err := p.tensorInfo(i)
@@ -176,12 +183,8 @@ func (p *parser) tensors(n int, meta *Metadata) ([]Tensor, error) {
 		seen[in.tensor.Name] = true
 		infos = append(infos, in)
 	}
-	alignment, err := p.alignment(meta)
-	if err != nil {
-		return nil, err
-	}
-	start := alignUp(uint64(p.pos), alignment)
-	if err := p.checkPlaces(infos, start, alignment); err != nil {
+	start := alignUp(uint64(p.pos), p.alignment)
+	if err := p.checkPlaces(infos, start); err != nil {
 		return nil, err
 	}
 	list := make([]Tensor, len(infos))
@@ -198,78 +201,87 @@ func (p *parser) tensorInfo(i int) (info, error) {
 	if err != nil {
 		return info{}, err
 	}
-	label := fmt.Sprintf("tensor %q ", name)
-	at := p.pos
-	dims, err := p.u32(label + "dimensions")
-	if err != nil {
-		return info{}, err
-	}
-	if dims < 1 || dims > maxDims {
-		return info{}, p.fail(at, label+"dimensions", "has %d, must be 1 to %d", dims, maxDims)
-	}
-	shape := make([]int, dims)
 	shapeAt := p.pos
-	elements := uint64(1)
-	for d := range shape {
-		at := p.pos
-		n, err := p.u64(fmt.Sprintf("%sdimension %d", label, d))
-		if err != nil {
-			return info{}, err
-		}
-		high, product := bits.Mul64(elements, n)
-		if n == 0 || high != 0 || product > uint64(maxInt) {
-			return info{}, p.fail(at, fmt.Sprintf("%sdimension %d", label, d), "%d is not possible", n)
-		}
-		shape[d], elements = int(n), product
-	}
-	typeAt := p.pos
-	typ, err := p.u32(label + "type")
+	shape, elements, err := p.shape(name)
 	if err != nil {
 		return info{}, err
 	}
-	t := Type(typ)
+	at := p.pos
+	number, err := p.u32(tensorField(name, "type"))
+	if err != nil {
+		return info{}, err
+	}
+	t := Type(number)
+	if !t.Readable() {
+		return info{}, p.fail(at, tensorField(name, "type"), "%v is not supported (supported: %s)", t, supported)
+	}
 	row, err := t.RowBytes(shape[0])
 	if err != nil {
-		at := typeAt
-		if t.Readable() {
-			at = shapeAt
-		}
-		return info{}, p.fail(at, label+"type", "%v", err)
+		return info{}, p.fail(shapeAt, tensorField(name, "shape"), "%v", err)
 	}
 	high, bytes := bits.Mul64(uint64(row), elements/uint64(shape[0]))
 	if high != 0 || bytes > uint64(len(p.data)) {
-		return info{}, p.fail(shapeAt, label+"dimensions", "%v of %v need more bytes than the file has (%d)", shape, t, len(p.data))
+		return info{}, p.fail(shapeAt, tensorField(name, "shape"), "%v of %v takes more bytes than the file has (%d)", shape, t, len(p.data))
 	}
 	at = p.pos
-	offset, err := p.u64(label + "offset")
+	offset, err := p.u64(tensorField(name, "offset"))
 	if err != nil {
 		return info{}, err
 	}
 	return info{Tensor{Name: name, Type: t, Shape: shape}, offset, bytes, at}, nil
 }
 
-func (p *parser) alignment(meta *Metadata) (uint64, error) {
+func (p *parser) shape(name string) (shape []int, elements uint64, err error) {
+	at := p.pos
+	dims, err := p.u32(tensorField(name, "shape"))
+	if err != nil {
+		return nil, 0, err
+	}
+	if dims < 1 || dims > maxDims {
+		return nil, 0, p.fail(at, tensorField(name, "shape"), "has %d dimensions, must be 1 to %d", dims, maxDims)
+	}
+	shape = make([]int, dims)
+	elements = 1
+	for d := range shape {
+		at := p.pos
+		n, err := p.u64(tensorField(name, "shape"))
+		if err != nil {
+			return nil, 0, err
+		}
+		high, product := bits.Mul64(elements, n)
+		if n == 0 || high != 0 || product > uint64(maxInt) {
+			return nil, 0, p.fail(at, tensorField(name, "shape"), "dimension %d is %d, which is not possible", d, n)
+		}
+		shape[d], elements = int(n), product
+	}
+	return shape, elements, nil
+}
+
+func tensorField(name, field string) string { return fmt.Sprintf("tensor %q %s", name, field) }
+
+// alignmentOf gives what the metadata say, or the format's default.
+func alignmentOf(meta *Metadata) (uint64, error) {
 	if !meta.Has(alignmentKey) {
 		return defaultAlignment, nil
 	}
 	a, err := meta.Uint(alignmentKey)
 	if err != nil {
-		return 0, p.fail(p.pos, alignmentKey, "%v", err)
+		return 0, err
 	}
 	if a == 0 || a&(a-1) != 0 || a > 1<<31 {
-		return 0, p.fail(p.pos, alignmentKey, "%d is not a power of two up to 2^31", a)
+		return 0, fmt.Errorf("%d is not a power of two up to 2^31", a)
 	}
 	return a, nil
 }
 
 // checkPlaces makes sure that each tensor lies in the file, aligned, and that
 // no two share a byte.
-func (p *parser) checkPlaces(infos []info, start, alignment uint64) error {
+func (p *parser) checkPlaces(infos []info, start uint64) error {
 	size := uint64(len(p.data))
 	for _, in := range infos {
-		field := fmt.Sprintf("tensor %q offset", in.tensor.Name)
-		if in.offset%alignment != 0 {
-			return p.fail(in.at, field, "%d is not a multiple of the alignment %d", in.offset, alignment)
+		field := tensorField(in.tensor.Name, "offset")
+		if in.offset%p.alignment != 0 {
+			return p.fail(in.at, field, "%d is not a multiple of the alignment %d", in.offset, p.alignment)
 		}
 		if start > size || in.offset > size-start || in.bytes > size-start-in.offset {
 			return p.fail(in.at, field, "%d bytes from %d after the start of the data (byte %d) are not in the file of %d bytes; it is cut short or damaged",
@@ -281,7 +293,7 @@ func (p *parser) checkPlaces(infos []info, start, alignment uint64) error {
 	for i := 1; i < len(sorted); i++ {
 		a, b := sorted[i-1], sorted[i]
 		if a.offset+a.bytes > b.offset {
-			return p.fail(b.at, fmt.Sprintf("tensor %q offset", b.tensor.Name), "%d lies within tensor %q (%d bytes from %d)",
+			return p.fail(b.at, tensorField(b.tensor.Name, "offset"), "%d lies within tensor %q (%d bytes from %d)",
 				b.offset, a.tensor.Name, a.bytes, a.offset)
 		}
 	}

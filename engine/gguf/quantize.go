@@ -7,7 +7,7 @@ import (
 )
 
 // Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0
-// or Q4_0. It rounds as GGML's reference quantisers do. It fails if the type
+// or Q4_0. It gives the bytes that GGML's Python package (gguf) gives. It fails if the type
 // is another one, if src is not whole blocks, if dst is not of the length that
 // t.RowBytes(len(src)) gives, or if a quantised type would have to hold a
 // weight that is not finite.
@@ -85,8 +85,8 @@ func quantQ4_0(b []byte, x []float32) {
 	inverse := reciprocal(d)
 	binary.LittleEndian.PutUint16(b, F32ToF16(d))
 	step := func(v float32) byte {
-		// In float64, so that a fused multiply-add cannot change the rounding.
-		return byte(min(15, int(float64(v)*float64(inverse)+8.5)))
+		// Rounded to float32 once, like the fused multiply-add of the reference.
+		return byte(min(15, int(float32(float64(v)*float64(inverse)+8.5))))
 	}
 	for j := range 16 {
 		b[2+j] = step(x[j]) | step(x[j+16])<<4

@@ -28,7 +28,7 @@ const (
 var kindBytes = [kindCount]int{1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8}
 
 func (p *parser) metadata(n int) (*Metadata, error) {
-	m := &Metadata{keys: make([]string, 0, n), values: make(map[string]any, n)}
+	m := NewMetadata()
 	for i := range n {
 		at := p.pos
 		key, err := p.name(fmt.Sprintf("key %d", i))
@@ -43,6 +43,11 @@ func (p *parser) metadata(n int) (*Metadata, error) {
 			return nil, err
 		}
 		m.Set(key, v)
+		if key == alignmentKey {
+			if p.alignment, err = alignmentOf(m); err != nil {
+				return nil, p.fail(at, key, "%v", err)
+			}
+		}
 	}
 	return m, nil
 }
@@ -116,9 +121,13 @@ func (p *parser) array(key string) (any, error) {
 	if k == kindArray {
 		return nil, p.fail(at, key+" element type", "arrays of arrays are not supported")
 	}
+	at = p.pos
 	n, err := p.count(kindBytes[k], key+" length")
 	if err != nil {
 		return nil, err
+	}
+	if n > maxValueBytes/kindBytes[k] {
+		return nil, p.fail(at, key+" length", "%d elements are too many (at most %d bytes)", n, maxValueBytes)
 	}
 	if k == kindString {
 		return p.strings(n, key)
@@ -176,6 +185,9 @@ func (p *parser) strings(n int, key string) ([]string, error) {
 			return nil, p.fail(p.pos, fmt.Sprintf("%s[%d]", key, i), "the string does not fit in the %d bytes left; the file is cut short or damaged", p.left())
 		}
 		p.pos += 8 + int(binary.LittleEndian.Uint64(p.data[p.pos:]))
+		if p.pos-start > maxValueBytes {
+			return nil, p.fail(start, key, "takes more than %d bytes", maxValueBytes)
+		}
 	}
 	all := string(p.data[start:p.pos])
 	out := make([]string, n)

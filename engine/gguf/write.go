@@ -15,21 +15,20 @@ func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	if meta == nil {
 		meta = NewMetadata()
 	}
-	head, err := encodeHead(meta, tensors)
+	alignment, err := alignmentOf(meta)
+	if err != nil {
+		return fmt.Errorf("write GGUF file: metadata %s: %w", alignmentKey, err)
+	}
+	head, err := encodeHead(meta, tensors, alignment)
 	if err != nil {
 		return fmt.Errorf("write GGUF file: %w", err)
 	}
-	alignment, err := (&parser{path: "to write"}).alignment(meta)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(w, 1<<20)
+	out := bufio.NewWriterSize(w, 1<<16)
+	padding := make([]byte, alignment)
 	padded := func(b []byte) {
 		_, _ = out.Write(b) // bufio keeps the first error for Flush
 		n := uint64(len(b))
-		for range alignUp(n, alignment) - n {
-			_ = out.WriteByte(0)
-		}
+		_, _ = out.Write(padding[:alignUp(n, alignment)-n])
 	}
 	padded(head)
 	for _, t := range tensors {
@@ -41,16 +40,17 @@ func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	return nil
 }
 
-func encodeHead(meta *Metadata, tensors []Tensor) ([]byte, error) {
+// encodeHead gives all that stands before the data.
+func encodeHead(meta *Metadata, tensors []Tensor, alignment uint64) ([]byte, error) {
 	le := binary.LittleEndian
-	alignment, err := (&parser{path: "to write"}).alignment(meta)
-	if err != nil {
-		return nil, err
-	}
 	b := le.AppendUint32([]byte(magic), 3)
 	b = le.AppendUint64(b, uint64(len(tensors)))
 	b = le.AppendUint64(b, uint64(len(meta.keys)))
+	var err error
 	for _, key := range meta.keys {
+		if err := checkName(key); err != nil {
+			return nil, fmt.Errorf("metadata key %q: %w", key, err)
+		}
 		if b, err = appendValue(appendString(b, key), meta.values[key]); err != nil {
 			return nil, fmt.Errorf("metadata %s: %w", key, err)
 		}

@@ -1,0 +1,234 @@
+package gguf
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// field is n bits of a block, the first at bit `at`, read one bit at a time:
+// bit k of a block is bit k%8 of its byte k/8.
+func field(b []byte, at, n int) int {
+	v := 0
+	for k := range n {
+		if b[(at+k)/8]&(1<<((at+k)%8)) != 0 {
+			v += 1 << k
+		}
+	}
+	return v
+}
+
+func signed8(b []byte, at int) int {
+	v := field(b, at, 8)
+	if v >= 128 {
+		v -= 256
+	}
+	return v
+}
+
+func halfAt(b []byte, at int) float64 { return half64(uint16(field(b, 8*at, 16))) }
+
+// reference holds each type's formula for weight i of a block b, in float64
+// and by bit positions: y = d*q + m.
+var reference = map[Type]func(b []byte, i int) float64{
+	TypeF32:  func(b []byte, _ int) float64 { return float64(math.Float32frombits(uint32(field(b, 0, 32)))) },
+	TypeF16:  func(b []byte, _ int) float64 { return halfAt(b, 0) },
+	TypeBF16: func(b []byte, _ int) float64 { return float64(math.Float32frombits(uint32(field(b, 0, 16)) << 16)) },
+	TypeQ40: func(b []byte, i int) float64 {
+		return halfAt(b, 0) * float64(field(b, 8*(2+i%16)+i/16*4, 4)-8)
+	},
+	TypeQ41: func(b []byte, i int) float64 {
+		return halfAt(b, 0)*float64(field(b, 8*(4+i%16)+i/16*4, 4)) + halfAt(b, 2)
+	},
+	TypeQ50: func(b []byte, i int) float64 {
+		q := field(b, 8*(6+i%16)+i/16*4, 4) + 16*field(b, 8*2+i, 1)
+		return halfAt(b, 0) * float64(q-16)
+	},
+	TypeQ51: func(b []byte, i int) float64 {
+		q := field(b, 8*(8+i%16)+i/16*4, 4) + 16*field(b, 8*4+i, 1)
+		return halfAt(b, 0)*float64(q) + halfAt(b, 2)
+	},
+	TypeQ80: func(b []byte, i int) float64 { return halfAt(b, 0) * float64(signed8(b, 8*(2+i))) },
+	TypeQ4K: func(b []byte, i int) float64 {
+		scale, minimum := scaleAndMin(b, i/32)
+		q := field(b, 8*(16+i/64*32+i%32)+i%64/32*4, 4)
+		return halfAt(b, 0)*float64(scale)*float64(q) - halfAt(b, 2)*float64(minimum)
+	},
+	TypeQ5K: func(b []byte, i int) float64 {
+		scale, minimum := scaleAndMin(b, i/32)
+		q := field(b, 8*(48+i/64*32+i%32)+i%64/32*4, 4) + 16*field(b, 8*(16+i%32)+i/32, 1)
+		return halfAt(b, 0)*float64(scale)*float64(q) - halfAt(b, 2)*float64(minimum)
+	},
+	TypeQ6K: func(b []byte, i int) float64 {
+		side, in := i/128, i%128
+		q := field(b, 8*(64*side+in%64)+in/64*4, 4) + 16*field(b, 8*(128+32*side+in%32)+in/32*2, 2)
+		return halfAt(b, 208) * float64(signed8(b, 8*(192+i/16))) * float64(q-32)
+	},
+}
+
+// scaleAndMin: the first four sub-blocks have their six bits in one byte each;
+// of the others the low four bits lie in bytes 8 to 11 and the high two above
+// the six bits of the first ones.
+func scaleAndMin(b []byte, j int) (scale, minimum int) {
+	const at = 8 * 4
+	if j < 4 {
+		return field(b, at+8*j, 6), field(b, at+8*(j+4), 6)
+	}
+	scale = field(b, at+8*(j+4), 4) + 16*field(b, at+8*(j-4)+6, 2)
+	minimum = field(b, at+8*(j+4)+4, 4) + 16*field(b, at+8*j+6, 2)
+	return scale, minimum
+}
+
+// randomBlocks gives blocks of random bits whose scales are finite.
+func randomBlocks(r *rand.Rand, t Type, n int) []byte {
+	b := make([]byte, n*t.BlockBytes())
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	finite := func(at int) { b[at+1] &^= 0x40 } // the exponent's highest bit
+	for i := 0; i < len(b); i += t.BlockBytes() {
+		switch t {
+		case TypeF32:
+			b[i+3] &^= 0x40
+		case TypeQ6K:
+			finite(i + 208)
+		case TypeQ41, TypeQ51, TypeQ4K, TypeQ5K:
+			finite(i)
+			finite(i + 2)
+		default:
+			finite(i)
+		}
+	}
+	return b
+}
+
+// TestDequantize compares with the formulas bit for bit. Every product of a
+// scale and a quant fits a float32 exactly, so the only rounding is that of
+// the last sum, which float64 does once too.
+func TestDequantize(t *testing.T) {
+	t.Parallel()
+	require.Len(t, reference, len(readable))
+	for _, typ := range readable {
+		t.Run(typ.String(), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(1, uint64(typ)))
+			const blocks = 200
+			size, bytes := typ.BlockSize(), typ.BlockBytes()
+			src := randomBlocks(r, typ, blocks)
+			dst := make([]float32, blocks*size)
+			Dequantize(dst, typ, src)
+			for i, got := range dst {
+				b := src[i/size*bytes : (i/size+1)*bytes]
+				if want := float32(reference[typ](b, i%size)); got != want {
+					t.Fatalf("block %d, weight %d: got %v, want %v", i/size, i%size, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestDequantizeSpecialScales(t *testing.T) {
+	t.Parallel()
+	block := make([]byte, 18)
+	for i := range 16 {
+		block[2+i] = 0x79 // quants 1 and -1
+	}
+	dst := make([]float32, 32)
+	for bits, want := range map[uint16]float64{0x0001: 0x1p-24, 0x7bff: 65504, 0x7c00: math.Inf(1)} {
+		block[0], block[1] = byte(bits), byte(bits>>8)
+		Dequantize(dst, TypeQ40, block)
+		require.Equal(t, want, float64(dst[0]))
+		require.Equal(t, -want, float64(dst[16]))
+	}
+	block[0], block[1] = 0x01, 0x7e
+	Dequantize(dst, TypeQ40, block)
+	require.True(t, math.IsNaN(float64(dst[0])))
+}
+
+// TestDequantizeFiles holds the quantised files of a model, written by other
+// programs, against its F16 file. A quantiser's error is about 1/sqrt(12) of a
+// step; the bounds are twice what these files measure.
+func TestDequantizeFiles(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("INGOT_MODELS")
+	if dir == "" {
+		t.Skip("files of other quantisers are not compared: set INGOT_MODELS to the folder with tiny-llama.*.gguf")
+	}
+	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
+	require.NoError(t, err)
+	defer exact.Close() //nolint:errcheck // read-only
+	bounds := map[Type]float64{TypeF16: 0, TypeF32: 0, TypeQ40: 0.2, TypeQ4K: 0.15, TypeQ5K: 0.08, TypeQ6K: 0.04, TypeQ80: 0.012}
+	seen := map[Type]bool{}
+	for _, name := range []string{"q4_0", "q4_k_m", "q5_k_m", "q6_k", "q8_0"} {
+		f, err := Open(filepath.Join(dir, "tiny-llama."+name+".gguf"))
+		require.NoError(t, err)
+		for _, x := range f.Tensors() {
+			bound, ok := bounds[x.Type]
+			require.True(t, ok, "%s has %v", x.Name, x.Type)
+			seen[x.Type] = true
+			ref, ok := exact.Tensor(x.Name)
+			require.True(t, ok, x.Name)
+			require.Equal(t, ref.Shape, x.Shape)
+			require.LessOrEqual(t, relativeRMS(weights(x), weights(ref)), bound, "%s: %s of %v", name, x.Name, x.Type)
+		}
+		require.NoError(t, f.Close())
+	}
+	for typ := range bounds {
+		require.True(t, seen[typ] || typ == TypeF16, "no file has %v", typ)
+	}
+}
+
+func weights(x Tensor) []float32 {
+	out := make([]float32, x.Elements())
+	Dequantize(out, x.Type, x.Data)
+	return out
+}
+
+func relativeRMS(got, want []float32) float64 {
+	var diff, norm float64
+	for i := range want {
+		d := float64(got[i]) - float64(want[i])
+		diff += d * d
+		norm += float64(want[i]) * float64(want[i])
+	}
+	return math.Sqrt(diff / norm)
+}
+
+func TestRowBytes(t *testing.T) {
+	t.Parallel()
+	for typ, want := range map[Type]int{
+		TypeF32: 1024, TypeF16: 512, TypeBF16: 512, TypeQ40: 144, TypeQ41: 160, TypeQ50: 176, TypeQ51: 192,
+		TypeQ80: 272, TypeQ4K: 144, TypeQ5K: 176, TypeQ6K: 210,
+	} {
+		got, err := typ.RowBytes(256)
+		require.NoError(t, err)
+		require.Equal(t, want, got, typ)
+	}
+	_, err := TypeQ4K.RowBytes(576)
+	require.ErrorContains(t, err, "576 weights is not a whole number of Q4_K blocks of 256")
+	_, err = TypeF32.RowBytes(-1)
+	require.Error(t, err)
+	_, err = TypeF32.RowBytes(math.MaxInt / 2)
+	require.ErrorContains(t, err, "too large")
+	_, err = Type(29).RowBytes(256)
+	require.ErrorContains(t, err, "IQ1_M is not supported (supported: F32,")
+	require.Equal(t, "type 1000", Type(1000).String())
+	require.False(t, Type(1000).Readable())
+}
+
+func BenchmarkDequantize(b *testing.B) {
+	for _, typ := range readable {
+		b.Run(typ.String(), func(b *testing.B) {
+			src := randomBlocks(rand.New(rand.NewPCG(1, 1)), typ, 4096/typ.BlockSize())
+			dst := make([]float32, 4096)
+			b.SetBytes(int64(4 * len(dst)))
+			for b.Loop() {
+				Dequantize(dst, typ, src)
+			}
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package gguf
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestQuantizeFiles: from the F16 file's weights come the very bytes of the
+// files that the reference implementation wrote.
+func TestQuantizeFiles(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("INGOT_MODELS")
+	if dir == "" {
+		t.Skip("the reference quantiser's files are not compared: set INGOT_MODELS to the folder with tiny-llama.*.gguf")
+	}
+	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
+	require.NoError(t, err)
+	defer exact.Close() //nolint:errcheck // read-only
+	for name, typ := range map[string]Type{"q8_0": TypeQ80, "q4_0": TypeQ40} {
+		f, err := Open(filepath.Join(dir, "tiny-llama."+name+".gguf"))
+		require.NoError(t, err)
+		compared := 0
+		for _, x := range f.Tensors() {
+			if x.Type != typ {
+				continue
+			}
+			compared++
+			ref, _ := exact.Tensor(x.Name)
+			got := make([]byte, len(x.Data))
+			require.NoError(t, Quantize(got, typ, weights(ref)))
+			require.True(t, bytes.Equal(x.Data, got), "%s: %s", name, x.Name)
+		}
+		require.Greater(t, compared, 10)
+		require.NoError(t, f.Close())
+	}
+}
+
+// TestRequantize: weights that a format holds already come out as the same
+// bytes. The files are the reference implementation's.
+func TestRequantize(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"../../models/tiny-llama.q4_0.gguf", "../../models/tiny-glm.q8_0.gguf", "../model/testdata/micro-llama.gguf"} {
+		f, err := Open(path)
+		require.NoError(t, err)
+		for _, x := range f.Tensors() {
+			got := make([]byte, len(x.Data))
+			require.NoError(t, Quantize(got, x.Type, weights(x)))
+			require.True(t, bytes.Equal(x.Data, got), "%s: %s of %v", path, x.Name, x.Type)
+		}
+		require.NoError(t, f.Close())
+	}
+}
+
+// TestQuantizeError: no weight is off by more than the format's step allows.
+func TestQuantizeError(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float32Range(-1000, 1000), 64, 64).Draw(t, "weights")
+		for typ, steps := range map[Type]float64{TypeQ80: 127, TypeQ40: 8} {
+			n, err := typ.RowBytes(len(x))
+			require.NoError(t, err)
+			b, y := make([]byte, n), make([]float32, len(x))
+			require.NoError(t, Quantize(b, typ, x))
+			Dequantize(y, typ, b)
+			for block := 0; block < len(x); block += 32 {
+				largest := 0.0
+				for _, v := range x[block : block+32] {
+					largest = math.Max(largest, math.Abs(float64(v)))
+				}
+				step := largest / steps
+				// Half a step; a whole one at Q4_0's unrepresentable end (+8); the scale's
+				// own rounding to F16, which for tiny scales is absolute.
+				bound := step/2 + largest*0x1p-10 + 0x1p-24*steps
+				if typ == TypeQ40 {
+					bound += step / 2
+				}
+				for i := block; i < block+32; i++ {
+					if math.Abs(float64(x[i])-float64(y[i])) > bound {
+						t.Fatalf("%v: weight %d, %v, comes back as %v", typ, i, x[i], y[i])
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestQuantizeRefuses(t *testing.T) {
+	t.Parallel()
+	ones := make([]float32, 256)
+	require.ErrorContains(t, Quantize(make([]byte, 144), TypeQ4K, ones), "quantise to Q4_K: not supported")
+	require.ErrorContains(t, Quantize(make([]byte, 144), 10, ones), "Q2_K is not supported")
+	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones), "destination has 34 bytes, want 272")
+	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones[:31]), "not a whole number of Q8_0 blocks")
+	ones[40] = float32(math.NaN())
+	require.ErrorContains(t, Quantize(make([]byte, 272), TypeQ80, ones), "weight 40 is NaN")
+	ones[40] = float32(math.Inf(-1))
+	require.ErrorContains(t, Quantize(make([]byte, 144), TypeQ40, ones), "weight 40 is -Inf")
+	require.NoError(t, Quantize(make([]byte, 512), TypeF16, ones))
+}
