@@ -1,0 +1,66 @@
+package draft
+
+// MaxTokens is the most tokens drafted for a sequence in a step.
+const MaxTokens = 8
+
+const (
+	// recent is the weight of one observation of a whole step in the running share of a depth.
+	recent = 0.05
+	// trust is how many observations of a sequence of its own weigh as much as what is known of all sequences.
+	trust = 4.0
+	// hope is the share assumed of a depth before anything was observed: high enough that it is tried.
+	hope = 0.7
+)
+
+// Acceptance is how often the draft at each depth is right, given that those before it were.
+type Acceptance struct {
+	share [MaxTokens]float64
+	known bool
+}
+
+// Observe records a verified chain: drafted tokens, of which the first accepted were right.
+func (a *Acceptance) Observe(drafted, accepted int) {
+	a.init()
+	for d := range min(drafted, accepted+1) {
+		right := 0.0
+		if d < accepted {
+			right = 1
+		}
+		a.share[d] += recent * (right - a.share[d])
+	}
+}
+
+func (a *Acceptance) init() {
+	if a.known {
+		return
+	}
+	for d := range a.share {
+		a.share[d] = hope
+	}
+	a.known = true
+}
+
+// Record is what a sequence's own drafts have shown.
+type Record struct {
+	Drafted, Accepted int     // tokens
+	tried, right      float64 // tokens that were verified, fading with time
+}
+
+// fade is the weight that a sequence's earlier drafts keep after each further chain.
+const fade = 0.9
+
+// Observe records a verified chain.
+func (r *Record) Observe(drafted, accepted int) {
+	r.Drafted += drafted
+	r.Accepted += accepted
+	r.tried = fade*r.tried + float64(min(drafted, accepted+1))
+	r.right = fade*r.right + float64(accepted)
+}
+
+// Chance is the probability that the draft at a depth (from 0) of a sequence is right, given that those before it are: the
+// share seen over all sequences, drawn towards the sequence's own.
+func (a *Acceptance) Chance(r *Record, depth int) float64 {
+	a.init()
+	p := a.share[depth]
+	return (trust*p + r.right) / (trust + r.tried)
+}

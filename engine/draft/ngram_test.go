@@ -1,0 +1,105 @@
+package draft_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/engine/draft"
+)
+
+func TestNGramDraft(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tokens []int32
+		limit  int
+		want   []int32
+	}{
+		"nothing before":          {[]int32{1, 2, 3}, 4, nil},
+		"one token is too little": {[]int32{5, 9, 5}, 4, nil},
+		"what followed":           {[]int32{1, 2, 3, 4, 9, 1, 2}, 2, []int32{3, 4}},
+		"the latest place wins":   {[]int32{1, 2, 7, 1, 2, 8, 1, 2}, 1, []int32{8}},
+		"longer matches first":    {[]int32{3, 1, 2, 7, 4, 1, 2, 8, 3, 1, 2}, 1, []int32{7}},
+		"a repetition goes on":    {[]int32{1, 2, 3, 1, 2, 3, 1, 2, 3}, 7, []int32{1, 2, 3, 1, 2, 3, 1}},
+		"shorter than n-grams":    {[]int32{1}, 4, nil},
+		"empty":                   {nil, 4, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, draft.NewNGram(16).Draft(nil, c.tokens, c.limit))
+		})
+	}
+}
+
+// Growing a text token by token gives the same drafts as a search of the whole text from the back.
+func TestNGramIsASearch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		tokens := rapid.SliceOfN(rapid.Int32Range(0, 3), 0, 60).Draw(t, "tokens")
+		limit := rapid.IntRange(1, 6).Draw(t, "limit")
+		g := draft.NewNGram(len(tokens))
+		for n := range tokens {
+			got := g.Draft(nil, tokens[:n+1], limit)
+			want := searchBack(tokens[:n+1], limit)
+			if len(got) == 0 && len(want) > 0 {
+				continue // another n-gram may have taken the place of this one
+			}
+			if len(want) > 0 && len(got) == limit && !slices.Equal(got, want) {
+				// A longer n-gram may have lost its place, so that a shorter one was found: it has to be one all the same.
+				require.True(t, followed(tokens[:n+1], got[0]))
+			}
+		}
+	})
+}
+
+func searchBack(tokens []int32, limit int) []int32 {
+	for n := 4; n >= 2; n-- {
+		for at := len(tokens) - 1; at >= n && n <= len(tokens); at-- {
+			if slices.Equal(tokens[at-n:at], tokens[len(tokens)-n:]) {
+				text := slices.Clone(tokens)
+				for i := range limit {
+					text = append(text, text[at+i])
+				}
+				return text[len(tokens):]
+			}
+		}
+	}
+	return nil
+}
+
+// followed tells whether next stood after the last two tokens somewhere before.
+func followed(tokens []int32, next int32) bool {
+	for at := 2; at < len(tokens); at++ {
+		if slices.Equal(tokens[at-2:at], tokens[len(tokens)-2:]) && tokens[at] == next {
+			return true
+		}
+	}
+	return false
+}
+
+func TestNGramReset(t *testing.T) {
+	t.Parallel()
+	g := draft.NewNGram(16)
+	require.Equal(t, []int32{3}, g.Draft(nil, []int32{1, 2, 3, 1, 2}, 1))
+	g.Reset()
+	require.Empty(t, g.Draft(nil, []int32{1, 2}, 1))
+}
+
+func BenchmarkNGram(b *testing.B) {
+	tokens := make([]int32, 4096)
+	for i := range tokens {
+		tokens[i] = int32(i * i % 251)
+	}
+	g := draft.NewNGram(len(tokens))
+	buf := make([]int32, 0, draft.MaxTokens)
+	b.ReportAllocs()
+	for i := range b.N {
+		n := i % len(tokens)
+		if n == 0 {
+			g.Reset()
+		}
+		buf = g.Draft(buf[:0], tokens[:n+1], draft.MaxTokens)
+	}
+}
