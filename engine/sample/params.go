@@ -1,12 +1,20 @@
 // Package sample goes from a row of logits to a token: penalties, temperature, truncation, and a draw that depends on the
 // seed, the position and the choice alone, so that a row gets the same tokens in any batch and after any retry.
+//
+// The order of the edits and what each setting means are vLLM's (its V1 sampler): ruled-out ids, logit bias, repetition,
+// frequency and presence penalties, temperature, min-p, top-k, top-p.
 package sample
+
+import (
+	"fmt"
+	"math"
+)
 
 // Params says how tokens are drawn from logits. The zero value is greedy without penalties.
 type Params struct {
-	Temperature       float64           // 0 is greedy
-	TopK              int               // 0 keeps all
-	TopP              float64           // 0 and 1 keep all
+	Temperature       float64           // 0 is greedy: the highest logit after bias and penalties, the lowest id of equals
+	TopK              int               // the number of best tokens to keep, and those equal to the last; 0 keeps all
+	TopP              float64           // keeps the fewest best tokens that hold this share of the probability; 0 and 1 keep all
 	MinP              float64           // least probability, as a share of the best one's; 0 keeps all
 	RepetitionPenalty float64           // on tokens of the prompt and the answer (Keskar et al. 2019); 0 and 1 do nothing
 	PresencePenalty   float64           // OpenAI's, on tokens of the answer
@@ -14,3 +22,43 @@ type Params struct {
 	LogitBias         map[int32]float64 // added to the logits of these ids
 	Seed              uint64
 }
+
+// Validate reports the first setting that is out of range for a vocabulary of the given size.
+func (p *Params) Validate(vocab int) error {
+	checks := []struct {
+		name   string
+		value  float64
+		lo, hi float64
+	}{
+		{"temperature", p.Temperature, 0, math.MaxFloat64},
+		{"top_p", p.TopP, 0, 1},
+		{"min_p", p.MinP, 0, 1},
+		{"repetition_penalty", p.RepetitionPenalty, 0, 1e6},
+		{"presence_penalty", p.PresencePenalty, -1e6, 1e6},
+		{"frequency_penalty", p.FrequencyPenalty, -1e6, 1e6},
+	}
+	for _, c := range checks {
+		if !(c.value >= c.lo && c.value <= c.hi) {
+			return fmt.Errorf("%s is %g; it must lie between %g and %g", c.name, c.value, c.lo, c.hi)
+		}
+	}
+	if p.TopK < 0 {
+		return fmt.Errorf("top_k is %d; give 0 for no limit, or more", p.TopK)
+	}
+	for id, bias := range p.LogitBias {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("logit_bias names token %d; the vocabulary has ids 0 to %d", id, vocab-1)
+		}
+		if !(math.Abs(bias) <= 1e6) {
+			return fmt.Errorf("logit_bias of token %d is %g; it must lie between -1e6 and 1e6", id, bias)
+		}
+	}
+	return nil
+}
+
+// penalises tells whether the tokens seen so far change the logits.
+func (p *Params) penalises() bool {
+	return p.repeats() || p.PresencePenalty != 0 || p.FrequencyPenalty != 0
+}
+
+func (p *Params) repeats() bool { return p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1 }

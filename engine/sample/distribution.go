@@ -1,0 +1,120 @@
+package sample
+
+import "math"
+
+// Distribution is the tokens that can be drawn, by ascending id, and how likely each is: Weights[i]/Total. No weight is 0.
+type Distribution struct {
+	IDs     []int32
+	Weights []float64
+	Total   float64 // the sum of Weights, taken in order
+}
+
+// Draw is the token on which u, from [0, 1), falls when the tokens' probabilities are laid end to end.
+func (d Distribution) Draw(u float64) int32 {
+	target, sum := u*d.Total, 0.0
+	for i, w := range d.Weights {
+		if sum += w; sum > target {
+			return d.IDs[i]
+		}
+	}
+	return d.IDs[len(d.IDs)-1] // where u*Total was rounded up to Total
+}
+
+// Prob is the probability of token id, 0 where it cannot be drawn.
+func (d Distribution) Prob(id int32) float64 {
+	lo, hi := 0, len(d.IDs)
+	for lo < hi {
+		if mid := (lo + hi) / 2; d.IDs[mid] < id {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == len(d.IDs) || d.IDs[lo] != id {
+		return 0
+	}
+	return d.Weights[lo] / d.Total
+}
+
+// only is the distribution in which a single token has all the probability.
+func (w *Scratch) only(id int32) Distribution {
+	w.ids = append(w.ids[:0], id)
+	w.weights = append(w.weights[:0], 1)
+	return Distribution{IDs: w.ids, Weights: w.weights, Total: 1}
+}
+
+// truncate applies temperature, min-p, top-k and top-p to logits whose highest is best. A weight is the probability
+// relative to the best token's: exp((logit-best)/temperature). So min-p and top-k are bounds on logits, which spares the
+// exponentials of all that they cut off.
+func (w *Scratch) truncate(logits []float32, best float64, p *Params) Distribution {
+	least := math.Inf(-1)
+	if p.MinP > 0 {
+		least = best + p.Temperature*math.Log(p.MinP)
+	}
+	if p.TopK > 0 && p.TopK < len(logits) {
+		least = max(least, float64(w.kth(logits, p.TopK)))
+	}
+	w.ids, w.values, w.weights = w.ids[:0], w.values[:0], w.weights[:0]
+	total := 0.0
+	for id, l := range logits {
+		if float64(l) < least {
+			continue
+		}
+		if weight := math.Exp((float64(l) - best) / p.Temperature); weight > 0 {
+			w.ids = append(w.ids, int32(id))
+			w.values = append(w.values, l)
+			w.weights = append(w.weights, weight)
+			total += weight
+		}
+	}
+	if p.TopP > 0 && p.TopP < 1 {
+		total = w.keepMass(p.TopP*total, total)
+	}
+	return Distribution{IDs: w.ids, Weights: w.weights, Total: total}
+}
+
+// fewTop is the most values that are kept sorted while going through all; for more, selecting by bits is faster.
+const fewTop = 128
+
+// kth is the k-th highest logit.
+func (w *Scratch) kth(logits []float32, k int) float32 {
+	if k <= fewTop {
+		w.ids = Top(w.ids[:0], logits, k)
+		return logits[w.ids[k-1]]
+	}
+	cut, _ := w.reach(logits, nil, float64(k))
+	return fromKey(cut)
+}
+
+// keepMass keeps the fewest best candidates whose weights reach mass, the lowest ids of equals, and returns their sum.
+func (w *Scratch) keepMass(mass, total float64) float64 {
+	// Candidates below an n-th of what may go do not reach it together, so they all go.
+	least := (total - mass) / float64(len(w.weights))
+	w.keep(func(i int) bool { return w.weights[i] >= least })
+	cut, above := w.reach(w.values, w.weights, mass)
+	total = 0
+	w.keep(func(i int) bool {
+		k := key(w.values[i])
+		if k < cut || k == cut && above >= mass {
+			return false
+		}
+		if k == cut {
+			above += w.weights[i]
+		}
+		total += w.weights[i]
+		return true
+	})
+	return total
+}
+
+// keep drops the candidates for which the function says no.
+func (w *Scratch) keep(ok func(i int) bool) {
+	n := 0
+	for i := range w.ids {
+		if ok(i) {
+			w.ids[n], w.values[n], w.weights[n] = w.ids[i], w.values[i], w.weights[i]
+			n++
+		}
+	}
+	w.ids, w.values, w.weights = w.ids[:n], w.values[:n], w.weights[:n]
+}

@@ -1,0 +1,40 @@
+package sample
+
+import "math"
+
+// LogSumExp is log(Σ exp(logit)) in float64: a token's log-probability is its logit less this.
+func LogSumExp(logits []float32) (float64, error) {
+	if err := checkFinite(logits); err != nil {
+		return 0, err
+	}
+	best := float64(logits[argmax(logits)])
+	sum := 0.0
+	for _, l := range logits {
+		sum += math.Exp(float64(l) - best)
+	}
+	return best + math.Log(sum), nil
+}
+
+// Top appends the ids of the n highest logits to dst, best first, the lowest id of equals first.
+func Top(dst []int32, logits []float32, n int) []int32 {
+	from := len(dst)
+	n = min(n, len(logits))
+	if n == 0 {
+		return dst
+	}
+	for id, l := range logits {
+		if len(dst)-from == n {
+			if l <= logits[dst[len(dst)-1]] {
+				continue
+			}
+			dst = dst[:len(dst)-1]
+		}
+		at := len(dst)
+		dst = append(dst, int32(id))
+		for ; at > from && l > logits[dst[at-1]]; at-- {
+			dst[at] = dst[at-1]
+		}
+		dst[at] = int32(id)
+	}
+	return dst
+}

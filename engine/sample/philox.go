@@ -1,0 +1,30 @@
+package sample
+
+import "math/bits"
+
+// Philox4x32's multipliers and key increments (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+const (
+	philoxM0, philoxM1 = 0xD2511F53, 0xCD9E8D57
+	philoxW0, philoxW1 = 0x9E3779B9, 0xBB67AE85
+	philoxRounds       = 10
+)
+
+// philox is Philox4x32-10: four random words that depend on the counter and the key alone.
+func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
+	for range philoxRounds {
+		hi0, lo0 := bits.Mul32(philoxM0, counter[0])
+		hi1, lo1 := bits.Mul32(philoxM1, counter[2])
+		counter = [4]uint32{hi1 ^ counter[1] ^ key[0], lo1, hi0 ^ counter[3] ^ key[1], lo0}
+		key[0] += philoxW0
+		key[1] += philoxW1
+	}
+	return counter
+}
+
+// Uniform is the random number of a position of a choice: evenly spread over [0, 1) in steps of 2^-53. Whatever else is
+// drawn, in whatever order, does not change it.
+func Uniform(seed uint64, position, choice int) float64 {
+	p := uint64(position)
+	w := philox([4]uint32{uint32(p), uint32(p >> 32), uint32(choice)}, [2]uint32{uint32(seed), uint32(seed >> 32)})
+	return float64((uint64(w[0])<<32|uint64(w[1]))>>11) * 0x1p-53
+}

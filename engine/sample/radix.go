@@ -1,0 +1,69 @@
+package sample
+
+import "math"
+
+// A selection sorts nothing: it counts the values by the leading bits of their order, finds the bucket that the answer is
+// in, and goes on within it, three times for the 32 bits of a float32.
+const (
+	radixBits    = 11
+	radixBuckets = 1 << radixBits
+)
+
+// digits are the shift and the width of each pass's bits.
+var digits = [...]struct{ shift, width uint }{{21, radixBits}, {10, radixBits}, {0, 10}}
+
+// reach goes through values from the highest down, adding up their weights, and returns the key of the value at which the
+// sum reaches mass, and the sum of all higher ones. Nil weights are 1 each, so that mass k finds the k-th highest value.
+// Where mass is more than there is, or rounding keeps the sum below it, that is the lowest value. There must be values, and
+// weights above 0.
+func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut uint32, above float64) {
+	var prefix uint32 // the leading bits of cut, as far as they are known
+	for _, d := range digits {
+		w.tally(values, weights, prefix, d.shift, d.width)
+		bucket := -1
+		for b := 1<<d.width - 1; b >= 0; b-- {
+			if w.sums[b] == 0 {
+				continue
+			}
+			if bucket >= 0 {
+				above += w.sums[bucket]
+			}
+			bucket = b
+			if above+w.sums[b] >= mass {
+				break
+			}
+		}
+		prefix = prefix<<d.width | uint32(bucket)
+	}
+	return prefix, above
+}
+
+// tally adds up the weights of the values whose keys begin with prefix, by the width bits after it.
+func (w *Scratch) tally(values []float32, weights []float64, prefix uint32, shift, width uint) {
+	clear(w.sums[:])
+	mask := uint32(1)<<width - 1
+	for i, v := range values {
+		k := key(v) >> shift
+		if k>>width != prefix {
+			continue
+		}
+		if weights == nil {
+			w.sums[k&mask]++
+		} else {
+			w.sums[k&mask] += weights[i]
+		}
+	}
+}
+
+const signBit = 1 << 31
+
+// key maps floats to integers of the same order; -0 is just below 0.
+func key(v float32) uint32 {
+	b := math.Float32bits(v)
+	return b ^ (uint32(int32(b)>>31) | signBit)
+}
+
+// fromKey is key's inverse.
+func fromKey(k uint32) float32 {
+	return math.Float32frombits(k ^ (uint32(int32(^k)>>31) | signBit))
+}
