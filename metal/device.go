@@ -1,0 +1,139 @@
+// Package metal is the compute backend on a GPU: kernels in Metal Shading Language, the backend that binds and orders them,
+// and the device interface that three drivers implement. metal/apple drives Apple's Metal; metal/host compiles the same
+// kernels for the CPU, so that every kernel and every binding is tested on any machine; metal/cuda compiles them for NVIDIA
+// GPUs.
+package metal
+
+import "time"
+
+// Device is a GPU, or what stands in for one. Work is described as data, a list of dispatches, and handed over a list at a
+// time, so that encoding allocates nothing and can be counted. Methods are called from one goroutine at a time.
+type Device interface {
+	// Info describes the device and its limits.
+	Info() Info
+	// Compile compiles the kernels of a source. The error holds the compiler's own text.
+	Compile(src Source, mode Mode) (Library, error)
+	// Pipeline makes a kernel ready to run, with its function constants set.
+	Pipeline(lib Library, function string, constants []Constant) (Pipeline, error)
+	// PipelineInfo tells what a pipeline can be dispatched with.
+	PipelineInfo(p Pipeline) PipelineInfo
+	// NewBuffer makes a zeroed buffer.
+	NewBuffer(bytes int, storage Storage) (Buffer, error)
+	// FreeBuffer gives a buffer back. Work that uses it has to be done.
+	FreeBuffer(b Buffer)
+	// Contents is the memory of a shared buffer. It is only to be touched while no submitted work uses the buffer.
+	Contents(b Buffer) []byte
+	// Upload copies src into any buffer through staging memory of bounded size, and returns when src may be reused.
+	Upload(b Buffer, offset int, src []byte) error
+	// Submit encodes dispatches into one command buffer and commits it.
+	Submit(work []Dispatch) (Ticket, error)
+	// Wait blocks until a submission is done. An error of the GPU ends that submission only.
+	Wait(t Ticket) (Timing, error)
+	// Memory is what is allocated on the device now.
+	Memory() int
+	// Counters are what was done since the device was opened, for tests and `ingot bench`.
+	Counters() Counters
+	// StartCapture records the GPU's work to a file for a debugger, until StopCapture.
+	StartCapture(path string) error
+	StopCapture() error
+	// Close releases everything. Buffers and pipelines are gone afterwards.
+	Close() error
+}
+
+// Handles of a device. The zero value of each is none.
+type (
+	Library  uint32
+	Pipeline uint32
+	Buffer   uint32
+	Ticket   uint64
+)
+
+// Info describes a device.
+type Info struct {
+	Driver            string // "metal", "host" or "cuda"
+	Name              string // such as "Apple M4 Max"
+	Family            string // such as "Apple9"; empty where it has none
+	Memory            int    // bytes that work should stay below: recommendedMaxWorkingSetSize
+	MaxBuffer         int    // bytes of one buffer
+	MaxThreadgroup    int    // threads of a threadgroup
+	ThreadgroupMemory int    // bytes
+	UnifiedMemory     bool   // shared buffers are as fast as private ones
+	LanguageVersion   string // of the kernels as compiled, read back from the compiler
+	MathMode          string // likewise
+	ResidencySets     bool
+}
+
+// Source is kernels ready to compile: one text, its #include lines resolved.
+type Source struct {
+	Name string // for messages
+	Text string
+}
+
+// Mode is how kernels are compiled.
+type Mode int
+
+// The modes.
+const (
+	Release  Mode = iota // optimised, precise arithmetic
+	Debug                // with bounds checks (INGOT_DEBUG defined), not optimised
+	FastMath             // optimised, fast arithmetic
+)
+
+// Storage is where a buffer lies.
+type Storage int
+
+// The storages.
+const (
+	Private Storage = iota // the GPU's own; filled by Upload and by kernels
+	Shared                 // seen by the CPU through Contents
+)
+
+// Constant is a function constant: a 32-bit value that the compiler sees. Index is its [[function_constant(Index)]].
+type Constant struct {
+	Index int
+	Value uint32
+}
+
+// PipelineInfo is the limits of a pipeline.
+type PipelineInfo struct {
+	MaxThreads        int // of a threadgroup
+	SimdWidth         int
+	ThreadgroupMemory int // bytes that it declares itself
+}
+
+// Dispatch is one kernel's run over a grid of threadgroups. Its slices belong to the caller and are not kept.
+type Dispatch struct {
+	Name     string // of the operation, for counters and captures
+	Pipeline Pipeline
+	// Buffers are bound at indices 0 and up; a kernel's argument struct follows at the index after the last.
+	Buffers []Binding
+	Args    []byte // at most 4 KB
+	// ThreadgroupMemory is the bytes of [[threadgroup(0)]]; 0 where the kernel takes none.
+	ThreadgroupMemory int
+	Groups            [3]int // threadgroups
+	Threads           [3]int // threads of a threadgroup, a multiple of the SIMD width in all
+	// Barrier makes the dispatch wait for what those before it in the list have written. Dispatches without one may
+	// run beside those before them.
+	Barrier bool
+}
+
+// Binding is a buffer from a byte offset on.
+type Binding struct {
+	Buffer Buffer
+	Offset int
+}
+
+// Timing is when the GPU worked on a submission.
+type Timing struct {
+	Start, End time.Duration // on the device's own clock
+}
+
+// Counters count a device's work.
+type Counters struct {
+	CommandBuffers int
+	Waits          int
+	Dispatches     int
+	Pipelines      int // made
+	Buffers        int // made
+	UploadedBytes  int
+}
