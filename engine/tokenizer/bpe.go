@@ -1,0 +1,189 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// byteRunes is GPT-2's alphabet: the character that stands for each byte in a
+// byte-level vocabulary. Printable Latin-1 stands for itself, the other bytes
+// in order for U+0100 and on.
+var byteRunes = func() (t [256]rune) {
+	next := rune(0x100)
+	for b := range t {
+		if b >= '!' && b <= '~' || b >= 0xA1 && b <= 0xAC || b >= 0xAE {
+			t[b] = rune(b)
+		} else {
+			t[b] = next
+			next++
+		}
+	}
+	return t
+}()
+
+// runeBytes is the inverse, -1 for a character that stands for no byte.
+var runeBytes = func() (t [0x144]int16) {
+	for i := range t {
+		t[i] = -1
+	}
+	for b, r := range byteRunes {
+		t[r] = int16(b)
+	}
+	return t
+}()
+
+// bpe is byte-level byte-pair encoding. Its symbols are the vocabulary's ids,
+// then numbers for strings that occur in merges but are no token.
+type bpe struct {
+	vocab  *vocabulary
+	rule   splitRule
+	bytes  [256]int32 // symbol of each byte, noSymbol if it has none
+	merges map[uint64]merge
+	words  map[string]int32 // by the bytes they stand for; only if rule.wholeWords
+	pool   sync.Pool        // of *merger
+}
+
+// merge is what two symbols, left<<32 | right, become.
+type merge struct{ id, rank int32 }
+
+func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
+	merges, err := meta.Strings(prefix + "merges")
+	if err != nil {
+		return nil, err
+	}
+	if len(merges) > math.MaxInt32/2 {
+		return nil, fmt.Errorf("metadata %smerges: has %d merges", prefix, len(merges))
+	}
+	e := &bpe{vocab: v, rule: rule, merges: make(map[uint64]merge, len(merges))}
+	e.pool.New = func() any { return new(merger) }
+	symbols := newSymbols(v)
+	for rank, text := range merges {
+		// The left part is never empty and may itself be a space in odd files.
+		space := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
+		if space == 0 || space+1 == len(text) {
+			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, is not two parts with a space between", prefix, rank, text)
+		}
+		left, right := text[:space], text[space+1:]
+		key := uint64(symbols.number(left))<<32 | uint64(symbols.number(right))
+		if _, ok := e.merges[key]; !ok {
+			e.merges[key] = merge{id: symbols.joined(left, right), rank: int32(rank)}
+		}
+	}
+	for b, r := range byteRunes {
+		e.bytes[b] = symbols.lookup(string(r))
+	}
+	if rule.wholeWords {
+		e.words = make(map[string]int32, len(v.tokens))
+		for id, text := range v.tokens {
+			if v.kinds[id] == kindNormal || v.kinds[id] == kindUserDefined {
+				e.words[string(decodeByteLevel(text))] = int32(id)
+			}
+		}
+	}
+	return e, nil
+}
+
+// symbols numbers strings: a token that may come out of a merge by its id.
+type symbols struct {
+	vocab *vocabulary
+	more  map[string]int32
+	text  []byte
+}
+
+func newSymbols(v *vocabulary) *symbols { return &symbols{vocab: v, more: map[string]int32{}} }
+
+func (s *symbols) lookup(text string) int32 {
+	if id, ok := s.vocab.ids[text]; ok && s.vocab.kinds[id] != kindControl && s.vocab.kinds[id] != kindUnknown {
+		return id
+	}
+	if n, ok := s.more[text]; ok {
+		return n
+	}
+	return noSymbol
+}
+
+func (s *symbols) number(text string) int32 {
+	n := s.lookup(text)
+	if n == noSymbol {
+		n = int32(len(s.vocab.tokens) + len(s.more))
+		s.more[text] = n
+	}
+	return n
+}
+
+func (s *symbols) joined(left, right string) int32 {
+	s.text = append(append(s.text[:0], left...), right...)
+	if id, ok := s.vocab.ids[string(s.text)]; ok && s.vocab.kinds[id] == kindNormal {
+		return id // the usual case, without making a string
+	}
+	return s.number(string(s.text))
+}
+
+func (e *bpe) encode(dst []int32, text string, _ bool) []int32 {
+	m := e.pool.Get().(*merger)
+	defer e.pool.Put(m)
+	e.rule.passes.split(text, func(piece string) { dst = e.encodePiece(dst, piece, m) })
+	return dst
+}
+
+func (e *bpe) encodePiece(dst []int32, piece string, m *merger) []int32 {
+	if e.words != nil {
+		if id, ok := e.words[piece]; ok {
+			return append(dst, id)
+		}
+	}
+	m.reset()
+	for i := range len(piece) {
+		m.add(e.bytes[piece[i]], i+1)
+	}
+	m.run(e.join)
+	for i := int32(0); i != none; i = m.symbols[i].next {
+		s := m.symbols[i]
+		if s.id >= 0 && int(s.id) < len(e.vocab.tokens) {
+			dst = append(dst, s.id)
+			continue
+		}
+		for _, b := range []byte(piece[s.start:s.end]) {
+			dst = e.appendByte(dst, b)
+		}
+	}
+	return dst
+}
+
+// appendByte is for what merges joined to no token. A vocabulary may lack
+// bytes that valid UTF-8 never has: they become the unknown token, or nothing.
+func (e *bpe) appendByte(dst []int32, b byte) []int32 {
+	switch id := e.bytes[b]; {
+	case id >= 0 && int(id) < len(e.vocab.tokens):
+		return append(dst, id)
+	case e.vocab.unk != none:
+		return append(dst, e.vocab.unk)
+	}
+	return dst
+}
+
+func (e *bpe) join(left, right textSymbol) (id, rank int32, ok bool) {
+	m, ok := e.merges[uint64(uint32(left.id))<<32|uint64(uint32(right.id))]
+	return m.id, m.rank, ok
+}
+
+// piece gives the bytes that a normal token stands for.
+func (e *bpe) piece(text string) []byte { return decodeByteLevel(text) }
+
+// decodeByteLevel maps GPT-2's characters back to bytes. A text with any other
+// character, as tokens added later may be, stands for itself.
+func decodeByteLevel(text string) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range text {
+		if r >= rune(len(runeBytes)) || runeBytes[r] < 0 || r == utf8.RuneError {
+			return []byte(text)
+		}
+		out = append(out, byte(runeBytes[r]))
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package tokenizer
+
+import (
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// class is a set of the character properties that split rules ask for.
+type class uint8
+
+const (
+	letter class = 1 << iota // \p{L}
+	number                   // \p{N}
+	space                    // \s: White_Space
+	punct                    // \p{P}
+	symbol                   // \p{S}
+	mark                     // \p{M}
+)
+
+// classTable holds the class of every code point. A byte that is not part of
+// valid UTF-8 counts as U+FFFD, a symbol.
+type classTable [unicode.MaxRune + 1]class
+
+// classes is made once, on first use: 1.1 MB.
+var classes = sync.OnceValue(func() *classTable {
+	t := new(classTable)
+	for c, ranges := range map[class]*unicode.RangeTable{
+		letter: unicode.L, number: unicode.N, space: unicode.White_Space,
+		punct: unicode.P, symbol: unicode.S, mark: unicode.M,
+	} {
+		for _, r := range ranges.R16 {
+			for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
+				t[x] |= c
+			}
+		}
+		for _, r := range ranges.R32 {
+			for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
+				t[x] |= c
+			}
+		}
+	}
+	return t
+})
+
+// at gives the class and the length of the character at s[i:], both 0 at the
+// end.
+func (t *classTable) at(s string, i int) (c class, width int) {
+	if i >= len(s) {
+		return 0, 0
+	}
+	if b := s[i]; b < utf8.RuneSelf {
+		return t[b], 1
+	}
+	r, width := utf8.DecodeRuneInString(s[i:])
+	return t[r], width
+}
+
+// run is the end of the longest stretch from s[i:] whose characters have one
+// of the properties of any.
+func (t *classTable) run(s string, i int, any class) int {
+	for {
+		c, width := t.at(s, i)
+		if c&any == 0 {
+			return i
+		}
+		i += width
+	}
+}
+
+// runWithout is the end of the longest stretch from s[i:] whose characters
+// have none of the properties of none.
+func (t *classTable) runWithout(s string, i int, none class) int {
+	for {
+		c, width := t.at(s, i)
+		if width == 0 || c&none != 0 {
+			return i
+		}
+		i += width
+	}
+}

@@ -1,0 +1,122 @@
+package tokenizer
+
+// merger joins neighbouring symbols of a text, the pair of least rank first
+// and of equal ranks the leftmost, until no two can be joined: byte-pair
+// encoding. It takes O(n log n) steps for n symbols. The memory is kept from
+// text to text; a merger serves one goroutine at a time.
+type merger struct {
+	symbols []textSymbol
+	pairs   []pair // a binary heap, least key first
+}
+
+// textSymbol is a stretch text[start:end] of the text being encoded.
+type textSymbol struct {
+	id         int32 // the encoder's own number of it, noSymbol for none
+	start, end int32
+	prev, next int32 // neighbours' indexes, none at the ends
+}
+
+const (
+	none     int32 = -1
+	noSymbol int32 = -1
+)
+
+// pair is two neighbours that can become one. It is out of date once either
+// of them has been joined to another symbol.
+type pair struct {
+	key   uint64 // rank, then index of the left one
+	right int32
+	size  int32 // of both together
+	id    int32 // of what they become
+}
+
+// reset starts a new text.
+func (m *merger) reset() {
+	m.symbols = m.symbols[:0]
+	m.pairs = m.pairs[:0]
+}
+
+// add appends a symbol that ends at end.
+func (m *merger) add(id int32, end int) {
+	n := int32(len(m.symbols))
+	s := textSymbol{id: id, end: int32(end), prev: n - 1, next: none}
+	if n > 0 {
+		s.start = m.symbols[n-1].end
+		m.symbols[n-1].next = n
+	}
+	m.symbols = append(m.symbols, s)
+}
+
+// run joins what join allows: it says what two neighbours become and the rank
+// of that.
+func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool)) {
+	for i := 1; i < len(m.symbols); i++ {
+		m.consider(int32(i-1), int32(i), join)
+	}
+	for len(m.pairs) > 0 {
+		p := m.pop()
+		leftIndex := int32(uint32(p.key))
+		left, right := &m.symbols[leftIndex], &m.symbols[p.right]
+		if left.next != p.right || right.end-left.start != p.size {
+			continue
+		}
+		left.id, left.end, left.next = p.id, right.end, right.next
+		right.next = none
+		if left.next != none {
+			m.symbols[left.next].prev = leftIndex
+			m.consider(leftIndex, left.next, join)
+		}
+		if left.prev != none {
+			m.consider(left.prev, leftIndex, join)
+		}
+	}
+}
+
+func (m *merger) consider(left, right int32, join func(left, right textSymbol) (id, rank int32, ok bool)) {
+	l, r := m.symbols[left], m.symbols[right]
+	if id, rank, ok := join(l, r); ok {
+		m.push(pair{key: uint64(rank)<<32 | uint64(left), right: right, size: r.end - l.start, id: id})
+	}
+}
+
+func (m *merger) push(p pair) {
+	h := append(m.pairs, p)
+	i := len(h) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h[parent].key <= p.key {
+			break
+		}
+		h[i] = h[parent]
+		i = parent
+	}
+	h[i] = p
+	m.pairs = h
+}
+
+func (m *merger) pop() pair {
+	h := m.pairs
+	top, last := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	m.pairs = h
+	if len(h) == 0 {
+		return top
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].key < h[child].key {
+			child++
+		}
+		if h[child].key >= last.key {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = last
+	return top
+}

@@ -1,0 +1,199 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// A matcher stands for a regular expression, tried at s[i:]. If it matches, it
+// gives the match's end and true. If not, it gives false and a place, beyond
+// i, before which no match can start.
+type matcher func(s string, i int) (end int, ok bool)
+
+// passes splits a text in the manner of a chain of tokenizers' "isolated"
+// splits: each match of the first is a piece and so is each stretch between
+// matches; the next splits those pieces again, seeing nothing around them.
+type passes []matcher
+
+// split calls yield with the pieces of s in order; together they are s.
+func (p passes) split(s string, yield func(piece string)) {
+	if s == "" {
+		return
+	}
+	if len(p) == 0 {
+		yield(s)
+		return
+	}
+	start := 0 // of what no piece has taken yet
+	for i := 0; i < len(s); {
+		end, ok := p[0](s, i)
+		if ok {
+			p[1:].split(s[start:i], yield)
+			p[1:].split(s[i:end], yield)
+			start = end
+		}
+		i = end
+	}
+	p[1:].split(s[start:], yield)
+}
+
+// gpt2 is
+//
+//	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// which matches everywhere.
+func gpt2(s string, i int) (int, bool) {
+	t := classes()
+	if n := contraction(s[i:], false); n > 0 {
+		return i + n, true
+	}
+	j := i
+	if s[i] == ' ' {
+		j++
+	}
+	switch c, width := t.at(s, j); {
+	case width == 0 || c&space != 0:
+		return spaces(t, s, i), true
+	case c&letter != 0:
+		return t.run(s, j, letter), true
+	case c&number != 0:
+		return t.run(s, j, number), true
+	default:
+		return t.runWithout(s, j, space|letter|number), true
+	}
+}
+
+// llama3 is, with as many digits at most as given,
+//
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
+//	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// which matches everywhere.
+func llama3(digits int) matcher {
+	return func(s string, i int) (int, bool) {
+		t := classes()
+		if n := contraction(s[i:], true); n > 0 {
+			return i + n, true
+		}
+		c, width := t.at(s, i)
+		if c&number != 0 {
+			return upTo(t, s, i, number, digits), true
+		}
+		if c&letter != 0 {
+			return t.run(s, i, letter), true
+		}
+		next, nextWidth := t.at(s, i+width)
+		if next&letter != 0 && s[i] != '\r' && s[i] != '\n' {
+			return t.run(s, i+width, letter), true
+		}
+		if c&space == 0 {
+			return lineEnds(s, t.runWithout(s, i, space|letter|number)), true
+		}
+		if s[i] == ' ' && nextWidth > 0 && next&(space|letter|number) == 0 {
+			return lineEnds(s, t.runWithout(s, i+1, space|letter|number)), true
+		}
+		return spacesOrLines(t, s, i), true
+	}
+}
+
+// deepSeek3 is
+//
+//	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+//	 ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func deepSeek3(s string, i int) (int, bool) {
+	t := classes()
+	c, width := t.at(s, i)
+	if asciiPunct(s[i]) && i+1 < len(s) && asciiLetter(s[i+1]) {
+		for i++; i < len(s) && asciiLetter(s[i]); i++ {
+		}
+		return i, true
+	}
+	next, _ := t.at(s, i+width)
+	switch {
+	case c&(letter|mark) != 0:
+		return t.run(s, i, letter|mark), true
+	case c&(punct|symbol) == 0 && s[i] != '\r' && s[i] != '\n' && next&(letter|mark) != 0:
+		return t.run(s, i+width, letter|mark), true
+	case c&(punct|symbol) != 0:
+		return lineEnds(s, t.run(s, i, punct|symbol)), true
+	case s[i] == ' ' && next&(punct|symbol) != 0:
+		return lineEnds(s, t.run(s, i+1, punct|symbol)), true
+	case c&space != 0:
+		return spacesOrLines(t, s, i), true
+	}
+	return i + width, false
+}
+
+// contraction is the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of
+// s, in upper case too if fold is set; 0 if there is none.
+func contraction(s string, fold bool) int {
+	if len(s) < 2 || s[0] != '\'' {
+		return 0
+	}
+	lower := func(i int) byte {
+		if fold && s[i]-'A' < 26 {
+			return s[i] + 'a' - 'A'
+		}
+		return s[i]
+	}
+	switch a := lower(1); a {
+	case 's', 't', 'm', 'd':
+		return 2
+	case 'r', 'v', 'l':
+		if len(s) < 3 {
+			return 0
+		}
+		if b := lower(2); b == 'e' && a != 'l' || b == 'l' && a == 'l' {
+			return 3
+		}
+	}
+	return 0
+}
+
+// spaces is \s+(?!\S)|\s+ at white space: all of it at the end of the text,
+// else all but the last, unless there is only one.
+func spaces(t *classTable, s string, i int) int {
+	end := t.run(s, i, space)
+	if end == len(s) {
+		return end
+	}
+	if _, last := utf8.DecodeLastRuneInString(s[i:end]); end-last > i {
+		return end - last
+	}
+	return end
+}
+
+// spacesOrLines is \s*[\r\n]+|\s+(?!\S)|\s+ at white space.
+func spacesOrLines(t *classTable, s string, i int) int {
+	end := t.run(s, i, space)
+	if last := strings.LastIndexAny(s[i:end], "\r\n"); last >= 0 {
+		return i + last + 1
+	}
+	return spaces(t, s, i)
+}
+
+// lineEnds is [\r\n]*.
+func lineEnds(s string, i int) int {
+	for i < len(s) && (s[i] == '\r' || s[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+// upTo is the end of at most n characters with one of the properties of any.
+func upTo(t *classTable, s string, i int, any class, n int) int {
+	for range n {
+		c, width := t.at(s, i)
+		if c&any == 0 {
+			break
+		}
+		i += width
+	}
+	return i
+}
+
+func asciiLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
+
+func asciiPunct(b byte) bool {
+	return b > ' ' && b < 0x7f && !asciiLetter(b) && (b < '0' || b > '9')
+}

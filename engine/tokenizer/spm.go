@@ -1,0 +1,167 @@
+package tokenizer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+const spaceMark = "▁" // U+2581, which stands for a space in SentencePiece vocabularies
+
+// spm is SentencePiece's byte-pair encoding: characters are joined to tokens,
+// those of the best score first, and what is no token is written as bytes.
+type spm struct {
+	vocab          *vocabulary
+	ranks          []int32          // by id: 0 for the best score; equal scores have equal ranks
+	joinable       map[string]int32 // tokens that text may become
+	bytes          [256]int32       // the <0xXX> tokens
+	hasBytes       bool             // all 256 are there
+	addSpacePrefix bool
+	// splitAtSpaces: no token goes on over a space mark after something else, so
+	// words can be encoded one by one.
+	splitAtSpaces bool
+	pool          sync.Pool // of *merger
+}
+
+func newSPM(meta *gguf.Metadata, v *vocabulary) (*spm, error) {
+	scores, err := meta.Floats(prefix + "scores")
+	if err != nil {
+		return nil, err
+	}
+	if len(scores) != len(v.tokens) {
+		return nil, fmt.Errorf("metadata %sscores: has %d scores for %d tokens", prefix, len(scores), len(v.tokens))
+	}
+	e := &spm{vocab: v, joinable: make(map[string]int32, len(v.tokens)), splitAtSpaces: true, hasBytes: true}
+	e.pool.New = func() any { return new(merger) }
+	if e.ranks, err = rankScores(scores); err != nil {
+		return nil, err
+	}
+	if e.addSpacePrefix, err = flag(meta, "add_space_prefix", true); err != nil {
+		return nil, err
+	}
+	for id, text := range v.tokens {
+		switch v.kinds[id] {
+		case kindControl, kindUnknown, kindByte:
+			continue
+		}
+		e.joinable[text] = int32(id)
+		if spansWords(text) {
+			e.splitAtSpaces = false
+		}
+	}
+	for b := range e.bytes {
+		id, ok := v.ids[fmt.Sprintf("<0x%02X>", b)]
+		if !ok {
+			id, e.hasBytes = none, false
+		}
+		e.bytes[b] = id
+	}
+	return e, nil
+}
+
+// rankScores numbers the scores from the best on.
+func rankScores(scores []float32) ([]int32, error) {
+	order := make([]int32, len(scores))
+	for i, s := range scores {
+		if math.IsNaN(float64(s)) {
+			return nil, fmt.Errorf("metadata %sscores: score %d is not a number", prefix, i)
+		}
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
+	ranks := make([]int32, len(scores))
+	for i := 1; i < len(order); i++ {
+		ranks[order[i]] = ranks[order[i-1]]
+		if scores[order[i]] != scores[order[i-1]] {
+			ranks[order[i]]++
+		}
+	}
+	return ranks, nil
+}
+
+// spansWords says whether a space mark follows another character.
+func spansWords(text string) bool {
+	return strings.Contains(strings.TrimLeft(text, spaceMark), spaceMark)
+}
+
+func (e *spm) encode(dst []int32, text string, afterSpecial bool) []int32 {
+	var b strings.Builder
+	b.Grow(len(text) + 2*strings.Count(text, " ") + len(spaceMark))
+	if e.addSpacePrefix && afterSpecial {
+		b.WriteString(spaceMark)
+	}
+	for {
+		before, after, found := strings.Cut(text, " ")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		b.WriteString(spaceMark)
+		text = after
+	}
+	m := e.pool.Get().(*merger)
+	defer e.pool.Put(m)
+	for marked := b.String(); marked != ""; {
+		n := len(marked)
+		if e.splitAtSpaces {
+			n = wordEnd(marked)
+		}
+		dst = e.encodeWord(dst, marked[:n], m)
+		marked = marked[n:]
+	}
+	return dst
+}
+
+// wordEnd is where the first space mark after another character stands.
+func wordEnd(text string) int {
+	i := 0
+	for strings.HasPrefix(text[i:], spaceMark) {
+		i += len(spaceMark)
+	}
+	if n := strings.Index(text[i:], spaceMark); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
+
+func (e *spm) encodeWord(dst []int32, word string, m *merger) []int32 {
+	m.reset()
+	for i := 0; i < len(word); {
+		_, n := utf8.DecodeRuneInString(word[i:])
+		id, ok := e.joinable[word[i:i+n]]
+		if !ok {
+			id = noSymbol
+		}
+		i += n
+		m.add(id, i)
+	}
+	m.run(func(left, right textSymbol) (id, rank int32, ok bool) {
+		if id, ok = e.joinable[word[left.start:right.end]]; ok {
+			rank = e.ranks[id]
+		}
+		return id, rank, ok
+	})
+	for i := int32(0); i != none; i = m.symbols[i].next {
+		s := m.symbols[i]
+		switch {
+		case s.id != noSymbol:
+			dst = append(dst, s.id)
+		case e.hasBytes:
+			for _, b := range []byte(word[s.start:s.end]) {
+				dst = append(dst, e.bytes[b])
+			}
+		case e.vocab.unk != none:
+			dst = append(dst, e.vocab.unk)
+		}
+	}
+	return dst
+}
+
+// piece gives the bytes that a normal token stands for.
+func (e *spm) piece(text string) []byte { return []byte(strings.ReplaceAll(text, spaceMark, " ")) }

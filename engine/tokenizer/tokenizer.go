@@ -1,0 +1,229 @@
+// Package tokenizer turns text into a model's token ids and back, as the
+// vocabulary in its GGUF file says: byte-level byte-pair encoding ("gpt2") and
+// SentencePiece's ("llama").
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// Tokenizer is a model's vocabulary. It never changes and may be used by many
+// goroutines at once.
+type Tokenizer struct {
+	vocab       *vocabulary
+	encoder     encoder
+	special     *specialTokens // all that stand for themselves in a text
+	userDefined *specialTokens // those of them that are matched always
+	pieces      []byte         // what the tokens stand for, one after another
+	pieceEnds   []int32        // by id
+	dropSpace   bool           // the first space of a text is the encoder's
+}
+
+// encoder is one of the two kinds of byte-pair encoding.
+type encoder interface {
+	// encode appends the ids of a text without special tokens; afterSpecial says
+	// that it starts the whole text or follows a special token.
+	encode(dst []int32, text string, afterSpecial bool) []int32
+	// piece gives the bytes that a normal token's text stands for.
+	piece(text string) []byte
+}
+
+// EncodeOptions says what Encode does beyond encoding plain text.
+type EncodeOptions struct {
+	// Special reads control tokens written in the text, such as "<|user|>", as
+	// these tokens. Set it for rendered templates, never for a user's own words.
+	// User-defined tokens are read either way.
+	Special bool
+	// BOS puts what the file asks for around the text: the BOS token first if
+	// AddsBOS, unless the text begins with it already, and the EOS token last if
+	// the file sets add_eos_token.
+	BOS bool
+}
+
+// New makes the tokenizer that the metadata describe. It fails if they are
+// incomplete or contradict each other, and for a tokenizer or split rule
+// (tokenizer.ggml.pre) that Ingot does not have: guessing one would give
+// subtly wrong ids.
+func New(meta *gguf.Metadata) (*Tokenizer, error) {
+	t, err := load(meta)
+	if err != nil {
+		return nil, fmt.Errorf("load tokenizer: %w", err)
+	}
+	return t, nil
+}
+
+func load(meta *gguf.Metadata) (*Tokenizer, error) {
+	model, err := meta.String(prefix + "model")
+	if err != nil {
+		return nil, err
+	}
+	t := new(Tokenizer)
+	switch model {
+	case "gpt2":
+		rule, err := findRule(meta)
+		if err != nil {
+			return nil, err
+		}
+		if t.vocab, err = loadVocabulary(meta, rule.addBOS); err != nil {
+			return nil, err
+		}
+		if t.encoder, err = newBPE(meta, t.vocab, rule); err != nil {
+			return nil, err
+		}
+	case "llama":
+		if t.vocab, err = loadVocabulary(meta, true); err != nil {
+			return nil, err
+		}
+		e, err := newSPM(meta, t.vocab)
+		if err != nil {
+			return nil, err
+		}
+		t.encoder, t.dropSpace = e, e.addSpacePrefix
+	default:
+		return nil, fmt.Errorf("metadata %smodel: %q is not supported (supported: gpt2, llama)", prefix, model)
+	}
+	t.special = newSpecialTokens(t.vocab, kindControl, kindUnknown, kindUserDefined)
+	t.userDefined = newSpecialTokens(t.vocab, kindUserDefined)
+	return t, t.makePieces()
+}
+
+func findRule(meta *gguf.Metadata) (splitRule, error) {
+	name, err := meta.String(prefix + "pre")
+	if errors.Is(err, gguf.ErrMissing) || err == nil && name == "" {
+		name = "default"
+	} else if err != nil {
+		return splitRule{}, err
+	}
+	rule, ok := splitRules[name]
+	if !ok {
+		return splitRule{}, fmt.Errorf("metadata %spre: split rule %q is not supported (supported: %s)", prefix, name, splitRuleNames())
+	}
+	return rule, nil
+}
+
+func (t *Tokenizer) makePieces() error {
+	t.pieceEnds = make([]int32, len(t.vocab.tokens))
+	for id, text := range t.vocab.tokens {
+		switch t.vocab.kinds[id] {
+		case kindNormal:
+			t.pieces = append(t.pieces, t.encoder.piece(text)...)
+		case kindUserDefined:
+			t.pieces = append(t.pieces, text...)
+		case kindByte:
+			hex, ok := strings.CutPrefix(strings.TrimSuffix(text, ">"), "<0x")
+			b, err := strconv.ParseUint(hex, 16, 8)
+			if !ok || err != nil {
+				return fmt.Errorf("metadata %stokens: byte token %d, %q, is not of the form <0x00>", prefix, id, text)
+			}
+			t.pieces = append(t.pieces, byte(b))
+		}
+		t.pieceEnds[id] = int32(len(t.pieces))
+	}
+	return nil
+}
+
+// Encode gives the ids of a text. Bytes that are not valid UTF-8 are encoded
+// as they are.
+func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
+	special := t.userDefined
+	if o.Special {
+		special = t.special
+	}
+	ids := make([]int32, 0, len(text)/3+4)
+	addBOS := o.BOS && t.vocab.addBOS
+	if addBOS {
+		ids = append(ids, t.vocab.bos)
+	}
+	afterSpecial := true
+	for text != "" {
+		at, length, id := special.find(text)
+		if at > 0 {
+			ids = t.encoder.encode(ids, text[:at], afterSpecial)
+			afterSpecial = false
+		}
+		if length > 0 {
+			ids = append(ids, id)
+			afterSpecial = true
+		}
+		text = text[at+length:]
+	}
+	if addBOS && len(ids) > 1 && ids[1] == t.vocab.bos {
+		ids = ids[1:]
+	}
+	if o.BOS && t.vocab.addEOS {
+		ids = append(ids, t.vocab.eos)
+	}
+	return ids
+}
+
+// Decode gives the text of ids from a text's start, as a Decoder does.
+func (t *Tokenizer) Decode(ids []int32) string {
+	d := t.NewDecoder()
+	var out strings.Builder
+	for _, id := range ids {
+		out.WriteString(d.Next(id))
+	}
+	out.WriteString(d.Flush())
+	return out.String()
+}
+
+// AddsBOS says whether the file asks for the BOS token before a text.
+func (t *Tokenizer) AddsBOS() bool { return t.vocab.addBOS }
+
+// BOS gives the beginning-of-sequence token if the file names one.
+func (t *Tokenizer) BOS() (int32, bool) { return t.vocab.bos, t.vocab.bos != none }
+
+// EOS gives the end-of-sequence token if the file names one.
+func (t *Tokenizer) EOS() (int32, bool) { return t.vocab.eos, t.vocab.eos != none }
+
+// StopIDs gives the tokens that end generation, in order of id: the file's
+// eos, eot and eom tokens, and control tokens that by their text end a turn or
+// a document in models whose files often name too few (see endTexts).
+func (t *Tokenizer) StopIDs() []int32 { return slices.Clone(t.vocab.stop) }
+
+// Size is the number of tokens; ids are 0 to Size-1.
+func (t *Tokenizer) Size() int { return len(t.vocab.tokens) }
+
+// Token gives a token's text as the file stores it, "" for an id that is no
+// token.
+func (t *Tokenizer) Token(id int32) string {
+	if !t.has(id) {
+		return ""
+	}
+	return t.vocab.tokens[id]
+}
+
+// Bytes gives the bytes that a token adds to a text, not always whole
+// characters. It is nil for control, unknown and unused tokens and for an id
+// that is no token. The slice is the tokenizer's own: do not change it.
+func (t *Tokenizer) Bytes(id int32) []byte {
+	if !t.has(id) {
+		return nil
+	}
+	start, end := int32(0), t.pieceEnds[id]
+	if id > 0 {
+		start = t.pieceEnds[id-1]
+	}
+	if start == end {
+		return nil
+	}
+	return t.pieces[start:end:end]
+}
+
+// Lookup finds the token with the given text as the file stores it.
+func (t *Tokenizer) Lookup(text string) (int32, bool) {
+	id, ok := t.vocab.ids[text]
+	return id, ok
+}
+
+func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.vocab.tokens) }
+
+// dropsSpace says whether the leading space of a text's first token is the one
+// that the encoder put there.
+func (t *Tokenizer) dropsSpace(id int32) bool { return t.dropSpace && t.vocab.kinds[id] == kindNormal }

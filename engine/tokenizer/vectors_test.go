@@ -1,0 +1,94 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+func open(t testing.TB, path string) *Tokenizer {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	tok, err := New(f.Meta())
+	require.NoError(t, err)
+	require.NoError(t, f.Close()) // the tokenizer keeps nothing of the mapping
+	return tok
+}
+
+// vectorFile finds one of the public vocabularies.
+func vectorFile(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("INGOT_VECTORS")
+	if dir == "" {
+		t.Skipf("%s is not tested: set INGOT_VECTORS to the folder that holds tokenizers/%s", name, name)
+	}
+	return filepath.Join(dir, "tokenizers", name)
+}
+
+// TestVectors encodes llama.cpp's test texts with public vocabularies. The ids
+// are those of the models' own libraries.
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"gpt-2", "starcoder", "llama-spm", "phi-3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := vectorFile(t, name+".gguf")
+			tok := open(t, path)
+			in, err := os.ReadFile(path + ".inp")
+			require.NoError(t, err)
+			out, err := os.ReadFile(path + ".out")
+			require.NoError(t, err)
+			const separator = "\n__ggml_vocab_test__\n"
+			texts := strings.Split(strings.TrimSuffix(string(in), separator), separator)
+			lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+			require.Greater(t, len(texts), 30)
+			require.Len(t, lines, len(texts))
+			for i, text := range texts {
+				want := []int32{}
+				for _, field := range strings.Fields(lines[i]) {
+					id, err := strconv.ParseInt(field, 10, 32)
+					require.NoError(t, err)
+					want = append(want, int32(id))
+				}
+				got := tok.Encode(text, EncodeOptions{})
+				require.Equal(t, want, got, "%q", text)
+				require.Equal(t, text, tok.Decode(got))
+			}
+		})
+	}
+}
+
+// TestReferencePrompts encodes the rendered prompts that the bundled models'
+// reference runs were given.
+func TestReferencePrompts(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("INGOT_MODELS")
+	if dir == "" {
+		t.Skip("the glm4 rule is not tested on reference prompts: set INGOT_MODELS to the folder with tiny-llama.reference.json")
+	}
+	var cases []struct {
+		Text         string
+		PromptTokens []int32 `json:"prompt_tokens"`
+		GreedyTokens []int32 `json:"greedy_tokens"`
+		GreedyText   string  `json:"greedy_text"`
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "tiny-llama.reference.json"))
+	require.NoError(t, err)
+	var byModel map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(data, &byModel))
+	require.NoError(t, json.Unmarshal(byModel["llama"], &cases))
+	require.NotEmpty(t, cases)
+	tok := open(t, "../../models/tiny-llama.q4_0.gguf")
+	for _, c := range cases {
+		require.Equal(t, c.PromptTokens, tok.Encode(c.Text, EncodeOptions{Special: true, BOS: true}), "%q", c.Text)
+		require.Equal(t, c.GreedyText, tok.Decode(c.GreedyTokens))
+	}
+}

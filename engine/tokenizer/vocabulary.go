@@ -1,0 +1,166 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// kind is a token's type as the file gives it.
+type kind uint8
+
+const (
+	kindUndefined kind = iota
+	kindNormal
+	kindUnknown
+	kindControl
+	kindUserDefined
+	kindUnused
+	kindByte
+)
+
+// vocabulary is the tokens of a file and the roles it gives them.
+type vocabulary struct {
+	tokens        []string
+	kinds         []kind
+	ids           map[string]int32 // by text, empty ones left out
+	bos, eos, unk int32            // none where the file names none
+	stop          []int32
+	addBOS        bool
+	addEOS        bool
+}
+
+const prefix = "tokenizer.ggml."
+
+func loadVocabulary(meta *gguf.Metadata, defaultBOS bool) (*vocabulary, error) {
+	tokens, err := meta.Strings(prefix + "tokens")
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 || len(tokens) > math.MaxInt32/2 {
+		return nil, fmt.Errorf("metadata %stokens: has %d tokens", prefix, len(tokens))
+	}
+	v := &vocabulary{tokens: tokens, ids: make(map[string]int32, len(tokens))}
+	for i, text := range tokens {
+		if text == "" {
+			continue
+		}
+		if first, ok := v.ids[text]; ok {
+			return nil, fmt.Errorf("metadata %stokens: tokens %d and %d are both %q", prefix, first, i, text)
+		}
+		v.ids[text] = int32(i)
+	}
+	if v.kinds, err = loadKinds(meta, len(tokens)); err != nil {
+		return nil, err
+	}
+	if v.unk, err = v.role(meta, "unknown_token_id"); err != nil {
+		return nil, err
+	}
+	if v.addBOS, err = flag(meta, "add_bos_token", defaultBOS); err != nil {
+		return nil, err
+	}
+	if v.addEOS, err = flag(meta, "add_eos_token", false); err != nil {
+		return nil, err
+	}
+	return v, v.loadEnds(meta)
+}
+
+func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
+	kinds := make([]kind, n)
+	types, err := meta.Ints(prefix + "token_type")
+	if errors.Is(err, gguf.ErrMissing) {
+		for i := range kinds {
+			kinds[i] = kindNormal
+		}
+		return kinds, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(types) != n {
+		return nil, fmt.Errorf("metadata %stoken_type: has %d types for %d tokens", prefix, len(types), n)
+	}
+	for i, t := range types {
+		if t >= 0 && t <= int64(kindByte) {
+			kinds[i] = kind(t)
+		}
+	}
+	return kinds, nil
+}
+
+// role reads the id of a token with a special role. Files say 2^32-1 or -1 for
+// no token, or leave the key out.
+func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
+	id, err := meta.Int(prefix + key)
+	if errors.Is(err, gguf.ErrMissing) || err == nil && (id == -1 || id == math.MaxUint32) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	if id < 0 || id >= int64(len(v.tokens)) {
+		return none, fmt.Errorf("metadata %s%s: %d is not a token; the vocabulary has %d", prefix, key, id, len(v.tokens))
+	}
+	return int32(id), nil
+}
+
+func flag(meta *gguf.Metadata, key string, otherwise bool) (bool, error) {
+	b, err := meta.Bool(prefix + key)
+	if errors.Is(err, gguf.ErrMissing) {
+		return otherwise, nil
+	}
+	return b, err
+}
+
+// endTexts are the tokens that end a turn or a document in models that Ingot
+// runs. Files converted before eot_token_id and eom_token_id existed, or with
+// a base model's eos_token_id, name too few ids; a model tuned for chat then
+// never stops. Only a token that the file marks as control counts.
+var endTexts = []string{
+	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|EOT|>",
+	"<end_of_turn>", "<｜end▁of▁sentence｜>",
+}
+
+// glmEndTexts end an answer in GLM's vocabularies, which have no end-of-turn
+// token: the model opens the next turn instead.
+var glmEndTexts = []string{"<|user|>", "<|observation|>"}
+
+func (v *vocabulary) loadEnds(meta *gguf.Metadata) error {
+	roles := map[string]int32{}
+	for _, key := range []string{"bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id"} {
+		id, err := v.role(meta, key)
+		if err != nil {
+			return err
+		}
+		roles[key] = id
+		// Old files mark every token as normal.
+		if id != none && v.kinds[id] <= kindNormal {
+			v.kinds[id] = kindControl
+		}
+		if id != none && key != "bos_token_id" {
+			v.stop = append(v.stop, id)
+		}
+	}
+	v.bos, v.eos = roles["bos_token_id"], roles["eos_token_id"]
+	if v.addBOS && v.bos == none {
+		return fmt.Errorf("metadata %sbos_token_id: the model wants a BOS token before each text, and the file names none", prefix)
+	}
+	if v.addEOS && v.eos == none {
+		return fmt.Errorf("metadata %seos_token_id: the model wants an EOS token after each text, and the file names none", prefix)
+	}
+	texts := endTexts
+	if _, glm := v.ids["[gMASK]"]; glm {
+		texts = slices.Concat(texts, glmEndTexts)
+	}
+	for _, text := range texts {
+		if id, ok := v.ids[text]; ok && v.kinds[id] == kindControl {
+			v.stop = append(v.stop, id)
+		}
+	}
+	slices.Sort(v.stop)
+	v.stop = slices.Compact(v.stop)
+	return nil
+}
