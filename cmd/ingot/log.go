@@ -1,0 +1,16 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/ingot-run/ingot/config"
+)
+
+func newLogger(cfg *config.Config, w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: cfg.LogLevel}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+func newModel() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "model",
+		Short:   "Look at model files",
+		Example: "  ingot model info model.gguf",
+		Args:    noCommand,
+		RunE: func(*cobra.Command, []string) error {
+			return usagef("a command is missing")
+		},
+	}
+	cmd.AddCommand(newModelInfo())
+	return cmd
+}
+
+func newModelInfo() *cobra.Command {
+	var asJSON, sum bool
+	cmd := &cobra.Command{
+		Use:   "info FILE [--json] [--sha256]",
+		Short: "Describe a model file",
+		Long: `Info describes a GGUF file: its architecture and sizes, its tokenizer and chat template, its tensors by type,
+and the memory that one token takes in the KV cache. Weights are not read, unless --sha256 asks for it.`,
+		Example: `  ingot model info model.gguf
+  ingot model info model.gguf --json --sha256 | jq .sha256`,
+		Args: arguments("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := gguf.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer f.Close() //nolint:errcheck // it was only read
+			info := describe(f)
+			if sum {
+				if info.SHA256, err = sha256File(args[0]); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), info)
+			}
+			return writeInfo(cmd.OutOrStdout(), info)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&sum, "sha256", false, "add the file's SHA-256, which reads all of it")
+	return cmd
+}
+
+func writeInfo(w io.Writer, m modelInfo) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+	}
+	count := func(name string, n uint64) {
+		if n > 0 {
+			line(name, "%d", n)
+		}
+	}
+	line("file", "%s", m.Path)
+	line("size", "%s", bytesText(uint64(m.Bytes)))
+	if m.SHA256 != "" {
+		line("sha256", "%s", m.SHA256)
+	}
+	line("name", "%s", m.Name)
+	line("architecture", "%s", m.Architecture)
+	if m.Unsupported != "" {
+		line("not supported", "%s", m.Unsupported)
+	}
+	line("parameters", "%d", m.Parameters)
+	count("layers", m.Layers)
+	count("MTP layers", m.MTPLayers)
+	count("hidden size", m.Hidden)
+	count("heads", m.Heads)
+	count("KV heads", m.KVHeads)
+	if m.Experts > 0 {
+		line("experts", "%d, %d used a token, %d shared", m.Experts, m.ExpertsUsed, m.ExpertsShared)
+	}
+	count("context", m.Context)
+	count("vocabulary", m.Vocab)
+	line("tokenizer", "%s", m.tokenizerText())
+	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[m.ChatTemplate])
+	if m.CacheBytesPerToken > 0 {
+		line("cache", "%s a token", bytesText(m.CacheBytesPerToken))
+	}
+	line("", "")
+	line("type", "tensors\tsize")
+	for _, s := range m.Tensors {
+		line(s.Type, "%d\t%s", s.Count, bytesText(s.Bytes))
+	}
+	return t.Flush()
+}
+
+func bytesText(n uint64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, "KMGTPE"
+	for value >= unit {
+		value, prefix = value/unit, prefix[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", value, prefix[0])
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// modelInfo is what "model info" prints. Sizes that a file does not state are 0.
+type modelInfo struct {
+	Path         string `json:"path"`
+	Bytes        int64  `json:"bytes"`
+	SHA256       string `json:"sha256,omitempty"`
+	Name         string `json:"name"`
+	Architecture string `json:"architecture"`
+	Unsupported  string `json:"unsupported,omitempty"` // why the model cannot be run
+	Parameters   uint64 `json:"parameters"`
+
+	Layers        uint64 `json:"layers"` // of the trunk
+	MTPLayers     uint64 `json:"mtp_layers"`
+	Hidden        uint64 `json:"hidden"`
+	Heads         uint64 `json:"heads"`
+	KVHeads       uint64 `json:"kv_heads"`
+	Experts       uint64 `json:"experts"`
+	ExpertsUsed   uint64 `json:"experts_used"`
+	ExpertsShared uint64 `json:"experts_shared"`
+	Context       uint64 `json:"context"`
+	Vocab         uint64 `json:"vocab"`
+
+	Tokenizer    string `json:"tokenizer"`
+	PreTokenizer string `json:"pre_tokenizer"`
+	ChatTemplate bool   `json:"chat_template"`
+
+	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, float32; 0 where the model cannot be run
+	Tensors            []typeInfo `json:"tensors"`               // by type, the largest first
+}
+
+type typeInfo struct {
+	Type  string `json:"type"`
+	Count int    `json:"count"`
+	Bytes uint64 `json:"bytes"`
+}
+
+func (m modelInfo) tokenizerText() string {
+	switch {
+	case m.Tokenizer == "":
+		return "none"
+	case m.PreTokenizer == "":
+		return m.Tokenizer
+	}
+	return fmt.Sprintf("%s, split rule %s", m.Tokenizer, m.PreTokenizer)
+}
+
+// sizeOf reads a number of the architecture; absent, or of a form of its own such as one a layer, it is 0.
+func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
+	n, err := meta.Uint(arch + "." + key)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// textOf reads a text; absent, it is empty.
+func textOf(meta *gguf.Metadata, key string) string {
+	s, err := meta.String(key)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+func describe(f *gguf.File) modelInfo {
+	meta := f.Meta()
+	arch := textOf(meta, "general.architecture")
+	size := func(key string) uint64 { return sizeOf(meta, arch, key) }
+	info := modelInfo{
+		Path: f.Path(), Bytes: f.Size(), Architecture: arch, Name: textOf(meta, "general.name"),
+		Layers: size("block_count"), MTPLayers: size("nextn_predict_layers"), Hidden: size("embedding_length"),
+		Heads: size("attention.head_count"), KVHeads: size("attention.head_count_kv"), Context: size("context_length"),
+		Experts: size("expert_count"), ExpertsUsed: size("expert_used_count"), ExpertsShared: size("expert_shared_count"),
+		Tokenizer: textOf(meta, "tokenizer.ggml.model"), PreTokenizer: textOf(meta, "tokenizer.ggml.pre"),
+		ChatTemplate: textOf(meta, "tokenizer.chat_template") != "",
+	}
+	if tokens, err := meta.Strings("tokenizer.ggml.tokens"); err == nil {
+		info.Vocab = uint64(len(tokens))
+	}
+	info.Tensors, info.Parameters = countTypes(f.Tensors())
+
+	c, err := model.ReadConfig(f)
+	if err != nil {
+		info.Unsupported = err.Error()
+		return info
+	}
+	info.Layers = uint64(c.Layers)
+	info.CacheBytesPerToken = uint64(c.Layers+c.DraftLayers) * uint64(c.KeyCols+c.ValueCols) * 4
+	return info
+}
+
+// countTypes adds tensors up by type. It also returns the number of weights.
+func countTypes(tensors []gguf.Tensor) (types []typeInfo, weights uint64) {
+	byType := map[gguf.Type]*typeInfo{}
+	for _, t := range tensors {
+		s := byType[t.Type]
+		if s == nil {
+			s = &typeInfo{Type: t.Type.String()}
+			byType[t.Type] = s
+		}
+		s.Count++
+		s.Bytes += uint64(len(t.Data))
+		weights += uint64(t.Elements())
+	}
+	for _, s := range byType {
+		types = append(types, *s)
+	}
+	slices.SortFunc(types, func(a, b typeInfo) int {
+		return cmp.Or(-cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Type, b.Type))
+	})
+	return types, weights
+}
+
+func sha256File(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
+)
+
+func newResults() *cobra.Command {
+	var out string
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "results BATCH --redis URL -o OUT [--follow]",
+		Short: "Write the results of a batch to a file",
+		Long: `Results writes the finished rows of a batch to OUT, which is - for stdout. What OUT holds already is kept, so it
+can be interrupted and repeated at any time: each row stands in OUT exactly once. With --follow it waits for
+rows until the batch is finished. Rows that failed are error lines; they do not change the exit code.`,
+		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
+  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]`,
+		Args: arguments("BATCH"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			cfg, err := settings(cmd, config.Redis)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				return usagef("-o OUT is missing")
+			}
+			batch := args[0]
+			if err := job.CheckBatch(batch); err != nil {
+				return &usageError{err}
+			}
+			rdb, err := dial(cmd, cfg)
+			if err != nil {
+				return err
+			}
+			defer rdb.Close() //nolint:errcheck // everything sent was answered
+			// A batch that does not exist leaves no empty file behind.
+			if _, err := enqueue.Status(cmd.Context(), rdb, batch); err != nil {
+				return fmt.Errorf("read results: %w", err)
+			}
+			output, err := openOutput(cmd, out, batch)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, output.Close()) }()
+			c, err := enqueue.Collect(cmd.Context(), rdb, batch, output, enqueue.CollectOptions{Follow: follow})
+			if err != nil && cmd.Context().Err() == nil {
+				return fmt.Errorf("read results: %w", err)
+			}
+			cmd.PrintErrln(collected(c))
+			if err != nil {
+				return errors.New("stopped before the end: run it again for the rest")
+			}
+			return nil
+		},
+	}
+	config.AddFlag(cmd.Flags(), config.Redis)
+	cmd.Flags().StringVarP(&out, "out", "o", "", "`OUT`, the file of results; - for stdout")
+	cmd.Flags().BoolVar(&follow, "follow", false, "wait for rows until the batch is finished")
+	return cmd
+}
+
+func collected(c enqueue.Collected) string {
+	text := rows(c.Kept + c.Written)
+	if c.Kept > 0 {
+		text += fmt.Sprintf(", %d of them new", c.Written)
+	}
+	if c.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", c.Failed)
+	}
+	if c.Finished {
+		return text + ": the batch is finished"
+	}
+	return text + ": the batch is not finished"
+}

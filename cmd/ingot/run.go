@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/worker/local"
+)
+
+func newRun() *cobra.Command {
+	var out, points string
+	cmd := &cobra.Command{
+		Use:   "run IN -o OUT --model FILE",
+		Short: "Answer a file of prompts on this machine",
+		Long: `Run answers the rows of IN with a model and writes them to OUT as they finish. IN is - for stdin, OUT - for stdout.
+
+Rows are OpenAI Batch lines, bare bodies with "messages" or "prompt", or plain text with one prompt a line. A
+row that fails becomes an error line; it does not change the exit code. Interrupt it at any time: what OUT holds
+is kept, and the same command does the rest.`,
+		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
+  ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
+  echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
+  ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
+		Args: arguments("IN"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := settings(cmd, config.Model)
+			if err != nil {
+				return err
+			}
+			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out}
+			switch {
+			case out == "":
+				return usagef("-o OUT is missing")
+			case sameFile(r.in, r.out):
+				return usagef("%s is both IN and OUT", r.in)
+			}
+			if points != "" {
+				c, err := parseCheckpoints(points)
+				if err != nil {
+					return err
+				}
+				r.trace = c.printer(cmd.ErrOrStderr())
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVarP(&out, "out", "o", "", "`OUT`, the file of answers; - for stdout")
+	addEngineFlags(cmd.Flags())
+	cmd.Flags().StringVar(&points, "checkpoints", "",
+		"print sums and norms at these `POINTS` of the forward pass to stderr: all, or LAYER[:STAGE],... (debugging)")
+	return cmd
+}
+
+// runner answers one file.
+type runner struct {
+	cmd     *cobra.Command
+	cfg     *config.Config
+	in, out string
+	trace   func(compute.Checkpoint) // nil unless asked for
+}
+
+func (r *runner) run(ctx context.Context) (err error) {
+	in, err := openInput(r.cmd, r.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	out, err := openOutput(r.cmd, r.out, local.Batch)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+
+	var stderr io.Writer = r.cmd.ErrOrStderr()
+	var show func(local.Progress)
+	if r.trace == nil && isTerminal(stderr) {
+		d := newDisplay(stderr)
+		defer d.Close()
+		stderr, show = d, d.Show
+	}
+	eng, err := openEngine(r.cfg, r.trace)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, eng.Close()) }()
+	sum, err := local.Run(ctx, eng, in, out, local.Options{
+		Concurrency: r.cfg.Concurrency, Version: programVersion(), Progress: show, Logger: newLogger(r.cfg, stderr),
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("run %s: %w", r.in, err)
+	}
+	fmt.Fprintln(stderr, summary(sum)) //nolint:errcheck // the answers are what counts
+	if err != nil {
+		return errors.New("stopped before the end: run it again for the rest")
+	}
+	return nil
+}
+
+// summary is what a run did, in one line.
+func summary(s local.Summary) string {
+	text := rows(s.Done+s.Failed) + " done"
+	if s.Failed > 0 {
+		text += fmt.Sprintf(" (%d failed)", s.Failed)
+	}
+	if s.Kept > 0 {
+		text += fmt.Sprintf(", %d kept", s.Kept)
+		if s.KeptFailed > 0 {
+			text += fmt.Sprintf(" (%d failed)", s.KeptFailed)
+		}
+	}
+	return fmt.Sprintf("%s, %d prompt tokens, %d generated tokens in %s: %.1f rows/s, %.1f tokens/s", text,
+		s.PromptTokens, s.CompletionTokens, s.Elapsed.Round(time.Millisecond),
+		perSecond(s.Done+s.Failed, s.Elapsed), perSecond(s.CompletionTokens, s.Elapsed))
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+)
+
+func newTokenize() *cobra.Command {
+	var opts tokenizer.EncodeOptions
+	cmd := &cobra.Command{
+		Use:   "tokenize --model FILE [--special] [--bos]",
+		Short: "Turn texts into token ids: JSON strings in, JSON arrays out, one a line",
+		Long: `Tokenize reads JSON strings from stdin, one a line, and writes the token ids of each to stdout as a JSON
+array on a line. Without flags, text that looks like a special token is plain text, and no BOS is added.`,
+		Example: `  echo '"Hello world"' | ingot tokenize --model model.gguf
+  jq -c .text documents.jsonl | ingot tokenize --model model.gguf --bos > ids.jsonl`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := settings(cmd, config.Model)
+			if err != nil {
+				return err
+			}
+			f, err := gguf.Open(cfg.Model)
+			if err != nil {
+				return err
+			}
+			defer f.Close() //nolint:errcheck // it was only read
+			t, err := tokenizer.New(f.Meta())
+			if err != nil {
+				return fmt.Errorf("read the tokenizer of %s: %w", cfg.Model, err)
+			}
+			return tokenize(t, opts, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	config.AddFlag(cmd.Flags(), config.Model)
+	cmd.Flags().BoolVar(&opts.Special, "special", false, "read special tokens in the text as such")
+	cmd.Flags().BoolVar(&opts.BOS, "bos", false, "begin with the BOS token")
+	return cmd
+}
+
+// tokenize encodes line by line. What was asked first is answered even where a later line cannot be read.
+func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader, out io.Writer) (err error) {
+	r, w := bufio.NewReaderSize(in, 64<<10), bufio.NewWriterSize(out, 64<<10)
+	defer func() { err = errors.Join(err, w.Flush()) }()
+	var ids []byte
+	for line := 1; ; line++ {
+		raw, readErr := r.ReadBytes('\n')
+		if readErr != nil && !errors.Is(readErr, io.EOF) {
+			return fmt.Errorf("read stdin: %w", readErr)
+		}
+		if readErr != nil && len(raw) == 0 {
+			return nil
+		}
+		text, err := jsonString(raw)
+		if err != nil {
+			return fmt.Errorf("read stdin: line %d: %w", line, err)
+		}
+		ids = appendIDs(ids[:0], t.Encode(text, opts))
+		if _, err := w.Write(ids); err != nil {
+			return fmt.Errorf("write ids: %w", err)
+		}
+		// Somebody who waits for the answer before the next question gets it.
+		if r.Buffered() == 0 {
+			if err := w.Flush(); err != nil {
+				return fmt.Errorf("write ids: %w", err)
+			}
+		}
+	}
+}
+
+func jsonString(raw []byte) (string, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", errors.New("it is not a JSON string")
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", fmt.Errorf("it is not a JSON string: %w", err)
+	}
+	return s, nil
+}
+
+func appendIDs(dst []byte, ids []int32) []byte {
+	dst = append(dst, '[')
+	for i, id := range ids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, int64(id), 10)
+	}
+	return append(dst, "]\n"...)
+}

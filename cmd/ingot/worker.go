@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/worker"
+)
+
+func newWorker() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "worker --redis URL --model FILE [--name ALIAS] [--concurrency N] [--listen ADDR]",
+		Short: "Answer jobs from the queue",
+		Long: `Worker loads a model and answers the jobs that are queued for its alias. It runs until it gets SIGTERM or SIGINT:
+then it takes no more jobs, lets running ones finish for 30 seconds, and hands the rest back to the queue.
+With --listen it serves /healthz and /metrics (Prometheus) over HTTP.`,
+		Example: `  ingot worker --redis redis://localhost:6379/0 --model model.gguf
+  ingot worker --redis redis://queue:6379/0 --model glm-4.7-flash.gguf --name glm --concurrency 32 --listen :9090`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := settings(cmd, config.Redis, config.Model)
+			if err != nil {
+				return err
+			}
+			return serve(cmd, cfg)
+		},
+	}
+	config.AddFlag(cmd.Flags(), config.Redis)
+	addEngineFlags(cmd.Flags())
+	config.AddFlagAs(cmd.Flags(), config.ModelName, "name")
+	config.AddFlag(cmd.Flags(), config.Listen)
+	return cmd
+}
+
+func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
+	rdb, err := dial(cmd, cfg)
+	if err != nil {
+		return err
+	}
+	defer rdb.Close() //nolint:errcheck // everything sent was answered
+	eng, err := openEngine(cfg, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, eng.Close()) }()
+	w, err := worker.New(eng, rdb, worker.Config{
+		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency,
+		Logger: newLogger(cfg, cmd.ErrOrStderr()),
+	})
+	if err != nil {
+		return err
+	}
+	// /healthz and /metrics answer until the last job is finished or handed back.
+	web, stopWeb := context.WithCancel(context.WithoutCancel(cmd.Context()))
+	defer stopWeb()
+	group, ctx := errgroup.WithContext(cmd.Context())
+	group.Go(func() error {
+		defer stopWeb()
+		return w.Run(ctx)
+	})
+	if cfg.Listen != "" {
+		group.Go(func() error { return w.Serve(web, cfg.Listen) })
+	}
+	return group.Wait()
+}

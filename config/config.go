@@ -1,0 +1,147 @@
+// Package config holds the program's settings: typed, read once at start from flags, environment and a file, and checked
+// before anything else happens.
+//
+// A flag wins over the environment, the environment over the file, the file over the default. The environment variable of a
+// setting is INGOT_ and its name in capitals, with _ for -. The file is YAML with the settings' names as keys: the one that
+// --config names, else ./ingot.yaml, else $XDG_CONFIG_HOME/ingot/ingot.yaml.
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Config is the settings of all commands, each within its allowed values. Text that no source gives is empty.
+type Config struct {
+	Redis       string // URL, may hold a password
+	Model       string // path of a GGUF file
+	ModelName   string // alias under which producers and workers know a model
+	Priority    job.Priority
+	Backend     string // auto or cpu
+	Threads     int    // of the CPU backend; 0 for one a processor
+	Context     int    // most tokens of prompt and answer; 0 for the model's own
+	Concurrency int    // rows that the engine works on at once
+	Listen      string // address of metrics and health; empty for none
+	LogLevel    slog.Level
+	LogFormat   string // text or json
+}
+
+// Load reads the settings for a command whose flags were made with AddFlag and parsed. Its errors name the setting, where its
+// value came from, and what is allowed; a key of the file that is no setting is an error too.
+func Load(flags *pflag.FlagSet) (*Config, error) {
+	v := viper.New()
+	file, err := readFile(v, flags)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := bind(v, flags)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{}
+	for _, s := range settings {
+		from := sources[s.name]
+		if from == "" && v.InConfig(string(s.name)) {
+			from = file
+		}
+		if err := apply(c, s, v.Get(string(s.name)), from); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// bind ties the settings to their flags, variables and defaults. It returns the sources of those that a flag or a variable
+// gives.
+func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
+	sources := map[Name]string{}
+	for _, s := range settings {
+		v.SetDefault(string(s.name), s.def)
+		if err := v.BindEnv(string(s.name), s.name.Env()); err != nil {
+			return nil, fmt.Errorf("bind %s: %w", s.name.Env(), err)
+		}
+		if isSet(s.name.Env()) {
+			sources[s.name] = s.name.Env()
+		}
+	}
+	var failed error
+	flags.VisitAll(func(f *pflag.Flag) {
+		of, ok := f.Value.(*flagValue)
+		if !ok {
+			return
+		}
+		if err := v.BindPFlag(string(of.name), f); err != nil {
+			failed = fmt.Errorf("bind --%s: %w", f.Name, err)
+		}
+		if f.Changed {
+			sources[of.name] = "--" + f.Name
+		}
+	})
+	return sources, failed
+}
+
+// apply checks a value and stores it in c.
+func apply(c *Config, s setting, value any, from string) error {
+	text, err := scalar(value)
+	if err == nil {
+		err = s.set(c, text)
+	}
+	if err != nil {
+		return fmt.Errorf("%s (from %s): %w", s.name, from, err)
+	}
+	return nil
+}
+
+// scalar returns a value of the file, the environment or a flag as text.
+func scalar(value any) (string, error) {
+	switch v := value.(type) {
+	case string:
+		return v, nil
+	case int, int64, uint64:
+		return fmt.Sprint(v), nil
+	}
+	return "", fmt.Errorf("%v is not one value; give a text or a whole number", value)
+}
+
+// Require reports the first of the named settings that has no value. It knows the settings that have no default.
+func (c *Config) Require(names ...Name) error {
+	values := map[Name]string{Redis: c.Redis, Model: c.Model}
+	for _, n := range names {
+		if values[n] == "" {
+			return fmt.Errorf("%s is missing: give --%s, set %s, or write it in the config file", n, n, n.Env())
+		}
+	}
+	return nil
+}
+
+// readFile reads the config file, where there is one, and refuses keys that are no settings.
+func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
+	path, err := findFile(flags)
+	if err != nil || path == "" {
+		return "", err
+	}
+	v.SetConfigFile(path)
+	v.SetConfigType("yaml")
+	if err := v.ReadInConfig(); err != nil {
+		return "", fmt.Errorf("read config file %s: %w", path, err)
+	}
+	keys := v.AllKeys()
+	slices.Sort(keys)
+	for _, key := range keys {
+		top, _, nested := strings.Cut(key, ".")
+		switch {
+		case lookup(Name(top)) == nil:
+			return "", fmt.Errorf("read config file %s: %q is no setting; these are: %s", path, key, names())
+		case nested:
+			return "", fmt.Errorf("read config file %s: %q has settings below it; give one value", path, top)
+		}
+	}
+	return path, nil
+}

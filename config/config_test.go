@@ -1,0 +1,188 @@
+package config
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// isolate gives a test its own folder, no settings in the environment, and no config file outside that folder.
+func isolate(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, s := range settings {
+		t.Setenv(s.name.Env(), "")
+	}
+}
+
+func load(t *testing.T, args ...string) (*Config, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFileFlag(flags)
+	for _, s := range settings {
+		AddFlag(flags, s.name)
+	}
+	AddFlagAs(flags, ModelName, "name")
+	require.NoError(t, flags.Parse(args))
+	return Load(flags)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+func TestDefaults(t *testing.T) {
+	isolate(t)
+	c, err := load(t)
+	require.NoError(t, err)
+	require.Equal(t, &Config{
+		ModelName: job.DefaultAlias, Priority: job.Default, Backend: "auto", Concurrency: 16,
+		LogLevel: slog.LevelInfo, LogFormat: "text",
+	}, c)
+}
+
+func TestEverySettingFromEverySource(t *testing.T) {
+	want := &Config{
+		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu",
+		Threads: 3, Context: 512, Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
+	}
+	text := map[Name]string{
+		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Threads: "3",
+		Context: "512", Concurrency: "7", Listen: want.Listen, LogLevel: "warn", LogFormat: "json",
+	}
+	require.Len(t, text, len(settings))
+
+	t.Run("flags", func(t *testing.T) {
+		isolate(t)
+		var args []string
+		for name, value := range text {
+			args = append(args, "--"+string(name), value)
+		}
+		c, err := load(t, args...)
+		require.NoError(t, err)
+		require.Equal(t, want, c)
+	})
+	t.Run("environment", func(t *testing.T) {
+		isolate(t)
+		for name, value := range text {
+			t.Setenv(name.Env(), value)
+		}
+		c, err := load(t)
+		require.NoError(t, err)
+		require.Equal(t, want, c)
+	})
+	t.Run("file", func(t *testing.T) {
+		isolate(t)
+		yaml := ""
+		for name, value := range text {
+			yaml += string(name) + ": " + value + "\n"
+		}
+		write(t, "ingot.yaml", yaml)
+		c, err := load(t)
+		require.NoError(t, err)
+		require.Equal(t, want, c)
+	})
+}
+
+func TestPrecedence(t *testing.T) {
+	isolate(t)
+	user := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "ingot", "ingot.yaml")
+	threads := func(args ...string) int {
+		t.Helper()
+		c, err := load(t, args...)
+		require.NoError(t, err)
+		return c.Threads
+	}
+	require.Equal(t, 0, threads())
+	write(t, user, "threads: 1")
+	require.Equal(t, 1, threads(), "the user's file over the default")
+	write(t, "ingot.yaml", "threads: 2")
+	require.Equal(t, 2, threads(), "the folder's file over the user's")
+	write(t, "other.yaml", "threads: 3")
+	require.Equal(t, 3, threads("--config", "other.yaml"), "the named file over both")
+	t.Setenv("INGOT_THREADS", "4")
+	require.Equal(t, 4, threads("--config", "other.yaml"), "the environment over the file")
+	require.Equal(t, 5, threads("--config", "other.yaml", "--threads", "5"), "the flag over all")
+	require.Equal(t, 0, threads("--threads=0"), "also where it gives the default")
+}
+
+func TestFlagUnderAnotherName(t *testing.T) {
+	isolate(t)
+	c, err := load(t, "--name", "glm")
+	require.NoError(t, err)
+	require.Equal(t, "glm", c.ModelName)
+	_, err = load(t, "--name", "two words")
+	require.ErrorContains(t, err, "model-name (from --name)")
+}
+
+func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		env  map[string]string
+		file string
+		want string
+	}{
+		{"flag", []string{"--concurrency", "0"}, nil, "",
+			`concurrency (from --concurrency): "0" is not allowed; give a whole number from 1 to 4096`},
+		{"not a number", []string{"--threads", "many"}, nil, "",
+			`threads (from --threads): "many" is not allowed; give a whole number from 0 to 1024`},
+		{"environment", nil, map[string]string{"INGOT_BACKEND": "gpu"}, "",
+			`backend (from INGOT_BACKEND): "gpu" is not known; give auto or cpu`},
+		{"file", nil, nil, "log-level: loud",
+			`log-level (from ingot.yaml): "loud" is not known; give debug, info, warn or error`},
+		{"fraction", nil, nil, "context: 1.5",
+			`context (from ingot.yaml): 1.5 is not one value; give a text or a whole number`},
+		{"list", nil, nil, "redis: [a, b]",
+			`redis (from ingot.yaml): [a b] is not one value; give a text or a whole number`},
+		{"address", []string{"--listen", "9090"}, nil, "",
+			`listen (from --listen): "9090" is no address; give host:port or :port`},
+		{"port", []string{"--listen", ":99999"}, nil, "",
+			`listen (from --listen): "99999" is not allowed; give a whole number from 0 to 65535`},
+		{"priority", []string{"--priority", "high"}, nil, "",
+			`priority (from --priority): priority "high" is unknown: use critical, default or bulk`},
+		{"empty", []string{"--priority", ""}, nil, "", `priority (from --priority)`},
+		{"unknown key", nil, nil, "modle: x.gguf\nredis: redis://h:1/0",
+			`read config file ingot.yaml: "modle" is no setting; these are: redis, model, model-name, `},
+		{"key below a key", nil, nil, "redis:\n  url: redis://h:1/0",
+			`read config file ingot.yaml: "redis" has settings below it; give one value`},
+		{"not YAML", nil, nil, "model: [", `read config file ingot.yaml: `},
+		{"missing file", []string{"--config", "none.yaml"}, nil, "", `read config file none.yaml: `},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			isolate(t)
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			if c.file != "" {
+				write(t, "ingot.yaml", c.file)
+			}
+			_, err := load(t, c.args...)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestErrorsKeepThePassword(t *testing.T) {
+	isolate(t)
+	_, err := load(t, "--redis", "http://:hunter2@queue")
+	require.ErrorContains(t, err, "redis (from --redis): not a Redis URL; give redis://")
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestRequire(t *testing.T) {
+	isolate(t)
+	c, err := load(t, "--model", "m.gguf")
+	require.NoError(t, err)
+	require.NoError(t, c.Require(Model))
+	require.EqualError(t, c.Require(Model, Redis), "redis is missing: give --redis, set INGOT_REDIS, or write it in the config file")
+}

@@ -1,0 +1,180 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Name is the name of a setting: its key in a config file and, in most commands, its flag.
+type Name string
+
+// The settings.
+const (
+	Redis       Name = "redis"
+	Model       Name = "model"
+	ModelName   Name = "model-name"
+	Priority    Name = "priority"
+	Backend     Name = "backend"
+	Threads     Name = "threads"
+	Context     Name = "context"
+	Concurrency Name = "concurrency"
+	Listen      Name = "listen"
+	LogLevel    Name = "log-level"
+	LogFormat   Name = "log-format"
+)
+
+// Env is the setting's environment variable.
+func (n Name) Env() string {
+	return "INGOT_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))
+}
+
+// setting is how one setting is shown, checked and stored.
+type setting struct {
+	name  Name
+	usage string // of its flag, with what it takes in backquotes
+	def   string
+	set   func(c *Config, text string) error // errors say what is allowed
+}
+
+var settings = []setting{
+	{
+		name: Redis, usage: "`URL` of the Redis server, such as redis://:password@host:6379/0",
+		set: func(c *Config, s string) error { c.Redis = s; return checkRedis(s) },
+	},
+	{
+		name: Model, usage: "`FILE` of the model, in GGUF",
+		set: func(c *Config, s string) error { c.Model = s; return nil },
+	},
+	{
+		name: ModelName, usage: "`ALIAS` under which producers and workers know the model", def: job.DefaultAlias,
+		set: func(c *Config, s string) error { c.ModelName = s; return job.CheckAlias(s) },
+	},
+	{
+		name: Priority, usage: "`LEVEL` of the batch: critical, default or bulk", def: string(job.Default),
+		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
+	},
+	{
+		name: Backend, usage: "`NAME` of what computes: auto or cpu", def: "auto",
+		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, "auto", "cpu") },
+	},
+	{
+		name: Threads, usage: "`N` threads of the CPU backend; 0 for one a processor", def: "0",
+		set: func(c *Config, s string) (err error) { c.Threads, err = integer(s, 0, 1024); return err },
+	},
+	{
+		name: Context, usage: "`N` tokens of prompt and answer at most; 0 for what the model was trained for", def: "0",
+		set: func(c *Config, s string) (err error) { c.Context, err = integer(s, 0, 1<<24); return err },
+	},
+	{
+		name: Concurrency, usage: "`N` rows that are worked on at once", def: "16",
+		set: func(c *Config, s string) (err error) { c.Concurrency, err = integer(s, 1, 4096); return err },
+	},
+	{
+		name: Listen, usage: "`ADDR` for /metrics and /healthz, such as :9090; off where empty",
+		set: func(c *Config, s string) error { c.Listen = s; return checkAddress(s) },
+	},
+	{
+		name: LogLevel, usage: "`LEVEL` from which on things are logged: debug, info, warn or error", def: "info",
+		set: setLogLevel,
+	},
+	{
+		name: LogFormat, usage: "`FORMAT` of the log: text or json", def: "text",
+		set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, "text", "json") },
+	},
+}
+
+// lookup finds a setting, or returns nil.
+func lookup(n Name) *setting {
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == n })
+	if i < 0 {
+		return nil
+	}
+	return &settings[i]
+}
+
+func names() string {
+	all := make([]string, len(settings))
+	for i, s := range settings {
+		all[i] = string(s.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// AddFlag adds the flag of a setting, under the setting's name.
+func AddFlag(flags *pflag.FlagSet, n Name) { AddFlagAs(flags, n, string(n)) }
+
+// AddFlagAs adds the flag of a setting under another name.
+func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
+	s := lookup(n)
+	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
+}
+
+// flagValue is a setting's value on the command line. It takes any text, which Load checks as it does that of other sources.
+type flagValue struct {
+	name Name
+	text string
+}
+
+func (f *flagValue) String() string     { return f.text }
+func (f *flagValue) Set(s string) error { f.text = s; return nil }
+func (f *flagValue) Type() string       { return "text" }
+
+func oneOf(s string, allowed ...string) error {
+	if slices.Contains(allowed, s) {
+		return nil
+	}
+	return fmt.Errorf("%q is not known; give %s", s, strings.Join(allowed, " or "))
+}
+
+func integer(s string, low, high int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < low || n > high {
+		return 0, fmt.Errorf("%q is not allowed; give a whole number from %d to %d", s, low, high)
+	}
+	return n, nil
+}
+
+func setLogLevel(c *Config, s string) error {
+	levels := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}
+	level, ok := levels[s]
+	if !ok {
+		return fmt.Errorf("%q is not known; give debug, info, warn or error", s)
+	}
+	c.LogLevel = level
+	return nil
+}
+
+// checkRedis keeps the parser's error to itself, because that quotes the URL, which may hold a password.
+func checkRedis(s string) error {
+	if s == "" {
+		return nil
+	}
+	if _, err := redis.ParseURL(s); err != nil {
+		return errors.New("not a Redis URL; give redis://[user:password@]host:port/db, the same with rediss:// for TLS, or unix:///path")
+	}
+	return nil
+}
+
+func checkAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is no address; give host:port or :port", s)
+	}
+	_, err = integer(port, 0, 65535)
+	return err
+}
