@@ -92,3 +92,18 @@ type Job struct {
 
 // Timeout is the time that one attempt may take.
 func (j *Job) Timeout() time.Duration { return time.Duration(j.TimeoutMS) * time.Millisecond }
+
+// Encode is the task's payload.
+func (j *Job) Encode() ([]byte, error) { return marshal(j) }
+
+// Decode reads a payload.
+func Decode(payload []byte) (*Job, error) {
+	j := new(Job)
+	if err := json.Unmarshal(payload, j); err != nil {
+		return nil, fmt.Errorf("read a job's payload: %w", err)
+	}
+	if CheckBatch(j.Batch) != nil || j.Line < 1 || j.MaxAttempts < 1 {
+		return nil, fmt.Errorf("read a job's payload: batch %q, line %d and %d attempts are not a job's", j.Batch, j.Line, j.MaxAttempts)
+	}
+	return j, nil
+}

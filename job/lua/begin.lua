@@ -1,0 +1,10 @@
+-- Counts a delivery of a job. Returns its number, 0 where the row is recorded, -1 where the batch is unknown.
+-- KEYS: meta, done, attempts. ARGV: line, now in ms.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return -1
+end
+if redis.call('GETBIT', KEYS[2], ARGV[1]) == 1 then
+  return 0
+end
+redis.call('HSETNX', KEYS[1], 'started_ms', ARGV[2])
+return redis.call('HINCRBY', KEYS[3], ARGV[1], 1)

@@ -1,0 +1,7 @@
+-- Makes a batch known. Does nothing where it is.
+-- KEYS: meta. ARGV: fields and values.
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
+end
+redis.call('HSET', KEYS[1], unpack(ARGV))
+return 1

@@ -1,0 +1,18 @@
+-- Records what became of a row: stores its result, counts it, and appends its line to the batch's stream. The second time
+-- for one row changes nothing and returns 0; an unknown batch returns -1.
+-- KEYS: meta, done, attempts, results, stream.
+-- ARGV: line, result, 'done' or 'failed', now in ms, then counters of meta with what to add to them.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return -1
+end
+if redis.call('SETBIT', KEYS[2], ARGV[1], 1) == 1 then
+  return 0
+end
+redis.call('HDEL', KEYS[3], ARGV[1])
+redis.call('HSET', KEYS[4], ARGV[1], ARGV[2])
+redis.call('XADD', KEYS[5], '*', 'line', ARGV[1], 'outcome', ARGV[3])
+redis.call('HINCRBY', KEYS[1], ARGV[3], 1)
+redis.call('HSET', KEYS[1], 'last_ms', ARGV[4])
+for i = 5, #ARGV, 2 do
+  redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1])
+end

@@ -1,0 +1,12 @@
+-- Takes back the count of a delivery whose job was handed back. Does nothing where the row is recorded.
+-- KEYS: attempts. ARGV: line.
+local n = tonumber(redis.call('HGET', KEYS[1], ARGV[1]))
+if not n then
+  return 0
+end
+if n > 1 then
+  redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
+else
+  redis.call('HDEL', KEYS[1], ARGV[1])
+end
+return 1

@@ -1,0 +1,227 @@
+package job
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/chat"
+)
+
+// prompts reads a completion's prompt: a string, an array of ids, an array of strings, or an array of arrays of ids.
+func (o *object) prompts() []prompt {
+	raw, ok := o.get("prompt", text, array)
+	if !ok {
+		o.fail(CodeMissing, `"prompt" is missing`)
+		return nil
+	}
+	if kindOf(raw) == text {
+		s, _ := o.text("prompt")
+		return []prompt{{text: s}}
+	}
+	list := o.elements("prompt", raw)
+	if len(list) == 0 {
+		o.fail(CodeInvalidValue, `"prompt" is an empty array`)
+		return nil
+	}
+	first := kindOf(list[0])
+	if first == number {
+		return []prompt{{ids: o.ids("prompt", raw)}}
+	}
+	if len(list) > maxPrompts {
+		o.fail(CodeInvalidValue, `"prompt" holds %d prompts, more than %d`, len(list), maxPrompts)
+		return nil
+	}
+	prompts := make([]prompt, len(list))
+	for i, e := range list {
+		k := kindOf(e)
+		if k != first || (k != text && k != array) {
+			o.fail(CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`)
+			return nil
+		}
+		if k == array {
+			prompts[i].ids = o.ids("prompt", e)
+			continue
+		}
+		if err := json.Unmarshal(e, &prompts[i].text); err != nil {
+			o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
+			return nil
+		}
+	}
+	return prompts
+}
+
+// chatContext reads what a chat template sees: messages, tools and the template's own settings.
+func (o *object) chatContext() *chat.Object {
+	ctx := chat.NewObject()
+	ctx.Set("messages", o.messages())
+	if raw, ok := o.get("tools", array); ok && !o.toolsForbidden() {
+		if tools, ok := o.parse("tools", raw).([]chat.Value); ok && len(tools) > 0 {
+			ctx.Set("tools", tools)
+		}
+	}
+	for _, name := range []string{"documents", "reasoning_effort"} {
+		if raw, ok := o.get(name, text, array); ok {
+			ctx.Set(name, o.parse(name, raw))
+		}
+	}
+	if _, ok := o.get("add_generation_prompt", boolean); ok {
+		ctx.Set("add_generation_prompt", o.boolean("add_generation_prompt"))
+	}
+	if raw, ok := o.get("chat_template_kwargs", dict); ok {
+		extra, _ := o.parse("chat_template_kwargs", raw).(*chat.Object)
+		if extra == nil {
+			return ctx
+		}
+		for _, key := range extra.Keys() {
+			if key == "messages" || key == "tools" {
+				o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q`, key)
+			}
+			v, _ := extra.Get(key)
+			ctx.Set(key, v)
+		}
+	}
+	return ctx
+}
+
+func (o *object) parse(name string, raw json.RawMessage) chat.Value {
+	v, err := chat.ParseJSON(raw)
+	if err != nil {
+		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
+		return nil
+	}
+	return v
+}
+
+// toolsForbidden tells whether the model is not to call tools; then it is not told of them. A call cannot be forced.
+func (o *object) toolsForbidden() bool {
+	raw, ok := o.get("tool_choice", text, dict)
+	if !ok {
+		return false
+	}
+	choice := "a named tool"
+	if kindOf(raw) == text {
+		choice, _ = o.text("tool_choice")
+	}
+	if choice != "auto" && choice != "none" {
+		o.fail(CodeUnsupported, `"tool_choice": a call cannot be forced; use "auto" or "none"`)
+	}
+	return choice == "none"
+}
+
+// messages reads a chat's messages. Contents made of text parts are joined with newlines, since templates expect strings.
+func (o *object) messages() []chat.Value {
+	raw, ok := o.get("messages", array)
+	if !ok {
+		o.fail(CodeMissing, `"messages" is missing`)
+		return nil
+	}
+	list, _ := o.parse("messages", raw).([]chat.Value)
+	if len(list) == 0 {
+		o.fail(CodeInvalidValue, `"messages" is empty`)
+		return nil
+	}
+	for i, v := range list {
+		m, ok := v.(*chat.Object)
+		if !ok {
+			o.fail(CodeInvalidType, `"messages[%d]" must be an object, not %s`, i, kindOfValue(v))
+			return nil
+		}
+		o.message(i, m)
+	}
+	return list
+}
+
+func (o *object) message(i int, m *chat.Object) {
+	v, ok := m.Get("role")
+	role, isText := v.(string)
+	switch {
+	case !ok:
+		o.fail(CodeMissing, `"messages[%d].role" is missing`, i)
+	case !isText:
+		o.fail(CodeInvalidType, `"messages[%d].role" must be a string, not %s`, i, kindOfValue(v))
+	}
+	content, ok := m.Get("content")
+	switch content := content.(type) {
+	case string:
+	case []chat.Value:
+		m.Set("content", o.joinParts(i, content))
+	case nil:
+		if role != "assistant" { // one that only calls tools may be silent
+			o.missingContent(i, ok)
+		}
+	default:
+		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not %s`, i, kindOfValue(content))
+	}
+	parseArguments(m)
+}
+
+func (o *object) missingContent(i int, there bool) {
+	if there {
+		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not null`, i)
+		return
+	}
+	o.fail(CodeMissing, `"messages[%d].content" is missing`, i)
+}
+
+func (o *object) joinParts(i int, parts []chat.Value) string {
+	texts := make([]string, len(parts))
+	for k, v := range parts {
+		part, ok := v.(*chat.Object)
+		if !ok {
+			o.fail(CodeInvalidType, `"messages[%d].content[%d]" must be an object, not %s`, i, k, kindOfValue(v))
+			return ""
+		}
+		if kind, _ := part.Get("type"); kind != "text" {
+			o.fail(CodeUnsupported, `"messages[%d].content[%d]" has type %q: only text can be used`, i, k, kind)
+			return ""
+		}
+		s, _ := part.Get("text")
+		if texts[k], ok = s.(string); !ok {
+			o.fail(CodeInvalidType, `"messages[%d].content[%d].text" must be a string, not %s`, i, k, kindOfValue(s))
+			return ""
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// parseArguments makes objects of the arguments of earlier tool calls, which OpenAI's messages hold as JSON text and
+// templates expect as objects.
+func parseArguments(m *chat.Object) {
+	v, _ := m.Get("tool_calls")
+	calls, _ := v.([]chat.Value)
+	for _, c := range calls {
+		call, ok := c.(*chat.Object)
+		if !ok {
+			continue
+		}
+		f, _ := call.Get("function")
+		function, ok := f.(*chat.Object)
+		if !ok {
+			continue
+		}
+		args, _ := function.Get("arguments")
+		source, ok := args.(string)
+		if !ok {
+			continue
+		}
+		if parsed, err := chat.ParseJSON([]byte(source)); err == nil {
+			function.Set("arguments", parsed)
+		}
+	}
+}
+
+func kindOfValue(v chat.Value) kind {
+	switch v.(type) {
+	case nil:
+		return null
+	case bool:
+		return boolean
+	case string:
+		return text
+	case []chat.Value:
+		return array
+	case *chat.Object:
+		return dict
+	}
+	return number
+}

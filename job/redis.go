@@ -1,0 +1,96 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path)
+// and sees that it answers and is 6.2 or later. Warnings tell of settings with which jobs can be lost.
+func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, err error) {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, nil, fmt.Errorf("redis URL: %w (it looks like redis://localhost:6379/0)", err)
+	}
+	c = redis.NewClient(opts)
+	info, err := c.Info(ctx).Result()
+	if err != nil {
+		c.Close() //nolint:errcheck // it was never used
+		return nil, nil, fmt.Errorf("reach redis at %s: %w", opts.Addr, err)
+	}
+	warnings, err = checkServer(info)
+	if err != nil {
+		c.Close() //nolint:errcheck // it was never used
+		return nil, nil, fmt.Errorf("redis at %s: %w", opts.Addr, err)
+	}
+	return c, warnings, nil
+}
+
+// checkServer reads a server's INFO.
+func checkServer(info string) (warnings []string, err error) {
+	fields := map[string]string{}
+	for line := range strings.Lines(info) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[k] = v
+		}
+	}
+	if v := fields["redis_version"]; v != "" && tooOld(v) {
+		return nil, fmt.Errorf("version %s is too old: 6.2 or later is needed", v)
+	}
+	if p := fields["maxmemory_policy"]; p != "" && p != "noeviction" && fields["maxmemory"] != "0" {
+		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s: jobs are lost when memory runs out; set noeviction", p))
+	}
+	if fields["aof_enabled"] == "0" {
+		warnings = append(warnings, "appendonly is off: jobs of the last minutes are lost when Redis stops suddenly")
+	}
+	return warnings, nil
+}
+
+func tooOld(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
+}
+
+// Insist calls f until it succeeds, fails for a reason other than the way to Redis, or patience is over. Redis may be
+// restarted under a long batch; results and collectors wait for it.
+func Insist(ctx context.Context, patience time.Duration, f func() error) error {
+	deadline := time.Now().Add(patience)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		err := f()
+		if err == nil || !transient(err) || time.Now().Add(pause).After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// transient tells whether an error may pass when Redis is back.
+func transient(err error) bool {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"} {
+		if redis.HasErrorPrefix(err, reply) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// State is how far a batch is.
+type State string
+
+// The states, in their order.
+const (
+	Enqueueing State = "enqueueing" // its rows are still being queued, or the producer was interrupted
+	InProgress State = "in_progress"
+	Completed  State = "completed" // every row is recorded
+)
+
+// Status is how far a batch is.
+type Status struct {
+	Batch    string   `json:"batch"`
+	Alias    string   `json:"model_name"`
+	Priority Priority `json:"priority"`
+	State    State    `json:"state"`
+	FileSHA  string   `json:"file_sha256"`
+
+	Created  time.Time  `json:"created_at"`
+	Started  *time.Time `json:"started_at"`  // when a worker took the first row
+	Finished *time.Time `json:"finished_at"` // when the last row was recorded
+	Expires  *time.Time `json:"expires_at"`  // when the results go
+
+	Total   int `json:"total"`   // rows; 0 until all are queued
+	Done    int `json:"done"`    // answered
+	Failed  int `json:"failed"`  // recorded as errors
+	Running int `json:"running"` // taken by a worker and not recorded; a dead worker's count until they are delivered again
+
+	PromptTokens     int     `json:"prompt_tokens"`
+	CachedTokens     int     `json:"cached_tokens"`
+	CompletionTokens int     `json:"completion_tokens"`
+	DraftTokens      int     `json:"draft_tokens"`
+	AcceptedTokens   int     `json:"accepted_tokens"`
+	RowsPerSecond    float64 `json:"rows_per_s"` // from the start to the last row recorded
+	TokensPerSecond  float64 `json:"tokens_per_s"`
+}
+
+// Waiting is the number of rows that no worker has taken, as far as it is known.
+func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running) }
+
+// Status reads how far a batch is.
+func (s *Store) Status(ctx context.Context, batch string) (Status, error) {
+	pipe := s.rdb.Pipeline()
+	meta := pipe.HGetAll(ctx, key(batch, "meta"))
+	running := pipe.HLen(ctx, key(batch, "attempts"))
+	life := pipe.PTTL(ctx, key(batch, "meta"))
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Status{}, fmt.Errorf("read batch %s: %w", batch, err)
+	}
+	if len(meta.Val()) == 0 {
+		return Status{}, fmt.Errorf("batch %s: %w (it was never queued here, or its retention is over)", batch, ErrNoBatch)
+	}
+	return newStatus(batch, meta, int(running.Val()), life.Val()), nil
+}
+
+func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life time.Duration) Status {
+	m := meta.Val()
+	number := func(name string) int {
+		n, _ := strconv.Atoi(m[name]) // 0 where the field is not there yet
+		return n
+	}
+	moment := func(name string) *time.Time {
+		if m[name] == "" {
+			return nil
+		}
+		t := time.UnixMilli(int64(number(name))).UTC()
+		return &t
+	}
+	s := Status{
+		Batch:            batch,
+		Alias:            m["model"],
+		Priority:         Priority(m["priority"]),
+		State:            Enqueueing,
+		FileSHA:          m["file_sha256"],
+		Started:          moment("started_ms"),
+		Finished:         moment("finished_ms"),
+		Total:            number("total"),
+		Done:             number("done"),
+		Failed:           number("failed"),
+		Running:          running,
+		PromptTokens:     number("prompt_tokens"),
+		CachedTokens:     number("cached_tokens"),
+		CompletionTokens: number("completion_tokens"),
+		DraftTokens:      number("draft_tokens"),
+		AcceptedTokens:   number("accepted_tokens"),
+	}
+	if t := moment("created_ms"); t != nil {
+		s.Created = *t
+	}
+	switch {
+	case s.Finished != nil:
+		s.State = Completed
+	case m["total"] != "":
+		s.State = InProgress
+	}
+	if life > 0 {
+		t := time.Now().Add(life).UTC().Truncate(time.Second)
+		s.Expires = &t
+	}
+	if last := moment("last_ms"); s.Started != nil && last != nil {
+		span := last.Sub(*s.Started)
+		s.RowsPerSecond = rate(s.Done+s.Failed, span)
+		s.TokensPerSecond = rate(s.CompletionTokens, span)
+	}
+	return s
+}

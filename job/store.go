@@ -1,0 +1,257 @@
+package job
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrNoBatch says that Redis knows no batch of an id: it was never queued, or its retention is over.
+var ErrNoBatch = errors.New("no such batch")
+
+// Store keeps batches and their results in Redis, under these keys (the braces keep a batch on one node of a cluster):
+//
+//	ingot:{BATCH}:meta      hash: what the batch is, its counts and times
+//	ingot:{BATCH}:done      bitmap: a bit for each line that is recorded, so that nothing is recorded twice
+//	ingot:{BATCH}:attempts  hash: deliveries of each line that was begun and is not recorded
+//	ingot:{BATCH}:results   hash: the line of output of each line that is recorded
+//	ingot:{BATCH}:stream    stream: the lines in the order in which they were recorded
+//
+// A batch whose rows are all recorded goes when its retention is over. An unfinished one stays.
+type Store struct {
+	rdb redis.UniversalClient
+}
+
+// NewStore keeps batches in a Redis server.
+func NewStore(rdb redis.UniversalClient) *Store { return &Store{rdb} }
+
+var (
+	//go:embed lua/create.lua
+	createSource string
+	//go:embed lua/begin.lua
+	beginSource string
+	//go:embed lua/release.lua
+	releaseSource string
+	//go:embed lua/record.lua
+	recordSource string
+	//go:embed lua/seal.lua
+	sealSource string
+	//go:embed lua/finish.lua
+	finishSource string
+
+	createScript  = redis.NewScript(createSource)
+	beginScript   = redis.NewScript(beginSource)
+	releaseScript = redis.NewScript(releaseSource)
+	recordScript  = redis.NewScript(recordSource + finishSource)
+	sealScript    = redis.NewScript(sealSource + finishSource)
+)
+
+func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
+
+func keys(batch string, names ...string) []string {
+	ks := make([]string, len(names))
+	for i, n := range names {
+		ks[i] = key(batch, n)
+	}
+	return ks
+}
+
+func allKeys(batch string) []string {
+	return keys(batch, "meta", "done", "attempts", "results", "stream")
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// Batch is what a batch was made as.
+type Batch struct {
+	ID        string
+	Alias     string
+	Priority  Priority
+	FileSHA   string // of the whole input, in hex; empty where it is not known yet
+	Retention time.Duration
+}
+
+// Create makes a batch known, and returns it as it is known: where it was known before, that is what it was made as.
+func (s *Store) Create(ctx context.Context, b Batch) (known Batch, created bool, err error) {
+	n, err := createScript.Run(ctx, s.rdb, keys(b.ID, "meta"),
+		"model", b.Alias, "priority", string(b.Priority), "file_sha256", b.FileSHA,
+		"retention_ms", b.Retention.Milliseconds(), "created_ms", now(), "done", 0, "failed", 0).Int()
+	if err != nil {
+		return Batch{}, false, fmt.Errorf("create batch %s: %w", b.ID, err)
+	}
+	if n == 1 {
+		return b, true, nil
+	}
+	m, err := s.rdb.HGetAll(ctx, key(b.ID, "meta")).Result()
+	if err != nil {
+		return Batch{}, false, fmt.Errorf("read batch %s: %w", b.ID, err)
+	}
+	known = Batch{ID: b.ID, Alias: m["model"], Priority: Priority(m["priority"]), FileSHA: m["file_sha256"]}
+	return known, false, nil
+}
+
+// Seal says that all rows of a batch are queued, how many they are, and the SHA-256 of their file.
+func (s *Store) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
+	n, err := sealScript.Run(ctx, s.rdb, allKeys(batch), total, now(), fileSHA).Int()
+	if err == nil && n < 0 {
+		err = ErrNoBatch
+	}
+	if err != nil {
+		return fmt.Errorf("complete batch %s: %w", batch, err)
+	}
+	return nil
+}
+
+// Recorded is the set of a batch's lines that are recorded.
+func (s *Store) Recorded(ctx context.Context, batch string) (Lines, error) {
+	bits, err := s.rdb.Get(ctx, key(batch, "done")).Bytes()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read batch %s: %w", batch, err)
+	}
+	return bits, nil
+}
+
+// Lines is a set of lines.
+type Lines []byte
+
+// Has tells whether a line is in the set.
+func (l Lines) Has(line int) bool { return line/8 < len(l) && l[line/8]&(0x80>>(line%8)) != 0 }
+
+// ErrRecorded says that a row's result is recorded already.
+var ErrRecorded = errors.New("row is recorded")
+
+// Begin counts a delivery of a row to a worker and returns its number, from 1. A row that needs no more work gives
+// ErrRecorded, and one of an unknown batch ErrNoBatch.
+func (s *Store) Begin(ctx context.Context, batch string, line int) (attempt int, err error) {
+	n, err := beginScript.Run(ctx, s.rdb, keys(batch, "meta", "done", "attempts"), line, now()).Int()
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("begin line %d of batch %s: %w", line, batch, err)
+	case n < 0:
+		return 0, ErrNoBatch
+	case n == 0:
+		return 0, ErrRecorded
+	}
+	return n, nil
+}
+
+// Release takes back the count of a delivery whose job was handed back unfinished.
+func (s *Store) Release(ctx context.Context, batch string, line int) error {
+	if err := releaseScript.Run(ctx, s.rdb, keys(batch, "attempts"), line).Err(); err != nil {
+		return fmt.Errorf("hand back line %d of batch %s: %w", line, batch, err)
+	}
+	return nil
+}
+
+// Record stores what became of a row, counts it and appends it to the batch's stream, all at once. It tells whether this was
+// the first time; another time changes nothing. An unknown batch gives ErrNoBatch.
+func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool, err error) {
+	outcome := "done"
+	if r.Failed {
+		outcome = "failed"
+	}
+	args := []any{r.Line, r.Text, outcome, now()}
+	for _, c := range []struct {
+		name string
+		n    int
+	}{
+		{"prompt_tokens", r.Stats.PromptTokens},
+		{"cached_tokens", r.Stats.CachedTokens},
+		{"completion_tokens", r.Stats.CompletionTokens},
+		{"draft_tokens", r.Stats.DraftTokens},
+		{"accepted_tokens", r.Stats.AcceptedTokens},
+	} {
+		if c.n > 0 {
+			args = append(args, c.name, c.n)
+		}
+	}
+	n, err := recordScript.Run(ctx, s.rdb, allKeys(batch), args...).Int()
+	if err == nil && n < 0 {
+		err = ErrNoBatch
+	}
+	if err != nil {
+		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, batch, err)
+	}
+	return n == 1, nil
+}
+
+// Recording is an entry of a batch's stream with the result that it names.
+type Recording struct {
+	ID     string // in the stream
+	Line   int
+	Failed bool
+	Text   []byte // the line of output; nil where it was not wanted or has been dropped
+}
+
+// Read returns the next recordings of a batch's stream after the one with ID after, or from the start where after is empty;
+// at most count, and none where wait passes without any. Results are fetched of the lines that want says yes to.
+func (s *Store) Read(ctx context.Context, batch, after string, count int, wait time.Duration, want func(line int) bool) ([]Recording, error) {
+	if after == "" {
+		after = "0"
+	}
+	block := wait
+	if wait <= 0 {
+		block = -1
+	}
+	streams, err := s.rdb.XRead(ctx, &redis.XReadArgs{
+		Streams: []string{key(batch, "stream"), after}, Count: int64(count), Block: block,
+	}).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read results of batch %s: %w", batch, err)
+	}
+	var rows []Recording
+	var fields []string
+	var wanted []int
+	for _, m := range streams[0].Messages {
+		text, _ := m.Values["line"].(string)
+		line, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("read results of batch %s: entry %s has line %q", batch, m.ID, text)
+		}
+		if want(line) {
+			wanted = append(wanted, len(rows))
+			fields = append(fields, text)
+		}
+		rows = append(rows, Recording{ID: m.ID, Line: line, Failed: m.Values["outcome"] == "failed"})
+	}
+	if len(fields) == 0 {
+		return rows, nil
+	}
+	results, err := s.rdb.HMGet(ctx, key(batch, "results"), fields...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read results of batch %s: %w", batch, err)
+	}
+	for i, r := range results {
+		if text, ok := r.(string); ok {
+			rows[wanted[i]].Text = []byte(text)
+		}
+	}
+	return rows, nil
+}
+
+// Drop forgets results that are written elsewhere, and the stream's entries up to the last of them. The rows stay recorded.
+func (s *Store) Drop(ctx context.Context, batch string, rows []Recording) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fields := make([]string, len(rows))
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		fields[i], ids[i] = strconv.Itoa(r.Line), r.ID
+	}
+	pipe := s.rdb.Pipeline()
+	pipe.HDel(ctx, key(batch, "results"), fields...)
+	pipe.XDel(ctx, key(batch, "stream"), ids...)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("drop results of batch %s: %w", batch, err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package worker
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ingot-run/ingot/engine"
+)
+
+// engineCollector reads the engine's figures when Prometheus asks for them.
+type engineCollector struct {
+	snapshot func() engine.Snapshot
+	figures  []engineFigure
+}
+
+type engineFigure struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(engine.Snapshot) float64
+}
+
+func newEngineCollector(snapshot func() engine.Snapshot) *engineCollector {
+	c := &engineCollector{snapshot: snapshot}
+	add := func(name, help string, kind prometheus.ValueType, value func(engine.Snapshot) float64) {
+		c.figures = append(c.figures, engineFigure{prometheus.NewDesc("ingot_engine_"+name, help, nil, nil), kind, value})
+	}
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	add("running_sequences", "Sequences in the engine's steps.", gauge,
+		func(s engine.Snapshot) float64 { return float64(s.Running) })
+	add("waiting_sequences", "Sequences that wait for a place.", gauge,
+		func(s engine.Snapshot) float64 { return float64(s.Waiting) })
+	add("steps_total", "Forward passes.", counter,
+		func(s engine.Snapshot) float64 { return float64(s.Steps) })
+	add("step_seconds_total", "Time in forward passes; over steps_total it is the mean of a step.", counter,
+		func(s engine.Snapshot) float64 { return s.StepTime.Seconds() })
+	add("last_step_seconds", "Time of the last forward pass.", gauge,
+		func(s engine.Snapshot) float64 { return s.LastStep.Seconds() })
+	add("prompt_tokens_total", "Prompt tokens computed, recorded or not.", counter,
+		func(s engine.Snapshot) float64 { return float64(s.PromptTokens) })
+	add("generated_tokens_total", "Tokens generated, recorded or not.", counter,
+		func(s engine.Snapshot) float64 { return float64(s.GeneratedTokens) })
+	add("cache_pages_used", "Pages of the KV cache in use.", gauge,
+		func(s engine.Snapshot) float64 { return float64(s.PagesUsed) })
+	add("cache_pages", "Pages of the KV cache.", gauge,
+		func(s engine.Snapshot) float64 { return float64(s.PagesTotal) })
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *engineCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range c.figures {
+		out <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *engineCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.snapshot()
+	for _, f := range c.figures {
+		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(s))
+	}
+}

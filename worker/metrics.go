@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/job"
+)
+
+// metrics are a worker's figures for Prometheus, in a registry of their own.
+type metrics struct {
+	registry *prometheus.Registry
+
+	jobs       *prometheus.CounterVec // by outcome
+	prompt     prometheus.Counter
+	cached     prometheus.Counter
+	completion prometheus.Counter
+	drafted    prometheus.Counter
+	accepted   prometheus.Counter
+	queueWait  prometheus.Histogram
+	ttft       prometheus.Histogram
+	duration   prometheus.Histogram
+	batch      prometheus.Histogram
+}
+
+func newMetrics(snapshot func() engine.Snapshot) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ingot_jobs_total",
+			Help: "Deliveries of jobs: done and failed are recorded; retried, handed_back and lease_lost come again.",
+		}, []string{"outcome"}),
+		prompt:     counter("ingot_prompt_tokens_total", "Prompt tokens of recorded jobs."),
+		cached:     counter("ingot_cached_tokens_total", "Prompt tokens of recorded jobs that were found in the cache."),
+		completion: counter("ingot_completion_tokens_total", "Generated tokens of recorded jobs."),
+		drafted:    counter("ingot_draft_tokens_total", "Tokens drafted for recorded jobs."),
+		accepted:   counter("ingot_accepted_tokens_total", "Drafted tokens that were accepted."),
+		queueWait:  seconds("ingot_queue_wait_seconds", "Time of a recorded job from being queued to being taken.", 0.01, 18),
+		ttft:       seconds("ingot_ttft_seconds", "Time of an answered job from being taken to its first token.", 0.005, 16),
+		duration:   seconds("ingot_job_seconds", "Time of an answered job in the engine.", 0.01, 18),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "ingot_job_batch_mean", Help: "Mean number of sequences in the steps of an answered job.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 9),
+		}),
+	}
+	for _, outcome := range []string{"done", "failed", "retried", "handed_back", "lease_lost"} {
+		m.jobs.WithLabelValues(outcome)
+	}
+	m.registry.MustRegister(m.jobs, m.prompt, m.cached, m.completion, m.drafted, m.accepted,
+		m.queueWait, m.ttft, m.duration, m.batch, newEngineCollector(snapshot),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// seconds is a histogram whose n buckets double from low on.
+func seconds(name, help string, low float64, n int) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(low, 2, n),
+	})
+}
+
+// observe counts a result that was recorded for the first time.
+func (m *metrics) observe(r job.Result) {
+	s := r.Stats
+	m.queueWait.Observe(s.QueueWaitMS / 1000)
+	if r.Failed {
+		m.jobs.WithLabelValues("failed").Inc()
+		return
+	}
+	m.jobs.WithLabelValues("done").Inc()
+	m.prompt.Add(float64(s.PromptTokens))
+	m.cached.Add(float64(s.CachedTokens))
+	m.completion.Add(float64(s.CompletionTokens))
+	m.drafted.Add(float64(s.DraftTokens))
+	m.accepted.Add(float64(s.AcceptedTokens))
+	m.ttft.Observe(s.TTFTMS / 1000)
+	m.duration.Observe(s.TotalMS / 1000)
+	m.batch.Observe(s.BatchMean)
+}
