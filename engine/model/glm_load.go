@@ -8,13 +8,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-func loadGLM(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
-	arch, err := f.Meta().String("general.architecture")
-	if err != nil {
-		return nil, err
-	}
-	l := newLoader(be, f, arch)
-	m := &glm{be: be}
+// glm loads a model of the family of GLM-4.7-Flash.
+func (l *loader) glm(lim Limits) (Model, error) {
+	m := &glm{be: l.be}
 	m.mla = l.mlaShape()
 	m.config = l.glmConfig(m.mla)
 	m.route = l.routeShape(m.config)

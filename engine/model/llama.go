@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // llama is the Llama family: grouped-query attention with RoPE over interleaved pairs, a gated feed-forward network, and
@@ -41,9 +40,9 @@ type llamaLayer struct {
 	ffnDown             compute.Weight // {ffn, hidden}
 }
 
-func loadLlama(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
-	l := newLoader(be, f, "llama")
-	m := &llama{be: be}
+// llama loads a model of the Llama family.
+func (l *loader) llama(lim Limits) (Model, error) {
+	m := &llama{be: l.be}
 	m.config, m.shape = l.llamaConfig()
 	m.eps = float32(l.floatOr("attention.layer_norm_rms_epsilon", 1e-5))
 	if l.sizeOr("expert_count", 0) > 0 {

@@ -63,23 +63,60 @@ const (
 	DraftStates
 )
 
+// ReadConfig reads what a file says of its model, without its weights.
+func ReadConfig(f *gguf.File) (Config, error) {
+	arch, err := architecture(f)
+	if err != nil {
+		return Config{}, err
+	}
+	l := newLoader(nil, f, arch)
+	var c Config
+	if arch == archLlama {
+		c, _ = l.llamaConfig()
+	} else {
+		c = l.glmConfig(l.mlaShape())
+	}
+	if l.err != nil {
+		return Config{}, fmt.Errorf("read the settings of %s: %w", f.Path(), l.err)
+	}
+	return c, nil
+}
+
 // Load reads the weights of f onto a backend. The file must stay open for as long as the model is used.
 func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
-	arch, err := f.Meta().String("general.architecture")
+	arch, err := architecture(f)
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", f.Path(), err)
+		return nil, err
 	}
+	l := newLoader(be, f, arch)
 	var m Model
-	switch arch {
-	case "llama":
-		m, err = loadLlama(be, f, lim)
-	case "deepseek2", "glm4moelite":
-		m, err = loadGLM(be, f, lim)
-	default:
-		err = fmt.Errorf("architecture %q: %w (llama and deepseek2 are)", arch, ErrUnsupported)
+	if arch == archLlama {
+		m, err = l.llama(lim)
+	} else {
+		m, err = l.glm(lim)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), err)
 	}
 	return m, nil
+}
+
+// The architectures, by GGUF's general.architecture.
+const (
+	archLlama       = "llama"
+	archDeepSeek2   = "deepseek2"
+	archGLM4MoELite = "glm4moelite" // deepseek2 under the name that older files use
+)
+
+// architecture reads the architecture of a file and refuses those that are not computed here.
+func architecture(f *gguf.File) (string, error) {
+	arch, err := f.Meta().String("general.architecture")
+	if err != nil {
+		return "", fmt.Errorf("read the settings of %s: %w", f.Path(), err)
+	}
+	switch arch {
+	case archLlama, archDeepSeek2, archGLM4MoELite:
+		return arch, nil
+	}
+	return "", fmt.Errorf("read the settings of %s: architecture %q: %w (llama and deepseek2 are)", f.Path(), arch, ErrUnsupported)
 }
