@@ -125,10 +125,13 @@ func deepSeek3(s string, i int) (int, bool) {
 }
 
 // contraction is the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of
-// s, in upper case too if fold is set; 0 if there is none.
+// s, without regard to case if fold is set; 0 if there is none.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
+	}
+	if fold && strings.HasPrefix(s[1:], "ſ") { // folds to s
+		return 1 + len("ſ")
 	}
 	lower := func(i int) byte {
 		if fold && s[i]-'A' < 26 {

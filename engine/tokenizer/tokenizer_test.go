@@ -1,0 +1,169 @@
+package tokenizer
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+func TestSpecialTokens(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	user := f.token("<|user|>", kindControl)
+	userName := f.token("<|user|>name", kindControl)
+	think := f.token("<think>", kindUserDefined)
+	unk := f.token("<unk>", kindUnknown)
+	f.token("", kindControl)
+	f.token("", kindUserDefined)
+	tok := f.tokenizer(t)
+
+	special := EncodeOptions{Special: true}
+	require.Equal(t, []int32{user, 'h', 'i', think}, tok.Encode("<|user|>hi<think>", special))
+	require.Equal(t, []int32{userName, user}, tok.Encode("<|user|>name<|user|>", special), "the longest")
+	require.Equal(t, []int32{unk, unk}, tok.Encode("<unk><unk>", special))
+	require.Equal(t, []int32{'<', user, '>'}, tok.Encode("<<|user|>>", special))
+	require.Equal(t, []int32{'<', '|', 'u', 's', 'e', 'r', '|'}, tok.Encode("<|user|", special))
+
+	plain := tok.Encode("<|user|><think>a", EncodeOptions{})
+	require.Equal(t, []int32{think, 'a'}, plain[len(plain)-2:], "user-defined tokens are read always")
+	require.NotContains(t, plain, user, "a user's words are no control tokens")
+	require.Equal(t, "<|user|><think>a", tok.Decode(plain))
+
+	require.Empty(t, tok.Bytes(user))
+	require.Empty(t, tok.Bytes(unk))
+	require.Equal(t, []byte("<think>"), tok.Bytes(think))
+	require.Equal(t, "<|user|>", tok.Token(user))
+	id, ok := tok.Lookup("<|user|>")
+	require.True(t, ok)
+	require.Equal(t, user, id)
+	_, ok = tok.Lookup("<|nobody|>")
+	require.False(t, ok)
+	_, ok = tok.Lookup("")
+	require.False(t, ok)
+	for _, id := range []int32{-1, int32(tok.Size()), math.MaxInt32, math.MinInt32} {
+		require.Empty(t, tok.Token(id))
+		require.Nil(t, tok.Bytes(id))
+	}
+}
+
+func TestBOSAndEOS(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	_, ok := f.tokenizer(t).BOS()
+	require.False(t, ok)
+	_, ok = f.tokenizer(t).EOS()
+	require.False(t, ok)
+	require.Empty(t, f.tokenizer(t).StopIDs())
+
+	bos, eos := f.token("<s>", kindControl), f.token("</s>", kindControl)
+	f.set("bos_token_id", uint32(bos)).set("eos_token_id", int32(eos))
+	tok := f.tokenizer(t)
+	got, ok := tok.BOS()
+	require.True(t, ok)
+	require.Equal(t, bos, got)
+	got, ok = tok.EOS()
+	require.True(t, ok)
+	require.Equal(t, eos, got)
+	require.False(t, tok.AddsBOS())
+	require.Equal(t, []int32{'a'}, tok.Encode("a", EncodeOptions{BOS: true}), "the file does not ask for it")
+
+	tok = f.set("add_bos_token", true).set("add_eos_token", true).tokenizer(t)
+	require.Equal(t, []int32{bos, 'a', eos}, tok.Encode("a", EncodeOptions{BOS: true}))
+	require.Equal(t, []int32{'a'}, tok.Encode("a", EncodeOptions{}))
+	require.Equal(t, []int32{bos, 'a', eos}, tok.Encode("<s>a", EncodeOptions{BOS: true, Special: true}))
+	require.Equal(t, []int32{bos, 'a', bos, eos}, tok.Encode("a<s>", EncodeOptions{BOS: true, Special: true}))
+}
+
+func TestStopIDs(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	text := f.token("<|endoftext|>", kindControl)
+	end := f.token("<|im_end|>", kindControl)
+	user := f.token("<|user|>", kindControl)
+	observation := f.token("<|observation|>", kindControl)
+	f.token("<|eot_id|>", kindNormal) // a word like any other
+	plain := f.token("stop", kindNormal)
+	require.Equal(t, []int32{text, end}, f.tokenizer(t).StopIDs())
+	f.set("eos_token_id", uint32(plain)).set("eot_token_id", uint32(end)).set("eom_token_id", uint32(math.MaxUint32))
+	require.Equal(t, []int32{text, end, plain}, f.tokenizer(t).StopIDs())
+	require.Nil(t, f.tokenizer(t).Bytes(plain), "an end token is a control token, whatever its type")
+
+	f.token("[gMASK]", kindControl)
+	tok := f.tokenizer(t)
+	require.Equal(t, []int32{text, end, user, observation, plain}, tok.StopIDs())
+	tok.StopIDs()[0] = 0
+	require.Equal(t, text, tok.StopIDs()[0], "the caller's copy")
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	with := func(f *file, change func(f *file)) *gguf.Metadata {
+		change(f)
+		return f.meta()
+	}
+	without := func(key string) *gguf.Metadata {
+		full, m := byteLevel().meta(), gguf.NewMetadata()
+		for _, k := range full.Keys() {
+			if v, _ := full.Any(k); k != "tokenizer.ggml."+key {
+				m.Set(k, v)
+			}
+		}
+		return m
+	}
+	for name, c := range map[string]struct {
+		meta *gguf.Metadata
+		want string
+	}{
+		"no model":       {without("model"), "tokenizer.ggml.model: missing"},
+		"model":          {with(byteLevel(), func(f *file) { f.set("model", "bert") }), `"bert" is not supported (supported: gpt2, llama)`},
+		"no tokens":      {without("tokens"), "tokenizer.ggml.tokens: missing"},
+		"empty":          {with(byteLevel(), func(f *file) { f.tokens = []string{} }), "has 0 tokens"},
+		"no merges":      {without("merges"), "tokenizer.ggml.merges: missing"},
+		"rule":           {with(byteLevel(), func(f *file) { f.set("pre", "future-bpe") }), `split rule "future-bpe" is not supported (supported: chatglm-bpe, command-r, deepseek-coder`},
+		"rule type":      {with(byteLevel(), func(f *file) { f.set("pre", uint8(1)) }), "is uint8, want string"},
+		"types":          {with(byteLevel(), func(f *file) { f.kinds = f.kinds[1:] }), "has 255 types for 256 tokens"},
+		"types type":     {with(byteLevel(), func(f *file) { f.set("token_type", "x") }), "want an array of integers"},
+		"twice":          {with(byteLevel(), func(f *file) { f.token("a", kindNormal) }), `tokens 97 and 256 are both "a"`},
+		"merge":          {with(byteLevel(), func(f *file) { f.merges = []string{"a b", "ab"} }), `merge 1, "ab", is not two parts`},
+		"merge half":     {with(byteLevel(), func(f *file) { f.merges = []string{"a "} }), `merge 0, "a ", is not two parts`},
+		"merge empty":    {with(byteLevel(), func(f *file) { f.merges = []string{""} }), `merge 0, "", is not two parts`},
+		"byte token":     {with(byteLevel(), func(f *file) { f.token("<0xZZ>", kindByte) }), `byte token 256, "<0xZZ>", is not of the form <0x00>`},
+		"eos":            {with(byteLevel(), func(f *file) { f.set("eos_token_id", uint32(256)) }), "eos_token_id: 256 is not a token; the vocabulary has 256"},
+		"bos type":       {with(byteLevel(), func(f *file) { f.set("bos_token_id", "1") }), "bos_token_id: is string, want an integer"},
+		"bos not there":  {with(byteLevel(), func(f *file) { f.set("add_bos_token", true) }), "wants a BOS token before each text, and the file names none"},
+		"llama3, no bos": {with(byteLevel(), func(f *file) { f.set("pre", "llama-bpe") }), "the file names none"},
+		"eos not there":  {with(byteLevel(), func(f *file) { f.set("add_eos_token", true) }), "wants an EOS token after each text"},
+		"flag type":      {with(byteLevel(), func(f *file) { f.set("add_bos_token", uint32(1)) }), "add_bos_token: is uint32, want bool"},
+		"scores":         {with(sentencePiece(), func(f *file) { f.scores = f.scores[1:] }), "scores: has"},
+		"no scores":      {with(sentencePiece(), func(f *file) { f.scores = nil }), "scores: missing"},
+		"score NaN":      {with(sentencePiece(), func(f *file) { f.scores[5] = float32(math.NaN()) }), "score 5 is not a number"},
+		"prefix type":    {with(sentencePiece(), func(f *file) { f.set("add_space_prefix", "yes") }), "add_space_prefix: is string, want bool"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := New(c.meta)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "load tokenizer: metadata tokenizer.ggml.")
+		})
+	}
+}
+
+// TestOldFiles: without types all tokens are normal, without a rule the
+// default one holds.
+func TestOldFiles(t *testing.T) {
+	t.Parallel()
+	m := gguf.NewMetadata()
+	f := byteLevel()
+	eos := f.token("<|end|>", kindNormal)
+	m.Set("tokenizer.ggml.model", "gpt2")
+	m.Set("tokenizer.ggml.tokens", f.tokens)
+	m.Set("tokenizer.ggml.merges", []string{})
+	m.Set("tokenizer.ggml.eos_token_id", uint32(eos))
+	tok, err := New(m)
+	require.NoError(t, err)
+	require.Equal(t, []int32{'a', eos}, tok.Encode("a<|end|>", EncodeOptions{Special: true}))
+	require.Len(t, tok.Encode("a<|end|>", EncodeOptions{}), 8)
+}
