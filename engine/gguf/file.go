@@ -7,6 +7,7 @@ package gguf
 
 import (
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -78,7 +79,7 @@ func mapFile(path string) ([]byte, error) {
 	if st.Size() == 0 {
 		return nil, fmt.Errorf("%s is empty", path)
 	}
-	if st.Size() > int64(maxInt) {
+	if st.Size() > math.MaxInt {
 		return nil, fmt.Errorf("%s has %d bytes, too many to map", path, st.Size())
 	}
 	data, err := unix.Mmap(int(h.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)

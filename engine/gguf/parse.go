@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -249,7 +250,7 @@ func (p *parser) shape(name string) (shape []int, elements uint64, err error) {
 			return nil, 0, err
 		}
 		high, product := bits.Mul64(elements, n)
-		if n == 0 || high != 0 || product > uint64(maxInt) {
+		if n == 0 || high != 0 || product > uint64(math.MaxInt) {
 			return nil, 0, p.fail(at, tensorField(name, "shape"), "dimension %d is %d, which is not possible", d, n)
 		}
 		shape[d], elements = int(n), product

@@ -49,7 +49,7 @@ func quantizeBlocks(dst []byte, t Type, src []float32, block func(b []byte, x []
 	for i := 0; i < len(src); i += size {
 		x := src[i : i+size]
 		for j, v := range x {
-			if v-v != 0 {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 				return fmt.Errorf("quantise to %v: weight %d is %v", t, i+j, v)
 			}
 		}

@@ -1,6 +1,9 @@
 package gguf
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Type is a tensor's element type, numbered as in the file.
 type Type uint32
@@ -82,10 +85,8 @@ func (t Type) RowBytes(n int) (int, error) {
 		return 0, fmt.Errorf("a row of %d weights is not a whole number of %v blocks of %d", n, t, info.blockSize)
 	}
 	blocks := n / info.blockSize
-	if blocks > maxInt/info.blockBytes {
+	if blocks > math.MaxInt/info.blockBytes {
 		return 0, fmt.Errorf("a row of %d weights of %v is too large", n, t)
 	}
 	return blocks * info.blockBytes, nil
 }
-
-const maxInt = int(^uint(0) >> 1)

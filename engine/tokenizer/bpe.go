@@ -64,11 +64,11 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	symbols := newSymbols(v)
 	for rank, text := range merges {
 		// The left part is never empty and may itself be a space in odd files.
-		space := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
-		if space == 0 || space+1 == len(text) {
+		cut := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
+		if cut == 0 || cut+1 == len(text) {
 			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, is not two parts with a space between", prefix, rank, text)
 		}
-		left, right := text[:space], text[space+1:]
+		left, right := text[:cut], text[cut+1:]
 		key := uint64(symbols.number(left))<<32 | uint64(symbols.number(right))
 		if _, ok := e.merges[key]; !ok {
 			e.merges[key] = merge{id: symbols.joined(left, right), rank: int32(rank)}

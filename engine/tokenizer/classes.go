@@ -57,11 +57,11 @@ func (t *classTable) at(s string, i int) (c class, width int) {
 }
 
 // run is the end of the longest stretch from s[i:] whose characters have one
-// of the properties of any.
-func (t *classTable) run(s string, i int, any class) int {
+// of the wanted properties.
+func (t *classTable) run(s string, i int, wanted class) int {
 	for {
 		c, width := t.at(s, i)
-		if c&any == 0 {
+		if c&wanted == 0 {
 			return i
 		}
 		i += width
@@ -69,11 +69,11 @@ func (t *classTable) run(s string, i int, any class) int {
 }
 
 // runWithout is the end of the longest stretch from s[i:] whose characters
-// have none of the properties of none.
-func (t *classTable) runWithout(s string, i int, none class) int {
+// have none of the unwanted properties.
+func (t *classTable) runWithout(s string, i int, unwanted class) int {
 	for {
 		c, width := t.at(s, i)
-		if width == 0 || c&none != 0 {
+		if width == 0 || c&unwanted != 0 {
 			return i
 		}
 		i += width

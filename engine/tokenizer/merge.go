@@ -80,7 +80,8 @@ func (m *merger) consider(left, right int32, join func(left, right textSymbol) (
 }
 
 func (m *merger) push(p pair) {
-	h := append(m.pairs, p)
+	m.pairs = append(m.pairs, p)
+	h := m.pairs
 	i := len(h) - 1
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -91,7 +92,6 @@ func (m *merger) push(p pair) {
 		i = parent
 	}
 	h[i] = p
-	m.pairs = h
 }
 
 func (m *merger) pop() pair {

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -69,7 +70,7 @@ func splitRuleNames() string {
 	return strings.Join(names, ", ")
 }
 
-const unlimited = int(^uint(0) >> 1)
+const unlimited = math.MaxInt
 
 type set func(r rune) bool
 
@@ -96,7 +97,7 @@ func runOf(in set, most int) matcher {
 		if end > i {
 			return end, true
 		}
-		return i + width(s, i), false
+		return i + runeWidth(s, i), false
 	}
 }
 
@@ -117,7 +118,7 @@ func spaceAnd(in set) matcher {
 func threeDigits(s string, i int) (int, bool) {
 	for k := i; k < i+3; k++ {
 		if k >= len(s) || s[k] < '0' || s[k] > '9' {
-			return i + width(s, i), false
+			return i + runeWidth(s, i), false
 		}
 	}
 	return i + 3, true
@@ -127,12 +128,12 @@ func threeDigits(s string, i int) (int, bool) {
 func trailingSpaces(s string, i int) (int, bool) {
 	end := classes().run(s, i, space)
 	if end == i {
-		return i + width(s, i), false
+		return i + runeWidth(s, i), false
 	}
 	return end, end == len(s)
 }
 
-func width(s string, i int) int {
+func runeWidth(s string, i int) int {
 	_, n := utf8.DecodeRuneInString(s[i:])
 	return n
 }

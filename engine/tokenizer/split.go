@@ -183,11 +183,11 @@ func lineEnds(s string, i int) int {
 	return i
 }
 
-// upTo is the end of at most n characters with one of the properties of any.
-func upTo(t *classTable, s string, i int, any class, n int) int {
+// upTo is the end of at most n characters with one of the wanted properties.
+func upTo(t *classTable, s string, i int, wanted class, n int) int {
 	for range n {
 		c, width := t.at(s, i)
-		if c&any == 0 {
+		if c&wanted == 0 {
 			break
 		}
 		i += width

@@ -115,13 +115,13 @@ func TestSplitRules(t *testing.T) {
 	}
 }
 
-// TestCharacterSets compares each set, over all of Unicode, with the bracket
+// TestCharacterSets compares each set, over all that Unicode assigns, with the bracket
 // expression it stands for.
 func TestCharacterSets(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
-	for r := range rune(utf8.MaxRune + 1) {
-		if utf8.ValidRune(r) {
+	for r := range rune(0xe1000) {
+		if utf8.ValidRune(r) && (r < 0x33000 || r >= 0xe0000) { // nothing is assigned between
 			all.WriteRune(r)
 		}
 	}
@@ -195,13 +195,13 @@ func TestSplitKeepsEveryByte(t *testing.T) {
 // TestSplitIsLinear: no text takes a rule more than a moment.
 func TestSplitIsLinear(t *testing.T) {
 	t.Parallel()
-	const n = 200_000
+	const n = 50_000
 	for rule := range splitRules {
 		for _, unit := range []string{" ", "\n", "\u3000", "a", "1", "'", "$", "中", "\x01", " \n", "\xff"} {
 			s := strings.Repeat(unit, n/len(unit)) + "5"
 			start := time.Now()
 			split(rule, s)
-			require.Less(t, time.Since(start), 2*time.Second, "%s: %q", rule, unit)
+			require.Less(t, time.Since(start), time.Second, "%s: %q", rule, unit)
 		}
 	}
 }
