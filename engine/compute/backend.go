@@ -64,6 +64,9 @@ type CacheShape struct {
 	KeyCols  int
 	// ValueCols is 0 where the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int
+	// Type is how keys and values are stored: F32, which is the zero value, F16, Q8_0 or Q4_0. The last two need heads that
+	// are whole blocks of 32 values.
+	Type gguf.Type
 }
 
 // Tensor is a matrix of float32 in a buffer of a backend, or a view of one: Rows rows of Cols values, Stride values apart,

@@ -1,0 +1,132 @@
+package computetest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// approx is a value computed in float64 and how far from it a backend's may be.
+//
+// The bounds follow from what a backend may do:
+//   - It sums in float32 in any order: an error of up to (n+16)·2⁻²⁴ times the sum of the terms' magnitudes.
+//   - It may round the activations that a weight other than F32 multiplies, and that weight, to float16, and so may it
+//     keep keys, values and queries: a relative error of up to 2⁻¹¹ in each term, of random sign.
+//   - It may quantise the activations that a weight of blocks multiplies to 8 bits, in runs of up to 256: an error of up
+//     to half of the run's largest magnitude over 127 in each activation, again of random sign.
+//   - Its exponential may be a fast one, off by 2⁻²⁰.
+//
+// Errors of random sign add up like a random walk: the bound is sigmas of its standard deviations. A bound for the worst
+// case, all errors of one sign, would be √n times that, far above what a wrong term in a sum of n changes.
+type approx struct{ value, tol float64 }
+
+const (
+	float32Step = 0x1p-24 // relative error of a float32 rounding
+	float16Step = 0x1p-11 // relative error of a float16 rounding
+	expStep     = 0x1p-20 // relative error of an exponential
+	quantRun    = 256     // activations that share a scale
+	sigmas      = 7       // exceeded by chance once in 10¹¹ values
+)
+
+// within compares a row with what it should be.
+func within(got []float32, want []approx) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d values, want %d", len(got), len(want))
+	}
+	for i, w := range want {
+		// Written so that NaN fails.
+		if d := math.Abs(float64(got[i]) - w.value); !(d <= w.tol) {
+			return fmt.Errorf("column %d is %g, want %g within %.2g", i, got[i], w.value, w.tol)
+		}
+	}
+	return nil
+}
+
+// exactly is want with no room.
+func exactly(x []float32) []approx {
+	out := make([]approx, len(x))
+	for i, v := range x {
+		out[i] = approx{value: float64(v)}
+	}
+	return out
+}
+
+// sameBits compares two computations of one row.
+func sameBits(got, want []float32) error {
+	for i, w := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(w) {
+			return fmt.Errorf("column %d is %g and was %g", i, got[i], w)
+		}
+	}
+	return nil
+}
+
+// dot is the product of a row of a weight of type t with x.
+func dot(t gguf.Type, w, x []float32) approx {
+	var sum, magnitude, squares, quant float64
+	for from := 0; from < len(w); from += quantRun {
+		var largest, norm float64
+		for i := from; i < min(from+quantRun, len(w)); i++ {
+			a, b := float64(w[i]), float64(x[i])
+			sum += a * b
+			magnitude += math.Abs(a * b)
+			squares += a * b * a * b
+			norm += a * a
+			largest = max(largest, math.Abs(b))
+		}
+		step := largest / 127
+		quant += norm * step * step / 12 // a uniform error has a variance of step²/12
+	}
+	tol := float64(len(w)+16) * float32Step * magnitude
+	if t != gguf.TypeF32 {
+		tol += sigmas * float16Step * math.Sqrt(2*squares)
+	}
+	if t.BlockSize() > 1 {
+		tol += sigmas * math.Sqrt(quant)
+	}
+	return approx{sum, tol}
+}
+
+// plus is a float32 sum.
+func (a approx) plus(b approx) approx {
+	return approx{a.value + b.value, a.tol + b.tol + 2*float32Step*(math.Abs(a.value)+math.Abs(b.value))}
+}
+
+// times is a float32 product.
+func (a approx) times(b approx) approx {
+	x, y := math.Abs(a.value), math.Abs(b.value)
+	return approx{a.value * b.value, x*b.tol + y*a.tol + a.tol*b.tol + 2*float32Step*x*y}
+}
+
+// silu is x·sigmoid(x), whose slope is nowhere above 1.1.
+func (a approx) silu() approx {
+	v := a.value / (1 + math.Exp(-a.value))
+	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
+}
+
+// rotated is a pair turned by an angle, which a backend may have rounded to float32.
+func rotated(a, b float32, angle, scale float64) (approx, approx) {
+	x, y := float64(a), float64(b)
+	sin, cos := math.Sincos(angle)
+	tol := (math.Abs(angle)*2*float32Step + 8*float32Step) * scale * (math.Abs(x) + math.Abs(y))
+	return approx{scale * (x*cos - y*sin), tol}, approx{scale * (x*sin + y*cos), tol}
+}
+
+// normed is the RMS norm of a row.
+func normed(x, gain []float32, eps float32) []approx {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	scale := 1 / math.Sqrt(sum/float64(len(x))+float64(eps))
+	out := make([]approx, len(x))
+	for i, v := range x {
+		out[i].value = float64(v) * scale * float64(gain[i])
+		out[i].tol = float64(len(x)+16)*float32Step*math.Abs(out[i].value) + tiny
+	}
+	return out
+}
+
+// tiny is what may be lost where values come near the smallest of float32.
+const tiny = 1e-37

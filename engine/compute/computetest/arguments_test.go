@@ -1,0 +1,253 @@
+package computetest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// TestFindsWrongArguments has faults of single operations, most of them of the kind that still gives plausible text.
+func TestFindsWrongArguments(t *testing.T) {
+	for _, fault := range []struct {
+		name, check string
+		replace     func(s site) compute.Step
+	}{
+		{"another token", "Embed", func(s site) compute.Step { return otherToken{s} }},
+		{"the row before", "Gather", func(s site) compute.Step { return rowBefore{s} }},
+		{"eps", "RMSNorm", func(s site) compute.Step { return wrongEps{s} }},
+		{"eps of latents", "Latents", func(s site) compute.Step { return wrongEps{s} }},
+		{"weights change places", "MatMul", func(s site) compute.Step { return swapped{s} }},
+		{"gate and up change places", "GatedMatMul", func(s site) compute.Step { return swapped{s} }},
+		{"set, not added", "MatMulAdd", func(s site) compute.Step { return setting{s} }},
+		{"activations of 4 bits", "MatMul", func(s site) compute.Step { return rounding{s, fourBits} }},
+		{"rotated by the next position", "RopeStore", func(s site) compute.Step { return moved{s} }},
+		{"latents of the next position", "Latents", func(s site) compute.Step { return moved{s} }},
+		{"stored on another page", "Attention", func(s site) compute.Step { return misplaced{s, "store"} }},
+		{"read from another page", "Attention", func(s site) compute.Step { return misplaced{s, "read"} }},
+		{"latents stored on another page", "AttentionMLA", func(s site) compute.Step { return misplaced{s, "store"} }},
+		{"not itself in its attention", "Attention", func(s site) compute.Step { return shortSighted{s} }},
+		{"another layer", "Attention", func(s site) compute.Step { return otherLayer{s} }},
+		{"no scale", "AttentionMLA", func(s site) compute.Step { return unscaled{s} }},
+		{"no bias", "Route", func(s site) compute.Step { return unbiased{s} }},
+		{"not normalised", "Route", func(s site) compute.Step { return unnormalised{s} }},
+		{"worst first", "Route", func(s site) compute.Step { return reversed{s} }},
+		{"the last of equals", "RouteTies", func(s site) compute.Step { return lastOfEquals{s} }},
+		{"no shared experts", "GatedExperts", func(s site) compute.Step { return unshared{s} }},
+		{"shared experts not added", "ExpertsAdd", func(s site) compute.Step { return unshared{s} }},
+		{"no checkpoints", "Checkpoint", func(s site) compute.Step { return untraced{s} }},
+		{"operations out of order", "Sequence", func(s site) compute.Step { return &late{site: s} }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			err := verdict(t, fault.check, fault.replace)
+			require.Error(t, err)
+			t.Log(err)
+		})
+	}
+}
+
+type otherToken struct{ site }
+
+func (s otherToken) Embed(dst compute.Tensor, table compute.Weight) {
+	if table.Shape()[0] != dst.Stride { // inputs, which fill a buffer, are left as they are
+		slices.Reverse(s.batch.Tokens)
+		defer slices.Reverse(s.batch.Tokens)
+	}
+	s.Step.Embed(dst, table)
+}
+
+type rowBefore struct{ site }
+
+func (s rowBefore) Gather(dst, src compute.Tensor, rows []int32) {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i] = max(rows[i]-1, 0)
+	}
+	s.Step.Gather(dst, src, rows)
+}
+
+type wrongEps struct{ site }
+
+func (s wrongEps) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	s.Step.RMSNorm(dst, src, gain, eps/10)
+}
+
+func (s wrongEps) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.Step.Latents(a, qGain, kvGain, 1000*eps, rope, cache, layer)
+}
+
+type swapped struct{ site }
+
+func (s swapped) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
+	w = slices.Clone(w)
+	slices.Reverse(w)
+	s.Step.MatMul(dst, x, w...)
+}
+
+func (s swapped) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
+	s.Step.GatedMatMul(dst, x, up, gate)
+}
+
+type setting struct{ site }
+
+func (s setting) MatMulAdd(dst, x compute.Tensor, w compute.Weight) { s.MatMul(dst, x, w) }
+
+// moved rotates by the position after the row's.
+type moved struct{ site }
+
+func (s moved) shift(by int32) {
+	for i := range s.batch.Positions {
+		s.batch.Positions[i] += by
+	}
+}
+
+func (s moved) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.inRoom(cache, func() { s.Step.RopeStore(qkv, shape, rope, cache, layer) })
+}
+
+func (s moved) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.inRoom(cache, func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
+}
+
+// inRoom moves the positions where the page tables allow it.
+func (s moved) inRoom(cache compute.Cache, op func()) {
+	row := 0
+	for _, seq := range s.batch.Seqs {
+		row += seq.Rows
+		if int(s.batch.Positions[row-1])+1 >= len(seq.Pages)*cache.Shape().PageSize {
+			op()
+			return
+		}
+	}
+	s.shift(1)
+	op()
+	s.shift(-1)
+}
+
+// misplaced swaps the first two pages of every table for storing or for reading.
+type misplaced struct {
+	site
+	when string
+}
+
+func (s misplaced) swap(when string, op func()) {
+	tables := make([][]int32, len(s.batch.Seqs))
+	for i := range s.batch.Seqs {
+		tables[i] = s.batch.Seqs[i].Pages
+		if pages := slices.Clone(tables[i]); when == s.when && len(pages) > 1 {
+			pages[0], pages[1] = pages[1], pages[0]
+			s.batch.Seqs[i].Pages = pages
+		}
+	}
+	op()
+	for i := range s.batch.Seqs {
+		s.batch.Seqs[i].Pages = tables[i]
+	}
+}
+
+func (s misplaced) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.swap("store", func() { s.Step.RopeStore(qkv, shape, rope, cache, layer) })
+}
+
+func (s misplaced) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.swap("store", func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
+}
+
+func (s misplaced) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.swap("read", func() { s.Step.Attention(dst, q, shape, cache, layer) })
+}
+
+type shortSighted struct{ site }
+
+func (s shortSighted) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	positions := slices.Clone(s.batch.Positions)
+	for i := range positions {
+		s.batch.Positions[i] = max(positions[i]-1, 0)
+	}
+	s.Step.Attention(dst, q, shape, cache, layer)
+	copy(s.batch.Positions, positions)
+}
+
+type otherLayer struct{ site }
+
+func (s otherLayer) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.Step.Attention(dst, q, shape, cache, (layer+1)%cache.Shape().Layers)
+}
+
+type unscaled struct{ site }
+
+func (s unscaled) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	shape.Scale = float32(1 / math.Sqrt(float64(shape.KeyDim)))
+	s.Step.Attention(dst, q, shape, cache, layer)
+}
+
+type unbiased struct{ site }
+
+func (s unbiased) Route(dst, x compute.Tensor, router, _ compute.Weight, shape compute.RouteShape) {
+	s.Step.Route(dst, x, router, nil, shape)
+}
+
+type unnormalised struct{ site }
+
+func (s unnormalised) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	shape.Normalise = false
+	s.Step.Route(dst, x, router, bias, shape)
+}
+
+type reversed struct{ site }
+
+func (s reversed) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	s.Step.Route(dst, x, router, bias, shape)
+	for _, row := range s.be.Floats(dst) {
+		slices.Reverse(row[:shape.Used])
+		slices.Reverse(row[shape.Used:])
+	}
+}
+
+type lastOfEquals struct{ site }
+
+func (s lastOfEquals) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	s.Step.Route(dst, x, router, bias, shape)
+	for _, row := range s.be.Floats(dst) {
+		for k := range row[:shape.Used] {
+			row[k] = float32(shape.Experts-1) - row[k]
+		}
+	}
+}
+
+type unshared struct{ site }
+
+func (s unshared) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	e.SharedGate = nil
+	s.Step.GatedExperts(dst, x, routing, e)
+}
+
+func (s unshared) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	e.SharedDown = nil
+	s.Step.ExpertsAdd(dst, h, routing, e)
+}
+
+type untraced struct{ site }
+
+func (untraced) Checkpoint(int, string, compute.Tensor) {}
+
+// late puts its norms off to the end of the step.
+type late struct {
+	site
+	norms []func()
+}
+
+func (s *late) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	s.norms = append(s.norms, func() { s.Step.RMSNorm(dst, src, gain, eps) })
+}
+
+func (s *late) Run() error {
+	for _, norm := range s.norms {
+		norm()
+	}
+	return s.Step.Run()
+}

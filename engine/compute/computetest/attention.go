@@ -1,0 +1,211 @@
+package computetest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// headShapes is heads of grouped queries: as many keys as queries, few, one; sizes of real models and odd ones; rotated
+// whole and in part.
+var headShapes = []struct{ heads, kvHeads, key, value, rope, pageSize int }{
+	{1, 1, 2, 1, 2, 1},
+	{4, 4, 8, 8, 8, 16},
+	{8, 2, 32, 32, 32, 16},
+	{6, 1, 64, 64, 32, 32},
+	{9, 3, 64, 64, 64, 16},
+	{4, 2, 20, 12, 6, 3},
+	{5, 1, 12, 7, 12, 5},
+	{2, 1, 128, 128, 128, 16},
+}
+
+// grouped is sequences of grouped-query attention.
+func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ...int) *conversations {
+	q, k := heads*key, kvHeads*key
+	c := &conversations{
+		shape:   compute.AttentionShape{Heads: heads, KVHeads: kvHeads, KeyDim: key, ValueDim: value, Scale: float32(1 / math.Sqrt(float64(key)))},
+		keyCols: k, valCols: kvHeads * value, pageSize: pageSize, freqs: r.freqs(dims),
+	}
+	c.store = func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int) {
+		s.RopeStore(t, c.shape, rope, cache, layer)
+	}
+	c.stored = func(line []float32, position int) (keys, values []float64) {
+		done := c.roped(line, position)
+		return numbers(done[q : q+k]), numbers(done[q+k:])
+	}
+	r.speak(c, q+k+c.valCols, lengths...)
+	return c
+}
+
+// roped is a row of queries, keys and values after RopeStore.
+func (c *conversations) roped(line []float32, position int) []approx {
+	out := exactly(line)
+	for at := 0; at < (c.shape.Heads+c.shape.KVHeads)*c.shape.KeyDim; at += c.shape.KeyDim {
+		c.rotate(out[at:], line[at:], position)
+	}
+	return out
+}
+
+// rotate turns the pairs of a head.
+func (c *conversations) rotate(out []approx, in []float32, position int) {
+	for i, f := range c.freqs.Freqs {
+		out[2*i], out[2*i+1] = rotated(in[2*i], in[2*i+1], float64(position)*float64(f), float64(c.freqs.Scale))
+	}
+}
+
+func numbers(x []approx) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = v.value
+	}
+	return out
+}
+
+// checkRopeStore compares what is left in the rows; what is stored shows in checkAttention.
+func checkRopeStore(r *rig) error {
+	for _, h := range headShapes {
+		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
+		err := r.verifyStore(fmt.Sprintf("rotate and store heads %+v", h), c, c.roped)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyStore runs the storing operation over rows of the sequences; want is what it has to leave of a line.
+func (r *rig) verifyStore(what string, c *conversations, want func(line []float32, position int) []approx) error {
+	rope := r.rope(c)
+	m, err := r.remember(c, rope)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	rows, groups := r.heard(c)
+	line := func(row int) []float32 { return c.lines[rows[row].seq][rows[row].position] }
+	return r.verify(operation{
+		what:   what,
+		groups: groups,
+		compute: func(chosen []int) ([][]float32, error) {
+			var places []place
+			var lines [][]float32
+			for _, row := range chosen {
+				places, lines = append(places, rows[row]), append(lines, line(row))
+			}
+			t := r.sheet(lines)
+			return r.run(batch(places, m.pages), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t)
+		},
+		compare: func(row int, got []float32) error { return within(got, want(line(row), rows[row].position)) },
+	})
+}
+
+func checkAttention(r *rig) error {
+	for _, h := range headShapes {
+		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
+		if err := r.verifyAttention(fmt.Sprintf("attention of heads %+v", h), c); err != nil {
+			return err
+		}
+	}
+	// Scores of some hundreds, whose exponentials no float32 holds.
+	c := r.grouped(4, 2, 64, 64, 64, 16, 40, 1, 17)
+	c.shape.Scale *= 50
+	if err := r.verifyAttention("attention of large scores", c); err != nil {
+		return err
+	}
+	// A sequence so long that a backend splits it.
+	return r.verifyAttention("attention over 1100 positions", r.grouped(4, 2, 16, 16, 16, 16, 1100, 30))
+}
+
+// verifyAttention stores the sequences twice, in different pages and steps, and attends now to the one, now to the other.
+func (r *rig) verifyAttention(what string, c *conversations) error {
+	rope := r.rope(c)
+	var memories []*memory
+	for range 2 {
+		m, err := r.remember(c, rope)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		memories = append(memories, m)
+	}
+	keys, values := c.all()
+	rows, groups := r.heard(c)
+	q := r.normal(len(rows), c.shape.Heads*c.shape.KeyDim+r.rand.IntN(2)*r.among(1, 40))
+	for i := range q { // none of which is large, so that the softmax spreads
+		for j := range q[i] {
+			q[i][j] = min(max(q[i][j], -2), 2)
+		}
+	}
+	turn := 0
+	return r.verify(operation{
+		what:   fmt.Sprintf("%s, %d rows of %d sequences", what, len(rows), len(groups)),
+		groups: groups,
+		compute: func(chosen []int) ([][]float32, error) {
+			var places []place
+			for _, row := range chosen {
+				places = append(places, rows[row])
+			}
+			m := memories[turn%2]
+			turn++
+			in, out := r.sheet(pick(q, chosen)), r.blank(len(chosen), c.shape.Heads*c.shape.ValueDim)
+			return r.run(batch(places, m.pages), func(s compute.Step) {
+				s.Attention(out.Tensor, in.Tensor, c.shape, m.cache, m.layer)
+			}, out, in)
+		},
+		compare: func(row int, got []float32) error {
+			p := rows[row]
+			return within(got, c.attend(q[row], keys[p.seq][:p.position+1], values[p.seq][:p.position+1]))
+		},
+	})
+}
+
+// all is the keys and values of every position.
+func (c *conversations) all() (keys, values [][][]float64) {
+	for _, lines := range c.lines {
+		var k, v [][]float64
+		for p, line := range lines {
+			key, value := c.stored(line, p)
+			k, v = append(k, key), append(v, value)
+		}
+		keys, values = append(keys, k), append(values, v)
+	}
+	return keys, values
+}
+
+// attend is the attention of a row's heads to the given positions. A score that is off by up to δ changes each weight by a
+// factor of up to exp(2δ), once for the score and once for the sum.
+func (c *conversations) attend(q []float32, keys, values [][]float64) []approx {
+	var out []approx
+	s := c.shape
+	for head := range s.Heads {
+		kv := head / (s.Heads / s.KVHeads)
+		query := q[head*s.KeyDim : (head+1)*s.KeyDim]
+		scores := make([]float64, len(keys))
+		delta, best, sum := 0.0, math.Inf(-1), 0.0
+		for p, key := range keys {
+			squares, magnitude := 0.0, 0.0
+			for i, k := range key[kv*s.KeyDim : (kv+1)*s.KeyDim] {
+				term := float64(s.Scale) * float64(query[i]) * k
+				scores[p] += term
+				squares += term * term
+				magnitude += math.Abs(term)
+			}
+			delta = max(delta, sigmas*float16Step*math.Sqrt(2*squares)+float64(s.KeyDim+16)*float32Step*magnitude)
+			best = max(best, scores[p])
+		}
+		for p := range scores {
+			scores[p] = math.Exp(scores[p] - best)
+			sum += scores[p]
+		}
+		room := math.Expm1(2*delta) + 2*float16Step + 2*expStep + float64(len(keys)+16)*float32Step
+		for j := range s.ValueDim {
+			var v, magnitude float64
+			for p, weight := range scores {
+				term := weight / sum * values[p][kv*s.ValueDim+j]
+				v += term
+				magnitude += math.Abs(term)
+			}
+			out = append(out, approx{v, room*magnitude + tiny})
+		}
+	}
+	return out
+}

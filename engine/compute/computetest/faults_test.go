@@ -1,0 +1,166 @@
+package computetest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
+)
+
+// site is a step of the CPU backend, to be replaced in part, and what belongs to it.
+type site struct {
+	compute.Step
+	be    compute.Backend
+	batch *compute.Batch
+}
+
+// backend is the CPU backend with its steps replaced.
+type backend struct {
+	compute.Backend
+	replace func(s site) compute.Step
+}
+
+func (f backend) Begin(b *compute.Batch) compute.Step {
+	return f.replace(site{f.Backend.Begin(b), f.Backend, b})
+}
+
+// verdict is what a check says of such a backend.
+func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
+	t.Helper()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+	require.GreaterOrEqual(t, i, 0, "there is no check %s", name)
+	return checks[i].run(newRig(t, backend{be, replace}, name))
+}
+
+// operations is the operations that write a tensor. Embed is left out: a check's inputs are embedded, so it would fail
+// before it comes to its subject; see TestFindsWrongArguments for it.
+var operations = []string{
+	"Gather", "RMSNorm", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
+	"Route", "GatedExperts", "ExpertsAdd",
+}
+
+// TestFindsFaults spoils each operation in ways that any of them can go wrong.
+func TestFindsFaults(t *testing.T) {
+	faults := []struct {
+		name  string
+		spoil func(be compute.Backend, dst compute.Tensor, op func())
+	}{
+		{"not done", func(compute.Backend, compute.Tensor, func()) {}},
+		{"done but for the last column", func(be compute.Backend, dst compute.Tensor, op func()) {
+			rows := be.Floats(dst)
+			before := rows[len(rows)-1][dst.Cols-1]
+			op()
+			rows[len(rows)-1][dst.Cols-1] = before + 1
+		}},
+		{"not a number", func(be compute.Backend, dst compute.Tensor, op func()) {
+			op()
+			be.Floats(dst)[dst.Rows-1][0] = float32(math.NaN())
+		}},
+		{"a bit off in company", func(be compute.Backend, dst compute.Tensor, op func()) {
+			op()
+			if first := be.Floats(dst)[0]; dst.Rows > 1 {
+				first[0] = math.Nextafter32(first[0], 9) // well within any tolerance but for a copy's
+			}
+		}},
+		{"done again on the row after the last", func(be compute.Backend, dst compute.Tensor, op func()) {
+			op()
+			whole := dst.Buffer.([]float32)
+			if end := dst.Offset + dst.Rows*dst.Stride; end < len(whole) {
+				whole[end] = 1
+			}
+		}},
+		{"a column too wide", func(be compute.Backend, dst compute.Tensor, op func()) {
+			op()
+			whole := dst.Buffer.([]float32)
+			if end := dst.Offset + dst.Cols; end < len(whole) {
+				whole[end]++
+			}
+		}},
+	}
+	for _, fault := range faults {
+		for _, name := range operations {
+			t.Run(name+" "+fault.name, func(t *testing.T) {
+				t.Parallel()
+				err := verdict(t, name, func(s site) compute.Step {
+					return &spoiled{s, name, func(dst compute.Tensor, op func()) { fault.spoil(s.be, dst, op) }}
+				})
+				require.Error(t, err)
+				t.Log(err)
+			})
+		}
+	}
+}
+
+// spoiled is a step of which one operation goes through spoil.
+type spoiled struct {
+	site
+	name  string
+	spoil func(dst compute.Tensor, op func())
+}
+
+func (s *spoiled) on(name string, dst compute.Tensor, op func()) {
+	if s.name == name {
+		s.spoil(dst, op)
+		return
+	}
+	op()
+}
+
+func (s *spoiled) Gather(dst, src compute.Tensor, rows []int32) {
+	s.on("Gather", dst, func() { s.Step.Gather(dst, src, rows) })
+}
+
+func (s *spoiled) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	s.on("RMSNorm", dst, func() { s.Step.RMSNorm(dst, src, gain, eps) })
+}
+
+func (s *spoiled) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
+	s.on("MatMul", dst, func() { s.Step.MatMul(dst, x, w...) })
+}
+
+func (s *spoiled) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
+	s.on("MatMulAdd", dst, func() { s.Step.MatMulAdd(dst, x, w) })
+}
+
+func (s *spoiled) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
+	s.on("GatedMatMul", dst, func() { s.Step.GatedMatMul(dst, x, gate, up) })
+}
+
+func (s *spoiled) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.on("RopeStore", qkv, func() { s.Step.RopeStore(qkv, shape, rope, cache, layer) })
+}
+
+func (s *spoiled) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.on("Latents", a, func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
+}
+
+func (s *spoiled) Absorb(dst, q compute.Tensor, kb compute.Weight, rope compute.Rope) {
+	s.on("Absorb", dst, func() { s.Step.Absorb(dst, q, kb, rope) })
+}
+
+func (s *spoiled) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.on("Attention", dst, func() { s.Step.Attention(dst, q, shape, cache, layer) })
+}
+
+func (s *spoiled) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
+	s.on("Expand", dst, func() { s.Step.Expand(dst, ctx, vb) })
+}
+
+func (s *spoiled) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	s.on("Route", dst, func() { s.Step.Route(dst, x, router, bias, shape) })
+}
+
+func (s *spoiled) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	s.on("GatedExperts", dst, func() { s.Step.GatedExperts(dst, x, routing, e) })
+}
+
+func (s *spoiled) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	s.on("ExpertsAdd", dst, func() { s.Step.ExpertsAdd(dst, h, routing, e) })
+}

@@ -1,0 +1,107 @@
+package computetest
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// shapes calls test with several sizes of a product with weights of each type. Numbers of rows lie on both sides of the
+// sizes at which backends change kernels: 1, a few, and tiles of 8 to 32.
+func (r *rig) shapes(test func(t gguf.Type, in, out, rows int) error) error {
+	for _, t := range types {
+		for _, rows := range []int{1, r.among(2, 8), r.among(9, 40)} {
+			longest := 600
+			if rows > 8 {
+				longest = 256
+			}
+			if err := test(t, r.length(t, longest), r.among(1, 70), rows); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkMatMul multiplies with up to three weights side by side, of types and widths of their own.
+func checkMatMul(r *rig) error {
+	return r.shapes(func(t gguf.Type, in, out, rows int) error {
+		weights := []*matrix{r.matrix(t, in, out)}
+		for range r.rand.IntN(3) {
+			other := types[r.rand.IntN(len(types))]
+			if in%other.BlockSize() == 0 {
+				weights = append(weights, r.matrix(other, in, r.among(1, 40)))
+			}
+		}
+		cols, what := 0, fmt.Sprintf("%d rows of %d values times", rows, in)
+		var list []compute.Weight
+		for _, w := range weights {
+			list = append(list, w.weight)
+			cols += w.out
+			what += fmt.Sprintf(" %d of %v", w.out, w.kind)
+		}
+		x := r.normal(rows, in)
+		return r.verify(operation{
+			what:   what,
+			groups: alone(rows),
+			compute: func(rows []int) ([][]float32, error) {
+				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), cols)
+				b := r.flat(len(rows)+r.rand.IntN(3), 1) // the output head takes fewer rows than the step has
+				return r.run(b, func(s compute.Step) { s.MatMul(out.Tensor, in.Tensor, list...) }, out, in)
+			},
+			compare: func(row int, got []float32) error {
+				var want []approx
+				for _, w := range weights {
+					want = append(want, w.product(0, x[row])...)
+				}
+				return within(got, want)
+			},
+		})
+	})
+}
+
+func checkMatMulAdd(r *rig) error {
+	return r.shapes(func(t gguf.Type, in, out, rows int) error {
+		w, x, before := r.matrix(t, in, out), r.normal(rows, in), r.normal(rows, out)
+		return r.verify(operation{
+			what:   fmt.Sprintf("add %d rows of %d values times %d of %v", rows, in, out, t),
+			groups: alone(rows),
+			compute: func(rows []int) ([][]float32, error) {
+				in, out := r.sheet(pick(x, rows)), r.sheet(pick(before, rows))
+				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.MatMulAdd(out.Tensor, in.Tensor, w.weight) }, out, in)
+			},
+			compare: func(row int, got []float32) error {
+				want := exactly(before[row])
+				for i, p := range w.product(0, x[row]) {
+					want[i] = want[i].plus(p)
+				}
+				return within(got, want)
+			},
+		})
+	})
+}
+
+func checkGatedMatMul(r *rig) error {
+	return r.shapes(func(t gguf.Type, in, out, rows int) error {
+		gate, up, x := r.matrix(t, in, out), r.matrix(t, in, out), r.normal(rows, in)
+		return r.verify(operation{
+			what:   fmt.Sprintf("gate %d rows of %d values by %d of %v", rows, in, out, t),
+			groups: alone(rows),
+			compute: func(rows []int) ([][]float32, error) {
+				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), out)
+				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.GatedMatMul(out.Tensor, in.Tensor, gate.weight, up.weight) }, out, in)
+			},
+			compare: func(row int, got []float32) error { return within(got, gated(gate, up, 0, x[row])) },
+		})
+	})
+}
+
+// gated is silu(gate·x)*(up·x) of matrix i.
+func gated(gate, up *matrix, i int, x []float32) []approx {
+	g, u := gate.product(i, x), up.product(i, x)
+	for o := range g {
+		g[o] = g[o].silu().times(u[o])
+	}
+	return g
+}

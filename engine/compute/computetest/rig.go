@@ -1,0 +1,203 @@
+package computetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// operation is one use of an operation of compute.Step over some rows of given values.
+type operation struct {
+	what   string  // shapes and types, for errors
+	groups [][]int // the rows; those of a group are one sequence's and stay together, in order
+	// compute runs the operation over some of the rows, in a step of their own and on memory of their own.
+	compute func(rows []int) ([][]float32, error)
+	// compare checks one row's result.
+	compare func(row int, got []float32) error
+}
+
+// verify compares all rows with what they should be, and then every row with itself in other company: alone, and among
+// others in another order.
+func (r *rig) verify(op operation) error {
+	all := slices.Concat(op.groups...)
+	want, err := op.compute(all)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op.what, err)
+	}
+	byRow := map[int][]float32{}
+	for i, row := range all {
+		if err := op.compare(row, want[i]); err != nil {
+			return fmt.Errorf("%s: row %d of %d: %w", op.what, i, len(all), err)
+		}
+		byRow[row] = slices.Clone(want[i])
+	}
+	const subsets = 4
+	for i := range subsets {
+		rows := r.subset(op.groups, i < subsets/2)
+		got, err := op.compute(rows)
+		if err != nil {
+			return fmt.Errorf("%s: %d of %d rows: %w", op.what, len(rows), len(all), err)
+		}
+		for i, row := range rows {
+			if err := sameBits(got[i], byRow[row]); err != nil {
+				return fmt.Errorf("%s: a row among %d differs from itself among %d: %w", op.what, len(rows), len(all), err)
+			}
+		}
+	}
+	return nil
+}
+
+// subset draws rows in a new order: one alone, or a run of each of some groups.
+func (r *rig) subset(groups [][]int, single bool) []int {
+	if single {
+		g := groups[r.rand.IntN(len(groups))]
+		i := r.rand.IntN(len(g))
+		return g[i : i+1]
+	}
+	var rows []int
+	for _, i := range r.rand.Perm(len(groups))[:1+r.rand.IntN(len(groups))] {
+		g := groups[i]
+		from := r.rand.IntN(len(g))
+		rows = append(rows, g[from:from+1+r.rand.IntN(len(g)-from)]...)
+	}
+	return rows
+}
+
+// alone is n rows that are each a group.
+func alone(n int) [][]int {
+	groups := make([][]int, n)
+	for i := range groups {
+		groups[i] = []int{i}
+	}
+	return groups
+}
+
+// sheet is a matrix on the backend: a view in the middle of a larger buffer.
+type sheet struct {
+	compute.Tensor                // the view
+	whole          compute.Tensor // the buffer
+	values         [][]float32    // of the buffer
+	row, col       int            // where the view starts in it
+}
+
+// sheet makes a view that holds the given rows, somewhere in a buffer of other values.
+func (r *rig) sheet(values [][]float32) *sheet {
+	rows, cols := len(values), len(values[0])
+	s := &sheet{row: r.rand.IntN(3), col: r.rand.IntN(2) * r.rand.IntN(9)}
+	s.values = r.normal(s.row+rows+r.rand.IntN(3), s.col+cols+r.rand.IntN(2)*r.rand.IntN(9))
+	for i, v := range values {
+		copy(s.values[s.row+i][s.col:], v)
+	}
+	var err error
+	s.whole, err = r.be.Buffer(len(s.values), len(s.values[0]))
+	require.NoError(r.tb, err)
+	r.load(s)
+	s.Tensor = s.whole.Slice(s.col, cols).Head(rows)
+	s.Offset += s.row * s.Stride
+	return s
+}
+
+// blank makes a view of rows by cols that holds what is none of an operation's business.
+func (r *rig) blank(rows, cols int) *sheet { return r.sheet(r.normal(rows, cols)) }
+
+// load brings a sheet's values into its buffer the one way there is, as embeddings.
+func (r *rig) load(s *sheet) {
+	step := r.be.Begin(r.flat(len(s.values), 1))
+	step.Embed(s.whole, r.weight(floats(s.values)))
+	require.NoError(r.tb, step.Run())
+}
+
+// read returns the values of the view; that nothing around them has changed is checked.
+func (r *rig) read(s *sheet) ([][]float32, error) {
+	inside := r.be.Floats(s.Tensor)
+	for i, row := range r.be.Floats(s.whole) {
+		for j, v := range row {
+			in := i >= s.row && i < s.row+s.Rows && j >= s.col && j < s.col+s.Cols
+			if in && v != inside[i-s.row][j-s.col] && !math.IsNaN(float64(v)) {
+				return nil, fmt.Errorf("a view reads %g at row %d, column %d, its buffer %g", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
+			}
+			if !in && v != s.values[i][j] {
+				return nil, fmt.Errorf("it wrote outside of its view, %d rows and %d columns from its start", i-s.row, j-s.col)
+			}
+		}
+	}
+	out := make([][]float32, len(inside))
+	for i, row := range inside {
+		out[i] = slices.Clone(row)
+	}
+	return out, nil
+}
+
+// run runs one step and reads what it wrote to out. The tensors that it only reads have to be as they were.
+func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) ([][]float32, error) {
+	step := r.be.Begin(b)
+	record(step)
+	if err := step.Run(); err != nil {
+		return nil, err
+	}
+	for _, s := range in {
+		got, err := r.read(s)
+		if err != nil {
+			return nil, errors.New("it wrote to what it should read")
+		}
+		for i, row := range got {
+			if sameBits(row, s.values[s.row+i][s.col:s.col+s.Cols]) != nil {
+				return nil, errors.New("it wrote to what it should read")
+			}
+		}
+	}
+	return r.read(out)
+}
+
+// flat is a batch of n rows for operations that take no account of sequences, each row one of its own, at positions
+// below the given bound.
+func (r *rig) flat(n, positions int) *compute.Batch {
+	b := &compute.Batch{}
+	for i := range n {
+		b.Tokens = append(b.Tokens, int32(i))
+		b.Positions = append(b.Positions, int32(r.rand.IntN(positions)))
+		b.Seqs = append(b.Seqs, compute.Seq{First: i, Rows: 1, Pages: make([]int32, positions)})
+	}
+	return b
+}
+
+// weight places a tensor on the backend.
+func (r *rig) weight(t gguf.Tensor) compute.Weight {
+	w, err := r.be.Weight(t)
+	require.NoError(r.tb, err)
+	return w
+}
+
+// normal draws rows of values; some rows are large, some small, one in a while nothing but zeros.
+func (r *rig) normal(rows, cols int) [][]float32 {
+	out := make([][]float32, rows)
+	for i := range out {
+		out[i] = make([]float32, cols)
+		scale := math.Exp2(float64(r.rand.IntN(4) - 2))
+		if r.rand.IntN(30) == 0 {
+			scale = 0
+		}
+		for j := range out[i] {
+			out[i][j] = float32(scale * r.rand.NormFloat64())
+		}
+	}
+	return out
+}
+
+// among draws a number of from to to.
+func (r *rig) among(from, to int) int { return from + r.rand.IntN(to-from+1) }
+
+// pick returns some of the rows.
+func pick(all [][]float32, rows []int) [][]float32 {
+	out := make([][]float32, len(rows))
+	for i, row := range rows {
+		out[i] = all[row]
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package computetest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as it may: activations to 8 bits in runs of
+// 256 before blocks, and to float16 before other weights but F32.
+func TestAllowsCoarserArithmetic(t *testing.T) {
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, verdict(t, c.name, func(s site) compute.Step {
+				return rounding{s, eightBits}
+			}))
+		})
+	}
+}
+
+// rounding rounds the rows that weights multiply, queries, and what is stored.
+type rounding struct {
+	site
+	round func(x []float32, t gguf.Type)
+}
+
+// with runs an operation on a rounded x.
+func (s rounding) with(x compute.Tensor, t gguf.Type, op func()) {
+	rows := s.be.Floats(x)
+	var before [][]float32
+	for _, row := range rows {
+		before = append(before, slices.Clone(row))
+		s.round(row, t)
+	}
+	op()
+	for i, row := range rows {
+		copy(row, before[i])
+	}
+}
+
+func (s rounding) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
+	for _, w := range w {
+		part := dst.Slice(0, w.Shape()[1])
+		s.with(x, w.Type(), func() { s.Step.MatMul(part, x, w) })
+		dst = dst.Slice(w.Shape()[1], dst.Cols-w.Shape()[1])
+	}
+}
+
+func (s rounding) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
+	s.with(x, w.Type(), func() { s.Step.MatMulAdd(dst, x, w) })
+}
+
+func (s rounding) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
+	s.with(x, gate.Type(), func() { s.Step.GatedMatMul(dst, x, gate, up) })
+}
+
+func (s rounding) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
+	s.with(ctx, vb.Type(), func() { s.Step.Expand(dst, ctx, vb) })
+}
+
+func (s rounding) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.with(q, gguf.TypeF16, func() { s.Step.Attention(dst, q, shape, cache, layer) })
+}
+
+// RopeStore stores again what it has stored, rounded and under a rotation of nothing.
+func (s rounding) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.Step.RopeStore(qkv, shape, rope, cache, layer)
+	still, err := s.be.Rope(compute.RopeFreqs{Freqs: []float32{0}, Scale: 1}, cache.Shape().Pages*cache.Shape().PageSize)
+	if err != nil {
+		panic(err)
+	}
+	s.with(qkv, gguf.TypeF16, func() { s.Step.RopeStore(qkv, shape, still, cache, layer) })
+}
+
+func (s rounding) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	s.with(x, e.Gate.Type(), func() { s.Step.GatedExperts(dst, x, routing, e) })
+}
+
+func (s rounding) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	s.with(h, e.Down.Type(), func() { s.Step.ExpertsAdd(dst, h, routing, e) })
+}
+
+func eightBits(x []float32, t gguf.Type) { roundTo(x, t, 127) }
+
+func fourBits(x []float32, t gguf.Type) { roundTo(x, t, 7) }
+
+func roundTo(x []float32, t gguf.Type, steps float64) {
+	if t == gguf.TypeF32 {
+		return
+	}
+	if t.BlockSize() == 1 {
+		for i, v := range x {
+			x[i] = gguf.F16ToF32(gguf.F32ToF16(v))
+		}
+		return
+	}
+	for run := range slices.Chunk(x, quantRun) {
+		largest := 0.0
+		for _, v := range run {
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		if step := largest / steps; step > 0 {
+			for i, v := range run {
+				run[i] = float32(math.Round(float64(v)/step) * step)
+			}
+		}
+	}
+}

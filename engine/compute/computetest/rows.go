@@ -1,0 +1,100 @@
+package computetest
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// checkEmbed looks tokens up, repeated and in any order, in tables of every type. The values are the table's own but for
+// the arithmetic of dequantising.
+func checkEmbed(r *rig) error {
+	for _, t := range types {
+		table := r.matrix(t, r.length(t, 600), r.among(1, 40))
+		tokens := make([]int32, r.among(1, 20))
+		for i := range tokens {
+			tokens[i] = int32(r.rand.IntN(table.out))
+		}
+		err := r.verify(operation{
+			what:   fmt.Sprintf("embed %d of %d rows of %d values of %v", len(tokens), table.out, table.in, t),
+			groups: alone(len(tokens)),
+			compute: func(rows []int) ([][]float32, error) {
+				b := r.flat(len(rows), 1)
+				for i, row := range rows {
+					b.Tokens[i] = tokens[row]
+				}
+				out := r.blank(len(rows), table.in)
+				return r.run(b, func(s compute.Step) { s.Embed(out.Tensor, table.weight) }, out)
+			},
+			compare: func(row int, got []float32) error {
+				want := exactly(table.row(0, int(tokens[row])))
+				if t.BlockSize() > 1 {
+					for i := range want {
+						want[i].tol = 4 * float32Step * (abs(want[i].value) + 4) // scale·code - minimum, fused or not
+					}
+				}
+				return within(got, want)
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkGather(r *rig) error {
+	for range 4 {
+		values := r.normal(r.among(1, 30), r.among(1, 70))
+		rows := make([]int32, r.among(1, len(values)))
+		for i := range rows {
+			rows[i] = int32(r.rand.IntN(len(values)))
+		}
+		what := fmt.Sprintf("gather %d of %d rows", len(rows), len(values))
+		src, out := r.sheet(values), r.blank(len(rows), len(values[0]))
+		got, err := r.run(r.flat(len(values), 1), func(s compute.Step) { s.Gather(out.Tensor, src.Tensor, rows) }, out, src)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		for i, row := range rows {
+			if err := within(got[i], exactly(values[row])); err != nil {
+				return fmt.Errorf("%s: row %d: %w", what, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkRMSNorm has rows so small that eps counts, and rows of nothing but zeros.
+func checkRMSNorm(r *rig) error {
+	for i, cols := range []int{1, 2, 7, 64, 100, 576, 1025, 2048} {
+		gain := r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16}[i%3], cols)
+		x := r.normal(r.among(1, 9), cols)
+		const eps = 1e-5
+		for j := range x[0] {
+			x[0][j] *= 1e-3
+		}
+		for _, inPlace := range []bool{false, true} {
+			err := r.verify(operation{
+				what:   fmt.Sprintf("norm %d rows of %d values, in place %v", len(x), cols, inPlace),
+				groups: alone(len(x)),
+				compute: func(rows []int) ([][]float32, error) {
+					in := r.sheet(pick(x, rows))
+					if inPlace {
+						return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.RMSNorm(in.Tensor, in.Tensor, gain.weight, eps) }, in)
+					}
+					out := r.blank(len(rows), cols)
+					return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.RMSNorm(out.Tensor, in.Tensor, gain.weight, eps) }, out, in)
+				},
+				compare: func(row int, got []float32) error { return within(got, normed(x[row], gain.row(0, 0), eps)) },
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func abs(x float64) float64 { return max(x, -x) }

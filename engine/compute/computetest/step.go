@@ -1,0 +1,203 @@
+package computetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// checkMemory looks at what a backend says of the memory that it makes, and at what it refuses.
+func checkMemory(r *rig) error {
+	for _, t := range types {
+		n := t.BlockSize()
+		for _, shape := range [][]int{{n}, {n, 3}, {2 * n, 3, 2}} {
+			w, err := r.be.Weight(RandomTensor(r.rand, "weight", t, 1, shape...))
+			if err != nil {
+				return err
+			}
+			if w.Type() != t || !slices.Equal(w.Shape(), shape) {
+				return fmt.Errorf("a weight of %v %v is of %v %v", t, shape, w.Type(), w.Shape())
+			}
+		}
+	}
+	buffer, err := r.be.Buffer(3, 5)
+	if err != nil {
+		return err
+	}
+	if buffer.Rows != 3 || buffer.Cols != 5 || buffer.Stride < 5 {
+		return fmt.Errorf("a buffer of 3 by 5 is of %d by %d, stride %d", buffer.Rows, buffer.Cols, buffer.Stride)
+	}
+	rope, err := r.be.Rope(compute.RopeFreqs{Freqs: make([]float32, 4), Scale: 1}, 10)
+	if err != nil {
+		return err
+	}
+	if rope.Dims() != 8 {
+		return fmt.Errorf("a table of 4 rotations has %d dimensions, want 8", rope.Dims())
+	}
+	shape := compute.CacheShape{Layers: 2, Pages: 3, PageSize: 4, KeyCols: 5}
+	cache, err := r.be.Cache(shape)
+	if err != nil {
+		return err
+	}
+	if cache.Shape() != shape {
+		return fmt.Errorf("a cache of %+v is of %+v", shape, cache.Shape())
+	}
+	if r.be.Name() == "" || r.be.Device() == "" {
+		return fmt.Errorf("name %q, device %q: neither may be empty", r.be.Name(), r.be.Device())
+	}
+	return r.checkRefusals()
+}
+
+// checkRefusals asks for what no model may have: errors, since files can cause it, and no panics.
+func (r *rig) checkRefusals() error {
+	var errs []error
+	refused := func(what string, err error) {
+		if err == nil {
+			errs = append(errs, fmt.Errorf("%s is not refused", what))
+		}
+	}
+	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 4}} {
+		_, err := r.be.Buffer(size[0], size[1])
+		refused(fmt.Sprintf("a buffer of %d by %d", size[0], size[1]), err)
+	}
+	_, err := r.be.Rope(compute.RopeFreqs{Freqs: []float32{1}, Scale: 1}, 0)
+	refused("a RoPE table of no positions", err)
+	_, err = r.be.Rope(compute.RopeFreqs{Scale: 1}, 10)
+	refused("a RoPE table of no rotations", err)
+	whole := compute.CacheShape{Layers: 1, Pages: 1, PageSize: 1, KeyCols: 1, ValueCols: 1}
+	for _, change := range []func(s *compute.CacheShape){
+		func(s *compute.CacheShape) { s.Layers = 0 },
+		func(s *compute.CacheShape) { s.Pages = 0 },
+		func(s *compute.CacheShape) { s.PageSize = 0 },
+		func(s *compute.CacheShape) { s.KeyCols = 0 },
+		func(s *compute.CacheShape) { s.ValueCols = -1 },
+	} {
+		shape := whole
+		change(&shape)
+		_, err := r.be.Cache(shape)
+		refused(fmt.Sprintf("a cache of shape %+v", shape), err)
+	}
+	_, err = r.be.Weight(RandomTensor(r.rand, "weight", gguf.TypeF32, 1, 2, 2, 2, 2))
+	refused("a weight of four dimensions", err)
+	_, err = r.be.Weight(gguf.Tensor{Name: "weight", Type: gguf.TypeQ80, Shape: []int{33}, Data: make([]byte, 68)})
+	refused("a weight of 33 values in blocks of 32", err)
+	return errors.Join(errs...)
+}
+
+// checkCheckpoint compares the sums and norms that a trace receives, of views too, in the order of the calls.
+func checkCheckpoint(r *rig) error {
+	a, b := r.sheet(r.normal(5, 33)), r.sheet(r.normal(2, 700))
+	var got []compute.Checkpoint
+	batch := r.flat(5, 1)
+	record := func(s compute.Step) {
+		s.Checkpoint(-1, "a", a.Tensor)
+		s.Checkpoint(7, "b", b.Tensor)
+	}
+	if _, err := r.run(batch, record, a, b); err != nil { // without a trace
+		return err
+	}
+	batch.Trace = func(p compute.Checkpoint) { got = append(got, p) }
+	if _, err := r.run(batch, record, a, b); err != nil {
+		return err
+	}
+	var want []compute.Checkpoint
+	for i, s := range []*sheet{a, b} {
+		for row := range s.Rows {
+			p := compute.Checkpoint{Layer: []int{-1, 7}[i], Stage: []string{"a", "b"}[i], Row: row}
+			for _, v := range s.values[s.row+row][s.col : s.col+s.Cols] {
+				p.Sum += float64(v)
+				p.Norm += float64(v) * float64(v)
+			}
+			p.Norm = math.Sqrt(p.Norm)
+			want = append(want, p)
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Errorf("%d checkpoints, want %d", len(got), len(want))
+	}
+	for i, w := range want {
+		g, tol := got[i], 1e-4*w.Norm
+		if g.Layer != w.Layer || g.Stage != w.Stage || g.Row != w.Row || !(math.Abs(g.Sum-w.Sum) <= tol) || !(math.Abs(g.Norm-w.Norm) <= tol) {
+			return fmt.Errorf("checkpoint %d is %+v, want %+v", i, g, w)
+		}
+	}
+	return nil
+}
+
+// checkSequence runs the layers of a small model in one step, and again a step an operation: the operations of one step
+// take effect in order, each on what those before it left.
+func checkSequence(r *rig) error {
+	const hidden, ffn, rows = 64, 96, 11
+	c := r.grouped(4, 2, 16, 16, 16, 4, 6, 4, 1)
+	gain := r.matrix(gguf.TypeF32, hidden)
+	wq, wk, wv := r.matrix(gguf.TypeQ40, hidden, 64), r.matrix(gguf.TypeF16, hidden, 32), r.matrix(gguf.TypeQ80, hidden, 32)
+	wo, gate := r.matrix(gguf.TypeQ80, 64, hidden), r.matrix(gguf.TypeQ40, hidden, ffn)
+	up, down := r.matrix(gguf.TypeQ40, hidden, ffn), r.matrix(gguf.TypeQ50, ffn, hidden)
+	table := r.matrix(gguf.TypeF16, hidden, rows)
+	var places []place
+	for i, lines := range c.lines {
+		for p := range lines {
+			places = append(places, place{i, p})
+		}
+	}
+	rope := r.rope(c)
+	pages := [][]int32{{5, 0}, {3}, {1}}
+
+	// forward gives the operations on memory of their own, and where the result is.
+	forward := func() ([]func(s compute.Step), *sheet) {
+		cache, err := r.be.Cache(compute.CacheShape{Layers: 2, Pages: 6, PageSize: 4, KeyCols: c.keyCols, ValueCols: c.valCols})
+		require.NoError(r.tb, err)
+		x, h, out := r.blank(rows, hidden), r.blank(rows, hidden), r.blank(3, hidden)
+		qkv, attn, act := r.blank(rows, 128), r.blank(rows, 64), r.blank(rows, ffn)
+		ops := []func(s compute.Step){func(s compute.Step) { s.Embed(x.Tensor, table.weight) }}
+		norm := func(s compute.Step) { s.RMSNorm(h.Tensor, x.Tensor, gain.weight, 1e-5) }
+		for layer := range 2 {
+			ops = append(ops,
+				norm,
+				func(s compute.Step) { s.MatMul(qkv.Tensor, h.Tensor, wq.weight, wk.weight, wv.weight) },
+				func(s compute.Step) { s.RopeStore(qkv.Tensor, c.shape, rope, cache, layer) },
+				func(s compute.Step) { s.Attention(attn.Tensor, qkv.Tensor, c.shape, cache, layer) },
+				func(s compute.Step) { s.MatMulAdd(x.Tensor, attn.Tensor, wo.weight) },
+			)
+			ops = append(ops,
+				norm,
+				func(s compute.Step) { s.GatedMatMul(act.Tensor, h.Tensor, gate.weight, up.weight) },
+				func(s compute.Step) { s.MatMulAdd(x.Tensor, act.Tensor, down.weight) },
+			)
+		}
+		return append(ops,
+			func(s compute.Step) { s.RMSNorm(x.Tensor, x.Tensor, gain.weight, 1e-5) },
+			func(s compute.Step) { s.Gather(out.Tensor, x.Tensor, []int32{5, 9, 10}) },
+		), out
+	}
+
+	together, first := forward()
+	b := batch(places, pages)
+	one, err := r.run(b, func(s compute.Step) {
+		for _, op := range together {
+			op(s)
+		}
+	}, first)
+	if err != nil {
+		return err
+	}
+	apart, second := forward()
+	var many [][]float32
+	for _, op := range apart {
+		if many, err = r.run(b, op, second); err != nil {
+			return err
+		}
+	}
+	for i := range one {
+		if err := sameBits(one[i], many[i]); err != nil {
+			return fmt.Errorf("two layers in one step and in %d: output %d: %w", len(apart), i, err)
+		}
+	}
+	return nil
+}
