@@ -37,8 +37,8 @@ type Step interface {
 	Expand(dst, ctx Tensor, vb Weight)
 
 	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, best first and of equals
-	// the lower first, then their weights. Indices are kept as floats, exact far beyond any number of experts, so that a routing is a buffer like any
-	// other. router has shape {in, experts}; bias, which may be nil, is added for choosing only.
+	// the lower first, then their weights. Indices are kept as floats, exact far beyond any number of experts, so that a
+	// routing is a buffer like any other. router has shape {in, experts}; bias, which may be nil, is added for choosing only.
 	Route(dst, x Tensor, router, bias Weight, shape RouteShape)
 	// GatedExperts writes the gated activations of each row's chosen experts, and of the shared ones after them:
 	// dst[r] = [expert 0 of r's routing | … | shared], each silu(gate·x)*(up·x). e.Shared may be absent.

@@ -158,18 +158,19 @@ func checkSequence(r *rig) error {
 		ops := []func(s compute.Step){func(s compute.Step) { s.Embed(x.Tensor, table.weight) }}
 		norm := func(s compute.Step) { s.RMSNorm(h.Tensor, x.Tensor, gain.weight, 1e-5) }
 		for layer := range 2 {
-			ops = append(ops,
+			attention := []func(s compute.Step){
 				norm,
 				func(s compute.Step) { s.MatMul(qkv.Tensor, h.Tensor, wq.weight, wk.weight, wv.weight) },
 				func(s compute.Step) { s.RopeStore(qkv.Tensor, c.shape, rope, cache, layer) },
 				func(s compute.Step) { s.Attention(attn.Tensor, qkv.Tensor, c.shape, cache, layer) },
 				func(s compute.Step) { s.MatMulAdd(x.Tensor, attn.Tensor, wo.weight) },
-			)
-			ops = append(ops,
+			}
+			feedForward := []func(s compute.Step){
 				norm,
 				func(s compute.Step) { s.GatedMatMul(act.Tensor, h.Tensor, gate.weight, up.weight) },
 				func(s compute.Step) { s.MatMulAdd(x.Tensor, act.Tensor, down.weight) },
-			)
+			}
+			ops = slices.Concat(ops, attention, feedForward)
 		}
 		return append(ops,
 			func(s compute.Step) { s.RMSNorm(x.Tensor, x.Tensor, gain.weight, 1e-5) },
