@@ -1,101 +1,173 @@
 package cpu
 
 import (
-	"math"
+	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
 // RopeStore implements compute.Step.
 func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
-	t, c := table.(*rope), kv.(*cache)
-	heads, keys := shape.Heads*shape.KeyDim, shape.KVHeads*shape.KeyDim
-	for r := range qkv.Rows {
-		position := s.batch.Positions[r]
-		line, angles := row(qkv, r), t.at(position)
-		for at := 0; at < heads+keys; at += shape.KeyDim {
-			rotate(line[at:], line[at:], angles)
-		}
-		slot := c.slot(s.pages(r), int(position))
-		copy(c.key(layer, slot), line[heads:heads+keys])
-		copy(c.value(layer, slot), line[heads+keys:])
-	}
+	t := &s.byRow
+	t.src, t.shape, t.rope, t.cache, t.layer = qkv, shape, table.(*rope), kv.(*cache), layer
+	t.run(ropeRows, qkv.Rows, 2*qkv.Cols)
 }
 
-// rotate turns the pairs of src by a row of a RoPE table; dst may be src.
-func rotate(dst, src, angles []float32) {
-	for i := 0; i < len(angles); i += 2 {
-		cos, sin := angles[i], angles[i+1]
-		a, b := src[i], src[i+1]
-		dst[i], dst[i+1] = a*cos-b*sin, a*sin+b*cos
+// ropeStore rotates and stores a row of RopeStore.
+func (t *rowsTask) ropeStore(thread, r int) {
+	s, c, line := t.step, t.cache, row(t.src, r)
+	queries, keys := t.shape.Heads*t.shape.KeyDim, t.shape.KVHeads*t.shape.KeyDim
+	angles := t.rope.at(s.batch.Positions[r])
+	for at := 0; at < queries+keys; at += t.shape.KeyDim {
+		s.rotate(thread, line[at:], line[at:], angles)
 	}
+	page, slot := s.slot(c, r)
+	s.store(thread, c, c.keys[t.layer], line[queries:queries+keys], t.shape.KeyDim, page, slot)
+	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
 }
 
-// Attention implements compute.Step.
-func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
-	s.attention = attentionTask{step: s, dst: dst, q: q, shape: shape, cache: kv.(*cache), layer: layer}
-	longest := int32(0)
-	for _, p := range s.batch.Positions {
-		longest = max(longest, p+1)
-	}
-	for i := range s.backend.scratch {
-		s.backend.scratch[i].scores = grow(s.backend.scratch[i].scores, int(longest))
-	}
-	s.backend.pool.run(&s.attention, dst.Rows*shape.Heads)
-}
-
-// attentionTask is the task of Attention; a part is one head of one row.
-type attentionTask struct {
+// attention is the task of Attention. A part is a block of queries that read the same keys: some rows of a sequence, and
+// of these the heads that share a key head. Each page is read once for the block.
+type attention struct {
 	step   *step
 	dst, q compute.Tensor
 	shape  compute.AttentionShape
 	cache  *cache
 	layer  int
+	blocks []queryBlock
 }
 
-func (t *attentionTask) part(thread, i int) {
-	r, head := i/t.shape.Heads, i%t.shape.Heads
-	kvHead := head * t.shape.KVHeads / t.shape.Heads
-	keyDim, valueDim := t.shape.KeyDim, t.shape.ValueDim
-	pages := t.step.pages(r)
-	q := row(t.q, r)[head*keyDim : (head+1)*keyDim]
-	out := row(t.dst, r)[head*valueDim : (head+1)*valueDim]
+// queryBlock is queries from to to of a sequence and a key head, counted row by row.
+type queryBlock struct {
+	seq, kvHead int32
+	first       int32 // the sequence's first row
+	from, to    int32
+}
 
-	scores := t.step.backend.scratch[thread].scores[:t.step.batch.Positions[r]+1]
-	for p := range scores {
-		key := t.cache.key(t.layer, t.cache.slot(pages, p))
-		scores[p] = t.shape.Scale * dot(q, key[kvHead*keyDim:(kvHead+1)*keyDim])
+// Queries of a block: few where there are few, so that every thread has work; never so many that their scores leave the
+// cache.
+const (
+	leastQueries = 4
+	mostQueries  = 32
+	mostScores   = 1 << 17
+)
+
+// Attention implements compute.Step.
+func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
+	t := &s.attention
+	t.dst, t.q, t.shape, t.cache, t.layer = dst, q, shape, kv.(*cache), layer
+	t.blocks = t.blocks[:0]
+	share := dst.Rows * shape.Heads / (4 * len(s.scratch))
+	first, longest := 0, 0
+	for i, seq := range s.batch.Seqs {
+		if seq.Rows == 0 {
+			continue
+		}
+		positions := int(s.batch.Positions[first+seq.Rows-1]) + 1
+		longest = max(longest, positions)
+		each := min(share, mostQueries, mostScores/positions)
+		each = max(each, leastQueries) &^ (leastQueries - 1)
+		queries := seq.Rows * shape.Heads / shape.KVHeads
+		for head := range shape.KVHeads {
+			for from := 0; from < queries; from += each {
+				t.blocks = append(t.blocks, queryBlock{int32(i), int32(head), int32(first), int32(from), int32(min(from+each, queries))})
+			}
+		}
+		first += seq.Rows
 	}
-	softmax(scores)
-	clear(out)
-	for p, weight := range scores {
-		value := t.cache.value(t.layer, t.cache.slot(pages, p))
-		axpy(out, weight, value[kvHead*valueDim:(kvHead+1)*valueDim])
+	t.reserve(longest)
+	s.pool.run(t, len(t.blocks))
+}
+
+// reserve makes the threads' memory ready for sequences of up to n positions.
+func (t *attention) reserve(n int) {
+	page := t.cache.shape.PageSize
+	for i := range t.step.scratch {
+		m := &t.step.scratch[i]
+		m.attention = grow(m.attention, max(mostScores, leastQueries*n)+mostQueries*16)
+		m.queryAt, m.resultAt = grow(m.queryAt, mostQueries), grow(m.resultAt, mostQueries)
+		if t.cache.from != nil {
+			m.keys, m.pageValues = grow(m.keys, page*t.shape.KeyDim), grow(m.pageValues, page*t.shape.ValueDim)
+		}
 	}
 }
 
-// softmax turns scores into weights, in place. The sum is taken in float64.
-func softmax(x []float32) {
-	best := x[0]
-	for _, v := range x {
-		best = max(best, v)
+func (t *attention) part(thread, i int) {
+	b, m := t.blocks[i], &t.step.scratch[thread]
+	group := int32(t.shape.Heads / t.shape.KVHeads)
+	for q := b.from; q < b.to; q++ {
+		r, head := int(b.first+q/group), int(b.kvHead*group+q%group)
+		m.queryAt[q-b.from] = int64(start(t.q, r) + head*t.shape.KeyDim)
+		m.resultAt[q-b.from] = int64(start(t.dst, r) + head*t.shape.ValueDim)
+		clear(row(t.dst, r)[head*t.shape.ValueDim : (head+1)*t.shape.ValueDim])
 	}
-	sum := 0.0
-	for i, v := range x {
-		e := math.Exp(float64(v - best))
-		x[i] = float32(e)
-		sum += e
+	// Rows of a sequence stand in order of position: the last one sees most.
+	positions := t.step.batch.Positions
+	least, most := int(positions[b.first+b.from/group])+1, int(positions[b.first+(b.to-1)/group])+1
+	stride := (most + 15) &^ 15
+	t.scores(thread, b, most, stride)
+	for q := b.from; q < b.to; q++ {
+		a := &m.softmax
+		a.X, a.N = &m.attention[int(q-b.from)*stride], int64(positions[b.first+q/group])+1
+		t.step.kernels.Softmax(a)
 	}
-	scale := float32(1 / sum)
-	for i := range x {
-		x[i] *= scale
+	t.weigh(thread, b, least, most, stride)
+}
+
+// scores computes a block's scores of all positions up to most. What a query gets beyond its own position is not used.
+func (t *attention) scores(thread int, b queryBlock, most, stride int) {
+	s, c := t.step, t.cache
+	m := &s.scratch[thread]
+	a := &m.scores
+	a.Q, a.At = &values(t.q)[0], &m.queryAt[0]
+	a.Queries, a.Stride, a.OutStride, a.Dims, a.Scale = int64(b.to-b.from), int64(t.shape.KeyDim), int64(stride), int64(t.shape.KeyDim), float64(t.shape.Scale)
+	for i, from := 0, 0; from < most; i, from = i+1, from+c.shape.PageSize {
+		n := min(c.shape.PageSize, most-from)
+		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, s.batch.Seqs[b.seq].Pages[i], int(b.kvHead), n, m.keys)
+		a.Out, a.Positions = &m.attention[from], int64(n)
+		s.kernels.Scores(a)
 	}
 }
 
-// axpy adds a·x to dst.
-func axpy(dst []float32, a float32, x []float32) {
-	x = x[:len(dst)]
-	for i := range dst {
-		dst[i] += a * x[i]
+// weigh sums a block's values by their weights: for all queries at once up to the position that every query sees.
+func (t *attention) weigh(thread int, b queryBlock, least, most, stride int) {
+	s, c := t.step, t.cache
+	m := &s.scratch[thread]
+	a := &m.values
+	a.Out, a.WeightsStride, a.Dims = &values(t.dst)[0], int64(stride), int64(t.shape.ValueDim)
+	for i, from := 0, 0; from < most; i, from = i+1, from+c.shape.PageSize {
+		n := min(c.shape.PageSize, most-from)
+		v, rowStride := t.pageValues(thread, b, i, n)
+		a.Stride = int64(rowStride)
+		all := max(0, min(n, least-from))
+		if all > 0 {
+			a.Weights, a.V, a.At = &m.attention[from], v, &m.resultAt[0]
+			a.Queries, a.Positions = int64(b.to-b.from), int64(all)
+			s.kernels.Values(a)
+		}
+		if all == n {
+			continue
+		}
+		group := int32(t.shape.Heads / t.shape.KVHeads)
+		a.V, a.Queries = (*float32)(unsafe.Add(unsafe.Pointer(v), 4*all*rowStride)), 1
+		for q := b.from; q < b.to; q++ {
+			own := min(n, int(s.batch.Positions[b.first+q/group])+1-from) - all
+			if own > 0 {
+				at := int(q - b.from)
+				a.Weights, a.At, a.Positions = &m.attention[at*stride+from+all], &m.resultAt[at], int64(own)
+				s.kernels.Values(a)
+			}
+		}
 	}
+}
+
+// pageValues returns a page's first n values and how far apart they are.
+func (t *attention) pageValues(thread int, b queryBlock, i, n int) (*float32, int) {
+	s, c := t.step, t.cache
+	page, head := s.batch.Seqs[b.seq].Pages[i], int(b.kvHead)
+	m := &s.scratch[thread]
+	if c.values == nil {
+		return s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, page, head, n, m.keys), t.shape.KeyDim
+	}
+	return s.load(thread, c, c.values[t.layer], c.shape.ValueCols, t.shape.ValueDim, page, head, n, m.pageValues), t.shape.ValueDim
 }

@@ -1,40 +1,65 @@
 // Package cpu is the compute backend on the processor: the reference that every other backend is compared with, and what
 // runs where there is no GPU.
+//
+// Weights are packed once and stay quantised. Activations are cut into blocks of 8 bits, once for all products of an
+// operation. Every product reads a weight once for all rows of the step. A value's bits depend on its own row alone:
+// neither on the rows beside it nor on the number of threads.
 package cpu
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
 // Backend is compute.Backend on the processor. Operations of a step run as they are called, each spread over the threads.
 type Backend struct {
+	kernels *kernels.Set
 	pool    *pool
-	scratch []scratch // [threads]
+	memory  memory
+	scratch []scratch                // [threads]
+	rows    map[*float32][][]float32 // the rows of each buffer, by its first value
 	step    step
 }
 
 // scratch is one thread's memory within an operation, grown once to what a model needs.
 type scratch struct {
-	row    []float32 // a dequantised row of a weight
-	second []float32 // another, for operations over two weights
-	scores []float32 // attention scores of one head
+	product kernels.ProductArgs
+	norm    kernels.NormArgs
+	gateBy  kernels.GateArgs
+	scores  kernels.ScoresArgs
+	values  kernels.ValuesArgs
+	softmax kernels.SoftmaxArgs
+	rotate  kernels.RotateArgs
+	convert kernels.ConvertArgs
+	quant   kernels.QuantizeArgs
+
+	at         []int64   // where results start in tail, gate and up
+	tail       []float32 // results of a weight's last, incomplete group
+	gate, up   []float32 // results of the two products of a gated activation
+	attention  []float32 // scores of a block of queries
+	keys       []float32 // a page's keys, converted
+	pageValues []float32 // a page's values, converted
+	queryAt    []int64   // where queries start
+	resultAt   []int64   // where their results start
 }
 
-// New returns a backend of the given number of threads; 0 takes one a processor.
-func New(threads int) (*Backend, error) {
+// New returns a backend of the given number of threads, at the best level that the processor has; 0 takes one thread a
+// processor.
+func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()[0]) }
+
+// NewWith is New at a given level.
+func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 	if threads < 0 {
 		return nil, fmt.Errorf("start the CPU backend: threads is %d; give 0 for one a processor, or more", threads)
 	}
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	b := &Backend{pool: newPool(threads), scratch: make([]scratch, threads)}
-	b.step.backend = b
+	b := &Backend{kernels: set, pool: newPool(threads), scratch: make([]scratch, threads), rows: map[*float32][][]float32{}}
+	b.step.begin(b)
 	return b, nil
 }
 
@@ -43,25 +68,38 @@ func (b *Backend) Name() string { return "cpu" }
 
 // Device implements compute.Backend.
 func (b *Backend) Device() string {
-	return fmt.Sprintf("%s/%s, %d threads", runtime.GOOS, runtime.GOARCH, len(b.scratch))
+	return fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
 }
+
+// Bytes is the memory that packed weights and KV pages take, or may come to take as pages are used.
+func (b *Backend) Bytes() int64 { return b.memory.taken }
 
 // Close implements compute.Backend.
 func (b *Backend) Close() error {
 	b.pool.close()
-	return nil
+	return b.memory.release()
 }
 
-// Buffer implements compute.Backend.
+// Buffer implements compute.Backend. A tensor's buffer is a []float32.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
 	}
-	return compute.Tensor{Buffer: make([]float32, rows*cols), Rows: rows, Cols: cols, Stride: cols}, nil
+	t := compute.Tensor{Buffer: make([]float32, rows*cols), Rows: rows, Cols: cols, Stride: cols}
+	b.rows[&values(t)[0]] = rowsOf(t)
+	return t, nil
 }
 
-// Floats implements compute.Backend.
+// Floats implements compute.Backend. Views of whole rows from the first on cost nothing.
 func (b *Backend) Floats(t compute.Tensor) [][]float32 {
+	rows := b.rows[&values(t)[0]]
+	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(rows) && t.Cols == len(rows[0]) {
+		return rows[:t.Rows]
+	}
+	return rowsOf(t)
+}
+
+func rowsOf(t compute.Tensor) [][]float32 {
 	rows := make([][]float32, t.Rows)
 	for r := range rows {
 		rows[r] = row(t, r)
@@ -69,134 +107,22 @@ func (b *Backend) Floats(t compute.Tensor) [][]float32 {
 	return rows
 }
 
+// values returns the values of the whole buffer of t.
+func values(t compute.Tensor) []float32 { return t.Buffer.([]float32) }
+
+// start is where row r of t starts in its buffer.
+func start(t compute.Tensor, r int) int { return t.Offset + r*t.Stride }
+
 // row returns the values of row r of t, in place.
 func row(t compute.Tensor, r int) []float32 {
-	at := t.Offset + r*t.Stride
-	return t.Buffer.([]float32)[at : at+t.Cols : at+t.Cols]
-}
-
-// weight is a tensor as the file has it, seen as matrices of rows of in values; vectors are dequantised at once.
-type weight struct {
-	tensor   gguf.Tensor
-	in, out  int
-	rowBytes int
-	vector   []float32 // the values of a tensor of one dimension
-}
-
-// Type implements compute.Weight.
-func (w *weight) Type() gguf.Type { return w.tensor.Type }
-
-// Shape implements compute.Weight.
-func (w *weight) Shape() []int { return w.tensor.Shape }
-
-// Weight implements compute.Backend.
-func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
-	if len(t.Shape) < 1 || len(t.Shape) > 3 {
-		return nil, fmt.Errorf("load tensor %s: it has %d dimensions; 1 to 3 are understood", t.Name, len(t.Shape))
-	}
-	rowBytes, err := t.Type.RowBytes(t.Shape[0])
-	if err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
-	}
-	w := &weight{tensor: t, in: t.Shape[0], out: 1, rowBytes: rowBytes}
-	if len(t.Shape) > 1 {
-		w.out = t.Shape[1]
-	} else {
-		w.vector = make([]float32, w.in)
-		gguf.Dequantize(w.vector, t.Type, t.Data)
-	}
-	for i := range b.scratch {
-		s := &b.scratch[i]
-		s.row, s.second = grow(s.row, w.in), grow(s.second, w.in)
-	}
-	return w, nil
-}
-
-// row dequantises row o of matrix m into dst, which it returns cut to length.
-func (w *weight) row(dst []float32, m, o int) []float32 {
-	at := (m*w.out + o) * w.rowBytes
-	gguf.Dequantize(dst[:w.in], w.tensor.Type, w.tensor.Data[at:at+w.rowBytes])
-	return dst[:w.in]
-}
-
-// rope is a table of cosines and sines, [positions][dims]: cos and sin of pair i at 2i and 2i+1.
-type rope struct {
-	dims  int
-	table []float32
-}
-
-// Dims implements compute.Rope.
-func (r *rope) Dims() int { return r.dims }
-
-// at returns the table's row of a position.
-func (r *rope) at(position int32) []float32 {
-	return r.table[int(position)*r.dims : (int(position)+1)*r.dims]
-}
-
-// Rope implements compute.Backend.
-func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
-	if positions < 1 || len(f.Freqs) == 0 {
-		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)
-	}
-	r := &rope{dims: 2 * len(f.Freqs), table: make([]float32, 2*len(f.Freqs)*positions)}
-	for p := range positions {
-		at := r.at(int32(p))
-		for i, freq := range f.Freqs {
-			// The angle is rounded to float32, as in the reference implementations.
-			sin, cos := math.Sincos(float64(float32(p) * freq))
-			at[2*i], at[2*i+1] = float32(cos)*f.Scale, float32(sin)*f.Scale
-		}
-	}
-	return r, nil
-}
-
-// cache is the KV pages: for each layer, [pages*pageSize][cols].
-type cache struct {
-	shape        compute.CacheShape
-	keys, values [][]float32
-}
-
-// Shape implements compute.Cache.
-func (c *cache) Shape() compute.CacheShape { return c.shape }
-
-// Cache implements compute.Backend.
-func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
-	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
-		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
-	}
-	c := &cache{shape: shape}
-	slots := shape.Pages * shape.PageSize
-	for range shape.Layers {
-		c.keys = append(c.keys, make([]float32, slots*shape.KeyCols))
-		c.values = append(c.values, make([]float32, slots*shape.ValueCols))
-	}
-	return c, nil
-}
-
-// slot is the index of a position's slot in each layer of the cache.
-func (c *cache) slot(pages []int32, position int) int {
-	size := c.shape.PageSize
-	return int(pages[position/size])*size + position%size
-}
-
-func (c *cache) key(layer, slot int) []float32 {
-	n := c.shape.KeyCols
-	return c.keys[layer][slot*n : (slot+1)*n]
-}
-
-// value returns a slot's values, which are the leading ones of its key where the cache keeps no others.
-func (c *cache) value(layer, slot int) []float32 {
-	n := c.shape.ValueCols
-	if n == 0 {
-		return c.key(layer, slot)
-	}
-	return c.values[layer][slot*n : (slot+1)*n]
+	at := start(t, r)
+	return values(t)[at : at+t.Cols : at+t.Cols]
 }
 
 // grow returns s, or a longer slice where s has fewer than n values.
-func grow(s []float32, n int) []float32 {
+func grow[T any](s []T, n int) []T {
 	if len(s) >= n {
 		return s
 	}
-	return make([]float32, n)
+	return make([]T, n)
 }

@@ -4,63 +4,51 @@ import "github.com/ingot-run/ingot/engine/compute"
 
 // Latents implements compute.Step.
 func (s *step) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
-	t, c := table.(*rope), kv.(*cache)
-	gain := kvGain.(*weight).vector
-	for r := range a.Rows {
-		line := row(a, r)
-		if qGain != nil {
-			g := qGain.(*weight).vector
-			rmsNorm(line[:len(g)], line[:len(g)], g, eps)
-			line = line[len(g):]
-		}
-		latent, key := line[:len(gain)], line[len(gain):len(gain)+t.dims]
-		rmsNorm(latent, latent, gain, eps)
-		rotate(key, key, t.at(s.batch.Positions[r]))
-		copy(c.key(layer, c.slot(s.pages(r), int(s.batch.Positions[r]))), line)
+	t := &s.byRow
+	t.src, t.gain, t.second, t.eps = a, kvGain.(*weight).vector, nil, eps
+	if qGain != nil {
+		t.second = qGain.(*weight).vector
 	}
+	t.rope, t.cache, t.layer = table.(*rope), kv.(*cache), layer
+	t.run(latentRows, a.Rows, 2*a.Cols)
+}
+
+// latents finishes and stores a row of Latents.
+func (t *rowsTask) latents(thread, r int) {
+	s, line := t.step, row(t.src, r)
+	if q := len(t.second); q > 0 {
+		s.norm(thread, line[:q], line[:q], t.second, t.eps)
+		line = line[q:]
+	}
+	latent, key := line[:len(t.gain)], line[len(t.gain):len(t.gain)+t.rope.dims]
+	s.norm(thread, latent, latent, t.gain, t.eps)
+	s.rotate(thread, key, key, t.rope.at(s.batch.Positions[r]))
+	page, slot := s.slot(t.cache, r)
+	line = line[:t.cache.shape.KeyCols]
+	s.store(thread, t.cache, t.cache.keys[t.layer], line, len(line), page, slot)
 }
 
 // Absorb implements compute.Step.
 func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
-	w, t := kb.(*weight), table.(*rope)
-	h := headProduct{step: s, dst: dst, x: q, w: w, inStride: w.in + t.dims, outStride: w.out + t.dims}
-	h.refs = s.heads.refs
-	s.heads = h
-	s.heads.run()
-	for r := range dst.Rows {
-		out, in, angles := row(dst, r), row(q, r), t.at(s.batch.Positions[r])
-		for head := range w.tensor.Shape[2] {
-			rotate(out[head*h.outStride+w.out:], in[head*h.inStride+w.in:], angles)
-		}
+	w, t := kb.(*weight), &s.byRow
+	t.rope = table.(*rope)
+	t.outStride, t.inStride = w.out+t.rope.dims, w.in+t.rope.dims
+	s.heads(dst, q, w, t.outStride, t.inStride)
+	t.dst, t.src, t.table = dst, q, w
+	t.run(turnRows, dst.Rows, w.matrices*t.rope.dims)
+}
+
+// turn rotates a row's heads of Absorb.
+func (t *rowsTask) turn(thread, r int) {
+	w := t.table
+	out, in, angles := row(t.dst, r), row(t.src, r), t.rope.at(t.step.batch.Positions[r])
+	for head := range w.matrices {
+		t.step.rotate(thread, out[head*t.outStride+w.out:], in[head*t.inStride+w.in:], angles)
 	}
 }
 
 // Expand implements compute.Step.
 func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	w := vb.(*weight)
-	s.heads = headProduct{step: s, dst: dst, x: ctx, w: w, inStride: w.in, outStride: w.out, refs: s.heads.refs}
-	s.heads.run()
-}
-
-// headProduct is the task of Absorb and Expand: a product a head, each with a matrix of its own.
-type headProduct struct {
-	step                *step
-	dst, x              compute.Tensor
-	w                   *weight
-	inStride, outStride int   // from head to head within a row
-	refs                []ref // [heads*rows]
-}
-
-func (h *headProduct) run() {
-	h.refs = h.refs[:0]
-	for head := range h.w.tensor.Shape[2] {
-		h.refs = refsOf(h.refs, h.dst.Slice(head*h.outStride, h.w.out), h.x.Slice(head*h.inStride, h.w.in))
-	}
-	h.step.backend.pool.run(h, h.w.tensor.Shape[2]*parts(h.w.out))
-}
-
-func (h *headProduct) part(thread, i int) {
-	n := parts(h.w.out)
-	head, from, rows := i/n, i%n*chunk, h.dst.Rows
-	multiply(&h.step.backend.scratch[thread], h.w, head, from, h.refs[head*rows:(head+1)*rows], 0, false)
+	s.heads(dst, ctx, w, w.out, w.in)
 }

@@ -6,38 +6,38 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// Route implements compute.Step.
-func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
-	w := router.(*weight)
-	var b []float32
-	if bias != nil {
-		b = bias.(*weight).vector
-	}
-	probs := make([]float32, shape.Experts)
-	for r := range dst.Rows {
-		for e := range probs {
-			probs[e] = dot(w.row(s.backend.scratch[0].row, 0, e), row(x, r))
-		}
-		if shape.Gating == compute.GatingSigmoid {
-			for e, v := range probs {
-				probs[e] = 1 / (1 + float32(math.Exp(-float64(v))))
-			}
-		} else {
-			softmax(probs)
-		}
-		choose(row(dst, r), probs, b, shape)
-	}
+// router is the memory of Route.
+type router struct {
+	probs compute.Tensor // [rows, experts]
 }
 
-// choose writes the indices of the best experts, then their weights. Of equals the first wins.
-func choose(dst, probs, bias []float32, shape compute.RouteShape) {
+// Route implements compute.Step.
+func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	p := &s.router.probs
+	if p.Buffer == nil || p.Cols != shape.Experts || len(values(*p)) < dst.Rows*shape.Experts {
+		*p = compute.Tensor{Buffer: make([]float32, dst.Rows*shape.Experts), Cols: shape.Experts, Stride: shape.Experts}
+	}
+	p.Rows = dst.Rows
+	s.MatMul(*p, x, router)
+	t := &s.byRow
+	t.dst, t.src, t.gain, t.route = dst, *p, nil, shape
+	if bias != nil {
+		t.gain = bias.(*weight).vector
+	}
+	t.run(chooseRows, dst.Rows, shape.Experts*(shape.Used+1))
+}
+
+// choose writes the indices of the best experts of a row, then their weights. Of equals the first wins.
+func (t *rowsTask) choose(thread, r int) {
+	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
+	t.step.gateProbabilities(thread, probs, shape.Gating)
 	ids, weights := dst[:shape.Used], dst[shape.Used:2*shape.Used]
 	sum := float32(0)
 	for k := range ids {
 		best, bestScore := -1, float32(math.Inf(-1))
 		for e, score := range probs {
-			if bias != nil {
-				score += bias[e]
+			if t.gain != nil {
+				score += t.gain[e]
 			}
 			if (best < 0 || score > bestScore) && !chosen(ids[:k], e) {
 				best, bestScore = e, score
@@ -64,79 +64,148 @@ func chosen(ids []float32, e int) bool {
 	return false
 }
 
-// GatedExperts implements compute.Step. Rows are gathered by expert, so that each expert's weights are read once.
-func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
-	gate, up := e.Gate.(*weight), e.Up.(*weight)
+// gateProbabilities turns a router's logits into probabilities, in place.
+func (b *Backend) gateProbabilities(thread int, logits []float32, gating compute.Gating) {
+	if gating == compute.GatingSigmoid {
+		for e, v := range logits {
+			logits[e] = 1 / (1 + float32(math.Exp(-float64(v))))
+		}
+		return
+	}
+	a := &b.scratch[thread].softmax
+	a.X, a.N = &logits[0], int64(len(logits))
+	b.kernels.Softmax(a)
+}
+
+// grouping is a routing seen from the experts: for each, which of its rows' choices fell on it.
+type grouping struct {
+	first   []int   // [experts+1] where an expert's choices start in choices
+	choices []int32 // row*used + k, by expert, in order of row
+}
+
+// group sorts a routing's choices by expert.
+func (g *grouping) group(routing compute.Tensor, experts int) {
 	used := routing.Cols / 2
-	byExpert := s.experts.group(gate.tensor.Shape[2])
-	for r := range dst.Rows {
-		for k, id := range row(routing, r)[:used] {
-			out := row(dst.Slice(k*gate.out, gate.out), r)
-			byExpert[int(id)] = append(byExpert[int(id)], ref{in: row(x, r), out: out})
+	g.first = grow(g.first, experts+1)[:experts+1]
+	g.choices = grow(g.choices, routing.Rows*used)
+	clear(g.first)
+	for r := range routing.Rows {
+		for _, id := range row(routing, r)[:used] {
+			g.first[int(id)]++
 		}
 	}
-	g := &s.gated
-	g.begin(s)
-	for m, refs := range byExpert {
-		if len(refs) > 0 {
-			g.add(gate, up, m, refs)
+	sum := 0
+	for e, n := range g.first {
+		sum += n
+		g.first[e] = sum
+	}
+	for r := routing.Rows - 1; r >= 0; r-- { // from the back, since first counts down to each expert's start
+		ids := row(routing, r)[:used]
+		for k := used - 1; k >= 0; k-- {
+			e := int(ids[k])
+			g.first[e]--
+			g.choices[g.first[e]] = int32(r*used + k)
+		}
+	}
+}
+
+// GatedExperts implements compute.Step. Rows are gathered by expert, so that each expert's weights are read once.
+func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	gate, up, t := e.Gate.(*weight), e.Up.(*weight), &s.gated
+	used, n := routing.Cols/2, gate.in
+	by := &s.experts.grouping
+	by.group(routing, gate.matrices)
+	if !gate.takesFloats || !up.takesFloats || e.SharedGate != nil && !e.SharedGate.(*weight).takesFloats {
+		s.quantize(x, dst.Rows, 1, n, n)
+	}
+
+	t.begin(x, dst)
+	t.blocks = t.blocks[:0]
+	width, active := 0, by.active()
+	if e.SharedGate != nil {
+		width = e.SharedGate.(*weight).groups
+	}
+	groups := s.partGroups(active*gate.groups + width)
+	for m := range gate.matrices {
+		from := len(t.at)
+		for _, choice := range by.choices[by.first[m]:by.first[m+1]] {
+			r, k := int(choice)/used, int(choice)%used
+			t.add(start(x, r), r*n/blockValues, start(dst, r)+k*gate.out)
+		}
+		if len(t.at) > from {
+			t.cut(gate, up, m, groups, from, len(t.at))
 		}
 	}
 	if e.SharedGate != nil {
+		from := len(t.at)
 		shared := e.SharedGate.(*weight)
-		g.add(shared, e.SharedUp.(*weight), 0, refsOf(nil, dst.Slice(used*gate.out, shared.out), x))
+		t.addRows(dst.Slice(used*gate.out, shared.out), x, n)
+		t.cut(shared, e.SharedUp.(*weight), 0, groups, from, len(t.at))
 	}
-	g.run()
+	s.pool.run(t, len(t.blocks))
+}
+
+// active is the number of experts that were chosen.
+func (g *grouping) active() int {
+	n := 0
+	for e := range len(g.first) - 1 {
+		if g.first[e+1] > g.first[e] {
+			n++
+		}
+	}
+	return n
+}
+
+// experts is the task of ExpertsAdd: a part does some groups of the output's columns for all experts, in their order.
+type experts struct {
+	grouping
+	step *step
+	operands
+	down, shared *weight
+	groups       int // a part
+	sharedFrom   int // the first of the shared expert's operands
 }
 
 // ExpertsAdd implements compute.Step. Each row takes its experts in order of their index, the shared ones last.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
-	down := e.Down.(*weight)
+	t, down := &s.experts, e.Down.(*weight)
 	used := routing.Cols / 2
-	t := &s.experts
-	t.step, t.down, t.shared, t.sharedRefs = s, down, nil, t.sharedRefs[:0]
-	byExpert := t.group(down.tensor.Shape[2])
-	for r := range dst.Rows {
-		route := row(routing, r)
-		for k, id := range route[:used] {
-			in := row(h.Slice(k*down.in, down.in), r)
-			byExpert[int(id)] = append(byExpert[int(id)], ref{in: in, out: row(dst, r), scale: route[used+k]})
-		}
-	}
+	width := used * down.in
+	t.down, t.shared = down, nil
 	if e.SharedDown != nil {
 		t.shared = e.SharedDown.(*weight)
-		t.sharedRefs = refsOf(t.sharedRefs, dst, h.Slice(used*down.in, t.shared.in))
+		width += t.shared.in
 	}
-	s.backend.pool.run(t, parts(down.out))
+	t.begin(h, dst)
+	t.group(routing, down.matrices)
+	for _, choice := range t.choices[:dst.Rows*used] {
+		r, k := int(choice)/used, int(choice)%used
+		t.add(start(h, r)+k*down.in, (r*width+k*down.in)/blockValues, start(dst, r))
+		t.factors = append(t.factors, row(routing, r)[used+k])
+	}
+	t.sharedFrom = len(t.at)
+	if t.shared != nil {
+		for r := range dst.Rows {
+			t.add(start(h, r)+used*down.in, (r*width+used*down.in)/blockValues, start(dst, r))
+			t.factors = append(t.factors, 1)
+		}
+	}
+	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
+		s.quantize(h, dst.Rows, 1, width, width)
+	}
+	t.groups = s.partGroups(down.groups)
+	s.pool.run(t, (down.groups+t.groups-1)/t.groups)
 }
 
-// expertsProduct is the task of ExpertsAdd: a part does a chunk of the output's columns for all experts.
-type expertsProduct struct {
-	step         *step
-	byExpert     [][]ref // [experts]
-	down, shared *weight
-	sharedRefs   []ref
-}
-
-// group returns an empty list of refs for each of n experts.
-func (t *expertsProduct) group(n int) [][]ref {
-	for len(t.byExpert) < n {
-		t.byExpert = append(t.byExpert, nil)
-	}
-	for i := range t.byExpert {
-		t.byExpert[i] = t.byExpert[i][:0]
-	}
-	return t.byExpert[:n]
-}
-
-func (t *expertsProduct) part(thread, i int) {
-	s := &t.step.backend.scratch[thread]
-	for m, refs := range t.byExpert {
-		if len(refs) > 0 {
-			multiply(s, t.down, m, i*chunk, refs, 0, true)
+func (t *experts) part(thread, i int) {
+	s, g := t.step, i*t.groups
+	n := min(t.groups, t.down.groups-g)
+	for m := range t.down.matrices {
+		if from, to := t.first[m], t.first[m+1]; to > from {
+			s.multiply(thread, t.down, m, g, n, &t.operands, from, to, 0)
 		}
 	}
 	if t.shared != nil {
-		multiply(s, t.shared, 0, i*chunk, t.sharedRefs, 0, true)
+		s.multiply(thread, t.shared, 0, g, n, &t.operands, t.sharedFrom, len(t.at), 0)
 	}
 }

@@ -9,16 +9,23 @@ import (
 // step is compute.Step. There is one a backend, begun anew for each batch; its tasks are kept so that a step allocates
 // nothing once it has grown to its size.
 type step struct {
-	backend *Backend
-	batch   *compute.Batch
-	seqOf   []int32 // [rows] index of each row's sequence
+	*Backend
+	batch *compute.Batch
+	seqOf []int32 // [rows] index of each row's sequence
 
+	bytes     activations
+	quantizer quantizer
 	product   product
-	gated     gatedProduct
-	experts   expertsProduct
-	heads     headProduct
-	norm      normTask
-	attention attentionTask
+	gated     gated
+	experts   experts
+	router    router
+	attention attention
+	byRow     rowsTask
+}
+
+func (s *step) begin(b *Backend) {
+	s.Backend = b
+	s.quantizer.step, s.product.step, s.gated.step, s.experts.step, s.attention.step, s.byRow.step = s, s, s, s, s, s
 }
 
 // Begin implements compute.Backend.
@@ -34,18 +41,84 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	return s
 }
 
-// pages is the page table of a row's sequence.
-func (s *step) pages(r int) []int32 { return s.batch.Seqs[s.seqOf[r]].Pages }
+// slot is the page of a row's position and the slot in it.
+func (s *step) slot(c *cache, r int) (page int32, slot int) {
+	position, size := int(s.batch.Positions[r]), c.shape.PageSize
+	return s.batch.Seqs[s.seqOf[r]].Pages[position/size], position % size
+}
 
 // Run implements compute.Step. Everything has run by then.
 func (s *step) Run() error { return nil }
 
+// rowsTask is an operation that does each row by itself, a few rows a part.
+type rowsTask struct {
+	step *step
+	kind rowsKind
+	n    int // rows
+	each int // rows a part
+
+	dst, src    compute.Tensor
+	gain        []float32
+	second      []float32
+	eps         float32
+	table       *weight
+	rope        *rope
+	cache       *cache
+	layer       int
+	shape       compute.AttentionShape
+	outStride   int
+	inStride    int
+	heads, skip int
+	route       compute.RouteShape
+}
+
+// rowsKind names the operation of a rowsTask.
+type rowsKind int
+
+const (
+	embedRows rowsKind = iota
+	normRows
+	ropeRows
+	latentRows
+	turnRows
+	chooseRows
+)
+
+// smallWork is the number of values below which an operation over rows is not worth a second thread.
+const smallWork = 8192
+
+// run does n rows, each of about the given number of values.
+func (t *rowsTask) run(kind rowsKind, n, values int) {
+	t.kind, t.n, t.each = kind, n, max(n, 1)
+	if n*values >= 2*smallWork {
+		t.each = max(1, smallWork/values)
+	}
+	t.step.pool.run(t, (n+t.each-1)/t.each)
+}
+
+func (t *rowsTask) part(thread, i int) {
+	for r := i * t.each; r < min((i+1)*t.each, t.n); r++ {
+		switch t.kind {
+		case embedRows:
+			t.table.row(row(t.dst, r), int(t.step.batch.Tokens[r]))
+		case normRows:
+			t.step.norm(thread, row(t.dst, r), row(t.src, r), t.gain, t.eps)
+		case ropeRows:
+			t.ropeStore(thread, r)
+		case latentRows:
+			t.latents(thread, r)
+		case turnRows:
+			t.turn(thread, r)
+		case chooseRows:
+			t.choose(thread, r)
+		}
+	}
+}
+
 // Embed implements compute.Step.
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
-	w := table.(*weight)
-	for r := range dst.Rows {
-		w.row(row(dst, r), 0, int(s.batch.Tokens[r]))
-	}
+	s.byRow.dst, s.byRow.table = dst, table.(*weight)
+	s.byRow.run(embedRows, dst.Rows, dst.Cols)
 }
 
 // Gather implements compute.Step.
@@ -57,28 +130,9 @@ func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
 
 // RMSNorm implements compute.Step.
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
-	s.norm = normTask{dst: dst, src: src, gain: gain.(*weight).vector, eps: eps}
-	s.backend.pool.run(&s.norm, dst.Rows)
-}
-
-type normTask struct {
-	dst, src compute.Tensor
-	gain     []float32
-	eps      float32
-}
-
-func (t *normTask) part(_, r int) { rmsNorm(row(t.dst, r), row(t.src, r), t.gain, t.eps) }
-
-// rmsNorm writes src/sqrt(mean(src²)+eps)·gain; dst may be src. The sum is taken in float64.
-func rmsNorm(dst, src, gain []float32, eps float32) {
-	sum := 0.0
-	for _, v := range src {
-		sum += float64(v) * float64(v)
-	}
-	scale := float32(1 / math.Sqrt(sum/float64(len(src))+float64(eps)))
-	for i, v := range src {
-		dst[i] = v * scale * gain[i]
-	}
+	t := &s.byRow
+	t.dst, t.src, t.gain, t.eps = dst, src, gain.(*weight).vector, eps
+	t.run(normRows, dst.Rows, len(t.gain))
 }
 
 // Checkpoint implements compute.Step.

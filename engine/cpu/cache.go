@@ -1,0 +1,96 @@
+package cpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// cache is the KV pages. A layer has its pages one after another; a page has, head by head, a row a position.
+type cache struct {
+	shape        compute.CacheShape
+	keys, values [][]byte // [layers]; no values where they are the keys' leading ones
+	from, to     func(*kernels.ConvertArgs)
+}
+
+// Shape implements compute.Cache.
+func (c *cache) Shape() compute.CacheShape { return c.shape }
+
+// Cache implements compute.Backend.
+func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
+	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
+		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
+	}
+	c := &cache{shape: shape}
+	switch shape.Type {
+	case gguf.TypeF32:
+	case gguf.TypeF16:
+		c.from, c.to = b.kernels.FromF16, b.kernels.ToF16
+	case gguf.TypeQ80:
+		c.from, c.to = b.kernels.FromQ80, b.kernels.ToQ80
+	case gguf.TypeQ40:
+		c.from, c.to = b.kernels.FromQ40, b.kernels.ToQ40
+	default:
+		return nil, fmt.Errorf("make a KV cache of type %v: F32, F16, Q8_0 and Q4_0 are supported", shape.Type)
+	}
+	slots := shape.Pages * shape.PageSize
+	var err error
+	if c.keys, err = b.pages(shape, slots, shape.KeyCols); err != nil {
+		return nil, err
+	}
+	if shape.ValueCols > 0 {
+		c.values, err = b.pages(shape, slots, shape.ValueCols)
+	}
+	return c, err
+}
+
+// pages makes the memory of all layers for slots of cols values.
+func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
+	n, err := shape.Type.RowBytes(cols)
+	if err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w; choose another type of cache", err)
+	}
+	layers := make([][]byte, shape.Layers)
+	for i := range layers {
+		if layers[i], err = b.memory.bytes(slots * n); err != nil {
+			return nil, fmt.Errorf("make a KV cache: %w", err)
+		}
+	}
+	return layers, nil
+}
+
+// rows returns the rows of a head in a page, from a slot on, of layers of cols values a slot and dims values a head.
+func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) unsafe.Pointer {
+	at := (int(page)*cols+head*dims)*c.shape.PageSize + slot*dims
+	size, block := c.shape.Type.BlockBytes(), c.shape.Type.BlockSize()
+	return unsafe.Pointer(&layer[at/block*size])
+}
+
+// store writes the heads of a position, side by side in src, to a page.
+func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims int, page int32, slot int) {
+	for head := range len(src) / dims {
+		dst, line := c.rows(layer, len(src), dims, page, head, slot), src[head*dims:(head+1)*dims]
+		if c.to == nil {
+			copy(unsafe.Slice((*float32)(dst), dims), line)
+			continue
+		}
+		a := &b.scratch[thread].convert
+		a.Dst, a.Src, a.N = dst, unsafe.Pointer(&line[0]), int64(dims)
+		c.to(a)
+	}
+}
+
+// load returns the rows of a head's n first positions in a page as float32, in place or in tile.
+func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) *float32 {
+	src := c.rows(layer, cols, dims, page, head, 0)
+	if c.from == nil {
+		return (*float32)(src)
+	}
+	a := &b.scratch[thread].convert
+	a.Dst, a.Src, a.N = unsafe.Pointer(&tile[0]), src, int64(n*dims)
+	c.from(a)
+	return &tile[0]
+}

@@ -1,0 +1,94 @@
+package kernels
+
+import "unsafe"
+
+// The arguments of the kernels, of the same layout as the structs in c/args.h: every field takes 8 bytes. A kernel reads
+// and writes what they point to and keeps nothing.
+
+// Scale goes with 32 activations of 8 bits.
+type Scale struct {
+	D      float32 // an activation is D times its byte
+	Sum    float32 // D times the sum of the bytes
+	Minus8 int32   // -8 times the sum of the bytes
+	First8 int32   // -8 times the sum of the first 16 bytes
+}
+
+// ProductArgs is a product of packed weights with rows of activations: 16*Groups results a row.
+type ProductArgs struct {
+	W       unsafe.Pointer // packed weights, from a whole group on
+	X       unsafe.Pointer // activations: bytes in blocks of 32, or float32 where the weights are floats
+	Scales  *Scale         // of the blocks of X, where it is bytes
+	Out     *float32
+	In      *int64   // [Rows] where a row starts in X: in blocks, or in values where the weights are floats
+	At      *int64   // [Rows] where a row's results start, in values from Out
+	Factors *float32 // [Rows] results are added, times these; nil to set them
+	Rows    int64
+	Groups  int64
+	Blocks  int64 // of 32 weights in a row; weights of a row where they are floats
+}
+
+// QuantizeArgs cuts X into blocks of 32 values of 8 bits, the largest magnitude of a block becoming 127.
+type QuantizeArgs struct {
+	X      *float32
+	Q      *int8
+	Scales *Scale
+	Blocks int64
+}
+
+// NormArgs writes Src/sqrt(mean(Src²)+Eps)·Gain to Dst, which may be Src.
+type NormArgs struct {
+	Dst, Src, Gain *float32
+	N              int64
+	Eps            float64
+}
+
+// GateArgs writes silu(Gate)·Up to Dst, which may be either.
+type GateArgs struct {
+	Dst, Gate, Up *float32
+	N             int64
+}
+
+// ScoresArgs writes Scale·(query·key) of each query and position.
+type ScoresArgs struct {
+	Q         *float32
+	At        *int64   // [Queries] where a query starts, in values from Q
+	K         *float32 // [Positions][Stride]
+	Out       *float32 // [Queries][OutStride]
+	Queries   int64
+	Positions int64
+	Stride    int64
+	OutStride int64
+	Dims      int64
+	Scale     float64
+}
+
+// ValuesArgs adds the weighted values of the positions to each query's result, in order of position.
+type ValuesArgs struct {
+	Weights       *float32 // [Queries][WeightsStride]
+	V             *float32 // [Positions][Stride]
+	Out           *float32
+	At            *int64 // [Queries] where a query's result starts, in values from Out
+	Queries       int64
+	Positions     int64
+	Stride        int64
+	WeightsStride int64
+	Dims          int64
+}
+
+// SoftmaxArgs turns N scores into weights, in place.
+type SoftmaxArgs struct {
+	X *float32
+	N int64
+}
+
+// RotateArgs turns the pairs of Src by the cosines and sines of Angles into Dst, which may be Src. N is even.
+type RotateArgs struct {
+	Dst, Src, Angles *float32
+	N                int64
+}
+
+// ConvertArgs converts N values between float32 and a type of the KV cache; N is a whole number of the type's blocks.
+type ConvertArgs struct {
+	Dst, Src unsafe.Pointer
+	N        int64
+}

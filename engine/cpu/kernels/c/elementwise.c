@@ -1,0 +1,87 @@
+// Operations over one row of float32.
+#include "args.h"
+#include "math.h"
+
+// quantize cuts a row into blocks of 32 of 8 bits: the largest magnitude of a block becomes 127.
+void LEVEL(quantize)(const struct quantize_args *a) {
+  for (int64_t k = 0; k < a->blocks; k++) {
+    const f32x16 x0 = LOAD(f32x16, a->x + 32 * k), x1 = LOAD(f32x16, a->x + 32 * k + 16);
+    const f32x16 size = __builtin_elementwise_max(__builtin_elementwise_abs(x0), __builtin_elementwise_abs(x1));
+    const float d = max_of(size) * (1.0f / 127);
+    const f32x16 inverse = splat16(d > 0x1p-120f ? 1 / d : 0);
+    const i32x16 q0 = CONVERT(__builtin_elementwise_roundeven(x0 * inverse), i32x16);
+    const i32x16 q1 = CONVERT(__builtin_elementwise_roundeven(x1 * inverse), i32x16);
+    STORE(s8x16, a->q + 32 * k, CONVERT(q0, s8x16));
+    STORE(s8x16, a->q + 32 * k + 16, CONVERT(q1, s8x16));
+    const int32_t first = __builtin_reduce_add(q0), second = __builtin_reduce_add(q1);
+    a->scales[k] = (struct scale){d, d * (float)(first + second), -8 * (first + second), -8 * first};
+  }
+}
+
+// rms_norm writes src/sqrt(mean(src²)+eps)·gain.
+void LEVEL(rms_norm)(const struct norm_args *a) {
+  f32x16 sum = splat16(0);
+  int64_t i = 0;
+  for (; i + 16 <= a->n; i += 16) {
+    const f32x16 x = LOAD(f32x16, a->src + i);
+    sum = fma16(x, x, sum);
+  }
+  float total = sum_of(sum);
+  for (int64_t j = i; j < a->n; j++) total += a->src[j] * a->src[j];
+  const float scale = 1 / __builtin_sqrtf(total / (float)a->n + (float)a->eps);
+  for (i = 0; i + 16 <= a->n; i += 16) {
+    STORE(f32x16, a->dst + i, LOAD(f32x16, a->src + i) * scale * LOAD(f32x16, a->gain + i));
+  }
+  ROLLED for (; i < a->n; i++) a->dst[i] = a->src[i] * scale * a->gain[i];
+}
+
+INLINE f32x16 silu(f32x16 x) { return x / (1 + exp16(-x)); }
+
+// gate writes silu(gate)·up.
+void LEVEL(gate)(const struct gate_args *a) {
+  int64_t i = 0;
+  for (; i + 16 <= a->n; i += 16) {
+    STORE(f32x16, a->dst + i, silu(LOAD(f32x16, a->gate + i)) * LOAD(f32x16, a->up + i));
+  }
+  ROLLED for (; i < a->n; i++) a->dst[i] = silu(splat16(a->gate[i]))[0] * a->up[i];
+}
+
+// softmax turns scores into weights, in place.
+void LEVEL(softmax)(const struct softmax_args *a) {
+  f32x16 best = splat16(-__builtin_inff());
+  int64_t i = 0;
+  for (; i + 16 <= a->n; i += 16) best = __builtin_elementwise_max(best, LOAD(f32x16, a->x + i));
+  float top = max_of(best);
+  for (int64_t j = i; j < a->n; j++) top = a->x[j] > top ? a->x[j] : top;
+  f32x16 sum = splat16(0);
+  for (i = 0; i + 16 <= a->n; i += 16) {
+    const f32x16 e = exp16(LOAD(f32x16, a->x + i) - top);
+    STORE(f32x16, a->x + i, e);
+    sum += e;
+  }
+  float total = sum_of(sum);
+  ROLLED for (int64_t j = i; j < a->n; j++) {
+    a->x[j] = exp16(splat16(a->x[j] - top))[0];
+    total += a->x[j];
+  }
+  const float scale = 1 / total;
+  for (i = 0; i + 16 <= a->n; i += 16) STORE(f32x16, a->x + i, LOAD(f32x16, a->x + i) * scale);
+  ROLLED for (; i < a->n; i++) a->x[i] *= scale;
+}
+
+// rotate turns the pairs of src by their angles; dst may be src.
+void LEVEL(rotate)(const struct rotate_args *a) {
+  int64_t i = 0;
+  for (; i + 16 <= a->n; i += 16) {
+    const f32x16 x = LOAD(f32x16, a->src + i), turn = LOAD(f32x16, a->angles + i);
+    const f32x16 other = __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    const f32x16 cosine = __builtin_shufflevector(turn, turn, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14);
+    const f32x16 sine = __builtin_shufflevector(turn, -turn, 17, 1, 19, 3, 21, 5, 23, 7, 25, 9, 27, 11, 29, 13, 31, 15);
+    STORE(f32x16, a->dst + i, fma16(x, cosine, other * sine));
+  }
+  ROLLED for (; i < a->n; i += 2) {
+    const float c = a->angles[i], s = a->angles[i + 1], x = a->src[i], y = a->src[i + 1];
+    a->dst[i] = x * c - y * s;
+    a->dst[i + 1] = x * s + y * c;
+  }
+}

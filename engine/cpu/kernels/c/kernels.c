@@ -1,0 +1,6 @@
+// All kernels of a level, compiled as one unit.
+#include "attention.c"
+#include "cache.c"
+#include "elementwise.c"
+#include "product_float.c"
+#include "product_int.c"

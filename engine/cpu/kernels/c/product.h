@@ -1,0 +1,61 @@
+// A product of packed weights with 8-bit activations, for one weight type. The includer defines
+//   NAME          the type's name
+//   BLOCK_BYTES   bytes of a block of 32 weights in a group of 16 rows
+//   SUPER_BYTES   bytes before every eighth block, 0 where the type has no blocks of 256
+//   struct NAME_block, NAME_load and NAME_add, which unpack a block for LANES rows and add its product
+// A result is the sum over blocks in their order, the same in every tile, so that it does not depend on the rows beside it.
+#define PART__(name, part) name##_##part
+#define PART_(name, part) PART__(name, part)
+#define PART(part) PART_(NAME, part)
+
+INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r, int64_t column, int lane, const int T) {
+  const int8_t *q[T];
+  const struct scale *scales[T];
+  f32v acc[T];
+  UNROLL for (int t = 0; t < T; t++) {
+    q[t] = (const int8_t *)a->x + 32 * a->in[r + t];
+    scales[t] = a->scales + a->in[r + t];
+    acc[t] = splat(0);
+  }
+  const uint8_t *super = w;
+  ROLLED for (int64_t k = 0; k < a->blocks; k++) {
+    if (SUPER_BYTES > 0 && k % 8 == 0) {
+      super = w;
+      w += SUPER_BYTES;
+    }
+    if (T == 1 && lane == 0) {
+      UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
+    }
+    const struct PART(block) b = PART(load)(w, super, lane);
+    UNROLL for (int t = 0; t < T; t++) {
+      acc[t] = PART(add)(acc[t], &b, q[t] + 32 * k, scales[t] + k);
+    }
+    w += BLOCK_BYTES;
+  }
+  UNROLL for (int t = 0; t < T; t++) {
+    float *out = a->out + a->at[r + t] + column + lane;
+    if (a->factors) acc[t] = fma_v(acc[t], splat(a->factors[r + t]), LOAD(f32v, out));
+    STORE(f32v, out, acc[t]);
+  }
+}
+
+void LEVEL(PART(product))(const struct product_args *a) {
+  const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
+  for (int64_t g = 0; g < a->groups; g++) {
+    const uint8_t *w = a->w + g * size;
+    for (int lane = 0; lane < 16; lane += LANES) {
+      int64_t r = 0;
+#if LANES == 16
+      for (; r + 16 <= a->rows; r += 16) PART(tile)(a, w, r, 16 * g, lane, 16);
+      for (; r + 8 <= a->rows; r += 8) PART(tile)(a, w, r, 16 * g, lane, 8);
+#endif
+      for (; r + 4 <= a->rows; r += 4) PART(tile)(a, w, r, 16 * g, lane, 4);
+      for (; r + 2 <= a->rows; r += 2) PART(tile)(a, w, r, 16 * g, lane, 2);
+      for (; r < a->rows; r++) PART(tile)(a, w, r, 16 * g, lane, 1);
+    }
+  }
+}
+
+#undef NAME
+#undef BLOCK_BYTES
+#undef SUPER_BYTES

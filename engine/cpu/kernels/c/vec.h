@@ -1,0 +1,118 @@
+// Vectors of the three levels. The code is written over Clang's vector types; what differs between the levels is the
+// number of lanes, the 8-bit dot product and the size of register tiles.
+#pragma once
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
+
+// LANES is how many weight rows one register of a product holds; a group of 16 rows is 16/LANES of them.
+// QUERIES by POSITIONS, and QUERIES by COLUMNS vectors of 16, are the register tiles of attention.
+#if defined(__AVX512VNNI__)
+#define PREFIX avx512
+#define LANES 16
+#define QUERIES 4
+#define COLUMNS 4
+#elif defined(__AVX2__)
+#define PREFIX avx2
+#define LANES 8
+#define QUERIES 1
+#define COLUMNS 4
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define PREFIX neon
+#define LANES 4
+#define QUERIES 1
+#define COLUMNS 4
+#else
+#error "no level for this target"
+#endif
+
+// LEVEL gives a kernel its name, such as avx2_softmax.
+#define LEVEL__(prefix, name) prefix##_##name
+#define LEVEL_(prefix, name) LEVEL__(prefix, name)
+#define LEVEL(name) LEVEL_(PREFIX, name)
+
+#define VECTOR(type, n) __attribute__((vector_size(sizeof(type) * (n))))
+
+typedef float f32v VECTOR(float, LANES);
+typedef int32_t i32v VECTOR(int32_t, LANES);
+typedef uint32_t u32v VECTOR(uint32_t, LANES);
+typedef uint16_t u16v VECTOR(uint16_t, LANES);
+typedef _Float16 f16v VECTOR(_Float16, LANES);
+typedef uint8_t u8v VECTOR(uint8_t, LANES);
+typedef int8_t s8v VECTOR(int8_t, LANES);
+typedef uint8_t bytes VECTOR(uint8_t, 4 * LANES);
+
+// Vectors of 16 values at every level: operations over a row split it into the same 16 sums everywhere.
+typedef float f32x16 VECTOR(float, 16);
+typedef int32_t i32x16 VECTOR(int32_t, 16);
+typedef int8_t s8x16 VECTOR(int8_t, 16);
+typedef uint8_t u8x16 VECTOR(uint8_t, 16);
+typedef _Float16 f16x16 VECTOR(_Float16, 16);
+
+// LOAD reads a vector of the given type from any address.
+#define LOAD(type, p)                                  \
+  ({                                                   \
+    struct __attribute__((packed)) unaligned { type v; }; \
+    ((const struct unaligned *)(p))->v;                \
+  })
+#define STORE(type, p, x)                              \
+  ({                                                   \
+    struct __attribute__((packed)) unaligned { type v; }; \
+    ((struct unaligned *)(p))->v = (x);                \
+  })
+#define CONVERT(x, type) __builtin_convertvector(x, type)
+
+INLINE f32v splat(float x) { return (f32v){0} + x; }
+INLINE i32v splat32(int32_t x) { return (i32v){0} + x; }
+INLINE f32x16 splat16(float x) { return (f32x16){0} + x; }
+INLINE f32v fma_v(f32v a, f32v b, f32v c) { return __builtin_elementwise_fma(a, b, c); }
+INLINE f32x16 fma16(f32x16 a, f32x16 b, f32x16 c) { return __builtin_elementwise_fma(a, b, c); }
+INLINE f32v halves(const void *p) { return CONVERT(LOAD(f16v, p), f32v); }
+
+// dot_u8 adds to each lane of s the products of four unsigned bytes of w, up to 127, and the four signed bytes of a.
+INLINE i32v dot_u8(i32v s, bytes w, i32v a) {
+#if LANES == 16
+  return (i32v)_mm512_dpbusd_epi32((__m512i)s, (__m512i)w, (__m512i)a);
+#elif LANES == 8
+  const __m256i pairs = _mm256_maddubs_epi16((__m256i)w, (__m256i)a);
+  return s + (i32v)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#else
+  return (i32v)vdotq_s32((int32x4_t)s, (int8x16_t)w, (int8x16_t)a);
+#endif
+}
+
+// Signed bytes of weights have to be prepared once and a sum started with what makes up for it; -128 never occurs in a.
+// start8 is given -8 times the sum of a's bytes.
+INLINE bytes prepare_s8(bytes w) {
+#if LANES == 16
+  return w ^ 0x80;  // the weight plus 128, unsigned
+#else
+  return w;
+#endif
+}
+
+INLINE i32v start_s8(int32_t minus8) {
+#if LANES == 16
+  return splat32(minus8) << 4;
+#else
+  return splat32(0);
+#endif
+}
+
+INLINE i32v dot_s8(i32v s, bytes w, i32v a) {
+#if LANES == 8
+  const __m256i size = _mm256_abs_epi8((__m256i)w);
+  const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8((__m256i)a, (__m256i)w));
+  return s + (i32v)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#else
+  return dot_u8(s, w, a);
+#endif
+}

@@ -1,0 +1,263 @@
+// Command generate compiles the C kernels beside it and writes them as Go assembly: one file of machine code and one of
+// Go declarations for each level. It needs clang and lld (Debian's clang-19 and lld-19; set CLANG and LLD for others).
+// Run it through go generate.
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"go/format"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// level is a set of instructions that the kernels are compiled for.
+type level struct {
+	prefix, title, arch string
+	flags               []string
+}
+
+var levels = []level{
+	{"avx512", "AVX-512 VNNI", "amd64", []string{
+		"--target=x86_64-linux-gnu", "-march=x86-64-v4", "-mavx512vnni", "-mtune=znver4", "-mprefer-vector-width=512",
+	}},
+	{"avx2", "AVX2", "amd64", []string{"--target=x86_64-linux-gnu", "-march=x86-64-v3"}},
+	// x18 belongs to the system on Apple's machines, x27 and x28 to Go.
+	{"neon", "NEON with dot products", "arm64", []string{
+		"--target=aarch64-linux-gnu", "-march=armv8.2-a+dotprod", "-mcmodel=tiny",
+		"-ffixed-x18", "-ffixed-x27", "-ffixed-x28",
+	}},
+}
+
+var common = []string{
+	"-std=gnu17", "-O3", "-ffreestanding", "-fno-jump-tables", "-fno-math-errno", "-fno-stack-protector",
+	"-fno-asynchronous-unwind-tables", "-ffp-contract=off", "-fomit-frame-pointer", "-fno-ident",
+	"-Wall", "-Wno-unused-function", "-Wno-psabi", "-Werror", fmt.Sprintf("-Wframe-larger-than=%d", frame-512),
+}
+
+// frame is the stack that a kernel gets. The compiler is told to fail where a function takes more.
+const frame = 2048
+
+// arguments gives the Go type of a kernel's arguments, by the end of its name.
+var arguments = []struct{ suffix, goType string }{
+	{"_product", "ProductArgs"},
+	{"_quantize", "QuantizeArgs"},
+	{"_rms_norm", "NormArgs"},
+	{"_gate", "GateArgs"},
+	{"_scores", "ScoresArgs"},
+	{"_values", "ValuesArgs"},
+	{"_softmax", "SoftmaxArgs"},
+	{"_rotate", "RotateArgs"},
+	{"_from_f16", "ConvertArgs"},
+	{"_to_f16", "ConvertArgs"},
+	{"_from_q8_0", "ConvertArgs"},
+	{"_to_q8_0", "ConvertArgs"},
+	{"_from_q4_0", "ConvertArgs"},
+	{"_to_q4_0", "ConvertArgs"},
+}
+
+// script joins code and constants into one piece, which then runs at any address that is a multiple of 64.
+const script = `SECTIONS {
+  .text 0 : { *(.text .text.*) . = ALIGN(64); *(.rodata .rodata.*) }
+  /DISCARD/ : { *(.comment .note* .eh_frame*) }
+}`
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: generate FOLDER (that of package kernels)")
+	}
+	for _, l := range levels {
+		if err := l.generate(os.Args[1]); err != nil {
+			log.Fatalf("generate %s kernels: %v", l.prefix, err)
+		}
+	}
+}
+
+func (l level) generate(folder string) error {
+	code, kernels, err := l.compile(filepath.Join(folder, "c", "kernels.c"))
+	if err != nil {
+		return err
+	}
+	base := filepath.Join(folder, fmt.Sprintf("%s_%s", l.prefix, l.arch))
+	if err := os.WriteFile(base+".s", l.assembly(code, kernels), 0o644); err != nil {
+		return err
+	}
+	source, err := format.Source(l.declarations(kernels))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(base+".go", source, 0o644)
+}
+
+// kernel is a function of the machine code.
+type kernel struct {
+	name   string // in C, without the level
+	goName string
+	goType string // of its arguments
+	offset uint64
+}
+
+// compile returns machine code with its constants, and where the kernels are in it.
+func (l level) compile(source string) ([]byte, []kernel, error) {
+	dir, err := os.MkdirTemp("", "kernels")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	object, linked, lds := filepath.Join(dir, "kernels.o"), filepath.Join(dir, "kernels.elf"), filepath.Join(dir, "kernels.lds")
+	if err := os.WriteFile(lds, []byte(script), 0o644); err != nil {
+		return nil, nil, err
+	}
+	if err := run(tool("CLANG", "clang-19"), append(append(common, l.flags...), "-c", "-o", object, source)...); err != nil {
+		return nil, nil, err
+	}
+	if err := run(tool("LLD", "ld.lld-19"), "--entry=0", "-T", lds, "-o", linked, object); err != nil {
+		return nil, nil, err
+	}
+	return l.read(linked)
+}
+
+func (l level) read(path string) ([]byte, []kernel, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	code, err := f.Section(".text").Data()
+	if err != nil {
+		return nil, nil, err
+	}
+	symbols, err := f.Symbols()
+	if err != nil {
+		return nil, nil, err
+	}
+	var kernels []kernel
+	for _, s := range symbols {
+		name, ok := strings.CutPrefix(s.Name, l.prefix)
+		if !ok || elf.ST_TYPE(s.Info) != elf.STT_FUNC {
+			continue
+		}
+		k := kernel{name: name[1:], goName: camel(s.Name), offset: s.Value}
+		for _, a := range arguments {
+			if strings.HasSuffix(s.Name, a.suffix) {
+				k.goType = a.goType
+			}
+		}
+		if k.goType == "" {
+			return nil, nil, fmt.Errorf("the arguments of %s are not known", s.Name)
+		}
+		kernels = append(kernels, k)
+	}
+	sort.Slice(kernels, func(i, j int) bool { return kernels[i].name < kernels[j].name })
+	return code, kernels, nil
+}
+
+func tool(variable, otherwise string) string {
+	if name := os.Getenv(variable); name != "" {
+		return name
+	}
+	return otherwise
+}
+
+func run(name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
+}
+
+// camel turns avx2_rms_norm into avx2RMSNorm.
+func camel(name string) string {
+	words := strings.Split(strings.ReplaceAll(name, "rms", "RMS"), "_")
+	for i, w := range words[1:] {
+		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
+
+// entry calls a kernel on a frame of its own, by C's conventions.
+var entry = map[string]string{
+	"amd64": `
+TEXT ·%[1]s(SB), 0, $%[3]d-8
+	MOVQ a+0(FP), DI
+	MOVQ SP, BX
+	LEAQ %[4]d(SP), AX
+	ANDQ $~63, AX
+	LEAQ %[5]s<>(SB), CX
+	ADDQ $%[2]d, CX
+	MOVQ AX, SP
+	CALL CX
+	MOVQ BX, SP
+	VZEROUPPER
+	RET
+`,
+	"arm64": `
+TEXT ·%[1]s(SB), 0, $%[3]d-8
+	MOVD a+0(FP), R0
+	MOVD RSP, R19
+	ADD  $%[4]d, R19, R1
+	AND  $~63, R1, R1
+	MOVD $%[5]s<>(SB), R2
+	ADD  $%[2]d, R2, R2
+	MOVD R1, RSP
+	CALL (R2)
+	MOVD R19, RSP
+	RET
+`,
+}
+
+func (l level) assembly(code []byte, kernels []kernel) []byte {
+	var b bytes.Buffer
+	b.WriteString(header + "#include \"textflag.h\"\n")
+	for _, k := range kernels {
+		fmt.Fprintf(&b, entry[l.arch], k.goName, k.offset, frame, frame-64, l.prefix)
+	}
+	fmt.Fprintf(&b, "\n// %s: code, then constants.\nTEXT %s<>(SB), NOSPLIT|NOFRAME, $0-0\n\tPCALIGN $64\n", l.title, l.prefix)
+	for len(code)%16 != 0 {
+		code = append(code, 0)
+	}
+	word := map[string]string{"amd64": "LONG", "arm64": "WORD"}[l.arch]
+	for i := 0; i < len(code); i += 16 {
+		b.WriteString("\t")
+		for j := i; j < i+16; j += 4 {
+			if j > i {
+				b.WriteString("; ")
+			}
+			fmt.Fprintf(&b, "%s $0x%08x", word, binary.LittleEndian.Uint32(code[j:]))
+		}
+		b.WriteString("\n")
+	}
+	return b.Bytes()
+}
+
+// declarations gives the Go declarations and the level's Set.
+func (l level) declarations(kernels []kernel) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%spackage kernels\n\nimport \"github.com/ingot-run/ingot/engine/gguf\"\n", header)
+	for _, k := range kernels {
+		fmt.Fprintf(&b, "\n//go:noescape\nfunc %s(a *%s)\n", k.goName, k.goType)
+	}
+	fmt.Fprintf(&b, "\n// %s is the kernels of %s.\nvar %s = Set{\nName: %q,\nproducts: map[gguf.Type]func(*ProductArgs){\n", l.prefix, l.title, l.prefix, l.prefix)
+	for _, k := range kernels {
+		if name, ok := strings.CutSuffix(k.name, "_product"); ok {
+			fmt.Fprintf(&b, "gguf.Type%s: %s,\n", strings.ToUpper(strings.ReplaceAll(name, "_", "")), k.goName)
+		}
+	}
+	b.WriteString("},\n")
+	for _, k := range kernels {
+		if !strings.HasSuffix(k.name, "_product") {
+			field := camel("_" + k.name)
+			fmt.Fprintf(&b, "%s: %s,\n", field, k.goName)
+		}
+	}
+	b.WriteString("}\n")
+	return b.Bytes()
+}

@@ -1,0 +1,49 @@
+// Package kernels holds the inner loops of the CPU backend: products of packed weights, attention, norms and activations.
+//
+// They exist as portable Go and, for the processors that matter, as machine code compiled from one set of C sources in c
+// by generate: AVX-512 VNNI and AVX2 on amd64, NEON with dot products on arm64. All take the same packed weights. Within
+// a level a result depends on its own row alone, never on how many rows are given together.
+package kernels
+
+//go:generate go run ./generate .
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// Set is the kernels of one level.
+type Set struct {
+	Name     string // "avx512", "avx2", "neon" or "portable"
+	products map[gguf.Type]func(*ProductArgs)
+
+	Quantize func(*QuantizeArgs)
+	RMSNorm  func(*NormArgs)
+	Gate     func(*GateArgs)
+	Scores   func(*ScoresArgs)
+	Values   func(*ValuesArgs)
+	Softmax  func(*SoftmaxArgs)
+	Rotate   func(*RotateArgs)
+
+	FromF16, ToF16 func(*ConvertArgs)
+	FromQ80, ToQ80 func(*ConvertArgs)
+	FromQ40, ToQ40 func(*ConvertArgs)
+}
+
+// Product returns the product of a weight type. Every readable type has one.
+func (s *Set) Product(t gguf.Type) func(*ProductArgs) {
+	p := s.products[t]
+	if p == nil {
+		panic(fmt.Sprintf("kernels: no product for %v", t))
+	}
+	return p
+}
+
+// FloatWeights says whether a type's products take float32 activations, rather than bytes.
+func FloatWeights(t gguf.Type) bool {
+	return t == gguf.TypeF32 || t == gguf.TypeF16 || t == gguf.TypeBF16
+}
+
+// Sets lists the levels that this processor has, the fastest first and the portable one last.
+func Sets() []*Set { return append(machineSets(), &portable) }

@@ -1,0 +1,180 @@
+package kernels
+
+import (
+	"encoding/binary"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// Packed weights stand in groups of 16 rows, so that a vector register holds the same columns of 16 rows and a product
+// needs no sums across a register. Rows that fill up the last group are zero.
+//
+// A group of a float type has, for each column, the 16 rows' values. A group of a quantised type has its blocks of 32
+// columns one after another: the 16 rows' scales, then the weights' low four bits (all eight for Q8_0), then planes of
+// further bits. Four rows' bytes make up a register: word 16j+r of a block has weights 4j to 4j+3 of row r in its low
+// halves and weights 16+4j to 16+4j+3 in its high ones. In a plane, byte i has the bits of byte i of each register.
+// Types with blocks of 256 have these blocks' scales before every eighth block.
+
+// GroupRows is the number of rows in a group.
+const GroupRows = 16
+
+// layout is how a type is packed.
+type layout struct {
+	super, block int // bytes before every eighth block, and of a block
+	columns      int // columns of a block
+}
+
+var layouts = map[gguf.Type]layout{
+	gguf.TypeF32:  {0, 64, 1},
+	gguf.TypeF16:  {0, 32, 1},
+	gguf.TypeBF16: {0, 32, 1},
+	gguf.TypeQ40:  {0, 32 + 256, 32},
+	gguf.TypeQ41:  {0, 64 + 256, 32},
+	gguf.TypeQ50:  {0, 32 + 256 + 64, 32},
+	gguf.TypeQ51:  {0, 64 + 256 + 64, 32},
+	gguf.TypeQ80:  {0, 32 + 512, 32},
+	gguf.TypeQ4K:  {64, 32 + 256, 32},
+	gguf.TypeQ5K:  {64, 32 + 256 + 64, 32},
+	gguf.TypeQ6K:  {32, 32 + 256 + 128, 32},
+}
+
+// GroupBytes is the size of a packed group of rows of n weights.
+func GroupBytes(t gguf.Type, n int) int {
+	l := layouts[t]
+	blocks := n / l.columns
+	return blocks*l.block + blocks/8*l.super
+}
+
+// PackGroup packs up to 16 rows of n weights of type t, which src holds as a file does, into a group. dst is of
+// GroupBytes and zero.
+func PackGroup(dst []byte, t gguf.Type, src []byte, n int) {
+	rowBytes, err := t.RowBytes(n)
+	if err != nil {
+		panic(err)
+	}
+	for r := 0; len(src) > 0; r++ {
+		if FloatWeights(t) {
+			packFloats(dst, src[:rowBytes], r, rowBytes/n)
+		} else {
+			packRow(dst, t, src[:rowBytes], r)
+		}
+		src = src[rowBytes:]
+	}
+}
+
+func packFloats(dst, row []byte, r, size int) {
+	for at := r * size; len(row) > 0; at += GroupRows * size {
+		copy(dst[at:at+size], row)
+		row = row[size:]
+	}
+}
+
+// packRow packs row r of a group, one block of the file's at a time.
+func packRow(dst []byte, t gguf.Type, row []byte, r int) {
+	l, size := layouts[t], t.BlockBytes()
+	for ; len(row) > 0; row = row[size:] {
+		b := row[:size]
+		switch t {
+		case gguf.TypeQ40:
+			copy16(dst, r, b)
+			packNibbles(dst[32:], r, b[2:])
+		case gguf.TypeQ41:
+			copy16(dst, r, b)
+			copy16(dst[32:], r, b[2:])
+			packNibbles(dst[64:], r, b[4:])
+		case gguf.TypeQ50:
+			copy16(dst, r, b)
+			packNibbles(dst[32:], r, b[6:])
+			packFifths(dst[288:], r, b[2:])
+		case gguf.TypeQ51:
+			copy16(dst, r, b)
+			copy16(dst[32:], r, b[2:])
+			packNibbles(dst[64:], r, b[8:])
+			packFifths(dst[320:], r, b[4:])
+		case gguf.TypeQ80:
+			copy16(dst, r, b)
+			for j := range 8 {
+				copy(dst[32+64*j+4*r:][:4], b[2+4*j:])
+			}
+		case gguf.TypeQ4K, gguf.TypeQ5K:
+			copy16(dst, r, b)
+			copy16(dst[32:], r, b[2:])
+			packK(dst[l.super:], l.block, r, b)
+		case gguf.TypeQ6K:
+			copy16(dst, r, b[208:])
+			packQ6K(dst[l.super:], l.block, r, b)
+		}
+		dst = dst[l.super+t.BlockSize()/32*l.block:]
+	}
+}
+
+// copy16 copies row r's two bytes.
+func copy16(dst []byte, r int, src []byte) { dst[2*r], dst[2*r+1] = src[0], src[1] }
+
+func word(b []byte, i int) uint32       { return binary.LittleEndian.Uint32(b[4*i:]) }
+func putWord(b []byte, i int, v uint32) { binary.LittleEndian.PutUint32(b[4*i:], v) }
+
+// packNibbles copies 16 bytes of a row, whose halves are 16 columns apart as they are in a group.
+func packNibbles(dst []byte, r int, src []byte) {
+	for j := range 4 {
+		putWord(dst, GroupRows*j+r, word(src, j))
+	}
+}
+
+// packFifths packs 32 bits, one a column.
+func packFifths(dst []byte, r int, src []byte) {
+	bits, plane := word(src, 0), uint32(0)
+	for column := range 32 {
+		plane |= bits >> column & 1 << (8*(column%4) + column/4)
+	}
+	putWord(dst, r, plane)
+}
+
+// packColumns packs 32 weights of up to 6 bits, four a word.
+func packColumns(dst []byte, r int, columns *[8]uint32) {
+	for j := range 4 {
+		putWord(dst, GroupRows*j+r, columns[j]&0x0f0f0f0f|columns[j+4]&0x0f0f0f0f<<4)
+	}
+}
+
+// packK packs a block of Q4_K or Q5_K, whose weights stand 32 to 32 bytes, first the low and then the high halves.
+func packK(dst []byte, size, r int, b []byte) {
+	var high, quants []byte
+	if quants = b[16:]; len(b) == gguf.TypeQ5K.BlockBytes() {
+		high, quants = b[16:48], b[48:]
+	}
+	for s := range 8 {
+		block := dst[s*size:]
+		block[r], block[GroupRows+r] = gguf.KScale(s, b[4:16])
+		var columns [8]uint32
+		plane := uint32(0)
+		for j := range columns {
+			columns[j] = word(quants[s/2*32:], j) >> (s % 2 * 4)
+			if high != nil {
+				plane |= word(high, j) >> s & 0x01010101 << j
+			}
+		}
+		packColumns(block[32:], r, &columns)
+		if high != nil {
+			putWord(block[288:], r, plane)
+		}
+	}
+}
+
+// packQ6K packs a block of Q6_K: each half of 128 weights has 64 bytes of low and 32 bytes of high bits.
+func packQ6K(dst []byte, size, r int, b []byte) {
+	for s := range 8 {
+		block, half, quarter := dst[s*size:], s/4, s%4
+		low, high := b[64*half+quarter%2*32:], b[128+32*half:]
+		block[r], block[GroupRows+r] = b[192+2*s], b[192+2*s+1]
+		var columns [8]uint32
+		var planes [2]uint32
+		for j := range columns {
+			columns[j] = word(low, j) >> (quarter / 2 * 4)
+			planes[j/4] |= word(high, j) >> (2 * quarter) & 0x03030303 << (2 * (j % 4))
+		}
+		packColumns(block[32:], r, &columns)
+		putWord(block[288:], r, planes[0])
+		putWord(block[352:], r, planes[1])
+	}
+}

@@ -1,0 +1,155 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// portable is the kernels in Go, for processors without a level of their own.
+var portable = Set{
+	Name:     "portable",
+	products: portableProducts(),
+	Quantize: quantize,
+	RMSNorm:  rmsNorm,
+	Gate:     gate,
+	Scores:   scores,
+	Values:   values,
+	Softmax:  softmax,
+	Rotate:   rotate,
+	FromF16:  func(a *ConvertArgs) { fromType(a, gguf.TypeF16) },
+	ToF16:    func(a *ConvertArgs) { toType(a, gguf.TypeF16) },
+	FromQ80:  func(a *ConvertArgs) { fromType(a, gguf.TypeQ80) },
+	ToQ80:    func(a *ConvertArgs) { toType(a, gguf.TypeQ80) },
+	FromQ40:  func(a *ConvertArgs) { fromType(a, gguf.TypeQ40) },
+	ToQ40:    func(a *ConvertArgs) { toType(a, gguf.TypeQ40) },
+}
+
+// from returns n values from p on.
+func from[T any](p *T, n int64) []T { return unsafe.Slice(p, n) }
+
+// after returns the address i values after p.
+func after[T any](p *T, i int64) *T {
+	return (*T)(unsafe.Add(unsafe.Pointer(p), uintptr(i)*unsafe.Sizeof(*p)))
+}
+
+func quantize(a *QuantizeArgs) {
+	x, q, scales := from(a.X, 32*a.Blocks), from(a.Q, 32*a.Blocks), from(a.Scales, a.Blocks)
+	for k := range scales {
+		x, q := x[32*k:32*k+32], q[32*k:32*k+32]
+		var size float32
+		for _, v := range x {
+			size = max(size, float32(math.Abs(float64(v))))
+		}
+		d := size * (1.0 / 127)
+		inverse := float32(0)
+		if d > 0x1p-120 {
+			inverse = 1 / d
+		}
+		var sums [2]int32
+		for i, v := range x {
+			q[i] = int8(math.RoundToEven(float64(v * inverse)))
+			sums[i/16] += int32(q[i])
+		}
+		sum := sums[0] + sums[1]
+		scales[k] = Scale{D: d, Sum: d * float32(sum), Minus8: -8 * sum, First8: -8 * sums[0]}
+	}
+}
+
+func rmsNorm(a *NormArgs) {
+	dst, src, gain := from(a.Dst, a.N), from(a.Src, a.N), from(a.Gain, a.N)
+	sum := 0.0
+	for _, v := range src {
+		sum += float64(v) * float64(v)
+	}
+	scale := float32(1 / math.Sqrt(sum/float64(a.N)+a.Eps))
+	for i, v := range src {
+		dst[i] = v * scale * gain[i]
+	}
+}
+
+func gate(a *GateArgs) {
+	dst, g, up := from(a.Dst, a.N), from(a.Gate, a.N), from(a.Up, a.N)
+	for i, v := range g {
+		dst[i] = v / (1 + float32(math.Exp(-float64(v)))) * up[i]
+	}
+}
+
+func softmax(a *SoftmaxArgs) {
+	x := from(a.X, a.N)
+	best := x[0]
+	for _, v := range x {
+		best = max(best, v)
+	}
+	sum := 0.0
+	for i, v := range x {
+		e := math.Exp(float64(v - best))
+		x[i] = float32(e)
+		sum += e
+	}
+	scale := float32(1 / sum)
+	for i := range x {
+		x[i] *= scale
+	}
+}
+
+func rotate(a *RotateArgs) {
+	dst, src, angles := from(a.Dst, a.N), from(a.Src, a.N), from(a.Angles, a.N)
+	for i := 0; i < len(src); i += 2 {
+		c, s, x, y := angles[i], angles[i+1], src[i], src[i+1]
+		dst[i], dst[i+1] = x*c-y*s, x*s+y*c
+	}
+}
+
+func scores(a *ScoresArgs) {
+	for i, at := range from(a.At, a.Queries) {
+		q, out := from(after(a.Q, at), a.Dims), from(after(a.Out, int64(i)*a.OutStride), a.Positions)
+		for p := range out {
+			out[p] = float32(a.Scale) * dot(q, from(after(a.K, int64(p)*a.Stride), a.Dims))
+		}
+	}
+}
+
+func values(a *ValuesArgs) {
+	for i, at := range from(a.At, a.Queries) {
+		out := from(after(a.Out, at), a.Dims)
+		for p, weight := range from(after(a.Weights, int64(i)*a.WeightsStride), a.Positions) {
+			for d, v := range from(after(a.V, int64(p)*a.Stride), a.Dims) {
+				out[d] += weight * v
+			}
+		}
+	}
+}
+
+// dot sums the products of a and b in eight interleaved sums, joined in a fixed order.
+func dot(a, b []float32) float32 {
+	var s0, s1, s2, s3, s4, s5, s6, s7 float32
+	b = b[:len(a)]
+	for len(a) >= 8 && len(b) >= 8 {
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+		s4 += a[4] * b[4]
+		s5 += a[5] * b[5]
+		s6 += a[6] * b[6]
+		s7 += a[7] * b[7]
+		a, b = a[8:], b[8:]
+	}
+	for i, v := range a {
+		s0 += v * b[i]
+	}
+	return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+}
+
+func fromType(a *ConvertArgs, t gguf.Type) {
+	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
+	gguf.Dequantize(from((*float32)(a.Dst), a.N), t, from((*byte)(a.Src), bytes))
+}
+
+// toType leaves blocks as they are where a value is not finite.
+func toType(a *ConvertArgs, t gguf.Type) {
+	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
+	_ = gguf.Quantize(from((*byte)(a.Dst), bytes), t, from((*float32)(a.Src), a.N))
+}

@@ -1,0 +1,183 @@
+package kernels
+
+import (
+	"unsafe"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+func portableProducts() map[gguf.Type]func(*ProductArgs) {
+	products := map[gguf.Type]func(*ProductArgs){}
+	for t := range layouts {
+		if FloatWeights(t) {
+			products[t] = func(a *ProductArgs) { floatProduct(a, t) }
+		} else {
+			products[t] = func(a *ProductArgs) { quantProduct(a, t) }
+		}
+	}
+	return products
+}
+
+// group is the results of a row for a group of weights.
+type group [GroupRows]float32
+
+func (a *ProductArgs) write(row, g int64, acc *group) {
+	at := from(a.At, a.Rows)[row]
+	out := from(after(a.Out, at+GroupRows*g), GroupRows)
+	if a.Factors == nil {
+		copy(out, acc[:])
+		return
+	}
+	factor := from(a.Factors, a.Rows)[row]
+	for r, v := range acc {
+		out[r] += factor * v
+	}
+}
+
+func floatProduct(a *ProductArgs, t gguf.Type) {
+	n := GroupBytes(t, int(a.Blocks))
+	line := make([]float32, GroupRows)
+	for g := range a.Groups {
+		w := from((*byte)(unsafe.Add(a.W, int(g)*n)), int64(n))
+		for row, in := range from(a.In, a.Rows) {
+			x := from(after((*float32)(a.X), in), a.Blocks)
+			var acc group
+			for k, v := range x {
+				gguf.Dequantize(line, t, w[k*n/len(x):(k+1)*n/len(x)])
+				for r, weight := range line {
+					acc[r] += weight * v
+				}
+			}
+			a.write(int64(row), g, &acc)
+		}
+	}
+}
+
+// unpacked is a block of 32 columns of a group: a weight is scale[half]·w + min.
+type unpacked struct {
+	w     [32][GroupRows]int8
+	scale [2]group // of the columns' halves
+	min   group
+}
+
+func quantProduct(a *ProductArgs, t gguf.Type) {
+	l, n := layouts[t], GroupBytes(t, 32*int(a.Blocks))
+	ins := from(a.In, a.Rows)
+	acc := make([]group, a.Rows)
+	var b unpacked
+	for g := range a.Groups {
+		w := from((*byte)(unsafe.Add(a.W, int(g)*n)), int64(n))
+		clear(acc)
+		var super []byte
+		for k := range a.Blocks {
+			if k%8 == 0 {
+				super, w = w[:l.super], w[l.super:]
+			}
+			b.unpack(t, w[:l.block], super)
+			w = w[l.block:]
+			for row, in := range ins {
+				q := from(after((*int8)(a.X), 32*(in+k)), 32)
+				b.add(&acc[row], q, *after(a.Scales, in+k))
+			}
+		}
+		for row := range acc {
+			a.write(int64(row), g, &acc[row])
+		}
+	}
+}
+
+// add adds the block's product with 32 activations.
+func (b *unpacked) add(acc *group, q []int8, x Scale) {
+	var sums [2][GroupRows]int32
+	for c, v := range q {
+		s, w := &sums[c/16], &b.w[c]
+		for r := range s {
+			s[r] += int32(w[r]) * int32(v)
+		}
+	}
+	for r := range acc {
+		acc[r] += b.min[r] * x.Sum
+		acc[r] += x.D * (b.scale[0][r]*float32(sums[0][r]) + b.scale[1][r]*float32(sums[1][r]))
+	}
+}
+
+func (b *unpacked) unpack(t gguf.Type, block, super []byte) {
+	scales := block
+	if len(super) > 0 {
+		scales = super
+	}
+	b.min = group{}
+	for r := range GroupRows {
+		d := half(scales, r)
+		b.scale[0][r], b.scale[1][r] = d, d
+	}
+	switch t {
+	case gguf.TypeQ40:
+		b.nibbles(block[32:], 8)
+	case gguf.TypeQ41:
+		b.nibbles(block[64:], 0)
+		b.minima(block[32:])
+	case gguf.TypeQ50:
+		b.nibbles(block[32:], 16)
+		b.plane(block[288:], 1)
+	case gguf.TypeQ51:
+		b.nibbles(block[64:], 0)
+		b.plane(block[320:], 1)
+		b.minima(block[32:])
+	case gguf.TypeQ80:
+		for c := range b.w {
+			for r := range GroupRows {
+				b.w[c][r] = int8(block[32+64*(c/4)+4*r+c%4])
+			}
+		}
+	case gguf.TypeQ4K, gguf.TypeQ5K:
+		b.nibbles(block[32:], 0)
+		for r := range GroupRows {
+			d := b.scale[0][r] * float32(block[r])
+			b.scale[0][r], b.scale[1][r] = d, d
+			b.min[r] = -half(super[32:], r) * float32(block[GroupRows+r])
+		}
+		if t == gguf.TypeQ5K {
+			b.plane(block[288:], 1)
+		}
+	case gguf.TypeQ6K:
+		b.nibbles(block[32:], 32)
+		b.plane(block[288:], 2)
+		for r := range GroupRows {
+			b.scale[0][r] *= float32(int8(block[r]))
+			b.scale[1][r] *= float32(int8(block[GroupRows+r]))
+		}
+	}
+}
+
+func half(b []byte, i int) float32 {
+	return gguf.F16ToF32(uint16(b[2*i]) | uint16(b[2*i+1])<<8)
+}
+
+func (b *unpacked) minima(src []byte) {
+	for r := range GroupRows {
+		b.min[r] = half(src, r)
+	}
+}
+
+// nibbles sets the low four bits, less an offset.
+func (b *unpacked) nibbles(src []byte, offset int8) {
+	for c := range 16 {
+		for r := range GroupRows {
+			q := src[64*(c/4)+4*r+c%4]
+			b.w[c][r], b.w[c+16][r] = int8(q&15)-offset, int8(q>>4)-offset
+		}
+	}
+}
+
+// plane adds the bits above the low four; a register of the plane has those of 8/bits registers.
+func (b *unpacked) plane(src []byte, bits int) {
+	n := 8 / bits
+	for c := range b.w {
+		register := c / 4
+		for r := range GroupRows {
+			v := src[64*(register/n)+4*r+c%4] >> (bits * (register % n)) & (1<<bits - 1)
+			b.w[c][r] += int8(v << 4)
+		}
+	}
+}

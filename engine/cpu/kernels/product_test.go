@@ -1,0 +1,215 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// productTypes lists the weight types and where in a block their float16 scales are.
+var productTypes = map[gguf.Type][]int{
+	gguf.TypeF32: nil, gguf.TypeF16: nil, gguf.TypeBF16: nil,
+	gguf.TypeQ40: {0}, gguf.TypeQ41: {0, 2}, gguf.TypeQ50: {0}, gguf.TypeQ51: {0, 2}, gguf.TypeQ80: {0},
+	gguf.TypeQ4K: {0, 2}, gguf.TypeQ5K: {0, 2}, gguf.TypeQ6K: {208},
+}
+
+// randomWeights makes rows of n weights of any bytes, but for the scales, which are of a usual size.
+func randomWeights(t testing.TB, r *rand.Rand, kind gguf.Type, rows, n int) []byte {
+	rowBytes, err := kind.RowBytes(n)
+	require.NoError(t, err)
+	data := make([]byte, rows*rowBytes)
+	if FloatWeights(kind) {
+		values := make([]float32, rows*n)
+		for i := range values {
+			values[i] = float32(r.NormFloat64())
+		}
+		require.NoError(t, gguf.Quantize(data, kind, values))
+		return data
+	}
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	for at := 0; at < len(data); at += kind.BlockBytes() {
+		for _, scale := range productTypes[kind] {
+			h := gguf.F32ToF16(float32(r.NormFloat64()) * 0.01)
+			data[at+scale], data[at+scale+1] = byte(h), byte(h>>8)
+		}
+	}
+	return data
+}
+
+// pack packs rows of n weights.
+func pack(t testing.TB, kind gguf.Type, data []byte, rows, n int) []byte {
+	rowBytes, err := kind.RowBytes(n)
+	require.NoError(t, err)
+	size, groups := GroupBytes(kind, n), (rows+GroupRows-1)/GroupRows
+	packed := make([]byte, groups*size)
+	for g := range groups {
+		PackGroup(packed[g*size:(g+1)*size], kind, data[g*GroupRows*rowBytes:min(rows, (g+1)*GroupRows)*rowBytes], n)
+	}
+	return packed
+}
+
+// activations is rows of n values, in both the forms that products take.
+type activations struct {
+	n      int
+	floats []float32
+	bytes  []int8
+	scales []Scale
+}
+
+func randomActivations(r *rand.Rand, s *Set, rows, n int) *activations {
+	x := &activations{n: n, floats: make([]float32, rows*n), bytes: make([]int8, rows*n), scales: make([]Scale, rows*n/32+1)}
+	for i := range x.floats {
+		x.floats[i] = float32(r.NormFloat64())
+	}
+	s.Quantize(&QuantizeArgs{X: &x.floats[0], Q: &x.bytes[0], Scales: &x.scales[0], Blocks: int64(rows * n / 32)})
+	return x
+}
+
+// multiply runs a product over the given rows of x; out starts with what the results are added to.
+func (x *activations) multiply(s *Set, kind gguf.Type, packed []byte, rows []int, factors []float32, out []float32) {
+	groups := len(packed) / GroupBytes(kind, x.n)
+	unit := 32
+	a := &ProductArgs{W: unsafe.Pointer(&packed[0]), X: unsafe.Pointer(&x.bytes[0]), Scales: &x.scales[0], Out: &out[0], Rows: int64(len(rows)), Groups: int64(groups)}
+	if FloatWeights(kind) {
+		unit, a.X = 1, unsafe.Pointer(&x.floats[0])
+	}
+	a.Blocks = int64(x.n / unit)
+	in, at := make([]int64, len(rows)), make([]int64, len(rows))
+	for i, r := range rows {
+		in[i], at[i] = int64(r*x.n/unit), int64(i*groups*GroupRows)
+	}
+	a.In, a.At = &in[0], &at[0]
+	if factors != nil {
+		a.Factors = &factors[0]
+	}
+	s.Product(kind)(a)
+}
+
+func eachSet(t *testing.T, test func(t *testing.T, s *Set)) {
+	for _, s := range Sets() {
+		t.Run(s.Name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+// TestProduct compares products with sums in float64 over what the bytes stand for.
+func TestProduct(t *testing.T) {
+	t.Parallel()
+	for kind := range productTypes {
+		for _, shape := range [][3]int{{16, 256, 1}, {33, 512, 2}, {48, 768, 3}, {16, 256, 7}, {17, 2560, 16}, {32, 512, 37}} {
+			weights, n, rows := shape[0], shape[1], shape[2]
+			t.Run(fmt.Sprint(kind, shape), func(t *testing.T) {
+				t.Parallel()
+				eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, weights, n, rows) })
+			})
+		}
+	}
+	// Types with short blocks, at lengths that are not whole blocks of 256.
+	for _, kind := range []gguf.Type{gguf.TypeQ40, gguf.TypeQ41, gguf.TypeQ50, gguf.TypeQ51, gguf.TypeQ80} {
+		eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 20, 96, 5) })
+	}
+	for _, kind := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16} {
+		eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 20, 39, 5) })
+	}
+}
+
+func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
+	r := rand.New(rand.NewPCG(uint64(kind), uint64(n)))
+	data := randomWeights(t, r, kind, weights, n)
+	packed := pack(t, kind, data, weights, n)
+	x := randomActivations(r, s, rows, n)
+	groups := (weights + GroupRows - 1) / GroupRows
+	got := make([]float32, rows*groups*GroupRows)
+	order := r.Perm(rows)
+	x.multiply(s, kind, packed, order, nil, got)
+
+	line := make([]float32, n)
+	rowBytes := len(data) / weights
+	for w := range weights {
+		gguf.Dequantize(line, kind, data[w*rowBytes:(w+1)*rowBytes])
+		for i, row := range order {
+			want, size := 0.0, 0.0
+			for k, v := range line {
+				a := float64(x.floats[row*n+k])
+				if !FloatWeights(kind) {
+					a = float64(x.scales[(row*n+k)/32].D) * float64(x.bytes[row*n+k])
+				}
+				want += float64(v) * a
+				size += math.Abs(float64(v) * a)
+			}
+			require.InDelta(t, want, got[i*groups*GroupRows+w], 1e-5*size, "weight row %d, row %d", w, row)
+		}
+	}
+
+	// Each row alone has the same bits, and so has a product that is added.
+	for i, row := range order {
+		alone := make([]float32, groups*GroupRows)
+		x.multiply(s, kind, packed, []int{row}, nil, alone)
+		require.Equal(t, alone, got[i*groups*GroupRows:][:len(alone)])
+	}
+	factors := make([]float32, rows)
+	sums := make([]float32, len(got))
+	for i := range factors {
+		factors[i] = float32(i) - 1.5
+	}
+	for i := range sums {
+		sums[i] = float32(i)
+	}
+	x.multiply(s, kind, packed, order, factors, sums)
+	for i, v := range got {
+		want := float64(i) + float64(factors[i/(groups*GroupRows)])*float64(v)
+		require.InDelta(t, want, sums[i], 1e-5*(math.Abs(want)+float64(i)))
+	}
+}
+
+// TestProductExact has scales of one, so that every result is a whole number and all levels have to agree.
+func TestProductExact(t *testing.T) {
+	t.Parallel()
+	const weights, n, rows = 32, 512, 5
+	for kind, scales := range productTypes {
+		if FloatWeights(kind) {
+			continue
+		}
+		r := rand.New(rand.NewPCG(1, uint64(kind)))
+		data := randomWeights(t, r, kind, weights, n)
+		for at := 0; at < len(data); at += kind.BlockBytes() {
+			for _, scale := range scales {
+				data[at+scale], data[at+scale+1] = 0, 0x3c
+			}
+		}
+		packed := pack(t, kind, data, weights, n)
+		var want []float32
+		for _, s := range Sets() {
+			x := randomActivations(rand.New(rand.NewPCG(2, 2)), s, rows, n)
+			for i := range x.bytes {
+				x.bytes[i] = int8(r.IntN(255) - 127)
+			}
+			r = rand.New(rand.NewPCG(3, 3))
+			for i := range x.bytes {
+				x.bytes[i] = int8(r.IntN(255) - 127)
+			}
+			for k := range x.scales[:rows*n/32] {
+				var first, sum int32
+				for i, v := range x.bytes[32*k : 32*k+32] {
+					if sum += int32(v); i < 16 {
+						first += int32(v)
+					}
+				}
+				x.scales[k] = Scale{D: 1, Sum: float32(sum), Minus8: -8 * sum, First8: -8 * first}
+			}
+			got := make([]float32, rows*weights)
+			x.multiply(s, kind, packed, []int{0, 1, 2, 3, 4}, nil, got)
+			if want == nil {
+				want = got
+			}
+			require.Equal(t, want, got, "%v, %s", kind, s.Name)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
+)
+
+// operands is the rows that a product takes and where their results go. Products of the two kinds count their input
+// in units of their own.
+type operands struct {
+	x, out   []float32
+	inFloats []int64 // where a row starts in x
+	inBlocks []int64 // where it starts in the step's activations, in blocks
+	at       []int64 // where its results start in out
+	factors  []float32
+}
+
+func (o *operands) begin(x, out compute.Tensor) {
+	o.x, o.out = values(x), values(out)
+	o.inFloats, o.inBlocks, o.at, o.factors = o.inFloats[:0], o.inBlocks[:0], o.at[:0], o.factors[:0]
+}
+
+func (o *operands) add(inFloat, inBlock, at int) {
+	o.inFloats = append(o.inFloats, int64(inFloat))
+	o.inBlocks = append(o.inBlocks, int64(inBlock))
+	o.at = append(o.at, int64(at))
+}
+
+// addRows adds rows of x, cut into blocks of n values from the first row on, with their results in dst.
+func (o *operands) addRows(dst, x compute.Tensor, n int) {
+	for r := range dst.Rows {
+		o.add(start(x, r), r*n/blockValues, start(dst, r))
+	}
+}
+
+// rowsAtOnce is how many rows a product takes at once: as many as leave room in a core's cache for weights.
+func rowsAtOnce(w *weight) int { return max(16, 512<<10/w.in&^15) }
+
+// call runs the product of groups of a weight with rows from to to of o, whose results go to out[at[row-from]:].
+func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
+	if from == to {
+		return
+	}
+	a := &s.scratch[thread].product
+	a.W = w.group(matrix, group)
+	a.Groups, a.Blocks = int64(groups), int64(w.units())
+	in := o.inBlocks
+	if w.takesFloats {
+		in, a.X, a.Scales = o.inFloats, unsafe.Pointer(&o.x[0]), nil
+	} else {
+		a.X, a.Scales = unsafe.Pointer(&s.bytes.q[0]), &s.bytes.scales[0]
+	}
+	a.Out = &out[0]
+	each := rowsAtOnce(w)
+	for r := from; r < to; r += each {
+		a.Rows = int64(min(each, to-r))
+		a.In, a.At, a.Factors = &in[r], &at[r-from], nil
+		if len(factors) > 0 {
+			a.Factors = &factors[r-from]
+		}
+		w.product(a)
+	}
+}
+
+// multiply runs a product of groups of a weight and writes or adds the results at column off of the rows' outputs. A last
+// group with fewer rows than 16 goes through memory of the thread's own.
+func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
+	whole := min(groups, w.out/kernels.GroupRows-group)
+	factors := o.factors
+	if len(factors) > 0 {
+		factors = factors[from:to]
+	}
+	if whole > 0 {
+		out := o.out[off+group*kernels.GroupRows:]
+		s.call(thread, w, matrix, group, whole, o, from, to, out, o.at[from:to], factors)
+	}
+	if whole == groups {
+		return
+	}
+	m := &s.scratch[thread]
+	n := to - from
+	m.at, m.tail = grow(m.at, n), grow(m.tail, n*kernels.GroupRows)
+	for i := range n {
+		m.at[i] = int64(i * kernels.GroupRows)
+	}
+	s.call(thread, w, matrix, group+whole, 1, o, from, to, m.tail, m.at, nil)
+	column := (group + whole) * kernels.GroupRows
+	for i := range n {
+		dst := o.out[int(o.at[from+i])+off+column:][:w.out-column]
+		for c, v := range m.tail[i*kernels.GroupRows:][:len(dst)] {
+			if len(factors) > 0 {
+				v = dst[c] + float32(factors[i]*v)
+			}
+			dst[c] = v
+		}
+	}
+}
+
+// partGroups is how many groups of weights a part of a product takes, of n in all: enough parts to balance the threads.
+func (s *step) partGroups(n int) int { return max(1, n/(8*len(s.scratch))) }
+
+// product is the task of products with whole matrices or with one a head.
+type product struct {
+	step *step
+	operands
+	blocks []productBlock
+}
+
+// productBlock is some groups of a weight's rows, the operands they are multiplied with, and the column of their results.
+type productBlock struct {
+	w                     *weight
+	matrix, group, groups int
+	from, to              int
+	off                   int
+}
+
+func (p *product) part(thread, i int) {
+	b := &p.blocks[i]
+	p.step.multiply(thread, b.w, b.matrix, b.group, b.groups, &p.operands, b.from, b.to, b.off)
+}
+
+// cut appends the blocks of a matrix, each of some groups.
+func (p *product) cut(w *weight, matrix, groups, from, to, off int) {
+	for g := 0; g < w.groups; g += groups {
+		p.blocks = append(p.blocks, productBlock{w, matrix, g, min(groups, w.groups-g), from, to, off})
+	}
+}
+
+// MatMul implements compute.Step.
+func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
+	p := s.beginProduct(dst, x, ws...)
+	off, groups := 0, 0
+	for _, w := range ws {
+		groups += w.(*weight).groups
+	}
+	for _, w := range ws {
+		w := w.(*weight)
+		p.cut(w, 0, s.partGroups(groups), 0, dst.Rows, off)
+		off += w.out
+	}
+	s.pool.run(p, len(p.blocks))
+}
+
+// MatMulAdd implements compute.Step.
+func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
+	p := s.beginProduct(dst, x, w)
+	for range dst.Rows {
+		p.factors = append(p.factors, 1)
+	}
+	p.cut(w.(*weight), 0, s.partGroups(w.(*weight).groups), 0, dst.Rows, 0)
+	s.pool.run(p, len(p.blocks))
+}
+
+// beginProduct makes the rows of x ready for products with weights.
+func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *product {
+	p, n := &s.product, ws[0].(*weight).in
+	p.begin(x, dst)
+	p.addRows(dst, x, n)
+	p.blocks = p.blocks[:0]
+	for _, w := range ws {
+		if !w.(*weight).takesFloats {
+			s.quantize(x, dst.Rows, 1, n, n)
+			break
+		}
+	}
+	return p
+}
+
+// heads runs a product a head: of each row of x, slices inStride apart go to slices of dst outStride apart.
+func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
+	p := &s.product
+	p.begin(x, dst)
+	p.blocks = p.blocks[:0]
+	for head := range w.matrices {
+		for r := range dst.Rows {
+			p.add(start(x, r)+head*inStride, (r*w.matrices+head)*w.in/blockValues, start(dst, r)+head*outStride)
+		}
+		p.cut(w, head, s.partGroups(w.groups*w.matrices), head*dst.Rows, (head+1)*dst.Rows, 0)
+	}
+	if !w.takesFloats {
+		s.quantize(x, dst.Rows, w.matrices, w.in, inStride)
+	}
+	s.pool.run(p, len(p.blocks))
+}

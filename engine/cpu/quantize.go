@@ -1,0 +1,52 @@
+package cpu
+
+import (
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
+)
+
+// blockValues is the number of activations that share a scale.
+const blockValues = 32
+
+// activations is rows of activations of 8 bits, cut into blocks.
+type activations struct {
+	q      []int8
+	scales []kernels.Scale
+}
+
+// quantize cuts slices of the rows of x into blocks: of each row, count slices of n values, stride values apart. Slice i
+// of row r then starts at block (r*count+i)*n/blockValues.
+func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
+	s.bytes.q = grow(s.bytes.q, rows*count*n)
+	s.bytes.scales = grow(s.bytes.scales, rows*count*n/blockValues)
+	t := &s.quantizer
+	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
+	if t.each = max(rows, 1); rows*count*n >= 2*smallWork {
+		t.each = max(1, smallWork/(count*n))
+	}
+	s.pool.run(t, (rows+t.each-1)/t.each)
+}
+
+// quantizer is the task of quantize; a part does a few rows.
+type quantizer struct {
+	step             *step
+	x                compute.Tensor
+	rows, each       int
+	count, n, stride int
+}
+
+func (t *quantizer) part(thread, i int) {
+	a := &t.step.scratch[thread].quant
+	x, out := values(t.x), &t.step.bytes
+	for r := i * t.each; r < min((i+1)*t.each, t.rows); r++ {
+		slices, n := t.count, t.n
+		if t.n == t.stride { // as one
+			slices, n = 1, t.n*t.count
+		}
+		for k := range slices {
+			to := r*t.count*t.n + k*n
+			a.X, a.Q, a.Scales, a.Blocks = &x[start(t.x, r)+k*t.stride], &out.q[to], &out.scales[to/blockValues], int64(n/blockValues)
+			t.step.kernels.Quantize(a)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package cpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// weight is a tensor of a model: a vector of float32, or packed matrices of rows of in values.
+type weight struct {
+	tensor   gguf.Tensor // as the file has it; rows of an embedding are read from here
+	in, out  int
+	matrices int
+	vector   []float32 // the values of a tensor of one dimension
+
+	packed      []byte // matrices of groups of 16 rows; see package kernels
+	groups      int    // of a matrix
+	groupBytes  int
+	product     func(*kernels.ProductArgs)
+	takesFloats bool // products take float32 activations, rather than bytes
+}
+
+// Type implements compute.Weight.
+func (w *weight) Type() gguf.Type { return w.tensor.Type }
+
+// Shape implements compute.Weight.
+func (w *weight) Shape() []int { return w.tensor.Shape }
+
+// Weight implements compute.Backend. Matrices are packed for the products: the copy is what steps read from then on, so
+// the pages of the file's mapping can go.
+func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
+	if len(t.Shape) < 1 || len(t.Shape) > 3 {
+		return nil, fmt.Errorf("load tensor %s: it has %d dimensions; 1 to 3 are understood", t.Name, len(t.Shape))
+	}
+	rowBytes, err := t.Type.RowBytes(t.Shape[0])
+	if err != nil {
+		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+	}
+	w := &weight{tensor: t, in: t.Shape[0], out: 1, matrices: 1}
+	if len(t.Shape) == 1 {
+		w.vector = make([]float32, w.in)
+		gguf.Dequantize(w.vector, t.Type, t.Data)
+		return w, nil
+	}
+	w.out = t.Shape[1]
+	if len(t.Shape) == 3 {
+		w.matrices = t.Shape[2]
+	}
+	w.groups = (w.out + kernels.GroupRows - 1) / kernels.GroupRows
+	w.groupBytes = kernels.GroupBytes(t.Type, w.in)
+	w.product, w.takesFloats = b.kernels.Product(t.Type), kernels.FloatWeights(t.Type)
+	if w.packed, err = b.memory.bytes(w.matrices * w.groups * w.groupBytes); err != nil {
+		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+	}
+	p := packing{w, rowBytes}
+	b.pool.run(&p, (w.matrices*w.groups+packedParts-1)/packedParts)
+	return w, nil
+}
+
+// packedParts is how many groups a part of a packing takes.
+const packedParts = 16
+
+// packing is the task that packs a weight.
+type packing struct {
+	w        *weight
+	rowBytes int
+}
+
+func (p *packing) part(_, i int) {
+	w := p.w
+	for g := i * packedParts; g < min((i+1)*packedParts, w.matrices*w.groups); g++ {
+		matrix, first := g/w.groups, g%w.groups*kernels.GroupRows
+		from, to := matrix*w.out+first, matrix*w.out+min(first+kernels.GroupRows, w.out)
+		kernels.PackGroup(w.packed[g*w.groupBytes:(g+1)*w.groupBytes], w.tensor.Type, w.tensor.Data[from*p.rowBytes:to*p.rowBytes], w.in)
+	}
+}
+
+// units is the number of blocks in a row, or of values where products take floats; ProductArgs counts in these.
+func (w *weight) units() int {
+	if w.takesFloats {
+		return w.in
+	}
+	return w.in / blockValues
+}
+
+// group returns the packed weights of a matrix from a group on.
+func (w *weight) group(matrix, g int) unsafe.Pointer {
+	return unsafe.Pointer(&w.packed[(matrix*w.groups+g)*w.groupBytes])
+}
+
+// row dequantises row o into dst.
+func (w *weight) row(dst []float32, o int) {
+	n := len(w.tensor.Data) / (w.out * w.matrices)
+	gguf.Dequantize(dst[:w.in], w.tensor.Type, w.tensor.Data[o*n:(o+1)*n])
+}
