@@ -160,7 +160,7 @@ func TestDequantizeFiles(t *testing.T) {
 	}
 	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
 	require.NoError(t, err)
-	defer exact.Close() //nolint:errcheck // read-only
+	defer exact.Close()
 	bounds := map[Type]float64{TypeF16: 0, TypeF32: 0, TypeQ40: 0.2, TypeQ4K: 0.15, TypeQ5K: 0.08, TypeQ6K: 0.04, TypeQ80: 0.012}
 	seen := map[Type]bool{}
 	for _, name := range []string{"q4_0", "q4_k_m", "q5_k_m", "q6_k", "q8_0"} {

@@ -7,7 +7,7 @@ import (
 )
 
 func checkName(s string) error {
-	if len(s) == 0 || len(s) > maxNameBytes {
+	if s == "" || len(s) > maxNameBytes {
 		return fmt.Errorf("the name has %d bytes, must be 1 to %d", len(s), maxNameBytes)
 	}
 	return nil

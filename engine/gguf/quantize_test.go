@@ -21,7 +21,7 @@ func TestQuantizeFiles(t *testing.T) {
 	}
 	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
 	require.NoError(t, err)
-	defer exact.Close() //nolint:errcheck // read-only
+	defer exact.Close()
 	for name, typ := range map[string]Type{"q8_0": TypeQ80, "q4_0": TypeQ40} {
 		f, err := Open(filepath.Join(dir, "tiny-llama."+name+".gguf"))
 		require.NoError(t, err)

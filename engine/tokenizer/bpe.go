@@ -74,7 +74,7 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 			e.merges[key] = merge{id: symbols.joined(left, right), rank: int32(rank)}
 		}
 	}
-	for b, r := range byteRunes {
+	for b, r := range &byteRunes {
 		e.bytes[b] = symbols.lookup(string(r))
 	}
 	if rule.wholeWords {

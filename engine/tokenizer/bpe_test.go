@@ -25,7 +25,7 @@ type file struct {
 // byteLevel starts a vocabulary with the 256 bytes, ids 0 to 255.
 func byteLevel() *file {
 	f := &file{more: map[string]any{"model": "gpt2", "pre": "gpt-2"}}
-	for _, r := range byteRunes {
+	for _, r := range &byteRunes {
 		f.token(string(r), kindNormal)
 	}
 	return f
@@ -139,11 +139,12 @@ func TestBPEWholeWords(t *testing.T) {
 }
 
 // byteLevelFiles are real vocabularies, as far as they are at hand.
-func byteLevelFiles(t testing.TB) map[string]*Tokenizer {
-	files := map[string]*Tokenizer{"micro-llama": open(t, "../model/testdata/micro-llama.gguf")}
+func byteLevelFiles(tb testing.TB) map[string]*Tokenizer {
+	tb.Helper()
+	files := map[string]*Tokenizer{"micro-llama": open(tb, "../model/testdata/micro-llama.gguf")}
 	for _, name := range []string{"gpt-2", "starcoder"} {
 		if os.Getenv("INGOT_VECTORS") != "" {
-			files[name] = open(t, vectorFile(t, name+".gguf"))
+			files[name] = open(tb, vectorFile(tb, name+".gguf"))
 		}
 	}
 	return files
@@ -201,7 +202,7 @@ func FuzzEncode(f *testing.F) {
 				require.Less(t, int(id), tok.Size())
 				require.GreaterOrEqual(t, id, int32(0))
 			}
-			require.True(t, len(ids) <= 3*len(s)+3)
+			require.LessOrEqual(t, len(ids), 3*len(s)+3)
 			tok.Decode(ids)
 		}
 		if !special {

@@ -21,7 +21,7 @@ func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 			*lengths = append(*lengths, len(text))
 		}
 	}
-	for _, lengths := range s.lengths {
+	for _, lengths := range &s.lengths {
 		slices.SortFunc(lengths, func(a, b int) int { return b - a })
 	}
 	return s

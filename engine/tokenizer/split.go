@@ -104,7 +104,9 @@ func deepSeek3(s string, i int) (int, bool) {
 	t := classes()
 	c, width := t.at(s, i)
 	if asciiPunct(s[i]) && i+1 < len(s) && asciiLetter(s[i+1]) {
-		for i++; i < len(s) && asciiLetter(s[i]); i++ {
+		i += 2
+		for i < len(s) && asciiLetter(s[i]) {
+			i++
 		}
 		return i, true
 	}

@@ -28,9 +28,9 @@ func sentencePiece() *file {
 	return f
 }
 
-func (f *file) scored(text string, k kind, score float32) int32 {
+func (f *file) scored(text string, k kind, score float32) {
 	f.scores = append(f.scores, score)
-	return f.token(text, k)
+	f.token(text, k)
 }
 
 func (f *file) id(text string) int32 { return int32(slices.Index(f.tokens, text)) }

@@ -90,7 +90,10 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 	}
 	t.special = newSpecialTokens(t.vocab, kindControl, kindUnknown, kindUserDefined)
 	t.userDefined = newSpecialTokens(t.vocab, kindUserDefined)
-	return t, t.makePieces()
+	if err := t.makePieces(); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 func findRule(meta *gguf.Metadata) (splitRule, error) {

@@ -59,7 +59,7 @@ func TestBOSAndEOS(t *testing.T) {
 	require.Empty(t, f.tokenizer(t).StopIDs())
 
 	bos, eos := f.token("<s>", kindControl), f.token("</s>", kindControl)
-	f.set("bos_token_id", uint32(bos)).set("eos_token_id", int32(eos))
+	f.set("bos_token_id", uint32(bos)).set("eos_token_id", eos)
 	tok := f.tokenizer(t)
 	got, ok := tok.BOS()
 	require.True(t, ok)

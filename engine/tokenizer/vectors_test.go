@@ -13,22 +13,22 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-func open(t testing.TB, path string) *Tokenizer {
-	t.Helper()
+func open(tb testing.TB, path string) *Tokenizer {
+	tb.Helper()
 	f, err := gguf.Open(path)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	tok, err := New(f.Meta())
-	require.NoError(t, err)
-	require.NoError(t, f.Close()) // the tokenizer keeps nothing of the mapping
+	require.NoError(tb, err)
+	require.NoError(tb, f.Close()) // the tokenizer keeps nothing of the mapping
 	return tok
 }
 
 // vectorFile finds one of the public vocabularies.
-func vectorFile(t testing.TB, name string) string {
-	t.Helper()
+func vectorFile(tb testing.TB, name string) string {
+	tb.Helper()
 	dir := os.Getenv("INGOT_VECTORS")
 	if dir == "" {
-		t.Skipf("%s is not tested: set INGOT_VECTORS to the folder that holds tokenizers/%s", name, name)
+		tb.Skipf("%s is not tested: set INGOT_VECTORS to the folder that holds tokenizers/%s", name, name)
 	}
 	return filepath.Join(dir, "tokenizers", name)
 }

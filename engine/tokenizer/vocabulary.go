@@ -65,7 +65,10 @@ func loadVocabulary(meta *gguf.Metadata, defaultBOS bool) (*vocabulary, error) {
 	if v.addEOS, err = flag(meta, "add_eos_token", false); err != nil {
 		return nil, err
 	}
-	return v, v.loadEnds(meta)
+	if err := v.loadEnds(meta); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
