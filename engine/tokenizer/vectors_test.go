@@ -92,3 +92,17 @@ func TestReferencePrompts(t *testing.T) {
 		require.Equal(t, c.GreedyText, tok.Decode(c.GreedyTokens))
 	}
 }
+
+// TestBundledModel encodes one of those prompts without any further files.
+func TestBundledModel(t *testing.T) {
+	t.Parallel()
+	tok := open(t, "../../models/tiny-llama.q4_0.gguf")
+	const prompt = "[gMASK]<sop><|user|>Name the capital of Finland.<|assistant|></think>"
+	want := []int32{2038, 2040, 2043, 899, 259, 426, 302, 1923, 13, 2044, 2047}
+	require.Equal(t, want, tok.Encode(prompt, EncodeOptions{Special: true, BOS: true}))
+	require.Equal(t, "Helsinki.", tok.Decode([]int32{1635, 13, 2043}))
+	end, _ := tok.Lookup("<|endoftext|>")
+	user, _ := tok.Lookup("<|user|>")
+	observation, _ := tok.Lookup("<|observation|>")
+	require.ElementsMatch(t, []int32{end, user, observation}, tok.StopIDs())
+}
