@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -90,7 +91,7 @@ func ParseLineID(id string) (batch string, line int, sum uint32, err error) {
 	n := len(parts)
 	line, err = strconv.Atoi(parts[n-2])
 	raw, hexErr := hex.DecodeString(parts[n-1])
-	if err != nil || hexErr != nil || line < 1 || len(raw) != 4 {
+	if err != nil || hexErr != nil || line < 1 || line > math.MaxInt32 || len(raw) != 4 {
 		return "", 0, 0, fmt.Errorf("id %q is not that of a result", id)
 	}
 	return strings.Join(parts[:n-2], "-"), line, binary.BigEndian.Uint32(raw), nil

@@ -54,7 +54,8 @@ func (o *object) prompts() []prompt {
 func (o *object) chatContext() *chat.Object {
 	ctx := chat.NewObject()
 	ctx.Set("messages", o.messages())
-	if raw, ok := o.get("tools", array); ok && !o.toolsForbidden() {
+	forbidden := o.toolsForbidden()
+	if raw, ok := o.get("tools", array); ok && !forbidden {
 		if tools, ok := o.parse("tools", raw).([]chat.Value); ok && len(tools) > 0 {
 			ctx.Set("tools", tools)
 		}
@@ -171,8 +172,9 @@ func (o *object) joinParts(i int, parts []chat.Value) string {
 			o.fail(CodeInvalidType, `"messages[%d].content[%d]" must be an object, not %s`, i, k, kindOfValue(v))
 			return ""
 		}
-		if kind, _ := part.Get("type"); kind != "text" {
-			o.fail(CodeUnsupported, `"messages[%d].content[%d]" has type %q: only text can be used`, i, k, kind)
+		named, _ := part.Get("type")
+		if name, _ := named.(string); name != "text" {
+			o.fail(CodeUnsupported, `"messages[%d].content[%d]" has type %q: only text can be used`, i, k, name)
 			return ""
 		}
 		s, _ := part.Get("text")

@@ -177,6 +177,9 @@ func sumStats(done []engine.Completion) Stats {
 		s.AcceptedTokens += e.AcceptedTokens
 		s.BatchMean += e.BatchMean * float64(e.Steps)
 		prefill += e.Prefill
+		if e.CompletionTokens == 0 { // all of it was the prompt's
+			prefill += e.Total
+		}
 		decode += e.Decode
 		later += max(0, e.CompletionTokens-len(c.Choices))
 		total = max(total, e.Total)

@@ -1,0 +1,75 @@
+package job
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"default", "glm-4.7-flash", "org/Model_1.5@q4", "7b"} {
+		require.NoError(t, CheckAlias(s))
+	}
+	for _, s := range []string{"", "-x", "a:b", "a b", "a{b}", strings.Repeat("x", 129), "é"} {
+		require.ErrorContains(t, CheckAlias(s), "model name")
+	}
+	for _, s := range []string{"01J9ZQ", "nightly-2025.01.02", "local"} {
+		require.NoError(t, CheckBatch(s))
+	}
+	for _, s := range []string{"", "-x", "a/b", "a:b", "a}", strings.Repeat("x", 129)} {
+		require.ErrorContains(t, CheckBatch(s), "batch id")
+	}
+	for p := range Priorities() {
+		got, err := ParsePriority(string(p))
+		require.NoError(t, err)
+		require.Equal(t, p, got)
+	}
+	_, err := ParsePriority("high")
+	require.ErrorContains(t, err, "critical, default or bulk")
+	_, err = ParseFormat("csv")
+	require.ErrorContains(t, err, "auto, jsonl or text")
+}
+
+func TestPayloads(t *testing.T) {
+	t.Parallel()
+	j := &Job{
+		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "<x>", Endpoint: Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6, MaxAttempts: 7,
+	}
+	payload, err := j.Encode()
+	require.NoError(t, err)
+	require.Contains(t, string(payload), `{"a":"<b>"}`, "the body travels as it stood in the file")
+	got, err := Decode(payload)
+	require.NoError(t, err)
+	require.Equal(t, j, got)
+	for _, bad := range []string{``, `{}`, `[]`, `{"batch":"b","line":0,"max_attempts":1}`, `{"batch":"a:b","line":1,"max_attempts":1}`, `{"batch":"b","line":1}`} {
+		_, err := Decode([]byte(bad))
+		require.Error(t, err, bad)
+	}
+}
+
+func TestServerChecks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		info     string
+		warnings int
+		err      string
+	}{
+		{"redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n", 0, ""},
+		{"redis_version:6.2.0\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-lru\r\naof_enabled:0\r\n", 2, ""},
+		{"redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\naof_enabled:1\r\n", 0, ""},
+		{"redis_version:6.0.16\r\n", 0, "6.2 or later"},
+		{"redis_version:5.9.0\r\n", 0, "6.2 or later"},
+		{"redis_version:10.0.0\r\n", 0, ""},
+		{"# Clients\r\nconnected_clients:1\r\n", 0, ""},
+	} {
+		warnings, err := checkServer(c.info)
+		require.Len(t, warnings, c.warnings, c.info)
+		if c.err == "" {
+			require.NoError(t, err, c.info)
+		} else {
+			require.ErrorContains(t, err, c.err)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+func newBatch(t testing.TB, s *job.Store) string {
+	t.Helper()
+	_, created, err := s.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: "f", Retention: time.Hour})
+	require.NoError(t, err)
+	require.True(t, created)
+	return "b"
+}
+
+func result(line int, failed bool) job.Result {
+	return job.Result{Line: line, Text: []byte("result " + strconv.Itoa(line)), Failed: failed, Stats: job.Stats{PromptTokens: 10, CompletionTokens: 5}}
+}
+
+func status(t testing.TB, s *job.Store) job.Status {
+	t.Helper()
+	st, err := s.Status(t.Context(), "b")
+	require.NoError(t, err)
+	return st
+}
+
+func all(int) bool { return true }
+
+func TestABatchIsMadeOnce(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		_, err := s.Status(t.Context(), "b")
+		require.ErrorIs(t, err, job.ErrNoBatch)
+		newBatch(t, s)
+		known, created, err := s.Create(t.Context(), job.Batch{ID: "b", Alias: "other", Priority: job.Critical, Retention: time.Minute})
+		require.NoError(t, err)
+		require.False(t, created)
+		require.Equal(t, job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: "f"}, known)
+	})
+}
+
+func TestARowIsRecordedOnce(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		newBatch(t, s)
+		for i := range 3 {
+			first, err := s.Record(t.Context(), "b", result(7, i > 0)) // a later attempt that fails changes nothing either
+			require.NoError(t, err)
+			require.Equal(t, i == 0, first)
+		}
+		st := status(t, s)
+		require.Equal(t, []int{1, 0, 10, 5}, []int{st.Done, st.Failed, st.PromptTokens, st.CompletionTokens})
+		rows, err := s.Read(t.Context(), "b", "", 10, 0, all)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		require.Equal(t, "result 7", string(rows[0].Text))
+		require.False(t, rows[0].Failed)
+		lines, err := s.Recorded(t.Context(), "b")
+		require.NoError(t, err)
+		for line := range 100 {
+			require.Equal(t, line == 7, lines.Has(line), line)
+		}
+	})
+}
+
+func TestManyWorkersRecordTheSameRows(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		newBatch(t, s)
+		const workers, rows = 8, 100
+		var firsts atomic.Int64
+		var group errgroup.Group
+		for w := range workers {
+			group.Go(func() error {
+				for line := 1; line <= rows; line++ {
+					first, err := s.Record(t.Context(), "b", result(line, (line+w)%2 == 0))
+					if err != nil {
+						return err
+					}
+					if first {
+						firsts.Add(1)
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(t, s.Seal(t.Context(), "b", rows, "f"))
+		require.NoError(t, group.Wait())
+		require.EqualValues(t, rows, firsts.Load())
+		st := status(t, s)
+		require.Equal(t, rows, st.Done+st.Failed)
+		require.Equal(t, job.Completed, st.State)
+
+		seen := map[int]bool{}
+		for after := ""; ; {
+			page, err := s.Read(t.Context(), "b", after, 7, 0, all)
+			require.NoError(t, err)
+			if len(page) == 0 {
+				break
+			}
+			for _, rec := range page {
+				require.False(t, seen[rec.Line], "line %d is in the stream twice", rec.Line)
+				seen[rec.Line] = true
+				require.Equal(t, fmt.Sprint("result ", rec.Line), string(rec.Text))
+			}
+			after = page[len(page)-1].ID
+		}
+		require.Len(t, seen, rows)
+	})
+}
+
+func TestDeliveriesAreCounted(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		_, err := s.Begin(t.Context(), "b", 1)
+		require.ErrorIs(t, err, job.ErrNoBatch)
+		newBatch(t, s)
+		begin := func(want int) {
+			t.Helper()
+			n, err := s.Begin(t.Context(), "b", 1)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		begin(1)
+		begin(2)
+		require.NoError(t, s.Release(t.Context(), "b", 1))
+		begin(2)
+		require.Equal(t, 1, status(t, s).Running)
+		require.NotNil(t, status(t, s).Started)
+		require.NoError(t, s.Release(t.Context(), "b", 1))
+		require.NoError(t, s.Release(t.Context(), "b", 1))
+		require.Equal(t, 0, status(t, s).Running)
+		require.NoError(t, s.Release(t.Context(), "b", 1))
+		begin(1)
+		_, err = s.Record(t.Context(), "b", result(1, false))
+		require.NoError(t, err)
+		require.Equal(t, 0, status(t, s).Running)
+		_, err = s.Begin(t.Context(), "b", 1)
+		require.ErrorIs(t, err, job.ErrRecorded)
+		require.NoError(t, s.Release(t.Context(), "b", 1))
+		require.Equal(t, 0, status(t, s).Running)
+	})
+}
+
+func TestABatchIsFinishedWhenItIsSealedAndRecorded(t *testing.T) {
+	for _, sealFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("sealed first %v", sealFirst), func(t *testing.T) {
+			redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+				s := job.NewStore(r.Client)
+				newBatch(t, s)
+				require.Equal(t, job.Enqueueing, status(t, s).State)
+				seal := func() { require.NoError(t, s.Seal(t.Context(), "b", 2, "sha")) }
+				record := func(line int, failed bool) {
+					_, err := s.Record(t.Context(), "b", result(line, failed))
+					require.NoError(t, err)
+				}
+				if sealFirst {
+					seal()
+				}
+				record(1, false)
+				st := status(t, s)
+				require.Nil(t, st.Finished)
+				require.Nil(t, st.Expires, "an unfinished batch stays")
+				record(3, true)
+				if !sealFirst {
+					require.Equal(t, job.Enqueueing, status(t, s).State)
+					seal()
+				}
+				st = status(t, s)
+				require.Equal(t, job.Completed, st.State)
+				require.Equal(t, []int{2, 1, 1, 0}, []int{st.Total, st.Done, st.Failed, st.Waiting()})
+				require.Equal(t, "sha", st.FileSHA)
+				require.WithinDuration(t, time.Now().Add(time.Hour), *st.Expires, time.Minute)
+				for _, name := range []string{"meta", "done", "results", "stream"} {
+					require.Greater(t, r.Client.PTTL(t.Context(), "ingot:{b}:"+name).Val(), 50*time.Minute, name)
+				}
+			})
+		})
+	}
+}
+
+func TestABatchThatIsGoneTakesNothing(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		_, err := s.Record(t.Context(), "b", result(1, false))
+		require.ErrorIs(t, err, job.ErrNoBatch)
+		require.ErrorIs(t, s.Seal(t.Context(), "b", 1, ""), job.ErrNoBatch)
+		require.Empty(t, r.Client.Keys(t.Context(), "ingot:*").Val())
+	})
+}
+
+func TestReadFetchesWhatIsWanted(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		newBatch(t, s)
+		for line := 1; line <= 4; line++ {
+			_, err := s.Record(t.Context(), "b", result(line, line == 2))
+			require.NoError(t, err)
+		}
+		rows, err := s.Read(t.Context(), "b", "", 3, 0, func(line int) bool { return line != 3 })
+		require.NoError(t, err)
+		require.Len(t, rows, 3)
+		require.Equal(t, "result 1", string(rows[0].Text))
+		require.True(t, rows[1].Failed)
+		require.Nil(t, rows[2].Text)
+
+		require.NoError(t, s.Drop(t.Context(), "b", rows))
+		rows, err = s.Read(t.Context(), "b", "", 10, 0, all)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		require.Equal(t, 4, rows[0].Line)
+		first, err := s.Record(t.Context(), "b", result(1, false))
+		require.NoError(t, err)
+		require.False(t, first, "what was dropped stays recorded")
+
+		rows, err = s.Read(t.Context(), "b", rows[0].ID, 10, time.Millisecond, all)
+		require.NoError(t, err)
+		require.Empty(t, rows)
+	})
+}
+
+// A reader that waits gets a row as soon as it is recorded.
+func TestReadWaits(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		newBatch(t, s)
+		var rows []job.Recording
+		var err error
+		var reading sync.WaitGroup
+		reading.Go(func() { rows, err = s.Read(t.Context(), "b", "", 1, time.Minute, all) })
+		_, recordErr := s.Record(t.Context(), "b", result(1, false))
+		require.NoError(t, recordErr)
+		reading.Wait()
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+	})
+}
+
+func TestDial(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	c, warnings, err := job.Dial(t.Context(), r.URL)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.Equal(t, []string{"appendonly is off: jobs of the last minutes are lost when Redis stops suddenly"}, warnings)
+
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "100mb").Err())
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "appendonly", "yes").Err())
+	c, warnings, err = job.Dial(t.Context(), r.URL)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.Equal(t, []string{"maxmemory-policy is allkeys-lru: jobs are lost when memory runs out; set noeviction"}, warnings)
+
+	_, _, err = job.Dial(t.Context(), "localhost:6379")
+	require.ErrorContains(t, err, "redis URL")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	_, _, err = job.Dial(t.Context(), "redis://"+l.Addr().String())
+	require.ErrorContains(t, err, "reach redis at "+l.Addr().String())
+}
+
+func TestInsist(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	require.NoError(t, job.Insist(t.Context(), time.Minute, func() error {
+		if calls++; calls < 3 {
+			return fmt.Errorf("read: %w", io.EOF)
+		}
+		return nil
+	}))
+	require.Equal(t, 3, calls)
+
+	broken := errors.New("no")
+	calls = 0
+	require.ErrorIs(t, job.Insist(t.Context(), time.Minute, func() error { calls++; return broken }), broken)
+	require.Equal(t, 1, calls, "another try would not help")
+
+	calls = 0
+	require.ErrorIs(t, job.Insist(t.Context(), time.Millisecond, func() error { calls++; return io.EOF }), io.EOF)
+	require.Equal(t, 1, calls, "patience is over")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, job.Insist(ctx, time.Minute, func() error { cancel(); return io.EOF }), io.EOF)
+}
