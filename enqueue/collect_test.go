@@ -1,0 +1,211 @@
+package enqueue_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// makeBatch makes batch b, of so many rows that somebody else queues and answers.
+func makeBatch(t testing.TB, r *redistest.Server) *job.Store {
+	t.Helper()
+	s := job.NewStore(r.Client)
+	_, _, err := s.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
+	require.NoError(t, err)
+	return s
+}
+
+// finish records the result of a line, every tenth as an error.
+func finish(t testing.TB, s *job.Store, line int) {
+	t.Helper()
+	j := &job.Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: job.DefaultID(line)}
+	r := job.Answered(j, struct{}{}, job.Stats{})
+	if line%10 == 0 {
+		r = job.Failure("b", line, j.Sum, j.CustomID, job.LineError{Code: job.CodeFailed, Message: "no"}, job.Stats{})
+	}
+	_, err := s.Record(t.Context(), "b", r)
+	require.NoError(t, err)
+}
+
+// requireRows checks that an output holds lines 1 to n once each.
+func requireRows(t testing.TB, output string, n int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for text := range strings.Lines(output) {
+		var l job.Line
+		require.NoError(t, json.Unmarshal([]byte(text), &l), text)
+		require.False(t, seen[l.CustomID], "%s stands there twice", l.CustomID)
+		seen[l.CustomID] = true
+	}
+	for line := range n {
+		require.True(t, seen[job.DefaultID(line+1)], "line %d is missing", line+1)
+	}
+	require.Len(t, seen, n)
+}
+
+func TestCollectWritesWhatIsThere(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := makeBatch(t, r)
+		path := filepath.Join(t.TempDir(), "out.jsonl")
+		collect := func(want enqueue.Collected) {
+			t.Helper()
+			out, err := job.OpenOutput(path, "b")
+			require.NoError(t, err)
+			got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+			require.NoError(t, err)
+			require.NoError(t, out.Close())
+			require.Equal(t, want, got)
+		}
+		collect(enqueue.Collected{})
+		for _, line := range rand.Perm(70) {
+			finish(t, s, line+1)
+		}
+		collect(enqueue.Collected{Written: 70, Failed: 7})
+		collect(enqueue.Collected{Kept: 70, Failed: 7})
+		for line := 71; line <= 100; line++ {
+			finish(t, s, line)
+		}
+		require.NoError(t, s.Seal(t.Context(), "b", 100, ""))
+		collect(enqueue.Collected{Kept: 70, Written: 30, Failed: 10, Finished: true})
+		collect(enqueue.Collected{Kept: 100, Failed: 10, Finished: true})
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		requireRows(t, string(text), 100)
+	})
+}
+
+// A collector that is stopped and whose output is cut anywhere, again and again, still ends with each row once.
+func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	s := makeBatch(t, r)
+	const rows = 200
+	for line := range rows {
+		finish(t, s, line+1)
+	}
+	require.NoError(t, s.Seal(t.Context(), "b", rows, ""))
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 8 {
+		out, err := job.OpenOutput(path, "b")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		pages := 0
+		_, err = enqueue.Collect(ctx, r.Client, out, enqueue.CollectOptions{Written: func([]job.Recording) error {
+			if pages++; pages == 3 {
+				cancel()
+			}
+			return nil
+		}})
+		require.ErrorIs(t, err, context.Canceled)
+		cancel()
+		require.NoError(t, out.Close())
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(path, info.Size()-random.Int64N(info.Size()/2)))
+	}
+	out, err := job.OpenOutput(path, "b")
+	require.NoError(t, err)
+	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	require.True(t, got.Finished)
+	require.Equal(t, rows, got.Kept+got.Written)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	requireRows(t, string(text), rows)
+}
+
+func TestFollowEndsWithTheBatch(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := makeBatch(t, r)
+		const rows = 100
+		var written bytes.Buffer
+		var got enqueue.Collected
+		var err error
+		var last job.Status
+		progressed := make(chan struct{}, rows+10)
+		var following sync.WaitGroup
+		following.Go(func() {
+			got, err = enqueue.Collect(t.Context(), r.Client, job.NewOutput(&written, "b"), enqueue.CollectOptions{
+				Follow:   true,
+				Progress: func(st job.Status) { last = st },
+				Written:  func(rows []job.Recording) error { progressed <- struct{}{}; return nil },
+			})
+		})
+		for line := range rows - 1 {
+			finish(t, s, line+1)
+			if line%30 == 0 {
+				<-progressed // it is written while others are still missing
+			}
+		}
+		require.NoError(t, s.Seal(t.Context(), "b", rows, ""))
+		finish(t, s, rows)
+		following.Wait()
+		require.NoError(t, err)
+		require.Equal(t, enqueue.Collected{Written: rows, Failed: 10, Finished: true}, got)
+		require.Equal(t, []int{90, 10}, []int{last.Done, last.Failed})
+		requireRows(t, written.String(), rows)
+	})
+}
+
+func TestFollowStops(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	s := makeBatch(t, r)
+	finish(t, s, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var written bytes.Buffer
+	got, err := enqueue.Collect(ctx, r.Client, job.NewOutput(&written, "b"), enqueue.CollectOptions{
+		Follow: true, Written: func([]job.Recording) error { cancel(); return nil },
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, enqueue.Collected{Written: 1}, got)
+	requireRows(t, written.String(), 1)
+}
+
+func TestCollectOfNoBatch(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	_, err := enqueue.Collect(t.Context(), r.Client, job.NewOutput(&bytes.Buffer{}, "b"), enqueue.CollectOptions{Follow: true})
+	require.ErrorIs(t, err, job.ErrNoBatch)
+	_, err = enqueue.Status(t.Context(), r.Client, "b")
+	require.ErrorIs(t, err, job.ErrNoBatch)
+}
+
+func TestStatusFigures(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := makeBatch(t, r)
+		for line := 1; line <= 4; line++ {
+			_, err := s.Begin(t.Context(), "b", line)
+			require.NoError(t, err)
+		}
+		_, err := s.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}"), Stats: job.Stats{
+			PromptTokens: 100, CachedTokens: 40, CompletionTokens: 50, DraftTokens: 9, AcceptedTokens: 6,
+		}})
+		require.NoError(t, err)
+		require.NoError(t, s.Seal(t.Context(), "b", 10, ""))
+		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		require.NoError(t, err)
+		require.Equal(t, []int{10, 1, 0, 3, 6, 100, 40, 50, 9, 6}, []int{
+			st.Total, st.Done, st.Failed, st.Running, st.Waiting(),
+			st.PromptTokens, st.CachedTokens, st.CompletionTokens, st.DraftTokens, st.AcceptedTokens,
+		})
+		require.WithinDuration(t, time.Now(), st.Created, time.Minute)
+		require.WithinDuration(t, time.Now(), *st.Started, time.Minute)
+	})
+}

@@ -1,0 +1,179 @@
+package enqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// prompts is a file of n rows that can be used.
+func prompts(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{\"custom_id\":\"row-%d\",\"prompt\":\"hello %d\"}\n", i+1, i+1)
+	}
+	return b.String()
+}
+
+func queued(t testing.TB, r *redistest.Server, queue string) int {
+	t.Helper()
+	info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo(queue)
+	require.NoError(t, err)
+	return info.Pending
+}
+
+func TestEachRowIsQueuedOnce(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		file := prompts(500) + "{\"custom_id\":\"row-1\",\"prompt\":\"again\"}\n\nnonsense\n"
+		options := enqueue.Options{Batch: "b", Alias: "m", Priority: job.Bulk, Version: "v1"}
+		sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(file), options)
+		require.NoError(t, err)
+		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 502, Added: 500, Rejected: 2}, sum)
+		require.Equal(t, 500, queued(t, r, "m:bulk"))
+
+		again, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(file), options)
+		require.NoError(t, err)
+		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 502, Known: 502}, again)
+		require.Equal(t, 500, queued(t, r, "m:bulk"))
+
+		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		require.NoError(t, err)
+		require.Equal(t, []int{502, 0, 2, 500}, []int{st.Total, st.Done, st.Failed, st.Waiting()})
+		require.Equal(t, job.InProgress, st.State)
+		require.Len(t, st.FileSHA, 64)
+	})
+}
+
+func TestAJobCarriesItsRow(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	before := time.Now()
+	_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader("\n"+prompts(1)), enqueue.Options{
+		Batch: "b", Timeout: 10 * time.Minute, MaxAttempts: 3,
+	})
+	require.NoError(t, err)
+	info, err := asynq.NewInspectorFromRedisClient(r.Client).GetTaskInfo("default:default", "b:2")
+	require.NoError(t, err)
+	require.Equal(t, job.TaskType, info.Type)
+	require.Equal(t, math.MaxInt32, info.MaxRetry, "asynq must never archive a job")
+	require.Greater(t, info.Timeout, 10*time.Minute, "the worker's limit comes first")
+	j, err := job.Decode(info.Payload)
+	require.NoError(t, err)
+	require.WithinRange(t, time.UnixMilli(j.EnqueuedMS), before.Add(-time.Second), time.Now().Add(time.Second))
+	j.EnqueuedMS = 0
+	require.Equal(t, &job.Job{
+		Batch: "b", Line: 2, Sum: j.Sum, CustomID: "row-1", Endpoint: job.Completions,
+		Body: []byte(`{"custom_id":"row-1","prompt":"hello 1"}`), TimeoutMS: 600_000, MaxAttempts: 3,
+	}, j)
+	require.Len(t, j.Sum, 8)
+}
+
+// onlyReader hides that a reader can seek.
+type onlyReader struct{ io.Reader }
+
+func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		file := prompts(300)
+		options := enqueue.Options{Batch: "b"}
+		broken := errors.New("unplugged")
+		half := io.MultiReader(strings.NewReader(file[:len(file)/2]), iotestErr{broken})
+		_, err := enqueue.Enqueue(t.Context(), r.Client, half, options)
+		require.ErrorIs(t, err, broken)
+		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		require.NoError(t, err)
+		require.Equal(t, job.Enqueueing, st.State)
+
+		// A row that is finished meanwhile is not queued again.
+		_, err = job.NewStore(r.Client).Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}")})
+		require.NoError(t, err)
+		require.NoError(t, asynq.NewInspectorFromRedisClient(r.Client).DeleteTask("default:default", "b:1"))
+
+		sum, err := enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(file)}, options)
+		require.NoError(t, err)
+		require.Equal(t, 300, sum.Rows)
+		require.Equal(t, 300, sum.Added+sum.Known)
+		require.Positive(t, sum.Known)
+		require.Equal(t, 299, queued(t, r, "default:default"))
+	})
+}
+
+type iotestErr struct{ err error }
+
+func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
+
+func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	run := func(in io.Reader, o enqueue.Options) error {
+		o.Batch = "b"
+		_, err := enqueue.Enqueue(t.Context(), r.Client, in, o)
+		return err
+	}
+	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
+	require.ErrorIs(t, run(strings.NewReader(prompts(4)), enqueue.Options{}), job.ErrOtherFile)
+	require.Equal(t, 3, queued(t, r, "default:default"), "nothing of another file is queued")
+	require.ErrorIs(t, run(onlyReader{strings.NewReader(prompts(2))}, enqueue.Options{}), job.ErrOtherFile)
+	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Alias: "m"}), "was queued for model default")
+	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Priority: job.Bulk}), "with priority default")
+	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	for want, o := range map[string]enqueue.Options{
+		"batch id":   {},
+		"model name": {Batch: "b", Alias: "a:b"},
+		"priority":   {Batch: "b", Priority: "high"},
+		"attempts":   {Batch: "b", MaxAttempts: -1},
+		"timeout":    {Batch: "b", Timeout: time.Millisecond},
+	} {
+		_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(1)), o)
+		require.ErrorContains(t, err, want)
+	}
+	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+}
+
+func TestProgressIsTold(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	var seen []int
+	sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(2500)), enqueue.Options{
+		Batch: "b", Progress: func(s enqueue.Summary) { seen = append(seen, s.Rows) },
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2500, sum.Added)
+	require.Equal(t, []int{1000, 2000, 2500}, seen)
+}
+
+func TestEnqueueStopsWhenItIsTold(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := enqueue.Enqueue(ctx, r.Client, strings.NewReader(prompts(100_000)), enqueue.Options{
+		Batch: "b", Progress: func(enqueue.Summary) { cancel() },
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	st, err := enqueue.Status(t.Context(), r.Client, "b")
+	require.NoError(t, err)
+	require.Equal(t, job.Enqueueing, st.State)
+}
+
+func TestBatchIDs(t *testing.T) {
+	t.Parallel()
+	a, b := enqueue.NewBatchID(), enqueue.NewBatchID()
+	require.NotEqual(t, a, b)
+	require.NoError(t, job.CheckBatch(a))
+}
