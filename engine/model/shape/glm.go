@@ -1,0 +1,91 @@
+package shape
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// glmLayers is the number of layers of GLM-4.7-Flash's trunk.
+const glmLayers = 47
+
+// glmFlash is zai-org/GLM-4.7-Flash, its config.json, cut to a number of layers and without its MTP layer.
+func glmFlash(name string, layers int) *Shape {
+	const (
+		hidden, vocab             = 2048, 154880
+		heads, qRank, kvRank      = 20, 768, 512
+		nope, rope, value         = 192, 64, 256
+		dense, ffn                = 1, 10240
+		experts, used, expertFFN  = 64, 4, 1536
+		key                       = nope + rope
+		latentKey, latentValue    = kvRank + rope, kvRank
+		sharedExperts, gating     = 1, 2
+		scale, ropeBase, epsilon  = 1.8, 1e6, 1e-5
+		context, normaliseWeights = 202752, true
+	)
+	return &Shape{
+		name:  name,
+		vocab: vocab,
+		meta: func(m *gguf.Metadata) {
+			m.Set("general.architecture", "deepseek2")
+			m.Set("general.name", name+" (random weights)")
+			set := func(key string, v uint32) { m.Set("deepseek2."+key, v) }
+			set("block_count", uint32(layers))
+			set("context_length", context)
+			set("embedding_length", hidden)
+			set("feed_forward_length", ffn)
+			set("attention.head_count", heads)
+			set("attention.head_count_kv", 1)
+			m.Set("deepseek2.rope.freq_base", float32(ropeBase))
+			m.Set("deepseek2.attention.layer_norm_rms_epsilon", float32(epsilon))
+			set("expert_used_count", used)
+			set("leading_dense_block_count", dense)
+			set("vocab_size", vocab)
+			set("attention.q_lora_rank", qRank)
+			set("attention.kv_lora_rank", kvRank)
+			set("attention.key_length", latentKey)
+			set("attention.value_length", latentValue)
+			set("attention.key_length_mla", key)
+			set("attention.value_length_mla", value)
+			set("expert_feed_forward_length", expertFFN)
+			set("expert_count", experts)
+			set("expert_shared_count", sharedExperts)
+			m.Set("deepseek2.expert_weights_scale", float32(scale))
+			m.Set("deepseek2.expert_weights_norm", normaliseWeights)
+			set("expert_gating_func", gating)
+			set("rope.dimension_count", rope)
+		},
+		tensors: func(b *builder) {
+			b.matrix("token_embd.weight", hidden, vocab)
+			for i := range layers {
+				in := func(s string) string { return fmt.Sprintf("blk.%d.%s", i, s) }
+				b.floats(in("attn_norm.weight"), hidden)
+				b.matrix(in("attn_q_a.weight"), hidden, qRank)
+				b.floats(in("attn_q_a_norm.weight"), qRank)
+				b.matrix(in("attn_q_b.weight"), qRank, heads*key)
+				b.matrix(in("attn_kv_a_mqa.weight"), hidden, kvRank+rope)
+				b.floats(in("attn_kv_a_norm.weight"), kvRank)
+				b.matrix(in("attn_k_b.weight"), nope, kvRank, heads)
+				b.matrix(in("attn_v_b.weight"), kvRank, value, heads)
+				b.matrix(in("attn_output.weight"), heads*value, hidden)
+				b.floats(in("ffn_norm.weight"), hidden)
+				if i < dense {
+					b.matrix(in("ffn_gate.weight"), hidden, ffn)
+					b.matrix(in("ffn_up.weight"), hidden, ffn)
+					b.matrix(in("ffn_down.weight"), ffn, hidden)
+					continue
+				}
+				b.floats(in("ffn_gate_inp.weight"), hidden, experts)
+				b.floats(in("exp_probs_b.bias"), experts)
+				b.matrix(in("ffn_gate_exps.weight"), hidden, expertFFN, experts)
+				b.matrix(in("ffn_up_exps.weight"), hidden, expertFFN, experts)
+				b.matrix(in("ffn_down_exps.weight"), expertFFN, hidden, experts)
+				b.matrix(in("ffn_gate_shexp.weight"), hidden, sharedExperts*expertFFN)
+				b.matrix(in("ffn_up_shexp.weight"), hidden, sharedExperts*expertFFN)
+				b.matrix(in("ffn_down_shexp.weight"), sharedExperts*expertFFN, hidden)
+			}
+			b.floats("output_norm.weight", hidden)
+			b.head("output.weight", hidden, vocab)
+		},
+	}
+}

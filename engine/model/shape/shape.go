@@ -1,0 +1,131 @@
+// Package shape writes GGUF files of known models' shapes with random weights, so that speed can be measured without a
+// download, here and in any other engine that reads the file.
+package shape
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// Names lists the shapes that Parse knows, for messages.
+const Names = "smollm-135m and glm-4.7-flash[:LAYERS]"
+
+// Shape is a model without its weights.
+type Shape struct {
+	name    string
+	vocab   int
+	meta    func(*gguf.Metadata)
+	tensors func(*builder)
+}
+
+// Name is the shape's name, such as "glm-4.7-flash:8".
+func (s *Shape) Name() string { return s.name }
+
+// Parse finds a shape by its name.
+func Parse(name string) (*Shape, error) {
+	base, count, cut := strings.Cut(name, ":")
+	switch {
+	case base == "smollm-135m" && !cut:
+		return smolLM(name), nil
+	case base == "glm-4.7-flash":
+		layers := glmLayers
+		if cut {
+			n, err := strconv.Atoi(count)
+			if err != nil || n < 2 || n > glmLayers {
+				return nil, fmt.Errorf("shape %q: the number of layers has to be from 2 to %d", name, glmLayers)
+			}
+			layers = n
+		}
+		return glmFlash(name, layers), nil
+	}
+	return nil, fmt.Errorf("shape %q is not known; known are %s", name, Names)
+}
+
+// Write writes a file of the shape with matrices of type quant: F32, F16, BF16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K or Q6_K.
+// As llama.cpp's quantiser does, it gives the output head more bits and rows that are not whole blocks of 256 another
+// type. All weights come from one run of random values a type, so that memory stays a few hundred megabytes; the same
+// call writes the same bytes.
+func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
+	meta := gguf.NewMetadata()
+	s.meta(meta)
+	vocabulary(meta, s.vocab)
+	b := &builder{quant: quant, random: rand.New(rand.NewPCG(1, 2)), pools: map[gguf.Type][]byte{}}
+	s.tensors(b)
+	if err := b.fill(); err != nil {
+		return fmt.Errorf("write shape %s: %w", s.name, err)
+	}
+	return gguf.Write(w, meta, b.list)
+}
+
+// builder collects a shape's tensors.
+type builder struct {
+	quant  gguf.Type
+	random *rand.Rand
+	list   []gguf.Tensor
+	pools  map[gguf.Type][]byte // random weights of each type
+}
+
+// matrix adds a tensor of the shape's quantised type.
+func (b *builder) matrix(name string, dims ...int) { b.add(name, b.quant, dims...) }
+
+// head adds a tensor of the type of output heads: at least 6 bits.
+func (b *builder) head(name string, dims ...int) {
+	switch b.quant {
+	case gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ80:
+		b.matrix(name, dims...)
+	default:
+		b.add(name, gguf.TypeQ6K, dims...)
+	}
+}
+
+// floats adds a tensor of float32, as norms, routers and biases are.
+func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
+
+// shorter is the type in place of one of blocks of 256, for rows that are not whole blocks.
+var shorter = map[gguf.Type]gguf.Type{gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80}
+
+func (b *builder) add(name string, t gguf.Type, dims ...int) {
+	if other, ok := shorter[t]; ok && dims[0]%t.BlockSize() != 0 {
+		t = other
+	}
+	b.list = append(b.list, gguf.Tensor{Name: name, Type: t, Shape: dims})
+}
+
+// slack is how many rows a pool has beyond its largest tensor: tensors start at different rows of it.
+const slack = 64
+
+// fill gives the tensors their weights.
+func (b *builder) fill() error {
+	sizes, largest := make([]int, len(b.list)), map[gguf.Type]int{}
+	rowBytes := make([]int, len(b.list))
+	for i, t := range b.list {
+		n, err := t.Type.RowBytes(t.Shape[0])
+		if err != nil {
+			return fmt.Errorf("tensor %s: %w", t.Name, err)
+		}
+		rowBytes[i], sizes[i] = n, t.Elements()/t.Shape[0]*n
+		largest[t.Type] = max(largest[t.Type], sizes[i]+slack*n)
+	}
+	for i := range b.list {
+		t := &b.list[i]
+		if len(t.Shape) == 1 {
+			t.Data = vector(b.random, t.Name, t.Shape[0])
+			continue
+		}
+		if b.pools[t.Type] == nil {
+			pool := make([]byte, (largest[t.Type]/t.Type.BlockBytes()+1)*t.Type.BlockBytes())
+			if err := randomize(b.random, t.Type, pool); err != nil {
+				return fmt.Errorf("tensor %s: %w", t.Name, err)
+			}
+			b.pools[t.Type] = pool
+		}
+		at := b.random.IntN(slack) * rowBytes[i]
+		t.Data = b.pools[t.Type][at : at+sizes[i]]
+	}
+	return nil
+}
