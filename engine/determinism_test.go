@@ -1,0 +1,135 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/sample"
+)
+
+// mixedRequests are greedy and sampled requests on prompts of many lengths, with everything that could tell a difference
+// in a bit.
+func mixedRequests() []engine.Request {
+	var reqs []engine.Request
+	for i, n := range []int{1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130} {
+		req := engine.Request{
+			Tokens: randomTokens(uint64(n), n), MaxTokens: 12 + i%5, IgnoreEOS: true,
+			Logprobs: true, TopLogprobs: 3, PromptLogprobs: i%4 == 0,
+		}
+		if i%2 == 1 {
+			req.Sampling = sample.Params{Temperature: 0.9, TopP: 0.95, RepetitionPenalty: 1.1, Seed: uint64(i)}
+		}
+		reqs = append(reqs, req)
+	}
+	return reqs
+}
+
+// A request gets the same bits alone and in any company, with its prompt in one piece or in many.
+func TestTheSameBitsInEveryBatch(t *testing.T) {
+	t.Parallel()
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reqs := mixedRequests()
+			alone := open(t, path, engine.Options{Context: 256})
+			want := make([]engine.Completion, len(reqs))
+			for i, req := range reqs {
+				want[i] = generate(t, alone, req)
+				require.InDelta(t, 1, want[i].Stats.BatchMean, 0)
+			}
+			for _, chunk := range []int{1, 7, 64} {
+				for _, size := range []int{2, 3, 5, 8, 16} {
+					g := newGate()
+					e := open(t, path, engine.Options{Context: 256, PrefillChunk: chunk, StepTokens: 64 + chunk, Trace: g.trace})
+					// The company of a request changes with the size: every so many rows of the list.
+					for from := 0; from < len(reqs); from += size {
+						to := min(from+size, len(reqs))
+						got := generateAll(t, e, g, reqs[from:to])
+						for i := range got {
+							same(t, want[from+i], got[i], fmt.Sprintf("request %d, batch of %d, chunks of %d", from+i, size, chunk))
+						}
+						if from == 0 {
+							require.Greater(t, got[0].Stats.BatchMean, 1.0)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// same requires that two completions are alike in all but their times.
+func same(t require.TestingT, want, got engine.Completion, about string) {
+	want.Stats, got.Stats = engine.Stats{}, engine.Stats{}
+	require.Equal(t, want, got, about)
+}
+
+// drawRequest draws a request of any kind that the engine's small context holds.
+func drawRequest(t *rapid.T, context int) engine.Request {
+	id := rapid.Int32Range(0, 2047)
+	req := engine.Request{
+		Tokens:         rapid.SliceOfN(id, 1, context-1).Draw(t, "prompt"),
+		N:              rapid.IntRange(0, 3).Draw(t, "n"),
+		MaxTokens:      rapid.IntRange(1, 12).Draw(t, "max_tokens"),
+		Stop:           rapid.SliceOfN(rapid.StringMatching("[a-z ]{1,2}"), 0, 2).Draw(t, "stop"),
+		StopIDs:        rapid.SliceOfN(id, 0, 3).Draw(t, "stop ids"),
+		IgnoreEOS:      rapid.Bool().Draw(t, "ignore_eos"),
+		Logprobs:       rapid.Bool().Draw(t, "logprobs"),
+		PromptLogprobs: rapid.Bool().Draw(t, "prompt logprobs"),
+		TopLogprobs:    rapid.IntRange(0, 3).Draw(t, "top_logprobs"),
+		PromptOnly:     rapid.IntRange(0, 9).Draw(t, "prompt only") == 0,
+	}
+	req.MinTokens = rapid.IntRange(0, min(4, req.MaxTokens)).Draw(t, "min_tokens")
+	if rapid.Bool().Draw(t, "sampled") {
+		req.Sampling = sample.Params{
+			Temperature:       rapid.Float64Range(0.1, 2).Draw(t, "temperature"),
+			TopK:              rapid.SampledFrom([]int{0, 1, 40, 300}).Draw(t, "top_k"),
+			TopP:              rapid.Float64Range(0.1, 1).Draw(t, "top_p"),
+			MinP:              rapid.SampledFrom([]float64{0, 0.05}).Draw(t, "min_p"),
+			RepetitionPenalty: rapid.SampledFrom([]float64{0, 1.2}).Draw(t, "repetition_penalty"),
+			PresencePenalty:   rapid.SampledFrom([]float64{0, 0.5}).Draw(t, "presence_penalty"),
+			LogitBias:         map[int32]float64{id.Draw(t, "biased"): 3},
+			Seed:              rapid.Uint64().Draw(t, "seed"),
+		}
+	}
+	return req
+}
+
+// Random requests on an engine of random sizes, small enough that they wait for each other's places and pages, get what
+// an engine gives them that does one after another.
+func TestAnyMixIsLikeOneAtATime(t *testing.T) {
+	t.Parallel()
+	const context = 40
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plain := open(t, path, engine.Options{Context: context, MaxSequences: 1})
+			rapid.Check(t, func(rt *rapid.T) {
+				opts := engine.Options{
+					Context:      context,
+					MaxSequences: rapid.IntRange(1, 6).Draw(rt, "sequences"),
+					PageSize:     rapid.IntRange(1, 9).Draw(rt, "page size"),
+					PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
+				}
+				opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 30).Draw(rt, "step tokens")
+				reqs := make([]engine.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
+				for i := range reqs {
+					reqs[i] = drawRequest(rt, context)
+				}
+				g := newGate()
+				opts.Trace = g.trace
+				e := open(t, path, opts)
+				got := generateAll(t, e, g, reqs)
+				require.Zero(rt, e.Snapshot().PagesUsed)
+				require.NoError(rt, e.Close())
+				for i, req := range reqs {
+					same(rt, generate(t, plain, req), got[i], fmt.Sprintf("request %d", i))
+				}
+			})
+		})
+	}
+}

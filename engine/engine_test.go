@@ -1,0 +1,190 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/sample"
+)
+
+// Both families, with random weights: see models/README.md.
+const (
+	microGLM   = "model/testdata/micro-glm.gguf"
+	microLlama = "model/testdata/micro-llama.gguf"
+)
+
+var families = map[string]string{"glm": microGLM, "llama": microLlama}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens a model on the CPU backend until the test ends.
+func open(t testing.TB, path string, opts engine.Options) *engine.Engine {
+	t.Helper()
+	return openOn(t, path, backend(t), opts)
+}
+
+func openOn(t testing.TB, path string, be compute.Backend, opts engine.Options) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(path, be, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+func backend(t testing.TB) *cpu.Backend {
+	t.Helper()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	return be
+}
+
+// generate answers a request that has to succeed.
+func generate(t testing.TB, e *engine.Engine, req engine.Request) engine.Completion {
+	t.Helper()
+	c, err := e.Generate(context.Background(), req)
+	require.NoError(t, err)
+	return c
+}
+
+// generateAll answers requests that are all in the engine before the first step ends. The engine's Trace must be the
+// gate's.
+func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []engine.Request) []engine.Completion {
+	t.Helper()
+	defer g.open()
+	out := make([]engine.Completion, len(reqs))
+	errs := make([]error, len(reqs))
+	var sequences int
+	var returned atomic.Int64 // sequences of requests that took no step
+	var wg sync.WaitGroup
+	for i, r := range reqs {
+		n := max(r.N, 1)
+		if r.PromptOnly {
+			n = 1
+		}
+		sequences += n
+		wg.Go(func() {
+			out[i], errs[i] = e.Generate(context.Background(), r)
+			returned.Add(int64(n))
+		})
+	}
+	waitFor(t, func() bool {
+		s := e.Snapshot()
+		return s.Running+s.Waiting+int(returned.Load()) >= sequences
+	})
+	g.open()
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	return out
+}
+
+func waitFor(t testing.TB, done func() bool) {
+	t.Helper()
+	require.Eventually(t, done, 30*time.Second, time.Millisecond)
+}
+
+// gate stops an engine in its first step until it is opened.
+type gate struct {
+	once sync.Once
+	pass chan struct{}
+}
+
+func newGate() *gate { return &gate{pass: make(chan struct{})} }
+
+func (g *gate) trace(compute.Checkpoint) { <-g.pass }
+
+func (g *gate) open() { g.once.Do(func() { close(g.pass) }) }
+
+// reference is a case that Hugging Face transformers computed in float32.
+type reference struct {
+	Text         string         `json:"text"` // of the tiny models' prompts
+	PromptTokens []int32        `json:"prompt_tokens"`
+	GreedyTokens []int32        `json:"greedy_tokens"`
+	GreedyText   string         `json:"greedy_text"`
+	TopLogits    [][][2]float64 `json:"top_logits"` // [token][8]{id, logit}
+	LogSumExp    []float64      `json:"logsumexp"`  // [token]
+}
+
+// references reads the cases of a micro model.
+func references(t testing.TB, model string) []reference {
+	t.Helper()
+	var cases []reference
+	readJSON(t, strings.TrimSuffix(model, ".gguf")+".json", &cases)
+	require.NotEmpty(t, cases)
+	return cases
+}
+
+func readJSON(t testing.TB, path string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, v))
+}
+
+// randomTokens are n ids of the micro models' vocabulary that are not control tokens.
+func randomTokens(seed uint64, n int) []int32 {
+	r := rand.New(rand.NewPCG(seed, 0))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = r.Int32N(2000)
+	}
+	return ids
+}
+
+// force makes a request generate distinct tokens in the given order and then, again and again, others: each token's bias
+// beats all that come later, and once it is there the penalty takes it back.
+func force(req engine.Request, ids ...int32) engine.Request {
+	req.Sampling = sample.Params{PresencePenalty: 1e6, LogitBias: map[int32]float64{}}
+	for i, id := range ids {
+		req.Sampling.LogitBias[id] = 9e5 - 1e4*float64(i)
+	}
+	return req
+}
+
+// ids looks tokens up by their text, in which a byte from 0x80 on is written as itself.
+func ids(t testing.TB, e *engine.Engine, pieces ...string) []int32 {
+	t.Helper()
+	var out []int32
+	for _, p := range pieces {
+		found := int32(-1)
+		for id := range int32(e.Info().Vocab) {
+			if string(e.Tokenizer().Bytes(id)) == p {
+				found = id
+				break
+			}
+		}
+		require.NotEqual(t, int32(-1), found, "no token %q", p)
+		out = append(out, found)
+	}
+	return out
+}
+
+// rewrite copies a model with its metadata changed.
+func rewrite(t testing.TB, path string, change func(m *gguf.Metadata) *gguf.Metadata) string {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	to := filepath.Join(t.TempDir(), "model.gguf")
+	out, err := os.Create(to)
+	require.NoError(t, err)
+	require.NoError(t, gguf.Write(out, change(f.Meta()), f.Tensors()))
+	require.NoError(t, out.Close())
+	return to
+}

@@ -1,0 +1,176 @@
+package engine_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+)
+
+func TestGreedyMatchesTheReference(t *testing.T) {
+	t.Parallel()
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, path, engine.Options{})
+			for _, ref := range references(t, path) {
+				c := generate(t, e, engine.Request{Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true})
+				require.Equal(t, ref.PromptTokens, c.PromptTokens)
+				require.Len(t, c.Choices, 1)
+				require.Equal(t, ref.GreedyTokens, c.Choices[0].Tokens)
+				require.Equal(t, engine.FinishLength, c.Choices[0].FinishReason)
+				require.Equal(t, len(ref.PromptTokens), c.Stats.PromptTokens)
+				require.Equal(t, len(ref.GreedyTokens), c.Stats.CompletionTokens)
+				require.Equal(t, len(ref.GreedyTokens), c.Stats.Steps)
+				require.InDelta(t, 1, c.Stats.BatchMean, 0)
+			}
+			require.Zero(t, e.Snapshot().PagesUsed)
+		})
+	}
+}
+
+// The tiny models' references hold rendered prompts as text, and answers that end with a stop id.
+func TestTinyModelsMatchTheirReferences(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("INGOT_MODELS")
+	if dir == "" {
+		t.Skip("the tiny models in F16 were not compared with their references: set INGOT_MODELS to their folder")
+	}
+	var glm []reference
+	var llama struct{ Llama []reference }
+	readJSON(t, filepath.Join(dir, "tiny-glm.reference.json"), &glm)
+	readJSON(t, filepath.Join(dir, "tiny-llama.reference.json"), &llama)
+	for name, cases := range map[string][]reference{"tiny-glm": glm, "tiny-llama": llama.Llama} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.NotEmpty(t, cases)
+			e := open(t, filepath.Join(dir, name+".f16.gguf"), engine.Options{})
+			for _, ref := range cases {
+				c := generate(t, e, engine.Request{Text: ref.Text, MaxTokens: 96})
+				require.Equal(t, ref.PromptTokens, c.PromptTokens)
+				require.Equal(t, ref.GreedyTokens, c.Choices[0].Tokens)
+				require.Equal(t, ref.GreedyText, c.Choices[0].Text)
+			}
+		})
+	}
+}
+
+func TestLogprobsMatchTheReference(t *testing.T) {
+	t.Parallel()
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, path, engine.Options{})
+			for _, ref := range references(t, path) {
+				c := generate(t, e, engine.Request{
+					Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true,
+					Logprobs: true, PromptLogprobs: true, TopLogprobs: 8,
+				})
+				all := append(c.PromptLogprobs, c.Choices[0].Logprobs...)
+				require.Len(t, all, len(ref.PromptTokens)+len(ref.GreedyTokens))
+				require.Equal(t, ref.PromptTokens[0], all[0].ID)
+				require.Zero(t, all[0].Logprob)
+				require.Empty(t, all[0].Top)
+				for i, got := range all[1:] {
+					require.Len(t, got.Top, 8)
+					for j, want := range ref.TopLogits[i] {
+						require.InDelta(t, want[1]-ref.LogSumExp[i], got.Top[j].Logprob, 0.01)
+						if got.ID == got.Top[j].ID {
+							require.InDelta(t, got.Top[j].Logprob, got.Logprob, 0)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestLogprobsOfTheWholeVocabularySumToOne(t *testing.T) {
+	t.Parallel()
+	e := open(t, microGLM, engine.Options{})
+	c := generate(t, e, engine.Request{
+		Tokens: randomTokens(1, 5), MaxTokens: 3, IgnoreEOS: true,
+		Logprobs: true, PromptLogprobs: true, TopLogprobs: e.Info().Vocab,
+	})
+	for _, l := range append(c.PromptLogprobs[1:], c.Choices[0].Logprobs...) {
+		sum, last := 0.0, math.Inf(1)
+		for _, top := range l.Top {
+			sum += math.Exp(top.Logprob)
+			require.LessOrEqual(t, top.Logprob, last)
+			last = top.Logprob
+			if top.ID == l.ID {
+				require.InDelta(t, top.Logprob, l.Logprob, 0)
+			}
+		}
+		require.InDelta(t, 1, sum, 1e-9)
+		require.Equal(t, string(e.Tokenizer().Bytes(l.ID)), string(l.Bytes))
+	}
+}
+
+// An eval scores a text without generating: its log-probabilities are those of the same prompt when it is answered.
+func TestPromptOnly(t *testing.T) {
+	t.Parallel()
+	e := open(t, microLlama, engine.Options{Context: 200})
+	prompt := randomTokens(2, 200)
+	c := generate(t, e, engine.Request{Tokens: prompt, PromptOnly: true, PromptLogprobs: true, TopLogprobs: 2, N: 2})
+	require.Len(t, c.Choices, 2)
+	for _, choice := range c.Choices {
+		require.Equal(t, engine.Choice{FinishReason: engine.FinishLength}, choice)
+	}
+	require.Zero(t, c.Stats.CompletionTokens)
+	require.Zero(t, c.Stats.TTFT)
+	require.Positive(t, c.Stats.Steps)
+
+	answered := generate(t, e, engine.Request{Tokens: prompt[:199], MaxTokens: 1, PromptLogprobs: true, TopLogprobs: 2, N: 2})
+	require.Equal(t, c.PromptLogprobs[:199], answered.PromptLogprobs)
+
+	for _, req := range []engine.Request{
+		{Tokens: prompt, PromptOnly: true},
+		{Tokens: prompt[:1], PromptOnly: true, PromptLogprobs: true},
+	} {
+		c := generate(t, e, req)
+		require.Zero(t, c.Stats.Steps, "there is nothing to compute")
+		require.Equal(t, engine.FinishLength, c.Choices[0].FinishReason)
+	}
+}
+
+func TestTheContextEndsAnAnswer(t *testing.T) {
+	t.Parallel()
+	e := open(t, microLlama, engine.Options{Context: 20})
+	for _, most := range []int{0, 100, 15} {
+		c := generate(t, e, engine.Request{Tokens: randomTokens(3, 5), MaxTokens: most, IgnoreEOS: true})
+		require.Len(t, c.Choices[0].Tokens, 15)
+		require.Equal(t, engine.FinishLength, c.Choices[0].FinishReason)
+	}
+	c := generate(t, e, engine.Request{Tokens: randomTokens(3, 19), IgnoreEOS: true})
+	require.Len(t, c.Choices[0].Tokens, 1)
+}
+
+func TestStatsTellTheTimes(t *testing.T) {
+	t.Parallel()
+	e := open(t, microLlama, engine.Options{PrefillChunk: 10})
+	before := e.Snapshot()
+	c := generate(t, e, engine.Request{Tokens: randomTokens(4, 35), MaxTokens: 6, IgnoreEOS: true, N: 2})
+	s := c.Stats
+	require.Equal(t, 35, s.PromptTokens)
+	require.Equal(t, 12, s.CompletionTokens)
+	require.Equal(t, 4+5, s.Steps, "four of prompts, both at once, whose last gives the first token")
+	require.InDelta(t, 2, s.BatchMean, 0)
+	require.Positive(t, s.Prefill)
+	require.Positive(t, s.Decode)
+	require.GreaterOrEqual(t, s.TTFT, s.Prefill)
+	require.GreaterOrEqual(t, s.Total, s.TTFT+s.Decode)
+
+	after := e.Snapshot()
+	require.Equal(t, uint64(9), after.Steps-before.Steps)
+	require.Equal(t, uint64(70), after.PromptTokens-before.PromptTokens)
+	require.Equal(t, uint64(12), after.GeneratedTokens-before.GeneratedTokens)
+	require.Positive(t, after.StepTime)
+	require.Positive(t, after.LastStep)
+	require.Zero(t, after.Running+after.Waiting+after.PagesUsed)
+	require.Positive(t, after.PagesTotal)
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+)
+
+// digest is the SHA-256 of the model file, taken in the background since a large file takes many seconds.
+type digest struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	sum    string
+	err    error
+}
+
+func startDigest(path string) *digest {
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &digest{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(d.done)
+		d.sum, d.err = hashFile(ctx, path)
+	}()
+	return d
+}
+
+// stop ends the work, done or not.
+func (d *digest) stop() {
+	d.cancel()
+	<-d.done
+}
+
+func hashFile(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("hash the model file: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	h := sha256.New()
+	for {
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("hash %s: %w", path, ErrClosed)
+		}
+		_, err := io.CopyN(h, f, 4<<20)
+		if err == io.EOF {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("hash the model file: %w", err)
+		}
+	}
+}

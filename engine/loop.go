@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/cache"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/sample"
+)
+
+// loop is the goroutine that owns the model and the sequences: it takes calls in between steps, runs steps as long as
+// there are sequences, and waits otherwise. A step that only decodes allocates nothing of its own.
+type loop struct {
+	model model.Model
+	opts  *Options
+	pool  *cache.Pool
+	inbox *inbox
+	meter *meter
+	done  chan struct{} // closed when the loop has returned
+
+	waiting []*sequence // in order of arrival
+	running []*sequence // in order of admission
+	ended   []*call     // calls whose callers have yet to be told
+	batch   batch
+	scratch sample.Scratch
+	steps   uint64
+}
+
+// run is the loop. It returns when the inbox is closed, after failing all calls that are not done.
+func (l *loop) run() {
+	defer close(l.done)
+	for {
+		var open bool
+		if l.waiting, open = l.inbox.takeTo(l.waiting); !open {
+			fail(l.running, ErrClosed)
+			fail(l.waiting, ErrClosed)
+		}
+		l.sweep()
+		l.admit()
+		switch {
+		case !open:
+			return
+		case len(l.running) > 0:
+			l.step()
+		default:
+			<-l.inbox.wake
+		}
+	}
+}
+
+// step runs one forward pass and hands out its logits.
+func (l *loop) step() {
+	l.steps++
+	start := time.Now()
+	b := &l.batch
+	b.fill(l.running, l.opts)
+	logits, err := l.model.Forward(&b.Batch)
+	if err != nil {
+		fail(b.seqs, fmt.Errorf("compute a step of %d rows: %w", len(b.Tokens), err))
+		return
+	}
+	prompt := 0
+	for _, s := range b.seqs {
+		prompt += s.advance()
+		s.call.figures.step(l.steps, len(b.seqs))
+	}
+	generated := l.take(logits)
+	took := time.Since(start)
+	l.meter.update(func(s *Snapshot) {
+		s.Steps++
+		s.PromptTokens += uint64(prompt)
+		s.GeneratedTokens += uint64(generated)
+		s.StepTime += took
+		s.LastStep = took
+	})
+}
+
+// take hands the logits of a step to its sequences and returns the number of tokens that they generated.
+func (l *loop) take(logits [][]float32) (generated int) {
+	now := time.Now()
+	for i, o := range l.batch.outputs {
+		s := o.seq
+		before := len(s.answer)
+		if err := s.take(o.position, logits[i], &l.scratch); err != nil {
+			s.call.fail(fmt.Errorf("work on the logits of position %d: %w", o.position, err))
+			continue
+		}
+		if n := len(s.answer) - before; n > 0 {
+			generated += n
+			s.call.figures.token(now)
+		}
+	}
+	return generated
+}

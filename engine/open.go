@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/ingot-run/ingot/engine/cache"
+	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+)
+
+// Engine answers requests with one model on one backend.
+type Engine struct {
+	file        *gguf.File
+	backend     compute.Backend
+	config      model.Config
+	opts        Options
+	tokenizer   *tokenizer.Tokenizer
+	stopIDs     []int32        // that end an answer by the file
+	template    *chat.Template // nil where the file has none that can be used,
+	templateErr error          // for this reason
+	digest      *digest
+	inbox       *inbox
+	meter       meter
+	loop        *loop
+	closing     sync.Once
+	closeErr    error
+}
+
+// Open loads the model of a GGUF file onto a backend and starts to take requests. The engine owns the backend from then
+// on: Close closes it, as does Open when it fails.
+func Open(path string, be compute.Backend, opts Options) (*Engine, error) {
+	e, err := open(path, be, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open the engine: %w", errors.Join(err, be.Close()))
+	}
+	e.digest = startDigest(path)
+	go e.loop.run()
+	return e, nil
+}
+
+func open(path string, be compute.Backend, opts Options) (*Engine, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{file: f, backend: be, opts: opts, inbox: newInbox()}
+	if err := e.load(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return e, nil
+}
+
+// load reads everything of the file.
+func (e *Engine) load() error {
+	var err error
+	if e.config, err = model.ReadConfig(e.file); err != nil {
+		return err
+	}
+	limits, err := e.opts.limits(e.config)
+	if err != nil {
+		return fmt.Errorf("make room for %s: %w", e.file.Path(), err)
+	}
+	if e.tokenizer, err = tokenizer.New(e.file.Meta()); err != nil {
+		return fmt.Errorf("load the tokenizer of %s: %w", e.file.Path(), err)
+	}
+	if n := e.tokenizer.Size(); n != e.config.Vocab {
+		return fmt.Errorf("load %s: its tokenizer has %d tokens and its embedding %d", e.file.Path(), n, e.config.Vocab)
+	}
+	e.stopIDs = e.tokenizer.StopIDs()
+	e.template, e.templateErr = readTemplate(e.file)
+	m, err := model.Load(e.backend, e.file, limits)
+	if err != nil {
+		return err
+	}
+	e.meter.now.PagesTotal = limits.Pages
+	e.loop = &loop{
+		model: m,
+		opts:  &e.opts,
+		pool:  cache.NewPool(limits.Pages, limits.PageSize),
+		inbox: e.inbox,
+		meter: &e.meter,
+		done:  make(chan struct{}),
+	}
+	e.loop.batch.Trace = e.opts.Trace
+	return nil
+}
+
+// readTemplate reads the chat template. A model without one still answers prompts that are not chats.
+func readTemplate(f *gguf.File) (*chat.Template, error) {
+	const key = "tokenizer.chat_template"
+	source, err := f.Meta().String(key)
+	if errors.Is(err, gguf.ErrMissing) {
+		return nil, errors.New("the model file has no chat template, so it takes prompts and no messages")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the model file's chat template cannot be read: %w", err)
+	}
+	t, err := chat.Parse(key, source)
+	if err != nil {
+		return nil, fmt.Errorf("the model file's chat template cannot be used: %w", err)
+	}
+	return t, nil
+}
+
+// Close fails all requests that are not done, waits for the loop to end, and frees the model and the backend. Closing
+// twice does nothing more.
+func (e *Engine) Close() error {
+	e.closing.Do(func() {
+		e.inbox.close()
+		<-e.loop.done
+		e.digest.stop()
+		e.closeErr = errors.Join(e.backend.Close(), e.file.Close())
+	})
+	return e.closeErr
+}
+
+// Info says what an engine runs.
+type Info struct {
+	Model        string // the name that the file gives, or the file's own
+	Architecture string // GGUF's
+	Path         string
+	Bytes        int64  // of the file
+	Backend      string // such as "cpu"
+	Device       string // in words
+	Context      int    // positions of a sequence, prompt and answer together
+	Vocab        int
+	MaxSequences int
+}
+
+// Info says what the engine runs.
+func (e *Engine) Info() Info {
+	name := e.config.Name
+	if name == "" {
+		name = filepath.Base(e.file.Path())
+	}
+	return Info{
+		Model:        name,
+		Architecture: e.config.Architecture,
+		Path:         e.file.Path(),
+		Bytes:        e.file.Size(),
+		Backend:      e.backend.Name(),
+		Device:       e.backend.Device(),
+		Context:      e.opts.Context,
+		Vocab:        e.config.Vocab,
+		MaxSequences: e.opts.MaxSequences,
+	}
+}
+
+// SHA256 is the model file's hash in hexadecimal. It is taken in the background from Open on; SHA256 waits for it.
+func (e *Engine) SHA256(ctx context.Context) (string, error) {
+	select {
+	case <-e.digest.done:
+		return e.digest.sum, e.digest.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// Snapshot is the engine's state now.
+func (e *Engine) Snapshot() Snapshot {
+	s := e.meter.read()
+	s.Waiting += e.inbox.sequences()
+	return s
+}
+
+// Tokenizer is the model's tokenizer.
+func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tokenizer }

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/cache"
+	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+)
+
+// sequence is one choice of a call on its way: the prompt and the answer so far. It belongs to the loop once the call is
+// handed over.
+type sequence struct {
+	call    *call
+	choice  int
+	sampler *sample.Sampler
+	decoder *tokenizer.Decoder
+
+	table    *cache.Table // nil until admitted
+	computed int          // positions whose keys are in the cache
+	rows     int          // rows in the present step
+
+	answer []int32
+	text   answerText
+	scores scores // of the answer
+
+	reason     FinishReason // empty while it goes on
+	stopReason string
+}
+
+// length is the number of known tokens.
+func (s *sequence) length() int { return len(s.call.prompt) + len(s.answer) }
+
+// token is the known token at a position.
+func (s *sequence) token(position int) int32 {
+	if n := len(s.call.prompt); position >= n {
+		return s.answer[position-n]
+	}
+	return s.call.prompt[position]
+}
+
+// wanted is the number of positions that have to be computed before the sequence can go on or end.
+func (s *sequence) wanted() int {
+	if s.call.promptOnly {
+		return s.length() - 1 // nothing follows the last
+	}
+	return s.length()
+}
+
+// decodes tells whether the sequence needs one row to give its next token.
+func (s *sequence) decodes() bool { return len(s.answer) > 0 && s.wanted()-s.computed == 1 }
+
+// scoresPrompt tells whether the row at a position gives the log-probability of a prompt token.
+func (s *sequence) scoresPrompt(position int) bool {
+	return s.choice == 0 && s.call.scoresPrompt && position+1 < len(s.call.prompt)
+}
+
+// outputs tells whether the row at a position has to reach the output head.
+func (s *sequence) outputs(position int) bool {
+	return s.scoresPrompt(position) || position == s.length()-1
+}
+
+// advance notes that the rows of the present step are computed, and returns how many of them are the prompt's.
+func (s *sequence) advance() (prompt int) {
+	prompt = max(0, min(s.rows, len(s.call.prompt)-s.computed))
+	s.computed += s.rows
+	if s.call.promptOnly && s.computed == s.wanted() {
+		s.reason = FinishLength
+	}
+	return prompt
+}
+
+// take works on the logits of the row at a position: it scores the prompt's next token, or generates the answer's.
+func (s *sequence) take(position int, logits []float32, w *sample.Scratch) error {
+	if s.scoresPrompt(position) {
+		return s.call.promptScores.add(s.call.prompt[position+1], logits)
+	}
+	free := len(s.answer) >= s.call.minTokens
+	if free {
+		s.sampler.Bar(nil)
+	} else {
+		s.sampler.Bar(s.call.stopIDs)
+	}
+	id, err := s.sampler.Sample(logits, s.length(), w)
+	if err != nil {
+		return err
+	}
+	if s.call.scores {
+		if err := s.scores.add(id, logits); err != nil {
+			return err
+		}
+	}
+	s.sampler.Accept(id)
+	s.answer = append(s.answer, id)
+	s.extend(id, free)
+	return nil
+}
+
+// extend adds a token to the text and decides whether the sequence ends with it. stops tells whether it may stop.
+func (s *sequence) extend(id int32, stops bool) {
+	if stops && slices.Contains(s.call.stopIDs, id) {
+		s.end(FinishStop)
+		return
+	}
+	if i := s.text.add(s.decoder.Next(id), stops); i >= 0 {
+		s.reason, s.stopReason = FinishStop, string(s.text.stops[i])
+		return
+	}
+	if s.length() == s.call.limit {
+		s.end(FinishLength)
+	}
+}
+
+// end ends the sequence; what the decoder held back of an unfinished character becomes text.
+func (s *sequence) end(reason FinishReason) {
+	s.reason = reason
+	s.text.add(s.decoder.Flush(), false)
+}

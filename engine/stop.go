@@ -1,0 +1,37 @@
+package engine
+
+import "bytes"
+
+// answerText is the text of a choice as it grows, watched for stop strings.
+type answerText struct {
+	text    []byte
+	stops   [][]byte
+	watched int // bytes of text in which no stop string may end any more
+}
+
+func newAnswerText(stops []string) answerText {
+	var a answerText
+	for _, s := range stops {
+		a.stops = append(a.stops, []byte(s))
+	}
+	return a
+}
+
+// add appends what a token adds to the text. Where a stop string ends in it, add cuts the text before that string, the
+// first of several, and returns the string's index. Otherwise it returns -1. While stops is false, stop strings that end
+// in the piece are part of the text for good.
+func (a *answerText) add(piece string, stops bool) int {
+	a.text = append(a.text, piece...)
+	found, at := -1, len(a.text)
+	if stops {
+		for i, s := range a.stops {
+			from := max(0, a.watched-len(s)+1)
+			if j := bytes.Index(a.text[from:], s); j >= 0 && from+j < at {
+				found, at = i, from+j
+			}
+		}
+	}
+	a.text = a.text[:at]
+	a.watched = len(a.text)
+	return found
+}

@@ -1,0 +1,92 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+)
+
+func TestStopStrings(t *testing.T) {
+	t.Parallel()
+	e := open(t, microLlama, engine.Options{})
+	// "é" is the bytes C3 A9, each a token of its own here, and "Ĥ" the bytes C4 A4.
+	answer := ids(t, e, "c", "a", "f", "\xc3", "\xa9", "s", " ", "end", "\xc4")
+	for name, c := range map[string]struct {
+		stop   []string
+		min    int // tokens before stops
+		text   string
+		tokens int // of the answer
+		reason string
+	}{
+		"none":                           {text: "cafés end\uFFFD", tokens: 9},
+		"not there":                      {stop: []string{"cafe", "nd "}, text: "cafés end\uFFFD", tokens: 9},
+		"one token":                      {stop: []string{"end"}, text: "cafés ", tokens: 8, reason: "end"},
+		"inside a token":                 {stop: []string{"nd"}, text: "cafés e", tokens: 8, reason: "nd"},
+		"across tokens":                  {stop: []string{"s e"}, text: "café", tokens: 8, reason: "s e"},
+		"a character of two tokens":      {stop: []string{"é"}, text: "caf", tokens: 5, reason: "é"},
+		"up to such a character":         {stop: []string{"fé"}, text: "ca", tokens: 5, reason: "fé"},
+		"from such a character":          {stop: []string{"és "}, text: "caf", tokens: 7, reason: "és "},
+		"the first to be complete":       {stop: []string{"afés", "f"}, text: "ca", tokens: 3, reason: "f"},
+		"the first of one token":         {stop: []string{"nd", "en"}, text: "cafés ", tokens: 8, reason: "en"},
+		"the whole text":                 {stop: []string{"c"}, text: "", tokens: 1, reason: "c"},
+		"with the last token":            {stop: []string{"\uFFFD"}, text: "cafés end\uFFFD", tokens: 9},
+		"passed over":                    {stop: []string{"a"}, min: 2, text: "cafés end\uFFFD", tokens: 9},
+		"not passed over":                {stop: []string{"a"}, min: 1, text: "c", tokens: 2, reason: "a"},
+		"begun before the least tokens":  {stop: []string{"fés"}, min: 4, text: "ca", tokens: 6, reason: "fés"},
+		"complete with the least tokens": {stop: []string{"é"}, min: 5, text: "cafés end\uFFFD", tokens: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := generate(t, e, force(engine.Request{
+				Tokens: randomTokens(1, 4), MaxTokens: len(answer), Stop: c.stop, MinTokens: c.min, Logprobs: true,
+			}, answer...)).Choices[0]
+			require.Equal(t, c.text, got.Text)
+			require.Equal(t, answer[:c.tokens], got.Tokens)
+			require.Len(t, got.Logprobs, c.tokens)
+			require.Equal(t, c.reason, got.StopReason)
+			if c.reason == "" {
+				require.Equal(t, engine.FinishLength, got.FinishReason)
+			} else {
+				require.Equal(t, engine.FinishStop, got.FinishReason)
+			}
+		})
+	}
+}
+
+func TestStopIDs(t *testing.T) {
+	t.Parallel()
+	e := open(t, microGLM, engine.Options{})
+	eos, ok := e.Tokenizer().EOS()
+	require.True(t, ok)
+	words := ids(t, e, "a", "b", "c", "d")
+	prompt := randomTokens(1, 4)
+	for name, c := range map[string]struct {
+		answer []int32 // what the bias prefers
+		req    engine.Request
+		want   []int32
+		text   string
+		finish engine.FinishReason
+	}{
+		"the model's own":     {[]int32{words[0], eos}, engine.Request{MaxTokens: 4}, []int32{words[0], eos}, "a", engine.FinishStop},
+		"the request's":       {words, engine.Request{MaxTokens: 4, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
+		"as the last token":   {words, engine.Request{MaxTokens: 3, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
+		"at once":             {words, engine.Request{MaxTokens: 3, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
+		"EOS is ignored":      {[]int32{eos, words[0]}, engine.Request{MaxTokens: 2, IgnoreEOS: true}, []int32{eos, words[0]}, "a", engine.FinishLength},
+		"but not stop ids":    {words, engine.Request{MaxTokens: 3, IgnoreEOS: true, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
+		"EOS is held back":    {append([]int32{eos}, words...), engine.Request{MaxTokens: 4, MinTokens: 2}, []int32{words[0], words[1], eos}, "ab", engine.FinishStop},
+		"stop ids are, too":   {words, engine.Request{MaxTokens: 4, MinTokens: 2, StopIDs: words[:1]}, []int32{words[1], words[2], words[0]}, "bc", engine.FinishStop},
+		"all but the longest": {words, engine.Request{MaxTokens: 2, MinTokens: 2, StopIDs: words[:1]}, words[1:3], "bc", engine.FinishLength},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.req.Tokens = prompt
+			got := generate(t, e, force(c.req, c.answer...)).Choices[0]
+			require.Equal(t, c.want, got.Tokens)
+			require.Equal(t, c.text, got.Text)
+			require.Equal(t, c.finish, got.FinishReason)
+			require.Empty(t, got.StopReason)
+		})
+	}
+}
