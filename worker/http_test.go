@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+func get(t testing.TB, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	b.enqueue(t, prompts(10)+"{\"prompt\":[999999]}\n", enqueue.Options{})
+	stop := b.start(t)
+	b.results(t)
+	stop()
+	families, err := b.worker.metrics.registry.Gather()
+	require.NoError(t, err)
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+
+	server := httptest.NewServer(b.worker.Handler())
+	defer server.Close()
+	code, text := get(t, server.URL+"/metrics")
+	require.Equal(t, http.StatusOK, code)
+	for _, line := range []string{
+		`ingot_jobs_total{outcome="done"} 10`,
+		`ingot_jobs_total{outcome="failed"} 1`,
+		`ingot_jobs_total{outcome="retried"} 0`,
+		"ingot_prompt_tokens_total 30",
+		"ingot_completion_tokens_total 50",
+		"ingot_queue_wait_seconds_count 11",
+		"ingot_ttft_seconds_count 10",
+		"ingot_engine_generated_tokens_total 50",
+		"ingot_engine_running_sequences 0",
+		"ingot_engine_cache_pages_used 0",
+	} {
+		require.Contains(t, text, line+"\n")
+	}
+	require.Contains(t, text, "ingot_engine_step_seconds_total")
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	r := miniredis.RunT(t)
+	c := redis.NewClient(&redis.Options{Addr: r.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	b := setUp(t, &redistest.Server{Client: c}, nil, Config{})
+	server := httptest.NewServer(b.worker.Handler())
+	defer server.Close()
+	code, text := get(t, server.URL+"/healthz")
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, "ok\n", text)
+	r.Close()
+	code, text = get(t, server.URL+"/healthz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.True(t, strings.HasPrefix(text, "redis: "), text)
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	ctx := t.Context()
+	go func() { ended <- b.worker.serve(ctx, l) }()
+	code, _ := get(t, "http://"+l.Addr().String()+"/healthz")
+	require.Equal(t, http.StatusOK, code)
+	require.ErrorContains(t, b.worker.Serve(t.Context(), l.Addr().String()), "serve metrics")
+	t.Cleanup(func() { require.NoError(t, <-ended) })
+}
+
+// An engine is stuck when it has had work for two minutes and ended no step.
+func TestPulse(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	var p pulse
+	for _, c := range []struct {
+		after time.Duration
+		s     engine.Snapshot
+		stuck bool
+	}{
+		{0, engine.Snapshot{}, false},
+		{time.Hour, engine.Snapshot{Running: 1, Steps: 5}, false},
+		{time.Hour + time.Minute, engine.Snapshot{Running: 1, Steps: 5}, false},
+		{time.Hour + 3*time.Minute, engine.Snapshot{Waiting: 1, Steps: 5}, true},
+		{time.Hour + 4*time.Minute, engine.Snapshot{Running: 1, Steps: 6}, false},
+		{2 * time.Hour, engine.Snapshot{Steps: 6}, false},
+		{3 * time.Hour, engine.Snapshot{Running: 1, Steps: 6}, false},
+	} {
+		err := p.check(c.s, start.Add(c.after))
+		require.Equal(t, c.stuck, err != nil, "after %v: %v", c.after, err)
+	}
+}

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// count is the number of deliveries with an outcome.
+func (b *bench) count(t testing.TB, outcome string) int {
+	t.Helper()
+	var m dto.Metric
+	require.NoError(t, b.worker.metrics.jobs.WithLabelValues(outcome).Write(&m))
+	return int(m.GetCounter().GetValue())
+}
+
+func TestShutdownHandsJobsBack(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		taken := make(chan struct{}, 10)
+		b := setUp(t, r, func(ctx context.Context, _ engine.Request) (engine.Completion, error) {
+			taken <- struct{}{}
+			<-ctx.Done()
+			return engine.Completion{}, ctx.Err()
+		}, Config{Concurrency: 2, ShutdownTimeout: 10 * time.Millisecond})
+		b.enqueue(t, prompts(5), enqueue.Options{MaxAttempts: 1})
+		stop := b.start(t)
+		<-taken
+		<-taken
+		stop()
+		require.Equal(t, 2, b.count(t, "handed_back"))
+		info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo("default:default")
+		require.NoError(t, err)
+		require.Equal(t, 5, info.Pending, "all are there for the next worker, at once")
+		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		require.NoError(t, err)
+		require.Zero(t, st.Running)
+
+		next := setUp(t, r, (&faults{}).generate, Config{})
+		defer next.start(t)()
+		for _, row := range next.results(t) {
+			require.Nil(t, row.Error)
+			require.Equal(t, 1, row.Stats.Attempts, "what was handed back is no attempt")
+		}
+	})
+}
+
+func TestShutdownLetsJobsFinish(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	taken, finish := make(chan struct{}), make(chan struct{})
+	b := setUp(t, r, func(context.Context, engine.Request) (engine.Completion, error) {
+		close(taken)
+		<-finish
+		return engine.Completion{Choices: []engine.Choice{{Text: "ok"}}}, nil
+	}, Config{Concurrency: 1, ShutdownTimeout: time.Minute})
+	b.enqueue(t, prompts(1), enqueue.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- b.worker.Run(ctx) }()
+	<-taken
+	cancel()
+	select {
+	case <-ended:
+		t.Fatal("the worker ended before its job")
+	case finish <- struct{}{}:
+	}
+	require.NoError(t, <-ended)
+	require.Equal(t, "ok", b.results(t)["row-1"].Response.Body.Choices[0].Text)
+	b.requireEmptyQueue(t)
+}
+
+func TestAWorkerNeedsRedis(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	b := setUp(t, r, nil, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorContains(t, b.worker.Run(ctx), "reach redis")
+	_, err := New(microLlama(t), r.Client, Config{})
+	require.ErrorContains(t, err, "concurrency")
+	_, err = New(microLlama(t), r.Client, Config{Concurrency: 1, Alias: "a:b"})
+	require.ErrorContains(t, err, "model name")
+}

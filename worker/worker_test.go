@@ -1,0 +1,381 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// microLlama is a model of random weights that is part of the repository.
+func microLlama(t testing.TB) *engine.Engine {
+	t.Helper()
+	backend, err := cpu.New(1)
+	require.NoError(t, err)
+	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	return eng
+}
+
+// bench is a worker on a Redis with one batch.
+type bench struct {
+	redis  *redistest.Server
+	worker *Worker
+}
+
+// setUp makes a worker. Where generate is not nil it stands in for the engine's: faults cannot be had from a real one.
+func setUp(t testing.TB, r *redistest.Server, generate func(context.Context, engine.Request) (engine.Completion, error), c Config) *bench {
+	t.Helper()
+	if c.Concurrency == 0 {
+		c.Concurrency = 4
+	}
+	c.PollInterval = 5 * time.Millisecond
+	c.Logger = slog.New(slog.DiscardHandler)
+	w, err := New(microLlama(t), r.Client, c)
+	require.NoError(t, err)
+	if generate != nil {
+		w.generate = generate
+	}
+	return &bench{r, w}
+}
+
+func (b *bench) enqueue(t testing.TB, rows string, o enqueue.Options) {
+	t.Helper()
+	if o.Batch == "" {
+		o.Batch = "b"
+	}
+	_, err := enqueue.Enqueue(t.Context(), b.redis.Client, strings.NewReader(rows), o)
+	require.NoError(t, err)
+}
+
+// start runs the worker until stop is called, which waits for it to end.
+func (b *bench) start(t testing.TB) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var err error
+	var running sync.WaitGroup
+	running.Go(func() { err = b.worker.Run(ctx) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, err)
+	})
+	return stop
+}
+
+type resultLine struct {
+	ID       string `json:"id"`
+	CustomID string `json:"custom_id"`
+	Response *struct {
+		Body struct {
+			Seed    int64 `json:"seed"`
+			Choices []struct {
+				Index    int             `json:"index"`
+				Text     string          `json:"text"`
+				TokenIDs []int32         `json:"token_ids"`
+				Logprobs json.RawMessage `json:"logprobs"`
+			} `json:"choices"`
+			Usage struct {
+				PromptTokens     int `json:"prompt_tokens"`
+				CompletionTokens int `json:"completion_tokens"`
+			} `json:"usage"`
+		} `json:"body"`
+	} `json:"response"`
+	Error *job.LineError `json:"error"`
+	Stats job.Stats      `json:"stats"`
+}
+
+// results follows batch b to its end, and returns its lines by custom_id.
+func (b *bench) results(t testing.TB) map[string]resultLine {
+	t.Helper()
+	var text bytes.Buffer
+	got, err := enqueue.Collect(t.Context(), b.redis.Client, job.NewOutput(&text, "b"), enqueue.CollectOptions{Follow: true})
+	require.NoError(t, err)
+	require.True(t, got.Finished)
+	return decode(t, text.String())
+}
+
+func decode(t testing.TB, text string) map[string]resultLine {
+	t.Helper()
+	rows := map[string]resultLine{}
+	for l := range strings.Lines(text) {
+		var row resultLine
+		require.NoError(t, json.Unmarshal([]byte(l), &row), l)
+		require.NotContains(t, rows, row.CustomID)
+		rows[row.CustomID] = row
+	}
+	return rows
+}
+
+// requireEmptyQueue checks that asynq holds nothing any more, least of all in its archive.
+func (b *bench) requireEmptyQueue(t testing.TB) {
+	t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(b.redis.Client)
+	queues, err := inspector.Queues()
+	require.NoError(t, err)
+	for _, q := range queues {
+		info, err := inspector.GetQueueInfo(q)
+		require.NoError(t, err)
+		require.Zero(t, info.Size+info.Completed, "queue %s holds %+v", q, info)
+	}
+}
+
+func prompts(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{\"custom_id\":\"row-%d\",\"prompt\":[%d,%d,7],\"max_tokens\":5,\"ignore_eos\":true,\"return_token_ids\":true}\n", i+1, 300+i, 400+i)
+	}
+	return b.String()
+}
+
+func TestRowsAreAnsweredByTheEngine(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		b := setUp(t, r, nil, Config{Alias: "micro", Name: "mac", Version: "v1"})
+		rows := prompts(40) +
+			`{"custom_id":"many","body":{"prompt":["one","two","three"],"n":2,"max_tokens":3,"ignore_eos":true}}` + "\n" +
+			`{"custom_id":"score","body":{"prompt":"one two three","echo":true,"logprobs":1,"max_tokens":0}}` + "\n" +
+			`{"custom_id":"long","body":{"prompt":[` + strings.Repeat("5,", 9000) + `5]}}` + "\n" +
+			`{"custom_id":"outside","body":{"prompt":[1000000]}}` + "\n" +
+			`{"custom_id":"wrong","body":{"prompt":"a","temperature":"b"}}` + "\n"
+		b.enqueue(t, rows, enqueue.Options{Alias: "micro", Priority: job.Bulk})
+		stop := b.start(t)
+		lines := b.results(t)
+		require.Len(t, lines, 45)
+		for i := range 40 {
+			row := lines[fmt.Sprintf("row-%d", i+1)]
+			require.Nil(t, row.Error)
+			require.Len(t, row.Response.Body.Choices[0].TokenIDs, 5)
+			s := row.Stats
+			require.Equal(t, []int{3, 5, 1}, []int{s.PromptTokens, s.CompletionTokens, s.Attempts})
+			require.Positive(t, s.Steps)
+			require.Positive(t, s.TotalMS)
+			require.GreaterOrEqual(t, s.BatchMean, 1.0)
+			require.Equal(t, []string{"mac", "cpu", "micro-llama", "v1"}, []string{s.Worker, s.Backend, s.Model, s.Version})
+			require.Len(t, s.ModelSHA256, 64)
+		}
+		many := lines["many"].Response.Body
+		require.Len(t, many.Choices, 6)
+		for i, c := range many.Choices {
+			require.Equal(t, i, c.Index)
+		}
+		require.Equal(t, 18, many.Usage.CompletionTokens)
+
+		score := lines["score"].Response.Body
+		require.Equal(t, "one two three", score.Choices[0].Text)
+		require.Zero(t, score.Usage.CompletionTokens)
+		var scores struct {
+			Tokens   []string   `json:"tokens"`
+			Logprobs []*float64 `json:"token_logprobs"`
+		}
+		require.NoError(t, json.Unmarshal(score.Choices[0].Logprobs, &scores))
+		require.Len(t, scores.Tokens, score.Usage.PromptTokens)
+		require.Nil(t, scores.Logprobs[0])
+		for _, p := range scores.Logprobs[1:] {
+			require.Negative(t, *p)
+		}
+
+		require.Equal(t, job.CodeBadRequest, lines["long"].Error.Code)
+		require.Contains(t, lines["long"].Error.Message, "line 43: ")
+		require.Equal(t, 1, lines["long"].Stats.Attempts)
+		require.Equal(t, job.CodeBadRequest, lines["outside"].Error.Code)
+		require.Equal(t, job.CodeInvalidType, lines["wrong"].Error.Code)
+		stop()
+		b.requireEmptyQueue(t)
+	})
+}
+
+// The tokens of a row follow from its batch and line, whatever Redis, worker and company.
+func TestTheSameRowGivesTheSameTokens(t *testing.T) {
+	t.Parallel()
+	run := func(rows string, concurrency int) map[string]resultLine {
+		b := setUp(t, redistest.StartMini(t), nil, Config{Concurrency: concurrency})
+		b.enqueue(t, rows, enqueue.Options{})
+		defer b.start(t)()
+		return b.results(t)
+	}
+	all := run(prompts(12), 8)
+	for id, row := range run(prompts(6), 1) {
+		require.Equal(t, row.Response, all[id].Response)
+	}
+}
+
+// faults fails the first attempts at each row.
+type faults struct {
+	attempts sync.Map // by prompt
+	times    int64
+	fail     func() error
+}
+
+func (f *faults) generate(_ context.Context, r engine.Request) (engine.Completion, error) {
+	n, _ := f.attempts.LoadOrStore(fmt.Sprint(r.Tokens), new(atomic.Int64))
+	if n.(*atomic.Int64).Add(1) <= f.times {
+		return engine.Completion{}, f.fail()
+	}
+	return engine.Completion{Choices: []engine.Choice{{Text: "ok", FinishReason: engine.FinishStop}}}, nil
+}
+
+func TestFailedAttempts(t *testing.T) {
+	broken := errors.New("device lost")
+	for _, c := range []struct {
+		name     string
+		times    int64
+		fail     func() error
+		attempts int
+		code     string
+		message  string
+	}{
+		{"an error that passes", 1, func() error { return broken }, 2, "", ""},
+		{"a panic that passes", 1, func() error { panic("oops") }, 2, "", ""},
+		{"an error that stays", 9, func() error { return broken }, 2, job.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
+		{"a panic that stays", 9, func() error { panic("oops") }, 2, job.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
+		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", engine.ErrBadRequest) }, 1, job.CodeBadRequest, "line 1: bad request: too long"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := &faults{times: c.times, fail: c.fail}
+			b := setUp(t, redistest.StartMini(t), f.generate, Config{})
+			b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 2})
+			stop := b.start(t)
+			row := b.results(t)["row-1"]
+			require.Equal(t, c.attempts, row.Stats.Attempts)
+			if c.code == "" {
+				require.Equal(t, "ok", row.Response.Body.Choices[0].Text)
+			} else {
+				require.Equal(t, &job.LineError{Code: c.code, Message: c.message}, row.Error)
+				require.NotEmpty(t, row.Stats.Worker)
+			}
+			stop()
+			b.requireEmptyQueue(t)
+		})
+	}
+}
+
+func TestAnAttemptIsLimitedInTime(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), func(ctx context.Context, _ engine.Request) (engine.Completion, error) {
+		<-ctx.Done()
+		return engine.Completion{}, ctx.Err()
+	}, Config{})
+	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 1, Timeout: time.Second})
+	stop := b.start(t)
+	row := b.results(t)["row-1"]
+	require.Equal(t, &job.LineError{Code: job.CodeTimeout, Message: "line 1: not finished within 1s (attempt 1 of 1)"}, row.Error)
+	stop()
+	b.requireEmptyQueue(t)
+}
+
+func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), func(context.Context, engine.Request) (engine.Completion, error) {
+		panic("not again")
+	}, Config{})
+	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 3})
+	for range 3 { // three workers took it and died
+		_, err := b.worker.store.Begin(t.Context(), "b", 1)
+		require.NoError(t, err)
+	}
+	b.start(t)
+	row := b.results(t)["row-1"]
+	require.Equal(t, job.CodeAbandoned, row.Error.Code)
+	require.Equal(t, 4, row.Stats.Attempts)
+}
+
+func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), func(context.Context, engine.Request) (engine.Completion, error) {
+		panic("it is recorded")
+	}, Config{})
+	b.enqueue(t, prompts(1), enqueue.Options{})
+	// The worker before recorded it, and died before it could tell the queue.
+	_, err := b.worker.store.Record(t.Context(), "b", job.Answered(&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, struct{}{}, job.Stats{}))
+	require.NoError(t, err)
+	stop := b.start(t)
+	require.Nil(t, b.results(t)["row-1"].Error)
+	require.Eventually(t, func() bool { // asynq tells nobody when it has taken a job
+		info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetQueueInfo("default:default")
+		return err == nil && info.Size == 0
+	}, 10*time.Second, 5*time.Millisecond)
+	stop()
+	b.requireEmptyQueue(t)
+}
+
+func TestJobsOfAForgottenBatchAreDropped(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	b.enqueue(t, prompts(1), enqueue.Options{})
+	require.NoError(t, b.redis.Client.Del(t.Context(), "ingot:{b}:meta").Err())
+	info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetTaskInfo("default:default", "b:1")
+	require.NoError(t, err)
+	require.NoError(t, b.worker.handle(t.Context(), asynq.NewTask(info.Type, info.Payload)))
+	require.ErrorIs(t, b.worker.handle(t.Context(), asynq.NewTask(info.Type, []byte("{}"))), asynq.SkipRetry)
+}
+
+func TestALostLeaseIsNoFailure(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	b.enqueue(t, prompts(1), enqueue.Options{})
+	info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetTaskInfo("default:default", "b:1")
+	require.NoError(t, err)
+	ctx, lose := context.WithCancel(t.Context())
+	b.worker.generate = func(ctx context.Context, _ engine.Request) (engine.Completion, error) {
+		lose()
+		<-ctx.Done()
+		return engine.Completion{}, ctx.Err()
+	}
+	err = b.worker.handle(ctx, asynq.NewTask(info.Type, info.Payload))
+	require.ErrorIs(t, err, errLeaseLost)
+	for _, err := range []error{err, asynq.ErrLeaseExpired, fmt.Errorf("x: %w", errHandedBack), context.Canceled} {
+		require.False(t, isFailure(err), "%v", err)
+		require.Zero(t, retryDelay(3, err, nil))
+	}
+	require.True(t, isFailure(errors.New("x")))
+	require.Equal(t, time.Second, retryDelay(0, errors.New("x"), nil))
+	require.Equal(t, time.Minute, retryDelay(1000, errors.New("x"), nil))
+
+	// Its row is delivered again, and counted so.
+	b.worker.generate = (&faults{}).generate
+	require.NoError(t, b.worker.handle(t.Context(), asynq.NewTask(info.Type, info.Payload)))
+	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)
+}
+
+func TestPriorities(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	var order []string
+	b := setUp(t, r, func(_ context.Context, req engine.Request) (engine.Completion, error) {
+		order = append(order, req.Text) // one at a time
+		return engine.Completion{Choices: []engine.Choice{{}}}, nil
+	}, Config{Concurrency: 1, Strict: true})
+	for _, p := range []job.Priority{job.Bulk, job.Default, job.Critical} {
+		b.enqueue(t, strings.Repeat(fmt.Sprintf("{\"prompt\":%q}\n", p), 3), enqueue.Options{Batch: string(p), Priority: p})
+	}
+	b.enqueue(t, `{"prompt":"other model"}`, enqueue.Options{Batch: "other", Alias: "other"})
+	stop := b.start(t)
+	for _, batch := range []string{"critical", "default", "bulk"} {
+		_, err := enqueue.Collect(t.Context(), r.Client, job.NewOutput(&bytes.Buffer{}, batch), enqueue.CollectOptions{Follow: true})
+		require.NoError(t, err)
+	}
+	stop()
+	require.Equal(t, "critical critical critical default default default bulk bulk bulk", strings.Join(order, " "))
+}
