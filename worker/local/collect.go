@@ -2,18 +2,11 @@ package local
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 )
-
-// counter is a number that one goroutine counts and another reads.
-type counter struct{ n atomic.Int64 }
-
-func (c *counter) add(n int) { c.n.Add(int64(n)) }
-func (c *counter) read() int { return int(c.n.Load()) }
 
 // collect writes results as they come, forgets them in the queue, and lets the next rows in.
 func (r *run) collect(ctx context.Context, q *queue) error {
@@ -33,12 +26,19 @@ func (r *run) collect(ctx context.Context, q *queue) error {
 }
 
 func (r *run) report(s job.Status) {
-	p := &r.progress
-	p.Kept = r.kept.read()
-	p.Done, p.Failed = s.Done, s.Failed
-	p.PromptTokens, p.CompletionTokens = s.PromptTokens, s.CompletionTokens
-	p.Elapsed = time.Since(r.start)
+	r.progress.PromptTokens, r.progress.CompletionTokens = s.PromptTokens, s.CompletionTokens
+	r.count()
 	if r.options.Progress != nil {
-		r.options.Progress(*p)
+		r.options.Progress(r.progress)
 	}
+}
+
+// count brings progress to what the output holds.
+func (r *run) count() {
+	held, failed := r.out.Counts()
+	p := &r.progress
+	p.Kept = int(r.kept.Load())
+	p.Failed = failed - r.failed
+	p.Done = held - r.held - p.Failed
+	p.Elapsed = time.Since(r.start)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,18 +66,14 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *job.Output,
 	}
 	r := &run{in: in, out: out, options: o, window: newWindow(o.Concurrency), start: time.Now()}
 	r.progress.Total = total
-	held, failed := out.Counts()
+	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	err = errors.Join(err, out.Flush())
-	p := &r.progress
-	p.Elapsed = time.Since(r.start)
-	nowHeld, nowFailed := out.Counts()
-	p.Kept, p.Failed = r.kept.read(), nowFailed-failed
-	p.Done = nowHeld - held - p.Failed
-	return Summary{Progress: *p, KeptFailed: failed}, err
+	r.count()
+	return Summary{Progress: r.progress, KeptFailed: r.failed}, err
 }
 
 // countAhead is the number of rows that in will give, or 0 where it cannot be read twice.
@@ -105,8 +102,10 @@ type run struct {
 	options  Options
 	window   *window
 	start    time.Time
-	kept     counter  // written by feed, read by collect
-	progress Progress // written by collect
+	held     int          // lines of the output before the run
+	failed   int          // error lines among them
+	kept     atomic.Int64 // rows of the input among them, as far as it is read
+	progress Progress     // written by collect
 }
 
 func (r *run) run(ctx context.Context, eng *engine.Engine) error {
@@ -159,7 +158,7 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 			if err := r.out.Check(row); err != nil {
 				return err
 			}
-			r.kept.add(1)
+			r.kept.Add(1)
 			continue
 		}
 		if err := r.window.enter(ctx, row); err != nil {
