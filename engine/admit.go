@@ -22,11 +22,14 @@ func (l *loop) admit() {
 	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
 }
 
-// sweep lets go of sequences that have ended, and of all those of calls that have failed or were cancelled. Their pages
-// are free before their callers hear of it.
+// sweep lets go of sequences that have ended, and of all those of calls that have failed or were cancelled.
 func (l *loop) sweep() {
 	l.running = l.keep(l.running)
 	l.waiting = l.keep(l.waiting)
+}
+
+// publish shows the state between two steps, and then tells the callers of calls that have ended.
+func (l *loop) publish() {
 	l.meter.update(func(s *Snapshot) {
 		s.Running, s.Waiting = len(l.running), len(l.waiting)
 		s.PagesUsed = l.pool.Used()

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -56,7 +55,7 @@ func backend(t testing.TB) *cpu.Backend {
 // generate answers a request that has to succeed.
 func generate(t testing.TB, e *engine.Engine, req engine.Request) engine.Completion {
 	t.Helper()
-	c, err := e.Generate(context.Background(), req)
+	c, err := e.Generate(t.Context(), req)
 	require.NoError(t, err)
 	return c
 }
@@ -78,7 +77,7 @@ func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []engine.Request)
 		}
 		sequences += n
 		wg.Go(func() {
-			out[i], errs[i] = e.Generate(context.Background(), r)
+			out[i], errs[i] = e.Generate(t.Context(), r)
 			returned.Add(int64(n))
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,7 +71,7 @@ func TestLogprobsMatchTheReference(t *testing.T) {
 					Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true,
 					Logprobs: true, PromptLogprobs: true, TopLogprobs: 8,
 				})
-				all := append(c.PromptLogprobs, c.Choices[0].Logprobs...)
+				all := slices.Concat(c.PromptLogprobs, c.Choices[0].Logprobs)
 				require.Len(t, all, len(ref.PromptTokens)+len(ref.GreedyTokens))
 				require.Equal(t, ref.PromptTokens[0], all[0].ID)
 				require.Zero(t, all[0].Logprob)
@@ -96,7 +97,7 @@ func TestLogprobsOfTheWholeVocabularySumToOne(t *testing.T) {
 		Tokens: randomTokens(1, 5), MaxTokens: 3, IgnoreEOS: true,
 		Logprobs: true, PromptLogprobs: true, TopLogprobs: e.Info().Vocab,
 	})
-	for _, l := range append(c.PromptLogprobs[1:], c.Choices[0].Logprobs...) {
+	for _, l := range slices.Concat(c.PromptLogprobs[1:], c.Choices[0].Logprobs) {
 		sum, last := 0.0, math.Inf(1)
 		for _, top := range l.Top {
 			sum += math.Exp(top.Logprob)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,7 +46,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 			return "", fmt.Errorf("hash %s: %w", path, ErrClosed)
 		}
 		_, err := io.CopyN(h, f, 4<<20)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return hex.EncodeToString(h.Sum(nil)), nil
 		}
 		if err != nil {

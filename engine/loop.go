@@ -38,6 +38,7 @@ func (l *loop) run() {
 		}
 		l.sweep()
 		l.admit()
+		l.publish()
 		switch {
 		case !open:
 			return
@@ -60,12 +61,7 @@ func (l *loop) step() {
 		fail(b.seqs, fmt.Errorf("compute a step of %d rows: %w", len(b.Tokens), err))
 		return
 	}
-	prompt := 0
-	for _, s := range b.seqs {
-		prompt += s.advance()
-		s.call.figures.step(l.steps, len(b.seqs))
-	}
-	generated := l.take(logits)
+	prompt, generated := l.handOut(logits)
 	took := time.Since(start)
 	l.meter.update(func(s *Snapshot) {
 		s.Steps++
@@ -76,8 +72,13 @@ func (l *loop) step() {
 	})
 }
 
-// take hands the logits of a step to its sequences and returns the number of tokens that they generated.
-func (l *loop) take(logits [][]float32) (generated int) {
+// handOut gives the logits of a step to its sequences. It returns how many positions of prompts the step computed, and how
+// many tokens it generated.
+func (l *loop) handOut(logits [][]float32) (prompt, generated int) {
+	for _, s := range l.batch.seqs {
+		prompt += s.advance()
+		s.call.figures.step(l.steps, len(l.batch.seqs))
+	}
 	now := time.Now()
 	for i, o := range l.batch.outputs {
 		s := o.seq
@@ -91,5 +92,5 @@ func (l *loop) take(logits [][]float32) (generated int) {
 			s.call.figures.token(now)
 		}
 	}
-	return generated
+	return prompt, generated
 }

@@ -1,3 +1,9 @@
+// Package engine turns prompts into text: it tokenises requests, runs many of them at once through a model in batched
+// steps, samples, and finishes each with its figures.
+//
+// Generate prepares a request on its caller's goroutine and hands it to the loop, the one goroutine that owns the model.
+// Between two steps the loop lets go of what has ended and admits what waits. A step takes a row of each sequence that is
+// generating and, up to its budget, rows of prompts.
 package engine
 
 import (

@@ -84,8 +84,8 @@ func (o *Options) limits(c model.Config) (model.Limits, error) {
 	case o.Context > c.Context:
 		return model.Limits{}, fmt.Errorf("a context of %d is more than the %d positions that the model was trained for", o.Context, c.Context)
 	case o.Context > fits:
-		return model.Limits{}, fmt.Errorf("a context of %d takes %d MiB of cache, of which %d MiB are allowed; give a smaller context or more memory",
-			o.Context, (int64(o.Context)*position)>>20, o.CacheBytes>>20)
+		return model.Limits{}, fmt.Errorf("a context of %d takes %.1f MiB of cache, of which %.1f are allowed; give a smaller context or more memory",
+			o.Context, mib(int64(o.Context)*position), mib(o.CacheBytes))
 	case fits == 0:
 		return model.Limits{}, fmt.Errorf("the cache of %d bytes holds no page of %d positions, which takes %d", o.CacheBytes, o.PageSize, position*int64(o.PageSize))
 	case o.Context == 0:
@@ -100,3 +100,5 @@ func (o *Options) limits(c model.Config) (model.Limits, error) {
 		PageSize: o.PageSize,
 	}, nil
 }
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

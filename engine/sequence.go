@@ -102,7 +102,8 @@ func (s *sequence) extend(id int32, stops bool) {
 		s.end(FinishStop)
 		return
 	}
-	if i := s.text.add(s.decoder.Next(id), stops); i >= 0 {
+	s.text.text = s.decoder.Append(s.text.text, id)
+	if i := s.text.watch(stops); i >= 0 {
 		s.reason, s.stopReason = FinishStop, string(s.text.stops[i])
 		return
 	}
@@ -114,5 +115,5 @@ func (s *sequence) extend(id int32, stops bool) {
 // end ends the sequence; what the decoder held back of an unfinished character becomes text.
 func (s *sequence) end(reason FinishReason) {
 	s.reason = reason
-	s.text.add(s.decoder.Flush(), false)
+	s.text.text = append(s.text.text, s.decoder.Flush()...)
 }

@@ -17,11 +17,10 @@ func newAnswerText(stops []string) answerText {
 	return a
 }
 
-// add appends what a token adds to the text. Where a stop string ends in it, add cuts the text before that string, the
-// first of several, and returns the string's index. Otherwise it returns -1. While stops is false, stop strings that end
-// in the piece are part of the text for good.
-func (a *answerText) add(piece string, stops bool) int {
-	a.text = append(a.text, piece...)
+// watch looks for a stop string that ends in what was appended to the text since it looked last. Where there is one, it
+// cuts the text before that string, the first of several, and returns the string's index. Otherwise it returns -1. While
+// stops is false, stop strings that end in the new text are part of the text for good.
+func (a *answerText) watch(stops bool) int {
 	found, at := -1, len(a.text)
 	if stops {
 		for i, s := range a.stops {
@@ -32,6 +31,6 @@ func (a *answerText) add(piece string, stops bool) int {
 		}
 	}
 	a.text = a.text[:at]
-	a.watched = len(a.text)
+	a.watched = at
 	return found
 }

@@ -20,7 +20,8 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 		a, got := newAnswerText(stops), -1
 		whole, want, reason := "", "", -1
 		for i, piece := range pieces {
-			got = a.add(piece, i >= free)
+			a.text = append(a.text, piece...)
+			got = a.watch(i >= free)
 			before := len(whole)
 			whole += piece
 			want, reason = firstStop(whole, before, stops, i >= free)

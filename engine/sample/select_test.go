@@ -29,7 +29,7 @@ func TestReachFindsTheKthHighest(t *testing.T) {
 		cut := fromKey(at)
 		sorted := slices.Clone(v)
 		slices.SortFunc(sorted, func(a, b float32) int { return -compare(a, b) })
-		require.True(t, sorted[k-1] == cut, "the %d. of %v is %g, not %g", k, sorted, sorted[k-1], cut)
+		require.InDelta(t, sorted[k-1], cut, 0, "number %d of %v", k, sorted)
 		higher := 0
 		for _, x := range v {
 			if key(x) > at {

@@ -1,15 +1,13 @@
 package tokenizer
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Decoder turns ids into text one by one. It serves one goroutine.
 type Decoder struct {
 	t       *Tokenizer
 	started bool   // a token with text has been seen
 	pending []byte // the start of a character that is not yet whole: at most 3 bytes
+	out     []byte // of Next
 }
 
 // NewDecoder gives a decoder for a text from its start: where encoding puts a
@@ -23,30 +21,35 @@ func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 // one for each stretch that begins like a character (Unicode's "maximal
 // subpart").
 func (d *Decoder) Next(id int32) string {
+	d.out = d.Append(d.out[:0], id)
+	return string(d.out)
+}
+
+// Append is Next, with the text appended to dst.
+func (d *Decoder) Append(dst []byte, id int32) []byte {
 	b := d.t.Bytes(id)
 	if len(b) == 0 {
-		return ""
+		return dst
 	}
 	if !d.started && b[0] == ' ' && d.t.dropsSpace(id) {
 		b = b[1:]
 	}
 	d.started = true
 	if len(d.pending) == 0 && utf8.Valid(b) {
-		return string(b)
+		return append(dst, b...)
 	}
 	d.pending = append(d.pending, b...)
-	var out strings.Builder
 	rest := d.pending
 	for len(rest) > 0 && utf8.FullRune(rest) {
 		r, n := utf8.DecodeRune(rest)
 		if r == utf8.RuneError && n == 1 {
 			n = badLength(rest)
 		}
-		out.WriteRune(r)
+		dst = utf8.AppendRune(dst, r)
 		rest = rest[n:]
 	}
 	d.pending = append(d.pending[:0], rest...)
-	return out.String()
+	return dst
 }
 
 // badLength is the length of the maximal subpart of an ill-formed sequence at

@@ -1,0 +1,229 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// atStep returns a trace that calls do in a step, once.
+func atStep(step int, do func()) func(compute.Checkpoint) {
+	steps := 0
+	return func(c compute.Checkpoint) {
+		if c.Layer == -1 && c.Row == 0 {
+			if steps++; steps == step {
+				do()
+			}
+		}
+	}
+}
+
+func TestCancellationFreesPages(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]int{"in the prompt": 2, "in the answer": 9} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			e := open(t, microGLM, engine.Options{PrefillChunk: 10, Trace: atStep(step, cancel)})
+			_, err := e.Generate(ctx, engine.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
+			require.ErrorIs(t, err, context.Canceled)
+			waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
+			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no step is spent on it any more")
+			require.Len(t, generate(t, e, engine.Request{Tokens: randomTokens(1, 30), MaxTokens: 5, IgnoreEOS: true}).Choices[0].Tokens, 5)
+		})
+	}
+}
+
+func TestCancellationWhileWaiting(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	e := open(t, microLlama, engine.Options{MaxSequences: 1, Trace: g.trace})
+	defer g.open()
+	var first sync.WaitGroup
+	var firstErr error
+	first.Go(func() {
+		_, firstErr = e.Generate(t.Context(), engine.Request{Tokens: randomTokens(1, 5), MaxTokens: 5, IgnoreEOS: true})
+	})
+	waitFor(t, func() bool { return e.Snapshot().Running == 1 })
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := e.Generate(ctx, engine.Request{Tokens: randomTokens(1, 5), MaxTokens: 5})
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the step that hangs keeps nobody")
+	require.Equal(t, 1, e.Snapshot().Waiting)
+	g.open()
+	first.Wait()
+	require.NoError(t, firstErr)
+	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
+	require.Equal(t, uint64(5), e.Snapshot().GeneratedTokens, "it was never begun")
+
+	_, err = e.Generate(ctx, engine.Request{})
+	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing is looked at once the time is over")
+}
+
+func TestManyCancelledRequestsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	e := open(t, microLlama, engine.Options{MaxSequences: 4, Context: 64})
+	req := engine.Request{Tokens: randomTokens(1, 20), MaxTokens: 10, IgnoreEOS: true}
+	want := generate(t, e, req).Choices
+	var got [300][]engine.Choice
+	var errs [300]error
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
+			defer cancel()
+			c, err := e.Generate(ctx, req)
+			got[i], errs[i] = c.Choices, err
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if errs[i] == nil {
+			require.Equal(t, want, got[i])
+		} else {
+			require.ErrorIs(t, errs[i], context.DeadlineExceeded)
+		}
+	}
+	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
+}
+
+func TestCloseFailsWhatIsNotDone(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	g := newGate()
+	defer g.open()
+	e, err := engine.Open(microGLM, backend(t), engine.Options{MaxSequences: 2, Trace: g.trace})
+	require.NoError(t, err)
+	var calls sync.WaitGroup
+	var closed atomic.Int32
+	for range 5 {
+		calls.Go(func() {
+			if _, err := e.Generate(t.Context(), engine.Request{Tokens: randomTokens(1, 5), IgnoreEOS: true}); errors.Is(err, engine.ErrClosed) {
+				closed.Add(1)
+			}
+		})
+	}
+	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting == 5 })
+	var closeErr error
+	calls.Go(func() { closeErr = e.Close() })
+	waitFor(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := e.Generate(ctx, engine.Request{Tokens: randomTokens(1, 5), MaxTokens: 1})
+		return errors.Is(err, engine.ErrClosed)
+	})
+	g.open()
+	calls.Wait()
+	require.NoError(t, closeErr)
+	require.Equal(t, int32(5), closed.Load())
+	require.NoError(t, e.Close(), "again")
+	require.Zero(t, e.Snapshot().PagesUsed)
+}
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	e := open(t, microLlama, engine.Options{Context: 100, MaxSequences: 3})
+	info := e.Info()
+	require.Equal(t, "micro-llama", info.Model)
+	require.Equal(t, "llama", info.Architecture)
+	require.Equal(t, microLlama, info.Path)
+	require.Equal(t, "cpu", info.Backend)
+	require.NotEmpty(t, info.Device)
+	require.Equal(t, 100, info.Context)
+	require.Equal(t, 2048, info.Vocab)
+	require.Equal(t, 3, info.MaxSequences)
+
+	data, err := os.ReadFile(microLlama)
+	require.NoError(t, err)
+	require.Equal(t, int64(len(data)), info.Bytes)
+	want := sha256.Sum256(data)
+	got, err := e.SHA256(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, hex.EncodeToString(want[:]), got)
+}
+
+// closes counts how often a backend is closed.
+type closes struct {
+	compute.Backend
+	n int
+}
+
+func (c *closes) Close() error {
+	c.n++
+	return c.Backend.Close()
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	notGGUF := filepath.Join(t.TempDir(), "notes.txt")
+	require.NoError(t, os.WriteFile(notGGUF, []byte("not a model, but long enough to be looked at"), 0o600))
+	gpt2 := rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {
+		m.Set("general.architecture", "gpt2")
+		return m
+	})
+	unknown := rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {
+		m.Set("tokenizer.ggml.pre", "klingon")
+		return m
+	})
+	for name, c := range map[string]struct {
+		path string
+		opts engine.Options
+		want string
+	}{
+		"no such file":          {filepath.Join(t.TempDir(), "absent.gguf"), engine.Options{}, "absent.gguf"},
+		"not a model":           {notGGUF, engine.Options{}, "notes.txt"},
+		"another family":        {gpt2, engine.Options{}, model.ErrUnsupported.Error()},
+		"unknown tokenizer":     {unknown, engine.Options{}, "klingon"},
+		"negative sequences":    {microGLM, engine.Options{MaxSequences: -1}, "the most sequences of a step is -1"},
+		"negative memory":       {microGLM, engine.Options{CacheBytes: -1}, "the memory of the cache is -1 bytes"},
+		"step too small":        {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step of 7 tokens is too small for 8 sequences"},
+		"context of the model":  {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
+		"context of the memory": {microGLM, engine.Options{Context: 1024, CacheBytes: 300 << 10}, "a context of 1024 takes 0.8 MiB of cache, of which 0.3 are allowed"},
+		"no page":               {microGLM, engine.Options{CacheBytes: 100}, "holds no page of 16 positions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			be := &closes{Backend: backend(t)}
+			_, err := engine.Open(c.path, be, c.opts)
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, 1, be.n, "the backend is closed")
+		})
+	}
+}
+
+func TestTheContextFitsTheMemory(t *testing.T) {
+	t.Parallel()
+	// micro-glm keeps 32+16 values in each of its 4 layers: 768 bytes a position.
+	for name, c := range map[string]struct {
+		opts           engine.Options
+		context, pages int
+	}{
+		"all of the model's": {engine.Options{MaxSequences: 2}, 1024, 128},
+		"what fits":          {engine.Options{CacheBytes: 768 * 100}, 96, 6},
+		"fewer than fit":     {engine.Options{Context: 50, MaxSequences: 3, CacheBytes: 1 << 20}, 50, 12},
+		"other pages":        {engine.Options{Context: 50, MaxSequences: 3, PageSize: 50}, 50, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, microGLM, c.opts)
+			require.Equal(t, c.context, e.Info().Context)
+			require.Equal(t, c.pages, e.Snapshot().PagesTotal)
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package engine_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/sample"
+)
+
+// faulty is a backend that can be told to fail. Its fields are set before the engine works.
+type faulty struct {
+	compute.Backend
+	failing func(b *compute.Batch) error // of a step
+	poison  func(b *compute.Batch) int   // the output row whose logits become NaN, or -1
+	batch   *compute.Batch
+}
+
+type faultyStep struct {
+	compute.Step
+	err error
+}
+
+func (f *faulty) Begin(b *compute.Batch) compute.Step {
+	f.batch = b
+	s := faultyStep{Step: f.Backend.Begin(b)}
+	if f.failing != nil {
+		s.err = f.failing(b)
+	}
+	return s
+}
+
+func (s faultyStep) Run() error { return errors.Join(s.err, s.Step.Run()) }
+
+func (f *faulty) Floats(t compute.Tensor) [][]float32 {
+	rows := f.Backend.Floats(t)
+	if f.poison != nil {
+		if i := f.poison(f.batch); i >= 0 {
+			rows = slices.Clone(rows)
+			rows[i] = slices.Repeat([]float32{float32(math.NaN())}, len(rows[i]))
+		}
+	}
+	return rows
+}
+
+var errDevice = errors.New("device lost")
+
+// A step that fails takes the requests in it with it; those that wait, and those that come later, are answered.
+func TestAFailingStep(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	steps := 0
+	be := &faulty{Backend: backend(t), failing: func(*compute.Batch) error {
+		if steps++; steps == 3 {
+			return errDevice
+		}
+		return nil
+	}}
+	e := openOn(t, microGLM, be, engine.Options{MaxSequences: 2, Trace: g.trace})
+	defer g.open()
+	req := engine.Request{Tokens: randomTokens(1, 20), MaxTokens: 6, IgnoreEOS: true}
+	var mu sync.Mutex
+	var failed int
+	var answered []engine.Completion
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			c, err := e.Generate(t.Context(), req)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, errDevice) {
+				failed++
+			} else if err == nil {
+				answered = append(answered, c)
+			}
+		})
+	}
+	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting == 5 })
+	g.open()
+	wg.Wait()
+	require.Len(t, answered, 5-failed)
+	require.Positive(t, failed)
+	require.LessOrEqual(t, failed, 2)
+	require.Equal(t, answered[0].Choices, generate(t, e, req).Choices)
+	require.Zero(t, e.Snapshot().PagesUsed)
+}
+
+// Logits that are not finite fail the request that they belong to, and no other of the step.
+func TestLogitsThatAreNotFinite(t *testing.T) {
+	t.Parallel()
+	bad := randomTokens(9, 7)
+	be := &faulty{Backend: backend(t), poison: func(b *compute.Batch) int {
+		for i, row := range b.Outputs {
+			for _, s := range b.Seqs {
+				last := s.First + s.Rows - 1
+				if int(row) == last && b.Positions[row] == 6 && b.Tokens[row] == bad[6] {
+					return i
+				}
+			}
+		}
+		return -1
+	}}
+	g := newGate()
+	e := openOn(t, microLlama, be, engine.Options{Trace: g.trace})
+	defer g.open()
+	good := engine.Request{Tokens: randomTokens(8, 7), MaxTokens: 6, IgnoreEOS: true}
+	var wg sync.WaitGroup
+	var badErr, goodErr error
+	var c engine.Completion
+	wg.Go(func() { _, badErr = e.Generate(t.Context(), engine.Request{Tokens: bad, N: 2, MaxTokens: 6}) })
+	wg.Go(func() { c, goodErr = e.Generate(t.Context(), good) })
+	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting == 3 })
+	g.open()
+	wg.Wait()
+	require.NoError(t, goodErr)
+	require.ErrorIs(t, badErr, sample.ErrNotFinite)
+	require.ErrorContains(t, badErr, "position 6")
+	require.NotErrorIs(t, badErr, engine.ErrBadRequest)
+	require.Equal(t, generate(t, e, good).Choices, c.Choices)
+}

@@ -1,0 +1,125 @@
+package engine_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/sample"
+)
+
+func TestBadRequestsNameTheReason(t *testing.T) {
+	t.Parallel()
+	e := open(t, microLlama, engine.Options{Context: 10})
+	ok := []int32{1, 2, 3}
+	for want, req := range map[string]engine.Request{
+		"the prompt is empty":                            {},
+		"more than one of messages, a text":              {Text: "a", Tokens: ok},
+		"id 2048, number 2 of the prompt":                {Tokens: []int32{0, 2048}},
+		"id -1, number 1 of the prompt":                  {Tokens: []int32{-1}},
+		"the prompt has 11 tokens; the context holds 10": {Tokens: randomTokens(1, 11)},
+		"the prompt has 10 tokens and fills the context": {Tokens: randomTokens(1, 10)},
+		"the prompt has 12 tokens; the context holds":    {Tokens: randomTokens(1, 12), PromptOnly: true},
+		"n is -1":          {Tokens: ok, N: -1},
+		"n is 1000000":     {Tokens: ok, N: 1000000},
+		"max_tokens is -1": {Tokens: ok, MaxTokens: -1},
+		"min_tokens is -1": {Tokens: ok, MinTokens: -1},
+		"min_tokens is 3, more than max_tokens, 2": {Tokens: ok, MinTokens: 3, MaxTokens: 2},
+		"stop string 2 is empty":                   {Tokens: ok, Stop: []string{"a", ""}},
+		"stop token 2048":                          {Tokens: ok, StopIDs: []int32{2048}},
+		"top_logprobs is -1":                       {Tokens: ok, TopLogprobs: -1},
+		"top_logprobs is 2049":                     {Tokens: ok, TopLogprobs: 2049},
+		"temperature is NaN":                       {Tokens: ok, Sampling: sample.Params{Temperature: math.NaN()}},
+		"logit_bias names token 2048":              {Tokens: ok, Sampling: sample.Params{LogitBias: map[int32]float64{2048: 1}}},
+	} {
+		_, err := e.Generate(t.Context(), req)
+		require.ErrorIs(t, err, engine.ErrBadRequest, want)
+		require.ErrorContains(t, err, want)
+	}
+	require.Zero(t, e.Snapshot().Steps)
+}
+
+func messages(t *testing.T, json string) *chat.Object {
+	t.Helper()
+	v, err := chat.ParseJSON([]byte(json))
+	require.NoError(t, err)
+	return v.(*chat.Object)
+}
+
+func TestChatUsesTheTemplate(t *testing.T) {
+	t.Parallel()
+	e := open(t, microGLM, engine.Options{})
+	ctx := messages(t, `{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name the capital of Finland."}]}`)
+	before := ctx.Keys()
+	rendered := "[gMASK]<sop><|system|>Be brief.<|user|>Name the capital of Finland."
+	greedy := engine.Request{MaxTokens: 8, IgnoreEOS: true}
+
+	asText, asChat := greedy, greedy
+	asText.Text = rendered + "<|assistant|></think>"
+	asChat.Chat = ctx
+	want, got := generate(t, e, asText), generate(t, e, asChat)
+	same(t, want, got, "a chat is its rendered text")
+	require.Equal(t, before, ctx.Keys(), "the caller's object is left alone")
+	for _, name := range []string{"[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>"} {
+		id, ok := e.Tokenizer().Lookup(name)
+		require.True(t, ok)
+		require.Contains(t, got.PromptTokens, id, "%s is one token", name)
+	}
+
+	ctx = messages(t, `{"add_generation_prompt": false, "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name the capital of Finland."}]}`)
+	asText.Text, asChat.Chat = rendered, ctx
+	same(t, generate(t, e, asText), generate(t, e, asChat), "without the generation prompt")
+}
+
+// withTemplate copies micro-glm with another template, or none.
+func withTemplate(t *testing.T, source string) string {
+	t.Helper()
+	return rewrite(t, microGLM, func(m *gguf.Metadata) *gguf.Metadata {
+		out := gguf.NewMetadata()
+		for _, key := range m.Keys() {
+			v, _ := m.Any(key)
+			if key != "tokenizer.chat_template" {
+				out.Set(key, v)
+			} else if source != "" {
+				out.Set(key, source)
+			}
+		}
+		return out
+	})
+}
+
+func TestTemplatesThatCannotAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ source, want string }{
+		"none":    {"", "the model file has no chat template"},
+		"broken":  {"{% if %}", "the model file's chat template cannot be used: tokenizer.chat_template:1:"},
+		"refuses": {"{{ raise_exception('roles must alternate') }}", "the chat template refuses the messages: roles must alternate"},
+		"fails":   {"{{ messages.x.y }}", "render the chat template"},
+		"empty":   {"{# nothing #}", "the prompt is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, withTemplate(t, c.source), engine.Options{})
+			_, err := e.Generate(t.Context(), engine.Request{Chat: messages(t, `{"messages": []}`)})
+			require.ErrorIs(t, err, engine.ErrBadRequest)
+			require.ErrorContains(t, err, c.want)
+			generate(t, e, engine.Request{Text: "but a text is answered", MaxTokens: 1})
+		})
+	}
+}
+
+func TestTemplateVariables(t *testing.T) {
+	t.Parallel()
+	e := open(t, withTemplate(t, "{{ bos_token }}{{ eos_token }}{{ strftime_now('%d %B %Y') }}"), engine.Options{})
+	date := time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC)
+	got := generate(t, e, engine.Request{Chat: chat.NewObject(), Date: date, PromptOnly: true})
+	bos, _ := e.Tokenizer().BOS()
+	eos, _ := e.Tokenizer().EOS()
+	require.Equal(t, []int32{bos, eos}, got.PromptTokens[:2])
+	require.Equal(t, "26 July 2024", e.Tokenizer().Decode(got.PromptTokens[2:]))
+}
