@@ -185,7 +185,7 @@ func (m *glm) head(s compute.Step, b *compute.Batch, hidden compute.Tensor, outp
 func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32, error) {
 	mtp := m.mtp
 	if mtp == nil {
-		return nil, fmt.Errorf("draft with %s: the file has no MTP layer: %w", m.config.Name, ErrUnsupported)
+		return nil, fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
 	}
 	s := m.be.Begin(b)
 	n, hidden := len(b.Tokens), m.config.Hidden

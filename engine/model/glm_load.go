@@ -14,7 +14,8 @@ func (l *loader) glm(lim Limits) (Model, error) {
 	m.mla = l.mlaShape()
 	m.config = l.glmConfig(m.mla)
 	m.route = l.routeShape(m.config)
-	m.eps = float32(l.floatOr("attention.layer_norm_rms_epsilon", 1e-6))
+	m.eps = l.eps()
+	l.refuse("attention.temperature_scale", 0) // of the queries by position, as in Mistral Large 3
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -36,7 +37,10 @@ func (l *loader) glm(lim Limits) (Model, error) {
 		m.output = m.embd
 	}
 	if c.DraftLayers > 0 {
-		m.mtp = l.glmMTP(c.Layers, m, lim)
+		m.mtp = l.glmMTP(c.Layers, m, c.Layers >= dense, lim)
+		if l.err != nil {
+			return nil, l.err
+		}
 	}
 	// Only the first MTP layer is run; any after it are left in the file.
 	l.unused(func(name string) bool { return isDerived(name) || inBlocks(name, c.Layers+c.DraftLayers) })
@@ -165,7 +169,7 @@ func (l *loader) routeShape(c Config) compute.RouteShape {
 		l.fail(fmt.Errorf("%s is %d: %w", l.key("expert_gating_func"), r.Gating, ErrUnsupported))
 	}
 	if r.Used > r.Experts {
-		l.fail(fmt.Errorf("%s is %d of %d experts", l.key("expert_used_count"), r.Used, r.Experts))
+		l.fail(fmt.Errorf("%s is %d, more than the %d of %s", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
 	}
 	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
 		l.fail(fmt.Errorf("%s is %d; routing by groups: %w", l.key("expert_group_count"), groups, ErrUnsupported))
@@ -179,7 +183,7 @@ func (l *loader) routeShape(c Config) compute.RouteShape {
 // yarnScale is what YaRN multiplies the scores by: the square of 1 + m·ln(factor), with m as the file gives it (the
 // original's 0.1·mscale_all_dim).
 func (l *loader) yarnScale(factor float64) float64 {
-	m := 1 + l.floatOr("rope.scaling.yarn_log_multiplier", 0)*math.Log(factor)
+	m := 1 + l.floatOr("rope.scaling.yarn_log_multiplier", 0)*math.Log(max(factor, 1))
 	return m * m
 }
 
@@ -200,11 +204,14 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 	} else {
 		layer.attnQ = l.weight(name("attn_q.weight"), c.Hidden, s.heads*(s.nope+s.rope))
 	}
-	if _, joint := l.file.Tensor(name("attn_kv_b.weight")); joint {
+	_, joint := l.file.Tensor(name("attn_kv_b.weight"))
+	_, split := l.file.Tensor(name("attn_k_b.weight"))
+	if joint && !split {
 		layer.attnKB, layer.attnVB = l.splitKVB(name("attn_kv_b.weight"), s)
 	} else {
 		layer.attnKB = l.weight(name("attn_k_b.weight"), s.nope, s.kvRank, s.heads)
 		layer.attnVB = l.weight(name("attn_v_b.weight"), s.kvRank, s.value, s.heads)
+		l.used[name("attn_kv_b.weight")] = true // some files have the same values in both forms
 	}
 	if experts {
 		l.expertWeights(&layer, name, m)
@@ -237,14 +244,14 @@ func (l *loader) expertWeights(layer *glmLayer, name func(string) string, m *glm
 	}
 }
 
-func (l *loader) glmMTP(layer int, m *glm, lim Limits) *glmMTP {
+func (l *loader) glmMTP(layer int, m *glm, experts bool, lim Limits) *glmMTP {
 	hidden, vocab := m.config.Hidden, m.config.Vocab
 	name := func(s string) string { return blockTensor(layer, "nextn."+s) }
 	mtp := &glmMTP{
 		enorm:    l.weight(name("enorm.weight"), hidden),
 		hnorm:    l.weight(name("hnorm.weight"), hidden),
 		ehProj:   l.weight(name("eh_proj.weight"), 2*hidden, hidden),
-		layer:    l.glmLayer(layer, m, true),
+		layer:    l.glmLayer(layer, m, experts),
 		headNorm: l.weight(name("shared_head_norm.weight"), hidden),
 		embd:     l.optional(name("embed_tokens.weight"), hidden, vocab),
 		output:   l.optional(name("shared_head_head.weight"), hidden, vocab),

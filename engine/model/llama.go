@@ -44,7 +44,7 @@ type llamaLayer struct {
 func (l *loader) llama(lim Limits) (Model, error) {
 	m := &llama{be: l.be}
 	m.config, m.shape = l.llamaConfig()
-	m.eps = float32(l.floatOr("attention.layer_norm_rms_epsilon", 1e-5))
+	m.eps = l.eps()
 	if l.sizeOr("expert_count", 0) > 0 {
 		l.fail(fmt.Errorf("a mixture of experts of architecture llama: %w", ErrUnsupported))
 	}
@@ -57,7 +57,7 @@ func (l *loader) llama(lim Limits) (Model, error) {
 		return nil, l.err
 	}
 	freqs, factor := l.ropeFreqs(dims)
-	if factor != 1 {
+	if factor > 1 {
 		freqs.Scale = float32(1 + 0.1*math.Log(factor)) // YaRN's temperature, half on queries and half on keys
 	}
 

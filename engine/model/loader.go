@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -40,16 +41,15 @@ const maxSize = 1 << 20
 
 // size reads a setting that has to be from 1 to maxSize.
 func (l *loader) size(name string) int {
-	v, err := l.file.Meta().Uint(l.key(name))
-	if err != nil {
-		l.fail(err)
+	v := l.sizeOr(name, -1)
+	if v == -1 {
+		l.fail(fmt.Errorf("metadata %s: %w", l.key(name), gguf.ErrMissing))
 		return 0
 	}
-	if v < 1 || v > maxSize {
-		l.fail(fmt.Errorf("%s is %d; it has to be from 1 to %d", l.key(name), v, maxSize))
-		return 0
+	if v == 0 {
+		l.fail(fmt.Errorf("%s is 0; it has to be from 1 to %d", l.key(name), maxSize))
 	}
-	return int(v)
+	return v
 }
 
 // sizeOr reads a setting from 0 to maxSize; absent, it is otherwise.
@@ -57,9 +57,14 @@ func (l *loader) sizeOr(name string, otherwise int) int {
 	if !l.has(name) {
 		return otherwise
 	}
+	if _, err := l.file.Meta().Ints(l.key(name)); err == nil {
+		l.fail(fmt.Errorf("%s is an array; layers of different sizes: %w", l.key(name), ErrUnsupported))
+		return 0
+	}
 	v, err := l.file.Meta().Uint(l.key(name))
 	if err != nil {
 		l.fail(err)
+		return 0
 	}
 	if v > maxSize {
 		l.fail(fmt.Errorf("%s is %d; it has to be at most %d", l.key(name), v, maxSize))
@@ -68,6 +73,7 @@ func (l *loader) sizeOr(name string, otherwise int) int {
 	return int(v)
 }
 
+// floatOr reads a finite setting of at least 0; absent, it is otherwise.
 func (l *loader) floatOr(name string, otherwise float64) float64 {
 	if !l.has(name) {
 		return otherwise
@@ -75,8 +81,30 @@ func (l *loader) floatOr(name string, otherwise float64) float64 {
 	v, err := l.file.Meta().Float(l.key(name))
 	if err != nil {
 		l.fail(err)
+		return otherwise
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		l.fail(fmt.Errorf("%s is %g; it has to be a number of at least 0", l.key(name), v))
+		return otherwise
 	}
 	return v
+}
+
+// eps reads what is added to the mean square in norms.
+func (l *loader) eps() float32 {
+	const name = "attention.layer_norm_rms_epsilon"
+	if !l.has(name) {
+		l.fail(fmt.Errorf("metadata %s: %w", l.key(name), gguf.ErrMissing))
+	}
+	return float32(l.floatOr(name, 0))
+}
+
+// refuse refuses a file with a setting that changes what its model computes and is not understood here. neutral is the
+// value that changes nothing.
+func (l *loader) refuse(name string, neutral float64) {
+	if v := l.floatOr(name, neutral); v != neutral {
+		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))
+	}
 }
 
 func (l *loader) boolOr(name string, otherwise bool) bool {

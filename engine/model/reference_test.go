@@ -42,6 +42,7 @@ var references = []struct {
 }
 
 func eachReference(t *testing.T, test func(t *testing.T, m model.Model, cases []refCase)) {
+	t.Helper()
 	for _, ref := range references {
 		t.Run(ref.name, func(t *testing.T) {
 			if filepath.Dir(ref.file) == "$INGOT_MODELS" && os.Getenv("INGOT_MODELS") == "" {
@@ -122,6 +123,7 @@ func logSumExp(logits []float32) float64 {
 // TestGreedy feeds each prompt at once, then the model's own choices one by one.
 func TestGreedy(t *testing.T) {
 	eachReference(t, func(t *testing.T, m model.Model, cases []refCase) {
+		t.Helper()
 		for i, c := range cases {
 			var got []int32
 			logits, err := m.Forward(batch(c.PromptTokens, 0))
@@ -141,6 +143,7 @@ func TestGreedy(t *testing.T) {
 func TestLogprobs(t *testing.T) {
 	const tolerance = 0.01
 	eachReference(t, func(t *testing.T, m model.Model, cases []refCase) {
+		t.Helper()
 		worst := 0.0
 		for i, c := range cases {
 			logits, err := m.Forward(batch(c.tokens(), 0))
@@ -162,6 +165,7 @@ func TestLogprobs(t *testing.T) {
 // TestCheckpoints compares the sums and norms of the last position's hidden states, layer by layer.
 func TestCheckpoints(t *testing.T) {
 	eachReference(t, func(t *testing.T, m model.Model, cases []refCase) {
+		t.Helper()
 		for i, c := range cases {
 			var got [][2]float64
 			b := batch(c.tokens(), 0)
@@ -189,6 +193,7 @@ func TestCheckpoints(t *testing.T) {
 func TestDrafts(t *testing.T) {
 	const margin = 0.01
 	eachReference(t, func(t *testing.T, m model.Model, cases []refCase) {
+		t.Helper()
 		if m.Config().DraftLayers == 0 {
 			t.Skip("the model has no MTP layer")
 		}
@@ -209,12 +214,11 @@ func TestDrafts(t *testing.T) {
 						break
 					}
 					total++
-					if got[k] == int32(top[0][0]) {
-						same++
-					} else {
+					if got[k] != int32(top[0][0]) {
 						require.NotZero(t, k, "case %d, token %d: first draft is %d, not %g", i, at, got[k], top[0][0])
 						break
 					}
+					same++
 				}
 			}
 		}
@@ -225,6 +229,7 @@ func TestDrafts(t *testing.T) {
 
 // drafts chains n drafts after a known token. The slot before it, whose state the trunk has, is the first to be computed.
 func drafts(t *testing.T, m model.Drafter, token int32, slot, n int) []int32 {
+	t.Helper()
 	var out []int32
 	from, state := model.TrunkStates, int32(slot)
 	for len(out) < n {

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// yarn is the settings of YaRN (Peng et al. 2023) beside the factor.
+// Settings of YaRN (Peng et al. 2023) that files may leave out.
 const (
 	yarnBetaFast = 32 // rotations over the original context above which a frequency is kept
 	yarnBetaSlow = 1  // rotations below which it is divided by the factor
@@ -19,7 +19,7 @@ const (
 // stretching of the context, 1 without it.
 func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 	base := l.floatOr("rope.freq_base", 10000)
-	if dims < 2 || dims%2 != 0 || base <= 0 {
+	if dims < 2 || dims%2 != 0 || base <= 1 {
 		l.fail(fmt.Errorf("%s is %d and %s is %g: no rotation has these", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
 		return compute.RopeFreqs{}, 1
 	}
@@ -28,7 +28,7 @@ func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 		f[i] = math.Pow(base, -float64(2*i)/float64(dims))
 	}
 	factor = 1
-	switch kind := l.stringOr("rope.scaling.type", "none"); kind {
+	switch kind := l.stringOr("rope.scaling.type", "linear"); kind { // a factor without a type is linear
 	case "none":
 	case "linear":
 		by := l.ropeFactor()
@@ -37,7 +37,11 @@ func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 		}
 	case "yarn":
 		factor = l.ropeFactor()
-		yarn(f, base, factor, l.size("rope.scaling.original_context_length"))
+		l.refuse("rope.scaling.yarn_ext_factor", 1)
+		l.refuse("rope.scaling.yarn_attn_factor", 1)
+		l.refuse("rope.scaling.attn_factor", 1)
+		fast, slow := l.floatOr("rope.scaling.yarn_beta_fast", yarnBetaFast), l.floatOr("rope.scaling.yarn_beta_slow", yarnBetaSlow)
+		yarn(f, base, factor, l.size("rope.scaling.original_context_length"), fast, slow)
 	default:
 		l.fail(fmt.Errorf("%s is %q: %w", l.key("rope.scaling.type"), kind, ErrUnsupported))
 	}
@@ -53,8 +57,8 @@ func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 // ropeFactor reads the factor of a scaling.
 func (l *loader) ropeFactor() float64 {
 	by := l.floatOr("rope.scaling.factor", 1)
-	if by <= 0 || math.IsInf(by, 0) || math.IsNaN(by) {
-		l.fail(fmt.Errorf("%s is %g; it has to be above 0", l.key("rope.scaling.factor"), by))
+	if by == 0 {
+		l.fail(fmt.Errorf("%s is 0; it has to be above", l.key("rope.scaling.factor")))
 		return 1
 	}
 	return by
@@ -72,21 +76,26 @@ func (l *loader) divideFreqs(f []float64) {
 	factors := make([]float32, len(f))
 	gguf.Dequantize(factors, t.Type, t.Data)
 	for i, by := range factors {
+		if !(by > 0) || math.IsInf(float64(by), 0) {
+			l.fail(fmt.Errorf("tensor rope_freqs.weight divides a frequency by %g", by))
+			return
+		}
 		f[i] /= float64(by)
 	}
 }
 
-// yarn divides low frequencies by factor, keeps high ones, and mixes those between.
-func yarn(f []float64, base, factor float64, context int) {
+// yarn divides low frequencies by factor, keeps high ones, and mixes those between: from fast rotations over the original
+// context down to slow.
+func yarn(f []float64, base, factor float64, context int, fast, slow float64) {
 	dims := float64(2 * len(f))
 	// pair is the index of the frequency that turns so many times over the original context.
 	pair := func(turns float64) float64 {
 		return dims * math.Log(float64(context)/(turns*2*math.Pi)) / (2 * math.Log(base))
 	}
-	low := max(math.Floor(pair(yarnBetaFast)), 0)
-	high := min(math.Ceil(pair(yarnBetaSlow)), dims-1)
+	low := max(math.Floor(pair(fast)), 0)
+	high := min(math.Ceil(pair(slow)), dims-1)
 	for i := range f {
-		slow := min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)
-		f[i] = f[i]/factor*slow + f[i]*(1-slow)
+		part := min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)
+		f[i] = f[i]/factor*part + f[i]*(1-part)
 	}
 }

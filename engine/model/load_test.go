@@ -1,0 +1,289 @@
+package model_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// bases are the files that the tests below break: they load as they are.
+var bases = map[string]func() *build{
+	"llama": func() *build {
+		return llamaLayout{hidden: 32, heads: 4, kvHeads: 2, key: 12, value: 10, rope: 8}.build()
+	},
+	"glm": func() *build { return flash().build() },
+	"lite": func() *build {
+		b := glmLayout{arch: "deepseek2", layers: 2, dense: 1, joint: true, olderKeys: true, shared: 2}.build()
+		b.set("rope.scaling.type", "yarn")
+		b.set("rope.scaling.factor", float32(40))
+		b.set("rope.scaling.original_context_length", 64)
+		return b
+	},
+}
+
+func eachBase(t *testing.T, test func(t *testing.T, base func() *build)) {
+	t.Helper()
+	for name, base := range bases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, base().write(t))
+			require.NoError(t, err)
+			test(t, base)
+		})
+	}
+}
+
+// TestRefusals breaks files in one way each. The error names what is wrong; where the file is sound, but of a kind that is
+// not computed here, it wraps ErrUnsupported.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name, base  string
+		change      func(b *build)
+		says        string
+		unsupported bool
+	}{
+		{"another architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "rwkv6") }, `"rwkv6"`, true},
+		{"no architecture", "llama", func(b *build) { b.remove("general.architecture") }, "general.architecture", false},
+		{"experts of a llama", "llama", func(b *build) { b.set("expert_count", 8) }, "mixture of experts", true},
+		{"no experts of a llama", "llama", func(b *build) { b.set("expert_count", 0) }, "", false},
+		{"a bias", "llama", func(b *build) { b.vector("blk.1.attn_q.bias", 48) }, "blk.1.attn_q.bias", true},
+		{"norms of queries", "llama", func(b *build) { b.vector("blk.0.attn_q_norm.weight", 12) }, "blk.0.attn_q_norm.weight", true},
+		{"one layer more", "llama", func(b *build) { b.vector("blk.2.attn_norm.weight", 32) }, "blk.2.attn_norm.weight", true},
+		{"key heads that do not divide", "llama", func(b *build) { b.set("attention.head_count_kv", 3) }, "llama.attention.head_count_kv", false},
+		{"no key heads", "llama", func(b *build) { b.set("attention.head_count_kv", 0) }, "llama.attention.head_count_kv", false},
+		{"key heads by layer", "llama", func(b *build) { b.set("attention.head_count_kv", []int32{2, 4}) }, "llama.attention.head_count_kv", true},
+		{"heads by layer", "llama", func(b *build) { b.set("attention.head_count", []uint32{2, 4}) }, "llama.attention.head_count", true},
+		{"networks by layer", "llama", func(b *build) { b.set("feed_forward_length", []int32{64, 32}) }, "llama.feed_forward_length", true},
+		{"rotation of more than a head", "llama", func(b *build) { b.set("rope.dimension_count", 14) }, "llama.rope.dimension_count", false},
+		{"odd rotation", "llama", func(b *build) { b.set("rope.dimension_count", 7) }, "llama.rope.dimension_count", false},
+		{"no rotation", "llama", func(b *build) { b.set("rope.dimension_count", 0) }, "llama.rope.dimension_count", false},
+		{"base of nothing", "llama", func(b *build) { b.set("rope.freq_base", float32(0)) }, "llama.rope.freq_base", false},
+		{"base that is no number", "llama", func(b *build) { b.set("rope.freq_base", float32(math.NaN())) }, "llama.rope.freq_base", false},
+		{"another scaling", "llama", func(b *build) { b.set("rope.scaling.type", "longrope") }, `"longrope"`, true},
+		{"scaling by nothing", "llama", func(b *build) { b.set("rope.scaling.factor", float32(0)) }, "llama.rope.scaling.factor", false},
+		{"scaling by less", "llama", func(b *build) { b.set("rope.scaling.factor", float32(-2)) }, "llama.rope.scaling.factor", false},
+		{"factors of 0", "llama", func(b *build) { b.floats("rope_freqs.weight", make([]float32, 4), 4) }, "rope_freqs.weight", false},
+		{"too few factors", "llama", func(b *build) { b.floats("rope_freqs.weight", []float32{1, 2}, 2) }, "rope_freqs.weight", false},
+		{"negative eps", "llama", func(b *build) { b.set("attention.layer_norm_rms_epsilon", float32(-1)) }, "llama.attention.layer_norm_rms_epsilon", false},
+		{"a layer count as text", "llama", func(b *build) { b.set("block_count", "2") }, "llama.block_count", false},
+		{"a negative layer count", "llama", func(b *build) { b.set("block_count", int32(-2)) }, "llama.block_count", false},
+		{"no layers", "llama", func(b *build) { b.set("block_count", 0) }, "llama.block_count", false},
+		{"an absurd hidden size", "llama", func(b *build) { b.set("embedding_length", uint64(1)<<62) }, "llama.embedding_length", false},
+		{"a large hidden size", "llama", func(b *build) { b.set("embedding_length", 1<<20) }, "token_embd.weight", false},
+		{"a large head", "llama", func(b *build) { b.set("attention.key_length", 1<<20) }, "blk.0.attn_q.weight", false},
+		{"absurdly many heads", "llama", func(b *build) { b.set("attention.head_count", 1<<20); b.set("attention.head_count_kv", 1<<20) }, "blk.0.attn_q.weight", false},
+
+		{"expert groups", "glm", func(b *build) { b.set("expert_group_count", 8) }, "deepseek2.expert_group_count", true},
+		{"one expert group", "glm", func(b *build) { b.set("expert_group_count", 1) }, "", false},
+		{"another gating", "glm", func(b *build) { b.set("expert_gating_func", 3) }, "deepseek2.expert_gating_func", true},
+		{"temperature by position", "glm", func(b *build) { b.set("attention.temperature_scale", float32(0.1)) }, "deepseek2.attention.temperature_scale", true},
+		{"no temperature by position", "glm", func(b *build) { b.set("attention.temperature_scale", float32(0)) }, "", false},
+		{"no experts used", "glm", func(b *build) { b.remove("expert_used_count") }, "deepseek2.expert_used_count", false},
+		{"more experts used than there are", "glm", func(b *build) { b.set("expert_used_count", glmExperts+1) }, "deepseek2.expert_used_count", false},
+		{"no heads' sizes", "glm", func(b *build) { b.remove("attention.value_length_mla") }, "deepseek2.attention.value_length_mla", false},
+		{"rotation of a whole head", "glm", func(b *build) { b.set("rope.dimension_count", glmNope+glmRope) }, "rotation", false},
+		{"MTP layers alone", "glm", func(b *build) { b.set("nextn_predict_layers", 4) }, "deepseek2.nextn_predict_layers", false},
+		{"a bias of the network", "glm", func(b *build) { b.vector("blk.0.ffn_gate.bias", glmFFN) }, "blk.0.ffn_gate.bias", true},
+		{"experts of a dense layer", "glm", func(b *build) { b.vector("blk.0.exp_probs_b.bias", glmExperts) }, "blk.0.exp_probs_b.bias", true},
+		{"an MTP layer not announced", "glm", func(b *build) { b.remove("nextn_predict_layers") }, "blk.3.nextn", true},
+		{"a shared expert not announced", "glm", func(b *build) { b.set("expert_shared_count", 0) }, "shexp", true},
+		{"joint and wrong", "lite", func(b *build) { b.set("attention.kv_lora_rank", glmRank-2) }, "attn_kv", false},
+		{"YaRN without its context", "lite", func(b *build) { b.remove("rope.scaling.original_context_length") }, "deepseek2.rope.scaling.original_context_length", false},
+		{"YaRN's own factor for attention", "lite", func(b *build) { b.set("rope.scaling.attn_factor", float32(2)) }, "deepseek2.rope.scaling.attn_factor", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := bases[c.base]()
+			c.change(b)
+			_, err := load(t, b.write(t))
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, "model.gguf")
+			require.Equal(t, c.unsupported, isUnsupported(err), "%v", err)
+		})
+	}
+}
+
+func isUnsupported(err error) bool { return errors.Is(err, model.ErrUnsupported) }
+
+// optional are the tensors that a file may lack.
+func optional(name string) bool {
+	return name == "output.weight" || strings.HasSuffix(name, "exp_probs_b.bias")
+}
+
+// TestMissingTensors takes every tensor away in turn.
+func TestMissingTensors(t *testing.T) {
+	eachBase(t, func(t *testing.T, base func() *build) {
+		t.Helper()
+		for _, tensor := range base().tensors {
+			b := base()
+			b.remove(tensor.Name)
+			_, err := load(t, b.write(t))
+			if optional(tensor.Name) {
+				require.NoError(t, err, tensor.Name)
+				continue
+			}
+			name := tensor.Name
+			switch {
+			case strings.Contains(name, "nextn.eh_proj"): // by which an MTP layer is told: without, it is one of the trunk's
+				name = "blk.3.nextn."
+			case strings.Contains(name, "attn_kv_b"): // without which the split form is looked for
+				name = "attn_k_b"
+			}
+			require.ErrorContains(t, err, name)
+		}
+	})
+}
+
+// TestWrongShapes gives every tensor one row or column more.
+func TestWrongShapes(t *testing.T) {
+	eachBase(t, func(t *testing.T, base func() *build) {
+		t.Helper()
+		for i, tensor := range base().tensors {
+			for d := range tensor.Shape {
+				b := base()
+				shape := append([]int{}, tensor.Shape...)
+				shape[d]++
+				b.tensors[i] = gguf.Tensor{Name: tensor.Name, Shape: shape}
+				b.tensors[i].Data = make([]byte, 4*b.tensors[i].Elements())
+				_, err := load(t, b.write(t))
+				if tensor.Name == "token_embd.weight" && d == 1 { // which says how large the vocabulary is
+					require.ErrorContains(t, err, "output.weight")
+					continue
+				}
+				require.ErrorContains(t, err, tensor.Name)
+			}
+		}
+	})
+}
+
+// TestSameValuesInOtherDimensions loads files whose tensors have their rows in one dimension more.
+func TestSameValuesInOtherDimensions(t *testing.T) {
+	b := flash().build()
+	for _, name := range []string{"blk.0.attn_k_b.weight", "blk.0.attn_v_b.weight"} {
+		tensor := b.tensor(name)
+		tensor.Shape = []int{tensor.Shape[0], tensor.Shape[1] * tensor.Shape[2]}
+	}
+	requirePlain(t, b.write(t), floatTolerance)
+}
+
+// TestMissingSettings takes every setting of the architecture away in turn: the model loads, by a default that the format
+// has, or the error names the setting or a tensor.
+func TestMissingSettings(t *testing.T) {
+	// What files may leave out. Other tests compare what some of them mean then.
+	defaults := []string{
+		"attention.head_count_kv", "rope.dimension_count", "rope.freq_base", "attention.value_length",
+		"expert_weights_scale", "expert_weights_norm", "expert_gating_func", "attention.key_length", "rope.scaling.factor", "rope.scaling.type",
+	}
+	eachBase(t, func(t *testing.T, base func() *build) {
+		t.Helper()
+		for _, key := range base().meta.Keys() {
+			b := base()
+			b.remove(key)
+			_, err := load(t, b.write(t))
+			if err == nil {
+				short := strings.TrimPrefix(key, b.arch+".")
+				require.Contains(t, defaults, short, "the model loads without %s", key)
+				continue
+			}
+			named := strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "tensor ")
+			require.True(t, named, "without %s: %v", key, err)
+		}
+	})
+}
+
+// TestPredictionAnnouncedButAbsent has files that count an MTP layer without having it, and one that has two.
+func TestPredictionAnnouncedButAbsent(t *testing.T) {
+	t.Run("no tensors", func(t *testing.T) {
+		b := flash().build()
+		for _, tensor := range flash().build().tensors {
+			if strings.HasPrefix(tensor.Name, "blk.3.") {
+				b.remove(tensor.Name)
+			}
+		}
+		m, err := load(t, b.write(t))
+		require.NoError(t, err)
+		require.Zero(t, m.Config().DraftLayers)
+		require.Equal(t, 3, m.Config().Layers)
+		_, err = m.(model.Drafter).Draft(batch([]int32{1}, 0), model.TrunkStates, rows(1))
+		require.ErrorIs(t, err, model.ErrUnsupported)
+		requirePlain(t, b.write(t), floatTolerance)
+	})
+	t.Run("not counted either", func(t *testing.T) {
+		g := flash()
+		g.mtp = 0
+		b := g.build()
+		b.set("nextn_predict_layers", 1)
+		m, err := load(t, b.write(t))
+		require.NoError(t, err)
+		require.Zero(t, m.Config().DraftLayers)
+		require.Equal(t, 3, m.Config().Layers)
+	})
+	t.Run("two", func(t *testing.T) {
+		g := flash()
+		g.mtp = 2
+		m, err := load(t, g.build().write(t))
+		require.NoError(t, err)
+		require.Equal(t, 1, m.Config().DraftLayers)
+		require.Equal(t, 3, m.Config().Layers)
+	})
+}
+
+// TestBothForms loads a file with the latents' expansion in both forms.
+func TestBothForms(t *testing.T) {
+	g := flash()
+	g.joint = true
+	b, split := g.build(), flash().build()
+	for i := range 4 {
+		for _, form := range []string{"k", "v"} {
+			b.tensors = append(b.tensors, *split.tensor(fmt.Sprintf("blk.%d.attn_%s_b.weight", i, form)))
+		}
+	}
+	_, err := load(t, b.write(t))
+	require.NoError(t, err)
+}
+
+// TestNoPanics changes settings and shapes at random: a file is refused or runs, whatever comes out.
+func TestNoPanics(t *testing.T) {
+	values := []any{
+		uint32(0), uint32(1), uint32(2), uint32(3), uint32(7), uint32(8), uint32(1 << 20), uint32(math.MaxUint32), uint64(math.MaxUint64),
+		int32(-1), int64(math.MinInt64), float32(0), float32(-1), float32(1e38), float32(math.Inf(1)), float32(math.NaN()), float64(2),
+		true, false, "", "yarn", "linear", []int32{1, 2}, []string{"x"},
+	}
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	rapid.Check(t, func(rt *rapid.T) {
+		b := bases[rapid.SampledFrom([]string{"llama", "glm", "lite"}).Draw(rt, "base")]()
+		keys := slices.Concat(b.meta.Keys()[1:], []string{b.arch + ".rope.scaling.type", b.arch + ".rope.scaling.factor", b.arch + ".rope.scaling.yarn_beta_fast",
+			b.arch + ".rope.scaling.yarn_log_multiplier", b.arch + ".expert_group_count", b.arch + ".attention.key_length"})
+		for range rapid.IntRange(0, 3).Draw(rt, "settings") {
+			b.meta.Set(rapid.SampledFrom(keys).Draw(rt, "key"), rapid.SampledFrom(values).Draw(rt, "value"))
+		}
+		for range rapid.IntRange(0, 1).Draw(rt, "tensors") {
+			b.remove(b.tensors[rapid.IntRange(0, len(b.tensors)-1).Draw(rt, "tensor")].Name)
+		}
+		f, err := gguf.Open(b.write(t))
+		require.NoError(rt, err)
+		defer func() { require.NoError(rt, f.Close()) }()
+		m, err := model.Load(be, f, smallLimits)
+		if err != nil {
+			return
+		}
+		_, err = m.Forward(batch([]int32{1, 2, 3}, 0))
+		require.NoError(rt, err)
+	})
+}

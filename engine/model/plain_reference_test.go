@@ -1,0 +1,65 @@
+package model_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPlain compares the plain forward pass with the reference outputs, before other tests rely on it.
+func TestPlain(t *testing.T) {
+	const tolerance = 1e-3 // the reference is in float32
+	for _, ref := range references[:2] {
+		t.Run(ref.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlain(t, ref.file)
+			for i, c := range readCases(t, ref.cases, ref.key)[:2] {
+				tokens := c.tokens()
+				hidden, logits := p.forward(tokens)
+				for at, top := range c.TopLogits {
+					for _, pair := range top {
+						require.InDelta(t, pair[1], logits[at][int(pair[0])], tolerance, "case %d, position %d, token %g", i, at, pair[0])
+					}
+				}
+				for at, want := range c.MTPDrafts {
+					if at%6 != 0 { // the whole sequence is computed anew for each
+						continue
+					}
+					known := len(c.PromptTokens) + at + 1
+					p.compareDrafts(t, tokens[:known], hidden[:known-1], want, tolerance)
+				}
+			}
+		})
+	}
+}
+
+// compareDrafts chains drafts after known tokens, each from the best token of the one before.
+func (p *plain) compareDrafts(t *testing.T, tokens []int32, states [][]float64, want [][][2]float64, tolerance float64) {
+	t.Helper()
+	slots, states := slices.Clone(tokens[1:]), slices.Clone(states)
+	for k, top := range want {
+		own, logits := p.draft(slots, states)
+		last := logits[len(logits)-1]
+		for _, pair := range top {
+			require.InDelta(t, pair[1], last[int(pair[0])], tolerance, "after %d tokens, draft %d, token %g", len(tokens), k, pair[0])
+		}
+		slots, states = append(slots, int32(top[0][0])), append(states, own[len(own)-1])
+	}
+}
+
+// largest is the greatest distance between two rows of logits, in units of the second's standard deviation.
+func largest(got []float32, want []float64) float64 {
+	mean, square, worst := 0.0, 0.0, 0.0
+	for i, w := range want {
+		mean += w / float64(len(want))
+		square += w * w / float64(len(want))
+		d := math.Abs(float64(got[i]) - w)
+		if math.IsNaN(d) {
+			return math.Inf(1)
+		}
+		worst = max(worst, d)
+	}
+	return worst / math.Sqrt(square-mean*mean)
+}

@@ -1,0 +1,60 @@
+package model
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// settings is a loader of a file that holds nothing but settings of deepseek2.
+func settings(t *testing.T, values map[string]any) *loader {
+	t.Helper()
+	meta := gguf.NewMetadata()
+	for key, v := range values {
+		meta.Set("deepseek2."+key, v)
+	}
+	path := filepath.Join(t.TempDir(), "settings.gguf")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, gguf.Write(out, meta, nil))
+	require.NoError(t, out.Close())
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return newLoader(nil, f, "deepseek2")
+}
+
+// TestGatingOfEarlyFlashFiles: files of GLM-4.7-Flash before expert_gating_func gate by sigmoid; every other file without
+// it by softmax.
+func TestGatingOfEarlyFlashFiles(t *testing.T) {
+	for _, c := range []struct {
+		layers, vocab int
+		said          map[string]any
+		want          compute.Gating
+	}{
+		{47, 154880, nil, compute.GatingSigmoid},
+		{47, 154880, map[string]any{"expert_gating_func": uint32(1)}, compute.GatingSoftmax},
+		{47, 32000, nil, compute.GatingSoftmax},
+		{27, 154880, nil, compute.GatingSoftmax},
+		{27, 102400, map[string]any{"expert_gating_func": uint32(2)}, compute.GatingSigmoid},
+	} {
+		l := settings(t, c.said)
+		require.Equal(t, c.want, l.routeShape(Config{Layers: c.layers, Vocab: c.vocab}).Gating, "%+v", c)
+		require.NoError(t, l.err)
+	}
+}
+
+// TestFirstErrorStays: a loader goes on with zeros after an error and keeps the first.
+func TestFirstErrorStays(t *testing.T) {
+	l := settings(t, map[string]any{"block_count": uint32(math.MaxUint32), "rope.freq_base": "fast"})
+	require.Zero(t, l.size("block_count"))
+	require.Zero(t, l.size("embedding_length"))
+	require.InDelta(t, 5, l.floatOr("rope.freq_base", 5), 0)
+	require.ErrorContains(t, l.err, "deepseek2.block_count")
+}
