@@ -123,9 +123,9 @@ func (c *Config) Require(names ...Name) error {
 
 // readFile reads the config file, where there is one, and refuses keys that are no settings.
 func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
-	path, err := findFile(flags)
-	if err != nil || path == "" {
-		return "", err
+	path := findFile(flags)
+	if path == "" {
+		return "", nil
 	}
 	v.SetConfigFile(path)
 	v.SetConfigType("yaml")

@@ -29,7 +29,6 @@ func load(t *testing.T, args ...string) (*Config, error) {
 	for _, s := range settings {
 		AddFlag(flags, s.name)
 	}
-	AddFlagAs(flags, ModelName, "name")
 	require.NoError(t, flags.Parse(args))
 	return Load(flags)
 }
@@ -117,10 +116,14 @@ func TestPrecedence(t *testing.T) {
 
 func TestFlagUnderAnotherName(t *testing.T) {
 	isolate(t)
-	c, err := load(t, "--name", "glm")
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlagAs(flags, ModelName, "name")
+	require.NoError(t, flags.Parse([]string{"--name", "glm"}))
+	c, err := Load(flags)
 	require.NoError(t, err)
 	require.Equal(t, "glm", c.ModelName)
-	_, err = load(t, "--name", "two words")
+	require.NoError(t, flags.Parse([]string{"--name", "two words"}))
+	_, err = Load(flags)
 	require.ErrorContains(t, err, "model-name (from --name)")
 }
 
@@ -177,6 +180,23 @@ func TestErrorsKeepThePassword(t *testing.T) {
 	_, err := load(t, "--redis", "http://:hunter2@queue")
 	require.ErrorContains(t, err, "redis (from --redis): not a Redis URL; give redis://")
 	require.NotContains(t, err.Error(), "hunter2")
+}
+
+// TestExampleFile keeps the example to the settings and defaults that there are.
+func TestExampleFile(t *testing.T) {
+	example, err := filepath.Abs("../ingot.example.yaml")
+	require.NoError(t, err)
+	text, err := os.ReadFile(example)
+	require.NoError(t, err)
+	for _, s := range settings {
+		require.Regexp(t, "(?m)^#?"+string(s.name)+": ", string(text))
+	}
+	isolate(t)
+	want, err := load(t)
+	require.NoError(t, err)
+	got, err := load(t, "--config", example)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 func TestRequire(t *testing.T) {

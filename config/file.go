@@ -1,9 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -17,28 +14,34 @@ func AddFileFlag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "`FILE` with settings (default ./ingot.yaml, else ingot/ingot.yaml in $XDG_CONFIG_HOME)")
 }
 
-// findFile returns the path of the config file, or nothing where there is none. A file that --config names has to be there.
-func findFile(flags *pflag.FlagSet) (string, error) {
+// findFile returns the path of the config file, or nothing where there is none. A file that --config names has to be there,
+// which reading it will tell.
+func findFile(flags *pflag.FlagSet) string {
 	if f := flags.Lookup(fileFlag); f != nil && f.Changed {
-		return f.Value.String(), nil
+		return f.Value.String()
 	}
-	for _, path := range []string{"ingot.yaml", filepath.Join(userDir(), "ingot", "ingot.yaml")} {
-		switch _, err := os.Stat(path); {
-		case err == nil:
-			return path, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("look for the config file: %w", err)
+	candidates := []string{"ingot.yaml"}
+	if dir := userDir(); dir != "" {
+		candidates = append(candidates, filepath.Join(dir, "ingot", "ingot.yaml"))
+	}
+	for _, path := range candidates {
+		if _, err := os.Stat(path); err == nil {
+			return path
 		}
 	}
-	return "", nil
+	return ""
 }
 
-// userDir is $XDG_CONFIG_HOME, or its default in the XDG Base Directory Specification.
+// userDir is $XDG_CONFIG_HOME, or its default in the XDG Base Directory Specification; empty where a user has no home.
 func userDir() string {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir
 	}
-	return filepath.Join(os.Getenv("HOME"), ".config")
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".config")
 }
 
 // isSet tells whether an environment variable has a value; an empty one counts as absent.

@@ -11,7 +11,7 @@ import (
 )
 
 func newEnqueue() *cobra.Command {
-	var batch string
+	var batch, format string
 	cmd := &cobra.Command{
 		Use:   "enqueue IN --redis URL [--batch ID] [--model-name ALIAS] [--priority LEVEL]",
 		Short: "Put the rows of a file into the queue and print the batch id",
@@ -34,6 +34,10 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 			} else if err := job.CheckBatch(batch); err != nil {
 				return &usageError{err}
 			}
+			rowFormat, err := parseFormat(format)
+			if err != nil {
+				return err
+			}
 			in, err := openInput(cmd, args[0])
 			if err != nil {
 				return err
@@ -46,7 +50,7 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 			defer rdb.Close() //nolint:errcheck // everything sent was answered
 
 			sum, err := enqueue.Enqueue(cmd.Context(), rdb, in, enqueue.Options{
-				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Version: programVersion(),
+				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat, Version: programVersion(),
 			})
 			if err != nil {
 				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, batch))
@@ -60,6 +64,7 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
+	addFormatFlag(cmd.Flags(), &format)
 	return cmd
 }
 

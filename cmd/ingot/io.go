@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/job"
@@ -15,15 +18,45 @@ import (
 // stdio is the path that means stdin or stdout.
 const stdio = "-"
 
+// openInput opens a file to read. Reads end with the command's context, also where they would wait for somebody to write.
 func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
-	if path == stdio {
-		return io.NopCloser(cmd.InOrStdin()), nil
+	in := io.NopCloser(cmd.InOrStdin())
+	if f, ok := cmd.InOrStdin().(*os.File); ok {
+		in = f
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open input: %w", err)
+	if path != stdio {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("open input: %w", err)
+		}
+		in = f
 	}
-	return f, nil
+	if isRegular(in) {
+		return in, nil
+	}
+	return interruptible(cmd.Context(), in), nil
+}
+
+// isRegular tells whether r is a file on a disk, which never keeps a reader waiting.
+func isRegular(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// interruptible passes a pipe or a terminal on until ctx is done. A read that waits then is left behind, because nothing can
+// end it.
+func interruptible(ctx context.Context, in io.ReadCloser) io.ReadCloser {
+	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(w, in)
+		w.CloseWithError(errors.Join(err, in.Close()))
+	}()
+	return r
 }
 
 func openOutput(cmd *cobra.Command, path, batch string) (*job.Output, error) {
@@ -31,6 +64,18 @@ func openOutput(cmd *cobra.Command, path, batch string) (*job.Output, error) {
 		return job.NewOutput(cmd.OutOrStdout(), batch), nil
 	}
 	return job.OpenOutput(path, batch)
+}
+
+func addFormatFlag(flags *pflag.FlagSet, format *string) {
+	flags.StringVar(format, "format", string(job.FormatAuto), "`FORMAT` of the rows: jsonl, text, or auto to tell by the first line")
+}
+
+func parseFormat(s string) (job.Format, error) {
+	f, err := job.ParseFormat(s)
+	if err != nil {
+		return "", &usageError{fmt.Errorf("--format: %w", err)}
+	}
+	return f, nil
 }
 
 // sameFile tells whether two paths lead to one file.
@@ -49,7 +94,7 @@ func dial(cmd *cobra.Command, cfg *config.Config) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := newLogger(cfg, cmd.ErrOrStderr())
+	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
 	for _, w := range warnings {
 		log.WarnContext(cmd.Context(), "redis can lose jobs", "reason", w)
 	}

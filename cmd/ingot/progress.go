@@ -19,35 +19,52 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// redraw is the least time between two pictures of the bar.
+const redraw = 100 * time.Millisecond
+
 // display is the progress bar of a run. Log lines that are written to it go above the bar. It is safe for concurrent use.
 type display struct {
-	mu  sync.Mutex
-	out io.Writer
-	bar *progressbar.ProgressBar
+	mu    sync.Mutex
+	out   io.Writer
+	bar   *progressbar.ProgressBar
+	total int // that the bar was made for; 0 where it is not known
+	drawn time.Time
 }
 
 func newDisplay(out io.Writer) *display {
-	return &display{out: out, bar: progressbar.NewOptions(-1,
+	d := &display{out: out, bar: newBar(out, -1)}
+	d.bar.Describe("loading the model")
+	return d
+}
+
+// newBar makes a bar of so many rows, or one without an end for -1. It draws only when it is told something new: its own
+// clock would go on drawing over the log.
+func newBar(out io.Writer, total int) *progressbar.ProgressBar {
+	return progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(out),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(false), // it would count the rows that an earlier run answered as done now
-		progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetDescription("loading the model"),
-		progressbar.OptionFullWidth(),
 		progressbar.OptionUseANSICodes(true),
-	)}
+		progressbar.OptionFullWidth(),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false), // it would count the rows that an earlier run answered as done now
+		progressbar.OptionSetSpinnerChangeInterval(0),
+	)
 }
 
 // Show brings the bar to how far a run is. What cannot be drawn is left out.
 func (d *display) Show(p local.Progress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p.Total > 0 && d.bar.GetMax() != p.Total {
-		d.bar.ChangeMax(p.Total)
+	finished := p.Kept + p.Done + p.Failed
+	if time.Since(d.drawn) < redraw && finished != p.Total {
+		return
+	}
+	d.drawn = time.Now()
+	if p.Total != d.total {
+		d.bar, d.total = newBar(d.out, p.Total), p.Total
 	}
 	d.bar.Describe(progressText(p))
-	_ = d.bar.Set(p.Kept + p.Done + p.Failed)
+	_ = d.bar.Set(finished)
 }
 
 // Write puts a line above the bar.

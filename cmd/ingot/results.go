@@ -49,7 +49,7 @@ rows until the batch is finished. Rows that failed are error lines; they do not 
 				return err
 			}
 			defer func() { err = errors.Join(err, output.Close()) }()
-			c, err := enqueue.Collect(cmd.Context(), rdb, batch, output, enqueue.CollectOptions{Follow: follow})
+			c, err := enqueue.Collect(cmd.Context(), rdb, output, enqueue.CollectOptions{Follow: follow})
 			if err != nil && cmd.Context().Err() == nil {
 				return fmt.Errorf("read results: %w", err)
 			}

@@ -5,17 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/worker/local"
 )
 
 func newRun() *cobra.Command {
-	var out, points string
+	var out, format, points string
 	cmd := &cobra.Command{
 		Use:   "run IN -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
@@ -35,6 +37,9 @@ is kept, and the same command does the rest.`,
 				return err
 			}
 			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out}
+			if r.format, err = parseFormat(format); err != nil {
+				return err
+			}
 			switch {
 			case out == "":
 				return usagef("-o OUT is missing")
@@ -54,6 +59,7 @@ is kept, and the same command does the rest.`,
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&out, "out", "o", "", "`OUT`, the file of answers; - for stdout")
 	addEngineFlags(cmd.Flags())
+	addFormatFlag(cmd.Flags(), &format)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
 		"print sums and norms at these `POINTS` of the forward pass to stderr: all, or LAYER[:STAGE],... (debugging)")
 	return cmd
@@ -64,6 +70,7 @@ type runner struct {
 	cmd     *cobra.Command
 	cfg     *config.Config
 	in, out string
+	format  job.Format
 	trace   func(compute.Checkpoint) // nil unless asked for
 }
 
@@ -78,8 +85,20 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
+	sum, err := r.answer(ctx, in, out)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("run %s: %w", r.in, err)
+	}
+	r.cmd.PrintErrln(summary(sum))
+	if err != nil {
+		return errors.New("stopped before the end: run it again for the rest")
+	}
+	return nil
+}
 
-	var stderr io.Writer = r.cmd.ErrOrStderr()
+// answer loads the model and answers the rows, with a progress bar where somebody watches.
+func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum local.Summary, err error) {
+	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	if r.trace == nil && isTerminal(stderr) {
 		d := newDisplay(stderr)
@@ -88,20 +107,22 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	eng, err := openEngine(r.cfg, r.trace)
 	if err != nil {
-		return err
+		return sum, err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	sum, err := local.Run(ctx, eng, in, out, local.Options{
-		Concurrency: r.cfg.Concurrency, Version: programVersion(), Progress: show, Logger: newLogger(r.cfg, stderr),
+	return local.Run(ctx, eng, in, out, local.Options{
+		Format: r.format, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("run %s: %w", r.in, err)
+}
+
+// logLevel leaves out what the worker inside tells of its coming and going, which the summary shows, unless everything is
+// wanted.
+func (r *runner) logLevel() slog.Level {
+	if r.cfg.LogLevel == slog.LevelInfo {
+		return slog.LevelWarn
 	}
-	fmt.Fprintln(stderr, summary(sum)) //nolint:errcheck // the answers are what counts
-	if err != nil {
-		return errors.New("stopped before the end: run it again for the rest")
-	}
-	return nil
+	return r.cfg.LogLevel
 }
 
 // summary is what a run did, in one line.

@@ -49,7 +49,7 @@ func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	w, err := worker.New(eng, rdb, worker.Config{
 		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency,
-		Logger: newLogger(cfg, cmd.ErrOrStderr()),
+		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	})
 	if err != nil {
 		return err

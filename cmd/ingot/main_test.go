@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/require"
+)
+
+// asProgram makes the test binary be the program itself, for tests that need a process to kill.
+const asProgram = "INGOT_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	logging.Disable()
+	// Settings of whoever runs the tests stay out of them.
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, "INGOT_") && name != "INGOT_VECTORS" && name != "INGOT_MODELS" && name != "INGOT_LONG" {
+			os.Unsetenv(name)
+		}
+	}
+	os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none"))
+	os.Exit(m.Run())
+}
+
+// result is what a command line left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// ingot carries out a command line in this process.
+func ingot(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// program makes a command line of a process of its own. What it writes to stderr is shown where the test fails.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("ingot %s: %s", strings.Join(args, " "), stderr.String())
+		}
+	})
+	return cmd
+}
+
+// vectors is the folder of public test data.
+func vectors(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("INGOT_VECTORS")
+	if dir == "" {
+		t.Skip("commands are not tested on public tokenizers and templates: set INGOT_VECTORS to the folder that holds them")
+	}
+	return dir
+}
+
+// The bundled models.
+const (
+	tinyGLM   = "../../models/tiny-glm.q8_0.gguf"
+	tinyLlama = "../../models/tiny-llama.q4_0.gguf"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}

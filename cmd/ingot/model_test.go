@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The figures are those of the models' card.
+func TestModelInfo(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]modelInfo{
+		tinyGLM: {
+			Name: "tiny-glm", Architecture: "deepseek2", Parameters: 6_090_432 + 1_199_552 + 5*8, // and the corrections of five routers, which the card does not count
+			Layers: 5, MTPLayers: 1, Hidden: 256, Heads: 4, KVHeads: 1, Experts: 8, ExpertsUsed: 2, ExpertsShared: 1,
+			Context: 4096, Vocab: 2048, Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
+			CacheBytesPerToken: 6 * (64 + 32) * 4,
+			SHA256:             "c4d04f92bf1d16b14e3924cb64aefe76336164e36d970f6044bc3741d51a1b00",
+		},
+		tinyLlama: {
+			Name: "tiny-llama", Architecture: "llama", Parameters: 3_541_248,
+			Layers: 4, Hidden: 256, Heads: 8, KVHeads: 2, Context: 4096, Vocab: 2048,
+			Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
+			CacheBytesPerToken: 4 * (2*32 + 2*32) * 4,
+			SHA256:             "8e227e38c18a31dbe3a9281d96dd31910690c610a8d3c0afff65ad7a6bdcb38d",
+		},
+	} {
+		r := ingot(t, "", "model", "info", path, "--json", "--sha256")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		var got modelInfo
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &got))
+		tensors, bytes := 0, uint64(0)
+		for _, s := range got.Tensors {
+			tensors += s.Count
+			bytes += s.Bytes
+		}
+		require.Positive(t, tensors)
+		require.Less(t, bytes, uint64(got.Bytes))
+		require.Greater(t, bytes, uint64(got.Bytes)*9/10)
+		want.Path, want.Bytes, want.Tensors = path, got.Bytes, got.Tensors
+		require.Equal(t, want, got)
+	}
+}
+
+func TestModelInfoText(t *testing.T) {
+	t.Parallel()
+	r := ingot(t, "", "model", "info", tinyGLM)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	for _, line := range []string{
+		`architecture\s+deepseek2`, `layers\s+5`, `experts\s+8, 2 used a token, 1 shared`, `tokenizer\s+gpt2, split rule glm4`,
+		`chat template\s+yes`, `cache\s+2\.2 KiB a token`, `Q8_0\s+\d+\s+\S+ MiB`,
+	} {
+		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
+	}
+	require.NotContains(t, r.stdout, "not supported")
+}
+
+func TestBytesText(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB", 5 << 30: "5.0 GiB"} {
+		require.Equal(t, want, bytesText(n))
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// workerProcess is a worker that runs as a process of its own.
+type workerProcess struct {
+	cmd *exec.Cmd
+	web string // address of /healthz and /metrics
+	log <-chan string
+}
+
+// startWorker starts a worker and returns once it serves.
+func startWorker(t *testing.T, url, alias string) *workerProcess {
+	t.Helper()
+	cmd := program(t, "worker", "--redis", url, "--model", tinyLlama, "--name", alias, "--concurrency", "2", "--listen", "127.0.0.1:0")
+	cmd.Stderr = nil
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill() })
+	address := regexp.MustCompile(`address=(\S+)`)
+	found, log := make(chan string, 1), make(chan string, 1)
+	go func() {
+		var all strings.Builder
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			fmt.Fprintln(&all, lines.Text())
+			if m := address.FindStringSubmatch(lines.Text()); m != nil {
+				found <- m[1]
+			}
+		}
+		close(found)
+		log <- all.String()
+	}()
+	web := <-found
+	if web == "" {
+		require.Fail(t, "the worker ended", <-log)
+	}
+	return &workerProcess{cmd, web, log}
+}
+
+// stop ends the worker with SIGTERM, which has to be a success.
+func (w *workerProcess) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	log := <-w.log
+	require.NoError(t, w.cmd.Wait(), log)
+	require.Contains(t, log, "msg=stopped")
+}
+
+func (w *workerProcess) get(t *testing.T, path string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.web+path, http.NoBody)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", body)
+	return string(body)
+}
+
+// TestQueue goes the whole way of a batch: queued, queued again, answered by a worker that is told to stop midway and by the
+// one after it, followed, and collected again.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	const n = 40
+	in := write(t, "in.jsonl", strings.Join(someRows(n), "")+"no JSON\n")
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	redis := func(args ...string) result {
+		t.Helper()
+		return ingot(t, "", append(args, "--redis", url)...)
+	}
+	status := func() job.Status {
+		t.Helper()
+		r := redis("status", "nightly", "--json")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		var s job.Status
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &s))
+		return s
+	}
+
+	r := redis("status", "nightly")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "ingot: read status: batch nightly: no such batch")
+	r = redis("results", "nightly", "-o", out)
+	require.Equal(t, exitFailure, r.code)
+	require.NoFileExists(t, out)
+
+	enqueue := []string{"enqueue", in, "--batch", "nightly", "--model-name", "tiny", "--priority", "bulk"}
+	r = redis(enqueue...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, "nightly\n", r.stdout, "the batch id alone")
+	require.Contains(t, r.stderr, "41 rows: 40 queued, 1 cannot be used")
+	r = redis(enqueue...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "41 rows: 0 queued, 41 known before")
+	s := status()
+	require.Equal(t, []any{job.InProgress, n + 1, 0, 1, "tiny", job.Bulk}, []any{s.State, s.Total, s.Done, s.Failed, s.Alias, s.Priority})
+	require.Regexp(t, `(?m)^rows +41: 0 answered, 1 failed, 0 running, 40 waiting$`, redis("status", "nightly").stdout)
+
+	first := startWorker(t, url, "tiny")
+	require.Equal(t, "ok\n", first.get(t, "/healthz"))
+	require.Contains(t, first.get(t, "/metrics"), "ingot_")
+	for status().Done == 0 {
+		// Redis is asked as fast as it answers.
+	}
+	first.stop(t)
+	r = redis("results", "nightly", "-o", out)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	some := len(readAnswers(t, readFile(t, out)))
+	require.Equal(t, status().Done+1, some)
+	if some < n+1 {
+		require.Contains(t, r.stderr, ": the batch is not finished\n")
+	}
+
+	second := startWorker(t, url, "tiny")
+	r = redis("results", "nightly", "-o", out, "--follow")
+	second.stop(t)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, fmt.Sprintf("41 rows, %d of them new, 1 failed: the batch is finished\n", n+1-some))
+	require.Len(t, readAnswers(t, readFile(t, out)), n+1)
+	s = status()
+	require.Equal(t, []any{job.Completed, n, 1, 48 * n}, []any{s.State, s.Done, s.Failed, s.CompletionTokens})
+
+	all := readFile(t, out)
+	r = redis("results", "nightly", "-o", out)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, all, readFile(t, out))
+	r = redis("results", "nightly", "-o", "-")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, readAnswers(t, all), readAnswers(t, r.stdout))
+}
+
+// TestEnqueueMakesABatchID: without --batch the id is a new one, and stdout holds nothing else.
+func TestEnqueueMakesABatchID(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	ids := map[string]bool{}
+	for range 2 {
+		r := ingot(t, askMarch, "enqueue", "-", "--redis", url)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Regexp(t, `^[0-9A-Z]{26}\n$`, r.stdout)
+		ids[r.stdout] = true
+	}
+	require.Len(t, ids, 2)
+}
+
+// TestEnqueueRefusesAnotherFile: a batch id stands for one file.
+func TestEnqueueRefusesAnotherFile(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	for i, in := range []string{write(t, "a.jsonl", askMarch), write(t, "b.jsonl", askFinland)} {
+		r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "b")
+		if i == 0 {
+			require.Equal(t, exitOK, r.code, r.stderr)
+			continue
+		}
+		require.Equal(t, exitFailure, r.code)
+		require.Empty(t, r.stdout)
+		require.Contains(t, r.stderr, "give another batch id")
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+func TestUsageErrors(t *testing.T) {
+	t.Parallel()
+	empty := write(t, "empty.jsonl", "")
+	unknownKey := write(t, "ingot.yaml", "modle: x.gguf\n")
+	for _, c := range []struct {
+		args string
+		want string // the error, after "ingot: " and before the hint
+		help string // the command that the hint names
+	}{
+		{"frobnicate", `unknown command "frobnicate"`, "ingot"},
+		{"enqeue", `unknown command "enqeue"; did you mean "enqueue"?`, "ingot"},
+		{"--frobnicate", "unknown flag: --frobnicate", "ingot"},
+		{"run", "IN is missing", "ingot run"},
+		{"run a b", `unexpected argument "b"`, "ingot run"},
+		{"run a --frobnicate", "unknown flag: --frobnicate", "ingot run"},
+		{"run a --model", "flag needs an argument: --model", "ingot run"},
+		{"run a -o b", "model is missing: give --model, set INGOT_MODEL, or write it in the config file", "ingot run"},
+		{"run a --model m", "-o OUT is missing", "ingot run"},
+		{"run " + empty + " -o " + empty + " --model m", empty + " is both IN and OUT", "ingot run"},
+		{"run a -o b --model m --concurrency none", `concurrency (from --concurrency): "none" is not allowed; give a whole number from 1 to 4096`, "ingot run"},
+		{"run a -o b --model m --backend tpu", `backend (from --backend): "tpu" is not known; give auto or cpu`, "ingot run"},
+		{"run a -o b --model m --checkpoints x:attn", `--checkpoints "x:attn": "x" is no layer; give all, or a list such as 0,3:attn_out`, "ingot run"},
+		{"run a -o b --model m --format csv", `--format: format "csv" is unknown: use auto, jsonl or text`, "ingot run"},
+		{"run a -o b --config " + unknownKey, "read config file " + unknownKey + `: "modle" is no setting; these are: `, "ingot run"},
+		{"enqueue", "IN is missing", "ingot enqueue"},
+		{"enqueue a", "redis is missing: give --redis, set INGOT_REDIS, or write it in the config file", "ingot enqueue"},
+		{"enqueue a --redis http://x", "redis (from --redis): not a Redis URL; give redis://", "ingot enqueue"},
+		{"enqueue a --redis redis://x --batch a:b", `batch id "a:b": use 1 to 128 letters`, "ingot enqueue"},
+		{"enqueue a --redis redis://x --priority top", `priority (from --priority): priority "top" is unknown: use critical, default or bulk`, "ingot enqueue"},
+		{"worker --redis redis://x", "model is missing", "ingot worker"},
+		{"worker --model m", "redis is missing", "ingot worker"},
+		{"worker a", `unexpected argument "a"`, "ingot worker"},
+		{"worker --model m --redis redis://x --listen 80", `listen (from --listen): "80" is no address; give host:port or :port`, "ingot worker"},
+		{"worker --model m --redis redis://x --name a:b", `model-name (from --name): model name "a:b": use 1 to 128 letters`, "ingot worker"},
+		{"results b --redis redis://x", "-o OUT is missing", "ingot results"},
+		{"results --redis redis://x", "BATCH is missing", "ingot results"},
+		{"status", "BATCH is missing", "ingot status"},
+		{"status a:b --redis redis://x", `batch id "a:b": use 1 to 128 letters`, "ingot status"},
+		{"model", "a command is missing", "ingot model"},
+		{"model inof", `unknown command "inof"; did you mean "info"?`, "ingot model"},
+		{"model info", "FILE is missing", "ingot model info"},
+		{"tokenize", "model is missing", "ingot tokenize"},
+		{"render", "--template FILE is missing", "ingot render"},
+		{"render --template t --now yesterday", `--now "yesterday" is no date; give one as 2026-01-02 or 2026-01-02T15:04:05Z`, "ingot render"},
+		{"version now", `unexpected argument "now"`, "ingot version"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			r := ingot(t, "", strings.Fields(c.args)...)
+			require.Equal(t, exitUsage, r.code, r.stderr)
+			require.Empty(t, r.stdout)
+			require.True(t, strings.HasPrefix(r.stderr, "ingot: "+c.want), r.stderr)
+			require.True(t, strings.HasSuffix(r.stderr, ` (see "`+c.help+` --help")`+"\n"), r.stderr)
+			require.Equal(t, 1, strings.Count(r.stderr, "\n"), "one line")
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	text := write(t, "text", "not a model")
+	for _, c := range []struct {
+		args, stdin, want string
+	}{
+		{"run " + missing + " -o - --model " + tinyLlama, "", "open input: open " + missing},
+		{"run " + text + " -o - --model " + missing, "", "open the engine: "},
+		{"run " + text + " -o " + text + "/out --model m", "", "open output: open " + text + "/out"},
+		{"model info " + missing, "", "open GGUF file: open " + missing},
+		{"model info " + text, "", text + ": "},
+		{"tokenize --model " + text, "", text + ": "},
+		{"tokenize --model " + tinyLlama, "\"a\"\n{}\n", "read stdin: line 2: it is not a JSON string"},
+		{"render --template " + missing, "{}", "read template: open " + missing},
+		{"render --template " + text, "[]", "read context from stdin: it is not a JSON object"},
+		{"render --template " + text, "{", "read context from stdin: parse JSON: "},
+		{"status b --redis redis://127.0.0.1:1/0", "", "reach redis at 127.0.0.1:1: "},
+		{"enqueue " + missing + " --redis redis://127.0.0.1:1/0", "", "open input: open " + missing},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			r := ingot(t, c.stdin, strings.Fields(c.args)...)
+			require.Equal(t, exitFailure, r.code, r.stderr)
+			require.Contains(t, r.stderr, "ingot: ")
+			require.Contains(t, r.stderr, c.want)
+			require.Equal(t, 1, strings.Count(r.stderr, "\n"), "one line: %q", r.stderr)
+		})
+	}
+}
+
+func TestNoArgumentsShowsHelp(t *testing.T) {
+	t.Parallel()
+	r := ingot(t, "")
+	require.Equal(t, exitUsage, r.code)
+	require.Empty(t, r.stdout)
+	require.Contains(t, r.stderr, "Available Commands:")
+}
+
+// TestHelp goes through all commands: each has examples, and the examples use flags that it has.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		r := ingot(t, "", args...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stdout, "Examples:\n", cmd.CommandPath())
+		require.Contains(t, r.stdout, cmd.CommandPath())
+		for line := range strings.Lines(r.stdout) {
+			require.LessOrEqual(t, len(strings.TrimRight(line, "\n")), 140, line)
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
+}
+
+func TestExamplesParse(t *testing.T) {
+	t.Parallel()
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Example) {
+			for part := range strings.SplitSeq(line, "|") {
+				_, call, ok := strings.Cut(part, "ingot ")
+				if !ok {
+					continue
+				}
+				call, _, _ = strings.Cut(strings.TrimSuffix(strings.TrimSpace(call), ")"), " <")
+				call, _, _ = strings.Cut(call, " >")
+				found, rest, err := newRoot().Find(strings.Fields(call))
+				require.NoError(t, err, call)
+				require.NoError(t, found.ParseFlags(rest), call)
+				require.NoError(t, found.ValidateArgs(found.Flags().Args()), call)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	r := ingot(t, "", "version")
+	require.Equal(t, exitOK, r.code)
+	require.Regexp(t, `^ingot \S+ \(go\S+, \w+/\w+\)\n$`, r.stdout)
+	require.Equal(t, programVersion()+"\n", ingot(t, "", "--version").stdout)
+}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// answer is a line of an output file, as far as the tests look at it.
+type answer struct {
+	ID       string `json:"id"`
+	CustomID string `json:"custom_id"`
+	Response *struct {
+		StatusCode int `json:"status_code"`
+		Body       struct {
+			Object  string `json:"object"`
+			Choices []struct {
+				Text    string `json:"text"`
+				Message struct {
+					Content string `json:"content"`
+				} `json:"message"`
+				FinishReason string `json:"finish_reason"`
+			} `json:"choices"`
+		} `json:"body"`
+	} `json:"response"`
+	Error *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Stats struct {
+		PromptTokens     int    `json:"prompt_tokens"`
+		CompletionTokens int    `json:"completion_tokens"`
+		Backend          string `json:"backend"`
+		Model            string `json:"model"`
+		SHA              string `json:"model_sha256"`
+		Version          string `json:"version"`
+	} `json:"stats"`
+}
+
+// readAnswers parses an output and returns its lines by custom_id, each of which has to stand there once.
+func readAnswers(t *testing.T, text string) map[string]answer {
+	t.Helper()
+	byID := map[string]answer{}
+	require.True(t, text == "" || strings.HasSuffix(text, "\n"), "the last line is whole")
+	for line := range strings.Lines(text) {
+		var a answer
+		require.NoError(t, json.Unmarshal([]byte(line), &a), line)
+		require.NotContains(t, byID, a.CustomID)
+		byID[a.CustomID] = a
+	}
+	return byID
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// The bundled models know these.
+const (
+	askFinland = `{"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0}`
+	askMarch   = `{"messages":[{"role":"user","content":"Which month comes after March?"}],"temperature":0,"id":"march"}`
+)
+
+func TestRunAnswersEveryRowFormat(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.jsonl", strings.Join([]string{
+		`{"custom_id":"batch-chat","method":"POST","url":"/v1/chat/completions","body":` + askFinland + `}`,
+		`{"custom_id":"batch-text","method":"POST","url":"/v1/completions","body":{"prompt":"[gMASK]<sop><|user|>8 * 1 = ?<|assistant|></think>","temperature":0}}`,
+		askMarch,
+		``,
+		`{"prompt":[0,1,2],"max_tokens":3,"temperature":0,"ignore_eos":true,"custom_id":"ids"}`,
+		`{"messages":"Hi"}`,
+		`{"messages":`,
+		askMarch,
+	}, "\n"))
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	r := ingot(t, "", "run", in, "-o", out, "--model", tinyLlama)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Empty(t, r.stdout)
+	require.Contains(t, r.stderr, "7 rows done (3 failed), ")
+	require.Equal(t, 1, strings.Count(r.stderr, "\n"), "nothing but the summary: %s", r.stderr)
+
+	text := readFile(t, out)
+	require.Equal(t, 7, strings.Count(text, "\n"))
+	// The second row named march is an error line of that name.
+	text = strings.Replace(text, `"custom_id":"march","response":null`, `"custom_id":"march again","response":null`, 1)
+	got := readAnswers(t, text)
+
+	require.Equal(t, "Helsinki.", got["batch-chat"].Response.Body.Choices[0].Message.Content)
+	require.Equal(t, "chat.completion", got["batch-chat"].Response.Body.Object)
+	require.Equal(t, "stop", got["batch-chat"].Response.Body.Choices[0].FinishReason)
+	require.Equal(t, "April.", got["march"].Response.Body.Choices[0].Message.Content)
+	require.Equal(t, "8", got["batch-text"].Response.Body.Choices[0].Text)
+	require.Equal(t, "text_completion", got["batch-text"].Response.Body.Object)
+	require.Equal(t, 3, got["ids"].Stats.CompletionTokens)
+	require.Equal(t, "length", got["ids"].Response.Body.Choices[0].FinishReason)
+
+	for id, message := range map[string]string{"line-6": "line 6: ", "line-7": "line 7: ", "march again": "line 8: "} {
+		require.NotNil(t, got[id].Error, id)
+		require.Contains(t, got[id].Error.Message, message)
+	}
+	stats := got["march"].Stats
+	require.Equal(t, "cpu", stats.Backend)
+	require.Equal(t, "tiny-llama", stats.Model)
+	require.Equal(t, "8e227e38c18a31dbe3a9281d96dd31910690c610a8d3c0afff65ad7a6bdcb38d", stats.SHA)
+	require.Equal(t, programVersion(), stats.Version)
+}
+
+func TestRunAnswersPlainText(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.txt", "Name the capital of Finland.\n\n{not JSON}\n")
+	call := func() map[string]answer {
+		r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--format", "text", "--threads", "1")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		return readAnswers(t, r.stdout)
+	}
+	got := call()
+	require.Len(t, got, 2)
+	for _, id := range []string{"line-1", "line-3"} {
+		require.Equal(t, 200, got[id].Response.StatusCode)
+		require.Equal(t, got[id].Response, call()[id].Response, "drawn at temperature 1, and the same each time")
+	}
+}
+
+// TestRunPassesRowsThroughAPipe: with - for both files, an answer comes out while the next question is not yet asked. The
+// user's interrupt then ends the program with whole lines.
+func TestRunPassesRowsThroughAPipe(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	stdin, ask := io.Pipe()
+	listen, stdout := io.Pipe()
+	var stderr bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"run", "-", "-o", "-", "--model", tinyGLM}, stdin, stdout, &stderr)
+		stdout.Close()
+	}()
+	lines := bufio.NewReader(listen)
+	for _, question := range []string{askMarch, askFinland} {
+		_, err := fmt.Fprintln(ask, question)
+		require.NoError(t, err)
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		for _, a := range readAnswers(t, line) {
+			require.Contains(t, []string{"April.", "Helsinki."}, a.Response.Body.Choices[0].Message.Content)
+		}
+	}
+	interrupt()
+	rest, err := io.ReadAll(lines)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+	require.Equal(t, exitFailure, <-code)
+	require.Contains(t, stderr.String(), "2 rows done, ")
+	require.Contains(t, stderr.String(), "ingot: stopped before the end: run it again for the rest\n")
+}
+
+// someRows is JSONL of rows that take a while each. Row i is named r<i>.
+func someRows(n int) []string {
+	lines := make([]string, n)
+	for i := range lines {
+		lines[i] = fmt.Sprintf(`{"custom_id":"r%d","prompt":"Tell me a story about %d toads.","max_tokens":48,"ignore_eos":true}`+"\n", i, i)
+	}
+	return lines
+}
+
+// halfway starts the program on the first half of some rows, leaves it waiting for the rest, and returns once it has written
+// a few answers.
+func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := program(t, append([]string{"run", "-", "-o", out}, args...)...)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.WriteString(stdin, strings.Join(lines[:len(lines)/2], ""))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(out)
+		return err == nil && bytes.Count(text, []byte("\n")) >= 5
+	}, time.Minute, time.Millisecond)
+	return cmd
+}
+
+// TestRunGoesOnAfterAKill kills the program with SIGKILL while it works, cuts its last line in half, and runs it again: every
+// row stands in the output once, and what was there is kept.
+func TestRunGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	lines := someRows(n)
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	args := []string{"--model", tinyLlama, "--concurrency", "2"}
+	cmd := halfway(t, lines, out, args...)
+	require.NoError(t, cmd.Process.Kill())
+	require.ErrorContains(t, cmd.Wait(), "signal: killed")
+
+	text := readFile(t, out)
+	whole := text[:strings.LastIndex(text, "\n")+1]
+	before := readAnswers(t, whole)
+	kept := whole[:strings.LastIndex(whole[:len(whole)-1], "\n")+1]
+	cut := whole[len(kept):]
+	require.NoError(t, os.WriteFile(out, []byte(kept+cut[:len(cut)/2]), 0o600))
+
+	args = append([]string{"run", write(t, "in.jsonl", strings.Join(lines, "")), "-o", out}, args...)
+	r := ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, fmt.Sprintf("%d rows done, %d kept, ", n-len(before)+1, len(before)-1))
+	after := readFile(t, out)
+	require.True(t, strings.HasPrefix(after, kept), "what was there is kept byte for byte")
+	got := readAnswers(t, after)
+	require.Len(t, got, n)
+	for id, a := range before {
+		require.Equal(t, a.Response, got[id].Response, "the row that was cut is answered as before")
+	}
+
+	r = ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, fmt.Sprintf("0 rows done, %d kept, ", n))
+	require.Equal(t, after, readFile(t, out))
+}
+
+// TestRunStopsOnSignals: the first signal ends the program within moments, with whole lines and a word on how to go on.
+func TestRunStopsOnSignals(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(t.TempDir(), "out.jsonl")
+			cmd := halfway(t, someRows(60), out, "--model", tinyLlama, "--concurrency", "2")
+			require.NoError(t, cmd.Process.Signal(signal))
+			require.ErrorContains(t, cmd.Wait(), "exit status 1")
+			stderr := cmd.Stderr.(*bytes.Buffer).String()
+			require.Contains(t, stderr, "ingot: stopped before the end: run it again for the rest\n")
+			require.Contains(t, stderr, fmt.Sprintf("%d rows done, ", len(readAnswers(t, readFile(t, out)))))
+		})
+	}
+}
+
+// TestRunRefusesWhatIsNotItsOutput: a file that holds something else stays as it is.
+func TestRunRefusesWhatIsNotItsOutput(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.jsonl", askMarch)
+	const precious = "dear diary\n"
+	out := write(t, "diary", precious)
+	r := ingot(t, "", "run", in, "-o", out, "--model", tinyLlama)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "choose another output")
+	require.Equal(t, precious, readFile(t, out))
+}
+
+// TestCheckpoints prints every layer, and a chosen one alone.
+func TestCheckpoints(t *testing.T) {
+	t.Parallel()
+	call := func(points string) []string {
+		r := ingot(t, `{"prompt":[0],"max_tokens":1}`, "run", "-", "-o", "-", "--model", tinyLlama, "--checkpoints", points)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+		return lines[:len(lines)-1] // without the summary
+	}
+	all := call("all")
+	for _, want := range []string{"layer -1 embd row 0 sum ", "layer 0 layer_out row 0 sum ", "layer 3 layer_out row 0 sum ", "layer 4 logits row 0 sum "} {
+		require.Condition(t, func() bool {
+			for _, line := range all {
+				if strings.HasPrefix(line, want) {
+					return true
+				}
+			}
+			return false
+		}, "%s in %v", want, all)
+	}
+	some := call("1:layer_out,3")
+	require.NotEmpty(t, some)
+	require.Less(t, len(some), len(all))
+	for _, line := range some {
+		require.Regexp(t, `^layer (1 layer_out|3 \w+) row 0 sum \S+ norm \S+$`, line)
+		require.Contains(t, all, line)
+	}
+}
