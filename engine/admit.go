@@ -1,25 +1,51 @@
 package engine
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// admit gives waiting sequences a place, in order of arrival. The first that finds no room keeps those behind it waiting,
-// so that none starves. An empty engine has room for any.
+const (
+	// lookAhead is how many waiting sequences are looked at for one that shares pages with those in the cache.
+	lookAhead = 256
+	// patience is how often a sequence lets others go first for that.
+	patience = 64
+)
+
+// admit gives waiting sequences a place: in order of arrival, but that those whose prompt begins with pages in the cache go
+// first, so that a shared prefix is used while it is there.
 func (l *loop) admit() {
-	n := 0
-	for _, s := range l.waiting {
-		if len(l.running) == l.opts.MaxSequences {
-			break
+	for len(l.waiting) > 0 && len(l.running) < l.opts.MaxSequences {
+		i := l.choose()
+		s := l.waiting[i]
+		// All it has so far has to fit beside the running ones' next tokens. An empty engine has room for any.
+		if len(l.running) > 0 && l.pool.Needed(s.length()+1)+len(l.running) > l.pool.Available() {
+			return
 		}
-		if s.table = l.pool.Reserve(s.call.limit); s.table == nil {
-			break
+		for _, passed := range l.waiting[:i] {
+			passed.passed++
 		}
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		s.table = l.pool.NewTable()
 		if f := &s.call.figures; f.admitted.IsZero() {
 			f.admitted = time.Now()
 		}
 		l.running = append(l.running, s)
-		n++
 	}
-	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
+}
+
+// choose is the index of the waiting sequence that is next.
+func (l *loop) choose() int {
+	first := l.waiting[0]
+	if first.passed >= patience || first.isPutBack() {
+		return 0
+	}
+	for i, s := range l.waiting[:min(len(l.waiting), lookAhead)] {
+		if l.pool.Knows(s.tokens) {
+			return i
+		}
+	}
+	return 0
 }
 
 // sweep lets go of sequences that have ended, and of all those of calls that have failed or were cancelled.
@@ -33,6 +59,7 @@ func (l *loop) publish() {
 	l.meter.update(func(s *Snapshot) {
 		s.Running, s.Waiting = len(l.running), len(l.waiting)
 		s.PagesUsed = l.pool.Used()
+		s.PutBacks = l.putBacks
 	})
 	for i, c := range l.ended {
 		close(c.done)

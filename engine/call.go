@@ -34,6 +34,9 @@ type call struct {
 	figures      figures
 }
 
+// answerRoom is the tokens of an answer for which memory is set aside at once.
+const answerRoom = 1024
+
 // newCall turns a request into sequences.
 func (e *Engine) newCall(ctx context.Context, req *Request) (*call, error) {
 	c := &call{ctx: ctx, start: time.Now(), done: make(chan struct{})}
@@ -64,6 +67,7 @@ func (e *Engine) newCall(ctx context.Context, req *Request) (*call, error) {
 		c.seqs = append(c.seqs, &sequence{
 			call:    c,
 			choice:  i,
+			tokens:  append(make([]int32, 0, min(c.limit, len(c.prompt)+answerRoom)), c.prompt...),
 			sampler: sample.New(req.Sampling, i, c.prompt),
 			decoder: e.decoder(c.prompt),
 			text:    newAnswerText(stops),

@@ -99,15 +99,38 @@ func drawRequest(t *rapid.T, context int) engine.Request {
 	return req
 }
 
-// Random requests on an engine of random sizes, small enough that they wait for each other's places and pages, get what
-// an engine gives them that does one after another.
+// drawDrafting draws how an engine drafts.
+func drawDrafting(t *rapid.T, path string, opts *engine.Options) {
+	opts.Draft = rapid.SampledFrom([]engine.Drafting{engine.DraftAuto, engine.DraftNGram, engine.DraftModel, engine.DraftMTP, engine.DraftOff}).Draw(t, "draft")
+	opts.DraftTokens = rapid.IntRange(0, 8).Draw(t, "draft tokens")
+	switch {
+	case opts.Draft == engine.DraftModel:
+		opts.DraftModel = families[rapid.SampledFrom([]string{"glm", "llama"}).Draw(t, "draft model")]
+	case opts.Draft == engine.DraftMTP && path == microLlama:
+		opts.Draft = engine.DraftAuto
+	}
+}
+
+// shareBeginnings makes some requests begin alike, so that they share pages.
+func shareBeginnings(t *rapid.T, reqs []engine.Request) {
+	for i := 1; i < len(reqs); i++ {
+		n := min(len(reqs[0].Tokens), len(reqs[i].Tokens)-1)
+		if rapid.Bool().Draw(t, "shared") {
+			copy(reqs[i].Tokens[:n], reqs[0].Tokens)
+		}
+	}
+}
+
+// Random requests on an engine of random sizes, which share pages, draft, and are put back when pages run out, get what an
+// engine gives them that does one after another and drafts nothing.
 func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 	t.Parallel()
 	const context = 40
+	const fewPages = 2 * context * 4 * 192 * 4 // bytes: little more than one sequence with a drafting model
 	for name, path := range families {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plain := open(t, path, engine.Options{Context: context, MaxSequences: 1})
+			plain := open(t, path, engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftOff})
 			rapid.Check(t, func(rt *rapid.T) {
 				opts := engine.Options{
 					Context:      context,
@@ -115,11 +138,16 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 					PageSize:     rapid.IntRange(1, 9).Draw(rt, "page size"),
 					PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
 				}
+				drawDrafting(rt, path, &opts)
+				if rapid.Bool().Draw(rt, "few pages") {
+					opts.CacheBytes = fewPages
+				}
 				opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 30).Draw(rt, "step tokens")
 				reqs := make([]engine.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
 				for i := range reqs {
 					reqs[i] = drawRequest(rt, context)
 				}
+				shareBeginnings(rt, reqs)
 				g := newGate()
 				opts.Trace = g.trace
 				e := open(t, path, opts)

@@ -62,7 +62,7 @@ func TestAFailingStep(t *testing.T) {
 		}
 		return nil
 	}}
-	e := openOn(t, microGLM, be, engine.Options{MaxSequences: 2, Trace: g.trace})
+	e := openOn(t, microGLM, be, engine.Options{MaxSequences: 2, Draft: engine.DraftOff, Trace: g.trace})
 	defer g.open()
 	req := engine.Request{Tokens: randomTokens(1, 20), MaxTokens: 6, IgnoreEOS: true}
 	var mu sync.Mutex
@@ -107,7 +107,7 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 		return -1
 	}}
 	g := newGate()
-	e := openOn(t, microLlama, be, engine.Options{Trace: g.trace})
+	e := openOn(t, microLlama, be, engine.Options{Draft: engine.DraftOff, Trace: g.trace})
 	defer g.open()
 	good := engine.Request{Tokens: randomTokens(8, 7), MaxTokens: 6, IgnoreEOS: true}
 	var wg sync.WaitGroup

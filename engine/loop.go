@@ -15,16 +15,18 @@ type loop struct {
 	model model.Model
 	opts  *Options
 	pool  *cache.Pool
+	spec  *speculation // nil where nothing is drafted
 	inbox *inbox
 	meter *meter
 	done  chan struct{} // closed when the loop has returned
 
-	waiting []*sequence // in order of arrival
-	running []*sequence // in order of admission
-	ended   []*call     // calls whose callers have yet to be told
-	batch   batch
-	scratch sample.Scratch
-	steps   uint64
+	waiting  []*sequence // in order of arrival
+	running  []*sequence // in order of admission
+	ended    []*call     // calls whose callers have yet to be told
+	batch    batch
+	scratch  sample.Scratch
+	steps    uint64
+	putBacks uint64
 }
 
 // run is the loop. It returns when the inbox is closed, after failing all calls that are not done.
@@ -50,18 +52,25 @@ func (l *loop) run() {
 	}
 }
 
-// step runs one forward pass and hands out its logits.
+// step runs one forward pass, hands out its logits, and drafts for the next.
 func (l *loop) step() {
 	l.steps++
 	start := time.Now()
+	l.plan()
 	b := &l.batch
-	b.fill(l.running, l.opts)
+	b.fill(l.running)
 	logits, err := l.model.Forward(&b.Batch)
 	if err != nil {
 		fail(b.seqs, fmt.Errorf("compute a step of %d rows: %w", len(b.Tokens), err))
 		return
 	}
+	computed := time.Since(start)
 	prompt, generated := l.handOut(logits)
+	if l.spec != nil {
+		if err := l.spec.draft(b, l.running, computed); err != nil {
+			fail(b.seqs, fmt.Errorf("draft after a step of %d rows: %w", len(b.Tokens), err))
+		}
+	}
 	took := time.Since(start)
 	l.meter.update(func(s *Snapshot) {
 		s.Steps++
@@ -73,7 +82,7 @@ func (l *loop) step() {
 }
 
 // handOut gives the logits of a step to its sequences. It returns how many positions of prompts the step computed, and how
-// many tokens it generated.
+// many tokens it generated. A row after a draft counts only where all drafts before it were what the sequence generated.
 func (l *loop) handOut(logits [][]float32) (prompt, generated int) {
 	for _, s := range l.batch.seqs {
 		prompt += s.advance()
@@ -82,15 +91,22 @@ func (l *loop) handOut(logits [][]float32) (prompt, generated int) {
 	now := time.Now()
 	for i, o := range l.batch.outputs {
 		s := o.seq
-		before := len(s.answer)
+		if s.call.err != nil || o.drafts > 0 && (s.reason != "" || o.drafts != s.draft.accepted) {
+			continue
+		}
+		before := s.length()
 		if err := s.take(o.position, logits[i], &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("work on the logits of position %d: %w", o.position, err))
 			continue
 		}
-		if n := len(s.answer) - before; n > 0 {
-			generated += n
+		if s.length() > before {
+			generated++
+			s.draft.compare(s.tokens[before])
 			s.call.figures.token(now)
 		}
+	}
+	for _, s := range l.batch.seqs {
+		s.settle()
 	}
 	return prompt, generated
 }

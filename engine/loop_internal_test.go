@@ -18,7 +18,7 @@ func TestASteadyStepAllocatesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			be, err := cpu.New(1)
 			require.NoError(t, err)
-			e, err := open("model/testdata/micro-glm.gguf", be, Options{})
+			e, err := open("model/testdata/micro-glm.gguf", be, Options{Draft: DraftOff})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, be.Close()) }()
 			c, err := e.newCall(t.Context(), &Request{Tokens: []int32{1, 2, 3}, N: 4, IgnoreEOS: true, Sampling: params})
@@ -35,14 +35,15 @@ func TestASteadyStepAllocatesNothing(t *testing.T) {
 				l.sweep()
 				l.admit()
 				l.publish()
-				l.batch.fill(l.running, l.opts)
+				l.plan()
+				l.batch.fill(l.running)
 				l.handOut(logits)
 			}
 			for range 100 {
 				step()
 			}
 			require.Zero(t, testing.AllocsPerRun(300, step))
-			require.Len(t, c.seqs[3].answer, 1+100+301)
+			require.Len(t, c.seqs[3].answer(), 1+100+301)
 		})
 	}
 }

@@ -24,6 +24,7 @@ import (
 // Engine answers requests with one model on one backend.
 type Engine struct {
 	file        *gguf.File
+	draftFile   *gguf.File // nil but for DraftModel
 	backend     compute.Backend
 	config      model.Config
 	opts        Options
@@ -62,7 +63,7 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	}
 	e := &Engine{file: f, backend: be, opts: opts, inbox: newInbox()}
 	if err := e.load(); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, e.closeFiles())
 	}
 	return e, nil
 }
@@ -73,10 +74,6 @@ func (e *Engine) load() error {
 	if e.config, err = model.ReadConfig(e.file); err != nil {
 		return err
 	}
-	limits, err := e.opts.limits(e.config)
-	if err != nil {
-		return fmt.Errorf("make room for %s: %w", e.file.Path(), err)
-	}
 	if e.tokenizer, err = tokenizer.New(e.file.Meta()); err != nil {
 		return fmt.Errorf("load the tokenizer of %s: %w", e.file.Path(), err)
 	}
@@ -85,6 +82,18 @@ func (e *Engine) load() error {
 	}
 	e.stopIDs = e.tokenizer.StopIDs()
 	e.template, e.templateErr = readTemplate(e.file)
+	configs := []model.Config{e.config}
+	if e.opts.Draft == DraftModel {
+		small, err := e.openDraftFile()
+		if err != nil {
+			return fmt.Errorf("draft with %s: %w", e.opts.DraftModel, err)
+		}
+		configs = append(configs, small)
+	}
+	limits, err := e.opts.limits(configs...)
+	if err != nil {
+		return fmt.Errorf("make room for %s: %w", e.file.Path(), err)
+	}
 	m, err := model.Load(e.backend, e.file, limits)
 	if err != nil {
 		return err
@@ -99,7 +108,8 @@ func (e *Engine) load() error {
 		done:  make(chan struct{}),
 	}
 	e.loop.batch.Trace = e.opts.Trace
-	return nil
+	e.loop.spec, err = e.speculation(m, limits)
+	return err
 }
 
 // readTemplate reads the chat template. A model without one still answers prompts that are not chats.
@@ -126,9 +136,16 @@ func (e *Engine) Close() error {
 		e.inbox.close()
 		<-e.loop.done
 		e.digest.stop()
-		e.closeErr = errors.Join(e.backend.Close(), e.file.Close())
+		e.closeErr = errors.Join(e.backend.Close(), e.closeFiles())
 	})
 	return e.closeErr
+}
+
+func (e *Engine) closeFiles() error {
+	if e.draftFile == nil {
+		return e.file.Close()
+	}
+	return errors.Join(e.file.Close(), e.draftFile.Close())
 }
 
 // Info says what an engine runs.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/model"
 )
 
@@ -22,6 +23,12 @@ type Options struct {
 	PageSize int
 	// CacheBytes is the most memory of the KV cache.
 	CacheBytes int64
+	// Draft is how tokens are drafted; DraftAuto where empty.
+	Draft Drafting
+	// DraftModel is the file of the small model of DraftModel.
+	DraftModel string
+	// DraftTokens is how many tokens are drafted for a sequence in a step. 0 leaves it to what is measured.
+	DraftTokens int
 	// Trace receives the checkpoints of every step, where it is not nil. Only for debugging: it makes steps slow.
 	Trace func(compute.Checkpoint)
 }
@@ -69,15 +76,24 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = DefaultCacheBytes
 	}
+	if o.Draft == "" {
+		o.Draft = DraftAuto
+	}
+	if o.DraftTokens < 0 || o.DraftTokens > draft.MaxTokens {
+		return o, fmt.Errorf("%d tokens to draft; give 1 to %d, or 0 to leave it to what is measured", o.DraftTokens, draft.MaxTokens)
+	}
 	if o.StepTokens < o.MaxSequences {
 		return o, fmt.Errorf("a step of %d tokens is too small for %d sequences, which generate a token each", o.StepTokens, o.MaxSequences)
 	}
 	return o, nil
 }
 
-// limits sizes the model's memory, and settles o.Context.
-func (o *Options) limits(c model.Config) (model.Limits, error) {
-	position := int64(c.Layers+c.DraftLayers) * int64(c.KeyCols+c.ValueCols) * cacheValueBytes
+// limits sizes the memory of models that share page tables, and settles o.Context. The first is the one that answers.
+func (o *Options) limits(models ...model.Config) (model.Limits, error) {
+	c, position := models[0], int64(0)
+	for _, m := range models {
+		position += int64(m.Layers+m.DraftLayers) * int64(m.KeyCols+m.ValueCols) * cacheValueBytes
+	}
 	pages := int(o.CacheBytes / (position * int64(o.PageSize)))
 	fits := pages * o.PageSize
 	switch {
@@ -94,7 +110,7 @@ func (o *Options) limits(c model.Config) (model.Limits, error) {
 	perSequence := (o.Context + o.PageSize - 1) / o.PageSize
 	return model.Limits{
 		Rows:     o.StepTokens,
-		Outputs:  o.MaxSequences + promptOutputs,
+		Outputs:  o.MaxSequences + promptOutputs + draftOutputs,
 		Context:  o.Context,
 		Pages:    min(pages, o.MaxSequences*perSequence),
 		PageSize: o.PageSize,

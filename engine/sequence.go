@@ -17,10 +17,13 @@ type sequence struct {
 	decoder *tokenizer.Decoder
 
 	table    *cache.Table // nil until admitted
+	tokens   []int32      // prompt and answer
 	computed int          // positions whose keys are in the cache
+	from     int          // of them, those before the present step
 	rows     int          // rows in the present step
+	passed   int          // times that another sequence was admitted before it out of turn
+	draft    drafts
 
-	answer []int32
 	text   answerText
 	scores scores // of the answer
 
@@ -29,14 +32,17 @@ type sequence struct {
 }
 
 // length is the number of known tokens.
-func (s *sequence) length() int { return len(s.call.prompt) + len(s.answer) }
+func (s *sequence) length() int { return len(s.tokens) }
 
-// token is the known token at a position.
+// answer is the generated tokens.
+func (s *sequence) answer() []int32 { return s.tokens[len(s.call.prompt):] }
+
+// token is the token at a position: a known one, or after those a draft.
 func (s *sequence) token(position int) int32 {
-	if n := len(s.call.prompt); position >= n {
-		return s.answer[position-n]
+	if position >= len(s.tokens) {
+		return s.draft.tokens[position-len(s.tokens)]
 	}
-	return s.call.prompt[position]
+	return s.tokens[position]
 }
 
 // wanted is the number of positions that have to be computed before the sequence can go on or end.
@@ -48,16 +54,16 @@ func (s *sequence) wanted() int {
 }
 
 // decodes tells whether the sequence needs one row to give its next token.
-func (s *sequence) decodes() bool { return len(s.answer) > 0 && s.wanted()-s.computed == 1 }
+func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.wanted()-s.computed == 1 }
 
 // scoresPrompt tells whether the row at a position gives the log-probability of a prompt token.
 func (s *sequence) scoresPrompt(position int) bool {
-	return s.choice == 0 && s.call.scoresPrompt && position+1 < len(s.call.prompt)
+	return s.choice == 0 && s.call.scoresPrompt && position+1 < len(s.call.prompt) && position >= len(s.call.promptScores.ids)
 }
 
 // outputs tells whether the row at a position has to reach the output head.
 func (s *sequence) outputs(position int) bool {
-	return s.scoresPrompt(position) || position == s.length()-1
+	return s.scoresPrompt(position) || position >= s.length()-1
 }
 
 // advance notes that the rows of the present step are computed, and returns how many of them are the prompt's.
@@ -70,12 +76,29 @@ func (s *sequence) advance() (prompt int) {
 	return prompt
 }
 
+// settle cuts the computed positions back to those of known tokens, after drafts that proved wrong, and lets other
+// sequences share the pages that are full. What the cache holds beyond is written anew.
+func (s *sequence) settle() {
+	s.computed = min(s.computed, s.length()-1)
+	s.table.Keep(s.tokens, s.computed)
+}
+
+// isPutBack tells whether the sequence was running before.
+func (s *sequence) isPutBack() bool { return s.table == nil && len(s.answer()) > 0 }
+
+// putBack takes the sequence's pages away; it has to be admitted and computed again.
+func (s *sequence) putBack() {
+	s.table.Release()
+	s.table, s.computed, s.from, s.rows = nil, 0, 0, 0
+	s.draft.clear()
+}
+
 // take works on the logits of the row at a position: it scores the prompt's next token, or generates the answer's.
 func (s *sequence) take(position int, logits []float32, w *sample.Scratch) error {
 	if s.scoresPrompt(position) {
 		return s.call.promptScores.add(s.call.prompt[position+1], logits)
 	}
-	free := len(s.answer) >= s.call.minTokens
+	free := len(s.answer()) >= s.call.minTokens
 	if free {
 		s.sampler.Bar(nil)
 	} else {
@@ -91,7 +114,7 @@ func (s *sequence) take(position int, logits []float32, w *sample.Scratch) error
 		}
 	}
 	s.sampler.Accept(id)
-	s.answer = append(s.answer, id)
+	s.tokens = append(s.tokens, id)
 	s.extend(id, free)
 	return nil
 }

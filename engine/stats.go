@@ -16,7 +16,10 @@ type Snapshot struct {
 	StepTime        time.Duration // of all steps together
 	LastStep        time.Duration
 
-	PagesUsed, PagesTotal int // of the KV cache
+	PagesUsed, PagesTotal int    // of the KV cache
+	PutBacks              uint64 // sequences whose pages were taken for older ones, and computed again
+
+	DraftTokens, AcceptedTokens uint64
 }
 
 // meter keeps the snapshot that the loop writes and anyone reads.
@@ -44,6 +47,9 @@ type figures struct {
 	lastStep    uint64    // the number of the last step that it took part in
 	steps       int
 	company     int // sequences in these steps, summed
+	cached      int // prompt tokens that the first choice found in the cache
+	drafted     int
+	accepted    int
 }
 
 // step notes that the call took part in step number n, with so many sequences in all.
@@ -68,8 +74,10 @@ func (f *figures) token(now time.Time) {
 func (c *call) stats() Stats {
 	f := &c.figures
 	s := Stats{PromptTokens: len(c.prompt), Total: time.Since(c.start), Steps: f.steps}
+	s.CachedTokens = f.cached
+	s.DraftTokens, s.AcceptedTokens = f.drafted, f.accepted
 	for _, seq := range c.seqs {
-		s.CompletionTokens += len(seq.answer)
+		s.CompletionTokens += len(seq.answer())
 	}
 	if !f.first.IsZero() {
 		s.TTFT = f.first.Sub(c.start)

@@ -1,78 +1,118 @@
-// Package cache hands out the pages of the KV cache. It holds no keys or values: those are the backend's. A page is a
-// number, the same in every layer, and a sequence's page table lists the pages of its positions in order.
+// Package cache hands out the pages of the KV cache and finds those that several sequences can share. It holds no keys or
+// values: those are the backend's. A page is a number, the same in every layer, and a sequence's page table lists the pages
+// of its positions in order.
+//
+// A full page is known by its content: a hash over all tokens up to its last position and the one after it. (The one after
+// it, because the MTP layer's slot of a position is computed from the next token.) Pages that no table holds any more stay
+// until their place is needed, least recently used first.
 package cache
 
 // Pool is a fixed number of pages. It is not safe for concurrent use.
 type Pool struct {
-	free     []int32 // pages in nobody's table, the next one to hand out last
-	pages    int
 	pageSize int
-	promised int // pages that tables may still take, of those free
+	pages    []page
+	free     []int32        // pages without content, the next one to hand out last
+	known    map[Key]int32  // full pages by content, in tables or not
+	claims   map[Key]*Table // content that a table is computing
+	idle     list           // known pages in no table, least recently used first
+	stats    Stats
+}
+
+// page is what the pool knows of a page.
+type page struct {
+	tables     int32 // tables that hold it
+	isKnown    bool
+	key        Key
+	prev, next int32 // neighbours in idle
+}
+
+// Stats counts what became of pages since the pool was made.
+type Stats struct {
+	Shared  int // pages taken from known content
+	Evicted int // known pages given up for new content
 }
 
 // NewPool returns a pool of the pages 0 to pages-1, each of pageSize positions.
 func NewPool(pages, pageSize int) *Pool {
-	p := &Pool{pages: pages, pageSize: pageSize, free: make([]int32, pages)}
+	p := &Pool{
+		pageSize: pageSize,
+		pages:    make([]page, pages),
+		free:     make([]int32, pages),
+		known:    make(map[Key]int32),
+		claims:   make(map[Key]*Table),
+		idle:     newList(),
+	}
 	for i := range p.free {
 		p.free[i] = int32(pages - 1 - i)
 	}
 	return p
 }
 
-// Pages is the number of pages, used and free.
-func (p *Pool) Pages() int { return p.pages }
-
-// Used is the number of pages in tables.
-func (p *Pool) Used() int { return p.pages - len(p.free) }
+// Pages is the number of pages in all.
+func (p *Pool) Pages() int { return len(p.pages) }
 
 // PageSize is the number of positions of a page.
 func (p *Pool) PageSize() int { return p.pageSize }
 
+// Used is the number of pages in tables.
+func (p *Pool) Used() int { return len(p.pages) - p.Available() }
+
+// Available is the number of pages that tables can still take: those without content and those in no table.
+func (p *Pool) Available() int { return len(p.free) + p.idle.len }
+
 // Needed is the number of pages that so many positions take.
 func (p *Pool) Needed(positions int) int { return (positions + p.pageSize - 1) / p.pageSize }
 
-// Reserve promises a sequence the pages that so many positions take. It returns nil where fewer are left than promised
-// to others. Release has to follow.
-func (p *Pool) Reserve(positions int) *Table {
-	n := p.Needed(positions)
-	if n > len(p.free)-p.promised {
-		return nil
+// Stats returns the counts so far.
+func (p *Pool) Stats() Stats { return p.stats }
+
+// take returns a page without content, giving up the one that was idle longest where it has to; false where all are in
+// tables.
+func (p *Pool) take() (int32, bool) {
+	if n := len(p.free); n > 0 {
+		id := p.free[n-1]
+		p.free = p.free[:n-1]
+		p.pages[id].tables = 1
+		return id, true
 	}
-	p.promised += n
-	return &Table{pool: p, promised: n, pages: make([]int32, 0, n)}
+	id, ok := p.idle.first(p.pages)
+	if !ok {
+		return 0, false
+	}
+	p.idle.remove(p.pages, id)
+	delete(p.known, p.pages[id].key)
+	p.pages[id] = page{tables: 1}
+	p.stats.Evicted++
+	return id, true
 }
 
-// Table is the page table of a sequence.
-type Table struct {
-	pool     *Pool
-	pages    []int32
-	promised int // pages that it may still take
+// share adds a table to those that hold a known page.
+func (p *Pool) share(id int32) {
+	if p.pages[id].tables == 0 {
+		p.idle.remove(p.pages, id)
+	}
+	p.pages[id].tables++
+	p.stats.Shared++
 }
 
-// Pages is the pages so far: position i is in slot i%PageSize of page i/PageSize. It stays valid when the table grows,
-// without the new pages.
-func (t *Table) Pages() []int32 { return t.pages }
-
-// Grow takes pages until positions 0 to positions-1 have a slot. More positions than were reserved are a mistake of the
-// caller, and panic.
-func (t *Table) Grow(positions int) {
-	for len(t.pages) < t.pool.Needed(positions) {
-		if t.promised == 0 {
-			panic("cache: a sequence outgrew its reservation")
-		}
-		p := t.pool
-		last := len(p.free) - 1
-		t.pages = append(t.pages, p.free[last])
-		p.free = p.free[:last]
-		p.promised--
-		t.promised--
+// drop takes a table off a page.
+func (p *Pool) drop(id int32) {
+	pg := &p.pages[id]
+	pg.tables--
+	switch {
+	case pg.tables > 0:
+	case pg.isKnown:
+		p.idle.append(p.pages, id)
+	default:
+		p.free = append(p.free, id)
 	}
 }
 
-// Release gives all pages and promises back; the table is empty from then on. Releasing twice does nothing.
-func (t *Table) Release() {
-	p := t.pool
-	p.free = append(p.free, t.pages...)
-	p.promised -= t.promised
-	t.pages, t.promised = nil, 0
+// learn makes a page's content known. Content that another page has already stays with that one.
+func (p *Pool) learn(id int32, key Key) {
+	if _, ok := p.known[key]; ok || p.pages[id].isKnown {
+		return
+	}
+	p.known[key] = id
+	p.pages[id].isKnown, p.pages[id].key = true, key
 }

@@ -1,86 +1,212 @@
 package cache
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
-// Random reservations, growth and releases keep every page in one place, and every promise kept.
-func TestPoolKeepsItsPages(t *testing.T) {
+const size = 4
+
+func text(n int, from int32) []int32 {
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = from + int32(i)
+	}
+	return tokens
+}
+
+// fill computes a text in a table: adopts what is known, takes the rest, and makes it known.
+func fill(t *testing.T, table *Table, tokens []int32) (adopted int) {
+	t.Helper()
+	adopted, busy := table.Adopt(tokens)
+	require.False(t, busy)
+	require.True(t, table.Grow(len(tokens)))
+	table.Keep(tokens, len(tokens))
+	return adopted
+}
+
+func TestSharedPrefix(t *testing.T) {
+	t.Parallel()
+	p := NewPool(16, size)
+	a, b := p.NewTable(), p.NewTable()
+	require.Zero(t, fill(t, a, text(10, 0)))
+	require.Equal(t, 3, p.Used())
+
+	same := append(text(9, 0), 99, 98, 97)
+	require.Equal(t, 8, fill(t, b, same), "two full pages are shared")
+	require.Equal(t, a.Pages()[:2], b.Pages()[:2])
+	require.NotEqual(t, a.Pages()[2], b.Pages()[2])
+	require.Equal(t, Stats{Shared: 2}, p.Stats())
+
+	a.Release()
+	b.Release()
+	require.Zero(t, p.Used())
+	require.Equal(t, 8, fill(t, p.NewTable(), text(10, 0)), "pages outlive their tables")
+}
+
+func TestTheTokenAfterAPageCounts(t *testing.T) {
+	t.Parallel()
+	p := NewPool(16, size)
+	fill(t, p.NewTable(), []int32{1, 2, 3, 4, 5})
+	require.Zero(t, fill(t, p.NewTable(), []int32{1, 2, 3, 4, 6, 7}))
+	require.Equal(t, 4, fill(t, p.NewTable(), []int32{1, 2, 3, 4, 5, 7}))
+}
+
+func TestTheLastTokenIsNeverCovered(t *testing.T) {
+	t.Parallel()
+	p := NewPool(16, size)
+	fill(t, p.NewTable(), text(9, 0))
+	for n, want := range map[int]int{3: 0, 4: 0, 5: 4, 8: 4, 9: 8} {
+		got, _ := p.NewTable().Adopt(text(n, 0))
+		require.Equal(t, want, got, "%d tokens", n)
+	}
+}
+
+func TestOneComputesForAll(t *testing.T) {
+	t.Parallel()
+	p := NewPool(16, size)
+	tokens := text(10, 0)
+	a, b := p.NewTable(), p.NewTable()
+	_, busy := a.Adopt(tokens)
+	require.False(t, busy)
+	_, busy = b.Adopt(tokens)
+	require.True(t, busy, "a is computing the first page")
+	_, busy = a.Adopt(tokens)
+	require.False(t, busy, "a is not waiting for itself")
+
+	require.True(t, a.Grow(len(tokens)))
+	a.Keep(tokens, len(tokens))
+	got, busy := b.Adopt(tokens)
+	require.Equal(t, 8, got)
+	require.False(t, busy)
+
+	c, d := p.NewTable(), p.NewTable()
+	other := text(10, 50)
+	c.Adopt(other)
+	c.Release()
+	_, busy = d.Adopt(other)
+	require.False(t, busy, "c gave its claim up")
+}
+
+func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
+	t.Parallel()
+	p := NewPool(4, size)
+	for i := range int32(2) {
+		table := p.NewTable()
+		fill(t, table, text(6, 100*i))
+		table.Release()
+	}
+	// Touch the first text, so that the second is the older one.
+	table := p.NewTable()
+	require.Equal(t, 4, fill(t, table, text(6, 0)))
+	table.Release()
+
+	table = p.NewTable()
+	require.True(t, table.Grow(3*size))
+	table.Release()
+	require.Equal(t, 1, p.Stats().Evicted)
+	got, _ := p.NewTable().Adopt(text(6, 0))
+	require.Equal(t, 4, got)
+	got, _ = p.NewTable().Adopt(text(6, 100))
+	require.Zero(t, got)
+}
+
+func TestGrowStopsWhenPagesRunOut(t *testing.T) {
+	t.Parallel()
+	p := NewPool(2, size)
+	a, b := p.NewTable(), p.NewTable()
+	require.True(t, a.Grow(1))
+	require.False(t, b.Grow(2*size))
+	require.Zero(t, p.Available())
+	b.Release()
+	b.Release()
+	require.Equal(t, 1, p.Available())
+}
+
+// Random tables over texts that share beginnings: a page that is adopted always holds what the text needs, no page is lost,
+// and none is written by two tables.
+func TestPoolProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		pages, size := rapid.IntRange(1, 20).Draw(t, "pages"), rapid.IntRange(1, 5).Draw(t, "page size")
-		p := NewPool(pages, size)
-		reserved := map[*Table]int{} // positions
-		promised := func() (n int) {
-			for _, positions := range reserved {
-				n += p.Needed(positions)
-			}
-			return n
+		p := NewPool(rapid.IntRange(1, 12).Draw(t, "pages"), size)
+		content := map[int32]string{} // what was last computed in a page
+		type running struct {
+			table  *Table
+			tokens []int32
+			filled int
 		}
-		for range rapid.IntRange(1, 60).Draw(t, "operations") {
-			tables := make([]*Table, 0, len(reserved))
-			for table := range reserved {
-				tables = append(tables, table)
-			}
-			switch rapid.IntRange(0, 2).Draw(t, "operation") {
-			case 0:
-				n := rapid.IntRange(1, pages*size+1).Draw(t, "positions")
-				fits := promised()+p.Needed(n) <= pages
-				table := p.Reserve(n)
-				require.Equal(t, fits, table != nil)
-				if fits {
-					reserved[table] = n
+		var seqs []*running
+		t.Repeat(map[string]func(*rapid.T){
+			"start": func(t *rapid.T) {
+				tokens := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 20).Draw(t, "tokens")
+				seqs = append(seqs, &running{table: p.NewTable(), tokens: tokens})
+			},
+			"advance": func(t *rapid.T) {
+				if len(seqs) == 0 {
+					t.Skip()
 				}
-			case 1:
-				for _, table := range tables {
-					n := rapid.IntRange(0, reserved[table]).Draw(t, "grow to")
-					table.Grow(n)
-					require.GreaterOrEqual(t, len(table.Pages())*size, n)
+				s := seqs[rapid.IntRange(0, len(seqs)-1).Draw(t, "which")]
+				if s.filled == len(s.table.Pages())*size {
+					before := s.filled
+					positions, busy := s.table.Adopt(s.tokens)
+					for i := before / size; i < positions/size; i++ {
+						require.Equal(t, fmt.Sprint(s.tokens[:(i+1)*size+1]), content[s.table.Pages()[i]])
+					}
+					s.filled = positions
+					if busy {
+						return
+					}
 				}
-			case 2:
-				for _, table := range tables[:len(tables)/2] {
-					table.Release()
-					require.Empty(t, table.Pages())
-					table.Release()
-					delete(reserved, table)
+				target := min(s.filled+rapid.IntRange(1, 9).Draw(t, "rows"), len(s.tokens))
+				if !s.table.Grow(target) {
+					s.table.Release()
+					s.filled = 0
+					return
 				}
-			}
-			checkOwners(t, p, reserved)
-		}
-		for table := range reserved {
-			table.Release()
-		}
-		require.Zero(t, p.Used())
-		require.NotNil(t, p.Reserve(pages*size), "all pages can be had again")
+				for i := s.filled / size; i < s.table.pool.Needed(target); i++ {
+					require.EqualValues(t, 1, p.pages[s.table.Pages()[i]].tables, "a page that is written is in one table")
+					if end := (i + 1) * size; end < len(s.tokens) {
+						content[s.table.Pages()[i]] = fmt.Sprint(s.tokens[:end+1])
+					}
+				}
+				s.filled = target
+				s.table.Keep(s.tokens, s.filled)
+			},
+			"finish": func(t *rapid.T) {
+				if len(seqs) == 0 {
+					t.Skip()
+				}
+				i := rapid.IntRange(0, len(seqs)-1).Draw(t, "which")
+				seqs[i].table.Release()
+				seqs = slices.Delete(seqs, i, i+1)
+			},
+			"": func(t *rapid.T) {
+				used := map[int32]bool{}
+				for _, s := range seqs {
+					for _, id := range s.table.Pages() {
+						used[id] = true
+					}
+				}
+				require.Equal(t, len(used), p.Used())
+				require.Equal(t, p.Pages(), p.Used()+p.Available())
+			},
+		})
 	})
 }
 
-func checkOwners(t *rapid.T, p *Pool, tables map[*Table]int) {
-	owned, used := make([]int, p.Pages()), 0
-	for table, positions := range tables {
-		require.LessOrEqual(t, len(table.Pages()), p.Needed(positions))
-		for _, page := range table.Pages() {
-			owned[page]++
-			used++
-			require.Equal(t, 1, owned[page], "page %d is in two tables", page)
-		}
+func BenchmarkKeep(b *testing.B) {
+	p := NewPool(1024, 32)
+	tokens := text(32*512+1, 0)
+	b.ReportAllocs()
+	for b.Loop() {
+		table := p.NewTable()
+		table.Adopt(tokens)
+		table.Grow(len(tokens))
+		table.Keep(tokens, len(tokens))
+		table.Release()
 	}
-	require.Equal(t, used, p.Used())
-}
-
-func TestGrowKeepsThePagesThatAreThere(t *testing.T) {
-	t.Parallel()
-	p := NewPool(4, 16)
-	require.Equal(t, 16, p.PageSize())
-	table := p.Reserve(64)
-	table.Grow(1)
-	require.Equal(t, []int32{0}, table.Pages())
-	table.Grow(16)
-	require.Equal(t, []int32{0}, table.Pages())
-	table.Grow(17)
-	require.Equal(t, []int32{0, 1}, table.Pages())
-	require.Panics(t, func() { table.Grow(65) })
 }

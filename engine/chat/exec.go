@@ -142,7 +142,19 @@ func (s *filterStmt) exec(r *render, f *frame) (flow, error) {
 	if fl != flowNext || err != nil {
 		return fl, err
 	}
-	return flowNext, r.print(v)
+	if err := r.writeText(v); err != nil {
+		return flowNext, errAt(int(s.at), err)
+	}
+	return flowNext, nil
+}
+
+// writeText writes what a filter or call block has made, which must be a string.
+func (r *render) writeText(v Value) error {
+	s, ok := text(v)
+	if !ok {
+		return fmt.Errorf("the block makes a value of type '%s' where a string is needed", typeName(v))
+	}
+	return r.write(s)
 }
 
 func (s *withStmt) exec(r *render, f *frame) (flow, error) {
@@ -176,7 +188,7 @@ func (s *callStmt) exec(r *render, f *frame) (flow, error) {
 		v, err = s.call.call(r, f, caller)
 	}
 	if err == nil {
-		err = r.print(v)
+		err = r.writeText(v)
 	}
 	if err != nil {
 		return flowNext, errAt(int(s.at), err)

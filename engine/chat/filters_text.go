@@ -129,9 +129,6 @@ func filterIndent(r *render, v Value, a args) (Value, error) {
 		}
 		by = strings.Repeat(" ", int(n))
 	}
-	if isMarkup(v) {
-		by = string(escaped(by))
-	}
 	lines := splitLines(s+"\n", false)
 	if err := r.room(len(by)+1, len(lines)); err != nil {
 		return nil, err
@@ -151,9 +148,9 @@ func filterIndent(r *render, v Value, a args) (Value, error) {
 }
 
 func filterTruncate(r *render, v Value, a args) (Value, error) {
-	s, ok := text(v)
-	if !ok {
-		return nil, fmt.Errorf("a string is needed, not '%s'", typeName(v))
+	n, err := r.length(v)
+	if err != nil {
+		return nil, err
 	}
 	length, err := a.integer(0, 255)
 	if err != nil {
@@ -173,8 +170,12 @@ func filterTruncate(r *render, v Value, a args) (Value, error) {
 	if keep < 0 || leeway < 0 {
 		return nil, fmt.Errorf("expected length >= %d and leeway >= 0, got %d and %d", runeCount(end), length, leeway)
 	}
-	if n := int64(runeCount(s)); n <= length || n-length <= leeway {
+	if int64(n)-length <= leeway {
 		return v, nil
+	}
+	s, ok := text(v)
+	if !ok {
+		return nil, fmt.Errorf("a string is needed, not '%s'", typeName(v))
 	}
 	s = s[:runeOffset(s, int(keep))]
 	if i := strings.LastIndexByte(s, ' '); i >= 0 && !truth(a.or(1, false)) {

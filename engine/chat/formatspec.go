@@ -28,7 +28,8 @@ func parseSpec(s string) (formatSpec, error) {
 	spec := formatSpec{fill: ' ', precision: -1}
 	isAlign := func(s string) bool { return s != "" && strings.IndexByte("<>=^", s[0]) >= 0 }
 	fill, size := utf8.DecodeRuneInString(s)
-	if isAlign(s[size:]) {
+	filled := isAlign(s[size:])
+	if filled {
 		spec.fill, spec.align = fill, s[size]
 		s = s[size+1:]
 	} else if isAlign(s) {
@@ -40,7 +41,9 @@ func parseSpec(s string) (formatSpec, error) {
 		s = s[1:]
 	}
 	s, spec.alternate = strings.CutPrefix(s, "#")
-	s, spec.zero = strings.CutPrefix(s, "0")
+	if s, spec.zero = strings.CutPrefix(s, "0"); spec.zero && !filled {
+		spec.fill = '0'
+	}
 	var err error
 	if s, spec.width, err = cutNumber(s, 0); err != nil {
 		return spec, err
@@ -104,10 +107,11 @@ func (r *render) formatValue(v Value, layout string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if spec.zero && spec.align == 0 {
-		spec.align, spec.fill = '=', '0'
-	}
-	if spec.align == 0 {
+	switch {
+	case spec.align != 0:
+	case spec.zero:
+		spec.align = '='
+	default:
 		spec.align = '>'
 	}
 	return string(n.appendTo(nil, spec)), nil
@@ -125,9 +129,6 @@ func formatText(s string, spec formatSpec) (string, error) {
 	}
 	if spec.align == 0 {
 		spec.align = '<'
-		if spec.zero {
-			spec.fill = '0'
-		}
 	}
 	return string(appendPadded(nil, s, spec)), nil
 }

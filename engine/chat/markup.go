@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"fmt"
 	"html"
 	"strings"
 )
@@ -60,8 +59,8 @@ func markupVariants(methods map[string]*builtin) map[string]*builtin {
 		}
 		out[name] = &builtin{b.params, b.required, b.positionalOnly, b.variadic,
 			func(r *render, self Value, a args) (Value, error) {
-				if v := a.or(escapes, nil); escapes >= 0 && v != nil {
-					m, err := r.escape(v)
+				if escapes >= 0 && a.or(escapes, missing) != missing {
+					m, err := r.escape(a.pos[escapes])
 					if err != nil {
 						return nil, err
 					}
@@ -96,40 +95,6 @@ func mark(v Value) Value {
 		items[i] = mark(items[i])
 	}
 	return v
-}
-
-// percentMarkup is % of a marked string: the arguments are escaped.
-func (r *render) percentMarkup(format string, v Value) (Value, error) {
-	switch v.(type) {
-	case tuple, group:
-		items, _ := elements(v)
-		out := make(tuple, len(items))
-		for i, item := range items {
-			var err error
-			if out[i], err = r.escapeText(item); err != nil {
-				return nil, err
-			}
-		}
-		v = out
-	case []Value, *Object:
-		return nil, fmt.Errorf("%% of a safe string with a %s is not supported", typeName(v))
-	default:
-		var err error
-		if v, err = r.escapeText(v); err != nil {
-			return nil, err
-		}
-	}
-	s, err := r.percentText(format, v)
-	return markup(s), err
-}
-
-// escapeText escapes a value that will be printed; a number is printed as it is.
-func (r *render) escapeText(v Value) (Value, error) {
-	if _, ok := float(v); ok {
-		return v, nil
-	}
-	m, err := r.escape(v)
-	return string(m), err
 }
 
 // stripTags takes comments and tags off a string, joins what is left by single spaces and resolves entities.

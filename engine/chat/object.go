@@ -30,7 +30,7 @@ func (o *Object) Len() int { return len(o.entries) }
 func (o *Object) Keys() []string {
 	keys := make([]string, 0, len(o.entries))
 	for _, e := range o.entries {
-		if s, ok := text(e.key); ok {
+		if s, ok := e.key.(string); ok {
 			keys = append(keys, s)
 		}
 	}
@@ -108,6 +108,9 @@ func (o *Object) buildIndex() {
 
 // setValue sets a key of any type that can be one.
 func (o *Object) setValue(key, value Value) error {
+	if m, ok := key.(markup); ok {
+		key = string(m)
+	}
 	h, err := hashKey(key)
 	if err != nil {
 		return err

@@ -15,10 +15,8 @@ func (r *render) percent(format Value, s string, v Value) (Value, error) {
 	if err := r.spend(len(s)); err != nil {
 		return nil, err
 	}
-	if isMarkup(format) {
-		return r.percentMarkup(s, v)
-	}
-	return r.percentText(s, v)
+	out, err := r.percentText(s, v, isMarkup(format))
+	return sameMarkup(format, out), err
 }
 
 // percenter formats with Python's printf rules.
@@ -29,11 +27,12 @@ type percenter struct {
 	args   []Value // what is left of the tuple, or the only argument
 	single bool    // the argument is a mapping or list, which need not be used
 	dict   Value   // the argument, if it is a dictionary
+	marked bool    // the format is marked, so what is filled in is escaped
 	out    []byte
 }
 
-func (r *render) percentText(format string, v Value) (string, error) {
-	p := percenter{r: r, format: format, args: []Value{v}}
+func (r *render) percentText(format string, v Value, marked bool) (string, error) {
+	p := percenter{r: r, format: format, args: []Value{v}, marked: marked}
 	switch v := v.(type) {
 	case tuple, group:
 		p.args, _ = elements(v)
@@ -195,6 +194,9 @@ func (p *percenter) convert(spec formatSpec, v Value) error {
 		s, err := p.r.shown(spec.kind, v)
 		if err != nil {
 			return err
+		}
+		if p.marked && (spec.kind != 's' || !isMarkup(v)) {
+			s = string(escaped(s))
 		}
 		return p.text(spec, s)
 	case 'c':

@@ -151,7 +151,7 @@ func (f *formatter) lookup(name string) (Value, error) {
 	if end < 0 {
 		end = len(name)
 	}
-	v, err := f.argument(name[:end])
+	v, err := f.argument(name[:end], name == "")
 	for rest := name[end:]; err == nil && rest != ""; {
 		if err := f.r.step(); err != nil {
 			return nil, err
@@ -184,9 +184,10 @@ func (f *formatter) lookup(name string) (Value, error) {
 	return v, err
 }
 
-func (f *formatter) argument(name string) (Value, error) {
+// argument is the argument of a name or number, or the next one.
+func (f *formatter) argument(name string, isNext bool) (Value, error) {
 	i := f.next
-	if name == "" {
+	if isNext {
 		f.next++
 		f.auto = true
 	} else {

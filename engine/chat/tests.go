@@ -22,8 +22,8 @@ func init() {
 		"iterable":  test(isIterable),
 		"callable":  test(callable),
 		"escaped":   test(isMarkup),
-		"filter":    test(func(v Value) bool { s, ok := text(v); return ok && filters[s] != nil }),
-		"test":      test(func(v Value) bool { s, ok := text(v); return ok && tests[s] != nil }),
+		"filter":    exists(func(name string) bool { return filters[name] != nil }),
+		"test":      exists(func(name string) bool { return tests[name] != nil }),
 		"lower":     textTest(func(s string) bool { return hasCase(s, isLowerCase) }),
 		"upper":     textTest(func(s string) bool { return hasCase(s, isUpperCase) }),
 
@@ -48,6 +48,15 @@ func init() {
 
 func test(holds func(Value) bool) *builtin {
 	return def("", func(_ *render, v Value, _ args) (Value, error) { return holds(v), nil })
+}
+
+// exists tests whether there is something of that name.
+func exists(known func(name string) bool) *builtin {
+	return def("", func(_ *render, v Value, _ args) (Value, error) {
+		name, ok := text(v)
+		_, err := hashKey(v)
+		return ok && known(name), err
+	})
 }
 
 func textTest(holds func(string) bool) *builtin {

@@ -8,6 +8,8 @@ const (
 	recent = 0.05
 	// trust is how many observations of a sequence of its own weigh as much as what is known of all sequences.
 	trust = 4.0
+	// forget is how far a step without drafts draws a share back to hope.
+	forget = 0.001
 	// hope is the share assumed of a depth before anything was observed: high enough that it is tried.
 	hope = 0.7
 )
@@ -57,10 +59,21 @@ func (r *Record) Observe(drafted, accepted int) {
 	r.right = fade*r.right + float64(accepted)
 }
 
-// Chance is the probability that the draft at a depth (from 0) of a sequence is right, given that those before it are: the
-// share seen over all sequences, drawn towards the sequence's own.
-func (a *Acceptance) Chance(r *Record, depth int) float64 {
+// Rest records that nothing was drafted for want of prospects: what was seen is slowly forgotten, so that drafting is
+// tried again.
+func (a *Acceptance) Rest() {
 	a.init()
-	p := a.share[depth]
-	return (trust*p + r.right) / (trust + r.tried)
+	for d := range a.share {
+		a.share[d] += forget * (hope - a.share[d])
+	}
+}
+
+// Chances are the probabilities that the draft at each depth of a sequence is right, given that those before it are: the
+// shares seen over all sequences, drawn towards the sequence's own.
+func (a *Acceptance) Chances(r *Record) (chances [MaxTokens]float64) {
+	a.init()
+	for d, p := range a.share {
+		chances[d] = (trust*p + r.right) / (trust + r.tried)
+	}
+	return chances
 }

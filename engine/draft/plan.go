@@ -1,55 +1,73 @@
 package draft
 
 // Planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens a second:
-// from how often drafts prove right and from what steps of so many rows cost.
+// from how likely drafts are right and from what steps of so many rows cost.
 type Planner struct {
-	Acceptance Acceptance
-	Verify     Cost // a step of the model, by rows
-	Draft      Cost // one pass of the drafter, by sequences; zero for a drafter that costs nothing
-	Limit      int  // most tokens a sequence, up to MaxTokens
+	Verify Cost // a step of the model, by rows
+	Pass   Cost // one pass of the drafting layer or model, by sequences
+	Limit  int  // most tokens a sequence, up to MaxTokens
 }
 
-// Plan sets lengths[i] to the tokens to draft for the sequence with records[i], none of them over limits[i], and returns
-// their sum. All are 0 where drafting would not pay.
-func (p *Planner) Plan(lengths []int, records []*Record, limits []int) int {
-	n := len(records)
-	rows, seconds, tokens := n, p.Verify.Seconds(n), float64(n)
-	best, bestDepth, bestRows := tokens/seconds, 0, 0
-	for i := range lengths {
-		lengths[i] = 0
+// Candidate is a sequence that may draft.
+type Candidate struct {
+	Chances [MaxTokens]float64 // that the draft at each depth is right, given that those before it are
+	Limit   int                // most tokens
+	Free    bool               // drafted without a pass, as by look-up
+	Length  int                // the plan: tokens to draft
+}
+
+// Yield is the number of drafts, of so many, that are expected to be right.
+func (c *Candidate) Yield(length int) float64 {
+	sum, chance := 0.0, 1.0
+	for d := range length {
+		chance *= c.Chances[d]
+		sum += chance
 	}
+	return sum
+}
+
+// Plan sets the candidates' lengths, and returns their sum: 0 where drafting would not pay. others is the step's rows
+// beside a row a candidate, such as chunks of prompts.
+func (p *Planner) Plan(all []Candidate, others int) int {
+	n := len(all) + others
+	rows, tokens := n, float64(n)
+	best, bestDepth, total := tokens/p.Verify.Seconds(n), 0, 0
+	for i := range all {
+		all[i].Length = 0
+	}
+	passes := 0.0
 	for depth := 1; depth <= p.Limit; depth++ {
-		more, gain := 0, 0.0
-		for i, r := range records {
-			if lengths[i] != depth-1 || limits[i] < depth {
+		more, passing := 0, 0
+		for i := range all {
+			c := &all[i]
+			if c.Length != depth-1 || c.Limit < depth {
 				continue
 			}
-			chance := 1.0
-			for d := range depth {
-				chance *= p.Acceptance.Chance(r, d)
-			}
+			chance := c.Yield(depth) - c.Yield(depth-1)
 			// A row that brings less than the step's present yield for its share of the cost is not drafted.
 			if chance < best*p.rowCost(rows) {
 				continue
 			}
-			lengths[i] = depth
-			gain += chance
+			c.Length = depth
+			tokens += chance
 			more++
+			if !c.Free {
+				passing++
+			}
 		}
 		if more == 0 {
 			break
 		}
 		rows += more
-		tokens += gain
-		seconds = p.Verify.Seconds(rows) + p.chainCost(lengths, depth)
-		if rate := tokens / seconds; rate > best {
-			best, bestDepth, bestRows = rate, depth, rows-n
+		passes += p.Pass.Seconds(passing)
+		if rate := tokens / (p.Verify.Seconds(rows) + passes); rate > best {
+			best, bestDepth, total = rate, depth, rows-n
 		}
 	}
-	for i := range lengths {
-		lengths[i] = min(lengths[i], bestDepth)
+	for i := range all {
+		all[i].Length = min(all[i].Length, bestDepth)
 	}
-	return bestRows
+	return total
 }
 
 // rowCost is the seconds that one more row adds to a step, over the next few rows so that a jump between two sizes of
@@ -57,19 +75,4 @@ func (p *Planner) Plan(lengths []int, records []*Record, limits []int) int {
 func (p *Planner) rowCost(rows int) float64 {
 	const ahead = 4
 	return (p.Verify.Seconds(rows+ahead) - p.Verify.Seconds(rows)) / ahead
-}
-
-// chainCost is the seconds of drafting: one pass a depth, over the sequences that reach it.
-func (p *Planner) chainCost(lengths []int, depth int) float64 {
-	sum := 0.0
-	for d := 1; d <= depth; d++ {
-		n := 0
-		for _, l := range lengths {
-			if l >= d {
-				n++
-			}
-		}
-		sum += p.Draft.Seconds(n)
-	}
-	return sum
 }

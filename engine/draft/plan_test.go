@@ -10,31 +10,16 @@ import (
 	"github.com/ingot-run/ingot/engine/draft"
 )
 
-// records returns n sequences without a history, each of which may draft up to limit tokens.
-func records(n, limit int) (lengths []int, recs []*draft.Record, limits []int) {
-	for range n {
-		recs, limits = append(recs, &draft.Record{}), append(limits, limit)
-	}
-	return make([]int, n), recs, limits
-}
-
-// planner has seen every depth accepted with the given share for long enough to know it.
-func planner(share float64, verify, drafting draft.Cost) *draft.Planner {
-	p := &draft.Planner{Verify: verify, Draft: drafting, Limit: draft.MaxTokens}
-	hits := 0.0
-	for range 4000 {
-		accepted := 0
-		for accepted < draft.MaxTokens {
-			hits += share
-			if hits < 1 {
-				break
-			}
-			hits--
-			accepted++
+// candidates returns n sequences whose drafts are right with the given chance at every depth.
+func candidates(n int, chance float64, free bool) []draft.Candidate {
+	all := make([]draft.Candidate, n)
+	for i := range all {
+		all[i] = draft.Candidate{Limit: draft.MaxTokens, Free: free}
+		for d := range all[i].Chances {
+			all[i].Chances[d] = chance
 		}
-		p.Acceptance.Observe(draft.MaxTokens, accepted)
 	}
-	return p
+	return all
 }
 
 func TestPlan(t *testing.T) {
@@ -42,23 +27,27 @@ func TestPlan(t *testing.T) {
 	flat := draft.NewCost([]int{1, 64}, []float64{1, 1.2})     // memory-bound: rows are nearly free
 	steep := draft.NewCost([]int{1, 64}, []float64{1, 64})     // compute-bound: rows cost what they are
 	knee := draft.NewCost([]int{1, 8, 64}, []float64{1, 1, 8}) // free up to 8 rows
+	slow := draft.NewCost([]int{1}, []float64{0.3})
 	for name, c := range map[string]struct {
-		share            float64
-		verify, drafting draft.Cost
-		seqs             int
-		check            func(t *testing.T, total int)
+		chance       float64
+		free         bool
+		verify, pass draft.Cost
+		seqs, others int
+		check        func(t *testing.T, total int)
 	}{
-		"good drafts where rows are free":   {0.9, flat, draft.Cost{}, 1, atLeast(4)},
-		"no drafts where rows cost in full": {0.7, steep, draft.Cost{}, 8, exactly(0)},
-		"bad drafts that cost time":         {0.05, knee, draft.NewCost([]int{1}, []float64{0.3}), 1, exactly(0)},
-		"a drafter as slow as the model":    {0.9, flat, flat, 1, exactly(0)},
-		"room for one more row a sequence":  {0.8, knee, draft.Cost{}, 4, exactly(4)},
-		"no room beyond the knee":           {0.6, knee, draft.Cost{}, 16, exactly(0)},
+		"good drafts where rows are free":       {chance: 0.9, verify: flat, pass: slow, seqs: 1, check: atLeast(3)},
+		"no drafts where rows cost in full":     {chance: 0.7, verify: steep, free: true, seqs: 8, check: exactly(0)},
+		"bad drafts that cost passes":           {chance: 0.05, verify: knee, pass: slow, seqs: 1, check: exactly(0)},
+		"bad drafts that cost nothing":          {chance: 0.05, verify: knee, pass: slow, free: true, seqs: 1, check: atLeast(1)},
+		"a drafter as slow as the model":        {chance: 0.9, verify: flat, pass: flat, seqs: 1, check: exactly(0)},
+		"room for one more row a sequence":      {chance: 0.8, verify: knee, seqs: 4, check: exactly(4)},
+		"no room beyond the knee":               {chance: 0.6, verify: knee, seqs: 16, check: exactly(0)},
+		"no room beside the chunks of a prompt": {chance: 0.8, verify: knee, seqs: 1, others: 32, check: exactly(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lengths, recs, limits := records(c.seqs, draft.MaxTokens)
-			c.check(t, planner(c.share, c.verify, c.drafting).Plan(lengths, recs, limits))
+			p := draft.Planner{Verify: c.verify, Pass: c.pass, Limit: draft.MaxTokens}
+			c.check(t, p.Plan(candidates(c.seqs, c.chance, c.free), c.others))
 		})
 	}
 }
@@ -71,55 +60,42 @@ func atLeast(n int) func(*testing.T, int) {
 	return func(t *testing.T, total int) { require.GreaterOrEqual(t, total, n) }
 }
 
-func TestPlanTellsSequencesApart(t *testing.T) {
-	t.Parallel()
-	p := planner(0.5, draft.NewCost([]int{1, 64}, []float64{1, 4}), draft.Cost{})
-	lengths, recs, limits := records(2, draft.MaxTokens)
-	for range 20 {
-		recs[0].Observe(4, 4)
-		recs[1].Observe(4, 0)
-	}
-	p.Plan(lengths, recs, limits)
-	require.Greater(t, lengths[0], lengths[1])
-}
-
 // A plan is never expected to be slower than none, and respects its limits.
 func TestPlanIsNeverWorseThanNone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		seconds := rapid.Custom(func(t *rapid.T) draft.Cost {
-			s := rapid.SliceOfN(rapid.Float64Range(0.01, 2), 4, 4).Draw(t, "seconds")
-			return draft.NewCost([]int{1, 4, 16, 64}, s)
+		cost := rapid.Custom(func(t *rapid.T) draft.Cost {
+			return draft.NewCost([]int{1, 4, 16, 64}, rapid.SliceOfN(rapid.Float64Range(0.01, 2), 4, 4).Draw(t, "seconds"))
 		})
-		p := planner(rapid.Float64Range(0, 1).Draw(t, "share"), seconds.Draw(t, "verify"), seconds.Draw(t, "draft"))
-		n := rapid.IntRange(1, 40).Draw(t, "sequences")
-		lengths, recs, limits := records(n, 0)
-		for i := range limits {
-			limits[i] = rapid.IntRange(0, draft.MaxTokens).Draw(t, "limit")
+		p := draft.Planner{Verify: cost.Draw(t, "verify"), Pass: cost.Draw(t, "pass"), Limit: rapid.IntRange(1, draft.MaxTokens).Draw(t, "most")}
+		all := make([]draft.Candidate, rapid.IntRange(1, 40).Draw(t, "sequences"))
+		for i := range all {
+			all[i].Limit = rapid.IntRange(0, draft.MaxTokens).Draw(t, "limit")
+			all[i].Free = rapid.Bool().Draw(t, "free")
+			chance := rapid.Float64Range(0, 1).Draw(t, "chance")
+			for d := range all[i].Chances {
+				all[i].Chances[d] = chance
+			}
 		}
-		total := p.Plan(lengths, recs, limits)
+		others := rapid.IntRange(0, 20).Draw(t, "others")
+		total := p.Plan(all, others)
 
-		rows, tokens, deepest := n, float64(n), 0
-		for i, l := range lengths {
-			require.LessOrEqual(t, l, limits[i])
-			rows += l
-			deepest = max(deepest, l)
-			chance := 1.0
-			for d := range l {
-				chance *= p.Acceptance.Chance(recs[i], d)
-				tokens += chance
+		n := len(all) + others
+		rows, tokens, passing := n, float64(n), [draft.MaxTokens]int{}
+		for _, c := range all {
+			require.LessOrEqual(t, c.Length, min(c.Limit, p.Limit))
+			rows += c.Length
+			tokens += c.Yield(c.Length)
+			for d := range c.Length {
+				if !c.Free {
+					passing[d]++
+				}
 			}
 		}
 		require.Equal(t, total, rows-n)
 		time := p.Verify.Seconds(rows)
-		for d := 1; d <= deepest; d++ {
-			drafting := 0
-			for _, l := range lengths {
-				if l >= d {
-					drafting++
-				}
-			}
-			time += p.Draft.Seconds(drafting)
+		for _, n := range passing {
+			time += p.Pass.Seconds(n)
 		}
 		require.GreaterOrEqual(t, tokens/time, float64(n)/p.Verify.Seconds(n)*(1-1e-9))
 	})
@@ -131,10 +107,22 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	for range 500 {
 		a.Observe(3, 1) // the first is always right, the second never; the third is never reached
 	}
-	r := &draft.Record{}
-	require.InDelta(t, 1, a.Chance(r, 0), 0.01)
-	require.InDelta(t, 0, a.Chance(r, 1), 0.01)
-	require.InDelta(t, 0.7, a.Chance(r, 2), 0.01)
+	c := a.Chances(&draft.Record{})
+	require.InDelta(t, 1, c[0], 0.01)
+	require.InDelta(t, 0, c[1], 0.01)
+	require.InDelta(t, 0.7, c[2], 0.01)
+
+	var good, bad draft.Record
+	for range 20 {
+		good.Observe(4, 4)
+		bad.Observe(4, 0)
+	}
+	require.Greater(t, a.Chances(&good)[1], a.Chances(&bad)[1], "a sequence's own drafts count")
+
+	for range 5000 {
+		a.Rest()
+	}
+	require.InDelta(t, 0.7, a.Chances(&draft.Record{})[1], 0.02, "hope returns")
 }
 
 func TestCost(t *testing.T) {
@@ -150,8 +138,8 @@ func TestCost(t *testing.T) {
 	c.Observe(4, 1e9)
 	require.Less(t, c.Seconds(4), 4.0)
 
-	var none draft.Cost
-	none.Observe(3, 1)
-	require.Zero(t, none.Seconds(3))
-	require.False(t, math.IsNaN(none.Seconds(0)))
+	var nothing draft.Cost
+	nothing.Observe(3, 1)
+	require.Zero(t, nothing.Seconds(3))
+	require.False(t, math.IsNaN(nothing.Seconds(0)))
 }

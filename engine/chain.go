@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// chain drafts by passes of the model's MTP layer or of a small model: the first pass takes in the tokens that have become
+// known and gives each sequence's first draft, each further one takes in the draft before it. The cache of the layer or
+// model has the page tables of the trunk's.
+type chain struct {
+	// forward runs a pass; first tells the first of a chain.
+	forward func(p *pass, first bool) ([][]float32, error)
+	// shift is how far the token that a position takes in is ahead of it: 1 for an MTP layer, 0 for a model.
+	shift int
+	// states tells that a pass takes the hidden states of the step before it, and so can leave no step out.
+	states bool
+	rows   int // most rows of a pass
+
+	pass, next pass
+}
+
+// newMTPChain drafts by the MTP layer of a model.
+func newMTPChain(m model.Drafter, rows int) *chain {
+	return &chain{shift: 1, states: true, rows: rows, forward: func(p *pass, first bool) ([][]float32, error) {
+		from := model.DraftStates
+		if first {
+			from = model.TrunkStates
+		}
+		return m.Draft(&p.Batch, from, p.states)
+	}}
+}
+
+// newModelChain drafts by a small model.
+func newModelChain(m model.Model, rows int) *chain {
+	return &chain{rows: rows, forward: func(p *pass, _ bool) ([][]float32, error) { return m.Forward(&p.Batch) }}
+}
+
+// pass is the rows of one pass.
+type pass struct {
+	compute.Batch
+	states []int32     // [rows] row of the step, or of the pass before, whose hidden state is taken
+	seqs   []*sequence // [outputs]
+}
+
+func (p *pass) reset() {
+	p.Tokens, p.Positions, p.Seqs, p.Outputs = p.Tokens[:0], p.Positions[:0], p.Seqs[:0], p.Outputs[:0]
+	clear(p.seqs)
+	p.states, p.seqs = p.states[:0], p.seqs[:0]
+}
+
+// begin starts the rows of a sequence.
+func (p *pass) begin(s *sequence) {
+	p.Seqs = append(p.Seqs, compute.Seq{First: len(p.Tokens), Pages: s.table.Pages()})
+}
+
+func (p *pass) row(token int32, position int, state int32) {
+	p.Tokens = append(p.Tokens, token)
+	p.Positions = append(p.Positions, int32(position))
+	p.states = append(p.states, state)
+	p.Seqs[len(p.Seqs)-1].Rows++
+}
+
+// output wants a draft of the last row.
+func (p *pass) output(s *sequence) {
+	p.Outputs = append(p.Outputs, int32(len(p.Tokens)-1))
+	p.seqs = append(p.seqs, s)
+}
+
+// reaches tells whether a sequence can be drafted for: nothing of it was left out that cannot be made up for.
+func (c *chain) reaches(s *sequence) bool {
+	if c.states {
+		return s.draft.filled == s.from
+	}
+	return s.length()-s.draft.filled <= c.rows/4
+}
+
+// kept is the number of a chain's own positions that stay in its cache once some of its drafts were accepted.
+func (c *chain) kept(drafted, accepted int) int {
+	if c.states {
+		return 0 // they were computed from the layer's own states; the trunk's are better
+	}
+	return min(accepted, drafted-1)
+}
+
+// run follows the sequences of step b and drafts what they want. Those that want nothing are followed only where keepUp is
+// set.
+func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost) error {
+	c.follow(b, keepUp)
+	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
+		start := time.Now()
+		logits, err := c.forward(&c.pass, depth == 0)
+		if err != nil {
+			return err
+		}
+		if depth > 0 {
+			cost.Observe(len(c.pass.Seqs), time.Since(start).Seconds())
+		}
+		c.next.reset()
+		for i, s := range c.pass.seqs {
+			token := best(logits[i])
+			s.draft.tokens = append(s.draft.tokens, token)
+			if len(s.draft.tokens) < s.draft.wanted {
+				c.next.begin(s)
+				c.next.row(token, s.length()-c.shift+depth, c.pass.Outputs[i])
+				c.next.output(s)
+			}
+		}
+		c.pass, c.next = c.next, c.pass
+	}
+	return nil
+}
+
+// follow makes the first pass: for each sequence the positions from where it was followed last to what is known.
+func (c *chain) follow(b *batch, keepUp bool) {
+	c.pass.reset()
+	left := c.rows
+	for i, s := range b.seqs {
+		d := &s.draft
+		drafts := d.wanted > 0
+		if s.reason != "" || s.call.err != nil || !keepUp && !drafts || !c.reaches(s) {
+			continue
+		}
+		to := s.computed
+		if drafts {
+			to = s.length() - c.shift
+		}
+		to = min(to, d.filled+left)
+		if to <= d.filled {
+			continue
+		}
+		c.pass.begin(s)
+		for position := d.filled; position < to; position++ {
+			c.pass.row(s.tokens[position+c.shift], position, int32(b.Seqs[i].First+position-s.from))
+		}
+		left -= to - d.filled
+		d.filled = to
+		if drafts && to == s.length()-c.shift {
+			c.pass.output(s)
+		}
+	}
+}
+
+// best is the id of the highest logit, the first of equals.
+func best(logits []float32) int32 {
+	id := 0
+	for i, v := range logits {
+		if v > logits[id] {
+			id = i
+		}
+	}
+	return int32(id)
+}

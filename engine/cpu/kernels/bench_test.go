@@ -1,0 +1,37 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// BenchmarkProduct times one thread: one row over weights beyond any cache, which is bound by memory, and 16 rows over
+// weights within it, which is bound by arithmetic.
+func BenchmarkProduct(b *testing.B) {
+	for _, s := range Sets() {
+		for kind := range productTypes {
+			for _, shape := range []struct{ rows, weights int }{{1, 65536}, {1, 64}, {4, 64}, {16, 64}} {
+				b.Run(fmt.Sprintf("%s/%v/rows=%d/weights=%d", s.Name, kind, shape.rows, shape.weights), func(b *testing.B) {
+					const n = 2048
+					r := rand.New(rand.NewPCG(1, 1))
+					one := pack(b, kind, randomWeights(b, r, kind, 64, n), 64, n)
+					packed := slices.Repeat(one, shape.weights/64)
+					x := randomActivations(r, s, shape.rows, n)
+					order := make([]int, shape.rows)
+					for i := range order {
+						order[i] = i
+					}
+					out := make([]float32, shape.rows*shape.weights)
+					b.SetBytes(int64(len(packed)))
+					for b.Loop() {
+						x.multiply(s, kind, packed, order, nil, out)
+					}
+					macs := float64(shape.rows) * float64(shape.weights) * n * float64(b.N)
+					b.ReportMetric(macs/b.Elapsed().Seconds()/1e9, "GMAC/s")
+				})
+			}
+		}
+	}
+}

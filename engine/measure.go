@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
+)
+
+const (
+	// mostMeasured is the most rows of a measured step; larger steps are taken to cost in proportion.
+	mostMeasured = 64
+	// slowStep is the duration from which a step is measured once only.
+	slowStep = 50 * time.Millisecond
+	// measurements is how often a quicker one is; the least counts.
+	measurements = 5
+)
+
+// measure times steps of the model and passes of the drafter by their rows, before the first request. Rows are sequences
+// of one token each, in pages that nothing uses yet.
+func (sp *speculation) measure(forward func(*compute.Batch) ([][]float32, error), rows, pages int) error {
+	var sizes []int
+	var verify, passes []float64
+	for n := 1; n <= min(rows, pages, mostMeasured); n *= 2 {
+		p := firstTokens(n)
+		seconds, err := fastest(func() error { _, err := forward(&p.Batch); return err })
+		if err != nil {
+			return fmt.Errorf("time a step of %d rows: %w", n, err)
+		}
+		sizes, verify = append(sizes, n), append(verify, seconds)
+		if sp.chain == nil {
+			continue
+		}
+		seconds, err = fastest(func() error { _, err := sp.chain.forward(p, true); return err })
+		if err != nil {
+			return fmt.Errorf("time a drafting pass of %d rows: %w", n, err)
+		}
+		passes = append(passes, seconds)
+	}
+	sp.planner.Verify = draft.NewCost(sizes, verify)
+	if sp.chain != nil {
+		sp.planner.Pass = draft.NewCost(sizes, passes)
+	}
+	return nil
+}
+
+// firstTokens is n sequences of one token, each in a page of its own.
+func firstTokens(n int) *pass {
+	p := &pass{}
+	for i := range int32(n) {
+		p.Seqs = append(p.Seqs, compute.Seq{First: int(i), Pages: []int32{i}})
+		p.row(0, 0, i)
+		p.Outputs = append(p.Outputs, i)
+	}
+	return p
+}
+
+// fastest is the least seconds that a function takes once it is warm.
+func fastest(run func() error) (float64, error) {
+	var least time.Duration
+	for i := range measurements + 1 {
+		start := time.Now()
+		if err := run(); err != nil {
+			return 0, err
+		}
+		took := time.Since(start)
+		switch {
+		case i > 0 && (took < least || i == 1):
+			least = took
+		case i == 0 && took > slowStep:
+			return took.Seconds(), nil
+		}
+	}
+	return least.Seconds(), nil
+}

@@ -1,0 +1,53 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+)
+
+// Requests that begin alike compute their beginning once, also when they come at the same time.
+func TestASharedPrefixIsComputedOnce(t *testing.T) {
+	t.Parallel()
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate()
+			e := open(t, path, engine.Options{Context: 256, StepTokens: 64, Draft: engine.DraftOff, Trace: g.trace})
+			preamble := randomTokens(1, 100)
+			var reqs []engine.Request
+			for i := range int32(10) {
+				reqs = append(reqs, engine.Request{Tokens: append(preamble[:100:100], 500+i, 600+i), MaxTokens: 3, IgnoreEOS: true})
+			}
+			computed := 0
+			for _, c := range generateAll(t, e, g, reqs) {
+				computed += c.Stats.PromptTokens - c.Stats.CachedTokens
+			}
+			// The page of 16 positions that the preamble ends in is everybody's own.
+			require.Equal(t, 102+9*(102-96), computed)
+
+			again := generate(t, e, reqs[3])
+			require.Equal(t, 96, again.Stats.CachedTokens, "pages stay after their sequences")
+		})
+	}
+}
+
+// Where pages run out, the youngest sequences are put back and computed again, to the same tokens.
+func TestPutBack(t *testing.T) {
+	t.Parallel()
+	reqs := make([]engine.Request, 4)
+	for i := range reqs {
+		reqs[i] = engine.Request{Tokens: randomTokens(uint64(i), 10), MaxTokens: 50, IgnoreEOS: true, Logprobs: true, PromptLogprobs: true}
+	}
+	roomy := open(t, microLlama, engine.Options{Context: 64, Draft: engine.DraftOff})
+	g := newGate()
+	const position = 3 * (32 + 32) * 4 // bytes
+	tight := open(t, microLlama, engine.Options{Context: 64, CacheBytes: 96 * position, Draft: engine.DraftOff, Trace: g.trace})
+	for i, c := range generateAll(t, tight, g, reqs) {
+		same(t, generate(t, roomy, reqs[i]), c, "a request that may have been put back")
+	}
+	require.NotZero(t, tight.Snapshot().PutBacks)
+	require.Zero(t, tight.Snapshot().PagesUsed)
+}
