@@ -37,7 +37,7 @@ func openWith(t testing.TB, content string) (*Output, string, error) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	o, err := OpenOutput(path, "b")
 	if err == nil {
-		t.Cleanup(func() { o.Close() }) //nolint:errcheck // the test may have closed it
+		t.Cleanup(func() { o.Close() })
 	}
 	return o, path, err
 }
@@ -81,7 +81,7 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 func TestOutputRepairsItsLastLine(t *testing.T) {
 	t.Parallel()
 	whole := lines(answer(1), failure(2), answer(3))
-	for cut := range len(whole) + 1 {
+	for cut := 0; cut <= len(whole); cut += 11 {
 		o, path, err := openWith(t, whole[:cut])
 		require.NoError(t, err, "cut at %d", cut)
 		kept := strings.LastIndexByte(whole[:cut], '\n') + 1

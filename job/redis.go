@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 // Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path)
 // and sees that it answers and is 6.2 or later. Warnings tell of settings with which jobs can be lost.
 func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, err error) {
+	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, nil, fmt.Errorf("redis URL: %w (it looks like redis://localhost:6379/0)", err)
@@ -32,6 +34,13 @@ func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, 
 		return nil, nil, fmt.Errorf("redis at %s: %w", opts.Addr, err)
 	}
 	return c, warnings, nil
+}
+
+// clientLog passes the Redis client's own log on for debugging. What matters of it comes as an error, too.
+type clientLog struct{}
+
+func (clientLog) Printf(ctx context.Context, format string, args ...any) {
+	slog.DebugContext(ctx, fmt.Sprintf(format, args...), "from", "redis client")
 }
 
 // checkServer reads a server's INFO.

@@ -127,7 +127,8 @@ func TestPrompts(t *testing.T) {
 		require.Equal(t, len(want), r.Prompts(), body)
 		for i, w := range want {
 			req := r.Engine(i, testJob)
-			require.Equal(t, w, given{req.Text, req.Tokens}, body)
+			got := given{req.Text, req.Tokens}
+			require.Equal(t, w, got, body)
 			require.Equal(t, uint64(derivedSeed("b", 3))+uint64(i), req.Sampling.Seed, "each prompt draws its own tokens")
 		}
 	}

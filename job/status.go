@@ -35,7 +35,7 @@ type Status struct {
 	Total   int `json:"total"`   // rows; 0 until all are queued
 	Done    int `json:"done"`    // answered
 	Failed  int `json:"failed"`  // recorded as errors
-	Running int `json:"running"` // taken by a worker and not recorded; a dead worker's count until they are delivered again
+	Running int `json:"running"` // taken by a worker and not recorded; those to be tried again count
 
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"`

@@ -44,7 +44,7 @@ func TestShutdownHandsJobsBack(t *testing.T) {
 		require.Zero(t, st.Running)
 
 		next := setUp(t, r, (&faults{}).generate, Config{})
-		defer next.start(t)()
+		next.start(t)
 		for _, row := range next.results(t) {
 			require.Nil(t, row.Error)
 			require.Equal(t, 1, row.Stats.Attempts, "what was handed back is no attempt")
@@ -68,8 +68,8 @@ func TestShutdownLetsJobsFinish(t *testing.T) {
 	<-taken
 	cancel()
 	select {
-	case <-ended:
-		t.Fatal("the worker ended before its job")
+	case err := <-ended:
+		t.Fatalf("the worker ended before its job: %v", err)
 	case finish <- struct{}{}:
 	}
 	require.NoError(t, <-ended)

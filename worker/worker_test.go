@@ -211,7 +211,7 @@ func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	run := func(rows string, concurrency int) map[string]resultLine {
 		b := setUp(t, redistest.StartMini(t), nil, Config{Concurrency: concurrency})
 		b.enqueue(t, rows, enqueue.Options{})
-		defer b.start(t)()
+		b.start(t)
 		return b.results(t)
 	}
 	all := run(prompts(12), 8)

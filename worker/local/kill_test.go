@@ -62,7 +62,7 @@ func TestRunSurvivesKills(t *testing.T) {
 	require.NoError(t, os.WriteFile(in, []byte(rows(n)), 0o600))
 	rowsFile, err := os.Open(in)
 	require.NoError(t, err)
-	defer rowsFile.Close() //nolint:errcheck // it was only read
+	defer rowsFile.Close()
 	_, err = run(t, openMicro(t), rowsFile, whole, local.Options{})
 	require.NoError(t, err)
 

@@ -119,7 +119,7 @@ func TestRunFromAndToPipes(t *testing.T) {
 	in, feed := io.Pipe()
 	go func() {
 		_, err := io.WriteString(feed, rows(20))
-		feed.CloseWithError(err) //nolint:errcheck // it always returns nil
+		feed.CloseWithError(err)
 	}()
 	var written bytes.Buffer
 	out := job.NewOutput(&written, local.Batch)
@@ -146,7 +146,7 @@ func TestRowsAppearAsTheyFinish(t *testing.T) {
 				}
 			}
 		}
-		feed.Close() //nolint:errcheck // it always returns nil
+		feed.Close()
 	}()
 	sum, err := local.Run(t.Context(), eng, in, job.NewOutput(&bytes.Buffer{}, local.Batch), local.Options{
 		Concurrency: 2, Logger: quiet, Progress: func(p local.Progress) { progress <- p.Done },
