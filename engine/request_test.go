@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,17 +82,23 @@ func TestChatUsesTheTemplate(t *testing.T) {
 func withTemplate(t *testing.T, source string) string {
 	t.Helper()
 	return rewrite(t, microGLM, func(m *gguf.Metadata) *gguf.Metadata {
-		out := gguf.NewMetadata()
-		for _, key := range m.Keys() {
-			v, _ := m.Any(key)
-			if key != "tokenizer.chat_template" {
-				out.Set(key, v)
-			} else if source != "" {
-				out.Set(key, source)
-			}
+		m = without(m, "tokenizer.chat_template")
+		if source != "" {
+			m.Set("tokenizer.chat_template", source)
 		}
-		return out
+		return m
 	})
+}
+
+// without copies metadata but for the keys that begin so.
+func without(m *gguf.Metadata, prefix string) *gguf.Metadata {
+	out := gguf.NewMetadata()
+	for _, key := range m.Keys() {
+		if v, ok := m.Any(key); ok && !strings.HasPrefix(key, prefix) {
+			out.Set(key, v)
+		}
+	}
+	return out
 }
 
 func TestTemplatesThatCannotAnswer(t *testing.T) {
@@ -122,4 +130,34 @@ func TestTemplateVariables(t *testing.T) {
 	eos, _ := e.Tokenizer().EOS()
 	require.Equal(t, []int32{bos, eos}, got.PromptTokens[:2])
 	require.Equal(t, "26 July 2024", e.Tokenizer().Decode(got.PromptTokens[2:]))
+}
+
+// SentencePiece puts a space before a text, which is not the user's; but one that begins an answer is.
+func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
+	t.Parallel()
+	e := open(t, rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {
+		tokens, scores, kinds := []string{"<unk>", "<s>", "</s>"}, make([]float32, 2048), make([]int32, 2048)
+		kinds[0], kinds[1], kinds[2] = 2, 3, 3
+		for i := 3; i < 2048; i++ {
+			kinds[i], scores[i] = 1, -float32(i)
+			tokens = append(tokens, fmt.Sprintf("\u2581w%d", i))
+			if i < 3+256 {
+				kinds[i], tokens[i] = 6, fmt.Sprintf("<0x%02X>", i-3)
+			}
+		}
+		m = without(m, "tokenizer.")
+		m.Set("tokenizer.ggml.model", "llama")
+		m.Set("tokenizer.ggml.tokens", tokens)
+		m.Set("tokenizer.ggml.scores", scores)
+		m.Set("tokenizer.ggml.token_type", kinds)
+		m.Set("tokenizer.ggml.bos_token_id", uint32(1))
+		m.Set("tokenizer.ggml.eos_token_id", uint32(2))
+		return m
+	}), engine.Options{})
+	for _, req := range []engine.Request{{Tokens: []int32{1, 900}}, {Text: "any"}} {
+		req.MaxTokens = 2
+		c := generate(t, e, force(req, 1000, 1001))
+		require.Equal(t, " w1000 w1001", c.Choices[0].Text)
+		require.Equal(t, int32(1), c.PromptTokens[0], "BOS is added to a text where the file asks for it")
+	}
 }

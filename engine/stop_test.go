@@ -61,6 +61,7 @@ func TestStopIDs(t *testing.T) {
 	eos, ok := e.Tokenizer().EOS()
 	require.True(t, ok)
 	words := ids(t, e, "a", "b", "c", "d")
+	half := ids(t, e, "\xc3")[0]
 	prompt := randomTokens(1, 4)
 	for name, c := range map[string]struct {
 		answer []int32 // what the bias prefers
@@ -69,15 +70,16 @@ func TestStopIDs(t *testing.T) {
 		text   string
 		finish engine.FinishReason
 	}{
-		"the model's own":     {[]int32{words[0], eos}, engine.Request{MaxTokens: 4}, []int32{words[0], eos}, "a", engine.FinishStop},
-		"the request's":       {words, engine.Request{MaxTokens: 4, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
-		"as the last token":   {words, engine.Request{MaxTokens: 3, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
-		"at once":             {words, engine.Request{MaxTokens: 3, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
-		"EOS is ignored":      {[]int32{eos, words[0]}, engine.Request{MaxTokens: 2, IgnoreEOS: true}, []int32{eos, words[0]}, "a", engine.FinishLength},
-		"but not stop ids":    {words, engine.Request{MaxTokens: 3, IgnoreEOS: true, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
-		"EOS is held back":    {append([]int32{eos}, words...), engine.Request{MaxTokens: 4, MinTokens: 2}, []int32{words[0], words[1], eos}, "ab", engine.FinishStop},
-		"stop ids are, too":   {words, engine.Request{MaxTokens: 4, MinTokens: 2, StopIDs: words[:1]}, []int32{words[1], words[2], words[0]}, "bc", engine.FinishStop},
-		"all but the longest": {words, engine.Request{MaxTokens: 2, MinTokens: 2, StopIDs: words[:1]}, words[1:3], "bc", engine.FinishLength},
+		"the model's own":        {[]int32{words[0], eos}, engine.Request{MaxTokens: 4}, []int32{words[0], eos}, "a", engine.FinishStop},
+		"the request's":          {words, engine.Request{MaxTokens: 4, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
+		"as the last token":      {words, engine.Request{MaxTokens: 3, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
+		"at once":                {words, engine.Request{MaxTokens: 3, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
+		"after half a character": {[]int32{half, eos}, engine.Request{MaxTokens: 4}, []int32{half, eos}, "\uFFFD", engine.FinishStop},
+		"EOS is ignored":         {[]int32{eos, words[0]}, engine.Request{MaxTokens: 2, IgnoreEOS: true}, []int32{eos, words[0]}, "a", engine.FinishLength},
+		"but not stop ids":       {words, engine.Request{MaxTokens: 3, IgnoreEOS: true, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
+		"EOS is held back":       {append([]int32{eos}, words...), engine.Request{MaxTokens: 4, MinTokens: 2}, []int32{words[0], words[1], eos}, "ab", engine.FinishStop},
+		"stop ids are, too":      {words, engine.Request{MaxTokens: 4, MinTokens: 2, StopIDs: words[:1]}, []int32{words[1], words[2], words[0]}, "bc", engine.FinishStop},
+		"all but the longest":    {words, engine.Request{MaxTokens: 2, MinTokens: 2, StopIDs: words[:1]}, words[1:3], "bc", engine.FinishLength},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
