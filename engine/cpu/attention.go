@@ -18,9 +18,7 @@ func (t *rowsTask) ropeStore(thread, r int) {
 	s, c, line := t.step, t.cache, row(t.src, r)
 	queries, keys := t.shape.Heads*t.shape.KeyDim, t.shape.KVHeads*t.shape.KeyDim
 	angles := t.rope.at(s.batch.Positions[r])
-	for at := 0; at < queries+keys; at += t.shape.KeyDim {
-		s.rotate(thread, line[at:], line[at:], angles)
-	}
+	s.rotate(thread, line, line, angles, t.shape.Heads+t.shape.KVHeads, t.shape.KeyDim, t.shape.KeyDim)
 	page, slot := s.slot(c, r)
 	s.store(thread, c, c.keys[t.layer], line[queries:queries+keys], t.shape.KeyDim, page, slot)
 	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
@@ -125,7 +123,7 @@ func (t *attention) scores(thread int, b queryBlock, most, stride int) {
 		n := min(c.shape.PageSize, most-from)
 		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, s.batch.Seqs[b.seq].Pages[i], int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
-		s.kernels.Scores(a)
+		c.scores(a)
 	}
 }
 
@@ -143,26 +141,26 @@ func (t *attention) weigh(thread int, b queryBlock, least, most, stride int) {
 		if all > 0 {
 			a.Weights, a.V, a.At = &m.attention[from], v, &m.resultAt[0]
 			a.Queries, a.Positions = int64(b.to-b.from), int64(all)
-			s.kernels.Values(a)
+			c.weigh(a)
 		}
 		if all == n {
 			continue
 		}
 		group := int32(t.shape.Heads / t.shape.KVHeads)
-		a.V, a.Queries = (*float32)(unsafe.Add(unsafe.Pointer(v), 4*all*rowStride)), 1
+		a.V, a.Queries = unsafe.Add(v, all*rowStride*c.valueBytes), 1
 		for q := b.from; q < b.to; q++ {
 			own := min(n, int(s.batch.Positions[b.first+q/group])+1-from) - all
 			if own > 0 {
 				at := int(q - b.from)
 				a.Weights, a.At, a.Positions = &m.attention[at*stride+from+all], &m.resultAt[at], int64(own)
-				s.kernels.Values(a)
+				c.weigh(a)
 			}
 		}
 	}
 }
 
 // pageValues returns a page's first n values and how far apart they are.
-func (t *attention) pageValues(thread int, b queryBlock, i, n int) (*float32, int) {
+func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
 	page, head := s.batch.Seqs[b.seq].Pages[i], int(b.kvHead)
 	m := &s.scratch[thread]

@@ -12,8 +12,14 @@ import (
 // cache is the KV pages. A layer has its pages one after another; a page has, head by head, a row a position.
 type cache struct {
 	shape        compute.CacheShape
-	keys, values [][]byte // [layers]; no values where they are the keys' leading ones
-	from, to     func(*kernels.ConvertArgs)
+	keys, values [][]byte                   // [layers]; no values where they are the keys' leading ones
+	to           func(*kernels.ConvertArgs) // into the cache; nil where it is of float32
+	from         func(*kernels.ConvertArgs) // out of it, where attention does not read the type itself
+
+	// Attention over the rows that load gives, and the bytes of a value there.
+	scores     func(*kernels.ScoresArgs)
+	weigh      func(*kernels.ValuesArgs)
+	valueBytes int
 }
 
 // Shape implements compute.Cache.
@@ -24,15 +30,16 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
 		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
 	}
-	c := &cache{shape: shape}
+	k := b.kernels
+	c := &cache{shape: shape, scores: k.Scores, weigh: k.Values, valueBytes: 4}
 	switch shape.Type {
 	case gguf.TypeF32:
 	case gguf.TypeF16:
-		c.from, c.to = b.kernels.FromF16, b.kernels.ToF16
+		c.to, c.scores, c.weigh, c.valueBytes = k.ToF16, k.ScoresF16, k.ValuesF16, 2
 	case gguf.TypeQ80:
-		c.from, c.to = b.kernels.FromQ80, b.kernels.ToQ80
+		c.from, c.to = k.FromQ80, k.ToQ80
 	case gguf.TypeQ40:
-		c.from, c.to = b.kernels.FromQ40, b.kernels.ToQ40
+		c.from, c.to = k.FromQ40, k.ToQ40
 	default:
 		return nil, fmt.Errorf("make a KV cache of type %v: F32, F16, Q8_0 and Q4_0 are supported", shape.Type)
 	}
@@ -83,14 +90,14 @@ func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims 
 	}
 }
 
-// load returns the rows of a head's n first positions in a page as float32, in place or in tile.
-func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) *float32 {
+// load returns the rows of a head's n first positions in a page as attention reads them: in place, or as float32 in tile.
+func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) unsafe.Pointer {
 	src := c.rows(layer, cols, dims, page, head, 0)
 	if c.from == nil {
-		return (*float32)(src)
+		return src
 	}
 	a := &b.scratch[thread].convert
 	a.Dst, a.Src, a.N = unsafe.Pointer(&tile[0]), src, int64(n*dims)
 	c.from(a)
-	return &tile[0]
+	return a.Dst
 }

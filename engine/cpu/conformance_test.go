@@ -9,24 +9,27 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/compute/computetest"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// TestConformance runs the suite on one thread and on more than there may be processors. Under the race detector only the
-// most threads are run.
+// TestConformance runs the suite at every level that the processor has, on one thread and on more than there may be
+// processors. Under the race detector, which finds nothing in arithmetic, only the fastest level and the most threads run.
 func TestConformance(t *testing.T) {
-	threads := []int{1, 2, 3}
+	sets, threads := kernels.Sets(), []int{1, 2, 3}
 	if raced {
-		threads = threads[2:]
+		sets, threads = sets[:1], threads[2:]
 	}
-	for _, n := range threads {
-		t.Run(fmt.Sprintf("%d threads", n), func(t *testing.T) {
-			t.Parallel()
-			computetest.Run(t, func(tb testing.TB) compute.Backend {
-				tb.Helper()
-				be, err := cpu.New(n)
-				require.NoError(tb, err)
-				return be
+	for _, set := range sets {
+		for _, n := range threads {
+			t.Run(fmt.Sprintf("%s, %d threads", set.Name, n), func(t *testing.T) {
+				t.Parallel()
+				computetest.Run(t, func(tb testing.TB) compute.Backend {
+					tb.Helper()
+					be, err := cpu.NewWith(n, set)
+					require.NoError(tb, err)
+					return be
+				})
 			})
-		})
+		}
 	}
 }

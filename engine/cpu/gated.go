@@ -65,6 +65,6 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 		s.quantize(x, dst.Rows, 1, g.in, g.in)
 	}
 	t.blocks = t.blocks[:0]
-	t.cut(g, u, 0, s.partGroups(g.groups), 0, dst.Rows)
+	t.cut(g, u, 0, s.partGroups(g, g.groups), 0, dst.Rows)
 	s.pool.run(t, len(t.blocks))
 }

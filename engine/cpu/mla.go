@@ -22,7 +22,7 @@ func (t *rowsTask) latents(thread, r int) {
 	}
 	latent, key := line[:len(t.gain)], line[len(t.gain):len(t.gain)+t.rope.dims]
 	s.norm(thread, latent, latent, t.gain, t.eps)
-	s.rotate(thread, key, key, t.rope.at(s.batch.Positions[r]))
+	s.rotate(thread, key, key, t.rope.at(s.batch.Positions[r]), 1, 0, 0)
 	page, slot := s.slot(t.cache, r)
 	line = line[:t.cache.shape.KeyCols]
 	s.store(thread, t.cache, t.cache.keys[t.layer], line, len(line), page, slot)
@@ -42,9 +42,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 func (t *rowsTask) turn(thread, r int) {
 	w := t.table
 	out, in, angles := row(t.dst, r), row(t.src, r), t.rope.at(t.step.batch.Positions[r])
-	for head := range w.matrices {
-		t.step.rotate(thread, out[head*t.outStride+w.out:], in[head*t.inStride+w.in:], angles)
-	}
+	t.step.rotate(thread, out[w.out:], in[w.in:], angles, w.matrices, t.outStride, t.inStride)
 }
 
 // Expand implements compute.Step.

@@ -125,7 +125,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	if e.SharedGate != nil {
 		width = e.SharedGate.(*weight).groups
 	}
-	groups := s.partGroups(active*gate.groups + width)
+	groups := s.partGroups(gate, active*gate.groups+width)
 	for m := range gate.matrices {
 		from := len(t.at)
 		for _, choice := range by.choices[by.first[m]:by.first[m+1]] {
@@ -193,7 +193,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
 		s.quantize(h, dst.Rows, 1, width, width)
 	}
-	t.groups = s.partGroups(down.groups)
+	t.groups = s.partGroups(down, down.groups)
 	s.pool.run(t, (down.groups+t.groups-1)/t.groups)
 }
 

@@ -35,9 +35,6 @@ func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	}
 }
 
-// rowsAtOnce is how many rows a product takes at once: as many as leave room in a core's cache for weights.
-func rowsAtOnce(w *weight) int { return max(16, 512<<10/w.in&^15) }
-
 // call runs the product of groups of a weight with rows from to to of o, whose results go to out[at[row-from]:].
 func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
 	if from == to {
@@ -53,15 +50,11 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 		a.X, a.Scales = unsafe.Pointer(&s.bytes.q[0]), &s.bytes.scales[0]
 	}
 	a.Out = &out[0]
-	each := rowsAtOnce(w)
-	for r := from; r < to; r += each {
-		a.Rows = int64(min(each, to-r))
-		a.In, a.At, a.Factors = &in[r], &at[r-from], nil
-		if len(factors) > 0 {
-			a.Factors = &factors[r-from]
-		}
-		w.product(a)
+	a.Rows, a.In, a.At, a.Factors = int64(to-from), &in[from], &at[0], nil
+	if len(factors) > 0 {
+		a.Factors = &factors[0]
 	}
+	w.product(a)
 }
 
 // multiply runs a product of groups of a weight and writes or adds the results at column off of the rows' outputs. A last
@@ -98,8 +91,13 @@ func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *ope
 	}
 }
 
-// partGroups is how many groups of weights a part of a product takes, of n in all: enough parts to balance the threads.
-func (s *step) partGroups(n int) int { return max(1, n/(8*len(s.scratch))) }
+// partBytes bounds the weights of a part: they stay in a core's second-level cache while the rows go by.
+const partBytes = 256 << 10
+
+// partGroups is how many groups of w a part of a product takes, of n groups in all: enough parts to balance the threads.
+func (s *step) partGroups(w *weight, n int) int {
+	return max(1, min(n/(8*len(s.scratch)), partBytes/w.groupBytes))
+}
 
 // product is the task of products with whole matrices or with one a head.
 type product struct {
@@ -137,7 +135,7 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 	}
 	for _, w := range ws {
 		w := w.(*weight)
-		p.cut(w, 0, s.partGroups(groups), 0, dst.Rows, off)
+		p.cut(w, 0, s.partGroups(w, groups), 0, dst.Rows, off)
 		off += w.out
 	}
 	s.pool.run(p, len(p.blocks))
@@ -149,7 +147,8 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	for range dst.Rows {
 		p.factors = append(p.factors, 1)
 	}
-	p.cut(w.(*weight), 0, s.partGroups(w.(*weight).groups), 0, dst.Rows, 0)
+	m := w.(*weight)
+	p.cut(m, 0, s.partGroups(m, m.groups), 0, dst.Rows, 0)
 	s.pool.run(p, len(p.blocks))
 }
 
@@ -177,7 +176,7 @@ func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) 
 		for r := range dst.Rows {
 			p.add(start(x, r)+head*inStride, (r*w.matrices+head)*w.in/blockValues, start(dst, r)+head*outStride)
 		}
-		p.cut(w, head, s.partGroups(w.groups*w.matrices), head*dst.Rows, (head+1)*dst.Rows, 0)
+		p.cut(w, head, s.partGroups(w, w.groups*w.matrices), head*dst.Rows, (head+1)*dst.Rows, 0)
 	}
 	if !w.takesFloats {
 		s.quantize(x, dst.Rows, w.matrices, w.in, inStride)

@@ -38,10 +38,12 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	return r, nil
 }
 
-// rotate turns the pairs of src by a row of a RoPE table; dst may be src.
-func (b *Backend) rotate(thread int, dst, src, angles []float32) {
+// rotate turns the leading pairs of heads of src by a row of a RoPE table; dst may be src. Heads stand the given strides
+// apart.
+func (b *Backend) rotate(thread int, dst, src, angles []float32, heads, dstStride, srcStride int) {
 	a := &b.scratch[thread].rotate
 	a.Dst, a.Src, a.Angles, a.N = &dst[0], &src[0], &angles[0], int64(len(angles))
+	a.Heads, a.DstStride, a.SrcStride = int64(heads), int64(dstStride), int64(srcStride)
 	b.kernels.Rotate(a)
 }
 

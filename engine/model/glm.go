@@ -17,9 +17,9 @@ type glm struct {
 
 	embd   compute.Weight // {hidden, vocab}
 	layers []glmLayer
-	norm   compute.Weight // {hidden}
-	output compute.Weight // {hidden, vocab}
-	mtp    *glmMTP        // nil where the file has none
+	norm   compute.Weight   // {hidden}
+	output []compute.Weight // one of {hidden, vocab}; the embedding where the file ties them
+	mtp    *glmMTP          // nil where the file has none
 	rope   compute.Rope
 	cache  compute.Cache // the trunk's layers, then the MTP layer
 
@@ -58,17 +58,17 @@ func (m mlaShape) queryCols() int {
 }
 
 type glmLayer struct {
-	attnNorm   compute.Weight // {hidden}
-	attnQ      compute.Weight // {hidden, heads*(nope+rope)}, where queries are not compressed
-	attnQA     compute.Weight // {hidden, qA}
-	attnQANorm compute.Weight // {qA}
-	attnQB     compute.Weight // {qA, heads*(nope+rope)}
-	attnKVA    compute.Weight // {hidden, kvRank+rope}
-	attnKVNorm compute.Weight // {kvRank}
-	attnKB     compute.Weight // {nope, kvRank, heads}
-	attnVB     compute.Weight // {kvRank, value, heads}
-	attnOutput compute.Weight // {heads*value, hidden}
-	ffnNorm    compute.Weight // {hidden}
+	attnNorm compute.Weight // {hidden}
+	// attnA is the products of h: q_a {hidden, qA}, or q {hidden, heads*(nope+rope)} where queries are not compressed, and
+	// kv_a {hidden, kvRank+rope}.
+	attnA      []compute.Weight
+	attnQANorm compute.Weight   // {qA}, where queries are compressed
+	attnQB     []compute.Weight // likewise, one of {qA, heads*(nope+rope)}
+	attnKVNorm compute.Weight   // {kvRank}
+	attnKB     compute.Weight   // {nope, kvRank, heads}
+	attnVB     compute.Weight   // {kvRank, value, heads}
+	attnOutput compute.Weight   // {heads*value, hidden}
+	ffnNorm    compute.Weight   // {hidden}
 
 	// A dense layer has these,
 	ffnGate, ffnUp compute.Weight // {hidden, ffn}
@@ -81,11 +81,13 @@ type glmLayer struct {
 
 // glmMTP is the layer of multi-token prediction.
 type glmMTP struct {
-	enorm, hnorm compute.Weight // {hidden}
-	ehProj       compute.Weight // {2*hidden, hidden}
+	enorm, hnorm compute.Weight   // {hidden}
+	ehProj       []compute.Weight // one of {2*hidden, hidden}
 	layer        glmLayer
 	headNorm     compute.Weight // {hidden}
-	embd, output compute.Weight // the trunk's where the file has none of their own
+	// The trunk's where the file has none of their own.
+	embd   compute.Weight
+	output []compute.Weight
 
 	embedded compute.Tensor // [rows, hidden]
 	concat   compute.Tensor // [rows, 2*hidden] the normed embedding, then the normed hidden state
@@ -137,11 +139,11 @@ func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Ten
 	absorb, ctx, attn := m.absorb.Head(n), m.ctx.Head(n), m.attn.Head(n)
 
 	if shape.qA > 0 {
-		s.MatMul(a, h, l.attnQA, l.attnKVA)
+		s.MatMul(a, h, l.attnA...)
 		s.Latents(a, l.attnQANorm, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
-		s.MatMul(q, a.Slice(0, shape.qA), l.attnQB)
+		s.MatMul(q, a.Slice(0, shape.qA), l.attnQB...)
 	} else {
-		s.MatMul(a, h, l.attnQ, l.attnKVA)
+		s.MatMul(a, h, l.attnA...)
 		s.Latents(a.Slice(shape.queryCols(), shape.kvRank+shape.rope), nil, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
 		q = a.Slice(0, shape.queryCols())
 	}
@@ -167,12 +169,12 @@ func (m *glm) experts(s compute.Step, l *glmLayer, layer int, x, h compute.Tenso
 }
 
 // head finishes a step: it takes the output rows of the normed hidden states to logits.
-func (m *glm) head(s compute.Step, b *compute.Batch, hidden compute.Tensor, output compute.Weight) ([][]float32, error) {
+func (m *glm) head(s compute.Step, b *compute.Batch, hidden compute.Tensor, output []compute.Weight) ([][]float32, error) {
 	logits := m.logits.Head(len(b.Outputs))
 	if len(b.Outputs) > 0 {
 		last := m.last.Head(len(b.Outputs))
 		s.Gather(last, hidden, b.Outputs)
-		s.MatMul(logits, last, output)
+		s.MatMul(logits, last, output...)
 		s.Checkpoint(m.config.Layers, "logits", logits)
 	}
 	if err := s.Run(); err != nil {
@@ -199,7 +201,7 @@ func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32,
 	s.RMSNorm(concat.Slice(0, hidden), embedded, mtp.enorm, m.eps)
 	s.Gather(h, source, states)
 	s.RMSNorm(concat.Slice(hidden, hidden), h, mtp.hnorm, m.eps)
-	s.MatMul(out, concat, mtp.ehProj)
+	s.MatMul(out, concat, mtp.ehProj...)
 	m.block(s, &mtp.layer, m.config.Layers, out)
 	s.RMSNorm(h, out, mtp.headNorm, m.eps)
 	return m.head(s, b, h, mtp.output)

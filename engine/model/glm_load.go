@@ -32,10 +32,7 @@ func (l *loader) glm(lim Limits) (Model, error) {
 		}
 	}
 	m.norm = l.weight("output_norm.weight", c.Hidden)
-	m.output = l.optional("output.weight", c.Hidden, c.Vocab)
-	if m.output == nil {
-		m.output = m.embd
-	}
+	m.output = l.headOr(m.embd, "output.weight", c)
 	if c.DraftLayers > 0 {
 		m.mtp = l.glmMTP(c.Layers, m, c.Layers >= dense, lim)
 		if l.err != nil {
@@ -192,17 +189,17 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 	name := func(s string) string { return blockTensor(i, s) }
 	layer := glmLayer{
 		attnNorm:   l.weight(name("attn_norm.weight"), c.Hidden),
-		attnKVA:    l.weight(name("attn_kv_a_mqa.weight"), c.Hidden, s.kvRank+s.rope),
 		attnKVNorm: l.weight(name("attn_kv_a_norm.weight"), s.kvRank),
 		attnOutput: l.weight(name("attn_output.weight"), s.heads*s.value, c.Hidden),
 		ffnNorm:    l.weight(name("ffn_norm.weight"), c.Hidden),
 	}
+	kvA := l.weight(name("attn_kv_a_mqa.weight"), c.Hidden, s.kvRank+s.rope)
 	if s.qA > 0 {
-		layer.attnQA = l.weight(name("attn_q_a.weight"), c.Hidden, s.qA)
+		layer.attnA = []compute.Weight{l.weight(name("attn_q_a.weight"), c.Hidden, s.qA), kvA}
 		layer.attnQANorm = l.weight(name("attn_q_a_norm.weight"), s.qA)
-		layer.attnQB = l.weight(name("attn_q_b.weight"), s.qA, s.heads*(s.nope+s.rope))
+		layer.attnQB = []compute.Weight{l.weight(name("attn_q_b.weight"), s.qA, s.heads*(s.nope+s.rope))}
 	} else {
-		layer.attnQ = l.weight(name("attn_q.weight"), c.Hidden, s.heads*(s.nope+s.rope))
+		layer.attnA = []compute.Weight{l.weight(name("attn_q.weight"), c.Hidden, s.heads*(s.nope+s.rope)), kvA}
 	}
 	_, joint := l.file.Tensor(name("attn_kv_b.weight"))
 	_, split := l.file.Tensor(name("attn_k_b.weight"))
@@ -250,20 +247,17 @@ func (l *loader) glmMTP(layer int, m *glm, experts bool, lim Limits) *glmMTP {
 	mtp := &glmMTP{
 		enorm:    l.weight(name("enorm.weight"), hidden),
 		hnorm:    l.weight(name("hnorm.weight"), hidden),
-		ehProj:   l.weight(name("eh_proj.weight"), 2*hidden, hidden),
+		ehProj:   []compute.Weight{l.weight(name("eh_proj.weight"), 2*hidden, hidden)},
 		layer:    l.glmLayer(layer, m, experts),
 		headNorm: l.weight(name("shared_head_norm.weight"), hidden),
 		embd:     l.optional(name("embed_tokens.weight"), hidden, vocab),
-		output:   l.optional(name("shared_head_head.weight"), hidden, vocab),
+		output:   l.headOr(m.output[0], name("shared_head_head.weight"), m.config),
 		embedded: l.buffer(lim.Rows, hidden),
 		concat:   l.buffer(lim.Rows, 2*hidden),
 		out:      l.buffer(lim.Rows, hidden),
 	}
 	if mtp.embd == nil {
 		mtp.embd = m.embd
-	}
-	if mtp.output == nil {
-		mtp.output = m.output
 	}
 	return mtp
 }

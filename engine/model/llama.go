@@ -17,8 +17,8 @@ type llama struct {
 
 	embd   compute.Weight // {hidden, vocab}
 	layers []llamaLayer
-	norm   compute.Weight // {hidden}
-	output compute.Weight // {hidden, vocab}; the embedding where the file ties them
+	norm   compute.Weight   // {hidden}
+	output []compute.Weight // one of {hidden, vocab}; the embedding where the file ties them
 	rope   compute.Rope
 	cache  compute.Cache
 
@@ -32,12 +32,13 @@ type llama struct {
 }
 
 type llamaLayer struct {
-	attnNorm            compute.Weight // {hidden}
-	attnQ, attnK, attnV compute.Weight // {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}
-	attnOutput          compute.Weight // {heads*valueDim, hidden}
-	ffnNorm             compute.Weight // {hidden}
-	ffnGate, ffnUp      compute.Weight // {hidden, ffn}
-	ffnDown             compute.Weight // {ffn, hidden}
+	attnNorm compute.Weight // {hidden}
+	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}: a list, so that no step makes one
+	attnQKV        []compute.Weight
+	attnOutput     compute.Weight // {heads*valueDim, hidden}
+	ffnNorm        compute.Weight // {hidden}
+	ffnGate, ffnUp compute.Weight // {hidden, ffn}
+	ffnDown        compute.Weight // {ffn, hidden}
 }
 
 // llama loads a model of the Llama family.
@@ -66,10 +67,12 @@ func (l *loader) llama(lim Limits) (Model, error) {
 	for i := range c.Layers {
 		name := func(s string) string { return blockTensor(i, s) }
 		m.layers = append(m.layers, llamaLayer{
-			attnNorm:   l.weight(name("attn_norm.weight"), c.Hidden),
-			attnQ:      l.weight(name("attn_q.weight"), c.Hidden, s.Heads*s.KeyDim),
-			attnK:      l.weight(name("attn_k.weight"), c.Hidden, s.KVHeads*s.KeyDim),
-			attnV:      l.weight(name("attn_v.weight"), c.Hidden, s.KVHeads*s.ValueDim),
+			attnNorm: l.weight(name("attn_norm.weight"), c.Hidden),
+			attnQKV: []compute.Weight{
+				l.weight(name("attn_q.weight"), c.Hidden, s.Heads*s.KeyDim),
+				l.weight(name("attn_k.weight"), c.Hidden, s.KVHeads*s.KeyDim),
+				l.weight(name("attn_v.weight"), c.Hidden, s.KVHeads*s.ValueDim),
+			},
 			attnOutput: l.weight(name("attn_output.weight"), s.Heads*s.ValueDim, c.Hidden),
 			ffnNorm:    l.weight(name("ffn_norm.weight"), c.Hidden),
 			ffnGate:    l.weight(name("ffn_gate.weight"), c.Hidden, ffn),
@@ -81,10 +84,7 @@ func (l *loader) llama(lim Limits) (Model, error) {
 		}
 	}
 	m.norm = l.weight("output_norm.weight", c.Hidden)
-	m.output = l.optional("output.weight", c.Hidden, c.Vocab)
-	if m.output == nil {
-		m.output = m.embd
-	}
+	m.output = l.headOr(m.embd, "output.weight", c)
 	l.unused(isDerived)
 
 	m.x, m.h = l.buffer(lim.Rows, c.Hidden), l.buffer(lim.Rows, c.Hidden)
@@ -138,7 +138,7 @@ func (m *llama) Forward(b *compute.Batch) ([][]float32, error) {
 	s.Checkpoint(-1, "embd", x)
 	for i, l := range m.layers {
 		s.RMSNorm(h, x, l.attnNorm, m.eps)
-		s.MatMul(qkv, h, l.attnQ, l.attnK, l.attnV)
+		s.MatMul(qkv, h, l.attnQKV...)
 		s.RopeStore(qkv, m.shape, m.rope, m.cache, i)
 		s.Attention(attn, qkv, m.shape, m.cache, i)
 		s.Checkpoint(i, "attn", attn)
@@ -157,7 +157,7 @@ func (m *llama) Forward(b *compute.Batch) ([][]float32, error) {
 	if len(b.Outputs) > 0 {
 		last := m.last.Head(len(b.Outputs))
 		s.Gather(last, x, b.Outputs)
-		s.MatMul(logits, last, m.output)
+		s.MatMul(logits, last, m.output...)
 		s.Checkpoint(m.config.Layers, "logits", logits)
 	}
 	if err := s.Run(); err != nil {

@@ -159,6 +159,14 @@ func (l *loader) optional(name string, shape ...int) compute.Weight {
 	return l.weight(name, shape...)
 }
 
+// headOr is an output head as a list of one, as products take it; otherwise where a file lacks it.
+func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compute.Weight {
+	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
+		return []compute.Weight{w}
+	}
+	return []compute.Weight{otherwise}
+}
+
 // place puts a tensor onto the backend.
 func (l *loader) place(t gguf.Tensor) compute.Weight {
 	if l.err != nil {
@@ -256,7 +264,7 @@ func (l *loader) memory(freqs compute.RopeFreqs, c Config, layers int, lim Limit
 		l.fail(err)
 	}
 	cache, err := l.be.Cache(compute.CacheShape{
-		Layers: layers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols,
+		Layers: layers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
 	})
 	if err != nil {
 		l.fail(err)

@@ -26,6 +26,19 @@ type Config struct {
 	KeyCols, ValueCols int
 }
 
+// PositionBytes is the memory that one position takes in the cache of all layers, where values are stored as t.
+func (c Config) PositionBytes(t gguf.Type) (int, error) {
+	keys, err := t.RowBytes(c.KeyCols)
+	if err != nil {
+		return 0, err
+	}
+	values, err := t.RowBytes(c.ValueCols)
+	if err != nil {
+		return 0, err
+	}
+	return (c.Layers + c.DraftLayers) * (keys + values), nil
+}
+
 // Limits sizes what a loaded model can hold. All are at least 1.
 type Limits struct {
 	Rows     int // rows a step
@@ -33,6 +46,8 @@ type Limits struct {
 	Context  int // positions a sequence
 	Pages    int // pages of the KV cache
 	PageSize int // positions a page
+	// KV is how keys and values are stored; see compute.CacheShape.
+	KV gguf.Type
 }
 
 // Model is a language model loaded on a backend. Its methods are not safe for concurrent use.

@@ -51,9 +51,9 @@ type GateArgs struct {
 // ScoresArgs writes Scale·(query·key) of each query and position.
 type ScoresArgs struct {
 	Q         *float32
-	At        *int64   // [Queries] where a query starts, in values from Q
-	K         *float32 // [Positions][Stride]
-	Out       *float32 // [Queries][OutStride]
+	At        *int64         // [Queries] where a query starts, in values from Q
+	K         unsafe.Pointer // [Positions][Stride] of float32, or of float16
+	Out       *float32       // [Queries][OutStride]
 	Queries   int64
 	Positions int64
 	Stride    int64
@@ -64,8 +64,8 @@ type ScoresArgs struct {
 
 // ValuesArgs adds the weighted values of the positions to each query's result, in order of position.
 type ValuesArgs struct {
-	Weights       *float32 // [Queries][WeightsStride]
-	V             *float32 // [Positions][Stride]
+	Weights       *float32       // [Queries][WeightsStride]
+	V             unsafe.Pointer // [Positions][Stride] of float32, or of float16
 	Out           *float32
 	At            *int64 // [Queries] where a query's result starts, in values from Out
 	Queries       int64
@@ -81,10 +81,13 @@ type SoftmaxArgs struct {
 	N int64
 }
 
-// RotateArgs turns the pairs of Src by the cosines and sines of Angles into Dst, which may be Src. N is even.
+// RotateArgs turns the pairs of each head of Src by the cosines and sines of Angles into Dst, which may be Src. Of each
+// head the first N values are turned; N is even.
 type RotateArgs struct {
-	Dst, Src, Angles *float32
-	N                int64
+	Dst, Src, Angles     *float32
+	N                    int64
+	Heads                int64
+	DstStride, SrcStride int64 // from head to head
 }
 
 // ConvertArgs converts N values between float32 and a type of the KV cache; N is a whole number of the type's blocks.

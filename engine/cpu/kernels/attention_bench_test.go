@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"testing"
+	"unsafe"
 )
 
 // BenchmarkAttention times the three parts of attention over one page of 16 positions: a head of 64 values, for the
@@ -22,7 +23,7 @@ func BenchmarkAttention(b *testing.B) {
 				b.ReportMetric(float64(shape.queries*positions*dims)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")
 			}
 			b.Run(name+"/scores", func(b *testing.B) {
-				a := &ScoresArgs{Q: &q[0], At: &at[0], K: &k[0], Out: &weights[0], Queries: int64(shape.queries), Positions: positions,
+				a := &ScoresArgs{Q: &q[0], At: &at[0], K: unsafe.Pointer(&k[0]), Out: &weights[0], Queries: int64(shape.queries), Positions: positions,
 					Stride: int64(shape.dims), OutStride: positions, Dims: int64(shape.dims), Scale: 1}
 				for b.Loop() {
 					s.Scores(a)
@@ -36,7 +37,7 @@ func BenchmarkAttention(b *testing.B) {
 				}
 			})
 			b.Run(name+"/values", func(b *testing.B) {
-				a := &ValuesArgs{Weights: &weights[0], V: &k[0], Out: &out[0], At: &at[0], Queries: int64(shape.queries), Positions: positions,
+				a := &ValuesArgs{Weights: &weights[0], V: unsafe.Pointer(&k[0]), Out: &out[0], At: &at[0], Queries: int64(shape.queries), Positions: positions,
 					Stride: int64(shape.dims), WeightsStride: positions, Dims: int64(shape.valueDims)}
 				for b.Loop() {
 					s.Values(a)

@@ -62,6 +62,9 @@ func avx2Rotate(a *RotateArgs)
 func avx2Scores(a *ScoresArgs)
 
 //go:noescape
+func avx2ScoresF16(a *ScoresArgs)
+
+//go:noescape
 func avx2Softmax(a *SoftmaxArgs)
 
 //go:noescape
@@ -75,6 +78,9 @@ func avx2ToQ80(a *ConvertArgs)
 
 //go:noescape
 func avx2Values(a *ValuesArgs)
+
+//go:noescape
+func avx2ValuesF16(a *ValuesArgs)
 
 // avx2 is the kernels of AVX2.
 var avx2 = Set{
@@ -92,17 +98,19 @@ var avx2 = Set{
 		gguf.TypeQ6K:  avx2Q6KProduct,
 		gguf.TypeQ80:  avx2Q80Product,
 	},
-	FromF16:  avx2FromF16,
-	FromQ40:  avx2FromQ40,
-	FromQ80:  avx2FromQ80,
-	Gate:     avx2Gate,
-	Quantize: avx2Quantize,
-	RMSNorm:  avx2RMSNorm,
-	Rotate:   avx2Rotate,
-	Scores:   avx2Scores,
-	Softmax:  avx2Softmax,
-	ToF16:    avx2ToF16,
-	ToQ40:    avx2ToQ40,
-	ToQ80:    avx2ToQ80,
-	Values:   avx2Values,
+	FromF16:   avx2FromF16,
+	FromQ40:   avx2FromQ40,
+	FromQ80:   avx2FromQ80,
+	Gate:      avx2Gate,
+	Quantize:  avx2Quantize,
+	RMSNorm:   avx2RMSNorm,
+	Rotate:    avx2Rotate,
+	Scores:    avx2Scores,
+	ScoresF16: avx2ScoresF16,
+	Softmax:   avx2Softmax,
+	ToF16:     avx2ToF16,
+	ToQ40:     avx2ToQ40,
+	ToQ80:     avx2ToQ80,
+	Values:    avx2Values,
+	ValuesF16: avx2ValuesF16,
 }

@@ -62,6 +62,9 @@ func avx512Rotate(a *RotateArgs)
 func avx512Scores(a *ScoresArgs)
 
 //go:noescape
+func avx512ScoresF16(a *ScoresArgs)
+
+//go:noescape
 func avx512Softmax(a *SoftmaxArgs)
 
 //go:noescape
@@ -75,6 +78,9 @@ func avx512ToQ80(a *ConvertArgs)
 
 //go:noescape
 func avx512Values(a *ValuesArgs)
+
+//go:noescape
+func avx512ValuesF16(a *ValuesArgs)
 
 // avx512 is the kernels of AVX-512 VNNI.
 var avx512 = Set{
@@ -92,17 +98,19 @@ var avx512 = Set{
 		gguf.TypeQ6K:  avx512Q6KProduct,
 		gguf.TypeQ80:  avx512Q80Product,
 	},
-	FromF16:  avx512FromF16,
-	FromQ40:  avx512FromQ40,
-	FromQ80:  avx512FromQ80,
-	Gate:     avx512Gate,
-	Quantize: avx512Quantize,
-	RMSNorm:  avx512RMSNorm,
-	Rotate:   avx512Rotate,
-	Scores:   avx512Scores,
-	Softmax:  avx512Softmax,
-	ToF16:    avx512ToF16,
-	ToQ40:    avx512ToQ40,
-	ToQ80:    avx512ToQ80,
-	Values:   avx512Values,
+	FromF16:   avx512FromF16,
+	FromQ40:   avx512FromQ40,
+	FromQ80:   avx512FromQ80,
+	Gate:      avx512Gate,
+	Quantize:  avx512Quantize,
+	RMSNorm:   avx512RMSNorm,
+	Rotate:    avx512Rotate,
+	Scores:    avx512Scores,
+	ScoresF16: avx512ScoresF16,
+	Softmax:   avx512Softmax,
+	ToF16:     avx512ToF16,
+	ToQ40:     avx512ToQ40,
+	ToQ80:     avx512ToQ80,
+	Values:    avx512Values,
+	ValuesF16: avx512ValuesF16,
 }

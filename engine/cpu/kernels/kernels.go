@@ -26,6 +26,10 @@ type Set struct {
 	Softmax  func(*SoftmaxArgs)
 	Rotate   func(*RotateArgs)
 
+	// Over keys and values of float16.
+	ScoresF16 func(*ScoresArgs)
+	ValuesF16 func(*ValuesArgs)
+
 	FromF16, ToF16 func(*ConvertArgs)
 	FromQ80, ToQ80 func(*ConvertArgs)
 	FromQ40, ToQ40 func(*ConvertArgs)

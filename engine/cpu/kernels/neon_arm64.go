@@ -62,6 +62,9 @@ func neonRotate(a *RotateArgs)
 func neonScores(a *ScoresArgs)
 
 //go:noescape
+func neonScoresF16(a *ScoresArgs)
+
+//go:noescape
 func neonSoftmax(a *SoftmaxArgs)
 
 //go:noescape
@@ -75,6 +78,9 @@ func neonToQ80(a *ConvertArgs)
 
 //go:noescape
 func neonValues(a *ValuesArgs)
+
+//go:noescape
+func neonValuesF16(a *ValuesArgs)
 
 // neon is the kernels of NEON with dot products.
 var neon = Set{
@@ -92,17 +98,19 @@ var neon = Set{
 		gguf.TypeQ6K:  neonQ6KProduct,
 		gguf.TypeQ80:  neonQ80Product,
 	},
-	FromF16:  neonFromF16,
-	FromQ40:  neonFromQ40,
-	FromQ80:  neonFromQ80,
-	Gate:     neonGate,
-	Quantize: neonQuantize,
-	RMSNorm:  neonRMSNorm,
-	Rotate:   neonRotate,
-	Scores:   neonScores,
-	Softmax:  neonSoftmax,
-	ToF16:    neonToF16,
-	ToQ40:    neonToQ40,
-	ToQ80:    neonToQ80,
-	Values:   neonValues,
+	FromF16:   neonFromF16,
+	FromQ40:   neonFromQ40,
+	FromQ80:   neonFromQ80,
+	Gate:      neonGate,
+	Quantize:  neonQuantize,
+	RMSNorm:   neonRMSNorm,
+	Rotate:    neonRotate,
+	Scores:    neonScores,
+	ScoresF16: neonScoresF16,
+	Softmax:   neonSoftmax,
+	ToF16:     neonToF16,
+	ToQ40:     neonToQ40,
+	ToQ80:     neonToQ80,
+	Values:    neonValues,
+	ValuesF16: neonValuesF16,
 }

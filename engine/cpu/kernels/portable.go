@@ -9,21 +9,23 @@ import (
 
 // portable is the kernels in Go, for processors without a level of their own.
 var portable = Set{
-	Name:     "portable",
-	products: portableProducts(),
-	Quantize: quantize,
-	RMSNorm:  rmsNorm,
-	Gate:     gate,
-	Scores:   scores,
-	Values:   values,
-	Softmax:  softmax,
-	Rotate:   rotate,
-	FromF16:  func(a *ConvertArgs) { fromType(a, gguf.TypeF16) },
-	ToF16:    func(a *ConvertArgs) { toType(a, gguf.TypeF16) },
-	FromQ80:  func(a *ConvertArgs) { fromType(a, gguf.TypeQ80) },
-	ToQ80:    func(a *ConvertArgs) { toType(a, gguf.TypeQ80) },
-	FromQ40:  func(a *ConvertArgs) { fromType(a, gguf.TypeQ40) },
-	ToQ40:    func(a *ConvertArgs) { toType(a, gguf.TypeQ40) },
+	Name:      "portable",
+	products:  portableProducts(),
+	Quantize:  quantize,
+	RMSNorm:   rmsNorm,
+	Gate:      gate,
+	Scores:    func(a *ScoresArgs) { scores(a, gguf.TypeF32) },
+	Values:    func(a *ValuesArgs) { values(a, gguf.TypeF32) },
+	ScoresF16: func(a *ScoresArgs) { scores(a, gguf.TypeF16) },
+	ValuesF16: func(a *ValuesArgs) { values(a, gguf.TypeF16) },
+	Softmax:   softmax,
+	Rotate:    rotate,
+	FromF16:   func(a *ConvertArgs) { fromType(a, gguf.TypeF16) },
+	ToF16:     func(a *ConvertArgs) { toType(a, gguf.TypeF16) },
+	FromQ80:   func(a *ConvertArgs) { fromType(a, gguf.TypeQ80) },
+	ToQ80:     func(a *ConvertArgs) { toType(a, gguf.TypeQ80) },
+	FromQ40:   func(a *ConvertArgs) { fromType(a, gguf.TypeQ40) },
+	ToQ40:     func(a *ConvertArgs) { toType(a, gguf.TypeQ40) },
 }
 
 // from returns n values from p on.
@@ -95,27 +97,53 @@ func softmax(a *SoftmaxArgs) {
 }
 
 func rotate(a *RotateArgs) {
-	dst, src, angles := from(a.Dst, a.N), from(a.Src, a.N), from(a.Angles, a.N)
-	for i := 0; i < len(src); i += 2 {
-		c, s, x, y := angles[i], angles[i+1], src[i], src[i+1]
-		dst[i], dst[i+1] = x*c-y*s, x*s+y*c
-	}
-}
-
-func scores(a *ScoresArgs) {
-	for i, at := range from(a.At, a.Queries) {
-		q, out := from(after(a.Q, at), a.Dims), from(after(a.Out, int64(i)*a.OutStride), a.Positions)
-		for p := range out {
-			out[p] = float32(a.Scale) * dot(q, from(after(a.K, int64(p)*a.Stride), a.Dims))
+	angles := from(a.Angles, a.N)
+	for h := range a.Heads {
+		dst, src := from(after(a.Dst, h*a.DstStride), a.N), from(after(a.Src, h*a.SrcStride), a.N)
+		for i := 0; i < len(src); i += 2 {
+			c, s, x, y := angles[i], angles[i+1], src[i], src[i+1]
+			dst[i], dst[i+1] = x*c-y*s, x*s+y*c
 		}
 	}
 }
 
-func values(a *ValuesArgs) {
-	for i, at := range from(a.At, a.Queries) {
-		out := from(after(a.Out, at), a.Dims)
-		for p, weight := range from(after(a.Weights, int64(i)*a.WeightsStride), a.Positions) {
-			for d, v := range from(after(a.V, int64(p)*a.Stride), a.Dims) {
+// cached reads rows of keys or values, of float32 in place and of float16 into line.
+type cached struct {
+	rows   unsafe.Pointer
+	kind   gguf.Type
+	stride int64
+	line   [1024]float32
+}
+
+func (c *cached) row(p int, dims int64) []float32 {
+	at := unsafe.Add(c.rows, int64(p)*c.stride*int64(c.kind.BlockBytes()))
+	if c.kind == gguf.TypeF32 {
+		return from((*float32)(at), dims)
+	}
+	halves := from((*uint16)(at), dims)
+	for i, h := range halves {
+		c.line[i] = gguf.F16ToF32(h)
+	}
+	return c.line[:dims]
+}
+
+func scores(a *ScoresArgs, kind gguf.Type) {
+	keys := cached{rows: a.K, kind: kind, stride: a.Stride}
+	for p := range int(a.Positions) {
+		key := keys.row(p, a.Dims)
+		for i, at := range from(a.At, a.Queries) {
+			*after(a.Out, int64(i)*a.OutStride+int64(p)) = float32(a.Scale) * dot(from(after(a.Q, at), a.Dims), key)
+		}
+	}
+}
+
+func values(a *ValuesArgs, kind gguf.Type) {
+	rows := cached{rows: a.V, kind: kind, stride: a.Stride}
+	for p := range int(a.Positions) {
+		value := rows.row(p, a.Dims)
+		for i, at := range from(a.At, a.Queries) {
+			weight, out := *after(a.Weights, int64(i)*a.WeightsStride+int64(p)), from(after(a.Out, at), a.Dims)
+			for d, v := range value {
 				out[d] += weight * v
 			}
 		}

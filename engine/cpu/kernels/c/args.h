@@ -48,7 +48,7 @@ struct gate_args {
 struct scores_args {
   const float *q;
   const int64_t *at;  // [queries] where a query starts, in values from q
-  const float *k;     // [positions][stride]
+  const void *k;      // [positions][stride]
   float *out;         // [queries][out_stride]
   int64_t queries;
   int64_t positions;
@@ -60,7 +60,7 @@ struct scores_args {
 
 struct values_args {
   const float *weights;  // [queries][weights_stride]
-  const float *v;        // [positions][stride]
+  const void *v;         // [positions][stride]
   float *out;
   const int64_t *at;  // [queries] where a query's result starts, in values from out
   int64_t queries;
@@ -80,6 +80,9 @@ struct rotate_args {
   const float *src;
   const float *angles;  // cosine and sine of each pair
   int64_t n;
+  int64_t heads;
+  int64_t dst_stride;  // from head to head
+  int64_t src_stride;
 };
 
 struct convert_args {

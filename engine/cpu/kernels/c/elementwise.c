@@ -69,19 +69,23 @@ void LEVEL(softmax)(const struct softmax_args *a) {
   ROLLED for (; i < a->n; i++) a->x[i] *= scale;
 }
 
-// rotate turns the pairs of src by their angles; dst may be src.
+// rotate turns the pairs of each head of src by their angles; dst may be src.
 void LEVEL(rotate)(const struct rotate_args *a) {
-  int64_t i = 0;
-  for (; i + 16 <= a->n; i += 16) {
-    const f32x16 x = LOAD(f32x16, a->src + i), turn = LOAD(f32x16, a->angles + i);
-    const f32x16 other = __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-    const f32x16 cosine = __builtin_shufflevector(turn, turn, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14);
-    const f32x16 sine = __builtin_shufflevector(turn, -turn, 17, 1, 19, 3, 21, 5, 23, 7, 25, 9, 27, 11, 29, 13, 31, 15);
-    STORE(f32x16, a->dst + i, fma16(x, cosine, other * sine));
-  }
-  ROLLED for (; i < a->n; i += 2) {
-    const float c = a->angles[i], s = a->angles[i + 1], x = a->src[i], y = a->src[i + 1];
-    a->dst[i] = x * c - y * s;
-    a->dst[i + 1] = x * s + y * c;
+  for (int64_t h = 0; h < a->heads; h++) {
+    float *dst = a->dst + h * a->dst_stride;
+    const float *src = a->src + h * a->src_stride;
+    int64_t i = 0;
+    for (; i + 16 <= a->n; i += 16) {
+      const f32x16 x = LOAD(f32x16, src + i), turn = LOAD(f32x16, a->angles + i);
+      const f32x16 other = __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+      const f32x16 cosine = __builtin_shufflevector(turn, turn, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14);
+      const f32x16 sine = __builtin_shufflevector(turn, -turn, 17, 1, 19, 3, 21, 5, 23, 7, 25, 9, 27, 11, 29, 13, 31, 15);
+      STORE(f32x16, dst + i, fma16(x, cosine, other * sine));
+    }
+    ROLLED for (; i < a->n; i += 2) {
+      const float c = a->angles[i], s = a->angles[i + 1], x = src[i], y = src[i + 1];
+      dst[i] = x * c - y * s;
+      dst[i + 1] = x * s + y * c;
+    }
   }
 }

@@ -39,21 +39,23 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
 }
 
-void LEVEL(PART(product))(const struct product_args *a) {
+// Rows are few enough for their activations to stay in the first-level cache while all groups of weights go by.
+INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
-  for (int64_t g = 0; g < a->groups; g++) {
-    const uint8_t *w = a->w + g * size;
-    for (int lane = 0; lane < 16; lane += LANES) {
-      int64_t r = 0;
-#if LANES == 16
-      for (; r + 16 <= a->rows; r += 16) PART(tile)(a, w, r, 16 * g, lane, 16);
-      for (; r + 8 <= a->rows; r += 8) PART(tile)(a, w, r, 16 * g, lane, 8);
-#endif
-      for (; r + 4 <= a->rows; r += 4) PART(tile)(a, w, r, 16 * g, lane, 4);
-      for (; r + 2 <= a->rows; r += 2) PART(tile)(a, w, r, 16 * g, lane, 2);
-      for (; r < a->rows; r++) PART(tile)(a, w, r, 16 * g, lane, 1);
-    }
+  ROLLED for (int64_t g = 0; g < a->groups; g++) {
+    ROLLED for (int lane = 0; lane < 16; lane += LANES) PART(tile)(a, a->w + g * size, r, 16 * g, lane, T);
   }
+}
+
+void LEVEL(PART(product))(const struct product_args *a) {
+  int64_t r = 0;
+#if LANES == 16
+  for (; r + 16 <= a->rows; r += 16) PART(rows)(a, r, 16);
+  for (; r + 8 <= a->rows; r += 8) PART(rows)(a, r, 8);
+#endif
+  for (; r + 4 <= a->rows; r += 4) PART(rows)(a, r, 4);
+  for (; r + 2 <= a->rows; r += 2) PART(rows)(a, r, 2);
+  for (; r < a->rows; r++) PART(rows)(a, r, 1);
 }
 
 #undef NAME

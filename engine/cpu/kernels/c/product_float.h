@@ -36,18 +36,20 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
 }
 
 // Here blocks counts single columns.
-void LEVEL(PART(product))(const struct product_args *a) {
-  for (int64_t g = 0; g < a->groups; g++) {
+INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
+  ROLLED for (int64_t g = 0; g < a->groups; g++) {
     const uint8_t *w = a->w + g * a->blocks * 16 * SIZE;
-    for (int lane = 0; lane < 16; lane += LANES) {
-      int64_t r = 0;
-#if LANES != 8
-      for (; r + 4 <= a->rows; r += 4) PART(tile)(a, w, r, 16 * g, lane, 4);
-#endif
-      for (; r + 2 <= a->rows; r += 2) PART(tile)(a, w, r, 16 * g, lane, 2);
-      for (; r < a->rows; r++) PART(tile)(a, w, r, 16 * g, lane, 1);
-    }
+    ROLLED for (int lane = 0; lane < 16; lane += LANES) PART(tile)(a, w, r, 16 * g, lane, T);
   }
+}
+
+void LEVEL(PART(product))(const struct product_args *a) {
+  int64_t r = 0;
+#if LANES != 8
+  for (; r + 4 <= a->rows; r += 4) PART(rows)(a, r, 4);
+#endif
+  for (; r + 2 <= a->rows; r += 2) PART(rows)(a, r, 2);
+  for (; r < a->rows; r++) PART(rows)(a, r, 1);
 }
 
 #undef NAME

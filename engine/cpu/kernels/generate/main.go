@@ -52,6 +52,8 @@ var arguments = []struct{ suffix, goType string }{
 	{"_gate", "GateArgs"},
 	{"_scores", "ScoresArgs"},
 	{"_values", "ValuesArgs"},
+	{"_scores_f16", "ScoresArgs"},
+	{"_values_f16", "ValuesArgs"},
 	{"_softmax", "SoftmaxArgs"},
 	{"_rotate", "RotateArgs"},
 	{"_from_f16", "ConvertArgs"},

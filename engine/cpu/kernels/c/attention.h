@@ -1,0 +1,106 @@
+// Attention over keys and values of one type. The includer defines NAME, which names a kernel, SIZE, the bytes of a
+// value, and CACHED and CACHED_ONE, which read 16 values and one.
+
+// A score is 16 sums over every sixteenth value, joined as sum_of does; values beyond whole sixteens are added last.
+INLINE void NAME(scores_tile)(const struct scores_args *a, int64_t query, int64_t position, const int Q, const int P) {
+  f32x16 acc[Q][P];
+  const float *q[Q];
+  const uint8_t *k[P];
+  UNROLL for (int i = 0; i < Q; i++) q[i] = a->q + a->at[query + i];
+  UNROLL for (int j = 0; j < P; j++) k[j] = (const uint8_t *)a->k + SIZE * (position + j) * a->stride;
+  UNROLL for (int i = 0; i < Q; i++) UNROLL for (int j = 0; j < P; j++) acc[i][j] = splat16(0);
+  int64_t d = 0;
+  ROLLED for (; d + 16 <= a->dims; d += 16) {
+    f32x16 x[P];
+    UNROLL for (int j = 0; j < P; j++) x[j] = CACHED(k[j] + SIZE * d);
+    UNROLL for (int i = 0; i < Q; i++) {
+      const f32x16 y = LOAD(f32x16, q[i] + d);
+      UNROLL for (int j = 0; j < P; j++) acc[i][j] = fma16(x[j], y, acc[i][j]);
+    }
+  }
+  UNROLL for (int i = 0; i < Q; i++) {
+    float *out = a->out + (query + i) * a->out_stride + position;
+    f32x4 sums;
+    if (P == 4) {
+      sums = sums4(acc[i][0], acc[i][1 % P], acc[i][2 % P], acc[i][3 % P]);
+    } else {
+      sums = (f32x4){sum_of(acc[i][0])};
+    }
+    UNROLL for (int j = 0; j < P; j++) {
+      ROLLED for (int64_t e = d; e < a->dims; e++) sums[j] = __builtin_fmaf(q[i][e], CACHED_ONE(k[j] + SIZE * e), sums[j]);
+    }
+    sums *= (float)a->scale;
+    UNROLL for (int j = 0; j < P; j++) out[j] = sums[j];
+  }
+}
+
+void LEVEL(NAME(scores))(const struct scores_args *a) {
+  int64_t p = 0;
+  for (; p + 4 <= a->positions; p += 4) {
+    int64_t q = 0;
+    for (; q + QUERIES <= a->queries; q += QUERIES) NAME(scores_tile)(a, q, p, QUERIES, 4);
+#if QUERIES == 4
+    if (q + 3 == a->queries) {
+      NAME(scores_tile)(a, q, p, 3, 4);
+      continue;
+    }
+#endif
+    for (; q < a->queries; q++) NAME(scores_tile)(a, q, p, 1, 4);
+  }
+  for (; p < a->positions; p++) {
+    for (int64_t q = 0; q < a->queries; q++) NAME(scores_tile)(a, q, p, 1, 1);
+  }
+}
+
+// values adds the values, weighted, in order of position.
+INLINE void NAME(values_tile)(const struct values_args *a, int64_t query, int64_t column, const int Q, const int C) {
+  f32x16 acc[Q][C];
+  float *out[Q];
+  const float *weights = a->weights + query * a->weights_stride;
+  const uint8_t *v = (const uint8_t *)a->v + SIZE * column;
+  UNROLL for (int i = 0; i < Q; i++) {
+    out[i] = a->out + a->at[query + i] + column;
+    UNROLL for (int c = 0; c < C; c++) acc[i][c] = LOAD(f32x16, out[i] + 16 * c);
+  }
+  ROLLED for (int64_t p = 0; p < a->positions; p++, v += SIZE * a->stride) {
+    f32x16 x[C];
+    UNROLL for (int c = 0; c < C; c++) x[c] = CACHED(v + SIZE * 16 * c);
+    UNROLL for (int i = 0; i < Q; i++) {
+      const f32x16 weight = splat16(weights[i * a->weights_stride + p]);
+      UNROLL for (int c = 0; c < C; c++) acc[i][c] = fma16(x[c], weight, acc[i][c]);
+    }
+  }
+  UNROLL for (int i = 0; i < Q; i++) UNROLL for (int c = 0; c < C; c++) STORE(f32x16, out[i] + 16 * c, acc[i][c]);
+}
+
+INLINE void NAME(values_columns)(const struct values_args *a, int64_t c, const int C) {
+  int64_t q = 0;
+  for (; q + QUERIES <= a->queries; q += QUERIES) NAME(values_tile)(a, q, c, QUERIES, C);
+#if QUERIES == 4
+  if (q + 3 == a->queries) {
+    NAME(values_tile)(a, q, c, 3, C);
+    return;
+  }
+#endif
+  for (; q < a->queries; q++) NAME(values_tile)(a, q, c, 1, C);
+}
+
+void LEVEL(NAME(values))(const struct values_args *a) {
+  int64_t c = 0;
+  for (; c + 16 * COLUMNS <= a->dims; c += 16 * COLUMNS) NAME(values_columns)(a, c, COLUMNS);
+  for (; c + 16 <= a->dims; c += 16) NAME(values_columns)(a, c, 1);
+  for (; c < a->dims; c++) {
+    ROLLED for (int64_t q = 0; q < a->queries; q++) {
+      float *out = a->out + a->at[q] + c;
+      const uint8_t *v = (const uint8_t *)a->v + SIZE * c;
+      ROLLED for (int64_t p = 0; p < a->positions; p++, v += SIZE * a->stride) {
+        *out = __builtin_fmaf(CACHED_ONE(v), a->weights[q * a->weights_stride + p], *out);
+      }
+    }
+  }
+}
+
+#undef NAME
+#undef SIZE
+#undef CACHED
+#undef CACHED_ONE
