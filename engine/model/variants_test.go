@@ -13,10 +13,11 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// How far logits may be from the plain forward pass, in standard deviations of a row. Float weights leave rounding and a
-// cache of float16; blocks also activations of 8 bits.
+// The distance that logits may be from the plain forward pass. Float weights leave rounding and a cache of float16; blocks
+// also activations of 8 bits in runs of up to 256, an error of about 1 % a product where a few activations are large, as
+// they are under random gains. Logits of another model are at a distance of 1.4.
 const (
-	floatTolerance = 5e-3
+	floatTolerance = 2e-3
 	blockTolerance = 0.15
 )
 
@@ -94,10 +95,10 @@ func requirePlain(t *testing.T, path string, tolerance float64) {
 		got, err := m.Forward(&step)
 		require.NoError(t, err)
 		for i := range want {
-			worst = max(worst, largest(got[i], want[i]))
+			worst = max(worst, distance(got[i], want[i]))
 		}
 	}
-	t.Logf("logits differ by at most %.2g standard deviations", worst)
+	t.Logf("logits are at most %.2g apart", worst)
 	require.Less(t, worst, tolerance)
 	if drafts {
 		requirePlainDrafts(t, m.(model.Drafter), a, tolerance)
@@ -112,11 +113,11 @@ func requirePlainDrafts(t *testing.T, m model.Drafter, s *sequence, tolerance fl
 	got, err := m.Draft(batch(s.tokens[1:], 0), model.TrunkStates, rows(n-1))
 	require.NoError(t, err)
 	for i := range got {
-		require.Less(t, largest(got[i], s.draftLogits[i]), tolerance, "slot %d", i)
+		require.Less(t, distance(got[i], s.draftLogits[i]), tolerance, "slot %d", i)
 	}
 	got, err = m.Draft(batch(s.tokens[:1], n-1), model.DraftStates, []int32{int32(n - 2)})
 	require.NoError(t, err)
-	require.Less(t, largest(got[0], s.draftLogits[n-1]), tolerance, "the chained slot")
+	require.Less(t, distance(got[0], s.draftLogits[n-1]), tolerance, "the chained slot")
 }
 
 func TestLlamaVariants(t *testing.T) {

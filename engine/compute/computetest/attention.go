@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // headShapes is heads of grouped queries: as many keys as queries, few, one; sizes of real models and odd ones; rotated
@@ -99,11 +100,23 @@ func (r *rig) verifyStore(what string, c *conversations, want func(line []float3
 	})
 }
 
+// cacheTypes is two of the types that a cache can have, in turn; blocks only where keys and values are whole ones.
+func cacheTypes(turn, key, value int) []gguf.Type {
+	if key%32 != 0 || value%32 != 0 {
+		return []gguf.Type{gguf.TypeF32, gguf.TypeF16}
+	}
+	all := []gguf.Type{gguf.TypeF32, gguf.TypeQ80, gguf.TypeF16, gguf.TypeQ40}
+	return []gguf.Type{all[turn%4], all[(turn+1)%4]}
+}
+
 func checkAttention(r *rig) error {
-	for _, h := range headShapes {
-		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
-		if err := r.verifyAttention(fmt.Sprintf("attention of heads %+v", h), c); err != nil {
-			return err
+	for i, h := range headShapes {
+		for _, kind := range cacheTypes(i, h.key, h.value) {
+			c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
+			c.kind = kind
+			if err := r.verifyAttention(fmt.Sprintf("attention of heads %+v", h), c); err != nil {
+				return err
+			}
 		}
 	}
 	// Scores of some hundreds, whose exponentials no float32 holds.
@@ -113,7 +126,7 @@ func checkAttention(r *rig) error {
 		return err
 	}
 	// A sequence so long that a backend splits it.
-	return r.verifyAttention("attention over 1100 positions", r.grouped(4, 2, 16, 16, 16, 16, 1100, 30))
+	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 30))
 }
 
 // verifyAttention stores the sequences twice, in different pages and steps, and attends now to the one, now to the other.
@@ -127,7 +140,7 @@ func (r *rig) verifyAttention(what string, c *conversations) error {
 		}
 		memories = append(memories, m)
 	}
-	keys, values := c.all()
+	slots := c.slots()
 	rows, groups := r.heard(c)
 	q := r.normal(len(rows), c.shape.Heads*c.shape.KeyDim+r.rand.IntN(2)*r.among(1, 40))
 	for i := range q { // none of which is large, so that the softmax spreads
@@ -137,7 +150,7 @@ func (r *rig) verifyAttention(what string, c *conversations) error {
 	}
 	turn := 0
 	return r.verify(operation{
-		what:   fmt.Sprintf("%s, %d rows of %d sequences", what, len(rows), len(groups)),
+		what:   fmt.Sprintf("%s, %d rows of %d sequences, %v cache", what, len(rows), len(groups), c.kind),
 		groups: groups,
 		compute: func(chosen []int) ([][]float32, error) {
 			var places []place
@@ -153,58 +166,49 @@ func (r *rig) verifyAttention(what string, c *conversations) error {
 		},
 		compare: func(row int, got []float32) error {
 			p := rows[row]
-			return within(got, c.attend(q[row], keys[p.seq][:p.position+1], values[p.seq][:p.position+1]))
+			return within(got, c.attend(q[row], slots[p.seq][:p.position+1]))
 		},
 	})
 }
 
-// all is the keys and values of every position.
-func (c *conversations) all() (keys, values [][][]float64) {
-	for _, lines := range c.lines {
-		var k, v [][]float64
-		for p, line := range lines {
-			key, value := c.stored(line, p)
-			k, v = append(k, key), append(v, value)
-		}
-		keys, values = append(keys, k), append(values, v)
-	}
-	return keys, values
-}
-
 // attend is the attention of a row's heads to the given positions. A score that is off by up to δ changes each weight by a
-// factor of up to exp(2δ), once for the score and once for the sum.
-func (c *conversations) attend(q []float32, keys, values [][]float64) []approx {
+// factor of up to exp(2δ), once for the score and once for the sum. Where the cache is of blocks, rounding may take a few
+// values to the neighbour of what they are here.
+func (c *conversations) attend(q []float32, slots []slot) []approx {
+	const flips = 3
 	var out []approx
 	s := c.shape
 	for head := range s.Heads {
 		kv := head / (s.Heads / s.KVHeads)
 		query := q[head*s.KeyDim : (head+1)*s.KeyDim]
-		scores := make([]float64, len(keys))
+		scores := make([]float64, len(slots))
 		delta, best, sum := 0.0, math.Inf(-1), 0.0
-		for p, key := range keys {
-			squares, magnitude := 0.0, 0.0
-			for i, k := range key[kv*s.KeyDim : (kv+1)*s.KeyDim] {
-				term := float64(s.Scale) * float64(query[i]) * k
-				scores[p] += term
-				squares += term * term
-				magnitude += math.Abs(term)
+		for p, slot := range slots {
+			squares, magnitude, flip := 0.0, 0.0, 0.0
+			for i, k := range slot.key[kv*s.KeyDim : (kv+1)*s.KeyDim] {
+				scaled := float64(s.Scale) * float64(query[i])
+				scores[p] += scaled * k
+				squares += scaled * k * scaled * k
+				magnitude += math.Abs(scaled * k)
+				flip = max(flip, math.Abs(scaled)*slot.keySteps[kv*s.KeyDim+i])
 			}
-			delta = max(delta, sigmas*float16Step*math.Sqrt(2*squares)+float64(s.KeyDim+16)*float32Step*magnitude)
+			delta = max(delta, sigmas*float16Step*math.Sqrt(2*squares)+float64(s.KeyDim+16)*float32Step*magnitude+flips*flip)
 			best = max(best, scores[p])
 		}
 		for p := range scores {
 			scores[p] = math.Exp(scores[p] - best)
 			sum += scores[p]
 		}
-		room := math.Expm1(2*delta) + 2*float16Step + 2*expStep + float64(len(keys)+16)*float32Step
+		room := math.Expm1(2*delta) + 2*float16Step + 2*expStep + float64(len(slots)+16)*float32Step
 		for j := range s.ValueDim {
-			var v, magnitude float64
+			var v, magnitude, flip float64
 			for p, weight := range scores {
-				term := weight / sum * values[p][kv*s.ValueDim+j]
+				term := weight / sum * slots[p].value[kv*s.ValueDim+j]
 				v += term
 				magnitude += math.Abs(term)
+				flip = max(flip, weight/sum*slots[p].valueSteps[kv*s.ValueDim+j])
 			}
-			out = append(out, approx{v, room*magnitude + tiny})
+			out = append(out, approx{v, room*magnitude + flips*flip + tiny})
 		}
 	}
 	return out

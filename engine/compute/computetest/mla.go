@@ -72,10 +72,13 @@ func checkLatents(r *rig) error {
 
 // checkAttentionMLA attends to latents: one key head, whose leading values are the values.
 func checkAttentionMLA(r *rig) error {
-	for _, h := range []struct{ heads, kvRank, rope, pageSize int }{{2, 32, 16, 16}, {20, 512, 64, 16}, {3, 33, 6, 5}} {
-		c := r.latent(h.heads, h.kvRank, h.rope, 192, h.pageSize, r.matrix(gguf.TypeF32, h.kvRank), r.lengths(h.pageSize)...)
-		if err := r.verifyAttention(fmt.Sprintf("attention to latents %+v", h), c); err != nil {
-			return err
+	for i, h := range []struct{ heads, kvRank, rope, pageSize int }{{2, 32, 32, 16}, {20, 512, 64, 16}, {3, 33, 6, 5}, {4, 64, 32, 4}} {
+		for _, kind := range cacheTypes(i, h.kvRank, h.rope) {
+			c := r.latent(h.heads, h.kvRank, h.rope, 192, h.pageSize, r.matrix(gguf.TypeF32, h.kvRank), r.lengths(h.pageSize)...)
+			c.kind = kind
+			if err := r.verifyAttention(fmt.Sprintf("attention to latents %+v", h), c); err != nil {
+				return err
+			}
 		}
 	}
 	c := r.latent(2, 64, 16, 32, 16, r.matrix(gguf.TypeF32, 64), 700)

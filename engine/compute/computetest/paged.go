@@ -1,6 +1,7 @@
 package computetest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // conversations is sequences that attend to themselves, and what keeps their keys and values.
@@ -15,6 +17,7 @@ type conversations struct {
 	shape    compute.AttentionShape
 	keyCols  int
 	valCols  int // 0 where values are the leading values of keys
+	kind     gguf.Type
 	freqs    compute.RopeFreqs
 	pageSize int
 	// lines is what each position of each sequence stores, as the storing operation takes it: [sequence][position].
@@ -56,8 +59,8 @@ func (r *rig) lengths(pageSize int) []int {
 	return lengths
 }
 
-// slots is the pages that the sequences need, and some that they do not.
-func (c *conversations) slots() (pages int) {
+// pages is the number that the sequences need, and some that they do not.
+func (c *conversations) pages() (pages int) {
 	for _, lines := range c.lines {
 		pages += (len(lines) + c.pageSize - 1) / c.pageSize
 	}
@@ -66,7 +69,7 @@ func (c *conversations) slots() (pages int) {
 
 // rope makes the table of c's rotations.
 func (r *rig) rope(c *conversations) compute.Rope {
-	rope, err := r.be.Rope(c.freqs, c.slots()*c.pageSize)
+	rope, err := r.be.Rope(c.freqs, c.pages()*c.pageSize)
 	require.NoError(r.tb, err)
 	return rope
 }
@@ -93,11 +96,13 @@ type memory struct {
 // remember stores the sequences in a new cache, on pages in random order, a few rows of some of them a step. All other
 // slots hold values that would show in a result.
 func (r *rig) remember(c *conversations, rope compute.Rope) (*memory, error) {
-	const layers = 3
-	pages := c.slots()
+	const layers = 2
+	pages := c.pages()
 	m := &memory{layer: r.rand.IntN(layers)}
 	var err error
-	m.cache, err = r.be.Cache(compute.CacheShape{Layers: layers, Pages: pages, PageSize: c.pageSize, KeyCols: c.keyCols, ValueCols: c.valCols})
+	m.cache, err = r.be.Cache(compute.CacheShape{
+		Layers: layers, Pages: pages, PageSize: c.pageSize, KeyCols: c.keyCols, ValueCols: c.valCols, Type: c.kind,
+	})
 	require.NoError(r.tb, err)
 	if err := r.litter(c, rope, m, layers); err != nil {
 		return nil, err
@@ -177,6 +182,52 @@ func (r *rig) litter(c *conversations, rope compute.Rope, m *memory, layers int)
 		}
 	}
 	return nil
+}
+
+// slot is what a cache keeps of a position, and the steps of these values: how far apart two neighbours of their type are
+// in their block, 0 for floats.
+type slot struct{ key, value, keySteps, valueSteps []float64 }
+
+// slots is what a cache keeps of every position of every sequence.
+func (c *conversations) slots() [][]slot {
+	var all [][]slot
+	for _, lines := range c.lines {
+		var slots []slot
+		for p, line := range lines {
+			var s slot
+			key, value := c.stored(line, p)
+			s.key, s.keySteps = kept(c.kind, key)
+			if c.valCols > 0 {
+				s.value, s.valueSteps = kept(c.kind, value)
+			} else {
+				s.value, s.valueSteps = s.key[:len(value)], s.keySteps[:len(value)]
+			}
+			slots = append(slots, s)
+		}
+		all = append(all, slots)
+	}
+	return all
+}
+
+// kept is what is left of values in a type, and their steps. The float types have no steps: their rounding is within what
+// a backend may do to any key or value.
+func kept(t gguf.Type, x []float64) (values, steps []float64) {
+	steps = make([]float64, len(x))
+	if t.BlockSize() == 1 {
+		return x, steps
+	}
+	narrow := make([]float32, len(x))
+	for i, v := range x {
+		narrow[i] = float32(v)
+	}
+	data := encode(t, narrow)
+	gguf.Dequantize(narrow, t, data)
+	values = make([]float64, len(x))
+	for i, v := range narrow {
+		scale := gguf.F16ToF32(binary.LittleEndian.Uint16(data[i/t.BlockSize()*t.BlockBytes():]))
+		values[i], steps[i] = float64(v), math.Abs(float64(scale))
+	}
+	return values, steps
 }
 
 // batch is a batch of the given rows; those of a sequence stand together.

@@ -77,6 +77,8 @@ func (r *rig) checkRefusals() error {
 		func(s *compute.CacheShape) { s.PageSize = 0 },
 		func(s *compute.CacheShape) { s.KeyCols = 0 },
 		func(s *compute.CacheShape) { s.ValueCols = -1 },
+		func(s *compute.CacheShape) { s.KeyCols, s.Type = 33, gguf.TypeQ80 },
+		func(s *compute.CacheShape) { s.KeyCols, s.ValueCols, s.Type = 256, 0, gguf.TypeQ6K },
 	} {
 		shape := whole
 		change(&shape)

@@ -3,7 +3,7 @@
 // bit, whichever rows it is computed with.
 //
 // How far a result may be from the exact one follows from what a backend may do: sum in float32 in any order; round
-// activations, and weights other than F32, to float16; keep keys and values in float16; and quantise the activations that
+// activations, and weights other than F32, to float16; keep keys and values in float16 where a cache is of F32; and quantise the activations that
 // a weight of blocks multiplies to 8 bits in runs of up to 256. See approx.go for the bounds. The order of its sums and the
 // places where it rounds have to depend on the row alone.
 package computetest
