@@ -127,11 +127,26 @@ func (l *loopContext) open(r *render, seq Value) error {
 				return nil, false, err
 			}
 			if truth(keep) {
-				return v, true, nil
+				return unpacked(r, f, s.testTarget, v), true, nil
 			}
 		}
 	}}
 	return nil
+}
+
+// unpacked is the element v after the test of a loop: where the target is a tuple, it is a tuple of the variables.
+func unpacked(r *render, f *frame, target expr, v Value) Value {
+	switch t := target.(type) {
+	case *nameExpr:
+		return t.ref.get(r, f)
+	case *tupleExpr:
+		out := make(tuple, len(t.items))
+		for i, item := range t.items {
+			out[i] = unpacked(r, f, item, nil)
+		}
+		return out
+	}
+	return v
 }
 
 // next goes on to the next element.
