@@ -20,8 +20,10 @@ const promptsAtOnce = 16
 
 // handle is a delivery of a job: it returns nil once the row's result, an answer or an error, is recorded.
 func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
-	w.running.Add(1)
-	defer w.running.Done()
+	if !w.running.TryRLock() {
+		return errHandedBack
+	}
+	defer w.running.RUnlock()
 	j, err := job.Decode(t.Payload())
 	if err != nil {
 		w.log.Error("a task on the queue is not a job of ingot: it is archived", "error", err)

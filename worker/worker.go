@@ -56,8 +56,9 @@ type Worker struct {
 	sha256   func(context.Context) (string, error)
 	snapshot func() engine.Snapshot
 
-	stopping atomic.Bool    // a job that is cancelled is one handed back
-	running  sync.WaitGroup // handlers, some of which asynq has given up
+	stopping atomic.Bool // a job that is cancelled is one handed back
+	// running is held for reading by handlers, some of which asynq does not wait for, and for good once Run ends.
+	running sync.RWMutex
 }
 
 // New makes a worker on an engine, which stays the caller's to close after Run has returned.
@@ -138,7 +139,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.stopping.Store(true)
 	server.Shutdown()
 	abandon()
-	w.running.Wait()
+	w.running.Lock() // for good: a handler that only begins now leaves at once
 	w.log.Info("stopped")
 	return nil
 }

@@ -58,7 +58,7 @@ func runFile(in, out string) error {
 func TestRunSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	in, out, whole := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "whole.jsonl")
-	const n = 300
+	const n = 160
 	require.NoError(t, os.WriteFile(in, []byte(rows(n)), 0o600))
 	rowsFile, err := os.Open(in)
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestRunSurvivesKills(t *testing.T) {
 	_, err = run(t, openMicro(t), rowsFile, whole, local.Options{})
 	require.NoError(t, err)
 
-	for killAt := 40; killAt < n; killAt += 80 {
+	for killAt := 30; killAt < n; killAt += 40 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), "INGOT_TEST_RUN="+in, "INGOT_TEST_OUT="+out)
 		cmd.Stderr = os.Stderr

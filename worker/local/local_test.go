@@ -177,7 +177,7 @@ func (w *watched) Read(p []byte) (int, error) {
 // However long the file, only a window of its rows is in memory.
 func TestRunReadsOnlyAWindowAhead(t *testing.T) {
 	eng := openMicro(t)
-	const n, size = 4000, 2048
+	const n, size = 300, 2048
 	var text strings.Builder
 	for i := range n {
 		row := fmt.Sprintf("{\"prompt\":[%d,%d],\"max_tokens\":1,\"note\":\"", 300+i%1000, 400+i/1000)
@@ -198,7 +198,7 @@ func TestRunReadsOnlyAWindowAhead(t *testing.T) {
 
 func TestRunContinuesWhatWasInterrupted(t *testing.T) {
 	eng := openMicro(t)
-	input := rows(400)
+	input := rows(200)
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.jsonl")
 	_, err := run(t, eng, strings.NewReader(input), whole, local.Options{})
@@ -213,14 +213,14 @@ func TestRunContinuesWhatWasInterrupted(t *testing.T) {
 		sum, err := local.Run(ctx, eng, strings.NewReader(input), out, local.Options{
 			Concurrency: 8, Logger: quiet,
 			Progress: func(p local.Progress) {
-				if done = p.Done; done > 60 {
+				if done = p.Done; done > 30 {
 					cancel()
 				}
 			},
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		require.GreaterOrEqual(t, sum.Done, done)
-		require.Less(t, sum.Kept+sum.Done, 400)
+		require.Less(t, sum.Kept+sum.Done, 200)
 		cancel()
 		require.NoError(t, out.Close())
 		text := read(t, path) // as a kill may leave it
@@ -229,7 +229,7 @@ func TestRunContinuesWhatWasInterrupted(t *testing.T) {
 	held := strings.Count(read(t, path), "\n")
 	sum, err := run(t, eng, strings.NewReader(input), path, local.Options{})
 	require.NoError(t, err)
-	require.Equal(t, []int{400, held, 400 - held}, []int{sum.Total, sum.Kept, sum.Done})
+	require.Equal(t, []int{200, held, 200 - held}, []int{sum.Total, sum.Kept, sum.Done})
 	require.Equal(t, stripped(t, read(t, whole)), stripped(t, read(t, path)))
 }
 
