@@ -49,6 +49,15 @@ cross: ## build and vet for Apple silicon
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 
+.PHONY: generate
+generate: ## compile the CPU kernels anew (needs clang-19 and lld-19)
+	$(GO) generate ./engine/cpu/kernels
+
+.PHONY: arm
+arm: ## test the arm64 kernels under qemu-aarch64-static (Debian: qemu-user-static)
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static ./engine/cpu/kernels
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static -run Steady ./engine/cpu
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin dist .tools

@@ -36,14 +36,14 @@ func (a *ProductArgs) write(row, g int64, acc *group) {
 
 func floatProduct(a *ProductArgs, t gguf.Type) {
 	n := GroupBytes(t, int(a.Blocks))
-	line := make([]float32, GroupRows)
+	var line group
 	for g := range a.Groups {
 		w := from((*byte)(unsafe.Add(a.W, int(g)*n)), int64(n))
 		for row, in := range from(a.In, a.Rows) {
 			x := from(after((*float32)(a.X), in), a.Blocks)
 			var acc group
 			for k, v := range x {
-				gguf.Dequantize(line, t, w[k*n/len(x):(k+1)*n/len(x)])
+				gguf.Dequantize(line[:], t, w[k*n/len(x):(k+1)*n/len(x)])
 				for r, weight := range line {
 					acc[r] += weight * v
 				}

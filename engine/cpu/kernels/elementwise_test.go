@@ -1,0 +1,181 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// lengths are those of rows: whole vectors, parts of one, and both.
+var lengths = []int{1, 2, 15, 16, 17, 48, 63, 64, 576, 1000}
+
+func randomRow(r *rand.Rand, n int, scale float64) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64() * scale)
+	}
+	return x
+}
+
+// requireClose compares with a tolerance relative to the larger of the value and floor.
+func requireClose(t *testing.T, want float64, got float32, tolerance, floor float64, message string, args ...any) {
+	t.Helper()
+	if math.Abs(want-float64(got)) > tolerance*max(math.Abs(want), floor) {
+		require.Failf(t, "values differ", "want %v, got %v: %s", want, got, fmt.Sprintf(message, args...))
+	}
+}
+
+func TestQuantize(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, blocks := range []int{1, 2, 7, 64} {
+			x := randomRow(r, 32*blocks, 3)
+			clear(x[:min(32, len(x)-32)]) // a block of zeros where there are others
+			q, scales := make([]int8, len(x)), make([]Scale, blocks)
+			s.Quantize(&QuantizeArgs{X: &x[0], Q: &q[0], Scales: &scales[0], Blocks: int64(blocks)})
+			for k, scale := range scales {
+				var sum, first int32
+				largest := 0.0
+				for i := range 32 {
+					v := q[32*k+i]
+					require.NotEqual(t, int8(-128), v)
+					require.InDelta(t, x[32*k+i], scale.D*float32(v), 0.5001*float64(scale.D))
+					largest = max(largest, math.Abs(float64(x[32*k+i])))
+					if sum += int32(v); i < 16 {
+						first += int32(v)
+					}
+				}
+				requireClose(t, largest/127, scale.D, 1e-6, 0, "scale")
+				require.Equal(t, -8*sum, scale.Minus8)
+				require.Equal(t, -8*first, scale.First8)
+				require.InDelta(t, scale.D*float32(sum), scale.Sum, 1e-6)
+			}
+		}
+	})
+}
+
+func TestRMSNorm(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, n := range lengths {
+			src, gain, dst := randomRow(r, n, 2), randomRow(r, n, 1), make([]float32, n)
+			s.RMSNorm(&NormArgs{Dst: &dst[0], Src: &src[0], Gain: &gain[0], N: int64(n), Eps: 1e-5})
+			sum := 0.0
+			for _, v := range src {
+				sum += float64(v) * float64(v)
+			}
+			scale := 1 / math.Sqrt(sum/float64(n)+1e-5)
+			for i := range dst {
+				requireClose(t, float64(src[i])*scale*float64(gain[i]), dst[i], 2e-6, 1e-6, "value %d of %d", i, n)
+			}
+			s.RMSNorm(&NormArgs{Dst: &src[0], Src: &src[0], Gain: &gain[0], N: int64(n), Eps: 1e-5})
+			require.Equal(t, dst, src, "in place")
+		}
+	})
+}
+
+func TestGate(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for _, n := range lengths {
+			g, up, dst := randomRow(r, n, 10), randomRow(r, n, 1), make([]float32, n)
+			g[0] = -200 // where e^-x is infinite
+			s.Gate(&GateArgs{Dst: &dst[0], Gate: &g[0], Up: &up[0], N: int64(n)})
+			for i := range dst {
+				x := float64(g[i])
+				requireClose(t, x/(1+math.Exp(-x))*float64(up[i]), dst[i], 2e-6, 1e-6, "gate %v", x)
+			}
+		}
+	})
+}
+
+func TestSoftmax(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, n := range lengths {
+			for _, scale := range []float64{0, 1, 50} {
+				x := randomRow(r, n, scale)
+				got := append([]float32(nil), x...)
+				s.Softmax(&SoftmaxArgs{X: &got[0], N: int64(n)})
+				best, sum := slices.Max(x), 0.0
+				for _, v := range x {
+					sum += math.Exp(float64(v - best)) // the difference is rounded to float32
+				}
+				for i, v := range x {
+					requireClose(t, math.Exp(float64(v-best))/sum, got[i], 3e-6, 1e-30, "score %v of %d", v, n)
+				}
+			}
+		}
+	})
+}
+
+func TestRotate(t *testing.T) {
+	t.Parallel()
+	const heads, stride = 3, 80
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(9, 10))
+		for _, n := range []int{2, 8, 16, 20, 64} {
+			src, angles := randomRow(r, heads*stride, 1), randomRow(r, n, 1)
+			dst := append([]float32(nil), src...)
+			s.Rotate(&RotateArgs{Dst: &dst[0], Src: &dst[0], Angles: &angles[0], N: int64(n), Heads: heads, DstStride: stride, SrcStride: stride})
+			for i := 0; i < len(src); i += 2 {
+				a, b := float64(src[i]), float64(src[i+1])
+				if k := i % stride; k < n {
+					c, sn := float64(angles[k]), float64(angles[k+1])
+					a, b = a*c-b*sn, a*sn+b*c
+				}
+				require.InDelta(t, a, dst[i], 1e-6)
+				require.InDelta(t, b, dst[i+1], 1e-6)
+			}
+		}
+	})
+}
+
+// TestConvert stores values as package gguf does and reads them back as it does. Q8_0 and Q4_0 may round a value that is
+// halfway, or nearly, to either side.
+func TestConvert(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		for _, c := range []struct {
+			kind     gguf.Type
+			to, from func(*ConvertArgs)
+			steps    float64 // of a block's scale that a value may be off
+		}{
+			{gguf.TypeF16, s.ToF16, s.FromF16, 0},
+			{gguf.TypeQ80, s.ToQ80, s.FromQ80, 0.51},
+			{gguf.TypeQ40, s.ToQ40, s.FromQ40, 1.01}, // the highest value has no step of its own
+		} {
+			r := rand.New(rand.NewPCG(11, uint64(c.kind)))
+			x := randomRow(r, 32*9, 1)
+			clear(x[32:64])
+			size, err := c.kind.RowBytes(len(x))
+			require.NoError(t, err)
+			stored, back := make([]byte, size), make([]float32, len(x))
+			c.to(&ConvertArgs{Dst: unsafe.Pointer(&stored[0]), Src: unsafe.Pointer(&x[0]), N: int64(len(x))})
+			c.from(&ConvertArgs{Dst: unsafe.Pointer(&back[0]), Src: unsafe.Pointer(&stored[0]), N: int64(len(x))})
+			want := make([]float32, len(x))
+			gguf.Dequantize(want, c.kind, stored)
+			require.Equal(t, want, back, "%v", c.kind)
+			for i := range x {
+				if c.kind == gguf.TypeF16 {
+					require.Equal(t, gguf.F16ToF32(gguf.F32ToF16(x[i])), back[i])
+					continue
+				}
+				at := i / 32 * c.kind.BlockBytes()
+				scale := math.Abs(float64(half(stored[at:], 0)))
+				require.InDelta(t, x[i], back[i], c.steps*scale+1e-3*math.Abs(float64(x[i])), "%v, value %d", c.kind, i)
+			}
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// version is the compiler that the committed files were made with. Another may rightly give other code.
+const version = "19.1.7"
+
+// TestGeneratedFilesAreCurrent compiles the C sources anew and compares.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	out, err := exec.Command(tool("CLANG", "clang-19"), "--version").Output()
+	if err != nil || !strings.Contains(string(out), version) {
+		t.Skipf("clang %s is not installed: whether the generated kernels are those of the C sources was not tested (Debian: clang-19 and lld-19)", version)
+	}
+	if _, err := exec.LookPath(tool("LLD", "ld.lld-19")); err != nil {
+		t.Skip("lld is not installed: whether the generated kernels are those of the C sources was not tested (Debian: lld-19)")
+	}
+	folder := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(folder, "c"), os.DirFS(filepath.Join("..", "c"))))
+	for _, l := range levels {
+		require.NoError(t, l.generate(folder))
+		for _, ending := range []string{".s", ".go"} {
+			name := l.prefix + "_" + l.arch + ending
+			want, err := os.ReadFile(filepath.Join(folder, name))
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join("..", name))
+			require.NoError(t, err)
+			require.True(t, string(want) == string(got), "%s is not what the sources give; run go generate ./engine/cpu/kernels", name)
+		}
+	}
+}

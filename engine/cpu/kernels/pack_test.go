@@ -1,0 +1,62 @@
+package kernels
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// TestPack unpacks what was packed and compares it with the weights of the file's bytes.
+func TestPack(t *testing.T) {
+	t.Parallel()
+	for kind := range productTypes {
+		for _, rows := range []int{16, 1, 11} {
+			const n = 768
+			r := rand.New(rand.NewPCG(uint64(kind), uint64(rows)))
+			data := randomWeights(t, r, kind, rows, n)
+			packed := pack(t, kind, data, rows, n)
+			require.Len(t, packed, GroupBytes(kind, n))
+			got := unpackGroup(kind, packed, n)
+			want := make([]float32, n)
+			for row := range GroupRows {
+				clear(want)
+				if row < rows {
+					gguf.Dequantize(want, kind, data[row*len(data)/rows:(row+1)*len(data)/rows])
+				}
+				for k, v := range want {
+					require.InDelta(t, v, got[k][row], 1e-6, "%v, row %d, column %d", kind, row, k)
+				}
+			}
+		}
+	}
+}
+
+// unpackGroup gives the 16 rows' values of each column.
+func unpackGroup(kind gguf.Type, packed []byte, n int) []group {
+	columns := make([]group, n)
+	l := layouts[kind]
+	if FloatWeights(kind) {
+		for k := range columns {
+			gguf.Dequantize(columns[k][:], kind, packed[k*l.block:(k+1)*l.block])
+		}
+		return columns
+	}
+	var super []byte
+	var b unpacked
+	for k := range n / 32 {
+		if k%8 == 0 {
+			super, packed = packed[:l.super], packed[l.super:]
+		}
+		b.unpack(kind, packed[:l.block], super)
+		packed = packed[l.block:]
+		for c := range 32 {
+			for r := range GroupRows {
+				columns[32*k+c][r] = b.scale[c/16][r]*float32(b.w[c][r]) + b.min[r]
+			}
+		}
+	}
+	return columns
+}
