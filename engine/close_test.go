@@ -186,16 +186,19 @@ func TestOpenRefuses(t *testing.T) {
 		opts engine.Options
 		want string
 	}{
-		"no such file":          {filepath.Join(t.TempDir(), "absent.gguf"), engine.Options{}, "absent.gguf"},
-		"not a model":           {notGGUF, engine.Options{}, "notes.txt"},
-		"another family":        {gpt2, engine.Options{}, model.ErrUnsupported.Error()},
-		"unknown tokenizer":     {unknown, engine.Options{}, "klingon"},
-		"negative sequences":    {microGLM, engine.Options{MaxSequences: -1}, "the most sequences of a step is -1"},
-		"negative memory":       {microGLM, engine.Options{CacheBytes: -1}, "the memory of the cache is -1 bytes"},
-		"step too small":        {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step of 7 tokens is too small for 8 sequences"},
-		"context of the model":  {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
-		"context of the memory": {microGLM, engine.Options{Context: 1024, CacheBytes: 300 << 10}, "a context of 1024 takes 0.8 MiB of cache, of which 0.3 are allowed"},
-		"no page":               {microGLM, engine.Options{CacheBytes: 100}, "holds no page of 16 positions"},
+		"no such file":         {filepath.Join(t.TempDir(), "absent.gguf"), engine.Options{}, "absent.gguf"},
+		"not a model":          {notGGUF, engine.Options{}, "notes.txt"},
+		"another family":       {gpt2, engine.Options{}, model.ErrUnsupported.Error()},
+		"unknown tokenizer":    {unknown, engine.Options{}, "klingon"},
+		"negative sequences":   {microGLM, engine.Options{MaxSequences: -1}, "the most sequences of a step is -1"},
+		"negative memory":      {microGLM, engine.Options{Memory: -1}, "the memory is -1 bytes"},
+		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step of 7 tokens is too small for 8 sequences"},
+		"context of the model": {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
+		"context of the memory": {microGLM, engine.Options{Context: 1024, Memory: weights(t, microGLM) + 300<<10},
+			"the cache of a context of 1024 takes 768.0 KiB"},
+		"no page":             {microGLM, engine.Options{Memory: weights(t, microGLM) + 100}, "the cache at least 12.0 KiB"},
+		"no room for weights": {microGLM, engine.Options{Memory: 1000}, "of 1000 bytes that they may take together"},
+		"unknown KV type":     {microGLM, engine.Options{KV: gguf.TypeQ6K}, "the KV cache is to keep Q6_K"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,6 +210,18 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// weights is the bytes of a file's weights.
+func weights(t testing.TB, path string) (sum int64) {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	for _, tensor := range f.Tensors() {
+		sum += int64(len(tensor.Data))
+	}
+	return sum
+}
+
 func TestTheContextFitsTheMemory(t *testing.T) {
 	t.Parallel()
 	// micro-glm keeps 32+16 values in each of its 4 layers: 768 bytes a position.
@@ -215,8 +230,9 @@ func TestTheContextFitsTheMemory(t *testing.T) {
 		context, pages int
 	}{
 		"all of the model's": {engine.Options{MaxSequences: 2}, 1024, 128},
-		"what fits":          {engine.Options{CacheBytes: 768 * 100}, 96, 6},
-		"fewer than fit":     {engine.Options{Context: 50, MaxSequences: 3, CacheBytes: 1 << 20}, 50, 12},
+		"what fits":          {engine.Options{Memory: weights(t, microGLM) + 768*100}, 96, 6},
+		"fewer than fit":     {engine.Options{Context: 50, MaxSequences: 3, Memory: weights(t, microGLM) + 1<<20}, 50, 12},
+		"many sequences":     {engine.Options{Context: 16, MaxSequences: 600}, 16, 600},
 		"other pages":        {engine.Options{Context: 50, MaxSequences: 3, PageSize: 50}, 50, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

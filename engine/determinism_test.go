@@ -140,7 +140,10 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 				}
 				drawDrafting(rt, path, &opts)
 				if rapid.Bool().Draw(rt, "few pages") {
-					opts.CacheBytes = fewPages
+					opts.Memory = weights(t, path) + fewPages
+					if opts.DraftModel != "" {
+						opts.Memory += weights(t, opts.DraftModel)
+					}
 				}
 				opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 30).Draw(rt, "step tokens")
 				reqs := make([]engine.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))

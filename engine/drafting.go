@@ -33,29 +33,29 @@ func ParseDrafting(s string) (how Drafting, file string, err error) {
 	return "", "", fmt.Errorf("drafting %q is not known: use auto, mtp, ngram, model=FILE or off", s)
 }
 
-// openDraftFile opens the small model's file, whose tokens have to be the model's.
-func (e *Engine) openDraftFile() (model.Config, error) {
+// openDraftFile opens the small model's file, whose tokens have to be the model's, and counts it into the plan.
+func (e *Engine) openDraftFile(plan *memoryPlan) error {
 	var err error
 	if e.draftFile, err = gguf.Open(e.opts.DraftModel); err != nil {
-		return model.Config{}, err
+		return err
 	}
 	config, err := model.ReadConfig(e.draftFile)
 	if err != nil {
-		return model.Config{}, err
+		return err
 	}
 	tokens, err := tokenizer.New(e.draftFile.Meta())
 	if err != nil {
-		return model.Config{}, err
+		return err
 	}
 	if tokens.Size() != e.tokenizer.Size() || config.Vocab != e.config.Vocab {
-		return model.Config{}, fmt.Errorf("it has %d tokens and the model %d: take one with the same vocabulary", config.Vocab, e.config.Vocab)
+		return fmt.Errorf("it has %d tokens and the model %d: take one with the same vocabulary", config.Vocab, e.config.Vocab)
 	}
 	for id := range int32(tokens.Size()) {
 		if a, b := tokens.Token(id), e.tokenizer.Token(id); a != b {
-			return model.Config{}, fmt.Errorf("its token %d is %q and the model's %q: take one with the same vocabulary", id, a, b)
+			return fmt.Errorf("its token %d is %q and the model's %q: take one with the same vocabulary", id, a, b)
 		}
 	}
-	return config, nil
+	return plan.add(e.draftFile, config, e.opts.KV)
 }
 
 // speculation sets up drafting as the options say; it is nil where nothing is drafted.

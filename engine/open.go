@@ -82,15 +82,16 @@ func (e *Engine) load() error {
 	}
 	e.stopIDs = e.tokenizer.StopIDs()
 	e.template, e.templateErr = readTemplate(e.file)
-	configs := []model.Config{e.config}
+	plan := memoryPlan{context: e.config.Context}
+	if err := plan.add(e.file, e.config, e.opts.KV); err != nil {
+		return err
+	}
 	if e.opts.Draft == DraftModel {
-		small, err := e.openDraftFile()
-		if err != nil {
+		if err := e.openDraftFile(&plan); err != nil {
 			return fmt.Errorf("draft with %s: %w", e.opts.DraftModel, err)
 		}
-		configs = append(configs, small)
 	}
-	limits, err := e.opts.limits(configs...)
+	limits, err := plan.limits(&e.opts, e.backend)
 	if err != nil {
 		return fmt.Errorf("make room for %s: %w", e.file.Path(), err)
 	}

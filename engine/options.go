@@ -2,16 +2,17 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/draft"
-	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // Options sizes an engine. Zero values take the defaults.
 type Options struct {
 	// Context is the most positions of a sequence, prompt and answer together. The default is what the model was trained
-	// for, or less where CacheBytes does not hold as much.
+	// for, or less where Memory does not hold as much.
 	Context int
 	// MaxSequences is the most sequences in a step.
 	MaxSequences int
@@ -21,8 +22,10 @@ type Options struct {
 	PrefillChunk int
 	// PageSize is the positions of a page of the KV cache.
 	PageSize int
-	// CacheBytes is the most memory of the KV cache.
-	CacheBytes int64
+	// KV is how the KV cache keeps values: F32, the zero value, exactly; F16, Q8_0 or Q4_0 in less memory.
+	KV gguf.Type
+	// Memory is the most bytes of weights and KV cache together. The default is MemoryShare of what the backend has free.
+	Memory int64
 	// Draft is how tokens are drafted; DraftAuto where empty.
 	Draft Drafting
 	// DraftModel is the file of the small model of DraftModel.
@@ -38,14 +41,13 @@ const (
 	DefaultMaxSequences = 32
 	DefaultStepTokens   = 512
 	DefaultPageSize     = 16
-	DefaultCacheBytes   = 2 << 30
+
+	// MemoryShare is the share of free memory, in percent, that weights and KV cache take at most.
+	MemoryShare = 70
 )
 
 // promptOutputs is the most prompt rows of a step that reach the output head, for their log-probabilities.
 const promptOutputs = 64
-
-// cacheValueBytes is the memory of a value in the cache.
-const cacheValueBytes = 4
 
 // withDefaults fills in all but Context, and checks.
 func (o Options) withDefaults() (Options, error) {
@@ -70,11 +72,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.PrefillChunk == 0 {
 		o.PrefillChunk = o.StepTokens
 	}
-	if o.CacheBytes < 0 {
-		return o, fmt.Errorf("the memory of the cache is %d bytes; it must be at least 1", o.CacheBytes)
+	if o.Memory < 0 {
+		return o, fmt.Errorf("the memory is %d bytes; it must be at least 1", o.Memory)
 	}
-	if o.CacheBytes == 0 {
-		o.CacheBytes = DefaultCacheBytes
+	if !slices.Contains([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}, o.KV) {
+		return o, fmt.Errorf("the KV cache is to keep %s; it keeps F32, F16, Q8_0 or Q4_0", o.KV)
 	}
 	if o.Draft == "" {
 		o.Draft = DraftAuto
@@ -87,34 +89,3 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
-
-// limits sizes the memory of models that share page tables, and settles o.Context. The first is the one that answers.
-func (o *Options) limits(models ...model.Config) (model.Limits, error) {
-	c, position := models[0], int64(0)
-	for _, m := range models {
-		position += int64(m.Layers+m.DraftLayers) * int64(m.KeyCols+m.ValueCols) * cacheValueBytes
-	}
-	pages := int(o.CacheBytes / (position * int64(o.PageSize)))
-	fits := pages * o.PageSize
-	switch {
-	case o.Context > c.Context:
-		return model.Limits{}, fmt.Errorf("a context of %d is more than the %d positions that the model was trained for", o.Context, c.Context)
-	case o.Context > fits:
-		return model.Limits{}, fmt.Errorf("a context of %d takes %.1f MiB of cache, of which %.1f are allowed; give a smaller context or more memory",
-			o.Context, mib(int64(o.Context)*position), mib(o.CacheBytes))
-	case fits == 0:
-		return model.Limits{}, fmt.Errorf("the cache of %d bytes holds no page of %d positions, which takes %d", o.CacheBytes, o.PageSize, position*int64(o.PageSize))
-	case o.Context == 0:
-		o.Context = min(c.Context, fits)
-	}
-	perSequence := (o.Context + o.PageSize - 1) / o.PageSize
-	return model.Limits{
-		Rows:     o.StepTokens,
-		Outputs:  o.MaxSequences + promptOutputs + draftOutputs,
-		Context:  o.Context,
-		Pages:    min(pages, o.MaxSequences*perSequence),
-		PageSize: o.PageSize,
-	}, nil
-}
-
-func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -18,6 +18,8 @@ type Backend interface {
 	Name() string
 	// Device says in words what the backend runs on.
 	Device() string
+	// Free is the bytes of memory that models can still be given.
+	Free() (int64, error)
 	// Weight takes over a tensor of a model. Its data may be memory-mapped and is read for as long as the backend lives.
 	// Quantised tensors stay quantised.
 	Weight(t gguf.Tensor) (Weight, error)

@@ -122,6 +122,8 @@ func (l *loader) glmConfig(s mlaShape) Config {
 		Layers:       l.size("block_count"),
 		Hidden:       l.size("embedding_length"),
 		KeyCols:      s.kvRank + s.rope,
+		KeyDim:       s.kvRank + s.rope,
+		ValueDim:     s.kvRank,
 	}
 	c.Vocab = l.vocab(c.Hidden)
 	// The last blocks may be MTP layers. Some files announce them but were written without their tensors.

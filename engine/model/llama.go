@@ -122,6 +122,8 @@ func (l *loader) llamaConfig() (Config, compute.AttentionShape) {
 		Hidden:       hidden,
 		KeyCols:      s.KVHeads * s.KeyDim,
 		ValueCols:    s.KVHeads * s.ValueDim,
+		KeyDim:       s.KeyDim,
+		ValueDim:     s.ValueDim,
 	}, s
 }
 

@@ -259,6 +259,10 @@ func (l *loader) memory(freqs compute.RopeFreqs, c Config, layers int, lim Limit
 	if l.err != nil {
 		return nil, nil
 	}
+	if _, err := c.PositionBytes(lim.KV); err != nil {
+		l.fail(fmt.Errorf("keep the KV cache as %v: %w", lim.KV, err))
+		return nil, nil
+	}
 	rope, err := l.be.Rope(freqs, lim.Context)
 	if err != nil {
 		l.fail(err)

@@ -24,19 +24,26 @@ type Config struct {
 	DraftLayers  int // MTP layers
 	// KeyCols and ValueCols are the values that one position takes in a layer of the cache; see compute.CacheShape.
 	KeyCols, ValueCols int
+	// KeyDim and ValueDim are those of one head.
+	KeyDim, ValueDim int
 }
 
-// PositionBytes is the memory that one position takes in the cache of all layers, where values are stored as t.
+// PositionBytes is the memory that one position takes in the cache of all layers, where values are stored as t. A head has
+// to be whole blocks of t.
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
-	keys, err := t.RowBytes(c.KeyCols)
+	keyBytes, err := t.RowBytes(c.KeyDim)
 	if err != nil {
 		return 0, err
 	}
-	values, err := t.RowBytes(c.ValueCols)
+	valueBytes, err := t.RowBytes(c.ValueDim)
 	if err != nil {
 		return 0, err
 	}
-	return (c.Layers + c.DraftLayers) * (keys + values), nil
+	position := keyBytes * (c.KeyCols / c.KeyDim)
+	if c.ValueCols > 0 {
+		position += valueBytes * (c.ValueCols / c.ValueDim)
+	}
+	return (c.Layers + c.DraftLayers) * position, nil
 }
 
 // Limits sizes what a loaded model can hold. All are at least 1.

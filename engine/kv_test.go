@@ -1,0 +1,58 @@
+package engine_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// The bundled model's heads are whole blocks of the quantised types, which the micro models' are not.
+const tinyLlama = "../models/tiny-llama.q4_0.gguf"
+
+// A cache in fewer bits holds more positions in the same memory, and gives a request the same tokens alone and in a batch
+// that drafts and shares pages, and near the log-probabilities of an exact cache even on text that surprises the model.
+func TestCacheTypes(t *testing.T) {
+	t.Parallel()
+	reqs := mixedRequests()[:8]
+	exact := open(t, tinyLlama, engine.Options{Context: 256})
+	for kv, most := range map[gguf.Type]float64{gguf.TypeF16: 0.02, gguf.TypeQ80: 0.1, gguf.TypeQ40: 1} {
+		t.Run(kv.String(), func(t *testing.T) {
+			t.Parallel()
+			alone := open(t, tinyLlama, engine.Options{Context: 256, KV: kv, Draft: engine.DraftOff})
+			g := newGate()
+			e := open(t, tinyLlama, engine.Options{Context: 256, KV: kv, PrefillChunk: 7, Draft: engine.DraftNGram, DraftTokens: 3, Trace: g.trace})
+			for i, got := range generateAll(t, e, g, reqs) {
+				same(t, generate(t, alone, reqs[i]), got, "in a batch")
+			}
+
+			score := engine.Request{Tokens: randomTokens(8, 60), PromptOnly: true, PromptLogprobs: true}
+			want, got := generate(t, exact, score).PromptLogprobs, generate(t, alone, score).PromptLogprobs
+			sum := 0.0
+			for i := range want {
+				sum += math.Abs(want[i].Logprob - got[i].Logprob)
+			}
+			t.Logf("log-probabilities differ by %.3g on average", sum/float64(len(want)))
+			require.Less(t, sum/float64(len(want)), most)
+		})
+	}
+}
+
+func TestSmallerTypesHoldMore(t *testing.T) {
+	t.Parallel()
+	memory := weights(t, tinyLlama) + 64<<10
+	contexts := map[gguf.Type]int{}
+	for _, kv := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40} {
+		contexts[kv] = open(t, tinyLlama, engine.Options{KV: kv, Memory: memory}).Info().Context
+	}
+	require.Equal(t, map[gguf.Type]int{gguf.TypeF32: 32, gguf.TypeF16: 64, gguf.TypeQ80: 112, gguf.TypeQ40: 224}, contexts)
+}
+
+func TestHeadsThatAreNoWholeBlocks(t *testing.T) {
+	t.Parallel()
+	_, err := engine.Open(microLlama, backend(t), engine.Options{KV: gguf.TypeQ80})
+	require.ErrorContains(t, err, "keep the cache of "+microLlama+" as Q8_0")
+}
