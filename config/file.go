@@ -11,7 +11,7 @@ const fileFlag = "config"
 
 // AddFileFlag adds --config, the path of the config file.
 func AddFileFlag(flags *pflag.FlagSet) {
-	flags.String(fileFlag, "", "`FILE` with settings (default ./ingot.yaml, else ingot/ingot.yaml in $XDG_CONFIG_HOME)")
+	flags.String(fileFlag, "", "read settings from `FILE` (default ./ingot.yaml, else ingot/ingot.yaml in $XDG_CONFIG_HOME)")
 }
 
 // findFile returns the path of the config file, or nothing where there is none. A file that --config names has to be there,

@@ -56,39 +56,39 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Model = s; return nil },
 	},
 	{
-		name: ModelName, usage: "`ALIAS` under which producers and workers know the model", def: job.DefaultAlias,
+		name: ModelName, usage: "name the model `ALIAS`, as producers and workers know it", def: job.DefaultAlias,
 		set: func(c *Config, s string) error { c.ModelName = s; return job.CheckAlias(s) },
 	},
 	{
-		name: Priority, usage: "`LEVEL` of the batch: critical, default or bulk", def: string(job.Default),
+		name: Priority, usage: "queue with priority `LEVEL`: critical, default or bulk", def: string(job.Default),
 		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
 	},
 	{
-		name: Backend, usage: "`NAME` of what computes: auto or cpu", def: "auto",
+		name: Backend, usage: "compute with `BACKEND`: auto or cpu", def: "auto",
 		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, "auto", "cpu") },
 	},
 	{
-		name: Threads, usage: "`N` threads of the CPU backend; 0 for one a processor", def: "0",
+		name: Threads, usage: "use `N` threads on the CPU; 0 for one a processor", def: "0",
 		set: func(c *Config, s string) (err error) { c.Threads, err = integer(s, 0, 1024); return err },
 	},
 	{
-		name: Context, usage: "`N` tokens of prompt and answer at most; 0 for what the model was trained for", def: "0",
+		name: Context, usage: "allow `N` tokens of prompt and answer; 0 for what the model was trained for", def: "0",
 		set: func(c *Config, s string) (err error) { c.Context, err = integer(s, 0, 1<<24); return err },
 	},
 	{
-		name: Concurrency, usage: "`N` rows that are worked on at once", def: "16",
+		name: Concurrency, usage: "work on `N` rows at once", def: "16",
 		set: func(c *Config, s string) (err error) { c.Concurrency, err = integer(s, 1, 4096); return err },
 	},
 	{
-		name: Listen, usage: "`ADDR` for /metrics and /healthz, such as :9090; off where empty",
+		name: Listen, usage: "serve /metrics and /healthz on `ADDR`, such as :9090; off where empty",
 		set: func(c *Config, s string) error { c.Listen = s; return checkAddress(s) },
 	},
 	{
-		name: LogLevel, usage: "`LEVEL` from which on things are logged: debug, info, warn or error", def: "info",
+		name: LogLevel, usage: "log from `LEVEL` on: debug, info, warn or error", def: "info",
 		set: setLogLevel,
 	},
 	{
-		name: LogFormat, usage: "`FORMAT` of the log: text or json", def: "text",
+		name: LogFormat, usage: "log as `FORMAT`: text or json", def: "text",
 		set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, "text", "json") },
 	},
 }
@@ -127,7 +127,15 @@ type flagValue struct {
 
 func (f *flagValue) String() string     { return f.text }
 func (f *flagValue) Set(s string) error { f.text = s; return nil }
-func (f *flagValue) Type() string       { return "text" }
+
+// Type makes help show the default in quotes where it is no number. A type of pflag's own for numbers would have viper read
+// the value, and turn what is none into 0.
+func (f *flagValue) Type() string {
+	if _, err := strconv.Atoi(lookup(f.name).def); err == nil {
+		return "number"
+	}
+	return "string"
+}
 
 func oneOf(s string, allowed ...string) error {
 	if slices.Contains(allowed, s) {

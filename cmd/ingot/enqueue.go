@@ -13,7 +13,7 @@ import (
 func newEnqueue() *cobra.Command {
 	var batch, format string
 	cmd := &cobra.Command{
-		Use:   "enqueue IN --redis URL [--batch ID] [--model-name ALIAS] [--priority LEVEL]",
+		Use:   "enqueue IN --redis URL",
 		Short: "Put the rows of a file into the queue and print the batch id",
 		Long: `Enqueue puts one job for each row of IN into Redis and prints the batch id alone on stdout. IN is - for stdin.
 
@@ -61,7 +61,7 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
-	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
+	cmd.Flags().StringVar(&batch, "batch", "", "give the batch the id `ID` (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
 	addFormatFlag(cmd.Flags(), &format)

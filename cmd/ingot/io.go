@@ -67,7 +67,7 @@ func openOutput(cmd *cobra.Command, path, batch string) (*job.Output, error) {
 }
 
 func addFormatFlag(flags *pflag.FlagSet, format *string) {
-	flags.StringVar(format, "format", string(job.FormatAuto), "`FORMAT` of the rows: jsonl, text, or auto to tell by the first line")
+	flags.StringVar(format, "format", string(job.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by the first line")
 }
 
 func parseFormat(s string) (job.Format, error) {

@@ -6,12 +6,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/redis/go-redis/v9/logging"
 )
 
 func main() {
-	logging.Disable() // of go-redis: its errors come back from the calls, too
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks for an orderly end; a second one ends the process at once.
 	context.AfterFunc(ctx, stop)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,16 +18,24 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	logging.Disable()
-	// Settings of whoever runs the tests stay out of them.
+	if err := forgetSettings(); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// forgetSettings keeps the settings of whoever runs the tests out of them.
+func forgetSettings() error {
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(name, "INGOT_") && name != "INGOT_VECTORS" && name != "INGOT_MODELS" && name != "INGOT_LONG" {
-			os.Unsetenv(name)
+		if !strings.HasPrefix(name, "INGOT_") || name == "INGOT_VECTORS" || name == "INGOT_MODELS" || name == "INGOT_LONG" {
+			continue
+		}
+		if err := os.Unsetenv(name); err != nil {
+			return err
 		}
 	}
-	os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none"))
-	os.Exit(m.Run())
+	return os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none"))
 }
 
 // result is what a command line left behind.

@@ -27,7 +27,7 @@ func newModel() *cobra.Command {
 func newModelInfo() *cobra.Command {
 	var asJSON, sum bool
 	cmd := &cobra.Command{
-		Use:   "info FILE [--json] [--sha256]",
+		Use:   "info FILE",
 		Short: "Describe a model file",
 		Long: `Info describes a GGUF file: its architecture and sizes, its tokenizer and chat template, its tensors by type,
 and the memory that one token takes in the KV cache. Weights are not read, unless --sha256 asks for it.`,
@@ -75,7 +75,7 @@ func writeInfo(w io.Writer, m modelInfo) error {
 	line("name", "%s", m.Name)
 	line("architecture", "%s", m.Architecture)
 	if m.Unsupported != "" {
-		line("not supported", "%s", m.Unsupported)
+		line("cannot be run", "%s", m.Unsupported)
 	}
 	line("parameters", "%d", m.Parameters)
 	count("layers", m.Layers)
@@ -93,8 +93,10 @@ func writeInfo(w io.Writer, m modelInfo) error {
 	if m.CacheBytesPerToken > 0 {
 		line("cache", "%s a token", bytesText(m.CacheBytesPerToken))
 	}
-	line("", "")
-	line("type", "tensors\tsize")
+	if err := t.Flush(); err != nil || len(m.Tensors) == 0 {
+		return err
+	}
+	line("\ntype", "tensors\tsize")
 	for _, s := range m.Tensors {
 		line(s.Type, "%d\t%s", s.Count, bytesText(s.Bytes))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,7 +54,19 @@ func TestModelInfoText(t *testing.T) {
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
 	}
-	require.NotContains(t, r.stdout, "not supported")
+	require.NotContains(t, r.stdout, "cannot be run")
+}
+
+// TestModelInfoOfAModelThatCannotBeRun still says what is known of it.
+func TestModelInfoOfAModelThatCannotBeRun(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(vectors(t), "tokenizers", "gpt-2.gguf")
+	r := ingot(t, "", "model", "info", path)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^architecture +gpt2$`, r.stdout)
+	require.Regexp(t, `(?m)^cannot be run +.*architecture "gpt2".*$`, r.stdout)
+	require.Regexp(t, `(?m)^vocabulary +50257$`, r.stdout)
+	require.NotContains(t, r.stdout, "type", "it has no tensors")
 }
 
 func TestBytesText(t *testing.T) {

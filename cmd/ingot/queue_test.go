@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +37,7 @@ func startWorker(t *testing.T, url, alias string) *workerProcess {
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill() })
+	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
 	address := regexp.MustCompile(`address=(\S+)`)
 	found, log := make(chan string, 1), make(chan string, 1)
 	go func() {
@@ -120,9 +123,9 @@ func TestQueue(t *testing.T) {
 	first := startWorker(t, url, "tiny")
 	require.Equal(t, "ok\n", first.get(t, "/healthz"))
 	require.Contains(t, first.get(t, "/metrics"), "ingot_")
-	for status().Done == 0 {
-		// Redis is asked as fast as it answers.
-	}
+	require.Eventually(t, func() bool {
+		return !strings.Contains(redis("status", "nightly").stdout, " 0 answered")
+	}, time.Minute, time.Millisecond)
 	first.stop(t)
 	r = redis("results", "nightly", "-o", out)
 	require.Equal(t, exitOK, r.code, r.stderr)
@@ -162,6 +165,27 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 		ids[r.stdout] = true
 	}
 	require.Len(t, ids, 2)
+}
+
+// TestEnqueueStopsOnInterrupt: also while it waits for rows, with a word on how to go on.
+func TestEnqueueStopsOnInterrupt(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	stdin, _ := io.Pipe()
+	var stdout, stderr bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"enqueue", "-", "--redis", url, "--batch", "b"}, stdin, &stdout, &stderr)
+	}()
+	require.Eventually(t, func() bool {
+		return ingot(t, "", "status", "b", "--redis", url).code == exitOK
+	}, time.Minute, time.Millisecond)
+	interrupt()
+	require.Equal(t, exitFailure, <-code)
+	require.Empty(t, stdout.String())
+	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before the end: run it again with --batch b to queue the rest\n")
 }
 
 // TestEnqueueRefusesAnotherFile: a batch id stands for one file.

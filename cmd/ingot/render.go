@@ -14,7 +14,7 @@ import (
 func newRender() *cobra.Command {
 	var template, now string
 	cmd := &cobra.Command{
-		Use:   "render --template FILE [--now DATE]",
+		Use:   "render --template FILE",
 		Short: "Render a chat template: a JSON context on stdin, the prompt on stdout",
 		Long: `Render reads the variables of a chat template from stdin, as one JSON object, and writes exactly the prompt
 to stdout, without a line end of its own. The object holds what the template reads: messages, tools,
@@ -35,7 +35,7 @@ add_generation_prompt, bos_token, eos_token, and so on.`,
 		},
 	}
 	cmd.Flags().StringVar(&template, "template", "", "`FILE` of the template, in Jinja")
-	cmd.Flags().StringVar(&now, "now", "", "`DATE` that the template is told, as 2026-01-02 or 2026-01-02T15:04:05Z (default the present)")
+	cmd.Flags().StringVar(&now, "now", "", "tell the template that it is `DATE`, such as 2026-01-02 or 2026-01-02T15:04:05Z (default the present)")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ func newResults() *cobra.Command {
 	var out string
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "results BATCH --redis URL -o OUT [--follow]",
+		Use:   "results BATCH --redis URL -o OUT",
 		Short: "Write the results of a batch to a file",
 		Long: `Results writes the finished rows of a batch to OUT, which is - for stdout. What OUT holds already is kept, so it
 can be interrupted and repeated at any time: each row stands in OUT exactly once. With --follow it waits for
@@ -35,7 +35,7 @@ rows until the batch is finished. Rows that failed are error lines; they do not 
 			if err := job.CheckBatch(batch); err != nil {
 				return &usageError{err}
 			}
-			rdb, err := dial(cmd, cfg)
+			rdb, _, err := job.Dial(cmd.Context(), cfg.Redis)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ rows until the batch is finished. Rows that failed are error lines; they do not 
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
-	cmd.Flags().StringVarP(&out, "out", "o", "", "`OUT`, the file of results; - for stdout")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "write results to `OUT`; - for stdout")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for rows until the batch is finished")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,8 +112,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
-		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
-		r := ingot(t, "", args...)
+		r := ingot(t, "", strings.Fields(cmd.CommandPath() + " --help")[1:]...)
 		require.Equal(t, exitOK, r.code, r.stderr)
 		require.Contains(t, r.stdout, "Examples:\n", cmd.CommandPath())
 		require.Contains(t, r.stdout, cmd.CommandPath())
@@ -149,6 +149,27 @@ func TestExamplesParse(t *testing.T) {
 		}
 	}
 	visit(newRoot())
+}
+
+// TestSettingsFromOutside: the environment and a file give what flags do not.
+func TestSettingsFromOutside(t *testing.T) {
+	t.Parallel()
+	want := ingot(t, `"Hi"`, "tokenize", "--model", tinyLlama).stdout
+	require.NotEmpty(t, want)
+	file := write(t, "any.yaml", "model: "+tinyLlama+"\n")
+	require.Equal(t, want, ingot(t, `"Hi"`, "tokenize", "--config", file).stdout)
+
+	cmd := program(t, "tokenize")
+	cmd.Env = append(cmd.Env, "INGOT_MODEL="+tinyLlama)
+	cmd.Stdin = strings.NewReader(`"Hi"`)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, want, string(out))
+
+	cmd = program(t, "tokenize", "--model", tinyLlama)
+	cmd.Env = append(cmd.Env, "INGOT_THREADS=all")
+	require.ErrorContains(t, cmd.Run(), "exit status 2")
+	require.Contains(t, cmd.Stderr.(*bytes.Buffer).String(), `ingot: threads (from INGOT_THREADS): "all" is not allowed`)
 }
 
 func TestVersion(t *testing.T) {

@@ -57,11 +57,11 @@ is kept, and the same command does the rest.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVarP(&out, "out", "o", "", "`OUT`, the file of answers; - for stdout")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "write answers to `OUT`; - for stdout")
 	addEngineFlags(cmd.Flags())
 	addFormatFlag(cmd.Flags(), &format)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
-		"print sums and norms at these `POINTS` of the forward pass to stderr: all, or LAYER[:STAGE],... (debugging)")
+		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],... (for debugging)")
 	return cmd
 }
 

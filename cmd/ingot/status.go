@@ -17,7 +17,7 @@ import (
 func newStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status BATCH --redis URL [--json]",
+		Use:   "status BATCH --redis URL",
 		Short: "Show how far a batch is",
 		Example: `  ingot status nightly-2026-01-02 --redis redis://localhost:6379/0
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq .state`,
@@ -30,7 +30,7 @@ func newStatus() *cobra.Command {
 			if err := job.CheckBatch(args[0]); err != nil {
 				return &usageError{err}
 			}
-			rdb, err := dial(cmd, cfg)
+			rdb, _, err := job.Dial(cmd.Context(), cfg.Redis)
 			if err != nil {
 				return err
 			}

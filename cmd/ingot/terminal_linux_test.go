@@ -36,7 +36,7 @@ func TestRunShowsProgressOnATerminal(t *testing.T) {
 	shown := make(chan string, 1)
 	go func() {
 		var b bytes.Buffer
-		io.Copy(&b, screen) // ends with an error when the terminal is closed
+		io.Copy(&b, screen) //nolint:errcheck // ends with an error when the terminal is closed
 		shown <- b.String()
 	}()
 	in := write(t, "in.jsonl", askMarch+"\n"+askFinland+"\n")

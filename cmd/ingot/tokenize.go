@@ -19,7 +19,7 @@ import (
 func newTokenize() *cobra.Command {
 	var opts tokenizer.EncodeOptions
 	cmd := &cobra.Command{
-		Use:   "tokenize --model FILE [--special] [--bos]",
+		Use:   "tokenize --model FILE",
 		Short: "Turn texts into token ids: JSON strings in, JSON arrays out, one a line",
 		Long: `Tokenize reads JSON strings from stdin, one a line, and writes the token ids of each to stdout as a JSON
 array on a line. Without flags, text that looks like a special token is plain text, and no BOS is added.`,

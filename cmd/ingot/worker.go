@@ -13,7 +13,7 @@ import (
 
 func newWorker() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "worker --redis URL --model FILE [--name ALIAS] [--concurrency N] [--listen ADDR]",
+		Use:   "worker --redis URL --model FILE",
 		Short: "Answer jobs from the queue",
 		Long: `Worker loads a model and answers the jobs that are queued for its alias. It runs until it gets SIGTERM or SIGINT:
 then it takes no more jobs, lets running ones finish for 30 seconds, and hands the rest back to the queue.
