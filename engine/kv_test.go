@@ -19,7 +19,7 @@ func TestCacheTypes(t *testing.T) {
 	t.Parallel()
 	reqs := mixedRequests()[:8]
 	exact := open(t, tinyLlama, engine.Options{Context: 256})
-	for kv, most := range map[gguf.Type]float64{gguf.TypeF16: 0.02, gguf.TypeQ80: 0.1, gguf.TypeQ40: 1} {
+	for kv, most := range map[gguf.Type]float64{gguf.TypeF16: 0.08, gguf.TypeQ80: 0.1, gguf.TypeQ40: 1} {
 		t.Run(kv.String(), func(t *testing.T) {
 			t.Parallel()
 			alone := open(t, tinyLlama, engine.Options{Context: 256, KV: kv, Draft: engine.DraftOff})
