@@ -4,7 +4,13 @@
 // GPUs.
 package metal
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// ErrMemory is wrapped by the errors of buffers that the device has no room for.
+var ErrMemory = errors.New("the device has not enough memory")
 
 // Device is a GPU, or what stands in for one. Work is described as data, a list of dispatches, and handed over a list at a
 // time, so that encoding allocates nothing and can be counted. Methods are called from one goroutine at a time.

@@ -1,0 +1,280 @@
+package metal
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// Backend is compute.Backend over a device. The operations of a step are recorded and run as one submission.
+type Backend struct {
+	device  Device
+	kernels *kernelSet
+	step    step
+	// positions is the longest RoPE table's length: no row stands beyond it.
+	positions int
+	// parts holds the splits of attentions before they are joined.
+	parts      Buffer
+	partsBytes int
+}
+
+// Options are settings of a backend. The zero value is good for use.
+type Options struct {
+	Mode     Mode
+	Progress func(done, total int) // told how many of the kernel files are compiled
+}
+
+// New compiles the kernels on a device. The backend owns the device from then on, and closes it also where it fails.
+func New(dev Device, o Options) (*Backend, error) {
+	b := &Backend{device: dev}
+	var err error
+	if b.kernels, err = newKernelSet(dev, o.Mode, o.Progress); err == nil {
+		err = b.step.init(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the %s backend: %w", dev.Info().Driver, joinClose(err, dev))
+	}
+	return b, nil
+}
+
+// Name implements compute.Backend.
+func (b *Backend) Name() string { return b.device.Info().Driver }
+
+// Device implements compute.Backend.
+func (b *Backend) Device() string { return b.device.Info().Name }
+
+// Free implements compute.Backend.
+func (b *Backend) Free() (int64, error) {
+	return int64(b.device.Info().Memory - b.device.Memory()), nil
+}
+
+// Counters are what the device has done.
+func (b *Backend) Counters() Counters { return b.device.Counters() }
+
+// Close implements compute.Backend.
+func (b *Backend) Close() error { return b.device.Close() }
+
+// newBuffer makes a buffer; what names what it is for.
+func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, error) {
+	info := b.device.Info()
+	if bytes > info.MaxBuffer {
+		return 0, fmt.Errorf("%s: %d bytes, more than the %d of the largest buffer: %w", what, bytes, info.MaxBuffer, ErrMemory)
+	}
+	if have := b.device.Memory(); have+bytes > info.Memory {
+		return 0, fmt.Errorf("%s: it needs %d MB beside the %d MB in use, of %d MB: %w; choose a smaller model, context or cache",
+			what, bytes>>20, have>>20, info.Memory>>20, ErrMemory)
+	}
+	buffer, err := b.device.NewBuffer(bytes, storage)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	return buffer, nil
+}
+
+// weight is a tensor of a model: a vector of float32, or matrices as the file has them.
+type weight struct {
+	kind     gguf.Type
+	shape    []int
+	in, out  int
+	matrices int
+	rowBytes int
+	buffer   Buffer
+	kernels  *typeKernels // nil for a vector
+}
+
+// Type implements compute.Weight.
+func (w *weight) Type() gguf.Type { return w.kind }
+
+// Shape implements compute.Weight.
+func (w *weight) Shape() []int { return w.shape }
+
+// Weight implements compute.Backend. The tensor is copied to the device, so its data is not read afterwards.
+func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
+	if len(t.Shape) < 1 || len(t.Shape) > 3 {
+		return nil, fmt.Errorf("load tensor %s: it has %d dimensions; 1 to 3 are understood", t.Name, len(t.Shape))
+	}
+	w := &weight{kind: t.Type, shape: t.Shape, in: t.Shape[0], out: 1, matrices: 1}
+	var err error
+	if w.rowBytes, err = t.Type.RowBytes(w.in); err != nil {
+		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+	}
+	data := t.Data
+	if len(t.Shape) == 1 {
+		vector := make([]float32, w.in)
+		gguf.Dequantize(vector, t.Type, t.Data)
+		data = floatBytes(vector)
+	} else {
+		w.out = t.Shape[1]
+		if w.kernels, err = b.kernels.forType(t.Type); err != nil {
+			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		}
+	}
+	if len(t.Shape) == 3 {
+		w.matrices = t.Shape[2]
+	}
+	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
+		return nil, err
+	}
+	if err := b.device.Upload(w.buffer, 0, data); err != nil {
+		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+	}
+	return w, nil
+}
+
+// memory is a buffer of step values: a tensor's Buffer.
+type memory struct {
+	buffer Buffer
+	values []float32
+	rows   [][]float32 // whole ones
+}
+
+// Buffer implements compute.Backend. Its memory is seen by both sides, so that results need no copy.
+func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
+	if rows < 1 || cols < 1 {
+		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
+	}
+	buffer, err := b.newBuffer(4*rows*cols, Shared, fmt.Sprintf("make a buffer of %d by %d values", rows, cols))
+	if err != nil {
+		return compute.Tensor{}, err
+	}
+	m := &memory{buffer: buffer, values: valuesOf[float32](b.device.Contents(buffer))}
+	t := compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}
+	m.rows = rowsOf(t)
+	return t, nil
+}
+
+// Floats implements compute.Backend. Views of whole rows from the first on cost nothing.
+func (b *Backend) Floats(t compute.Tensor) [][]float32 {
+	rows := t.Buffer.(*memory).rows
+	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(rows) && t.Cols == len(rows[0]) {
+		return rows[:t.Rows]
+	}
+	return rowsOf(t)
+}
+
+func rowsOf(t compute.Tensor) [][]float32 {
+	rows := make([][]float32, t.Rows)
+	for r := range rows {
+		at := t.Offset + r*t.Stride
+		rows[r] = t.Buffer.(*memory).values[at : at+t.Cols : at+t.Cols]
+	}
+	return rows
+}
+
+// rope is a table of cosines and sines, [positions][dims]: cos and sin of pair i at 2i and 2i+1.
+type rope struct {
+	dims   int
+	buffer Buffer
+}
+
+// Dims implements compute.Rope.
+func (r *rope) Dims() int { return r.dims }
+
+// Rope implements compute.Backend.
+func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
+	if positions < 1 || len(f.Freqs) == 0 {
+		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)
+	}
+	r := &rope{dims: 2 * len(f.Freqs)}
+	table := make([]float32, 0, r.dims*positions)
+	for p := range positions {
+		for _, freq := range f.Freqs {
+			// The angle is rounded to float32, as in the reference implementations.
+			sin, cos := math.Sincos(float64(float32(p) * freq))
+			table = append(table, float32(cos)*f.Scale, float32(sin)*f.Scale)
+		}
+	}
+	var err error
+	if r.buffer, err = b.newBuffer(4*len(table), Private, "make a RoPE table"); err != nil {
+		return nil, err
+	}
+	if err := b.device.Upload(r.buffer, 0, floatBytes(table)); err != nil {
+		return nil, fmt.Errorf("make a RoPE table: %w", err)
+	}
+	b.positions = max(b.positions, positions)
+	return r, nil
+}
+
+// cache is the KV pages, laid out as kernels/pages.h says, a buffer a layer.
+type cache struct {
+	shape        compute.CacheShape
+	keys, values []Buffer // [layers]; values are keys where they are the keys' leading ones
+	kernels      *pageKernels
+}
+
+// Shape implements compute.Cache.
+func (c *cache) Shape() compute.CacheShape { return c.shape }
+
+// mostParts bounds the memory for attentions in splits. Where it does not suffice, rows are not split.
+const mostParts = 64 << 20
+
+// Cache implements compute.Backend.
+func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
+	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
+		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
+	}
+	switch shape.Type {
+	case gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40:
+	default:
+		return nil, fmt.Errorf("make a KV cache of type %v: F32, F16, Q8_0 and Q4_0 are supported", shape.Type)
+	}
+	slots := shape.Pages * shape.PageSize
+	if slots > math.MaxInt32/max(shape.KeyCols, shape.ValueCols) {
+		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer can have %d values", slots, shape.KeyCols, math.MaxInt32)
+	}
+	c := &cache{shape: shape}
+	var err error
+	if c.kernels, err = b.kernels.forPages(shape.Type); err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w", err)
+	}
+	if c.keys, err = b.pages(shape, slots, shape.KeyCols); err != nil {
+		return nil, err
+	}
+	c.values = c.keys
+	if shape.ValueCols > 0 {
+		if c.values, err = b.pages(shape, slots, shape.ValueCols); err != nil {
+			return nil, err
+		}
+	}
+	positions := slots
+	if b.positions > 0 {
+		positions = min(slots, b.positions)
+	}
+	const rowsAndHeads = 256
+	splits, cols := (positions+splitKeys-1)/splitKeys, max(shape.KeyCols, shape.ValueCols)
+	return c, b.reserve(min(mostParts, rowsAndHeads*splits*(cols+2)*4))
+}
+
+// pages makes the memory of all layers for slots of cols values.
+func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
+	n, err := shape.Type.RowBytes(cols)
+	if err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w; choose another type of cache", err)
+	}
+	layers := make([]Buffer, shape.Layers)
+	for i := range layers {
+		what := fmt.Sprintf("make a KV cache of %d positions, layer %d of %d", slots, i, shape.Layers)
+		if layers[i], err = b.newBuffer(slots*n, Private, what); err != nil {
+			return nil, err
+		}
+	}
+	return layers, nil
+}
+
+// reserve makes parts at least the given size.
+func (b *Backend) reserve(bytes int) error {
+	if bytes <= b.partsBytes {
+		return nil
+	}
+	made, err := b.newBuffer(bytes, Private, "make room for attentions")
+	if err != nil {
+		return err
+	}
+	if b.parts != 0 {
+		b.device.FreeBuffer(b.parts)
+	}
+	b.parts, b.partsBytes = made, bytes
+	return nil
+}

@@ -1,0 +1,296 @@
+// What runs kernels on the processor: a fibre a thread, switched at barriers and at simdgroup operations. The shapes of
+// Launch, Binding and Entry are mirrored in Go (launch.go).
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef _Float16 half;
+
+struct uint3 { uint x, y, z; };
+
+#if defined(__APPLE__)
+#define INGOT_SYMBOL(name) "_" #name
+#else
+#define INGOT_SYMBOL(name) #name
+#endif
+#define INGOT_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace ingot {
+
+struct Binding { char* low; char* at; char* high; };  // a buffer from low to high, bound from at on
+
+struct Launch {
+    const Binding* buffers;
+    const void* args;
+    const uint32_t* constants;
+    char* message;  // receives what went wrong, of messageSize bytes
+    uint32_t messageSize;
+    uint32_t sharedSize;  // bytes of threadgroup memory
+    uint32_t groups[3];
+    uint32_t threads;  // of a threadgroup
+    uint32_t seed;     // of the order of fibres; 0 for their own
+    uint32_t next;     // the next threadgroup to run; shared by all workers
+    uint32_t failed;   // set by the first fault
+};
+
+constexpr uint32_t lanes = 32;
+constexpr uint32_t mostThreads = 1024;
+constexpr uint32_t mostShared = 32 << 10;
+constexpr uintptr_t stackBytes = 64 << 10;  // and their alignment, by which a fibre finds itself
+constexpr uint64_t canary = 0x1ea51ab1ec0ffee5;
+
+enum State : uint32_t { Ready, AtSimd, AtBarrier, Done, Faulted };
+
+struct Worker;
+
+struct Simdgroup {
+    alignas(16) char slots[2][lanes][16];  // what lanes show each other, of this operation and the one before
+    uint32_t index;
+};
+
+struct Fibre {
+    void* sp;
+    Worker* worker;
+    Simdgroup* simdgroup;
+    uint32_t tid, lane;
+    uint32_t round;  // simdgroup operations done
+    State state;
+    const char* file;  // where it waits
+    int line;
+};
+
+struct Entry {
+    const char* name;
+    void (*call)(Fibre&);
+    uint32_t buffers, argsSize, usesShared;
+};
+
+struct Worker {
+    Launch* launch;
+    void (*call)(Fibre&);
+    uint3 group;
+    void* sp;
+    char* shared;
+    char* stacks;
+    uint32_t ready;  // fibres whose stacks are set up
+    uint64_t random;
+    Fibre fibres[mostThreads];
+    Simdgroup simdgroups[mostThreads / lanes];
+};
+
+extern "C" void ingot_switch(void** save, void* load);
+
+#if defined(__x86_64__)
+__asm__(".text\n.p2align 4\n" INGOT_SYMBOL(ingot_switch) ":\n"
+        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+        "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
+constexpr uintptr_t savedWords = 7, returnWord = 6, spareWords = 1;
+#elif defined(__aarch64__)
+__asm__(".text\n.p2align 4\n" INGOT_SYMBOL(ingot_switch) ":\n"
+        "sub sp, sp, #160\n"
+        "stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
+        "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
+        "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
+        "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
+        "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
+        "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
+        "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
+        "add sp, sp, #160\nret\n");
+constexpr uintptr_t savedWords = 20, returnWord = 11, spareWords = 0;
+#else
+#error "kernels run on x86-64 and arm64"
+#endif
+
+struct Stack { Fibre* fibre; uint64_t canary; };  // at the low end of a fibre's stack
+
+inline Fibre& self() {
+    return *((Stack*)((uintptr_t)__builtin_frame_address(0) & ~(stackBytes - 1)))->fibre;
+}
+
+inline void wait(Fibre& f, State state, const char* file, int line) {
+    f.state = state, f.file = file, f.line = line;
+    ingot_switch(&f.sp, f.worker->sp);
+}
+
+// fault ends the launch with a message. The fibre that calls it does not go on.
+template <class... A>
+__attribute__((noinline, cold)) void fault(Worker& w, const char* format, A... a) {
+    if (!__atomic_exchange_n(&w.launch->failed, 1, __ATOMIC_ACQ_REL)) {
+        int n = snprintf(w.launch->message, w.launch->messageSize, "threadgroup (%u, %u, %u): ", w.group.x, w.group.y, w.group.z);
+        snprintf(w.launch->message + n, w.launch->messageSize - n, format, a...);
+    }
+}
+
+template <class... A>
+[[noreturn]] __attribute__((noinline, cold)) void faultHere(const char* format, A... a) {
+    Fibre& f = self();
+    fault(*f.worker, format, a...);
+    f.state = Faulted;
+    ingot_switch(&f.sp, f.worker->sp);
+    __builtin_unreachable();
+}
+
+static void fibreMain() {
+    Fibre& f = self();
+    for (;;) {
+        f.worker->call(f);
+        f.state = Done;
+        ingot_switch(&f.sp, f.worker->sp);
+    }
+}
+
+static void setUp(Worker& w, uint32_t i) {
+    Fibre& f = w.fibres[i];
+    char* low = w.stacks + i * stackBytes;
+    *(Stack*)low = {&f, canary};
+    void** sp = (void**)(low + stackBytes) - 2 - spareWords - savedWords;
+    memset(sp, 0, sizeof(void*) * (savedWords + spareWords + 2));
+    sp[returnWord] = (void*)fibreMain;
+    f.sp = sp, f.worker = &w, f.tid = i, f.lane = i % lanes, f.simdgroup = &w.simdgroups[i / lanes];
+    f.simdgroup->index = i / lanes;
+}
+
+// draw is a random number below n (splitmix64).
+static uint32_t draw(Worker& w, uint32_t n) {
+    uint64_t z = w.random += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return (z ^ (z >> 31)) % n;
+}
+
+// advance runs the fibres of a simdgroup up to where all of them wait, and lets them go on from a simdgroup operation.
+// It returns false where nothing can run on: at a barrier, at the end, or at a fault.
+static bool advance(Worker& w, uint32_t simdgroup) {
+    Fibre* f = w.fibres + simdgroup * lanes;
+    uchar order[lanes];
+    for (uint32_t i = 0; i < lanes; i++) {
+        order[i] = i;
+        if (w.launch->seed) {
+            uint32_t j = draw(w, i + 1);
+            order[i] = order[j], order[j] = i;
+        }
+    }
+    bool any = false;
+    for (uint32_t i = 0; i < lanes; i++) {
+        Fibre& next = f[order[i]];
+        if (next.state != Ready) continue;
+        any = true;
+        ingot_switch(&w.sp, next.sp);
+        if (next.state == Faulted) return false;
+    }
+    if (!any) return false;
+    for (uint32_t i = 1; i < lanes; i++) {
+        bool same = f[i].state == f[0].state && (f[i].state == Done || (f[i].line == f[0].line && f[i].file == f[0].file));
+        if (same) continue;
+        const char* where[] = {"runs", "is at a simdgroup operation at", "is at a barrier at", "has returned, last", "is at a fault at"};
+        if (f[0].state == AtBarrier && f[i].state == AtBarrier) {
+            fault(w, "threads %u and %u wait at barriers of their own, %s:%d and %s:%d", f[0].tid, f[i].tid, f[0].file, f[0].line, f[i].file, f[i].line);
+        } else {
+            fault(w, "simdgroup %u diverges: thread %u %s %s:%d, thread %u %s %s:%d", simdgroup, f[0].tid, where[f[0].state],
+                  f[0].file, f[0].line, f[i].tid, where[f[i].state], f[i].file, f[i].line);
+        }
+        return false;
+    }
+    if (f[0].state != AtSimd) return false;
+    for (uint32_t i = 0; i < lanes; i++) f[i].state = Ready;
+    return true;
+}
+
+// runGroup runs one threadgroup to its end.
+static void runGroup(Worker& w) {
+    const Launch& l = *w.launch;
+    uint32_t n = l.threads, count = n / lanes;
+    memset(w.shared, 0xff, l.sharedSize + 64);  // poison, and what shows a write past the end
+    for (uint32_t i = 0; i < n; i++) {
+        Fibre& f = w.fibres[i];
+        f.state = Ready, f.round = 0, f.file = "?", f.line = 0;
+    }
+    for (;;) {
+        uint32_t first = l.seed ? draw(w, count) : 0;
+        for (uint32_t i = 0; i < count; i++) {
+            while (advance(w, (first + i) % count)) {
+                if (l.seed && draw(w, 2)) {  // another one first
+                    first = draw(w, count), i = -1;
+                    break;
+                }
+            }
+            if (__atomic_load_n(&l.failed, __ATOMIC_ACQUIRE)) return;
+        }
+        const Fibre& f0 = w.fibres[0];
+        uint32_t waiting = 0;
+        for (uint32_t i = 0; i < n; i += lanes) {
+            const Fibre& f = w.fibres[i];
+            waiting += f.state == AtBarrier;
+            if (f.state == AtBarrier && f0.state == AtBarrier && (f.line != f0.line || f.file != f0.file)) {
+                return fault(w, "threads 0 and %u wait at barriers of their own, %s:%d and %s:%d", f.tid, f0.file, f0.line, f.file, f.line);
+            }
+        }
+        if (waiting == 0) break;
+        if (waiting < count) {
+            for (uint32_t i = 0; i < n; i += lanes) {
+                const Fibre& f = w.fibres[i];
+                if (f.state == AtBarrier) return fault(w, "a barrier at %s:%d that %u of %u threads do not reach", f.file, f.line, (count - waiting) * lanes, n);
+            }
+        }
+        for (uint32_t i = 0; i < n; i++) w.fibres[i].state = Ready;
+    }
+    for (uint32_t i = 0; i < 64; i++) {
+        if (w.shared[l.sharedSize + i] != (char)0xff) return fault(w, "a write past the %u bytes of threadgroup memory", l.sharedSize);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (((Stack*)(w.stacks + i * stackBytes))->canary != canary) return fault(w, "thread %u needs more than %lu bytes of stack", i, (unsigned long)stackBytes);
+    }
+}
+
+static Entry entries[2048];
+static uint32_t entryCount;
+static Worker* workers[256];
+
+struct Register {
+    Register(const Entry& e) {
+        if (entryCount < sizeof entries / sizeof *entries) entries[entryCount++] = e;
+    }
+};
+
+static Worker* worker(uint32_t i) {
+    if (!workers[i]) {
+        Worker* w = (Worker*)calloc(1, sizeof(Worker));
+        w->shared = (char*)aligned_alloc(64, mostShared + 64);
+        w->stacks = (char*)aligned_alloc(stackBytes, mostThreads * stackBytes);
+        workers[i] = w;
+    }
+    return workers[i];
+}
+
+}  // namespace ingot
+
+INGOT_EXPORT const ingot::Entry* ingot_entries(uint32_t* count) {
+    *count = ingot::entryCount;
+    return ingot::entries;
+}
+
+// ingot_run runs threadgroups of a launch until none is left, or one has failed. Calls with different workers may run side
+// by side.
+INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, uint32_t index) {
+    using namespace ingot;
+    Worker& w = *worker(index);
+    w.launch = l;
+    w.call = entries[entry].call;
+    for (; w.ready < l->threads; w.ready++) setUp(w, w.ready);
+    uint64_t count = (uint64_t)l->groups[0] * l->groups[1] * l->groups[2];
+    while (!__atomic_load_n(&l->failed, __ATOMIC_ACQUIRE)) {
+        uint32_t i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED);
+        if (i >= count) return;
+        w.group = {i % l->groups[0], i / l->groups[0] % l->groups[1], i / l->groups[0] / l->groups[1]};
+        w.random = (uint64_t)l->seed << 32 | i;
+        runGroup(w);
+    }
+    w.ready = 0;  // fibres may stand anywhere
+}

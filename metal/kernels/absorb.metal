@@ -1,0 +1,55 @@
+// MLA's queries on their way into the latent space.
+#include "quants.h"
+#include "pages.h"
+#include "rope.h"
+
+struct AbsorbArgs {
+    uint nope;       // values of a query that W_kb takes
+    uint latent;     // values that it makes of them
+    uint dims;       // rotated values
+    uint row_bytes;
+    uint rows;
+    uint q_stride;
+    uint dst_stride;
+    uint groups;     // threadgroups that multiply; one more rotates
+};
+
+// absorb makes [W_kb[head]·nope | rotated rope] of each head's query [nope | rope]. Grid: (groups + 1, rows / N, heads).
+template <typename W, uint R, uint N>
+kernel void absorb(
+    device const uchar* kb [[buffer(0)]],
+    device const float* q [[buffer(1)]],
+    device const float* table [[buffer(2)]],
+    device const Place* places [[buffer(3)]],
+    device float* dst [[buffer(4)]],
+    constant AbsorbArgs& args [[buffer(5)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    uint row = group.y * N;
+    q += row * args.q_stride + group.z * (args.nope + args.dims);
+    dst += row * args.dst_stride + group.z * (args.latent + args.dims);
+    if (group.x == args.groups) {
+        for (uint j = 0; j < N && row + j < args.rows; j++) {
+            device const float* angles = table + places[row + j].position * args.dims;
+            rotate(q + j * args.q_stride + args.nope, dst + j * args.dst_stride + args.latent, angles, args.dims / 2, tid, simdgroups * 32);
+        }
+        return;
+    }
+    uint first = (group.x * simdgroups + simdgroup) * R;
+    if (first >= args.latent) return;
+    float sums[R * N];
+    device const uchar* w = kb + (ulong(group.z) * args.latent + first) * args.row_bytes;
+    products<W, R, N>(w, args.row_bytes, args.latent - first, q, args.q_stride, args.rows - row, args.nope, lane, sums);
+    for (uint i = 0; i < R * N; i++) {
+        uint r = i / N, j = i % N;
+        if (lane == i % 32 && first + r < args.latent && row + j < args.rows) dst[j * args.dst_stride + first + r] = sums[i];
+    }
+}
+
+#define ABSORBS(type, name) \
+    INSTANTIATE("absorb_" name "_r4_n1", absorb, type, 4, 1) \
+    INSTANTIATE("absorb_" name "_r2_n8", absorb, type, 2, 8)
+EACH_TYPE(ABSORBS)

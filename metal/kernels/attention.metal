@@ -1,0 +1,151 @@
+// Attention over KV pages, for any mix of rows: a simdgroup a query head.
+//
+// The keys of a row are taken in splits of 256 positions, and those in blocks of 32, a key a lane. A split keeps the
+// largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order,
+// by the same kernel or by attention_join: both give the same bits.
+#include "pages.h"
+
+struct AttentionArgs {
+    uint heads;
+    uint kv_heads;
+    uint key_dim;
+    uint value_dim;
+    uint q_stride;
+    uint dst_stride;
+    uint page_size;
+    uint latent;  // 1 where values are the leading values of keys, as in MLA
+    uint splits;  // room for a row and head in parts; 0 where a simdgroup does all splits of a row
+    float scale;
+};
+
+constant uint split_keys = 256;
+
+// join merges a split into a running result: result = result·f + split·g, with the weights brought to the larger maximum.
+inline float2 join(thread float& m, thread float& l, float split_m, float split_l) {
+    float larger = max(m, split_m);
+    float f = exp(m - larger), g = exp(split_m - larger);
+    l = fma(l, f, split_l * g);
+    m = larger;
+    return float2(f, g);
+}
+
+// attention takes value heads of up to 32·V values. Grid: (splits or 1, heads / simdgroups, rows).
+template <typename P, uint V>
+kernel void attention(
+    device const float* q [[buffer(0)]],
+    device const uchar* keys [[buffer(1)]],
+    device const uchar* values [[buffer(2)]],
+    device const Place* places [[buffer(3)]],
+    device const int* tables [[buffer(4)]],
+    device float* parts [[buffer(5)]],
+    device float* dst [[buffer(6)]],
+    constant AttentionArgs& args [[buffer(7)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    uint head = group.y * simdgroups + simdgroup;
+    Place place = places[group.z];
+    uint n = place.position + 1;
+    if (head >= args.heads || group.x * split_keys >= n) return;
+    uint kv_head = head / (args.heads / args.kv_heads);
+    uint key_bytes = P::row_bytes(args.key_dim);
+    uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
+    device const int* pages = tables + place.pages;
+
+    uint room = (args.key_dim + 3) / 4 * 4 + 64;
+    threadgroup float* query = shared + simdgroup * room;
+    threadgroup float* weights = query + room - 64;
+    threadgroup uint* rows = (threadgroup uint*)(weights + 32);
+    q += group.z * args.q_stride + head * args.key_dim;
+    for (uint d = lane; d < args.key_dim; d += 32) query[d] = q[d];
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+
+    float m = -INFINITY, l = 0, total[V];
+    for (uint i = 0; i < V; i++) total[i] = 0;
+    uint begin = group.x * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
+    for (uint split = begin; split < end; split += split_keys) {
+        float split_m = -INFINITY, split_l = 0, sums[V];
+        for (uint i = 0; i < V; i++) sums[i] = 0;
+        for (uint first = split; first < min(split + split_keys, n); first += 32) {
+            uint count = min(n - first, 32u), p = first + lane;
+            float score = -INFINITY;
+            if (lane < count) {
+                uint row = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
+                rows[lane] = row;
+                device const uchar* key = keys + ulong(row) * key_bytes;
+                float sum = 0;
+                uint d = 0;
+                for (; d + 4 <= args.key_dim; d += 4) {
+                    float4 k = P::four(key, d);
+                    sum = fma(k.x, query[d], sum);
+                    sum = fma(k.y, query[d + 1], sum);
+                    sum = fma(k.z, query[d + 2], sum);
+                    sum = fma(k.w, query[d + 3], sum);
+                }
+                for (; d < args.key_dim; d++) sum = fma(P::at(key, d), query[d], sum);
+                score = sum * args.scale;
+            }
+            float larger = max(split_m, simd_max(score));
+            float f = exp(split_m - larger), weight = exp(score - larger);
+            split_l = fma(split_l, f, tree_sum(weight));
+            split_m = larger;
+            weights[lane] = weight;
+            simdgroup_barrier(mem_flags::mem_threadgroup);
+            for (uint i = 0; i < V; i++) sums[i] *= f;
+            for (uint j = 0; j < count; j++) {
+                device const uchar* value = values + ulong(rows[j]) * value_bytes;
+                for (uint i = 0; i < V; i++) {
+                    uint d = lane + 32 * i;
+                    if (d < args.value_dim) sums[i] = fma(weights[j], P::at(value, d), sums[i]);
+                }
+            }
+            simdgroup_barrier(mem_flags::mem_threadgroup);
+        }
+        if (args.splits > 0) {
+            parts += ((ulong(group.z) * args.heads + head) * args.splits + group.x) * (args.value_dim + 2);
+            if (lane == 0) {
+                parts[0] = split_m;
+                parts[1] = split_l;
+            }
+            for (uint i = 0; i < V; i++) {
+                uint d = lane + 32 * i;
+                if (d < args.value_dim) parts[2 + d] = sums[i];
+            }
+            return;
+        }
+        float2 by = join(m, l, split_m, split_l);
+        for (uint i = 0; i < V; i++) total[i] = fma(total[i], by.x, sums[i] * by.y);
+    }
+    dst += group.z * args.dst_stride + head * args.value_dim;
+    for (uint i = 0; i < V; i++) {
+        uint d = lane + 32 * i;
+        if (d < args.value_dim) dst[d] = total[i] / l;
+    }
+}
+
+// attention_join joins the splits of a row and head. Grid: (values / 32, heads, rows).
+kernel void attention_join(
+    device const float* parts [[buffer(0)]],
+    device const Place* places [[buffer(1)]],
+    device float* dst [[buffer(2)]],
+    constant AttentionArgs& args [[buffer(3)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+    uint d = group.x * 32 + lane;
+    if (d >= args.value_dim) return;
+    parts += (ulong(group.z) * args.heads + group.y) * args.splits * (args.value_dim + 2);
+    float m = -INFINITY, l = 0, total = 0;
+    for (uint split = 0; split * split_keys <= places[group.z].position; split++) {
+        float2 by = join(m, l, parts[0], parts[1]);
+        total = fma(total, by.x, parts[2 + d] * by.y);
+        parts += args.value_dim + 2;
+    }
+    dst[group.z * args.dst_stride + group.y * args.value_dim + d] = total / l;
+}
+
+#define ATTENTIONS(type, name) \
+    INSTANTIATE("attention_" name "_v4", attention, type, 4) \
+    INSTANTIATE("attention_" name "_v16", attention, type, 16)
+EACH_PAGE_TYPE(ATTENTIONS)

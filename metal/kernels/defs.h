@@ -1,0 +1,33 @@
+// What every kernel file starts with. Kernels are plain Metal Shading Language; drivers other than Apple's bring their own
+// two macros.
+#if defined(__METAL_VERSION__)
+#include <metal_stdlib>
+#include <metal_simdgroup_matrix>
+// INSTANTIATE(name, function, arguments...) makes a kernel of a template under a name of its own.
+#define INSTANTIATE(name, function, ...) template [[host_name(name)]] kernel decltype(function<__VA_ARGS__>) function<__VA_ARGS__>;
+// CONSTANT(type, name, index) is a value that is set when the pipeline is made.
+#define CONSTANT(type, name, index) constant type name [[function_constant(index)]];
+#endif
+
+using namespace metal;
+
+// EACH_TYPE(X) is X(struct, name) for every type of weights; the name is GGUF's, as in exported names.
+#define EACH_TYPE(X) \
+    X(F32, "F32") X(F16, "F16") X(BF16, "BF16") X(Q4_0, "Q4_0") X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \
+    X(Q8_0, "Q8_0") X(Q4_K, "Q4_K") X(Q5_K, "Q5_K") X(Q6_K, "Q6_K")
+
+// tree_sum adds the values of a simdgroup's lanes in a fixed tree: lane i with i^16, then with i^8, and so on. All lanes
+// receive the sum. simd_sum would do, but the order of its sums is the device's own.
+// A driver may bring its own, of the same order.
+#if !defined(TREE_SUM)
+inline float tree_sum(float v) {
+    v += simd_shuffle_xor(v, 16);
+    v += simd_shuffle_xor(v, 8);
+    v += simd_shuffle_xor(v, 4);
+    v += simd_shuffle_xor(v, 2);
+    v += simd_shuffle_xor(v, 1);
+    return v;
+}
+#endif
+
+inline float silu(float x) { return x / (1.0f + exp(-x)); }

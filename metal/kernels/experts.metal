@@ -1,0 +1,194 @@
+// The mixture of experts: routing, and the chosen experts' products.
+#include "quants.h"
+
+struct RouteArgs {
+    uint n;
+    uint row_bytes;
+    uint experts;
+    uint used;
+    uint x_stride;
+    uint dst_stride;
+    uint sigmoid;   // 1 for sigmoid, 0 for softmax
+    uint normalise;
+    uint biased;
+    float scale;
+};
+
+constant float least_score = -3.0e38f;  // of an expert that can still be chosen, NaN included
+
+// route chooses a row's experts: their indices, best first, then their weights. A threadgroup a row; shared has two floats
+// an expert.
+template <typename W>
+kernel void route(
+    device const uchar* router [[buffer(0)]],
+    device const float* bias [[buffer(1)]],
+    device const float* x [[buffer(2)]],
+    device float* dst [[buffer(3)]],
+    constant RouteArgs& args [[buffer(4)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    threadgroup float* probabilities = shared;
+    threadgroup float* scores = shared + args.experts;
+    x += group.x * args.x_stride;
+    dst += group.x * args.dst_stride;
+    for (uint e = simdgroup; e < args.experts; e += simdgroups) {
+        float logit;
+        products<W, 1, 1>(router + ulong(e) * args.row_bytes, args.row_bytes, 1, x, args.x_stride, 1, args.n, lane, &logit);
+        if (lane == 0) probabilities[e] = logit;
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (simdgroup > 0) return;
+
+    // From here on a lane reads and writes the experts e with e%32 == lane alone.
+    float best = -INFINITY;
+    for (uint e = lane; e < args.experts; e += 32) best = max(best, probabilities[e]);
+    best = simd_max(best);
+    float sum = 0;
+    for (uint e = lane; e < args.experts; e += 32) {
+        float p = args.sigmoid != 0 ? 1.0f / (1.0f + exp(-probabilities[e])) : exp(probabilities[e] - best);
+        probabilities[e] = p;
+        sum += p;
+    }
+    sum = tree_sum(sum);
+    for (uint e = lane; e < args.experts; e += 32) {
+        if (args.sigmoid == 0) probabilities[e] /= sum;
+        float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
+        scores[e] = score > least_score ? score : least_score;
+    }
+    float weights = 0, weight = 0;  // the sum of all, and the lane's own: of choice k in lane k%32
+    for (uint k = 0; k < args.used; k++) {
+        float own = -INFINITY;
+        uint index = 0xffffffff;
+        for (uint e = lane; e < args.experts; e += 32) {
+            if (scores[e] > own) {
+                own = scores[e];
+                index = e;
+            }
+        }
+        float top = simd_max(own);
+        uint chosen = simd_min(own == top ? index : 0xffffffff);
+        float p = 0;
+        if (chosen % 32 == lane) {
+            p = probabilities[chosen];
+            scores[chosen] = -INFINITY;
+        }
+        p = simd_broadcast(p, ushort(chosen % 32));
+        weights += p;
+        if (lane == 0) {
+            dst[k] = float(chosen);
+            dst[args.used + k] = p;
+        }
+    }
+    float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
+    if (lane == 0) {
+        for (uint k = 0; k < args.used; k++) dst[args.used + k] *= scale;
+    }
+}
+
+struct GatedExpertsArgs {
+    uint n;
+    uint row_bytes;
+    uint out;           // of an expert
+    uint used;
+    uint shared_out;    // of the shared experts; 0 for none
+    uint x_stride;
+    uint routing_stride;
+    uint dst_stride;
+    uint groups;        // threadgroups of an expert
+};
+
+// gated_experts writes silu(gate·x)*(up·x) of a row's chosen experts, side by side, then of the shared ones. Grid:
+// (used*groups + groups of the shared ones, rows).
+template <typename W, uint R>
+kernel void gated_experts(
+    device const uchar* gate [[buffer(0)]],
+    device const uchar* up [[buffer(1)]],
+    device const uchar* shared_gate [[buffer(2)]],
+    device const uchar* shared_up [[buffer(3)]],
+    device const float* x [[buffer(4)]],
+    device const float* routing [[buffer(5)]],
+    device float* dst [[buffer(6)]],
+    constant GatedExpertsArgs& args [[buffer(7)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    uint k = min(group.x / args.groups, args.used), out = args.out;
+    uint first = ((group.x - k * args.groups) * simdgroups + simdgroup) * R;
+    if (k == args.used) {
+        gate = shared_gate;
+        up = shared_up;
+        out = args.shared_out;
+    }
+    if (first >= out) return;
+    ulong at = first;
+    if (k < args.used) at += ulong(routing[group.y * args.routing_stride + k]) * out;
+    at *= args.row_bytes;
+    x += group.y * args.x_stride;
+    dst += group.y * args.dst_stride + k * args.out + first;
+    float g[R], u[R];
+    products<W, R, 1>(gate + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, g);
+    products<W, R, 1>(up + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, u);
+    for (uint r = 0; r < R; r++) {
+        if (lane == r && first + r < out) dst[r] = silu(g[r]) * u[r];
+    }
+}
+
+struct ExpertsAddArgs {
+    uint n;                // of an expert
+    uint row_bytes;
+    uint out;
+    uint used;
+    uint shared_n;         // 0 for none
+    uint shared_row_bytes;
+    uint h_stride;
+    uint routing_stride;
+    uint dst_stride;
+};
+
+// experts_add adds the weighted down products of a row's experts to dst, in the order of its routing, the shared ones last.
+// Grid: (groups of rows of weights, rows).
+template <typename W, uint R>
+kernel void experts_add(
+    device const uchar* down [[buffer(0)]],
+    device const uchar* shared_down [[buffer(1)]],
+    device const float* h [[buffer(2)]],
+    device const float* routing [[buffer(3)]],
+    device float* dst [[buffer(4)]],
+    constant ExpertsAddArgs& args [[buffer(5)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    uint first = (group.x * simdgroups + simdgroup) * R;
+    if (first >= args.out) return;
+    routing += group.y * args.routing_stride;
+    h += group.y * args.h_stride;
+    dst += group.y * args.dst_stride + first;
+    float sums[R], p[R];
+    for (uint r = 0; r < R; r++) sums[r] = 0;
+    for (uint k = 0; k < args.used; k++) {
+        device const uchar* w = down + (ulong(routing[k]) * args.out + first) * args.row_bytes;
+        products<W, R, 1>(w, args.row_bytes, args.out - first, h + k * args.n, args.h_stride, 1, args.n, lane, p);
+        float weight = routing[args.used + k];
+        for (uint r = 0; r < R; r++) sums[r] = fma(weight, p[r], sums[r]);
+    }
+    for (uint r = 0; r < R; r++) {
+        if (lane == r && first + r < args.out) dst[r] += sums[r];
+    }
+    if (args.shared_n == 0) return;
+    device const uchar* w = shared_down + ulong(first) * args.shared_row_bytes;
+    products<W, R, 1>(w, args.shared_row_bytes, args.out - first, h + args.used * args.n, args.h_stride, 1, args.shared_n, lane, p);
+    for (uint r = 0; r < R; r++) {
+        if (lane == r && first + r < args.out) dst[r] += p[r];
+    }
+}
+
+#define EXPERTS(type, name) \
+    INSTANTIATE("route_" name, route, type) \
+    INSTANTIATE("gated_experts_" name "_r2", gated_experts, type, 2) \
+    INSTANTIATE("experts_add_" name "_r4", experts_add, type, 4)
+EACH_TYPE(EXPERTS)

@@ -1,0 +1,15 @@
+// The root mean square of a row, by a whole threadgroup.
+#include "defs.h"
+
+// rms_scale is 1/sqrt(mean(x²)+eps) of n values. shared has a float a simdgroup. All threads of the threadgroup call it,
+// and none may change x before another barrier.
+inline float rms_scale(device const float* x, uint n, float eps, threadgroup float* shared, uint tid, uint lane, uint simdgroup, uint simdgroups) {
+    float sum = 0;
+    for (uint i = tid; i < n; i += simdgroups * 32) sum = fma(x[i], x[i], sum);
+    sum = tree_sum(sum);
+    if (lane == 0) shared[simdgroup] = sum;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    float total = 0;
+    for (uint i = 0; i < simdgroups; i++) total += shared[i];
+    return rsqrt(total / float(n) + eps);
+}

@@ -1,0 +1,26 @@
+// RMSNorm: dst = src/sqrt(mean(src²)+eps)·gain, a threadgroup a row.
+#include "norm.h"
+
+struct NormArgs {
+    uint cols;
+    uint src_stride;
+    uint dst_stride;
+    float eps;
+};
+
+kernel void rms_norm(
+    device const float* src [[buffer(0)]],
+    device const float* gain [[buffer(1)]],
+    device float* dst [[buffer(2)]],
+    constant NormArgs& args [[buffer(3)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    src += group.x * args.src_stride;
+    dst += group.x * args.dst_stride;
+    float scale = rms_scale(src, args.cols, args.eps, shared, tid, lane, simdgroup, simdgroups);
+    for (uint i = tid; i < args.cols; i += simdgroups * 32) dst[i] = src[i] * scale * gain[i];
+}

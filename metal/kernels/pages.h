@@ -1,0 +1,97 @@
+// The KV pages. A layer has its pages one after another; a page has, head by head, a row a position, so that rows of a head
+// are numbered (page*heads + head)*page_size + slot. Keys and values may be quantised.
+//
+// Each type has
+//   row_bytes(dims)            bytes of a row
+//   at(row, d)                 value d
+//   four(row, d)               values d to d+3; d is a multiple of 4
+//   store(row, src, dims, ...) which a whole simdgroup calls
+#include "defs.h"
+
+struct PageF32 {
+    static inline uint row_bytes(uint dims) { return 4 * dims; }
+    static inline float at(device const uchar* row, uint d) { return ((device const float*)row)[d]; }
+    static inline float4 four(device const uchar* row, uint d) { return *(device const packed_float4*)(row + 4 * d); }
+    static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
+        for (uint d = lane; d < dims; d += 32) ((device float*)row)[d] = src[d];
+    }
+};
+
+struct PageF16 {
+    static inline uint row_bytes(uint dims) { return 2 * dims; }
+    static inline float at(device const uchar* row, uint d) { return float(((device const half*)row)[d]); }
+    static inline float4 four(device const uchar* row, uint d) {
+        device const half* p = (device const half*)row + d;
+        return float4(float(p[0]), float(p[1]), float(p[2]), float(p[3]));
+    }
+    static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
+        for (uint d = lane; d < dims; d += 32) ((device half*)row)[d] = half(src[d]);
+    }
+};
+
+struct PageQ8_0 {
+    static inline uint row_bytes(uint dims) { return dims / 32 * 34; }
+    static inline float at(device const uchar* row, uint d) {
+        device const uchar* b = row + d / 32 * 34;
+        return float(*(device const half*)b) * float(int(uint(b[2 + d % 32]) << 24) >> 24);
+    }
+    static inline float4 four(device const uchar* row, uint d) {
+        device const uchar* b = row + d / 32 * 34;
+        float scale = float(*(device const half*)b);
+        device const ushort* q = (device const ushort*)(b + 2 + d % 32);
+        uint v = uint(q[0]) | uint(q[1]) << 16;
+        return float4(scale * float(int(v << 24) >> 24), scale * float(int(v << 16) >> 24), scale * float(int(v << 8) >> 24), scale * float(int(v) >> 24));
+    }
+    static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
+        for (uint i = 0; i < dims / 32; i++) {
+            float v = src[32 * i + lane];
+            float scale = simd_max(fabs(v)) / 127.0f;
+            device uchar* b = row + 34 * i;
+            if (lane == 0) *(device half*)b = half(scale);
+            b[2 + lane] = uchar(int(rint(scale > 0 ? v / scale : 0.0f)) & 255);
+        }
+    }
+};
+
+struct PageQ4_0 {
+    static inline uint row_bytes(uint dims) { return dims / 32 * 18; }
+    static inline float at(device const uchar* row, uint d) {
+        device const uchar* b = row + d / 32 * 18;
+        uint q = b[2 + d % 16] >> (d & 16 ? 4 : 0);
+        return float(*(device const half*)b) * float(int(q & 15) - 8);
+    }
+    static inline float4 four(device const uchar* row, uint d) {
+        device const uchar* b = row + d / 32 * 18;
+        float scale = float(*(device const half*)b);
+        device const ushort* q = (device const ushort*)(b + 2 + d % 16);
+        uint v = (uint(q[0]) | uint(q[1]) << 16) >> (d & 16 ? 4 : 0);
+        return float4(scale * float(int(v & 15) - 8), scale * float(int((v >> 8) & 15) - 8), scale * float(int((v >> 16) & 15) - 8), scale * float(int((v >> 24) & 15) - 8));
+    }
+    static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
+        for (uint i = 0; i < dims / 32; i++) {
+            // The value of the largest magnitude, with its sign, becomes -8.
+            float v = src[32 * i + lane];
+            float most = simd_max(v), least = simd_min(v);
+            float scale = (most > -least ? most : least) / -8.0f;
+            int q = clamp(int(rint(scale != 0.0f ? v / scale : 0.0f)) + 8, 0, 15);
+            int high = simd_shuffle_xor(q, 16);
+            device uchar* b = row + 18 * i;
+            if (lane == 0) *(device half*)b = half(scale);
+            if (lane < 16) b[2 + lane] = uchar(q | high << 4);
+        }
+    }
+};
+
+#define EACH_PAGE_TYPE(X) X(PageF32, "F32") X(PageF16, "F16") X(PageQ8_0, "Q8_0") X(PageQ4_0, "Q4_0")
+
+// place is where a row of a step stores and how far it sees, as the backend writes it: [rows] of these.
+struct Place {
+    uint position;
+    uint slot;   // page*page_size + slot in the page
+    uint pages;  // where the sequence's page table starts
+};
+
+// page_row numbers the row of a head at a slot.
+inline uint page_row(uint slot, uint head, uint heads, uint page_size) {
+    return (slot / page_size * heads + head) * page_size + slot % page_size;
+}

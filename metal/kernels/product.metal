@@ -1,0 +1,128 @@
+// Products of weights with few rows, and their gated form.
+#include "quants.h"
+
+struct ProductArgs {
+    uint n;           // weights a row
+    uint row_bytes;
+    uint rows;        // of activations
+    uint x_stride;
+    uint dst_stride;
+    uint x_matrix;    // from one matrix's activations to the next one's
+    uint dst_matrix;
+    uint add;         // whether results are added to dst
+    uint out0, out1, out2;   // rows of each weight
+    uint groups0, groups1;   // threadgroups that the first two take
+};
+
+// product writes W·x for up to three weights, side by side, or for the matrices of one. A simdgroup takes R rows of weights
+// and N of activations. Grid: (groups of rows of weights, rows / N, matrices).
+template <typename W, uint R, uint N>
+kernel void product(
+    device const uchar* w0 [[buffer(0)]],
+    device const uchar* w1 [[buffer(1)]],
+    device const uchar* w2 [[buffer(2)]],
+    device const float* x [[buffer(3)]],
+    device float* dst [[buffer(4)]],
+    constant ProductArgs& args [[buffer(5)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    device const uchar* w = w0;
+    uint out = args.out0, first = group.x;
+    dst += group.z * args.dst_matrix;
+    if (first >= args.groups0) {
+        w = w1;
+        first -= args.groups0;
+        dst += out;
+        out = args.out1;
+        if (first >= args.groups1) {
+            w = w2;
+            first -= args.groups1;
+            dst += out;
+            out = args.out2;
+        }
+    }
+    first = (first * simdgroups + simdgroup) * R;
+    if (first >= out) return;
+    uint row = group.y * N;
+    x += group.z * args.x_matrix + row * args.x_stride;
+    dst += row * args.dst_stride + first;
+
+    float sums[R * N];
+    products<W, R, N>(w + (ulong(group.z) * out + first) * args.row_bytes, args.row_bytes, out - first, x, args.x_stride, args.rows - row, args.n, lane, sums);
+    for (uint i = 0; i < R * N; i++) {
+        uint r = i / N, j = i % N;
+        if (lane == i % 32 && first + r < out && row + j < args.rows) {
+            device float* to = dst + j * args.dst_stride + r;
+            *to = args.add != 0 ? *to + sums[i] : sums[i];
+        }
+    }
+}
+
+struct GatedArgs {
+    uint n;
+    uint row_bytes;
+    uint rows;
+    uint x_stride;
+    uint dst_stride;
+    uint out;
+};
+
+// gated_product writes silu(gate·x)*(up·x). Grid: (groups of rows of weights, rows / N).
+template <typename W, uint R, uint N>
+kernel void gated_product(
+    device const uchar* gate [[buffer(0)]],
+    device const uchar* up [[buffer(1)]],
+    device const float* x [[buffer(2)]],
+    device float* dst [[buffer(3)]],
+    constant GatedArgs& args [[buffer(4)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    uint first = (group.x * simdgroups + simdgroup) * R;
+    if (first >= args.out) return;
+    uint row = group.y * N;
+    x += row * args.x_stride;
+    dst += row * args.dst_stride + first;
+    ulong at = ulong(first) * args.row_bytes;
+
+    float g[R * N], u[R * N];
+    products<W, R, N>(gate + at, args.row_bytes, args.out - first, x, args.x_stride, args.rows - row, args.n, lane, g);
+    products<W, R, N>(up + at, args.row_bytes, args.out - first, x, args.x_stride, args.rows - row, args.n, lane, u);
+    for (uint i = 0; i < R * N; i++) {
+        uint r = i / N, j = i % N;
+        if (lane == i % 32 && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = silu(g[i]) * u[i];
+    }
+}
+
+struct GateArgs {
+    uint cols;
+    uint stride;      // of a row of gate and up products, side by side
+    uint dst_stride;
+};
+
+// gate writes silu(gate)*up of products that are there already. Grid: (columns / 64, rows).
+kernel void gate(
+    device const float* src [[buffer(0)]],
+    device float* dst [[buffer(1)]],
+    constant GateArgs& args [[buffer(2)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint i = group.x * 64 + tid;
+    if (i >= args.cols) return;
+    src += group.y * args.stride + i;
+    dst[group.y * args.dst_stride + i] = silu(src[0]) * src[args.cols];
+}
+
+#define PRODUCTS(type, name) \
+    INSTANTIATE("product_" name "_r4_n1", product, type, 4, 1) \
+    INSTANTIATE("product_" name "_r4_n2", product, type, 4, 2) \
+    INSTANTIATE("product_" name "_r4_n4", product, type, 4, 4) \
+    INSTANTIATE("product_" name "_r2_n8", product, type, 2, 8) \
+    INSTANTIATE("gated_product_" name "_r2_n1", gated_product, type, 2, 1) \
+    INSTANTIATE("gated_product_" name "_r2_n2", gated_product, type, 2, 2) \
+    INSTANTIATE("gated_product_" name "_r2_n4", gated_product, type, 2, 4) \
+    INSTANTIATE("gated_product_" name "_r1_n8", gated_product, type, 1, 8)
+EACH_TYPE(PRODUCTS)

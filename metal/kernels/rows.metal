@@ -1,0 +1,49 @@
+// Rows on the move: embeddings of tokens, and copies of rows.
+#include "quants.h"
+
+struct EmbedArgs {
+    uint cols;
+    uint row_bytes;
+    uint dst_stride;
+};
+
+// embed dequantises the row of each token, a chunk a thread. Grid: (chunks / threads, rows).
+template <typename W>
+kernel void embed(
+    device const uchar* table [[buffer(0)]],
+    device const int* tokens [[buffer(1)]],
+    device float* dst [[buffer(2)]],
+    constant EmbedArgs& args [[buffer(3)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint c = group.x * 32 + tid;
+    if (16 * c >= args.cols) return;
+    float w[16];
+    W::load(table + ulong(tokens[group.y]) * args.row_bytes, c, args.cols, w);
+    dst += group.y * args.dst_stride;
+    for (uint i = 0; i < 16; i++) {
+        uint k = W::at(c, i / 4) + i % 4;
+        if (k < args.cols) dst[k] = w[i];
+    }
+}
+
+#define EMBED(type, name) INSTANTIATE("embed_" name, embed, type)
+EACH_TYPE(EMBED)
+
+struct GatherArgs {
+    uint cols;
+    uint src_stride;
+    uint dst_stride;
+};
+
+// gather copies rows. Grid: (columns / 64, rows).
+kernel void gather(
+    device const float* src [[buffer(0)]],
+    device const int* rows [[buffer(1)]],
+    device float* dst [[buffer(2)]],
+    constant GatherArgs& args [[buffer(3)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint i = group.x * 64 + tid;
+    if (i < args.cols) dst[group.y * args.dst_stride + i] = src[uint(rows[group.y]) * args.src_stride + i];
+}

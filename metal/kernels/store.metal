@@ -1,0 +1,93 @@
+// Keys and values on their way to the pages: rotations, and the norms of MLA's latents.
+#include "norm.h"
+#include "pages.h"
+#include "rope.h"
+
+struct RopeStoreArgs {
+    uint stride;
+    uint heads;
+    uint kv_heads;
+    uint key_dim;
+    uint value_dim;
+    uint dims;  // rotated of a head
+    uint page_size;
+};
+
+// rope_store rotates the queries and keys of a row [queries | keys | values] in place and stores keys and values. A
+// threadgroup a row.
+template <typename P>
+kernel void rope_store(
+    device float* qkv [[buffer(0)]],
+    device const float* table [[buffer(1)]],
+    device const Place* places [[buffer(2)]],
+    device uchar* keys [[buffer(3)]],
+    device uchar* values [[buffer(4)]],
+    constant RopeStoreArgs& args [[buffer(5)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    qkv += group.x * args.stride;
+    Place place = places[group.x];
+    device const float* angles = table + place.position * args.dims;
+    for (uint head = simdgroup; head < args.heads + args.kv_heads; head += simdgroups) {
+        rotate(qkv + head * args.key_dim, qkv + head * args.key_dim, angles, args.dims / 2, lane, 32);
+    }
+    threadgroup_barrier(mem_flags::mem_device);
+    for (uint head = simdgroup; head < args.kv_heads; head += simdgroups) {
+        ulong row = page_row(place.slot, head, args.kv_heads, args.page_size);
+        device const float* k = qkv + (args.heads + head) * args.key_dim;
+        device const float* v = qkv + (args.heads + args.kv_heads) * args.key_dim + head * args.value_dim;
+        P::store(keys + row * P::row_bytes(args.key_dim), k, args.key_dim, lane);
+        P::store(values + row * P::row_bytes(args.value_dim), v, args.value_dim, lane);
+    }
+}
+
+struct LatentsArgs {
+    uint stride;
+    uint q;       // values of the compressed query; 0 for none
+    uint latent;
+    uint dims;
+    uint page_size;
+    float eps;
+};
+
+// latents norms a row [query | latent | key], rotates the key, all in place, and stores latent and key. A threadgroup a row.
+template <typename P>
+kernel void latents(
+    device float* a [[buffer(0)]],
+    device const float* q_gain [[buffer(1)]],
+    device const float* kv_gain [[buffer(2)]],
+    device const float* table [[buffer(3)]],
+    device const Place* places [[buffer(4)]],
+    device uchar* keys [[buffer(5)]],
+    constant LatentsArgs& args [[buffer(6)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    uint threads = simdgroups * 32;
+    Place place = places[group.x];
+    device float* q = a + group.x * args.stride;
+    device float* latent = q + args.q;
+    device float* key = latent + args.latent;
+    if (args.q > 0) {
+        float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
+        for (uint i = tid; i < args.q; i += threads) q[i] = q[i] * scale * q_gain[i];
+    }
+    // The norm of the latent has memory of its own, since a simdgroup may still read the other's.
+    float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
+    for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
+    rotate(key, key, table + place.position * args.dims, args.dims / 2, tid, threads);
+    threadgroup_barrier(mem_flags::mem_device);
+    uint cols = args.latent + args.dims;
+    if (simdgroup == 0) P::store(keys + ulong(page_row(place.slot, 0, 1, args.page_size)) * P::row_bytes(cols), latent, cols, lane);
+}
+
+#define STORES(type, name) \
+    INSTANTIATE("rope_store_" name, rope_store, type) \
+    INSTANTIATE("latents_" name, latents, type)
+EACH_PAGE_TYPE(STORES)

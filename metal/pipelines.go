@@ -1,0 +1,169 @@
+package metal
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// sources are the kernel files, in the order in which they are compiled.
+var sources = []string{"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal"}
+
+// geometry is how a product is spread over a GPU: a simdgroup takes rows of weights and inputs of activations, and a
+// threadgroup has simdgroups. None of them changes a result.
+type geometry struct {
+	rows, inputs, simdgroups int
+}
+
+// The geometries of the products, by the number of activations that they take at once. They are those that products.metal
+// and its neighbours have kernels of; simdgroups is free.
+var (
+	productGeometry = []geometry{{4, 1, 2}, {4, 2, 2}, {4, 4, 2}, {2, 8, 4}}
+	gatedGeometry   = []geometry{{2, 1, 2}, {2, 2, 2}, {2, 4, 2}, {1, 8, 4}}
+	absorbGeometry  = []geometry{{4, 1, 2}, {2, 8, 4}}
+	gatedExperts    = geometry{2, 1, 2}
+	expertsAdd      = geometry{4, 1, 2}
+)
+
+// threads of the kernels that have no geometry.
+const (
+	embedThreads     = 32
+	copyThreads      = 64
+	mostNormGroups   = 8 // simdgroups
+	attentionGroups  = 4 // simdgroups, of a head each
+	storeGroups      = 4
+	routeGroups      = 16
+	splitKeys        = 256 // split_keys of attention.metal
+	mostValueDim     = 512
+	threadgroupBytes = 32 << 10
+)
+
+// compiled is a product's kernel with its geometry.
+type compiled struct {
+	geometry
+	pipeline Pipeline
+}
+
+// groups is the number of threadgroups over out rows of weights.
+func (c compiled) groups(out int) int {
+	each := c.rows * c.simdgroups
+	return (out + each - 1) / each
+}
+
+// forRows chooses the kernel that takes all rows at once, or else the one that takes the most.
+func forRows(kernels []compiled, rows int) compiled {
+	for _, k := range kernels {
+		if k.inputs >= rows {
+			return k
+		}
+	}
+	return kernels[len(kernels)-1]
+}
+
+// typeKernels are the pipelines of a type of weights.
+type typeKernels struct {
+	embed, route           Pipeline
+	product, gated, absorb []compiled
+	gatedExperts           compiled
+	expertsAdd             compiled
+}
+
+// pageKernels are the pipelines of a type of KV pages.
+type pageKernels struct {
+	ropeStore, latents Pipeline
+	attention          [2]Pipeline // for values of heads of up to 128 and up to 512
+}
+
+// kernelSet is the compiled kernels. Pipelines are made as models name the types that they need, before the first step.
+type kernelSet struct {
+	device    Device
+	libraries map[string]Library
+	types     map[gguf.Type]*typeKernels
+	pages     map[gguf.Type]*pageKernels
+
+	norm, gather, gate, attentionJoin Pipeline
+}
+
+func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kernelSet, error) {
+	k := &kernelSet{device: dev, libraries: map[string]Library{}, types: map[gguf.Type]*typeKernels{}, pages: map[gguf.Type]*pageKernels{}}
+	for i, name := range sources {
+		if progress != nil {
+			progress(i, len(sources))
+		}
+		src, err := Kernel(name)
+		if err != nil {
+			return nil, err
+		}
+		if k.libraries[name], err = dev.Compile(src, mode); err != nil {
+			return nil, err
+		}
+	}
+	m := maker{set: k}
+	k.norm, k.gather = m.pipeline("norm.metal", "rms_norm"), m.pipeline("rows.metal", "gather")
+	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
+	if progress != nil {
+		progress(len(sources), len(sources))
+	}
+	return k, m.err
+}
+
+// maker makes pipelines up to the first error.
+type maker struct {
+	set *kernelSet
+	err error
+}
+
+func (m *maker) pipeline(file, name string) (p Pipeline) {
+	if m.err == nil {
+		p, m.err = m.set.device.Pipeline(m.set.libraries[file], name, nil)
+	}
+	return p
+}
+
+func (m *maker) products(file, name string, geometries []geometry) []compiled {
+	list := make([]compiled, len(geometries))
+	for i, g := range geometries {
+		list[i] = compiled{g, m.pipeline(file, fmt.Sprintf("%s_r%d_n%d", name, g.rows, g.inputs))}
+	}
+	return list
+}
+
+// forType makes the pipelines of a type of weights, once.
+func (k *kernelSet) forType(t gguf.Type) (*typeKernels, error) {
+	if have, ok := k.types[t]; ok {
+		return have, nil
+	}
+	m := maker{set: k}
+	name := t.String()
+	made := &typeKernels{
+		embed:        m.pipeline("rows.metal", "embed_"+name),
+		route:        m.pipeline("experts.metal", "route_"+name),
+		product:      m.products("product.metal", "product_"+name, productGeometry),
+		gated:        m.products("product.metal", "gated_product_"+name, gatedGeometry),
+		absorb:       m.products("absorb.metal", "absorb_"+name, absorbGeometry),
+		gatedExperts: compiled{gatedExperts, m.pipeline("experts.metal", fmt.Sprintf("gated_experts_%s_r%d", name, gatedExperts.rows))},
+		expertsAdd:   compiled{expertsAdd, m.pipeline("experts.metal", fmt.Sprintf("experts_add_%s_r%d", name, expertsAdd.rows))},
+	}
+	if m.err != nil {
+		return nil, m.err
+	}
+	k.types[t] = made
+	return made, nil
+}
+
+// forPages makes the pipelines of a type of KV pages, once.
+func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
+	if have, ok := k.pages[t]; ok {
+		return have, nil
+	}
+	m := maker{set: k}
+	name := t.String()
+	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name), latents: m.pipeline("store.metal", "latents_"+name)}
+	made.attention[0] = m.pipeline("attention.metal", "attention_"+name+"_v4")
+	made.attention[1] = m.pipeline("attention.metal", "attention_"+name+"_v16")
+	if m.err != nil {
+		return nil, m.err
+	}
+	k.pages[t] = made
+	return made, nil
+}

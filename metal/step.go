@@ -1,0 +1,189 @@
+package metal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// step is compute.Step: it records dispatches and submits them in Run. There is one a backend, begun anew for each batch;
+// what it records into is kept, so that a step allocates nothing once it has grown to its size.
+type step struct {
+	*Backend
+	batch *compute.Batch
+	err   error // of an operation; told by Run
+
+	work     []Dispatch
+	bindings []Binding
+	args     []byte
+
+	inputs  indices
+	retired []Buffer // inputs that were too small
+	places  Binding  // [rows] of place
+	tokens  Binding  // [rows]
+	tables  Binding  // the page tables
+	scratch *memory  // of gated products whose weights have two types
+	longest int      // positions of the row that sees most
+}
+
+// indices is a shared buffer that takes a step's small integers.
+type indices struct {
+	buffer Buffer
+	values []int32
+	used   int
+}
+
+func (s *step) init(b *Backend) error {
+	s.Backend = b
+	return s.grow(1 << 16)
+}
+
+// grow makes room for n integers. What dispatches are bound to stays until the step has run.
+func (s *step) grow(n int) error {
+	if s.inputs.buffer != 0 {
+		s.retired = append(s.retired, s.inputs.buffer)
+	}
+	buffer, err := s.newBuffer(4*n, Shared, "make room for a step's rows")
+	if err != nil {
+		return err
+	}
+	s.inputs = indices{buffer: buffer, values: valuesOf[int32](s.device.Contents(buffer))}
+	return nil
+}
+
+// Begin implements compute.Backend.
+func (b *Backend) Begin(batch *compute.Batch) compute.Step {
+	s := &b.step
+	s.batch, s.err, s.longest = batch, nil, 0
+	s.clear()
+	s.inputs.used = 0
+	rows, tables := len(batch.Tokens), 0
+	for _, seq := range batch.Seqs {
+		tables += len(seq.Pages)
+	}
+	var ints []int32
+	s.tokens, ints = s.take(rows)
+	copy(ints, batch.Tokens)
+	s.tables, ints = s.take(tables)
+	at := 0
+	starts := ints
+	for _, seq := range batch.Seqs {
+		at += copy(starts[at:], seq.Pages)
+	}
+	s.places, ints = s.take(3 * rows)
+	row, first := 0, 0
+	for _, seq := range batch.Seqs {
+		for range seq.Rows {
+			p := batch.Positions[row]
+			s.longest = max(s.longest, int(p)+1)
+			ints[3*row], ints[3*row+2] = p, int32(first)
+			row++
+		}
+		first += len(seq.Pages)
+	}
+	return s
+}
+
+// take makes room for n integers among the step's inputs.
+func (s *step) take(n int) (Binding, []int32) {
+	n = max(n, 1)
+	if s.inputs.used+n > len(s.inputs.values) {
+		if err := s.grow(2*len(s.inputs.values) + n); err != nil {
+			s.fail(err)
+			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // Run will not submit
+		}
+	}
+	in := &s.inputs
+	at := in.used
+	in.used = (at + n + 3) &^ 3
+	return Binding{in.buffer, 4 * at}, in.values[at : at+n : at+n]
+}
+
+func (s *step) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *step) clear() {
+	s.work, s.bindings, s.args = s.work[:0], s.bindings[:0], s.args[:0]
+}
+
+// grid is the size of a dispatch.
+type grid struct {
+	x, y, z    int // threadgroups
+	simdgroups int // of a threadgroup
+	shared     int // bytes of threadgroup memory
+	beside     bool
+}
+
+// record adds a dispatch to the step. Unless it runs beside the one before, it waits for all before it.
+func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ...Binding) {
+	from, at := len(s.bindings), len(s.args)
+	s.bindings = append(s.bindings, buffers...)
+	s.args = append(s.args, bytesOf(args)...)
+	s.work = append(s.work, Dispatch{
+		Name: name, Pipeline: p,
+		Buffers: s.bindings[from:len(s.bindings):len(s.bindings)], Args: s.args[at:len(s.args):len(s.args)],
+		ThreadgroupMemory: (g.shared + 15) &^ 15,
+		Groups:            [3]int{g.x, g.y, max(g.z, 1)}, Threads: [3]int{32 * g.simdgroups, 1, 1},
+		Barrier: !g.beside,
+	})
+}
+
+// Run implements compute.Step.
+func (s *step) Run() error {
+	s.submit()
+	for _, b := range s.retired {
+		s.device.FreeBuffer(b)
+	}
+	s.retired = s.retired[:0]
+	return s.err
+}
+
+// submit runs what is recorded.
+func (s *step) submit() {
+	if s.err != nil || len(s.work) == 0 {
+		return
+	}
+	ticket, err := s.device.Submit(s.work)
+	if err == nil {
+		_, err = s.device.Wait(ticket)
+	}
+	if err != nil {
+		s.fail(fmt.Errorf("run %d rows on the GPU: %w", len(s.batch.Tokens), err))
+	}
+	s.clear()
+}
+
+// Checkpoint implements compute.Step. With a trace, what is recorded so far runs first.
+func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
+	if s.batch.Trace == nil {
+		return
+	}
+	s.submit()
+	for r, row := range s.Floats(t) {
+		c := compute.Checkpoint{Layer: layer, Stage: stage, Row: r}
+		for _, v := range row {
+			c.Sum += float64(v)
+			c.Norm += float64(v) * float64(v)
+		}
+		c.Norm = math.Sqrt(c.Norm)
+		s.batch.Trace(c)
+	}
+}
+
+// at binds a tensor.
+func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
+
+// bind binds a weight, or anything in its place where there is none.
+func bind(w compute.Weight, otherwise Binding) Binding {
+	if w == nil {
+		return otherwise
+	}
+	return Binding{Buffer: w.(*weight).buffer}
+}
+
+func joinClose(err error, dev Device) error { return errors.Join(err, dev.Close()) }

@@ -1,0 +1,80 @@
+package metal
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// locate fills in the slots of the step's rows, which depend on the cache's page size.
+func (s *step) locate(c *cache) {
+	size := int32(c.shape.PageSize)
+	places := s.inputs.values[s.places.Offset/4:]
+	row := 0
+	for _, seq := range s.batch.Seqs {
+		for range seq.Rows {
+			p := s.batch.Positions[row]
+			places[3*row+1] = seq.Pages[p/size]*size + p%size
+			row++
+		}
+	}
+}
+
+// RopeStore implements compute.Step.
+func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
+	c, r := kv.(*cache), table.(*rope)
+	s.locate(c)
+	a := ropeStoreArgs{
+		uint32(qkv.Stride), uint32(shape.Heads), uint32(shape.KVHeads), uint32(shape.KeyDim), uint32(shape.ValueDim),
+		uint32(r.dims), uint32(c.shape.PageSize),
+	}
+	record(s, "rope_store", c.kernels.ropeStore, grid{x: qkv.Rows, y: 1, simdgroups: storeGroups}, &a,
+		at(qkv), Binding{Buffer: r.buffer}, s.places, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]})
+}
+
+// Latents implements compute.Step.
+func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
+	c, r, w := kv.(*cache), table.(*rope), kvGain.(*weight)
+	s.locate(c)
+	a := latentsArgs{stride: uint32(t.Stride), latent: uint32(w.in), dims: uint32(r.dims), pageSize: uint32(c.shape.PageSize), eps: eps}
+	widest := w.in
+	if qGain != nil {
+		a.q = uint32(qGain.(*weight).in)
+		widest = max(widest, int(a.q))
+	}
+	groups := normGroups(widest)
+	gain := Binding{Buffer: w.buffer}
+	record(s, "latents", c.kernels.latents, grid{x: t.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a,
+		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.places, Binding{Buffer: c.keys[layer]})
+}
+
+// Attention implements compute.Step. Where the rows are few and see many positions, these are split over the GPU and joined.
+func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
+	c := kv.(*cache)
+	if shape.ValueDim > mostValueDim {
+		s.fail(fmt.Errorf("attention with values of %d a head: at most %d are supported", shape.ValueDim, mostValueDim))
+		return
+	}
+	pipeline := c.kernels.attention[0]
+	if shape.ValueDim > 128 {
+		pipeline = c.kernels.attention[1]
+	}
+	a := attentionArgs{
+		heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim), valueDim: uint32(shape.ValueDim),
+		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), pageSize: uint32(c.shape.PageSize),
+		latent: flag(c.shape.ValueCols == 0), scale: shape.Scale,
+	}
+	splits := (s.longest + splitKeys - 1) / splitKeys
+	if splits == 1 || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.partsBytes {
+		splits = 0
+	}
+	a.splits = uint32(splits)
+	room := 4 * ((shape.KeyDim+3)/4*4 + 64) // a simdgroup
+	groups := min(attentionGroups, shape.Heads, threadgroupBytes/room)
+	record(s, "attention", pipeline, grid{x: max(splits, 1), y: (shape.Heads + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room}, &a,
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.parts}, at(dst))
+	if splits > 0 {
+		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
+			Binding{Buffer: s.parts}, s.places, at(dst))
+	}
+}

@@ -1,0 +1,108 @@
+package metal
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// MatMul implements compute.Step. Weights of one type that stand together are one dispatch, up to three of them.
+func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
+	beside := false
+	for len(ws) > 0 {
+		n, cols := 1, ws[0].(*weight).out
+		for n < min(len(ws), 3) && ws[n].Type() == ws[0].Type() {
+			cols += ws[n].(*weight).out
+			n++
+		}
+		s.product("product", dst.Slice(0, cols), x, ws[:n], beside, false)
+		dst, ws, beside = dst.Slice(cols, dst.Cols-cols), ws[n:], true
+	}
+}
+
+// MatMulAdd implements compute.Step.
+func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
+	s.product("product_add", dst, x, []compute.Weight{w}, false, true)
+}
+
+// product records the product of up to three weights of one type.
+func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, beside, add bool) {
+	first := ws[0].(*weight)
+	k := forRows(first.kernels.product, dst.Rows)
+	a := productArgs{
+		n: uint32(first.in), rowBytes: uint32(first.rowBytes), rows: uint32(dst.Rows),
+		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), add: flag(add),
+	}
+	var bound [3]Binding
+	groups := [3]int{}
+	for i := range bound {
+		bound[i] = Binding{Buffer: first.buffer}
+		if i < len(ws) {
+			w := ws[i].(*weight)
+			bound[i].Buffer, a.out[i], groups[i] = w.buffer, uint32(w.out), k.groups(w.out)
+		}
+	}
+	a.groups0, a.groups1 = uint32(groups[0]), uint32(groups[1])
+	g := grid{x: groups[0] + groups[1] + groups[2], y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups, beside: beside}
+	record(s, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), at(dst))
+}
+
+// GatedMatMul implements compute.Step.
+func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
+	w := gate.(*weight)
+	if gate.Type() != up.Type() {
+		s.gateApart(dst, x, gate, up)
+		return
+	}
+	k := forRows(w.kernels.gated, dst.Rows)
+	a := gatedArgs{uint32(w.in), uint32(w.rowBytes), uint32(dst.Rows), uint32(x.Stride), uint32(dst.Stride), uint32(w.out)}
+	record(s, "gated_product", k.pipeline, grid{x: k.groups(w.out), y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups}, &a,
+		bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
+}
+
+// gateApart is GatedMatMul for weights of two types, with both products in memory first.
+func (s *step) gateApart(dst, x compute.Tensor, gate, up compute.Weight) {
+	out := gate.(*weight).out
+	if n := dst.Rows * 2 * out; s.scratch == nil || len(s.scratch.values) < n {
+		if s.scratch != nil {
+			s.retired = append(s.retired, s.scratch.buffer)
+			s.scratch = nil
+		}
+		t, err := s.Buffer(dst.Rows, 2*out)
+		if err != nil {
+			s.fail(fmt.Errorf("make room for gated products: %w", err))
+			return
+		}
+		s.scratch = t.Buffer.(*memory)
+	}
+	both := compute.Tensor{Buffer: s.scratch, Rows: dst.Rows, Cols: 2 * out, Stride: 2 * out}
+	s.MatMul(both, x, gate, up)
+	a := gateArgs{uint32(out), uint32(both.Stride), uint32(dst.Stride)}
+	record(s, "gate", s.kernels.gate, grid{x: (out + copyThreads - 1) / copyThreads, y: dst.Rows, simdgroups: copyThreads / 32}, &a, at(both), at(dst))
+}
+
+// Expand implements compute.Step.
+func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
+	w := vb.(*weight)
+	k := forRows(w.kernels.product, dst.Rows)
+	a := productArgs{
+		n: uint32(w.in), rowBytes: uint32(w.rowBytes), rows: uint32(dst.Rows), xStride: uint32(ctx.Stride), dstStride: uint32(dst.Stride),
+		xMatrix: uint32(w.in), dstMatrix: uint32(w.out), out: [3]uint32{uint32(w.out)}, groups0: uint32(k.groups(w.out)),
+	}
+	b := Binding{Buffer: w.buffer}
+	record(s, "expand", k.pipeline, grid{x: k.groups(w.out), y: (dst.Rows + k.inputs - 1) / k.inputs, z: w.matrices, simdgroups: k.simdgroups}, &a,
+		b, b, b, at(ctx), at(dst))
+}
+
+// Absorb implements compute.Step.
+func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
+	w, r := kb.(*weight), table.(*rope)
+	k := forRows(w.kernels.absorb, dst.Rows)
+	groups := k.groups(w.out)
+	a := absorbArgs{
+		nope: uint32(w.in), latent: uint32(w.out), dims: uint32(r.dims), rowBytes: uint32(w.rowBytes), rows: uint32(dst.Rows),
+		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), groups: uint32(groups),
+	}
+	record(s, "absorb", k.pipeline, grid{x: groups + 1, y: (dst.Rows + k.inputs - 1) / k.inputs, z: w.matrices, simdgroups: k.simdgroups}, &a,
+		Binding{Buffer: w.buffer}, at(q), Binding{Buffer: r.buffer}, s.places, at(dst))
+}

@@ -1,0 +1,33 @@
+package metal
+
+import "github.com/ingot-run/ingot/engine/compute"
+
+// Embed implements compute.Step.
+func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
+	w := table.(*weight)
+	chunks := (w.in + 15) / 16
+	a := embedArgs{uint32(w.in), uint32(w.rowBytes), uint32(dst.Stride)}
+	record(s, "embed", w.kernels.embed, grid{x: (chunks + embedThreads - 1) / embedThreads, y: dst.Rows, simdgroups: embedThreads / 32}, &a,
+		Binding{Buffer: w.buffer}, s.tokens, at(dst))
+}
+
+// Gather implements compute.Step.
+func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
+	list, ints := s.take(len(rows))
+	copy(ints, rows)
+	a := gatherArgs{uint32(dst.Cols), uint32(src.Stride), uint32(dst.Stride)}
+	record(s, "gather", s.kernels.gather, grid{x: (dst.Cols + copyThreads - 1) / copyThreads, y: dst.Rows, simdgroups: copyThreads / 32}, &a,
+		at(src), list, at(dst))
+}
+
+// normGroups is the simdgroups that norm a row.
+func normGroups(cols int) int { return min(max((cols+127)/128, 1), mostNormGroups) }
+
+// RMSNorm implements compute.Step.
+func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	w := gain.(*weight)
+	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps}
+	groups := normGroups(w.in)
+	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, &a,
+		at(src), Binding{Buffer: w.buffer}, at(dst))
+}
