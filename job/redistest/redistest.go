@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -19,9 +21,12 @@ import (
 type Server struct {
 	URL    string
 	Client *redis.Client
+
+	process *process // of a real one
 }
 
-// Start starts the machine's redis-server on a free port. Without one it skips the test.
+// Start starts the machine's redis-server on a free port. Every command is on disk before it is answered, so that the server
+// can be killed. Without a redis-server it skips the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -30,15 +35,25 @@ func Start(t testing.TB) *Server {
 	}
 	const tries = 5 // another process may take the port that was free
 	for try := 1; ; try++ {
-		port := freePort(t)
-		err := launch(t, binary, port)
+		p := &process{binary: binary, port: freePort(t), dir: t.TempDir()}
+		err := p.start(t)
 		if err == nil {
-			return connect(t, fmt.Sprintf("127.0.0.1:%d", port))
+			t.Cleanup(func() { p.kill() })
+			s := connect(t, fmt.Sprintf("127.0.0.1:%d", p.port))
+			s.process = p
+			return s
 		}
 		if try == tries {
 			require.NoError(t, err, "start redis-server")
 		}
 	}
+}
+
+// Restart kills the server's process and starts another one on its data and its port.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.process.kill()
+	require.NoError(t, s.process.start(t), "start redis-server again")
 }
 
 // StartMini starts a miniredis.
@@ -69,12 +84,20 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// launch starts the server and returns once it says that it is ready.
-func launch(t testing.TB, binary string, port int) error {
+// process is a running redis-server.
+type process struct {
+	binary string
+	port   int
+	dir    string
+	kill   func()
+}
+
+// start starts the server and returns once it says that it is ready.
+func (p *process) start(t testing.TB) error {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary,
-		"--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", t.TempDir(),
-		"--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.binary,
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--dir", p.dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -86,20 +109,21 @@ func launch(t testing.TB, binary string, port int) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		fmt.Fprintln(&log, lines.Text())
-		if strings.Contains(lines.Text(), "Ready to accept connections") {
-			drained := make(chan struct{})
-			go func() {
-				defer close(drained)
-				for lines.Scan() {
-				}
-			}()
-			t.Cleanup(func() {
-				cmd.Process.Kill() //nolint:errcheck // it may have ended itself
-				<-drained
-				cmd.Wait() //nolint:errcheck // it was killed
-			})
-			return nil
+		if !strings.Contains(lines.Text(), "Ready to accept connections") {
+			continue
 		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for lines.Scan() { //nolint:revive // what it says now is of no interest, but it has to be read
+			}
+		}()
+		p.kill = sync.OnceFunc(func() {
+			cmd.Process.Kill() //nolint:errcheck // it may have ended itself
+			<-ended
+			cmd.Wait() //nolint:errcheck // it was killed
+		})
+		return nil
 	}
 	return fmt.Errorf("redis-server ended: %w\n%s", cmd.Wait(), log.String())
 }
