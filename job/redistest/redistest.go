@@ -115,7 +115,7 @@ func (p *process) start(t testing.TB) error {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			for lines.Scan() { //nolint:revive // what it says now is of no interest, but it has to be read
+			for lines.Scan() {
 			}
 		}()
 		p.kill = sync.OnceFunc(func() {
