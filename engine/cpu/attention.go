@@ -123,8 +123,31 @@ func (t *attention) scores(thread int, b queryBlock, most, stride int) {
 		n := min(c.shape.PageSize, most-from)
 		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, s.batch.Seqs[b.seq].Pages[i], int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
+		if a.Next, a.NextBytes = t.ahead(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, most); a.Next == nil {
+			a.Next, a.NextBytes = t.valuesAhead(b, 0, most)
+		}
 		c.scores(a)
 	}
+}
+
+// ahead is where the i-th page of a sequence has a head's rows and how many bytes they take, up to position most: what a
+// kernel lets the processor fetch while it works on the page before. Pages are scattered, which processors do not foresee.
+func (t *attention) ahead(layer []byte, cols, dims int, b queryBlock, i, most int) (unsafe.Pointer, int64) {
+	n := min(t.cache.shape.PageSize, most-i*t.cache.shape.PageSize)
+	if n <= 0 {
+		return nil, 0
+	}
+	kind := t.cache.shape.Type
+	page := t.step.batch.Seqs[b.seq].Pages[i]
+	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
+}
+
+// valuesAhead is ahead for values.
+func (t *attention) valuesAhead(b queryBlock, i, most int) (unsafe.Pointer, int64) {
+	if t.cache.values == nil {
+		return t.ahead(t.cache.keys[t.layer], t.cache.shape.KeyCols, t.shape.KeyDim, b, i, most)
+	}
+	return t.ahead(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, most)
 }
 
 // weigh sums a block's values by their weights: for all queries at once up to the position that every query sees.
@@ -141,12 +164,14 @@ func (t *attention) weigh(thread int, b queryBlock, least, most, stride int) {
 		if all > 0 {
 			a.Weights, a.V, a.At = &m.attention[from], v, &m.resultAt[0]
 			a.Queries, a.Positions = int64(b.to-b.from), int64(all)
+			a.Next, a.NextBytes = t.valuesAhead(b, i+1, most)
 			c.weigh(a)
 		}
 		if all == n {
 			continue
 		}
 		group := int32(t.shape.Heads / t.shape.KVHeads)
+		a.Next, a.NextBytes = nil, 0
 		a.V, a.Queries = unsafe.Add(v, all*rowStride*c.valueBytes), 1
 		for q := b.from; q < b.to; q++ {
 			own := min(n, int(s.batch.Positions[b.first+q/group])+1-from) - all

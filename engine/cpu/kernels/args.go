@@ -60,6 +60,8 @@ type ScoresArgs struct {
 	OutStride int64
 	Dims      int64
 	Scale     float64
+	Next      unsafe.Pointer // what the next call reads, to be fetched from memory meanwhile
+	NextBytes int64
 }
 
 // ValuesArgs adds the weighted values of the positions to each query's result, in order of position.
@@ -73,6 +75,8 @@ type ValuesArgs struct {
 	Stride        int64
 	WeightsStride int64
 	Dims          int64
+	Next          unsafe.Pointer // as in ScoresArgs
+	NextBytes     int64
 }
 
 // SoftmaxArgs turns N scores into weights, in place.

@@ -56,6 +56,8 @@ struct scores_args {
   int64_t out_stride;
   int64_t dims;
   double scale;
+  const void *next;  // what the next call reads, to be fetched from memory meanwhile
+  int64_t next_bytes;
 };
 
 struct values_args {
@@ -68,6 +70,8 @@ struct values_args {
   int64_t stride;
   int64_t weights_stride;
   int64_t dims;
+  const void *next;  // as in scores_args
+  int64_t next_bytes;
 };
 
 struct softmax_args {

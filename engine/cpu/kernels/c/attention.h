@@ -35,6 +35,7 @@ INLINE void NAME(scores_tile)(const struct scores_args *a, int64_t query, int64_
 }
 
 void LEVEL(NAME(scores))(const struct scores_args *a) {
+  fetch(a->next, a->next_bytes);
   int64_t p = 0;
   for (; p + 4 <= a->positions; p += 4) {
     int64_t q = 0;
@@ -86,6 +87,7 @@ INLINE void NAME(values_columns)(const struct values_args *a, int64_t c, const i
 }
 
 void LEVEL(NAME(values))(const struct values_args *a) {
+  fetch(a->next, a->next_bytes);
   int64_t c = 0;
   for (; c + 16 * COLUMNS <= a->dims; c += 16 * COLUMNS) NAME(values_columns)(a, c, COLUMNS);
   for (; c + 16 <= a->dims; c += 16) NAME(values_columns)(a, c, 1);

@@ -70,6 +70,11 @@ typedef _Float16 f16x16 VECTOR(_Float16, 16);
   })
 #define CONVERT(x, type) __builtin_convertvector(x, type)
 
+// fetch asks for n bytes to be brought nearer.
+INLINE void fetch(const void *p, int64_t n) {
+  ROLLED for (int64_t i = 0; i < n; i += 64) __builtin_prefetch((const uint8_t *)p + i, 0, 2);
+}
+
 INLINE f32v splat(float x) { return (f32v){0} + x; }
 INLINE i32v splat32(int32_t x) { return (i32v){0} + x; }
 INLINE f32x16 splat16(float x) { return (f32x16){0} + x; }
