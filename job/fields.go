@@ -65,12 +65,18 @@ func jsonError(err error) *RowError {
 	return rowErrorf(CodeInvalidJSON, "is not valid JSON: %v", err)
 }
 
+// has tells whether a field is there and not null.
+func (o *object) has(name string) bool {
+	raw, ok := o.fields[name]
+	return ok && kindOf(raw) != null
+}
+
 // get returns a field that is there, not null, and of one of the kinds named.
 func (o *object) get(name string, kinds ...kind) (json.RawMessage, bool) {
-	raw, ok := o.fields[name]
-	if !ok || o.err != nil || kindOf(raw) == null {
+	if o.err != nil || !o.has(name) {
 		return nil, false
 	}
+	raw := o.fields[name]
 	got := kindOf(raw)
 	for _, k := range kinds {
 		if got == k {

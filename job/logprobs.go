@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"math"
+	"strings"
 
 	"github.com/ingot-run/ingot/engine"
 )
@@ -76,7 +77,8 @@ type completionLogprobs struct {
 	TextOffset []int                `json:"text_offset"`  // in characters
 }
 
-func newCompletionLogprobs(prompt, answer []engine.TokenLogprob, top int) *completionLogprobs {
+// newCompletionLogprobs lists the tokens of an echoed prompt, which reads prefix, and those of the answer.
+func newCompletionLogprobs(prefix string, prompt, answer []engine.TokenLogprob, top int) *completionLogprobs {
 	n := len(prompt) + len(answer)
 	l := &completionLogprobs{make([]string, 0, n), make([]*logprob, 0, n), make([]map[string]logprob, 0, n), make([]int, 0, n)}
 	begun := 0 // characters begun so far
@@ -91,7 +93,9 @@ func newCompletionLogprobs(prompt, answer []engine.TokenLogprob, top int) *compl
 		if len(t.Bytes) > 0 && continues(t.Bytes[0]) && begun > 0 {
 			offset-- // inside the character that the token before began
 		}
-		begun += characters(t.Bytes)
+		if i > 0 || len(prompt) == 0 || strings.HasPrefix(prefix, string(t.Bytes)) { // else it is a BOS that the text lacks
+			begun += characters(t.Bytes)
+		}
 		l.Tokens = append(l.Tokens, t.Text)
 		l.TextOffset = append(l.TextOffset, offset)
 		if i == 0 && len(prompt) > 0 {

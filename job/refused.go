@@ -61,11 +61,10 @@ var understood = []string{
 
 func (o *object) refuse(e Endpoint) {
 	for _, f := range refused {
-		raw, ok := o.fields[f.field]
-		if !ok || kindOf(raw) == null || (f.only != "" && f.only != e) {
+		if !o.has(f.field) || (f.only != "" && f.only != e) {
 			continue
 		}
-		if !slices.Contains(f.ignored, compact(raw)) {
+		if !slices.Contains(f.ignored, compact(o.fields[f.field])) {
 			o.fail(CodeUnsupported, "%q is not supported: %s", f.field, f.why)
 		}
 	}

@@ -2,7 +2,9 @@ package job
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -122,7 +124,7 @@ func (o *object) logitBias() map[int32]float64 {
 		return nil
 	}
 	bias := make(map[int32]float64, len(inner.fields))
-	for key := range inner.fields {
+	for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // in order, so that the same field is named each time
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil || id < 0 {
 			o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %q`, key)

@@ -130,7 +130,7 @@ func (r *Request) completionChoices(done []engine.Completion) []completionChoice
 				choiceIDs:    r.ids(c, answer),
 			}
 			if r.settings.Logprobs {
-				choice.Logprobs = newCompletionLogprobs(tokens, scored(answer), r.settings.TopLogprobs)
+				choice.Logprobs = newCompletionLogprobs(prefix, tokens, scored(answer), r.settings.TopLogprobs)
 			}
 			choices = append(choices, choice)
 		}

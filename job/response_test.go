@@ -90,6 +90,15 @@ func TestResultLines(t *testing.T) {
 	})
 }
 
+// A BOS that the tokenizer puts before a text is a token, but takes no room in the echoed text.
+func TestTextOffsetsLeaveBOSOut(t *testing.T) {
+	t.Parallel()
+	tokens := []engine.TokenLogprob{scoredToken("<s>", 0, ""), scoredToken("a", -1, "x"), scoredToken("b", -1, "x")}
+	require.Equal(t, []int{0, 0, 1}, newCompletionLogprobs("ab", tokens, nil, 0).TextOffset)
+	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("<s>ab", tokens, nil, 0).TextOffset, "written out, or given as an id")
+	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("", nil, tokens, 0).TextOffset)
+}
+
 func TestLinesHaveExactlyTheFieldsOfTheInterface(t *testing.T) {
 	t.Parallel()
 	golden, err := os.ReadFile(filepath.Join("testdata", "results.jsonl"))

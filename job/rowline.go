@@ -1,8 +1,6 @@
 package job
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
 // line is what a line of a JSONL file asks for.
 type line struct {
@@ -46,7 +44,7 @@ func (o *object) id() string {
 		}
 		return s
 	}
-	if _, batch := o.fields["body"]; batch {
+	if o.has("body") {
 		return "" // the id of a Batch line is custom_id alone
 	}
 	raw, ok := o.get("id", text, number)
@@ -90,8 +88,7 @@ func (o *object) target(body json.RawMessage) Endpoint {
 
 // bareTarget is the endpoint of a body without a url.
 func (o *object) bareTarget() Endpoint {
-	_, messages := o.fields["messages"]
-	_, prompt := o.fields["prompt"]
+	messages, prompt := o.has("messages"), o.has("prompt")
 	switch {
 	case messages && prompt:
 		o.fail(CodeInvalidValue, `has both "messages" and "prompt"`)
