@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/job"
 )
 
@@ -27,6 +29,11 @@ type Config struct {
 	Backend     string // auto or cpu
 	Threads     int    // of the CPU backend; 0 for one a processor
 	Context     int    // most tokens of prompt and answer; 0 for the model's own
+	KV          gguf.Type
+	Memory      Memory
+	Draft       engine.Drafting
+	DraftModel  string // path of the small model's GGUF file, of engine.DraftModel
+	DraftTokens int    // 0 leaves it to what is measured
 	Concurrency int    // rows that the engine works on at once
 	Listen      string // address of metrics and health; empty for none
 	LogLevel    slog.Level

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/job"
 )
 
@@ -45,6 +47,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &Config{
 		ModelName: job.DefaultAlias, Priority: job.Default, Backend: "auto", Concurrency: 16,
+		KV: gguf.TypeF16, Memory: Memory{Percent: 70}, Draft: engine.DraftAuto,
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)
 }
@@ -52,10 +55,12 @@ func TestDefaults(t *testing.T) {
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
 		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu",
-		Threads: 3, Context: 512, Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
+		Threads: 3, KV: gguf.TypeQ80, Memory: Memory{Bytes: 12 << 30}, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
+		Context: 512, Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
 		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Threads: "3",
+		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4",
 		Context: "512", Concurrency: "7", Listen: want.Listen, LogLevel: "warn", LogFormat: "json",
 	}
 	require.Len(t, text, len(settings))
@@ -158,6 +163,16 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`read config file ingot.yaml: "modle" is no setting; these are: redis, model, model-name, `},
 		{"key below a key", nil, nil, "redis:\n  url: redis://h:1/0",
 			`read config file ingot.yaml: "redis" has settings below it; give one value`},
+		{"KV type", []string{"--kv", "F16"}, nil, "", `kv (from --kv): "F16" is not known; give f32, f16, q8_0 or q4_0`},
+		{"no unit", []string{"--memory", "12"}, nil, "", `memory (from --memory): "12" is no size; give one such as 12GiB`},
+		{"nothing", []string{"--memory", "0.5B"}, nil, "", `"0.5B" is no size`},
+		{"too much", []string{"--memory", "101%"}, nil, "", `"101" is not allowed; give a whole number from 1 to 100`},
+		{"no number", []string{"--memory", "NaNGiB"}, nil, "", `"NaNGiB" is no size`},
+		{"endless", []string{"--memory", "InfB"}, nil, "", `"InfB" is no size`},
+		{"drafting", []string{"--draft", "model="}, nil, "",
+			`draft (from --draft): drafting "model=" is not known: use auto, mtp, ngram, model=FILE or off`},
+		{"draft tokens", []string{"--draft-tokens", "0"}, nil, "",
+			`draft-tokens (from --draft-tokens): "0" is not allowed; give a whole number from 1 to 8, or auto`},
 		{"not YAML", nil, nil, "model: [", `read config file ingot.yaml: `},
 		{"missing file", []string{"--config", "none.yaml"}, nil, "", `read config file none.yaml: `},
 	} {
@@ -172,6 +187,19 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			_, err := load(t, c.args...)
 			require.ErrorContains(t, err, c.want)
 		})
+	}
+}
+
+func TestSizes(t *testing.T) {
+	isolate(t)
+	for text, want := range map[string]Memory{
+		"70%": {Percent: 70}, "1%": {Percent: 1}, "100%": {Percent: 100},
+		"12GiB": {Bytes: 12 << 30}, "1.5 GiB": {Bytes: 3 << 29}, "2TiB": {Bytes: 2 << 40}, "800MB": {Bytes: 800e6}, "64KiB": {Bytes: 64 << 10},
+		"3TB": {Bytes: 3e12}, "7GB": {Bytes: 7e9}, "5MiB": {Bytes: 5 << 20}, "9KB": {Bytes: 9000}, "1048576B": {Bytes: 1 << 20},
+	} {
+		c, err := load(t, "--memory", text)
+		require.NoError(t, err)
+		require.Equal(t, want, c.Memory, text)
 	}
 }
 

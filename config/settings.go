@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/job"
 )
 
@@ -27,6 +28,10 @@ const (
 	Backend     Name = "backend"
 	Threads     Name = "threads"
 	Context     Name = "context"
+	KV          Name = "kv"
+	MemoryLimit Name = "memory"
+	Draft       Name = "draft"
+	DraftTokens Name = "draft-tokens"
 	Concurrency Name = "concurrency"
 	Listen      Name = "listen"
 	LogLevel    Name = "log-level"
@@ -74,6 +79,22 @@ var settings = []setting{
 	{
 		name: Context, usage: "allow `N` tokens of prompt and answer; 0 for what the model was trained for", def: "0",
 		set: func(c *Config, s string) (err error) { c.Context, err = integer(s, 0, 1<<24); return err },
+	},
+	{
+		name: KV, usage: "keep the KV cache as `TYPE`: f32, f16, q8_0 or q4_0; fewer bits hold more rows", def: "f16",
+		set: setKV,
+	},
+	{
+		name: MemoryLimit, usage: "take at most `SIZE` for weights and KV cache: such as 12GiB, or a share of what is free",
+		def: strconv.Itoa(engine.MemoryShare) + "%", set: setMemory,
+	},
+	{
+		name: Draft, usage: "draft tokens with `HOW`: auto, mtp, ngram, model=FILE with a small model, or off", def: string(engine.DraftAuto),
+		set: setDraft,
+	},
+	{
+		name: DraftTokens, usage: "draft `N` tokens a row and step; auto for as many as pay", def: "auto",
+		set: setDraftTokens,
 	},
 	{
 		name: Concurrency, usage: "work on `N` rows at once", def: "16",

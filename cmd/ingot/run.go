@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/worker/local"
@@ -105,7 +106,9 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum
 		defer d.Close()
 		stderr, show = d, d.Show
 	}
-	eng, err := openEngine(r.cfg, r.trace)
+	eng, err := openEngine(r.cfg, r.cfg.Model, engine.Options{
+		Context: r.cfg.Context, MaxSequences: r.cfg.Concurrency, Trace: r.trace,
+	})
 	if err != nil {
 		return sum, err
 	}

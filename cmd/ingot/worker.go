@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/worker"
 )
 
@@ -42,7 +43,7 @@ func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return err
 	}
 	defer rdb.Close() //nolint:errcheck // everything sent was answered
-	eng, err := openEngine(cfg, nil)
+	eng, err := openEngine(cfg, cfg.Model, engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})
 	if err != nil {
 		return err
 	}
