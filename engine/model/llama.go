@@ -54,6 +54,11 @@ func (l *loader) llama(lim Limits) (Model, error) {
 	if dims > m.shape.KeyDim {
 		l.fail(fmt.Errorf("%s is %d, more than the %d values of a head", l.key("rope.dimension_count"), dims, m.shape.KeyDim))
 	}
+	// A head's keys and values stand by themselves in the cache.
+	if block := lim.KV.BlockSize(); block > 0 && (m.shape.KeyDim%block != 0 || m.shape.ValueDim%block != 0) {
+		l.fail(fmt.Errorf("a cache of type %v cannot hold heads of %d and %d values, which are not whole blocks of %d; use f16: %w",
+			lim.KV, m.shape.KeyDim, m.shape.ValueDim, block, ErrUnsupported))
+	}
 	if l.err != nil {
 		return nil, l.err
 	}
