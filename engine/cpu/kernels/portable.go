@@ -121,10 +121,14 @@ func (c *cached) row(p int, dims int64) []float32 {
 		return from((*float32)(at), dims)
 	}
 	halves := from((*uint16)(at), dims)
-	for i, h := range halves {
-		c.line[i] = gguf.F16ToF32(h)
+	line := c.line[:]
+	if int(dims) > len(line) {
+		line = make([]float32, dims)
 	}
-	return c.line[:dims]
+	for i, h := range halves {
+		line[i] = gguf.F16ToF32(h)
+	}
+	return line[:dims]
 }
 
 func scores(a *ScoresArgs, kind gguf.Type) {
