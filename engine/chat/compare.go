@@ -157,23 +157,17 @@ func identical(a, b Value) bool {
 		return ok && typeName(a) == typeName(b) && len(items) == len(others) &&
 			(len(items) == 0 || &items[0] == &others[0])
 	}
-	if _, ok := hashable(a); !ok {
-		return false
-	}
-	if _, ok := hashable(b); !ok {
-		return false
-	}
-	return a == b
+	return isComparable(a) && isComparable(b) && a == b
 }
 
-// hashable says whether Go can compare a value with ==.
-func hashable(v Value) (Value, bool) {
+// isComparable says whether Go can compare a value with ==.
+func isComparable(v Value) bool {
 	switch v.(type) {
 	case nil, bool, int64, float64, string, markup, *big.Int, *Object, *span, *view, *undefined, *iterator, *namespace,
 		*macro, *function, *loopContext, *cycler:
-		return v, true
+		return true
 	}
-	return nil, false
+	return false
 }
 
 // ordering is how two values compare. NaN has no order.

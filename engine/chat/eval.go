@@ -127,7 +127,10 @@ func (e *concatExpr) eval(r *render, f *frame) (Value, error) {
 		}
 		s, err := r.str(v)
 		if err == nil {
-			err = r.room(1, len(out)+len(s))
+			err = r.spend(len(s) + stepCost)
+		}
+		if len(out)+len(s) > maxOutput {
+			err = errOutput
 		}
 		if err != nil {
 			return nil, errAt(int(e.at), err)

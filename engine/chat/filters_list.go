@@ -268,7 +268,7 @@ func filterBatch(r *render, v Value, a args) (Value, error) {
 // filterSlice cuts a list into a number of lists.
 func filterSlice(r *render, v Value, a args) (Value, error) {
 	return generator(func() (func() (Value, bool, error), error) {
-		slices, err := a.integer(0, 0)
+		parts, err := a.integer(0, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -276,14 +276,14 @@ func filterSlice(r *render, v Value, a args) (Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices == 0 {
+		if parts == 0 {
 			return nil, errZero
 		}
 		n := int64(len(items))
-		size, longer := n/max(slices, 1), n%max(slices, 1)
+		size, longer := n/max(parts, 1), n%max(parts, 1)
 		number := int64(0)
 		return func() (Value, bool, error) {
-			if number >= slices {
+			if number >= parts {
 				return nil, false, nil
 			}
 			start := number*size + min(number, longer)

@@ -172,6 +172,9 @@ func rawBegin(s string) (rest string, sign byte, ok bool) {
 // raw reads the text up to {% endraw %}.
 func (l *lexer) raw(open int) error {
 	start := l.pos
+	if start == len(l.src) {
+		return nil // as Jinja has it, an opening that nothing follows needs no end
+	}
 	for i := start; ; i++ {
 		n := strings.Index(l.src[i:], "{%")
 		if n < 0 {
@@ -194,6 +197,9 @@ func (l *lexer) raw(open int) error {
 }
 
 func (l *lexer) comment(open int) error {
+	if l.pos == len(l.src) {
+		return nil // as for raw
+	}
 	n := strings.Index(l.src[l.pos:], "#}")
 	if n < 0 {
 		return errAt(open, errors.New("missing end of comment tag"))
@@ -311,7 +317,7 @@ func (l *lexer) one() error {
 // nameLength is the length in bytes of the identifier at the start of s, or 0.
 func nameLength(s string) int {
 	for i, r := range s {
-		if r == '_' || unicode.IsLetter(r) || i > 0 && (unicode.IsDigit(r) || unicode.Is(unicode.Mn, r)) {
+		if r == '_' || unicode.IsLetter(r) || i > 0 && (unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || r == '·') {
 			continue
 		}
 		return i
@@ -359,9 +365,9 @@ func (l *lexer) number() error {
 
 // floatEnd is where the float ends that starts at i, or 0 if it is none: it needs a fraction or an exponent.
 func floatEnd(s string, i int) int {
-	end, float := digitsEnd(s, i, 10), false
+	end, isFloat := digitsEnd(s, i, 10), false
 	if end+1 < len(s) && s[end] == '.' && digitsEnd(s, end+1, 10) > end+1 {
-		end, float = digitsEnd(s, end+1, 10), true
+		end, isFloat = digitsEnd(s, end+1, 10), true
 	}
 	if end < len(s) && s[end]|0x20 == 'e' {
 		exp := end + 1
@@ -369,10 +375,10 @@ func floatEnd(s string, i int) int {
 			exp++
 		}
 		if e := digitsEnd(s, exp, 10); e > exp {
-			end, float = e, true
+			end, isFloat = e, true
 		}
 	}
-	if !float {
+	if !isFloat {
 		return 0
 	}
 	return end

@@ -16,9 +16,9 @@ const (
 	maxDepth   = 1000     // values inside each other
 	maxCalls   = 200      // macros and loops calling each other
 	maxRange   = 100_000  // length of a range, as in Jinja's sandbox
-	budget     = 1 << 30  // stepCost a step, 1 a byte written or looked through, itemCost an element
-	stepCost   = 32
-	itemCost   = 16
+	fullBudget = 1 << 28  // stepCost a step, 1 a byte written or looked through, itemCost an element of a list made
+	stepCost   = 16
+	itemCost   = 32
 )
 
 var (
@@ -44,6 +44,9 @@ var renders = sync.Pool{New: func() any { return new(render) }}
 func newRender(t *Template, ctx *Object, now time.Time) *render {
 	r := renders.Get().(*render)
 	out, vars := r.out[:0], r.ctx[:0]
+	if ctx == nil {
+		ctx = NewObject()
+	}
 	for i, name := range t.names {
 		v := Value(t.absent[i])
 		if got, ok := ctx.Get(name); ok {
@@ -53,7 +56,7 @@ func newRender(t *Template, ctx *Object, now time.Time) *render {
 		}
 		vars = append(vars, v)
 	}
-	*r = render{t: t, now: now, ctx: vars, out: out, budget: budget}
+	*r = render{t: t, now: now, ctx: vars, out: out, budget: fullBudget}
 	return r
 }
 

@@ -28,6 +28,9 @@ type jsonWriter struct {
 func (w *jsonWriter) charge() error {
 	n := len(w.out) - w.charged
 	w.charged = len(w.out)
+	if w.charged > maxOutput {
+		return errOutput
+	}
 	return w.r.spend(n)
 }
 

@@ -966,7 +966,8 @@ TEMPLATES = {
         "{# multi\nline #}\nx",
         "{##}x",
         "{#-#}x",
-        "x{# unclosed",
+        "x{# unclosed", "x {#", "x{#-\n", "x{% raw %}", "x{% raw -%}\n",
+        "{{ a·b }}{{ é is defined }}", "{{ 1.real }}{{ 5 .real }}{{ 2**-1 }}{{-i-}}x", "{{ 1if i else 2 }}{{ 3is odd }}",
         "{% raw %}{{ x }}{% endraw %}",
         "{% raw %}\n  {{ x }}\n{% endraw %}\ny",
         "a {%- raw -%}  {{ x }}  {%- endraw -%} b",
@@ -1339,6 +1340,18 @@ def cases():
             yield group, template
 
 
+# Moments for strftime: ends of years, of months, of half days.
+MOMENTS = [
+    datetime.datetime(2026, 1, 2, 15, 4, 5, 678901), datetime.datetime(2024, 2, 29), datetime.datetime(2024, 12, 31, 23, 59, 59),
+    datetime.datetime(2021, 1, 3, 0, 0, 1), datetime.datetime(2023, 1, 1, 12), datetime.datetime(2020, 12, 28, 11, 59),
+    datetime.datetime(2027, 1, 3, 1, 2, 3), datetime.datetime(1999, 10, 9, 13), datetime.datetime(2000, 5, 31, 9, 8, 7, 6),
+]
+FORMATS = [
+    "%a %A %b %B %h", "%d %e %-d %j %-j", "%m %-m", "%Y %y %C %G %g", "%H %I %k %l %M %S %p %P %f", "%U %W %V %u %w",
+    "%c", "%x %X %D %F %T %R %r", "%%|%n|%t|", "[%Z][%z]", "%_d %_m %0e %^a %^B", "%Q %", "é%dé", "",
+]
+
+
 def main():
     env = environment()
     out = []
@@ -1352,7 +1365,12 @@ def main():
             continue  # an address, which nobody can reproduce
         out.append(case)
     lines = ",\n".join(json.dumps(case, ensure_ascii=True) for case in out)
-    text = '{"context": ' + json.dumps(CONTEXT, ensure_ascii=True) + ',\n"cases": [\n' + lines + "\n]}\n"
+    times = [
+        {"time": m.isoformat(timespec="microseconds") + "Z", "format": f, "out": m.strftime(f)} for m in MOMENTS for f in FORMATS
+    ]
+    text = '{"context": ' + json.dumps(CONTEXT, ensure_ascii=True)
+    text += ',\n"times": [\n' + ",\n".join(map(json.dumps, times)) + "\n]"
+    text += ',\n"cases": [\n' + lines + "\n]}\n"
     pathlib.Path(__file__).with_name("conformance.json").write_text(text)
     print(len(out), "cases,", sum("err" in case for case in out), "of them errors")
 
