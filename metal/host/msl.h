@@ -186,9 +186,24 @@ template <class T, class F> inline T fold(T v, F f, const char* file, int line) 
 template <class T> inline T simd_sum(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return T(a + b); }, file, line); }
 template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return max(a, b); }, file, line); }
 template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
-// tree_sum of kernels/defs.h, in one operation rather than five.
-#define TREE_SUM
-inline float tree_sum(float v, INGOT_SITE) { return simd_sum(v, file, line); }
+// tree_sums of kernels/defs.h, in one operation: the first lane that goes on does the work of all.
+#define TREE_SUMS
+inline void tree_sums(float* v, uint n, INGOT_SITE) {
+    const char(*slots)[16] = ingot::meet(v, file, line);
+    ingot::Simdgroup& s = *ingot::self().simdgroup;
+    if (s.summed == ingot::self().round) return;
+    s.summed = ingot::self().round;
+    float* all[ingot::lanes];
+    for (uint i = 0; i < ingot::lanes; i++) all[i] = ingot::shown<float*>(slots, i);
+    for (uint m = ingot::lanes / 2; m > 0; m /= 2) {
+        for (uint i = 0; i < m; i++) {
+            float *to = all[i], *from = all[i + m];
+#pragma GCC ivdep
+            for (uint k = 0; k < n; k++) to[k] += from[k];
+        }
+    }
+    for (uint i = 1; i < ingot::lanes; i++) __builtin_memcpy(all[i], all[0], n * sizeof(float));
+}
 inline bool simd_any(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a | b; }, file, line); }
 inline bool simd_all(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a & b; }, file, line); }
 template <class T> inline T simd_prefix_exclusive_sum(T v, INGOT_SITE) {

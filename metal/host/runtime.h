@@ -42,8 +42,7 @@ struct Launch {
 constexpr uint32_t lanes = 32;
 constexpr uint32_t mostThreads = 1024;
 constexpr uint32_t mostShared = 32 << 10;
-constexpr uintptr_t stackBytes = 64 << 10;  // and their alignment, by which a fibre finds itself
-constexpr uint64_t canary = 0x1ea51ab1ec0ffee5;
+constexpr uintptr_t stackBytes = 64 << 10;  // and their alignment, by which a fibre finds itself; see flags in compile.go
 
 enum State : uint32_t { Ready, AtSimd, AtBarrier, Done, Faulted };
 
@@ -52,6 +51,7 @@ struct Worker;
 struct Simdgroup {
     alignas(16) char slots[2][lanes][16];  // what lanes show each other, of this operation and the one before
     uint32_t index;
+    uint32_t summed;  // the operation whose sums are done; see tree_sums
 };
 
 struct Fibre {
@@ -108,7 +108,7 @@ constexpr uintptr_t savedWords = 20, returnWord = 11, spareWords = 0;
 #error "kernels run on x86-64 and arm64"
 #endif
 
-struct Stack { Fibre* fibre; uint64_t canary; };  // at the low end of a fibre's stack
+struct Stack { Fibre* fibre; };  // at the low end of a fibre's stack
 
 inline Fibre& self() {
     return *((Stack*)((uintptr_t)__builtin_frame_address(0) & ~(stackBytes - 1)))->fibre;
@@ -149,7 +149,7 @@ static void fibreMain() {
 static void setUp(Worker& w, uint32_t i) {
     Fibre& f = w.fibres[i];
     char* low = w.stacks + i * stackBytes;
-    *(Stack*)low = {&f, canary};
+    *(Stack*)low = {&f};
     void** sp = (void**)(low + stackBytes) - 2 - spareWords - savedWords;
     memset(sp, 0, sizeof(void*) * (savedWords + spareWords + 2));
     sp[returnWord] = (void*)fibreMain;
@@ -163,6 +163,14 @@ static uint32_t draw(Worker& w, uint32_t n) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return (z ^ (z >> 31)) % n;
+}
+
+static void describe(char* text, size_t size, const Fibre& f) {
+    if (f.state == Done) {
+        snprintf(text, size, "thread %u has returned", f.tid);
+    } else {
+        snprintf(text, size, "thread %u waits at %s:%d for its %s", f.tid, f.file, f.line, f.state == AtBarrier ? "threadgroup" : "simdgroup");
+    }
 }
 
 // advance runs the fibres of a simdgroup up to where all of them wait, and lets them go on from a simdgroup operation.
@@ -189,13 +197,9 @@ static bool advance(Worker& w, uint32_t simdgroup) {
     for (uint32_t i = 1; i < lanes; i++) {
         bool same = f[i].state == f[0].state && (f[i].state == Done || (f[i].line == f[0].line && f[i].file == f[0].file));
         if (same) continue;
-        const char* where[] = {"runs", "is at a simdgroup operation at", "is at a barrier at", "has returned, last", "is at a fault at"};
-        if (f[0].state == AtBarrier && f[i].state == AtBarrier) {
-            fault(w, "threads %u and %u wait at barriers of their own, %s:%d and %s:%d", f[0].tid, f[i].tid, f[0].file, f[0].line, f[i].file, f[i].line);
-        } else {
-            fault(w, "simdgroup %u diverges: thread %u %s %s:%d, thread %u %s %s:%d", simdgroup, f[0].tid, where[f[0].state],
-                  f[0].file, f[0].line, f[i].tid, where[f[i].state], f[i].file, f[i].line);
-        }
+        char first[200], other[200];
+        describe(first, sizeof first, f[0]), describe(other, sizeof other, f[i]);
+        fault(w, "simdgroup %u diverges: %s, %s", simdgroup, first, other);
         return false;
     }
     if (f[0].state != AtSimd) return false;
@@ -211,6 +215,7 @@ static void runGroup(Worker& w) {
     for (uint32_t i = 0; i < n; i++) {
         Fibre& f = w.fibres[i];
         f.state = Ready, f.round = 0, f.file = "?", f.line = 0;
+        f.simdgroup->summed = 0;
     }
     for (;;) {
         uint32_t first = l.seed ? draw(w, count) : 0;
@@ -243,9 +248,6 @@ static void runGroup(Worker& w) {
     }
     for (uint32_t i = 0; i < 64; i++) {
         if (w.shared[l.sharedSize + i] != (char)0xff) return fault(w, "a write past the %u bytes of threadgroup memory", l.sharedSize);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (((Stack*)(w.stacks + i * stackBytes))->canary != canary) return fault(w, "thread %u needs more than %lu bytes of stack", i, (unsigned long)stackBytes);
     }
 }
 

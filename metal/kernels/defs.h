@@ -16,18 +16,24 @@ using namespace metal;
     X(F32, "F32") X(F16, "F16") X(BF16, "BF16") X(Q4_0, "Q4_0") X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \
     X(Q8_0, "Q8_0") X(Q4_K, "Q4_K") X(Q5_K, "Q5_K") X(Q6_K, "Q6_K")
 
-// tree_sum adds the values of a simdgroup's lanes in a fixed tree: lane i with i^16, then with i^8, and so on. All lanes
-// receive the sum. simd_sum would do, but the order of its sums is the device's own.
-// A driver may bring its own, of the same order.
-#if !defined(TREE_SUM)
-inline float tree_sum(float v) {
-    v += simd_shuffle_xor(v, 16);
-    v += simd_shuffle_xor(v, 8);
-    v += simd_shuffle_xor(v, 4);
-    v += simd_shuffle_xor(v, 2);
-    v += simd_shuffle_xor(v, 1);
-    return v;
+// tree_sums adds each of n values over a simdgroup's lanes, in a fixed tree: lane i with i^16, then with i^8, and so on. All
+// lanes receive the sums. simd_sum would do, but the order of its sums is the device's own. A driver may bring a quicker
+// one of the same order.
+#if !defined(TREE_SUMS)
+inline void tree_sums(thread float* v, uint n) {
+    for (uint i = 0; i < n; i++) {
+        v[i] += simd_shuffle_xor(v[i], 16);
+        v[i] += simd_shuffle_xor(v[i], 8);
+        v[i] += simd_shuffle_xor(v[i], 4);
+        v[i] += simd_shuffle_xor(v[i], 2);
+        v[i] += simd_shuffle_xor(v[i], 1);
+    }
 }
 #endif
+
+inline float tree_sum(float v) {
+    tree_sums(&v, 1);
+    return v;
+}
 
 inline float silu(float x) { return x / (1.0f + exp(-x)); }

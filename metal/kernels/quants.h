@@ -232,5 +232,5 @@ inline void products(device const uchar* w, uint row_bytes, uint w_rows, device 
             }
         }
     }
-    for (uint i = 0; i < R * N; i++) sums[i] = tree_sum(sums[i]);
+    tree_sums(sums, R * N);
 }

@@ -1,0 +1,10 @@
+package apple
+
+// systemLibraries are what is opened, the Objective-C runtime first. Without Core Graphics a program without windows has no
+// default device.
+var systemLibraries = []string{
+	"/usr/lib/libobjc.A.dylib",
+	"/System/Library/Frameworks/Foundation.framework/Foundation",
+	"/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics",
+	"/System/Library/Frameworks/Metal.framework/Metal",
+}

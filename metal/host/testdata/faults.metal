@@ -1,0 +1,175 @@
+// Kernels with a mistake each, and some without one to compare them with. They run in threadgroups of 64.
+using namespace metal;
+
+struct Args {
+    uint n;
+};
+
+kernel void past_the_end(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    if (group.x == 1 && tid == 3) x[args.n] = 1;
+}
+
+kernel void before_the_start(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    if (tid == 3) x[-1] = 1;
+}
+
+kernel void past_shared(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    shared[tid + 1] = 1;
+}
+
+kernel void misaligned(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    if (tid == 5) x[0] = *(device float*)((device uchar*)x + 2);
+}
+
+kernel void barrier_for_some(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    if (simdgroup == 0) threadgroup_barrier(mem_flags::mem_threadgroup);
+}
+
+kernel void two_barriers(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    if (simdgroup == 0) {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+    } else {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+}
+
+kernel void diverging_lanes(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    if (lane < 5) {
+        x[tid] = simd_sum(x[tid]);
+    } else {
+        x[tid] = simd_max(x[tid]);
+    }
+}
+
+kernel void returned_lanes(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    if (lane == 5) return;
+    x[tid] = simd_sum(x[tid]);
+}
+
+kernel void unwritten(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x[group.x * 64 + tid] = shared[tid];
+}
+
+// reverse turns the values of each threadgroup around.
+kernel void reverse(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x += group.x * 64;
+    shared[tid] = x[tid];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    x[tid] = shared[63 - tid];
+}
+
+kernel void reverse_without_barrier(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x += group.x * 64;
+    shared[tid] = x[tid];
+    x[tid] = shared[63 - tid];
+}
+
+// pass_on_without_barrier is right where the threads of simdgroup 0 run first, one after another, and then those of 1.
+kernel void pass_on_without_barrier(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x += group.x * 64;
+    float v = x[tid];
+    if (simdgroup == 0) shared[tid] = v;
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    if (simdgroup == 1) {
+        x[63 - tid] = v;
+        x[tid] = shared[63 - tid];
+    }
+}
+
+kernel void add_one(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    if (tid < args.n) x[tid] = x[tid] + 1;
+}
+
+kernel void double_it(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    if (tid < args.n) x[tid] = x[tid] * 2;
+}

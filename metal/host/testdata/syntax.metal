@@ -1,0 +1,5 @@
+// A kernel that no compiler takes.
+kernel void syntax(
+    device float* x [[buffer(0)]]) {
+    x[0] = undeclared_value;
+}
