@@ -24,6 +24,7 @@ type call struct {
 	scores       bool // of the answers' tokens
 	scoresPrompt bool
 	promptOnly   bool
+	timed        bool
 	start        time.Time
 	done         chan struct{} // closed once all sequences have ended, or err is set and none is left
 
@@ -56,6 +57,7 @@ func (e *Engine) newCall(ctx context.Context, req *Request) (*call, error) {
 	}
 	c.stopIDs = append(c.stopIDs, req.StopIDs...)
 	c.scores, c.scoresPrompt, c.promptOnly = req.Logprobs, req.PromptLogprobs, req.PromptOnly
+	c.timed = req.Timed
 	c.promptScores.top = req.TopLogprobs
 
 	n := req.choices()

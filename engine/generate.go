@@ -44,7 +44,7 @@ func (e *Engine) completion(c *call, req *Request) Completion {
 			continue
 		}
 		s := c.seqs[i]
-		out.Choices[i] = Choice{Text: string(s.text.text), Tokens: s.answer(), FinishReason: s.reason, StopReason: s.stopReason}
+		out.Choices[i] = Choice{Text: string(s.text.text), Tokens: s.answer(), FinishReason: s.reason, StopReason: s.stopReason, Times: s.times}
 		if c.scores {
 			out.Choices[i].Logprobs = s.scores.logprobs(e.tokenizer)
 		}

@@ -103,6 +103,9 @@ func (l *loop) handOut(logits [][]float32) (prompt, generated int) {
 			generated++
 			s.draft.compare(s.tokens[before])
 			s.call.figures.token(now)
+			if s.call.timed {
+				s.times = append(s.times, now)
+			}
 		}
 	}
 	for _, s := range l.batch.seqs {

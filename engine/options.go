@@ -32,6 +32,9 @@ type Options struct {
 	DraftModel string
 	// DraftTokens is how many tokens are drafted for a sequence in a step. 0 leaves it to what is measured.
 	DraftTokens int
+	// NoSharing computes every prompt in full, also where its beginning is in the cache. Only for measuring what sharing
+	// brings.
+	NoSharing bool
 	// Trace receives the checkpoints of every step, where it is not nil. Only for debugging: it makes steps slow.
 	Trace func(compute.Checkpoint)
 }

@@ -41,6 +41,8 @@ type Request struct {
 	TopLogprobs int
 	// PromptLogprobs asks the same of the prompt's tokens.
 	PromptLogprobs bool
+	// Timed asks for the time of each generated token.
+	Timed bool
 	// PromptOnly generates nothing: the choices are empty, and their finish reason is FinishLength.
 	PromptOnly bool
 }
@@ -112,6 +114,7 @@ type Choice struct {
 	// StopReason is the stop string that ended the choice. Empty after FinishStop, the last of Tokens is a stop id.
 	StopReason string
 	Logprobs   []TokenLogprob // one a token of Tokens, where asked for
+	Times      []time.Time    // likewise; tokens of one step have one time
 }
 
 // TokenLogprob is a token with its log-probability under the model, before bias, penalties and temperature.

@@ -29,7 +29,7 @@ func (l *loop) plan() {
 // waitsForPages takes the pages of a prompt that are in the cache already, and tells whether another sequence is computing
 // the next of them.
 func (l *loop) waitsForPages(s *sequence) bool {
-	if s.computed != len(s.table.Pages())*l.pool.PageSize() || s.scoresPrompt(s.computed) {
+	if l.opts.NoSharing || s.computed != len(s.table.Pages())*l.pool.PageSize() || s.scoresPrompt(s.computed) {
 		return false
 	}
 	positions, busy := s.table.Adopt(s.tokens)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/sample"
@@ -25,7 +26,8 @@ type sequence struct {
 	draft    drafts
 
 	text   answerText
-	scores scores // of the answer
+	scores scores      // of the answer
+	times  []time.Time // likewise, where asked for
 
 	reason     FinishReason // empty while it goes on
 	stopReason string

@@ -27,8 +27,8 @@ var scales = map[gguf.Type]struct {
 	gguf.TypeQ6K: {[]int{208}, 18.5 * 74},
 }
 
-// randomize fills whole blocks of a type with weights. The parts of a block that are not its scale may be any bytes.
-func randomize(r *rand.Rand, t gguf.Type, data []byte) error {
+// Randomize fills whole blocks of a type with random weights. The parts of a block that are not its scale may be any bytes.
+func Randomize(r *rand.Rand, t gguf.Type, data []byte) error {
 	if t.BlockSize() == 1 {
 		values := make([]float32, 1<<16)
 		for i := range values {

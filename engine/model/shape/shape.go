@@ -119,7 +119,7 @@ func (b *builder) fill() error {
 		}
 		if b.pools[t.Type] == nil {
 			pool := make([]byte, (largest[t.Type]/t.Type.BlockBytes()+1)*t.Type.BlockBytes())
-			if err := randomize(b.random, t.Type, pool); err != nil {
+			if err := Randomize(b.random, t.Type, pool); err != nil {
 				return fmt.Errorf("tensor %s: %w", t.Name, err)
 			}
 			b.pools[t.Type] = pool

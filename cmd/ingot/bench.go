@@ -1,0 +1,266 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/bench"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+func newBench() *cobra.Command {
+	b := benchFlags{
+		prompt: counts{128}, gen: counts{64}, batch: counts{1}, context: counts{0},
+		weights: weightFlags{quant: "q4_0"},
+	}
+	cmd := &cobra.Command{
+		Use:   "bench --model FILE | --shape NAME",
+		Short: "Measure the engine's speed",
+		Long: `Bench measures a model, or a known model's shape with random weights, which needs no download. What it measures:
+
+  --mode prefill  prompts: computed tokens a second, up to the first generated token of the last stream
+  --mode decode   answers: tokens a second of all streams, while all of them generate
+  --mode full     whole requests: generated tokens a second, from the first request to the end of the last
+
+Prompts are random tokens that no two streams share. Lists of --batch, --prompt, --gen and --context measure every
+combination. A run to warm up is not counted; of --repeat further ones the median speed is.
+
+The table goes to stdout and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
+directory. docs/benchmarks.md explains every figure. "ingot bench kernels" measures single operations.`,
+		Example: `  ingot bench --shape smollm-135m --mode decode --batch 1,8,32 --draft off
+  ingot bench --model model.gguf --mode prefill --prompt 512 --context 0,2k,8k
+  ingot bench --model model.gguf --mode full --batch 32 --rows 1000 --prompt 640 --shared-prefix 600 --repeat 1
+  ingot bench --model models/tiny-glm.q8_0.gguf --mode decode --questions models/heldout.jsonl
+  ingot bench --shape glm-4.7-flash:8 --quant q4_0 --write glm.gguf`,
+		Args: noCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := settings(cmd)
+			if err != nil {
+				return err
+			}
+			return b.run(cmd, cfg)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	config.AddFlag(flags, config.Model)
+	b.weights.add(flags)
+	flags.StringVar(&b.weights.write, "write", "", "keep the shape's file as `FILE`, for other engines; without --mode nothing is measured")
+	flags.StringVar(&b.mode, "mode", "", "measure `MODE`: prefill, decode or full (default decode)")
+	flags.Var(&b.prompt, "prompt", "prompts of `N` tokens")
+	flags.Var(&b.gen, "gen", "answers of `N` tokens; for questions, at most")
+	flags.Var(&b.batch, "batch", "`N` requests at a time")
+	flags.Var(&b.context, "context", "begin `N` tokens into a text, whose beginning is computed before a run is timed")
+	flags.IntVar(&b.rows, "rows", 0, "in mode full, `N` requests in all; 0 for one a stream")
+	flags.IntVar(&b.shared, "shared-prefix", 0, "begin the prompts of a run with `N` tokens in common")
+	flags.BoolVar(&b.noSharing, "no-sharing", false, "compute every prompt in full, to see what shared prefixes bring")
+	flags.StringVar(&b.questions, "questions", "", "ask the questions of `FILE` (lines of JSON with \"question\") in place of random prompts")
+	flags.IntVar(&b.repeat, "repeat", 3, "time `N` runs")
+	flags.StringVar(&b.json, "json", "", "write the figures to `FILE`; - for stdout, in place of the table")
+	addComputeFlags(flags)
+	cmd.AddCommand(newBenchKernels())
+	return cmd
+}
+
+// benchFlags is what the command line asks for.
+type benchFlags struct {
+	weights                     weightFlags
+	mode, questions, json       string
+	prompt, gen, batch, context counts
+	rows, shared, repeat        int
+	noSharing                   bool
+}
+
+// weightFlags is a shape that stands for a model.
+type weightFlags struct{ shape, quant, write string }
+
+func (w *weightFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&w.shape, "shape", "", "measure random weights of a known `NAME`: "+shapeNames)
+	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
+}
+
+func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
+	path, remove, err := b.weights.file(cfg.Model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if b.weights.write != "" && b.mode == "" {
+		cmd.PrintErrf("wrote %s\n", path)
+		return nil
+	}
+	cases, err := b.cases()
+	if err != nil {
+		return err
+	}
+	records, err := b.measure(cmd.Context(), cfg, path, cases)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(b.json, fmt.Sprintf("bench-%s-%s.json", b.weights.name(path), cases[0].Mode))
+	return report(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
+}
+
+// cases are all combinations of the lists.
+func (b *benchFlags) cases() ([]bench.Case, error) {
+	mode, err := bench.ParseMode(cmp.Or(b.mode, string(bench.Decode)))
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	if b.rows > 0 && mode != bench.Full {
+		return nil, usagef("--rows is for --mode full: the others measure one round of --batch requests")
+	}
+	prompts, gens, contexts := b.prompt, b.gen, b.context
+	if mode == bench.Prefill {
+		gens = counts{1}
+	}
+	var asked []engine.Request
+	if b.questions != "" {
+		if asked, err = readQuestions(b.questions, slices.Max(b.gen)); err != nil {
+			return nil, err
+		}
+		prompts, gens, contexts = counts{1}, counts{2}, counts{0}
+	}
+	if b.noSharing && slices.Max(contexts) > 0 {
+		return nil, usagef("--context needs the cache that --no-sharing turns off")
+	}
+	var cases []bench.Case
+	for _, context := range contexts {
+		for _, prompt := range prompts {
+			for _, gen := range gens {
+				for _, batch := range b.batch {
+					cases = append(cases, bench.Case{
+						Mode: mode, Batch: batch, Rows: b.rows, Prompt: prompt, Gen: gen, Context: context, Shared: b.shared, Requests: asked,
+					})
+				}
+			}
+		}
+	}
+	return cases, nil
+}
+
+func readQuestions(path string, gen int) ([]engine.Request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read questions: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	asked, err := bench.ReadQuestions(f, gen)
+	if err != nil {
+		return nil, fmt.Errorf("read questions of %s: %w", path, err)
+	}
+	return asked, nil
+}
+
+// measure measures all cases on one engine that is large enough for each.
+func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path string, cases []bench.Case) (records []bench.Record, err error) {
+	opts := engine.Options{MaxSequences: slices.Max(b.batch), NoSharing: b.noSharing}
+	if b.questions == "" {
+		for _, c := range cases {
+			opts.Context = max(opts.Context, c.Context+c.Prompt+c.Gen)
+		}
+	}
+	traffic, err := readTraffic(path, cfg.KV, bench.StepTokens(opts.MaxSequences))
+	if err != nil {
+		return nil, err
+	}
+	threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
+	bandwidth := bench.Bandwidth(threads)
+	eng, err := openEngine(cfg, path, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, eng.Close()) }()
+	runner, err := bench.New(ctx, eng, traffic, bandwidth, b.repeat)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cases {
+		r, err := runner.Measure(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s of %d streams: %w", c.Mode, c.Batch, err)
+		}
+		r.Threads, r.KV, r.Draft = threads, strings.ToLower(cfg.KV.String()), string(cfg.Draft)
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+func readTraffic(path string, kv gguf.Type, stepTokens int) (bench.Traffic, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return bench.Traffic{}, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return bench.NewTraffic(f, kv, stepTokens)
+}
+
+// name names a shape or a model file in the names of files.
+func (w *weightFlags) name(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+	if w.shape != "" {
+		name = w.shape + "-" + strings.ToLower(w.quant)
+	}
+	return strings.ReplaceAll(name, ":", "-")
+}
+
+// report writes figures as JSON to a file and as a table to stdout, or as JSON to stdout alone.
+func report(cmd *cobra.Command, name string, records any, table func() error) error {
+	if name == stdio {
+		return writeJSON(cmd.OutOrStdout(), records)
+	}
+	if err := table(); err != nil {
+		return err
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	if err := errors.Join(writeJSON(f, records), f.Close()); err != nil {
+		return fmt.Errorf("write figures to %s: %w", name, err)
+	}
+	cmd.PrintErrf("figures written to %s\n", name)
+	return nil
+}
+
+// counts is a list of whole numbers on the command line, in which k stands for 1024.
+type counts []int
+
+func (c *counts) String() string {
+	texts := make([]string, len(*c))
+	for i, n := range *c {
+		texts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(texts, ",")
+}
+
+func (c *counts) Set(s string) error {
+	*c = nil
+	for text := range strings.SplitSeq(s, ",") {
+		digits, thousands := strings.CutSuffix(text, "k")
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 0 || n > 1<<24 {
+			return fmt.Errorf("%q is not allowed; give whole numbers such as 256 or 2k, with commas between", text)
+		}
+		if thousands {
+			n *= 1024
+		}
+		*c = append(*c, n)
+	}
+	return nil
+}
+
+func (c *counts) Type() string { return "numbers" }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/shape"
+)
+
+const shapeNames = shape.Names
+
+// file is the path of what is measured: the model's, or a file written for the shape, which remove takes away where it is
+// not to be kept.
+func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
+	keep := func() error { return nil }
+	switch {
+	case w.shape == "" && w.write != "":
+		return "", nil, usagef("--write keeps the file of a --shape, which is missing")
+	case w.shape == "" && model == "":
+		return "", nil, usagef("what to measure is missing: give --model FILE or --shape NAME")
+	case w.shape == "":
+		return model, keep, nil
+	}
+	s, err := shape.Parse(w.shape)
+	if err != nil {
+		return "", nil, &usageError{err}
+	}
+	quant, err := parseQuant(w.quant)
+	if err != nil {
+		return "", nil, &usageError{err}
+	}
+	if w.write != "" {
+		f, err := os.Create(w.write)
+		if err != nil {
+			return "", nil, fmt.Errorf("write the shape's file: %w", err)
+		}
+		return w.write, keep, writeShape(f, s, quant)
+	}
+	f, err := os.CreateTemp("", "ingot-shape-*.gguf")
+	if err != nil {
+		return "", nil, fmt.Errorf("write the shape's file: %w", err)
+	}
+	remove = func() error { return os.Remove(f.Name()) }
+	if err := writeShape(f, s, quant); err != nil {
+		return "", nil, errors.Join(err, remove())
+	}
+	return f.Name(), remove, nil
+}
+
+func writeShape(f *os.File, s *shape.Shape, quant gguf.Type) error {
+	out := bufio.NewWriterSize(f, 1<<20)
+	if err := errors.Join(s.Write(out, quant), out.Flush(), f.Close()); err != nil {
+		return fmt.Errorf("write the shape's file: %w", err)
+	}
+	return nil
+}
+
+// weightTypes are the types that random weights can have.
+var weightTypes = []gguf.Type{
+	gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ50, gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K,
+}
+
+func parseQuant(s string) (gguf.Type, error) {
+	var names []string
+	for _, t := range weightTypes {
+		if strings.EqualFold(s, t.String()) {
+			return t, nil
+		}
+		names = append(names, strings.ToLower(t.String()))
+	}
+	return 0, fmt.Errorf("--quant %q is not known: use %s", s, strings.Join(names, ", "))
+}

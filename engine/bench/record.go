@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ingot-run/ingot/engine"
+)
+
+// Record is the figures of a case.
+type Record struct {
+	Mode    Mode `json:"mode"`
+	Batch   int  `json:"batch"`
+	Prompt  int  `json:"prompt"` // of questions, the mean
+	Gen     int  `json:"gen"`    // likewise
+	Context int  `json:"context"`
+
+	TokensPerS float64 `json:"tokens_per_s"` // median of the runs; see Mode for which tokens
+	// P50ms and P95ms are of the time a generated token after the first: a step's time, over the tokens that it gave the
+	// stream. In mode prefill they are those of the first token.
+	P50ms float64 `json:"p50_ms"`
+	P95ms float64 `json:"p95_ms"`
+	// BytesPerToken is what a token has to read; see Traffic. BandwidthShare is that at this speed, of what the memory was
+	// measured to give.
+	BytesPerToken  float64 `json:"bytes_per_token"`
+	BandwidthShare float64 `json:"bandwidth_share"`
+	Acceptance     float64 `json:"acceptance"` // of drafted tokens; 0 where none was drafted
+	Backend        string  `json:"backend"`
+	Threads        int     `json:"threads"`
+
+	Rows            int     `json:"rows"` // requests of a run
+	Runs            int     `json:"runs"`
+	RowsPerS        float64 `json:"rows_per_s"` // median of the runs
+	FirstTokenP50ms float64 `json:"first_token_p50_ms"`
+	FirstTokenP95ms float64 `json:"first_token_p95_ms"`
+	TokensPerStep   float64 `json:"tokens_per_step"` // of a stream, after the first token
+	CachedTokens    float64 `json:"cached_tokens"`   // of a prompt, the mean
+	ExpertsPerStep  float64 `json:"experts_per_step"`
+	Bandwidth       float64 `json:"bandwidth"` // measured, bytes a second
+	Model           string  `json:"model"`
+	Device          string  `json:"device"`
+	// Set by the caller, who made the settings.
+	KV     string `json:"kv"`
+	Draft  string `json:"draft"`
+	Shared int    `json:"shared"`
+}
+
+// totals is the sums over the answers of all runs.
+type totals struct {
+	answers                            int
+	prompt, cached, generated          int
+	drafted, accepted, after, decoding int // tokens after the first, and the steps that they took
+	first, each                        []time.Duration
+}
+
+func sum(runs []run) totals {
+	var t totals
+	for _, r := range runs {
+		for _, one := range r.rounds {
+			for _, a := range one.answers {
+				t.add(a)
+			}
+		}
+	}
+	slices.Sort(t.first)
+	slices.Sort(t.each)
+	return t
+}
+
+func (t *totals) add(a answer) {
+	t.answers++
+	t.prompt += a.stats.PromptTokens
+	t.cached += a.stats.CachedTokens
+	t.generated += len(a.times)
+	t.drafted += a.stats.DraftTokens
+	t.accepted += a.stats.AcceptedTokens
+	t.first = append(t.first, a.firstToken())
+	a.steps(func(tokens int, took time.Duration) {
+		t.after += tokens
+		t.decoding++
+		for range tokens {
+			t.each = append(t.each, took/time.Duration(tokens))
+		}
+	})
+}
+
+// record makes the figures of a case's runs.
+func (b *Bench) record(c Case, runs []run) (Record, error) {
+	var speeds, rows []float64
+	for i := range runs {
+		tokens, took := runs[i].speed(c.Mode)
+		if took == 0 {
+			return Record{}, fmt.Errorf("no time was left in which all of %d streams generated: give longer answers", c.Batch)
+		}
+		speeds = append(speeds, float64(tokens)/took.Seconds())
+		n := 0
+		for _, r := range runs[i].rounds {
+			n += len(r.answers)
+		}
+		rows = append(rows, float64(n)/runs[i].elapsed.Seconds())
+	}
+	t, info := sum(runs), b.engine.Info()
+	n := float64(t.answers)
+	r := Record{
+		Mode: c.Mode, Batch: c.Batch, Context: c.Context,
+		Prompt: int(math.Round(float64(t.prompt)/n)) - c.Context, Gen: int(math.Round(float64(t.generated) / n)),
+		TokensPerS: median(speeds), P50ms: quantile(t.each, 0.5), P95ms: quantile(t.each, 0.95),
+		Rows: t.answers / len(runs), Runs: len(runs), RowsPerS: median(rows),
+		FirstTokenP50ms: quantile(t.first, 0.5), FirstTokenP95ms: quantile(t.first, 0.95),
+		CachedTokens: float64(t.cached) / n, Shared: c.Shared,
+		Bandwidth: b.bandwidth, Backend: info.Backend, Device: info.Device, Model: info.Model,
+	}
+	if c.Mode == Prefill {
+		r.P50ms, r.P95ms, r.Gen = r.FirstTokenP50ms, r.FirstTokenP95ms, 0
+	}
+	if t.drafted > 0 {
+		r.Acceptance = float64(t.accepted) / float64(t.drafted)
+	}
+	if t.decoding > 0 {
+		r.TokensPerStep = float64(t.after) / float64(t.decoding)
+	}
+	b.traffic.fill(&r, &t)
+	r.BandwidthShare = r.BytesPerToken * r.TokensPerS / b.bandwidth
+	return r, nil
+}
+
+// fill sets what depends on the traffic.
+func (t *Traffic) fill(r *Record, sums *totals) {
+	n := float64(sums.answers)
+	prompt, cached, generated := float64(sums.prompt)/n, float64(sums.cached)/n, float64(sums.generated)/n
+	streams := float64(min(r.Batch, r.Rows))
+	prefill := t.prompts(streams, cached, prompt-cached) / streams // of a stream
+	if r.Mode == Prefill {
+		r.BytesPerToken = prefill / (prompt - cached)
+		r.ExpertsPerStep = t.Experts(min(float64(t.stepTokens), streams*(prompt-cached)))
+		return
+	}
+	rows := 1.0
+	if sums.decoding > 0 {
+		rows += float64(sums.drafted) / float64(sums.decoding)
+	}
+	decode := t.decode(streams, rows, prompt+generated/2) / (streams * max(r.TokensPerStep, 1))
+	r.ExpertsPerStep = t.Experts(streams * rows)
+	if r.Mode == Decode {
+		r.BytesPerToken = decode
+		return
+	}
+	r.BytesPerToken = (prefill + decode*(generated-1)) / generated
+}
+
+// WriteTable writes records for people.
+func WriteTable(w io.Writer, records []Record) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "mode\tbatch\tcontext\tprompt\tgen\ttok/s\trows/s\tfirst p50\tp95 ms\ttoken p50\tp95 ms\tMB/token\tbandwidth\tacceptance\ttok/step\t") //nolint:errcheck // Flush reports it
+	for i := range records {
+		r := &records[i]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1f\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%.2f\t%.0f %%\t%s\t%.2f\t\n", //nolint:errcheck // Flush reports it
+			r.Mode, r.Batch, r.Context, r.Prompt, r.Gen, r.TokensPerS, r.RowsPerS, r.FirstTokenP50ms, r.FirstTokenP95ms,
+			r.P50ms, r.P95ms, r.BytesPerToken/1e6, 100*r.BandwidthShare, percent(r.Acceptance), r.TokensPerStep)
+	}
+	return t.Flush()
+}
+
+// percent is a share for people, where 0 stands for none.
+func percent(share float64) string {
+	if share == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
+}
+
+// StepTokens is the most rows of a step of an engine of so many sequences, where its options leave that to it.
+func StepTokens(sequences int) int { return max(engine.DefaultStepTokens, sequences) }

@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// Traffic is the bytes that a model's steps have to read, whatever the engine: weights as the file has them, once a step,
+// and the cache up to each sequence's position. What a drafting layer or model reads for its own passes is not in it.
+type Traffic struct {
+	dense       int64 // weights that every step reads
+	experts     int64 // of all routed experts
+	count, used int   // experts of a layer, and those of one row
+	embedding   int64 // a row's embedding
+	position    int64 // a position in the cache of the trunk's layers
+	stepTokens  int   // most rows of a step
+}
+
+var layerName = regexp.MustCompile(`^blk\.(\d+)\.`)
+
+// NewTraffic reads a model's traffic from its file, for a cache of type kv and steps of up to stepTokens rows.
+func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
+	c, err := model.ReadConfig(f)
+	if err != nil {
+		return Traffic{}, err
+	}
+	t := Traffic{stepTokens: stepTokens}
+	position, err := c.PositionBytes(kv)
+	if err != nil {
+		return Traffic{}, fmt.Errorf("size the cache of %s: %w", f.Path(), err)
+	}
+	t.position = int64(position) * int64(c.Layers) / int64(c.Layers+c.DraftLayers)
+	_, ownHead := f.Tensor("output.weight")
+	for _, w := range f.Tensors() {
+		bytes := int64(len(w.Data))
+		if m := layerName.FindStringSubmatch(w.Name); m != nil {
+			if layer, err := strconv.Atoi(m[1]); err == nil && layer >= c.Layers {
+				continue // an MTP layer's
+			}
+		}
+		switch {
+		case w.Name == "token_embd.weight":
+			t.embedding = bytes / int64(w.Shape[1])
+			if !ownHead {
+				t.dense += bytes
+			}
+		case len(w.Shape) == 3 && isExperts(w.Name):
+			t.experts += bytes
+			t.count = w.Shape[2]
+		default:
+			t.dense += bytes
+		}
+	}
+	if t.count > 0 {
+		used, err := f.Meta().Uint(c.Architecture + ".expert_used_count")
+		if err != nil {
+			return Traffic{}, err
+		}
+		t.used = int(used)
+	}
+	return t, nil
+}
+
+var expertsName = regexp.MustCompile(`\.ffn_(gate|up|down)_exps\.weight$`)
+
+func isExperts(name string) bool { return expertsName.MatchString(name) }
+
+// Experts is how many experts of a layer a step of so many rows is expected to use, where routing is even.
+func (t *Traffic) Experts(rows float64) float64 {
+	if t.count == 0 {
+		return 0
+	}
+	n := float64(t.count)
+	return n * (1 - math.Pow(1-float64(t.used)/n, rows))
+}
+
+// weights is the bytes of weights that a step of so many rows reads.
+func (t *Traffic) weights(rows float64) float64 {
+	bytes := float64(t.dense) + rows*float64(t.embedding)
+	if t.count > 0 {
+		bytes += float64(t.experts) * t.Experts(rows) / float64(t.count)
+	}
+	return bytes
+}
+
+// decode is the bytes of a step in which streams sequences have rows rows each, at a mean position.
+func (t *Traffic) decode(streams, rows, position float64) float64 {
+	return t.weights(streams*rows) + streams*position*float64(t.position)
+}
+
+// prompts is the bytes of computing prompts of new tokens each after cached ones, in full steps.
+func (t *Traffic) prompts(streams, cached, computed float64) float64 {
+	all := streams * computed
+	steps := math.Ceil(all / float64(t.stepTokens))
+	if steps == 0 {
+		return 0
+	}
+	// A prompt's chunks each read the cache up to their own end.
+	chunks := math.Ceil(computed / float64(t.stepTokens))
+	positions := chunks*cached + computed*(chunks+1)/2
+	return steps*t.weights(all/steps) + streams*positions*float64(t.position)
+}
