@@ -56,7 +56,9 @@ func (a *argExprs) eval(r *render, f *frame) (args, error) {
 		if err != nil {
 			return out, err
 		}
-		return out, out.addAll(r, v)
+		if err := out.addAll(r, v); err != nil {
+			return out, err
+		}
 	}
 	return out, nil
 }
@@ -150,12 +152,13 @@ type builtin struct {
 func def(signature string, fn func(r *render, self Value, a args) (Value, error)) *builtin {
 	b := &builtin{fn: fn}
 	for _, word := range strings.Fields(signature) {
-		switch name, optional := strings.CutSuffix(word, "?"); {
-		case word == "*":
+		switch word {
+		case "*":
 			b.variadic = true
-		case word == "/":
+		case "/":
 			b.positionalOnly = true
 		default:
+			name, optional := strings.CutSuffix(word, "?")
 			b.params = append(b.params, name)
 			if !optional {
 				b.required++

@@ -1,7 +1,6 @@
 package chat_test
 
 import (
-	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -148,7 +147,7 @@ func TestRaiseError(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tmpl.Render(v.(*chat.Object), time.Time{})
 	var refused *chat.RaiseError
-	require.True(t, errors.As(err, &refused))
+	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "System role not supported", refused.Message)
 	require.EqualError(t, err, "gemma:2:19: System role not supported")
 }

@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 4, 5, 678901000, time.UTC)
 	for i, c := range table.Cases {
 		t.Run(fmt.Sprintf("%s/%d", c.Group, i), func(t *testing.T) {
-			got, err := "", error(nil)
+			var got string
 			tmpl, err := Parse("case", c.Template)
 			if err == nil {
 				got, err = tmpl.Render(ctx, now)

@@ -129,13 +129,13 @@ func (e *concatExpr) eval(r *render, f *frame) (Value, error) {
 		if err == nil {
 			err = r.spend(len(s) + stepCost)
 		}
-		if len(out)+len(s) > maxOutput {
-			err = errOutput
+		out = append(out, s...)
+		if err == nil {
+			err = r.fits(len(out))
 		}
 		if err != nil {
 			return nil, errAt(int(e.at), err)
 		}
-		out = append(out, s...)
 	}
 	return string(out), nil
 }

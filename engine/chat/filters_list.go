@@ -310,10 +310,12 @@ func filterGroupBy(r *render, v Value, a args) (Value, error) {
 	out := []Value{}
 	for start := 0; err == nil && start < len(items); {
 		end := start + 1
-		for same := true; end < len(items); end++ {
-			if same, err = r.equal(items[start].key, items[end].key); !same || err != nil {
+		for end < len(items) && err == nil {
+			var same bool
+			if same, err = r.equal(items[start].key, items[end].key); !same {
 				break
 			}
+			end++
 		}
 		var name Value
 		if err == nil {

@@ -26,8 +26,8 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		before := mustRepr(t, ctx)
-		first, err1 := tmpl.render(ctx, vectorsNow, budget)
-		second, err2 := tmpl.render(ctx, vectorsNow, budget)
+		first, err1 := renderWithin(tmpl, ctx, budget, maxOutput)
+		second, err2 := renderWithin(tmpl, ctx, budget, maxOutput)
 		require.Equal(t, first, second)
 		require.Equal(t, err1, err2)
 		require.Equal(t, before, mustRepr(t, ctx))

@@ -17,7 +17,7 @@ func (m *macro) call(r *render, a args) (Value, error) {
 	f := d.scope.enter(r, m.outer)
 	absent := make([]bool, len(d.params))
 	for i, p := range d.params {
-		v := missing
+		var v Value
 		if i < len(a.pos) {
 			v = a.pos[i]
 		} else {

@@ -163,8 +163,8 @@ func (r *render) joinText(it cursor, sep string, shown func(Value) (string, erro
 			b.WriteString(sep)
 		}
 		b.WriteString(s)
-		if b.Len() > maxOutput {
-			return "", errOutput
+		if err := r.fits(b.Len()); err != nil {
+			return "", err
 		}
 		if err := r.spend(len(s) + len(sep) + 1); err != nil {
 			return "", err

@@ -54,8 +54,8 @@ func (r *render) percentText(format string, v Value, marked bool) (string, error
 		if err := p.conversion(); err != nil {
 			return "", err
 		}
-		if len(p.out) > maxOutput {
-			return "", errOutput
+		if err := r.fits(len(p.out)); err != nil {
+			return "", err
 		}
 	}
 	if len(p.args) > 0 && !p.single {

@@ -12,11 +12,11 @@ const (
 	maxSource  = 4 << 20  // bytes of a template
 	maxNesting = 200      // statements and expressions inside each other
 	maxChain   = 2000     // operators, filters or attributes one after another in an expression
-	maxOutput  = 64 << 20 // bytes of the prompt, and of any string or list on the way
+	maxOutput  = 64 << 20 // bytes of the prompt, and of any string or list on the way: what render.most starts with
 	maxDepth   = 1000     // values inside each other
 	maxCalls   = 200      // macros and loops calling each other
 	maxRange   = 100_000  // length of a range, as in Jinja's sandbox
-	fullBudget = 1 << 28  // stepCost a step, 1 a byte written or looked through, itemCost an element of a list made
+	maxBudget  = 1 << 28  // what render.budget starts with: stepCost a step, 1 a byte written or looked through, itemCost an element of a list made
 	stepCost   = 16
 	itemCost   = 32
 )
@@ -25,7 +25,7 @@ var (
 	errBudget = errors.New("the template runs for too long: it has used up its budget of steps")
 	errDepth  = fmt.Errorf("values are nested more than %d deep", maxDepth)
 	errCalls  = fmt.Errorf("macros or recursive loops call each other more than %d deep", maxCalls)
-	errOutput = fmt.Errorf("the template makes a text or list that is larger than %d MiB", maxOutput>>20)
+	errOutput = errors.New("the template makes too large a text or list")
 )
 
 // render is one rendering of a template.
@@ -35,6 +35,7 @@ type render struct {
 	ctx    []Value // the context's variables, as t.names
 	out    []byte  // what is written; a block whose text is captured writes behind it and takes its part off
 	budget int     // what is left of it
+	most   int     // bytes of the longest text or list that may be made
 	calls  int     // depth of calls
 	depth  int     // depth in a value that is printed or compared
 }
@@ -56,7 +57,7 @@ func newRender(t *Template, ctx *Object, now time.Time) *render {
 		}
 		vars = append(vars, v)
 	}
-	*r = render{t: t, now: now, ctx: vars, out: out, budget: fullBudget}
+	*r = render{t: t, now: now, ctx: vars, out: out, budget: maxBudget, most: maxOutput}
 	return r
 }
 
@@ -108,10 +109,10 @@ func (r *render) capture(body []stmt, f *frame) (string, flow, error) {
 }
 
 func (r *render) write(s string) error {
-	if len(r.out)+len(s) > maxOutput {
-		return errOutput
-	}
 	r.out = append(r.out, s...)
+	if err := r.fits(len(r.out)); err != nil {
+		return err
+	}
 	return r.spend(len(s))
 }
 
@@ -129,7 +130,7 @@ func (r *render) spend(cost int) error {
 
 // room checks and pays for a string of n times size bytes that is about to be made.
 func (r *render) room(size, n int) error {
-	if size > 0 && n > maxOutput/size {
+	if size > 0 && n > r.most/size {
 		return errOutput
 	}
 	return r.spend(size * max(n, 0))
@@ -137,8 +138,16 @@ func (r *render) room(size, n int) error {
 
 // list checks and pays for a list of n elements that is about to be made.
 func (r *render) list(n int) error {
-	if n > maxOutput/itemCost {
+	if n > r.most/itemCost {
 		return errOutput
 	}
 	return r.spend(n * itemCost)
+}
+
+// fits checks the length of a text that grows.
+func (r *render) fits(n int) error {
+	if n > r.most {
+		return errOutput
+	}
+	return nil
 }

@@ -114,8 +114,8 @@ func (r *render) appendItems(out []byte, open, end string, items []Value) ([]byt
 		if out, err = r.appendRepr(out, item); err != nil {
 			return out, err
 		}
-		if len(out) > maxOutput {
-			return out, errOutput
+		if err := r.fits(len(out)); err != nil {
+			return out, err
 		}
 	}
 	return append(out, end...), r.spend(2 * len(items))
@@ -139,8 +139,8 @@ func (r *render) appendObject(out []byte, o *Object) ([]byte, error) {
 		if out, err = r.appendRepr(out, e.value); err != nil {
 			return out, err
 		}
-		if len(out) > maxOutput {
-			return out, errOutput
+		if err := r.fits(len(out)); err != nil {
+			return out, err
 		}
 	}
 	return append(out, '}'), r.spend(4 * o.Len())

@@ -72,8 +72,8 @@ func (f *formatter) format(s string, depth int) (string, error) {
 		}
 		out = append(out, text...)
 		s = s[end+1:]
-		if len(out) > maxOutput {
-			return "", errOutput
+		if err := f.r.fits(len(out)); err != nil {
+			return "", err
 		}
 		if err := f.r.spend(len(text) + stepCost); err != nil {
 			return "", err

@@ -56,14 +56,13 @@ func Parse(name, source string) (*Template, error) {
 // An error is an *Error with the place in the template. Where the template itself refused the messages by calling
 // raise_exception, it wraps a *RaiseError.
 func (t *Template) Render(ctx *Object, now time.Time) (string, error) {
-	return t.render(ctx, now, fullBudget)
-}
-
-// render is Render with a budget of its own.
-func (t *Template) render(ctx *Object, now time.Time, budget int) (string, error) {
 	r := newRender(t, ctx, now)
 	defer r.release()
-	r.budget = budget
+	return r.prompt()
+}
+
+func (r *render) prompt() (string, error) {
+	t := r.t
 	if _, err := r.run(t.body, t.root.enter(r, nil)); err != nil {
 		return "", t.locate(err)
 	}

@@ -28,8 +28,8 @@ type jsonWriter struct {
 func (w *jsonWriter) charge() error {
 	n := len(w.out) - w.charged
 	w.charged = len(w.out)
-	if w.charged > maxOutput {
-		return errOutput
+	if err := w.r.fits(w.charged); err != nil {
+		return err
 	}
 	return w.r.spend(n)
 }
