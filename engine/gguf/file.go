@@ -89,6 +89,17 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
+// Release lets the system take the file's pages out of memory. What is read of it later is read from the file again.
+func (f *File) Release() error {
+	if len(f.data) == 0 {
+		return nil
+	}
+	if err := unix.Madvise(f.data, unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("release the pages of %s: %w", f.path, err)
+	}
+	return nil
+}
+
 // Close unmaps the file: every Tensor.Data of it is invalid from then on. The
 // metadata stay usable. Closing twice does nothing.
 func (f *File) Close() error {

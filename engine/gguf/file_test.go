@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,4 +142,15 @@ func TestOpenPublicFiles(t *testing.T) {
 		}
 		require.NoError(t, f.Close())
 	}
+}
+
+func TestReleaseKeepsTheFileReadable(t *testing.T) {
+	t.Parallel()
+	f, err := Open(filepath.Join("..", "model", "testdata", "micro-llama.gguf"))
+	require.NoError(t, err)
+	before := bytes.Clone(f.Tensors()[0].Data)
+	require.NoError(t, f.Release())
+	require.Equal(t, before, f.Tensors()[0].Data)
+	require.NoError(t, f.Close())
+	require.NoError(t, f.Release(), "a closed file has nothing to release")
 }

@@ -120,7 +120,8 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), err)
 	}
-	return m, nil
+	// What the backend has copied need not stay in memory twice.
+	return m, f.Release()
 }
 
 // The architectures, by GGUF's general.architecture.
