@@ -3,7 +3,6 @@ package chat
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -323,79 +322,4 @@ func nameLength(s string) int {
 		return i
 	}
 	return len(s)
-}
-
-// number reads an integer (decimal, 0x, 0o, 0b) or a float; single underscores may stand between digits.
-func (l *lexer) number() error {
-	start := l.pos
-	afterDot := start > 0 && l.src[start-1] == '.' // x.1.2 is two subscripts
-	if end := floatEnd(l.src, start); end > 0 && !afterDot {
-		l.pos = end
-		f, _ := strconv.ParseFloat(strings.ReplaceAll(l.src[start:end], "_", ""), 64)
-		l.tokens = append(l.tokens, token{kind: tokNumber, value: f, offset: start})
-		return nil
-	}
-	base, digits := 10, start
-	if l.src[start] == '0' && start+2 < len(l.src) {
-		switch l.src[start+1] | 0x20 {
-		case 'x':
-			base = 16
-		case 'o':
-			base = 8
-		case 'b':
-			base = 2
-		}
-		if base != 10 && digitsEnd(l.src, start+2, base) > start+2 {
-			digits = start + 2
-		} else {
-			base = 10
-		}
-	}
-	l.pos = digitsEnd(l.src, digits, base)
-	if base == 10 && l.src[start] == '0' && strings.Trim(l.src[start:l.pos], "0_") != "" {
-		return errors.New("an integer other than 0 must not start with 0")
-	}
-	n, err := strconv.ParseInt(strings.ReplaceAll(l.src[digits:l.pos], "_", ""), base, 64)
-	if err != nil {
-		return fmt.Errorf("the integer %s is too large", l.src[start:l.pos])
-	}
-	l.tokens = append(l.tokens, token{kind: tokNumber, value: n, offset: start})
-	return nil
-}
-
-// floatEnd is where the float ends that starts at i, or 0 if it is none: it needs a fraction or an exponent.
-func floatEnd(s string, i int) int {
-	end, isFloat := digitsEnd(s, i, 10), false
-	if end+1 < len(s) && s[end] == '.' && digitsEnd(s, end+1, 10) > end+1 {
-		end, isFloat = digitsEnd(s, end+1, 10), true
-	}
-	if end < len(s) && s[end]|0x20 == 'e' {
-		exp := end + 1
-		if exp < len(s) && (s[exp] == '+' || s[exp] == '-') {
-			exp++
-		}
-		if e := digitsEnd(s, exp, 10); e > exp {
-			end, isFloat = e, true
-		}
-	}
-	if !isFloat {
-		return 0
-	}
-	return end
-}
-
-// digitsEnd is where the digits end that start at i.
-func digitsEnd(s string, i, base int) int {
-	isDigit := func(i int) bool { return i >= 0 && i < len(s) && digitOf(s[i], base) }
-	for i < len(s) && (digitOf(s[i], base) || s[i] == '_' && isDigit(i-1) && isDigit(i+1)) {
-		i++
-	}
-	return i
-}
-
-func digitOf(c byte, base int) bool {
-	if c >= '0' && c <= '9' {
-		return int(c-'0') < base
-	}
-	return base == 16 && c|0x20 >= 'a' && c|0x20 <= 'f'
 }
