@@ -54,6 +54,18 @@ type (
 	expertsAddArgs struct {
 		n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride uint32
 	}
+	tileArgs struct {
+		n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add uint32
+	}
+	groupArgs struct {
+		rows, used, experts, routingStride, tiles uint32
+	}
+	expertTileArgs struct {
+		n, rowBytes, out, used, xStride, dstStride uint32
+	}
+	weighArgs struct {
+		cols, used, routingStride, dstStride uint32
+	}
 	// place is Place of pages.h.
 	place struct {
 		position, slot, pages uint32

@@ -10,9 +10,10 @@ import (
 
 // Backend is compute.Backend over a device. The operations of a step are recorded and run as one submission.
 type Backend struct {
-	device  Device
-	kernels *kernelSet
-	step    step
+	device   Device
+	kernels  *kernelSet
+	geometry Geometry
+	step     step
 	// positions is the longest RoPE table's length: no row stands beyond it.
 	positions int
 	// parts holds the splits of attentions before they are joined.
@@ -24,14 +25,43 @@ type Backend struct {
 type Options struct {
 	Mode     Mode
 	Progress func(done, total int) // told how many of the kernel files are compiled
+	Geometry Geometry
+	// PlainTiles keeps tiles from using simdgroup matrices.
+	PlainTiles bool
+}
+
+// Geometry is from which numbers of rows on which kernels are used. None of it changes a result. The zero value of each
+// takes the default.
+type Geometry struct {
+	TileRows   int // tiles, rather than kernels that take up to 8 rows at once
+	ExpertRows int // rows grouped by expert, rather than each by itself
+}
+
+// The defaults of Geometry.
+const (
+	defaultTileRows   = 9
+	defaultExpertRows = 32
+)
+
+func (g Geometry) withDefaults() Geometry {
+	if g.TileRows == 0 {
+		g.TileRows = defaultTileRows
+	}
+	if g.ExpertRows == 0 {
+		g.ExpertRows = defaultExpertRows
+	}
+	return g
 }
 
 // New compiles the kernels on a device. The backend owns the device from then on, and closes it also where it fails.
 func New(dev Device, o Options) (*Backend, error) {
-	b := &Backend{device: dev}
+	b := &Backend{device: dev, geometry: o.Geometry.withDefaults()}
 	var err error
 	if b.kernels, err = newKernelSet(dev, o.Mode, o.Progress); err == nil {
 		err = b.step.init(b)
+	}
+	if err == nil {
+		err = b.chooseTiles(o.PlainTiles)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start the %s backend: %w", dev.Info().Driver, joinClose(err, dev))

@@ -13,29 +13,36 @@ import (
 )
 
 // open starts the backend on the host driver.
-func open(tb testing.TB, mode metal.Mode, o host.Options) *metal.Backend {
+func open(tb testing.TB, o metal.Options, h host.Options) *metal.Backend {
 	tb.Helper()
-	dev, err := host.Open(o)
+	dev, err := host.Open(h)
 	if errors.Is(err, host.ErrNoCompiler) {
 		tb.Skipf("the kernels are not tested: %v", err)
 	}
 	require.NoError(tb, err)
-	be, err := metal.New(dev, metal.Options{Mode: mode})
+	be, err := metal.New(dev, o)
 	require.NoError(tb, err)
 	return be
 }
 
-// TestConformance runs the suite as released, and with checked memory and fibres in a random order.
+// TestConformance runs the suite as released, with kernels that otherwise take larger batches, and with checked memory and
+// fibres in a random order.
 func TestConformance(t *testing.T) {
+	few := metal.Geometry{TileRows: 2, ExpertRows: 2}
 	for _, c := range []struct {
-		name string
-		mode metal.Mode
-		seed uint32
-	}{{"release", metal.Release, 0}, {"debug, shuffled", metal.Debug, 1}} {
+		name    string
+		options metal.Options
+		seed    uint32
+	}{
+		{"release", metal.Options{}, 0},
+		{"tiles", metal.Options{Geometry: few}, 0},
+		{"debug, shuffled", metal.Options{Mode: metal.Debug}, 1},
+		{"plain tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few, PlainTiles: true}, 2},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
-				return open(tb, c.mode, host.Options{Seed: c.seed})
+				return open(tb, c.options, host.Options{Seed: c.seed})
 			})
 		})
 	}

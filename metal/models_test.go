@@ -122,7 +122,7 @@ func TestReferences(t *testing.T) {
 			if filepath.Dir(ref.file) == "$INGOT_MODELS" && os.Getenv("INGOT_MODELS") == "" {
 				t.Skipf("set INGOT_MODELS to the folder of %s to compare it with its reference", filepath.Base(ref.file))
 			}
-			m := load(t, open(t, metal.Release, host.Options{}), os.ExpandEnv(ref.file))
+			m := load(t, open(t, metal.Options{}, host.Options{}), os.ExpandEnv(ref.file))
 			worst := 0.0
 			for i, c := range readCases(t, os.ExpandEnv(ref.cases), ref.key) {
 				require.Equal(t, c.GreedyTokens, generate(t, m, c.PromptTokens, len(c.GreedyTokens)), "case %d", i)
@@ -149,7 +149,7 @@ func TestLongGeneration(t *testing.T) {
 	for _, path := range bundled {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			prompt := []int32{5, 300, 17, 900, 41, 7, 1200, 33}
-			got := generate(t, load(t, open(t, metal.Release, host.Options{}), path), prompt, 512)
+			got := generate(t, load(t, open(t, metal.Options{}, host.Options{}), path), prompt, 512)
 			reference, err := cpu.New(0)
 			require.NoError(t, err)
 			cpuModel := load(t, reference, path)
@@ -180,7 +180,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
 	} {
 		t.Run(filepath.Base(c.path), func(t *testing.T) {
-			be := open(t, metal.Release, host.Options{})
+			be := open(t, metal.Options{}, host.Options{})
 			m := load(t, be, c.path)
 			const long = 300 // positions, so that attention is split
 			for from := 0; from < long; from += 150 {

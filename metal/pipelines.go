@@ -7,7 +7,10 @@ import (
 )
 
 // sources are the kernel files, in the order in which they are compiled.
-var sources = []string{"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal"}
+var sources = []string{
+	"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal",
+	"tiles.metal", "expert_tiles.metal",
+}
 
 // geometry is how a product is spread over a GPU: a simdgroup takes rows of weights and inputs of activations, and a
 // threadgroup has simdgroups. None of them changes a result.
@@ -36,6 +39,11 @@ const (
 	splitKeys        = 256 // split_keys of attention.metal
 	mostValueDim     = 512
 	threadgroupBytes = 32 << 10
+
+	tileSize     = 32 // tile_size of tile.h
+	tileGroups   = 4
+	tileBytes    = 4 * 2 * tileSize * 36
+	groupThreads = 64 // of group_experts
 )
 
 // compiled is a product's kernel with its geometry.
@@ -66,6 +74,8 @@ type typeKernels struct {
 	product, gated, absorb []compiled
 	gatedExperts           compiled
 	expertsAdd             compiled
+
+	productTile, gatedTile, expertGatedTile, expertDownTile Pipeline
 }
 
 // pageKernels are the pipelines of a type of KV pages.
@@ -81,7 +91,10 @@ type kernelSet struct {
 	types     map[gguf.Type]*typeKernels
 	pages     map[gguf.Type]*pageKernels
 
+	plainTiles bool // whether tiles do without simdgroup matrices
+
 	norm, gather, gate, attentionJoin Pipeline
+	groupExperts, weighExperts        Pipeline
 }
 
 func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kernelSet, error) {
@@ -101,6 +114,7 @@ func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kerne
 	m := maker{set: k}
 	k.norm, k.gather = m.pipeline("norm.metal", "rms_norm"), m.pipeline("rows.metal", "gather")
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
+	k.groupExperts, k.weighExperts = m.pipeline("expert_tiles.metal", "group_experts"), m.pipeline("expert_tiles.metal", "weigh_experts")
 	if progress != nil {
 		progress(len(sources), len(sources))
 	}
@@ -113,11 +127,16 @@ type maker struct {
 	err error
 }
 
-func (m *maker) pipeline(file, name string) (p Pipeline) {
+func (m *maker) pipeline(file, name string, constants ...Constant) (p Pipeline) {
 	if m.err == nil {
-		p, m.err = m.set.device.Pipeline(m.set.libraries[file], name, nil)
+		p, m.err = m.set.device.Pipeline(m.set.libraries[file], name, constants)
 	}
 	return p
+}
+
+// tile makes a pipeline of a kernel over tile.h.
+func (m *maker) tile(file, name string) Pipeline {
+	return m.pipeline(file, name, Constant{Index: 0, Value: flag(m.set.plainTiles)})
 }
 
 func (m *maker) products(file, name string, geometries []geometry) []compiled {
@@ -143,6 +162,11 @@ func (k *kernelSet) forType(t gguf.Type) (*typeKernels, error) {
 		absorb:       m.products("absorb.metal", "absorb_"+name, absorbGeometry),
 		gatedExperts: compiled{gatedExperts, m.pipeline("experts.metal", fmt.Sprintf("gated_experts_%s_r%d", name, gatedExperts.rows))},
 		expertsAdd:   compiled{expertsAdd, m.pipeline("experts.metal", fmt.Sprintf("experts_add_%s_r%d", name, expertsAdd.rows))},
+
+		productTile:     m.tile("tiles.metal", "product_tile_"+name),
+		gatedTile:       m.tile("tiles.metal", "gated_tile_"+name),
+		expertGatedTile: m.tile("expert_tiles.metal", "expert_gated_tile_"+name),
+		expertDownTile:  m.tile("expert_tiles.metal", "expert_down_tile_"+name),
 	}
 	if m.err != nil {
 		return nil, m.err

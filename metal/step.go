@@ -101,6 +101,24 @@ func (s *step) take(n int) (Binding, []int32) {
 	return Binding{in.buffer, 4 * at}, in.values[at : at+n : at+n]
 }
 
+// scratchOf makes room for n values that last for one operation. It is nil where there is none; Run will tell.
+func (s *step) scratchOf(n int) *memory {
+	if s.scratch != nil && len(s.scratch.values) >= n {
+		return s.scratch
+	}
+	if s.scratch != nil {
+		s.retired = append(s.retired, s.scratch.buffer)
+		s.scratch = nil
+	}
+	t, err := s.Buffer(1, n)
+	if err != nil {
+		s.fail(fmt.Errorf("make room for products: %w", err))
+		return nil
+	}
+	s.scratch = t.Buffer.(*memory)
+	return s.scratch
+}
+
 func (s *step) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -153,7 +171,7 @@ func (s *step) submit() {
 		_, err = s.device.Wait(ticket)
 	}
 	if err != nil {
-		s.fail(fmt.Errorf("run %d rows on the GPU: %w", len(s.batch.Tokens), err))
+		s.fail(fmt.Errorf("run %d operations on the GPU: %w", len(s.work), err))
 	}
 	s.clear()
 }

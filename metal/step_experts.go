@@ -18,6 +18,10 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 // GatedExperts implements compute.Step. Shared experts of another type than the chosen ones are a dispatch of their own.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
+	if dst.Rows >= s.geometry.ExpertRows {
+		s.gatedExpertTiles(dst, x, routing, e)
+		return
+	}
 	k := w.kernels.gatedExperts
 	a := gatedExpertsArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(used), xStride: uint32(x.Stride),
@@ -43,6 +47,10 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 // ExpertsAdd implements compute.Step.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
+	if dst.Rows >= s.geometry.ExpertRows {
+		s.expertTilesAdd(dst, h, routing, e)
+		return
+	}
 	k := w.kernels.expertsAdd
 	a := expertsAddArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(used),
@@ -60,5 +68,73 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	if apart {
 		d := e.SharedDown.(*weight)
 		s.MatMulAdd(dst, h.Slice(used*w.in, d.in), e.SharedDown)
+	}
+}
+
+// grouped is a routing by expert, in scratch memory.
+type grouped struct {
+	choices, tiles, rest Binding // rest is what else was asked for
+	count                int     // tiles, some of them empty
+}
+
+// group records the grouping of a routing, with room for more values behind it.
+func (s *step) group(routing compute.Tensor, experts, more int) (g grouped, ok bool) {
+	used := routing.Cols / 2
+	choices := (routing.Rows*used + 3) &^ 3
+	g.count = min(choices/tileSize+experts, routing.Rows*used)
+	tiles := (3*g.count + 3) &^ 3
+	scratch := s.scratchOf(choices + tiles + more)
+	if scratch == nil {
+		return g, false
+	}
+	g.choices.Buffer, g.tiles.Buffer, g.rest.Buffer = scratch.buffer, scratch.buffer, scratch.buffer
+	g.tiles.Offset, g.rest.Offset = 4*choices, 4*(choices+tiles)
+	if more == 0 {
+		g.rest.Offset = 0
+	}
+	a := groupArgs{uint32(routing.Rows), uint32(used), uint32(experts), uint32(routing.Stride), uint32(g.count)}
+	record(s, "group_experts", s.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
+		at(routing), g.choices, g.tiles)
+	return g, true
+}
+
+// gatedExpertTiles is GatedExperts for many rows.
+func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Experts) {
+	w, used := e.Gate.(*weight), routing.Cols/2
+	g, ok := s.group(routing, w.matrices, 0)
+	if !ok {
+		return
+	}
+	a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(x.Stride), uint32(dst.Stride)}
+	record(s, "gated_experts", w.kernels.expertGatedTile,
+		grid{x: (w.out + tileSize/2 - 1) / (tileSize / 2), y: g.count, simdgroups: tileGroups, shared: tileBytes}, &a,
+		Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(x), g.choices, g.tiles, at(dst))
+	if e.SharedGate == nil {
+		return
+	}
+	shared := dst.Slice(used*w.out, e.SharedGate.(*weight).out)
+	if e.SharedGate.Type() == e.SharedUp.Type() {
+		s.gatedTile(shared, x, e.SharedGate, e.SharedUp, true)
+	} else {
+		s.gateApart(shared, x, e.SharedGate, e.SharedUp)
+	}
+}
+
+// expertTilesAdd is ExpertsAdd for many rows.
+func (s *step) expertTilesAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	w, used := e.Down.(*weight), routing.Cols/2
+	g, ok := s.group(routing, w.matrices, dst.Rows*used*w.out)
+	if !ok {
+		return
+	}
+	a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(h.Stride), uint32(w.out)}
+	record(s, "experts_down", w.kernels.expertDownTile, grid{x: tilesOf(w.out), y: g.count, simdgroups: tileGroups, shared: tileBytes}, &a,
+		Binding{Buffer: w.buffer}, at(h), g.choices, g.tiles, g.rest)
+	by := weighArgs{uint32(w.out), uint32(used), uint32(routing.Stride), uint32(dst.Stride)}
+	record(s, "experts_add", s.kernels.weighExperts, grid{x: (w.out + copyThreads - 1) / copyThreads, y: dst.Rows, simdgroups: copyThreads / 32}, &by,
+		g.rest, at(routing), at(dst))
+	if e.SharedDown != nil {
+		d := e.SharedDown.(*weight)
+		s.productTile("experts_add", dst, h.Slice(used*w.in, d.in), d, tileArgs{add: 1}, false)
 	}
 }

@@ -1,14 +1,20 @@
 package metal
 
 import (
-	"fmt"
-
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
 // MatMul implements compute.Step. Weights of one type that stand together are one dispatch, up to three of them.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 	beside := false
+	if dst.Rows >= s.geometry.TileRows {
+		for _, w := range ws {
+			out := w.(*weight).out
+			s.productTile("product", dst.Slice(0, out), x, w.(*weight), tileArgs{}, beside)
+			dst, beside = dst.Slice(out, dst.Cols-out), true
+		}
+		return
+	}
 	for len(ws) > 0 {
 		n, cols := 1, ws[0].(*weight).out
 		for n < min(len(ws), 3) && ws[n].Type() == ws[0].Type() {
@@ -22,6 +28,10 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 
 // MatMulAdd implements compute.Step.
 func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
+	if dst.Rows >= s.geometry.TileRows {
+		s.productTile("product_add", dst, x, w.(*weight), tileArgs{add: 1}, false)
+		return
+	}
 	s.product("product_add", dst, x, []compute.Weight{w}, false, true)
 }
 
@@ -47,11 +57,37 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 	record(s, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), at(dst))
 }
 
+// productTile records the product of a weight with many rows. a has what is not the same for all weights.
+func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, beside bool) {
+	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
+	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
+	g := grid{x: tilesOf(w.out), y: tilesOf(dst.Rows), z: w.matrices, simdgroups: tileGroups, shared: tileBytes, beside: beside}
+	record(s, name, w.kernels.productTile, g, &a, Binding{Buffer: w.buffer}, at(x), at(dst))
+}
+
+// tilesOf is the number of tiles over n rows.
+func tilesOf(n int) int { return (n + tileSize - 1) / tileSize }
+
+// gatedTile records a gated product with many rows.
+func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, beside bool) {
+	w := gate.(*weight)
+	a := tileArgs{
+		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), rows: uint32(dst.Rows),
+		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride),
+	}
+	g := grid{x: (w.out + tileSize/2 - 1) / (tileSize / 2), y: tilesOf(dst.Rows), simdgroups: tileGroups, shared: tileBytes, beside: beside}
+	record(s, "gated_product", w.kernels.gatedTile, g, &a, bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
+}
+
 // GatedMatMul implements compute.Step.
 func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 	w := gate.(*weight)
 	if gate.Type() != up.Type() {
 		s.gateApart(dst, x, gate, up)
+		return
+	}
+	if dst.Rows >= s.geometry.TileRows {
+		s.gatedTile(dst, x, gate, up, false)
 		return
 	}
 	k := forRows(w.kernels.gated, dst.Rows)
@@ -63,19 +99,11 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 // gateApart is GatedMatMul for weights of two types, with both products in memory first.
 func (s *step) gateApart(dst, x compute.Tensor, gate, up compute.Weight) {
 	out := gate.(*weight).out
-	if n := dst.Rows * 2 * out; s.scratch == nil || len(s.scratch.values) < n {
-		if s.scratch != nil {
-			s.retired = append(s.retired, s.scratch.buffer)
-			s.scratch = nil
-		}
-		t, err := s.Buffer(dst.Rows, 2*out)
-		if err != nil {
-			s.fail(fmt.Errorf("make room for gated products: %w", err))
-			return
-		}
-		s.scratch = t.Buffer.(*memory)
+	scratch := s.scratchOf(dst.Rows * 2 * out)
+	if scratch == nil {
+		return
 	}
-	both := compute.Tensor{Buffer: s.scratch, Rows: dst.Rows, Cols: 2 * out, Stride: 2 * out}
+	both := compute.Tensor{Buffer: scratch, Rows: dst.Rows, Cols: 2 * out, Stride: 2 * out}
 	s.MatMul(both, x, gate, up)
 	a := gateArgs{uint32(out), uint32(both.Stride), uint32(dst.Stride)}
 	record(s, "gate", s.kernels.gate, grid{x: (out + copyThreads - 1) / copyThreads, y: dst.Rows, simdgroups: copyThreads / 32}, &a, at(both), at(dst))
@@ -84,6 +112,10 @@ func (s *step) gateApart(dst, x compute.Tensor, gate, up compute.Weight) {
 // Expand implements compute.Step.
 func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	w := vb.(*weight)
+	if dst.Rows >= s.geometry.TileRows {
+		s.productTile("expand", dst, ctx, w, tileArgs{xMatrix: uint32(w.in), dstMatrix: uint32(w.out)}, false)
+		return
+	}
 	k := forRows(w.kernels.product, dst.Rows)
 	a := productArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), rows: uint32(dst.Rows), xStride: uint32(ctx.Stride), dstStride: uint32(dst.Stride),
@@ -98,11 +130,15 @@ func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
 	w, r := kb.(*weight), table.(*rope)
 	k := forRows(w.kernels.absorb, dst.Rows)
-	groups := k.groups(w.out)
+	groups, tiles := k.groups(w.out), dst.Rows >= s.geometry.TileRows
+	if tiles { // which leave the rotations
+		s.productTile("absorb", dst, q, w, tileArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims)}, false)
+		groups = 0
+	}
 	a := absorbArgs{
 		nope: uint32(w.in), latent: uint32(w.out), dims: uint32(r.dims), rowBytes: uint32(w.rowBytes), rows: uint32(dst.Rows),
 		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), groups: uint32(groups),
 	}
-	record(s, "absorb", k.pipeline, grid{x: groups + 1, y: (dst.Rows + k.inputs - 1) / k.inputs, z: w.matrices, simdgroups: k.simdgroups}, &a,
+	record(s, "absorb", k.pipeline, grid{x: groups + 1, y: (dst.Rows + k.inputs - 1) / k.inputs, z: w.matrices, simdgroups: k.simdgroups, beside: tiles}, &a,
 		Binding{Buffer: w.buffer}, at(q), Binding{Buffer: r.buffer}, s.places, at(dst))
 }

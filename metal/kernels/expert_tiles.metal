@@ -1,0 +1,157 @@
+// The mixture of experts for many rows: rows are grouped by expert, so that each expert's weights are read once for all.
+#include "tile.h"
+
+struct GroupArgs {
+    uint rows;
+    uint used;
+    uint experts;
+    uint routing_stride;
+    uint tiles;  // room for them
+};
+
+// ExpertTile is up to 32 choices of one expert.
+struct ExpertTile {
+    uint expert;
+    uint first;  // in the list of choices
+    uint count;  // 0 for none
+};
+
+// group_experts sorts a routing's choices (row*used + k) by expert, those of one expert in order, and cuts them into tiles.
+// One threadgroup; shared has an integer an expert.
+kernel void group_experts(
+    device const float* routing [[buffer(0)]],
+    device uint* choices [[buffer(1)]],
+    device ExpertTile* tiles [[buffer(2)]],
+    constant GroupArgs& args [[buffer(3)]],
+    threadgroup uint* counts [[threadgroup(0)]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    uint threads = simdgroups * 32;
+    for (uint e = tid; e < args.experts; e += threads) {
+        uint n = 0;
+        for (uint i = 0; i < args.rows * args.used; i++) n += uint(routing[i / args.used * args.routing_stride + i % args.used]) == e;
+        counts[e] = n;
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint e = tid; e < args.experts; e += threads) {
+        uint at = 0, tile = 0;
+        for (uint i = 0; i < e; i++) {
+            at += counts[i];
+            tile += (counts[i] + 31) / 32;
+        }
+        for (uint from = 0; from < counts[e]; from += 32) {
+            ExpertTile t;
+            t.expert = e;
+            t.first = at + from;
+            t.count = min(counts[e] - from, 32u);
+            tiles[tile++] = t;
+        }
+        if (e == args.experts - 1) {
+            ExpertTile none;
+            none.expert = 0;
+            none.first = 0;
+            none.count = 0;
+            for (; tile < args.tiles; tile++) tiles[tile] = none;
+        }
+        for (uint i = 0; i < args.rows * args.used; i++) {
+            if (uint(routing[i / args.used * args.routing_stride + i % args.used]) == e) choices[at++] = i;
+        }
+    }
+}
+
+struct ExpertTileArgs {
+    uint n;           // weights a row
+    uint row_bytes;
+    uint out;         // of an expert
+    uint used;
+    uint x_stride;
+    uint dst_stride;
+};
+
+// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to their places in dst. Grid: (rows of weights / 16, tiles).
+template <typename W>
+kernel void expert_gated_tile(
+    device const uchar* gate [[buffer(0)]],
+    device const uchar* up [[buffer(1)]],
+    device const float* x [[buffer(2)]],
+    device const uint* choices [[buffer(3)]],
+    device const ExpertTile* tiles [[buffer(4)]],
+    device float* dst [[buffer(5)]],
+    constant ExpertTileArgs& args [[buffer(6)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    ExpertTile t = tiles[group.y];
+    if (t.count == 0) return;
+    uint first = group.x * 16, own = tid % 64 / 2;
+    device const uchar* w_row = (own < 16 ? gate : up) + (ulong(t.expert) * args.out + min(first + own % 16, args.out - 1)) * args.row_bytes;
+    device const float* x_row = x + choices[t.first + min(own, t.count - 1)] / args.used * args.x_stride;
+    tile<W>(w_row, x_row, args.n, shared, tid, lane, simdgroup);
+    for (uint i = tid; i < tile_size * 16; i += 128) {
+        uint r = i / 16, o = i % 16;
+        if (r < t.count && first + o < args.out) {
+            uint choice = choices[t.first + r];
+            threadgroup const float* v = shared + r * tile_stride + o;
+            dst[choice / args.used * args.dst_stride + choice % args.used * args.out + first + o] = silu(v[0]) * v[16];
+        }
+    }
+}
+
+// expert_down_tile writes the down products of a tile's choices, each to a row of its own: [rows*used, out]. Grid: (rows of
+// weights / 32, tiles).
+template <typename W>
+kernel void expert_down_tile(
+    device const uchar* down [[buffer(0)]],
+    device const float* h [[buffer(1)]],
+    device const uint* choices [[buffer(2)]],
+    device const ExpertTile* tiles [[buffer(3)]],
+    device float* dst [[buffer(4)]],
+    constant ExpertTileArgs& args [[buffer(5)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    ExpertTile t = tiles[group.y];
+    if (t.count == 0) return;
+    uint first = group.x * tile_size, own = tid % 64 / 2;
+    uint choice = choices[t.first + min(own, t.count - 1)];
+    device const uchar* w_row = down + (ulong(t.expert) * args.out + min(first + own, args.out - 1)) * args.row_bytes;
+    device const float* h_row = h + choice / args.used * args.x_stride + choice % args.used * args.n;
+    tile<W>(w_row, h_row, args.n, shared, tid, lane, simdgroup);
+    for (uint i = tid; i < tile_size * tile_size; i += 128) {
+        uint r = i / tile_size, o = i % tile_size;
+        if (r < t.count && first + o < args.out) dst[choices[t.first + r] * args.dst_stride + first + o] = shared[r * tile_stride + o];
+    }
+}
+
+struct WeighArgs {
+    uint cols;
+    uint used;
+    uint routing_stride;
+    uint dst_stride;
+};
+
+// weigh_experts adds the weighted down products of a row's choices to dst, as experts_add does. Grid: (columns / 64, rows).
+kernel void weigh_experts(
+    device const float* products [[buffer(0)]],
+    device const float* routing [[buffer(1)]],
+    device float* dst [[buffer(2)]],
+    constant WeighArgs& args [[buffer(3)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint i = group.x * 64 + tid;
+    if (i >= args.cols) return;
+    products += ulong(group.y) * args.used * args.cols + i;
+    routing += group.y * args.routing_stride + args.used;
+    float sum = 0;
+    for (uint k = 0; k < args.used; k++) sum = fma(routing[k], products[k * args.cols], sum);
+    dst[group.y * args.dst_stride + i] += sum;
+}
+
+#define EXPERT_TILES(type, name) \
+    INSTANTIATE("expert_gated_tile_" name, expert_gated_tile, type) \
+    INSTANTIATE("expert_down_tile_" name, expert_down_tile, type)
+EACH_TYPE(EXPERT_TILES)
