@@ -132,6 +132,17 @@ func (e *Engine) encode(text string, bos bool) ([]int32, error) {
 	return ids, nil
 }
 
+// templateDefaults is what a template finds where the request says nothing: like Hugging Face transformers, tools and
+// documents are defined, and none.
+var templateDefaults = []struct {
+	name  string
+	value chat.Value
+}{
+	{"tools", nil},
+	{"documents", nil},
+	{"add_generation_prompt", true},
+}
+
 // render makes the prompt of a chat. A template begins with BOS itself where its model wants it.
 func (e *Engine) render(messages *chat.Object, date time.Time) (string, error) {
 	if e.template == nil {
@@ -141,8 +152,10 @@ func (e *Engine) render(messages *chat.Object, date time.Time) (string, error) {
 		date = time.Now()
 	}
 	vars := messages.Clone()
-	if _, ok := vars.Get("add_generation_prompt"); !ok {
-		vars.Set("add_generation_prompt", true)
+	for _, absent := range templateDefaults {
+		if _, ok := vars.Get(absent.name); !ok {
+			vars.Set(absent.name, absent.value)
+		}
 	}
 	if id, ok := e.tokenizer.BOS(); ok {
 		vars.Set("bos_token", e.tokenizer.Token(id))

@@ -21,7 +21,8 @@ var (
 // Request is one prompt and how to answer it. Exactly one of Chat, Text and Tokens is the prompt.
 type Request struct {
 	// Chat is the context of the model's chat template: "messages", and optionally "tools" and whatever else the template
-	// reads. The engine adds bos_token and eos_token and, where absent, add_generation_prompt. It is not changed.
+	// reads. The engine adds bos_token and eos_token and, where absent, add_generation_prompt (true), tools and documents
+	// (none). It is not changed.
 	Chat   *chat.Object
 	Text   string  // a prompt as text; BOS is added where the model wants it
 	Tokens []int32 // a prompt as ids, used as they are
