@@ -37,7 +37,6 @@ const (
 	storeGroups      = 4
 	routeGroups      = 16
 	splitKeys        = 256 // split_keys of attention.metal
-	mostValueDim     = 512
 	threadgroupBytes = 32 << 10
 
 	tileSize     = 32 // tile_size of tile.h
@@ -81,8 +80,17 @@ type typeKernels struct {
 // pageKernels are the pipelines of a type of KV pages.
 type pageKernels struct {
 	ropeStore, latents Pipeline
-	attention          [2]Pipeline // for values of heads of up to 128 and up to 512
+	attention          []attentionKernel
 }
+
+// attentionKernel takes heads query heads of a key head at once, with up to 32*values values each.
+type attentionKernel struct {
+	values, heads int
+	pipeline      Pipeline
+}
+
+// attentionGeometry is the kernels of attention.metal, the best first.
+var attentionGeometry = []attentionKernel{{values: 4, heads: 4}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1}}
 
 // kernelSet is the compiled kernels. Pipelines are made as models name the types that they need, before the first step.
 type kernelSet struct {
@@ -183,8 +191,10 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	m := maker{set: k}
 	name := t.String()
 	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name), latents: m.pipeline("store.metal", "latents_"+name)}
-	made.attention[0] = m.pipeline("attention.metal", "attention_"+name+"_v4")
-	made.attention[1] = m.pipeline("attention.metal", "attention_"+name+"_v16")
+	for _, a := range attentionGeometry {
+		a.pipeline = m.pipeline("attention.metal", fmt.Sprintf("attention_%s_v%d_q%d", name, a.values, a.heads))
+		made.attention = append(made.attention, a)
+	}
 	if m.err != nil {
 		return nil, m.err
 	}

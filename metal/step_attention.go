@@ -51,13 +51,10 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 // Attention implements compute.Step. Where the rows are few and see many positions, these are split over the GPU and joined.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
-	if shape.ValueDim > mostValueDim {
-		s.fail(fmt.Errorf("attention with values of %d a head: at most %d are supported", shape.ValueDim, mostValueDim))
+	k, room, ok := c.kernels.forHeads(shape)
+	if !ok {
+		s.fail(fmt.Errorf("attention with keys of %d and values of %d a head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
 		return
-	}
-	pipeline := c.kernels.attention[0]
-	if shape.ValueDim > 128 {
-		pipeline = c.kernels.attention[1]
 	}
 	a := attentionArgs{
 		heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim), valueDim: uint32(shape.ValueDim),
@@ -69,12 +66,23 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 		splits = 0
 	}
 	a.splits = uint32(splits)
-	room := 4 * ((shape.KeyDim+3)/4*4 + 64) // a simdgroup
-	groups := min(attentionGroups, shape.Heads, threadgroupBytes/room)
-	record(s, "attention", pipeline, grid{x: max(splits, 1), y: (shape.Heads + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room}, &a,
+	units := shape.Heads / k.heads
+	groups := min(attentionGroups, units, threadgroupBytes/room)
+	record(s, "attention", k.pipeline, grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room}, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.parts}, at(dst))
 	if splits > 0 {
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
 			Binding{Buffer: s.parts}, s.places, at(dst))
 	}
+}
+
+// forHeads chooses the kernel for heads of a shape, and gives the threadgroup memory that a simdgroup needs.
+func (k *pageKernels) forHeads(shape compute.AttentionShape) (a attentionKernel, room int, ok bool) {
+	for _, a := range k.attention {
+		room := 4 * (a.heads*((shape.KeyDim+3)&^3+32) + 32)
+		if shape.ValueDim <= 32*a.values && shape.Heads/shape.KVHeads%a.heads == 0 && room <= threadgroupBytes {
+			return a, room, true
+		}
+	}
+	return a, 0, false
 }

@@ -1,4 +1,4 @@
-// Attention over KV pages, for any mix of rows: a simdgroup a query head.
+// Attention over KV pages, for any mix of rows: a simdgroup a few query heads of a row.
 //
 // The keys of a row are taken in splits of 256 positions, and those in blocks of 32, a key a lane. A split keeps the
 // largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order,
@@ -29,8 +29,9 @@ inline float2 join(thread float& m, thread float& l, float split_m, float split_
     return float2(f, g);
 }
 
-// attention takes value heads of up to 32·V values. Grid: (splits or 1, heads / simdgroups, rows).
-template <typename P, uint V>
+// attention takes Q query heads of one key head at a time, which read keys and values once, and value heads of up to 32·V
+// values. Grid: (splits or 1, heads / Q / simdgroups, rows).
+template <typename P, uint V, uint Q>
 kernel void attention(
     device const float* q [[buffer(0)]],
     device const uchar* keys [[buffer(1)]],
@@ -45,8 +46,8 @@ kernel void attention(
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
-    uint head = group.y * simdgroups + simdgroup;
-    Place place = places[group.z];
+    uint head = (group.y * simdgroups + simdgroup) * Q;
+    device const Place& place = places[group.z];
     uint n = place.position + 1;
     if (head >= args.heads || group.x * split_keys >= n) return;
     uint kv_head = head / (args.heads / args.kv_heads);
@@ -54,74 +55,106 @@ kernel void attention(
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     device const int* pages = tables + place.pages;
 
-    uint room = (args.key_dim + 3) / 4 * 4 + 64;
-    threadgroup float* query = shared + simdgroup * room;
-    threadgroup float* weights = query + room - 64;
-    threadgroup uint* rows = (threadgroup uint*)(weights + 32);
+    // The simdgroup's memory: its queries, the weights of a block of keys, and the rows of these.
+    uint padded = (args.key_dim + 3) / 4 * 4;
+    threadgroup float* query = shared + simdgroup * (Q * (padded + 32) + 32);
+    threadgroup float* weights = query + Q * padded;
+    threadgroup uint* rows = (threadgroup uint*)(weights + Q * 32);
     q += group.z * args.q_stride + head * args.key_dim;
-    for (uint d = lane; d < args.key_dim; d += 32) query[d] = q[d];
+    for (uint h = 0; h < Q; h++) {
+        for (uint d = lane; d < args.key_dim; d += 32) query[h * padded + d] = q[h * args.key_dim + d];
+    }
     simdgroup_barrier(mem_flags::mem_threadgroup);
 
-    float m = -INFINITY, l = 0, total[V];
-    for (uint i = 0; i < V; i++) total[i] = 0;
+    float m[Q], l[Q], total[Q][V];
+    for (uint h = 0; h < Q; h++) {
+        m[h] = -INFINITY;
+        l[h] = 0;
+        for (uint i = 0; i < V; i++) total[h][i] = 0;
+    }
     uint begin = group.x * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
     for (uint split = begin; split < end; split += split_keys) {
-        float split_m = -INFINITY, split_l = 0, sums[V];
-        for (uint i = 0; i < V; i++) sums[i] = 0;
+        float split_m[Q], split_l[Q], sums[Q][V];
+        for (uint h = 0; h < Q; h++) {
+            split_m[h] = -INFINITY;
+            split_l[h] = 0;
+            for (uint i = 0; i < V; i++) sums[h][i] = 0;
+        }
         for (uint first = split; first < min(split + split_keys, n); first += 32) {
             uint count = min(n - first, 32u), p = first + lane;
-            float score = -INFINITY;
+            float scores[Q];
+            for (uint h = 0; h < Q; h++) scores[h] = lane < count ? 0.0f : -INFINITY;
             if (lane < count) {
                 uint row = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
                 rows[lane] = row;
                 device const uchar* key = keys + ulong(row) * key_bytes;
-                float sum = 0;
                 uint d = 0;
                 for (; d + 4 <= args.key_dim; d += 4) {
                     float4 k = P::four(key, d);
-                    sum = fma(k.x, query[d], sum);
-                    sum = fma(k.y, query[d + 1], sum);
-                    sum = fma(k.z, query[d + 2], sum);
-                    sum = fma(k.w, query[d + 3], sum);
+                    for (uint h = 0; h < Q; h++) {
+                        threadgroup const float* x = query + h * padded + d;
+                        scores[h] = fma(k.x, x[0], scores[h]);
+                        scores[h] = fma(k.y, x[1], scores[h]);
+                        scores[h] = fma(k.z, x[2], scores[h]);
+                        scores[h] = fma(k.w, x[3], scores[h]);
+                    }
                 }
-                for (; d < args.key_dim; d++) sum = fma(P::at(key, d), query[d], sum);
-                score = sum * args.scale;
+                for (; d < args.key_dim; d++) {
+                    float k = P::at(key, d);
+                    for (uint h = 0; h < Q; h++) scores[h] = fma(k, query[h * padded + d], scores[h]);
+                }
+                for (uint h = 0; h < Q; h++) scores[h] *= args.scale;
             }
-            float larger = max(split_m, simd_max(score));
-            float f = exp(split_m - larger), weight = exp(score - larger);
-            split_l = fma(split_l, f, tree_sum(weight));
-            split_m = larger;
-            weights[lane] = weight;
+            float by[Q], added[Q];
+            for (uint h = 0; h < Q; h++) {
+                float larger = max(split_m[h], simd_max(scores[h]));
+                by[h] = exp(split_m[h] - larger);
+                split_m[h] = larger;
+                added[h] = exp(scores[h] - larger);
+                weights[h * 32 + lane] = added[h];
+            }
+            tree_sums(added, Q);
             simdgroup_barrier(mem_flags::mem_threadgroup);
-            for (uint i = 0; i < V; i++) sums[i] *= f;
+            for (uint h = 0; h < Q; h++) {
+                split_l[h] = fma(split_l[h], by[h], added[h]);
+                for (uint i = 0; i < V; i++) sums[h][i] *= by[h];
+            }
             for (uint j = 0; j < count; j++) {
                 device const uchar* value = values + ulong(rows[j]) * value_bytes;
                 for (uint i = 0; i < V; i++) {
                     uint d = lane + 32 * i;
-                    if (d < args.value_dim) sums[i] = fma(weights[j], P::at(value, d), sums[i]);
+                    if (d >= args.value_dim) break;
+                    float v = P::at(value, d);
+                    for (uint h = 0; h < Q; h++) sums[h][i] = fma(weights[h * 32 + j], v, sums[h][i]);
                 }
             }
             simdgroup_barrier(mem_flags::mem_threadgroup);
         }
         if (args.splits > 0) {
-            parts += ((ulong(group.z) * args.heads + head) * args.splits + group.x) * (args.value_dim + 2);
-            if (lane == 0) {
-                parts[0] = split_m;
-                parts[1] = split_l;
-            }
-            for (uint i = 0; i < V; i++) {
-                uint d = lane + 32 * i;
-                if (d < args.value_dim) parts[2 + d] = sums[i];
+            for (uint h = 0; h < Q; h++) {
+                device float* part = parts + ((ulong(group.z) * args.heads + head + h) * args.splits + group.x) * (args.value_dim + 2);
+                if (lane == 0) {
+                    part[0] = split_m[h];
+                    part[1] = split_l[h];
+                }
+                for (uint i = 0; i < V; i++) {
+                    uint d = lane + 32 * i;
+                    if (d < args.value_dim) part[2 + d] = sums[h][i];
+                }
             }
             return;
         }
-        float2 by = join(m, l, split_m, split_l);
-        for (uint i = 0; i < V; i++) total[i] = fma(total[i], by.x, sums[i] * by.y);
+        for (uint h = 0; h < Q; h++) {
+            float2 by = join(m[h], l[h], split_m[h], split_l[h]);
+            for (uint i = 0; i < V; i++) total[h][i] = fma(total[h][i], by.x, sums[h][i] * by.y);
+        }
     }
     dst += group.z * args.dst_stride + head * args.value_dim;
-    for (uint i = 0; i < V; i++) {
-        uint d = lane + 32 * i;
-        if (d < args.value_dim) dst[d] = total[i] / l;
+    for (uint h = 0; h < Q; h++) {
+        for (uint i = 0; i < V; i++) {
+            uint d = lane + 32 * i;
+            if (d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] / l[h];
+        }
     }
 }
 
@@ -146,6 +179,8 @@ kernel void attention_join(
 }
 
 #define ATTENTIONS(type, name) \
-    INSTANTIATE("attention_" name "_v4", attention, type, 4) \
-    INSTANTIATE("attention_" name "_v16", attention, type, 16)
+    INSTANTIATE("attention_" name "_v4_q1", attention, type, 4, 1) \
+    INSTANTIATE("attention_" name "_v4_q4", attention, type, 4, 4) \
+    INSTANTIATE("attention_" name "_v16_q1", attention, type, 16, 1) \
+    INSTANTIATE("attention_" name "_v16_q2", attention, type, 16, 2)
 EACH_PAGE_TYPE(ATTENTIONS)

@@ -40,18 +40,13 @@ kernel void group_experts(
             tile += (counts[i] + 31) / 32;
         }
         for (uint from = 0; from < counts[e]; from += 32) {
-            ExpertTile t;
-            t.expert = e;
-            t.first = at + from;
-            t.count = min(counts[e] - from, 32u);
-            tiles[tile++] = t;
+            tiles[tile].expert = e;
+            tiles[tile].first = at + from;
+            tiles[tile].count = min(counts[e] - from, 32u);
+            tile++;
         }
         if (e == args.experts - 1) {
-            ExpertTile none;
-            none.expert = 0;
-            none.first = 0;
-            none.count = 0;
-            for (; tile < args.tiles; tile++) tiles[tile] = none;
+            for (; tile < args.tiles; tile++) tiles[tile].count = 0;
         }
         for (uint i = 0; i < args.rows * args.used; i++) {
             if (uint(routing[i / args.used * args.routing_stride + i % args.used]) == e) choices[at++] = i;
@@ -83,7 +78,7 @@ kernel void expert_gated_tile(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    ExpertTile t = tiles[group.y];
+    device const ExpertTile& t = tiles[group.y];
     if (t.count == 0) return;
     uint first = group.x * 16, own = tid % 64 / 2;
     device const uchar* w_row = (own < 16 ? gate : up) + (ulong(t.expert) * args.out + min(first + own % 16, args.out - 1)) * args.row_bytes;
@@ -114,7 +109,7 @@ kernel void expert_down_tile(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    ExpertTile t = tiles[group.y];
+    device const ExpertTile& t = tiles[group.y];
     if (t.count == 0) return;
     uint first = group.x * tile_size, own = tid % 64 / 2;
     uint choice = choices[t.first + min(own, t.count - 1)];

@@ -58,7 +58,7 @@ kernel void route(
         float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
         scores[e] = score > least_score ? score : least_score;
     }
-    float weights = 0, weight = 0;  // the sum of all, and the lane's own: of choice k in lane k%32
+    float weights = 0;
     for (uint k = 0; k < args.used; k++) {
         float own = -INFINITY;
         uint index = 0xffffffff;

@@ -29,7 +29,7 @@ kernel void rope_store(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     qkv += group.x * args.stride;
-    Place place = places[group.x];
+    device const Place& place = places[group.x];
     device const float* angles = table + place.position * args.dims;
     for (uint head = simdgroup; head < args.heads + args.kv_heads; head += simdgroups) {
         rotate(qkv + head * args.key_dim, qkv + head * args.key_dim, angles, args.dims / 2, lane, 32);
@@ -70,7 +70,7 @@ kernel void latents(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     uint threads = simdgroups * 32;
-    Place place = places[group.x];
+    device const Place& place = places[group.x];
     device float* q = a + group.x * args.stride;
     device float* latent = q + args.q;
     device float* key = latent + args.latent;
