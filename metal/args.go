@@ -66,6 +66,9 @@ type (
 	weighArgs struct {
 		cols, used, routingStride, dstStride uint32
 	}
+	topArgs struct {
+		cols, k, srcStride, dstStride uint32
+	}
 	// place is Place of pages.h.
 	place struct {
 		position, slot, pages uint32

@@ -9,7 +9,7 @@ import (
 // sources are the kernel files, in the order in which they are compiled.
 var sources = []string{
 	"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal",
-	"tiles.metal", "expert_tiles.metal",
+	"tiles.metal", "expert_tiles.metal", "sample.metal",
 }
 
 // geometry is how a product is spread over a GPU: a simdgroup takes rows of weights and inputs of activations, and a
@@ -36,6 +36,7 @@ const (
 	attentionGroups  = 4 // simdgroups, of a head each
 	storeGroups      = 4
 	routeGroups      = 16
+	topGroups        = 16
 	splitKeys        = 256 // split_keys of attention.metal
 	threadgroupBytes = 32 << 10
 
@@ -102,7 +103,7 @@ type kernelSet struct {
 	plainTiles bool // whether tiles do without simdgroup matrices
 
 	norm, gather, gate, attentionJoin Pipeline
-	groupExperts, weighExperts        Pipeline
+	groupExperts, weighExperts, top   Pipeline
 }
 
 func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kernelSet, error) {
@@ -123,6 +124,7 @@ func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kerne
 	k.norm, k.gather = m.pipeline("norm.metal", "rms_norm"), m.pipeline("rows.metal", "gather")
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
 	k.groupExperts, k.weighExperts = m.pipeline("expert_tiles.metal", "group_experts"), m.pipeline("expert_tiles.metal", "weigh_experts")
+	k.top = m.pipeline("sample.metal", "top")
 	if progress != nil {
 		progress(len(sources), len(sources))
 	}

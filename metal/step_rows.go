@@ -31,3 +31,19 @@ func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32
 	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, &a,
 		at(src), Binding{Buffer: w.buffer}, at(dst))
 }
+
+// Top writes what greedy and top-k sampling need of rows of logits, so that the logits stay on the device. A row of dst is
+// [k indices, best first and of equals the lower first, as floats | their values | log-sum-exp of the row].
+func (s *step) Top(dst, logits compute.Tensor, k int) {
+	a := topArgs{uint32(logits.Cols), uint32(k), uint32(logits.Stride), uint32(dst.Stride)}
+	groups := min(max((logits.Cols+127)/128, 1), topGroups)
+	record(s, "top", s.kernels.top, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a, at(logits), at(dst))
+}
+
+// TopStep is a step that can choose the best of rows of logits itself.
+type TopStep interface {
+	compute.Step
+	Top(dst, logits compute.Tensor, k int)
+}
+
+var _ TopStep = (*step)(nil)
