@@ -42,7 +42,7 @@ func newModelChain(m model.Model, rows int) *chain {
 // pass is the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] row of the step, or of the pass before, whose hidden state is taken
+	states []int32     // [rows] row of the step, or output of the pass before, whose hidden state is taken
 	seqs   []*sequence // [outputs]
 }
 
@@ -105,7 +105,7 @@ func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost) error {
 			s.draft.tokens = append(s.draft.tokens, token)
 			if len(s.draft.tokens) < s.draft.wanted {
 				c.next.begin(s)
-				c.next.row(token, s.length()-c.shift+depth, c.pass.Outputs[i])
+				c.next.row(token, s.length()-c.shift+depth, int32(i))
 				c.next.output(s)
 			}
 		}

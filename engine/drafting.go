@@ -61,7 +61,7 @@ func (e *Engine) openDraftFile(plan *memoryPlan) error {
 // speculation sets up drafting as the options say; it is nil where nothing is drafted.
 func (e *Engine) speculation(m model.Model, limits model.Limits) (*speculation, error) {
 	how := e.opts.Draft
-	sp := &speculation{pool: e.loop.pool, meter: &e.meter, rows: limits.Rows, fixed: e.opts.DraftTokens, looksUp: how == DraftAuto || how == DraftNGram}
+	sp := &speculation{pool: e.loop.pool, meter: &e.meter, rows: limits.Rows, vocab: e.config.Vocab, fixed: e.opts.DraftTokens, looksUp: how == DraftAuto || how == DraftNGram}
 	sp.planner.Limit = draft.MaxTokens
 	switch {
 	case how == DraftOff:

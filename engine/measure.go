@@ -23,7 +23,7 @@ func (sp *speculation) measure(forward func(*compute.Batch) ([][]float32, error)
 	var sizes []int
 	var verify, passes []float64
 	for n := 1; n <= min(rows, pages, mostMeasured); n *= 2 {
-		p := firstTokens(n)
+		p := firstTokens(n, sp.vocab)
 		seconds, err := fastest(func() error { _, err := forward(&p.Batch); return err })
 		if err != nil {
 			return fmt.Errorf("time a step of %d rows: %w", n, err)
@@ -45,12 +45,13 @@ func (sp *speculation) measure(forward func(*compute.Batch) ([][]float32, error)
 	return nil
 }
 
-// firstTokens is n sequences of one token, each in a page of its own.
-func firstTokens(n int) *pass {
+// firstTokens is n sequences of one token, each in a page of its own. The tokens are spread over the vocabulary, so that
+// they choose experts as different as those of a text.
+func firstTokens(n, vocab int) *pass {
 	p := &pass{}
 	for i := range int32(n) {
 		p.Seqs = append(p.Seqs, compute.Seq{First: int(i), Pages: []int32{i}})
-		p.row(0, 0, i)
+		p.row(int32((2*int(i)+1)*vocab/(2*n)), 0, i)
 		p.Outputs = append(p.Outputs, i)
 	}
 	return p

@@ -17,7 +17,8 @@ const draftOutputs = 64
 type speculation struct {
 	pool    *cache.Pool
 	meter   *meter
-	rows    int    // most rows of a step
+	rows    int // most rows of a step
+	vocab   int
 	fixed   int    // tokens to draft for each sequence; 0 leaves it to the planner
 	looksUp bool   // in the sequence's own text
 	chain   *chain // drafts by passes of an MTP layer or a small model; nil where there is neither

@@ -91,7 +91,8 @@ type glmMTP struct {
 
 	embedded compute.Tensor // [rows, hidden]
 	concat   compute.Tensor // [rows, 2*hidden] the normed embedding, then the normed hidden state
-	out      compute.Tensor // [rows, hidden] the layer's output, before headNorm
+	x        compute.Tensor // [rows, hidden] the residual stream up to the attention
+	out      compute.Tensor // [outputs, hidden] the layer's output, before headNorm
 }
 
 // Config implements Model.
@@ -110,7 +111,11 @@ func (m *glm) Forward(b *compute.Batch) ([][]float32, error) {
 	}
 	s.RMSNorm(hidden, x, m.norm, m.eps)
 	s.Checkpoint(m.config.Layers, "norm", hidden)
-	return m.head(s, b, hidden, m.output)
+	last := m.last.Head(len(b.Outputs))
+	if last.Rows > 0 {
+		s.Gather(last, hidden, b.Outputs)
+	}
+	return m.head(s, last, m.output)
 }
 
 // block runs a layer over the residual stream x.
@@ -119,7 +124,12 @@ func (m *glm) block(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
 	s.RMSNorm(h, x, l.attnNorm, m.eps)
 	m.attention(s, l, layer, x, h)
 	s.Checkpoint(layer, "attn_out", x)
+	m.feedForward(s, l, layer, x)
+}
 
+// feedForward adds a layer's network, or its experts, to x.
+func (m *glm) feedForward(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
+	h := m.h.Head(x.Rows)
 	s.RMSNorm(h, x, l.ffnNorm, m.eps)
 	if l.router != nil {
 		m.experts(s, l, layer, x, h)
@@ -135,23 +145,31 @@ func (m *glm) block(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
 // (q' = W_kbᵀ·q), attend there, and their contexts are brought back (W_vb).
 func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Tensor) {
 	n, shape := x.Rows, m.mla
-	a, q := m.a.Head(n), m.q.Head(n)
 	absorb, ctx, attn := m.absorb.Head(n), m.ctx.Head(n), m.attn.Head(n)
 
+	q := m.latents(s, l, layer, h)
 	if shape.qA > 0 {
-		s.MatMul(a, h, l.attnA...)
-		s.Latents(a, l.attnQANorm, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
-		s.MatMul(q, a.Slice(0, shape.qA), l.attnQB...)
-	} else {
-		s.MatMul(a, h, l.attnA...)
-		s.Latents(a.Slice(shape.queryCols(), shape.kvRank+shape.rope), nil, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
-		q = a.Slice(0, shape.queryCols())
+		compressed := q
+		q = m.q.Head(n)
+		s.MatMul(q, compressed, l.attnQB...)
 	}
 	s.Absorb(absorb, q, l.attnKB, m.rope)
 	s.Attention(ctx, absorb, shape.attention, m.cache, layer)
 	s.Expand(attn, ctx, l.attnVB)
 	s.Checkpoint(layer, "attn", attn)
 	s.MatMulAdd(x, attn, l.attnOutput)
+}
+
+// latents computes what the cache keeps of the normed h, and the queries, compressed where the model compresses them.
+func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) (q compute.Tensor) {
+	a, shape := m.a.Head(h.Rows), m.mla
+	s.MatMul(a, h, l.attnA...)
+	if shape.qA > 0 {
+		s.Latents(a, l.attnQANorm, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
+	} else {
+		s.Latents(a.Slice(shape.queryCols(), shape.kvRank+shape.rope), nil, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
+	}
+	return a.Slice(0, shape.queryCols())
 }
 
 // experts adds the chosen experts' outputs over the normed h to x.
@@ -168,17 +186,15 @@ func (m *glm) experts(s compute.Step, l *glmLayer, layer int, x, h compute.Tenso
 	s.ExpertsAdd(x, ffn, routing, l.experts)
 }
 
-// head finishes a step: it takes the output rows of the normed hidden states to logits.
-func (m *glm) head(s compute.Step, b *compute.Batch, hidden compute.Tensor, output []compute.Weight) ([][]float32, error) {
-	logits := m.logits.Head(len(b.Outputs))
-	if len(b.Outputs) > 0 {
-		last := m.last.Head(len(b.Outputs))
-		s.Gather(last, hidden, b.Outputs)
+// head finishes a step: it takes the normed hidden states of the output rows to logits.
+func (m *glm) head(s compute.Step, last compute.Tensor, output []compute.Weight) ([][]float32, error) {
+	logits := m.logits.Head(last.Rows)
+	if last.Rows > 0 {
 		s.MatMul(logits, last, output...)
 		s.Checkpoint(m.config.Layers, "logits", logits)
 	}
 	if err := s.Run(); err != nil {
-		return nil, fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+		return nil, fmt.Errorf("run a step with %d rows of logits: %w", last.Rows, err)
 	}
 	return m.be.Floats(logits), nil
 }
@@ -191,7 +207,8 @@ func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32,
 	}
 	s := m.be.Begin(b)
 	n, hidden := len(b.Tokens), m.config.Hidden
-	embedded, concat, out, h := mtp.embedded.Head(n), mtp.concat.Head(n), mtp.out.Head(n), m.h.Head(n)
+	embedded, concat, x, h := mtp.embedded.Head(n), mtp.concat.Head(n), mtp.x.Head(n), m.h.Head(n)
+	out, last := mtp.out.Head(len(b.Outputs)), m.last.Head(len(b.Outputs))
 	source := m.hidden
 	if from == DraftStates {
 		source = mtp.out
@@ -201,8 +218,16 @@ func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32,
 	s.RMSNorm(concat.Slice(0, hidden), embedded, mtp.enorm, m.eps)
 	s.Gather(h, source, states)
 	s.RMSNorm(concat.Slice(hidden, hidden), h, mtp.hnorm, m.eps)
-	s.MatMul(out, concat, mtp.ehProj...)
-	m.block(s, &mtp.layer, m.config.Layers, out)
-	s.RMSNorm(h, out, mtp.headNorm, m.eps)
-	return m.head(s, b, h, mtp.output)
+	s.MatMul(x, concat, mtp.ehProj...)
+	s.RMSNorm(h, x, mtp.layer.attnNorm, m.eps)
+	// Of rows that are no outputs only what the cache keeps is wanted.
+	if out.Rows == 0 {
+		m.latents(s, &mtp.layer, m.config.Layers, h)
+		return m.head(s, last, mtp.output)
+	}
+	m.attention(s, &mtp.layer, m.config.Layers, x, h)
+	s.Gather(out, x, b.Outputs)
+	m.feedForward(s, &mtp.layer, m.config.Layers, out)
+	s.RMSNorm(last, out, mtp.headNorm, m.eps)
+	return m.head(s, last, mtp.output)
 }

@@ -256,7 +256,8 @@ func (l *loader) glmMTP(layer int, m *glm, experts bool, lim Limits) *glmMTP {
 		output:   l.headOr(m.output[0], name("shared_head_head.weight"), m.config),
 		embedded: l.buffer(lim.Rows, hidden),
 		concat:   l.buffer(lim.Rows, 2*hidden),
-		out:      l.buffer(lim.Rows, hidden),
+		x:        l.buffer(lim.Rows, hidden),
+		out:      l.buffer(lim.Outputs, hidden),
 	}
 	if mtp.embd == nil {
 		mtp.embd = m.embd

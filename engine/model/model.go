@@ -81,7 +81,7 @@ type States int
 const (
 	// TrunkStates are the trunk's, after its final norm, of the last Forward; a row for each of its rows.
 	TrunkStates States = iota
-	// DraftStates are the MTP layer's own, of the last Draft; a row for each of its rows.
+	// DraftStates are the MTP layer's own, of the last Draft; a row for each of its outputs.
 	DraftStates
 )
 
