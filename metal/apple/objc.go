@@ -14,7 +14,8 @@ type id uintptr
 // right for integers, pointers, NSRange as two words and, on arm64, for structs above 16 bytes by their address, which is
 // all that this driver passes. Floating-point results come back by sendDouble.
 type objc struct {
-	library  uintptr // of the runtime
+	runtime  uintptr // its library
+	metal    uintptr // Metal's
 	msgSend  uintptr
 	retainFn uintptr
 	freeFn   uintptr
@@ -30,24 +31,25 @@ type objc struct {
 	owned     int        // references held: the ledger that Close finds at zero
 }
 
-// newObjC opens libraries, the first of them the runtime.
+// newObjC opens libraries, the first of them the runtime and the last Metal.
 func newObjC(libraries []string) (*objc, error) {
 	o := &objc{}
 	for i, path := range libraries {
-		handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		}
 		if i == 0 {
-			o.library = handle
+			o.runtime = handle
 		}
+		o.metal = handle
 	}
 	for name, at := range map[string]*uintptr{
 		"objc_msgSend": &o.msgSend, "objc_retain": &o.retainFn, "objc_release": &o.freeFn, "objc_getClass": &o.class,
 		"sel_registerName": &o.register, "objc_autoreleasePoolPush": &o.poolPush, "objc_autoreleasePoolPop": &o.poolPop,
 	} {
 		var err error
-		if *at, err = purego.Dlsym(o.library, name); err != nil {
+		if *at, err = purego.Dlsym(o.runtime, name); err != nil {
 			return nil, fmt.Errorf("find %s in %s: %w", name, libraries[0], err)
 		}
 	}

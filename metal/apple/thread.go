@@ -2,23 +2,26 @@ package apple
 
 import "runtime"
 
-// thread is a goroutine locked to its OS thread. What runs on it runs one at a time, in an autorelease pool of its own:
-// pools belong to a thread, and a goroutine that is not locked may leave its thread between push and pop.
+// thread is a goroutine locked to its OS thread, on which one function runs at a time, each in an autorelease pool of its
+// own. Pools belong to an OS thread, and a goroutine that is not locked may leave its own between push and pop.
 type thread struct {
 	calls chan func()
 	done  chan struct{}
 }
 
-func startThread() *thread {
+func startThread(o *objc) *thread {
 	t := &thread{calls: make(chan func()), done: make(chan struct{})}
-	go t.run()
+	go t.run(o)
 	return t
 }
 
-func (t *thread) run() {
-	runtime.LockOSThread() // and never unlocked: the OS thread ends with the goroutine
+func (t *thread) run(o *objc) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for f := range t.calls {
+		pool := o.call(o.poolPush)
 		f()
+		o.call(o.poolPop, pool)
 		t.done <- struct{}{}
 	}
 	close(t.done)

@@ -1,0 +1,91 @@
+package apple
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// buffer is a buffer of the device; its object is 0 once it is freed.
+type buffer struct {
+	object   id
+	bytes    int
+	contents unsafe.Pointer // nil where private
+}
+
+// NewBuffer implements metal.Device. Metal clears new buffers itself.
+func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
+	if d.closed {
+		return 0, fmt.Errorf("make a buffer of %d bytes: %w", bytes, ErrClosed)
+	}
+	if bytes < 1 {
+		return 0, fmt.Errorf("make a buffer of %d bytes: it has to have at least 1", bytes)
+	}
+	if bytes > d.info.MaxBuffer {
+		return 0, fmt.Errorf("make a buffer of %d bytes: the device's largest has %d: %w", bytes, d.info.MaxBuffer, metal.ErrMemory)
+	}
+	var made buffer
+	var err error
+	d.thread.do(func() { made, err = d.allocate(bytes, storage) })
+	if err != nil {
+		return 0, err
+	}
+	d.buffers = append(d.buffers, made)
+	d.counters.Buffers++
+	return metal.Buffer(len(d.buffers)), nil
+}
+
+func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
+	o := d.objc
+	options := uintptr(storagePrivate)
+	if storage == metal.Shared {
+		options = storageShared
+	}
+	made := buffer{bytes: bytes, object: o.own(id(o.send(d.device, deviceNewBuffer, uintptr(bytes), options)))}
+	if made.object == 0 {
+		have := o.send(d.device, deviceAllocated)
+		return made, fmt.Errorf("make a buffer of %d bytes: Metal makes none, with %d bytes in use: %w", bytes, have, metal.ErrMemory)
+	}
+	if storage == metal.Shared {
+		made.contents = pointer(o.send(made.object, bufferContents))
+	}
+	d.residency.add(d, made.object)
+	return made, nil
+}
+
+// buffer returns a buffer that has not been freed, or nil.
+func (d *Device) buffer(b metal.Buffer) *buffer {
+	if b == 0 || int(b) > len(d.buffers) || d.buffers[b-1].object == 0 {
+		return nil
+	}
+	return &d.buffers[b-1]
+}
+
+// FreeBuffer implements metal.Device. After Close, all buffers are free already.
+func (d *Device) FreeBuffer(b metal.Buffer) {
+	if d.closed {
+		return
+	}
+	m := d.buffer(b)
+	if m == nil {
+		panic(fmt.Sprintf("metal: buffer %d is none", b))
+	}
+	d.thread.do(func() {
+		d.residency.remove(d, m.object)
+		d.objc.release(&m.object)
+	})
+	*m = buffer{}
+}
+
+// Contents implements metal.Device. It is nil once the device is closed.
+func (d *Device) Contents(b metal.Buffer) []byte {
+	if d.closed {
+		return nil
+	}
+	m := d.buffer(b)
+	if m == nil || m.contents == nil {
+		panic(fmt.Sprintf("metal: buffer %d is none that the CPU sees", b))
+	}
+	return unsafe.Slice((*byte)(m.contents), m.bytes)
+}

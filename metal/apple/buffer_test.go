@@ -1,0 +1,76 @@
+package apple
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/apple/standin"
+)
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	require.Zero(t, d.Memory())
+	a, b := newBuffer(t, d, 1000, metal.Shared), newBuffer(t, d, 500, metal.Private)
+	require.Equal(t, 1500, d.Memory())
+	require.Equal(t, make([]byte, 1000), d.Contents(a))
+	require.Panics(t, func() { d.Contents(b) })
+	s.Fail(standin.NoBuffer, 0, "none")
+	_, err := d.NewBuffer(64, metal.Private)
+	require.ErrorIs(t, err, metal.ErrMemory)
+	require.ErrorContains(t, err, "make a buffer of 64 bytes: Metal makes none, with 1500 bytes in use")
+	_, err = d.NewBuffer(8<<30+1, metal.Private)
+	require.ErrorIs(t, err, metal.ErrMemory)
+	_, err = d.NewBuffer(0, metal.Private)
+	require.Error(t, err)
+	d.FreeBuffer(a)
+	require.Equal(t, 500, d.Memory())
+	require.Panics(t, func() { d.FreeBuffer(a) })
+	require.Equal(t, 2, d.Counters().Buffers)
+}
+
+// TestUpload passes more than the staging memory at once, and reads it back by a kernel.
+func TestUpload(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	const bytes, offset = 2*stagingBytes + 4096, 256
+	values := make([]byte, bytes)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := 0; i < bytes; i += 8 {
+		binary.LittleEndian.PutUint64(values[i:], random.Uint64())
+	}
+	src, dst := newBuffer(t, d, offset+bytes, metal.Private), newBuffer(t, d, bytes, metal.Shared)
+	require.NoError(t, d.Upload(src, offset, values))
+	require.Equal(t, 3, s.Sent("MTLBlitCommandEncoder", "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"))
+	require.Equal(t, 2*bytes+offset+2*stagingBytes, d.Memory())
+	args := binary.LittleEndian.AppendUint32(nil, bytes/4)
+	w := one(kernel(t, d, metal.Release, "increase"), append(args, 0, 0, 0, 0), src, dst)
+	w.Buffers[0].Offset, w.Groups[0] = offset, bytes/4/32
+	require.NoError(t, run(d, w))
+	require.True(t, string(values) == string(d.Contents(dst)), "what was uploaded is read back")
+
+	require.NoError(t, d.Upload(dst, 8, []byte("some bytes")))
+	require.Equal(t, "some bytes", string(d.Contents(dst)[8:18]))
+	require.NoError(t, d.Upload(src, 0, nil))
+	require.Equal(t, bytes+10, d.Counters().UploadedBytes)
+}
+
+func TestUploadFails(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	b := newBuffer(t, d, 100, metal.Private)
+	require.ErrorContains(t, d.Upload(b, 90, make([]byte, 11)), "upload 11 bytes to byte 90 of a buffer of 100 bytes")
+	require.ErrorContains(t, d.Upload(b, -1, nil), "to byte -1")
+	require.ErrorContains(t, d.Upload(9, 0, nil), "buffer 9 is none")
+	s.Fail(standin.NoBuffer, 1, "none") // the second of the staging memory's
+	require.ErrorIs(t, d.Upload(b, 0, make([]byte, 100)), metal.ErrMemory)
+	require.Equal(t, 100, d.Memory())
+	s.Fail(standin.GPUFault, 0, "the copy has failed")
+	require.ErrorContains(t, d.Upload(b, 0, make([]byte, 100)), "the copy has failed")
+	require.Zero(t, d.Counters().UploadedBytes)
+	require.NoError(t, d.Upload(b, 0, make([]byte, 100)))
+}

@@ -1,0 +1,180 @@
+package apple
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/apple/standin"
+)
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	d, _ := recorded(t)
+	require.Equal(t, metal.Info{
+		Driver: "metal", Name: "Stand-in M3 Max", Family: "Apple9", Memory: 16 << 30, MaxBuffer: 8 << 30, MaxThreadgroup: 1024,
+		ThreadgroupMemory: 32 << 10, UnifiedMemory: true, ResidencySets: true,
+	}, d.Info())
+}
+
+func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
+	t.Parallel()
+	s := standin.Start(t, nil)
+	s.Settings.OldSystem = 1
+	d := opened(t, s)
+	require.False(t, d.Info().ResidencySets)
+	p := kernel(t, d, metal.Release, "increase")
+	require.Equal(t, "safe", d.Info().MathMode)
+	kernel(t, d, metal.FastMath, "increase")
+	require.Equal(t, "fast", d.Info().MathMode)
+	b := newBuffer(t, d, 128, metal.Shared)
+	require.NoError(t, run(d, one(p, make([]byte, 8), b, b)))
+}
+
+// TestNoDefaultDevice takes the first of all devices, as in a session without a screen.
+func TestNoDefaultDevice(t *testing.T) {
+	t.Parallel()
+	s := standin.Start(t, nil)
+	s.Settings.NoDefault = 1
+	require.Equal(t, "Stand-in M3 Max", opened(t, s).Info().Name)
+}
+
+func TestOpenFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare     func(s *standin.StandIn)
+		says        string
+		unsupported bool
+	}{
+		"no device":  {func(s *standin.StandIn) { s.Fail(standin.NoDevice, 0, "none") }, "finds no device", true},
+		"old device": {func(s *standin.StandIn) { s.Settings.Family = 1005 }, `family "Apple5"`, true},
+		"no queue":   {func(s *standin.StandIn) { s.Fail(standin.NoQueue, 0, "none") }, "command queue", false},
+		"no set":     {func(s *standin.StandIn) { s.Fail(standin.NoResidency, 0, "not today") }, "residency set: not today", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := standin.Start(t, nil)
+			c.prepare(s)
+			_, err := open([]string{s.Library})
+			require.ErrorContains(t, err, c.says)
+			require.Equal(t, c.unsupported, errors.Is(err, ErrUnsupported))
+			require.Empty(t, s.Live())
+		})
+	}
+}
+
+func TestOpenWithoutLibraries(t *testing.T) {
+	t.Parallel()
+	_, err := open(nil)
+	require.ErrorIs(t, err, ErrUnsupported)
+	_, err = open([]string{"/nowhere/libobjc.dylib"})
+	require.ErrorContains(t, err, "open /nowhere/libobjc.dylib")
+}
+
+func TestReleaseOfEverything(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	p := kernel(t, d, metal.Debug, "increase")
+	b := newBuffer(t, d, 128, metal.Shared)
+	private := newBuffer(t, d, 128, metal.Private)
+	require.NoError(t, d.Upload(private, 0, make([]byte, 128)))
+	_, err := d.Submit([]metal.Dispatch{one(p, make([]byte, 8), private, b)})
+	require.NoError(t, err)
+	d.FreeBuffer(newBuffer(t, d, 64, metal.Private))
+	require.NotEmpty(t, s.Live())
+	require.NoError(t, d.Close()) // with a submission under way
+	require.Empty(t, s.Live())
+	require.Zero(t, d.objc.owned)
+	require.NoError(t, d.Close())
+}
+
+func TestUseAfterClose(t *testing.T) {
+	t.Parallel()
+	d, _ := recorded(t)
+	p := kernel(t, d, metal.Release, "increase")
+	b := newBuffer(t, d, 128, metal.Shared)
+	require.NoError(t, d.Close())
+	_, err := d.Compile(source, metal.Release)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.Pipeline(1, "increase", nil)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.NewBuffer(16, metal.Shared)
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, d.Upload(b, 0, []byte{1}), ErrClosed)
+	_, err = d.Submit([]metal.Dispatch{one(p, nil, b)})
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = d.Wait(1)
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, d.StartCapture("x.gputrace"), ErrClosed)
+	require.ErrorIs(t, d.StopCapture(), ErrClosed)
+	require.Nil(t, d.Contents(b))
+	require.Zero(t, d.Memory())
+	d.FreeBuffer(b)
+}
+
+// TestRulesAreChecked breaks some, to see that the stand-in finds them.
+func TestRulesAreChecked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		does func(d *Device)
+		says string
+	}{
+		"unknown receiver":  {func(d *Device) { d.objc.send(id(0x1234560), deviceName) }, "no live object"},
+		"wrong class":       {func(d *Device) { d.objc.send(d.queue, deviceName) }, "does not recognise name"},
+		"word too many":     {func(d *Device) { d.objc.send(d.device, deviceName, 7) }, "a word too many"},
+		"object of another": {func(d *Device) { d.objc.send(d.queue, queueAddResidencySet, uintptr(d.device)) }, "an object of another class"},
+		"no address":        {func(d *Device) { d.objc.send(d.device, deviceNewResidencySet, uintptr(d.residency.set), 0) }, "no place for an NSError"},
+		"released": {func(d *Device) {
+			q := d.objc.instance("MTLCompileOptions")
+			r := q
+			d.objc.release(&q)
+			d.objc.send(r, optionsLanguage)
+		}, "no live object"},
+		"wait first": {func(d *Device) {
+			c := id(d.objc.send(d.queue, queueCommandBuffer))
+			d.objc.send(c, commandsWait)
+			d.objc.send(c, commandsCommit)
+			d.objc.send(c, commandsWait)
+		}, "waitUntilCompleted before commit"},
+		"set after end": {func(d *Device) {
+			c := id(d.objc.send(d.queue, queueCommandBuffer))
+			e := id(d.objc.send(c, commandsCompute, dispatchConcurrent))
+			d.objc.send(e, encoderEnd)
+			d.objc.send(e, computeBarrier, barrierBuffers)
+			d.objc.send(c, commandsCommit)
+			d.objc.send(c, commandsWait)
+		}, "after endEncoding"},
+		"dispatch without pipeline": {func(d *Device) {
+			c := id(d.objc.send(d.queue, queueCommandBuffer))
+			d.dispatchAlone(id(d.objc.send(c, commandsCompute, dispatchConcurrent)))
+			d.objc.send(c, commandsCommit)
+			d.objc.send(c, commandsCommit)
+			d.objc.send(c, commandsWait)
+		}, "without a pipeline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ignored := &silent{TB: t}
+			s := standin.Start(ignored, nil)
+			d := opened(t, s)
+			d.thread.do(func() { c.does(d) })
+			found := s.Breaches()
+			require.NotEmpty(t, found)
+			require.Contains(t, strings.Join(found, "\n"), c.says)
+		})
+	}
+}
+
+// dispatchAlone encodes a dispatch with nothing set.
+func (d *Device) dispatchAlone(encoder id) {
+	d.dispatch(encoder, &metal.Dispatch{Groups: [3]int{1, 1, 1}, Threads: [3]int{32, 1, 1}})
+	d.objc.send(encoder, encoderEnd)
+}
+
+// silent lets a test break rules.
+type silent struct{ testing.TB }
+
+func (s *silent) Errorf(format string, args ...any) { s.Logf(format, args...) }

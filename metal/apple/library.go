@@ -1,0 +1,166 @@
+package apple
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// pipeline is a kernel that is ready to run.
+type pipeline struct {
+	state id
+	name  string
+	info  metal.PipelineInfo
+}
+
+// languageCheck makes the compiler itself say which language it takes a source for: a program that names no system to be
+// built for, as Go's do, is given an old one where setLanguageVersion is not heeded. The versions are three digits.
+const languageCheck = `#if defined(__METAL_VERSION__) && __METAL_VERSION__ < 310
+#error "Metal 3.1 was asked for; the compiler takes this for an older version"
+#endif
+`
+
+// Compile implements metal.Device.
+func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
+	if d.closed {
+		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, ErrClosed)
+	}
+	var library id
+	var err error
+	d.thread.do(func() { library, err = d.compile(src, mode) })
+	if err != nil {
+		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
+	}
+	d.libraries = append(d.libraries, library)
+	return metal.Library(len(d.libraries)), nil
+}
+
+func (d *Device) compile(src metal.Source, mode metal.Mode) (id, error) {
+	o := d.objc
+	options := o.instance("MTLCompileOptions")
+	defer o.release(&options)
+	o.send(options, optionsSetLanguage, languageVersion)
+	d.setMath(options, mode)
+	if mode == metal.Debug {
+		one := o.string("1")
+		key := o.string("INGOT_DEBUG")
+		o.send(options, optionsSetMacros, o.send(o.classOf("NSDictionary"), dictionaryWith, uintptr(one), uintptr(key)))
+	}
+	version := o.send(options, optionsLanguage)
+	if version != languageVersion {
+		return 0, fmt.Errorf("the language was set to version %s and is %s", versionText(languageVersion), versionText(version))
+	}
+	d.info.LanguageVersion, d.info.MathMode = versionText(version), d.mathText(options)
+	text := o.string(languageCheck + src.Text)
+	if text == 0 {
+		return 0, errors.New("the source is not UTF-8")
+	}
+	library := o.own(id(o.send(d.device, deviceNewLibrary, uintptr(text), uintptr(options), o.failurePointer())))
+	if library == 0 {
+		return 0, errors.New(o.failureText())
+	}
+	return library, nil
+}
+
+// setMath sets how exact arithmetic is: by mode where the system has modes, by a switch where not.
+func (d *Device) setMath(options id, mode metal.Mode) {
+	o := d.objc
+	fast := mode == metal.FastMath
+	if !d.features.mathMode {
+		o.send(options, optionsSetFastMath, flag(fast))
+		return
+	}
+	if fast {
+		o.send(options, optionsSetMathMode, mathFast)
+		o.send(options, optionsSetMathFunctions, mathFunctionsFast)
+		return
+	}
+	o.send(options, optionsSetMathMode, mathSafe)
+	o.send(options, optionsSetMathFunctions, mathFunctionsPrecise)
+}
+
+// mathText is how exact arithmetic is, as the options have it.
+func (d *Device) mathText(options id) string {
+	if !d.features.mathMode {
+		if d.objc.sendBool(options, optionsFastMath) {
+			return "fast"
+		}
+		return "safe"
+	}
+	switch mode := d.objc.send(options, optionsMathMode); mode {
+	case mathSafe:
+		return "safe"
+	case mathRelaxed:
+		return "relaxed"
+	case mathFast:
+		return "fast"
+	default:
+		return fmt.Sprint(mode)
+	}
+}
+
+func versionText(v uintptr) string { return fmt.Sprintf("%d.%d", v>>16, v&0xffff) }
+
+func flag(v bool) uintptr {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// Pipeline implements metal.Device. Function constants are uint in the kernels.
+func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
+	if d.closed {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, ErrClosed)
+	}
+	if lib == 0 || int(lib) > len(d.libraries) {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d is none", function, lib)
+	}
+	made := pipeline{name: function}
+	var err error
+	d.thread.do(func() { err = d.makePipeline(&made, d.libraries[lib-1], constants) })
+	if err != nil {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
+	}
+	d.pipelines = append(d.pipelines, made)
+	d.counters.Pipelines++
+	return metal.Pipeline(len(d.pipelines)), nil
+}
+
+func (d *Device) makePipeline(p *pipeline, library id, constants []metal.Constant) error {
+	o := d.objc
+	values := o.instance("MTLFunctionConstantValues")
+	defer o.release(&values)
+	for i := range constants {
+		value := uintptr(unsafe.Pointer(&constants[i].Value))
+		o.send(values, constantsSet, value, typeUInt, uintptr(constants[i].Index))
+	}
+	runtime.KeepAlive(constants)
+	name := o.string(p.name)
+	function := o.own(id(o.send(library, libraryNewFunction, uintptr(name), uintptr(values), o.failurePointer())))
+	if function == 0 {
+		return errors.New(o.failureText())
+	}
+	defer o.release(&function)
+	p.state = o.own(id(o.send(d.device, deviceNewPipeline, uintptr(function), o.failurePointer())))
+	if p.state == 0 {
+		return errors.New(o.failureText())
+	}
+	p.info = metal.PipelineInfo{
+		MaxThreads:        int(o.send(p.state, pipelineMaxThreads)),
+		SimdWidth:         int(o.send(p.state, pipelineSimdWidth)),
+		ThreadgroupMemory: int(o.send(p.state, pipelineThreadgroupMemory)),
+	}
+	return nil
+}
+
+// PipelineInfo implements metal.Device.
+func (d *Device) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
+	if p == 0 || int(p) > len(d.pipelines) {
+		return metal.PipelineInfo{}
+	}
+	return d.pipelines[p-1].info
+}

@@ -1,0 +1,63 @@
+package apple
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/apple/standin"
+)
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	d, _ := carriedOut(t)
+	for _, c := range []struct {
+		mode  metal.Mode
+		math  string
+		debug byte
+	}{{metal.Release, "safe", 2}, {metal.Debug, "safe", 1}, {metal.FastMath, "fast", 2}} {
+		p := kernel(t, d, c.mode, "mode_is")
+		require.Equal(t, "3.1", d.Info().LanguageVersion)
+		require.Equal(t, c.math, d.Info().MathMode)
+		b := newBuffer(t, d, 128, metal.Shared)
+		require.NoError(t, run(d, one(p, nil, b)))
+		require.Equal(t, c.debug, d.Contents(b)[0])
+	}
+}
+
+// TestCompileError has the compiler's own text, and the driver go on.
+func TestCompileError(t *testing.T) {
+	t.Parallel()
+	d, _ := carriedOut(t)
+	_, err := d.Compile(metal.Source{Name: "broken.metal", Text: "#line 7 \"broken.metal\"\nkernel void broken(device uint* dst [[buffer(0)]]) { nonsense; }\n"}, metal.Release)
+	require.ErrorContains(t, err, "compile kernels broken.metal: ")
+	require.ErrorContains(t, err, "broken.metal:7")
+	require.ErrorContains(t, err, "nonsense")
+	kernel(t, d, metal.Release, "increase")
+}
+
+func TestPipelineErrors(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	lib, err := d.Compile(source, metal.Release)
+	require.NoError(t, err)
+	_, err = d.Pipeline(lib, "decrease", nil)
+	require.ErrorContains(t, err, "make a pipeline of kernel decrease: ")
+	_, err = d.Pipeline(lib+1, "increase", nil)
+	require.ErrorContains(t, err, "library 2 is none")
+	s.Fail(standin.CompileError, 0, "program_source:1:1: error: unknown type name 'kernal'")
+	_, err = d.Compile(source, metal.Release)
+	require.EqualError(t, err, "compile kernels test.metal: program_source:1:1: error: unknown type name 'kernal'")
+	s.Fail(standin.FunctionError, 0, "function constant 3 is missing")
+	_, err = d.Pipeline(lib, "increase", []metal.Constant{{Index: 2, Value: 5}})
+	require.EqualError(t, err, "make a pipeline of kernel increase: function constant 3 is missing")
+	s.Fail(standin.PipelineError, 0, "Compiler encountered an internal error")
+	_, err = d.Pipeline(lib, "increase", nil)
+	require.EqualError(t, err, "make a pipeline of kernel increase: Compiler encountered an internal error")
+	require.Zero(t, d.Counters().Pipelines)
+	p, err := d.Pipeline(lib, "increase", []metal.Constant{{Index: 0, Value: 5}, {Index: 1, Value: 6}})
+	require.NoError(t, err)
+	require.Equal(t, metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}, d.PipelineInfo(p))
+	require.Zero(t, d.PipelineInfo(p+1))
+}

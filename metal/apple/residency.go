@@ -1,0 +1,66 @@
+package apple
+
+import "fmt"
+
+// residency is a set of all buffers that the queue keeps in memory, so that the system neither checks them with every
+// submission nor takes them out between two. The zero value is that of a system without such sets (before macOS 15).
+type residency struct {
+	set     id
+	changed bool // since the set was committed
+}
+
+func (r *residency) open(d *Device) error {
+	if !d.info.ResidencySets {
+		return nil
+	}
+	o := d.objc
+	descriptor := o.instance("MTLResidencySetDescriptor")
+	defer o.release(&descriptor)
+	r.set = o.own(id(o.send(d.device, deviceNewResidencySet, uintptr(descriptor), o.failurePointer())))
+	if r.set == 0 {
+		return fmt.Errorf("make a residency set: %s", o.failureText())
+	}
+	r.attach(d)
+	return nil
+}
+
+// attach makes a queue keep the set's buffers in memory.
+func (r *residency) attach(d *Device) {
+	if r.set != 0 {
+		d.objc.send(d.queue, queueAddResidencySet, uintptr(r.set))
+	}
+}
+
+func (r *residency) add(d *Device, buffer id) {
+	if r.set != 0 {
+		d.objc.send(r.set, residentAdd, uintptr(buffer))
+		r.changed = true
+	}
+}
+
+func (r *residency) remove(d *Device, buffer id) {
+	if r.set != 0 {
+		d.objc.send(r.set, residentRemove, uintptr(buffer))
+		r.changed = true
+	}
+}
+
+// commit makes changes take effect, before work is submitted.
+func (r *residency) commit(d *Device) {
+	if !r.changed {
+		return
+	}
+	d.objc.send(r.set, residentCommit)
+	d.objc.send(r.set, residentRequest)
+	r.changed = false
+}
+
+// close gives the set back, and with it its references to buffers.
+func (r *residency) close(d *Device) {
+	if r.set == 0 {
+		return
+	}
+	d.objc.send(r.set, residentEnd)
+	d.objc.send(d.queue, queueRemoveResidencySet, uintptr(r.set))
+	d.objc.release(&r.set)
+}

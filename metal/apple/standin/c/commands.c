@@ -1,0 +1,213 @@
+// Queues, command buffers and residency sets.
+#include "commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "send.h"
+
+enum { most_pending = 64 };
+
+static Object* pending[most_pending]; // committed and not completed, in order
+static size_t pending_count;
+static const Work* last_work; // of the command buffer that was committed last; for tests
+static size_t last_count;
+
+EXPORT const Work* standin_work(uint64_t* count, uint64_t* size) {
+    *count = last_count;
+    *size = sizeof(Work);
+    return last_work;
+}
+
+Work* add_work(Commands* c) {
+    if (c->count == c->room) {
+        c->room = c->room ? 2 * c->room : 16;
+        c->work = realloc(c->work, c->room * sizeof *c->work);
+    }
+    return &c->work[c->count++];
+}
+
+void use(Commands* c, Object* o) {
+    if (c->used_count == c->used_room) {
+        c->used_room = c->used_room ? 2 * c->used_room : 64;
+        c->used = realloc(c->used, c->used_room * sizeof *c->used);
+    }
+    retain(o);
+    c->used[c->used_count++] = o;
+}
+
+static void drop_used(Commands* c) {
+    for (size_t i = 0; i < c->used_count; i++) release(c->used[i]);
+    c->used_count = 0;
+}
+
+void finish(Object* o) {
+    if (o->kind == ClassMTLBuffer) free_buffer(o);
+    if (o->encoder) {
+        if (!o->encoder->ended) breach("an encoder is released without endEncoding");
+        free(o->encoder);
+    }
+    Commands* c = o->commands;
+    if (!c) return;
+    if (c->state < Committed) breach("a command buffer is released without commit");
+    drop_used(c);
+    if (last_work == c->work) last_work = NULL, last_count = 0;
+    free(c->work);
+    free(c->used);
+    free(c);
+}
+
+static Object* new_commands(Object* queue) {
+    Object* o = new_object(ClassMTLCommandBuffer);
+    o->commands = calloc(1, sizeof *o->commands);
+    hold(o, 0, queue);
+    return autorelease(o);
+}
+
+enum { commands_queue, commands_encoder, commands_error };
+
+static Result new_encoder(Object* self, Class kind, bool concurrent) {
+    Commands* c = self->commands;
+    if (c->state != Open) {
+        breach("an encoder is asked for where the command buffer is committed or has another encoder");
+        return word(0);
+    }
+    c->state = Encoding;
+    Object* o = new_object(kind);
+    o->encoder = calloc(1, sizeof *o->encoder);
+    o->encoder->concurrent = concurrent;
+    o->encoder->args_at = -1;
+    o->values[0] = (Word)self; // not held: the command buffer outlives it
+    hold(self, commands_encoder, o);
+    return object(autorelease(o));
+}
+
+enum { set_committed, set_attached, set_changed };
+
+// resident checks that the queue keeps in memory what is used, where it has a residency set.
+static void resident(const Object* queue, const Commands* c) {
+    const Object* set = queue->held[0];
+    if (!set) return;
+    if (set->values[set_changed]) breach("work is committed while changes to a residency set are not");
+    for (size_t i = 0; i < c->used_count; i++)
+        if (c->used[i]->kind == ClassMTLBuffer && !c->used[i]->resident) breach("a buffer is used that is in no residency set");
+}
+
+static Result commit(Object* self) {
+    Commands* c = self->commands;
+    if (c->state != Open || (self->held[commands_encoder] && !self->held[commands_encoder]->encoder->ended)) {
+        breach("commit of a command buffer that is committed already, or has an open encoder");
+        return word(0);
+    }
+    if (pending_count == most_pending) {
+        breach("more than %d command buffers are under way: the queue would block", most_pending);
+        return word(0);
+    }
+    resident(self->held[commands_queue], c);
+    c->state = Committed;
+    retain(self);
+    pending[pending_count++] = self;
+    last_work = c->work;
+    last_count = c->count;
+    return word(0);
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void copy(const Work* w) { memcpy(w->to->memory + w->to_offset, w->from->memory + w->from_offset, w->size); }
+
+// carry_out runs the work of a command buffer in its order; runs of dispatches are handed over together.
+static bool carry_out(const Commands* c, char* error) {
+    for (size_t i = 0, n; i < c->count; i += n) {
+        n = 1;
+        if (c->work[i].from) {
+            copy(&c->work[i]);
+            continue;
+        }
+        while (i + n < c->count && !c->work[i + n].from) n++;
+        if (executor.run && executor.run(executor.id, &c->work[i], n, error)) return false;
+    }
+    return true;
+}
+
+static void complete(Object* self) {
+    Commands* c = self->commands;
+    char* error = calloc(1, error_size);
+    const char* text = fault(FaultCommands);
+    c->start = now();
+    bool ok = !text && carry_out(c, error);
+    c->end = now();
+    c->state = ok ? Completed : Failed;
+    if (!ok) {
+        Object* e = new_text(ClassNSError, text ? text : error);
+        e->values[0] = settings.error_code;
+        hold(self, commands_error, e);
+        release(e);
+    }
+    free(error);
+    drop_used(c);
+}
+
+// wait completes all up to a command buffer. Nothing runs before it is waited for: the slowest that a GPU can be.
+static Result wait_for(const Object* self) {
+    if (self->commands->state < Committed) {
+        breach("waitUntilCompleted before commit");
+        return word(0);
+    }
+    while (self->commands->state == Committed) {
+        Object* first = pending[0];
+        memmove(pending, pending + 1, --pending_count * sizeof *pending);
+        complete(first);
+        release(first);
+    }
+    return word(0);
+}
+
+static Result times(const Object* self, bool end) {
+    const Commands* c = self->commands;
+    if (c->state < Completed) breach("times of a command buffer that is not completed");
+    // The integer register holds what it happens to.
+    return (Result){.integer = 0xdead, .real = end ? c->end : c->start};
+}
+
+static Result set_residency(Object* queue, Object* set, bool add) {
+    hold(queue, 0, add ? set : NULL);
+    return word(0);
+}
+
+static Result change_set(Object* set, Object* buffer, bool add) {
+    if (buffer->resident == add) breach("a buffer is %s a residency set", add ? "already in" : "not in");
+    buffer->resident = add;
+    set->values[set_changed] = 1;
+    return word(0);
+}
+
+Result commands(Object* self, Message m, const Word* a) {
+    static const Word statuses[] = {0, 0, 2, 4, 5};
+    switch (m) {
+    case MTLCommandQueue_commandBuffer: return object(new_commands(self));
+    case MTLCommandQueue_addResidencySet_: return set_residency(self, live_object(a[0]), true);
+    case MTLCommandQueue_removeResidencySet_: return set_residency(self, live_object(a[0]), false);
+    case MTLCommandBuffer_computeCommandEncoderWithDispatchType_:
+        if (a[0] > 1) breach("a compute encoder of dispatch type %lu", (unsigned long)a[0]);
+        return new_encoder(self, ClassMTLComputeCommandEncoder, a[0] == 1);
+    case MTLCommandBuffer_blitCommandEncoder: return new_encoder(self, ClassMTLBlitCommandEncoder, false);
+    case MTLCommandBuffer_commit: return commit(self);
+    case MTLCommandBuffer_waitUntilCompleted: return wait_for(self);
+    case MTLCommandBuffer_status: return word(statuses[self->commands->state]);
+    case MTLCommandBuffer_error: return object(self->held[commands_error]);
+    case MTLCommandBuffer_GPUStartTime: return times(self, false);
+    case MTLCommandBuffer_GPUEndTime: return times(self, true);
+    case MTLResidencySet_addAllocation_: return change_set(self, live_object(a[0]), true);
+    case MTLResidencySet_removeAllocation_: return change_set(self, live_object(a[0]), false);
+    case MTLResidencySet_commit: self->values[set_changed] = 0; return word(0);
+    case MTLResidencySet_requestResidency:
+    case MTLResidencySet_endResidency: return word(0);
+    default: breach("message %d has no handler", m); return word(0);
+    }
+}

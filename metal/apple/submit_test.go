@@ -1,0 +1,229 @@
+package apple
+
+import (
+	"encoding/binary"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/apple/standin"
+)
+
+// checkIncrease runs a chain of dispatches of which each needs what the one before has written.
+func checkIncrease(t *testing.T, d *Device, p metal.Pipeline) {
+	t.Helper()
+	const n = 1000
+	src, dst := newBuffer(t, d, 4*n, metal.Private), newBuffer(t, d, 4*n+64, metal.Shared)
+	values := make([]byte, 4*n)
+	for i := range n {
+		binary.LittleEndian.PutUint32(values[4*i:], uint32(i*i))
+	}
+	require.NoError(t, d.Upload(src, 0, values))
+	args := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, n), 7)
+	w := metal.Dispatch{
+		Pipeline: p, Args: args, Groups: [3]int{(n + 31) / 32, 1, 1}, Threads: [3]int{32, 1, 1}, Barrier: true,
+		Buffers: []metal.Binding{{Buffer: src}, {Buffer: src}},
+	}
+	last := w
+	last.Buffers = []metal.Binding{{Buffer: src}, {Buffer: dst, Offset: 64}}
+	ticket, err := d.Submit([]metal.Dispatch{w, w, last})
+	require.NoError(t, err)
+	timing, err := d.Wait(ticket)
+	require.NoError(t, err)
+	require.Positive(t, timing.Start)
+	require.Greater(t, timing.End, timing.Start)
+	for i := range n {
+		require.Equal(t, uint32(i*i+21), binary.LittleEndian.Uint32(d.Contents(dst)[64+4*i:]))
+	}
+	require.Equal(t, make([]byte, 64), d.Contents(dst)[:64])
+}
+
+func TestWorkIsCarriedOut(t *testing.T) {
+	t.Parallel()
+	d, _ := carriedOut(t)
+	checkIncrease(t, d, kernel(t, d, metal.Release, "increase"))
+	require.Equal(t, metal.Counters{CommandBuffers: 1, Waits: 1, Dispatches: 3, Pipelines: 1, Buffers: 2, UploadedBytes: 4000}, d.Counters())
+}
+
+// TestEncoding looks at what reaches the command buffer.
+func TestEncoding(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	first := kernel(t, d, metal.Release, "increase")
+	second := kernel(t, d, metal.Release, "mode_is")
+	a, b := newBuffer(t, d, 256, metal.Shared), newBuffer(t, d, 512, metal.Private)
+	before := s.Sent("MTLComputeCommandEncoder", "setComputePipelineState:")
+	ticket, err := d.Submit([]metal.Dispatch{
+		{Pipeline: first, Buffers: []metal.Binding{{Buffer: a, Offset: 4}, {Buffer: b, Offset: 128}}, Args: []byte("12345678"),
+			Groups: [3]int{1, 2, 3}, Threads: [3]int{32, 2, 1}, Barrier: true},
+		{Pipeline: first, Buffers: []metal.Binding{{Buffer: b}}, ThreadgroupMemory: 64, Groups: [3]int{9, 1, 1}, Threads: [3]int{64, 1, 1}},
+		{Pipeline: second, Args: []byte("abcd"), Groups: [3]int{1, 1, 1}, Threads: [3]int{1024, 1, 1}, Barrier: true},
+	})
+	require.NoError(t, err)
+	work := s.Work()
+	require.Len(t, work, 3)
+	ha, hb := work[0].Buffers[0], work[0].Buffers[1]
+	require.NotEqual(t, ha, hb)
+
+	w := work[0]
+	require.Equal(t, []uint64{4, 128}, w.Offsets[:w.Bound])
+	require.Equal(t, "12345678", string(w.Args[:w.ArgsSize]))
+	require.Equal(t, [2][3]uint64{{1, 2, 3}, {32, 2, 1}}, [2][3]uint64{w.Groups, w.Threads})
+	require.Equal(t, [3]uint64{0, 0, 1}, [3]uint64{w.Shared, uint64(w.Barrier), uint64(w.Concurrent)}) // nothing is before the first
+
+	w = work[1]
+	require.Equal(t, []uint64{hb}, w.Buffers[:w.Bound])
+	require.Equal(t, [3]uint64{64, 0, 0}, [3]uint64{w.Shared, uint64(w.Barrier), uint64(w.ArgsSize)})
+	require.Equal(t, work[0].Pipeline, w.Pipeline)
+
+	w = work[2]
+	require.Equal(t, [3]uint64{0, 1, 4}, [3]uint64{uint64(w.Bound), uint64(w.Barrier), uint64(w.ArgsSize)})
+	require.NotEqual(t, work[0].Pipeline, w.Pipeline)
+
+	require.Equal(t, 2, s.Sent("MTLComputeCommandEncoder", "setComputePipelineState:")-before)
+	_, err = d.Wait(ticket)
+	require.NoError(t, err)
+}
+
+func TestSubmitRefuses(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	p := kernel(t, d, metal.Release, "increase")
+	b := newBuffer(t, d, 256, metal.Shared)
+	freed := newBuffer(t, d, 256, metal.Shared)
+	d.FreeBuffer(freed)
+	for says, change := range map[string]func(w *metal.Dispatch){
+		"pipeline 9 is none":            func(w *metal.Dispatch) { w.Pipeline = 9 },
+		"pipeline 0 is none":            func(w *metal.Dispatch) { w.Pipeline = 0 },
+		"at most 31 in all":             func(w *metal.Dispatch) { w.Buffers = make([]metal.Binding, 32) },
+		"at most 4096":                  func(w *metal.Dispatch) { w.Args = make([]byte, 4097) },
+		"17 bytes of threadgroup":       func(w *metal.Dispatch) { w.ThreadgroupMemory = 17 },
+		"32784 bytes of threadgroup":    func(w *metal.Dispatch) { w.ThreadgroupMemory = 32<<10 + 16 },
+		"threadgroups of [31 1 1]":      func(w *metal.Dispatch) { w.Threads[0] = 31 },
+		"threadgroups of [-32 -1 1]":    func(w *metal.Dispatch) { w.Threads = [3]int{-32, -1, 1} },
+		"threadgroups of [1024 2 1]":    func(w *metal.Dispatch) { w.Threads = [3]int{1024, 2, 1} },
+		"a grid of [0 1 1]":             func(w *metal.Dispatch) { w.Groups[0] = 0 },
+		"is none":                       func(w *metal.Dispatch) { w.Buffers[0].Buffer = freed },
+		"is bound from byte 256 on":     func(w *metal.Dispatch) { w.Buffers[0].Offset = 256 },
+		"is bound from byte -4 on":      func(w *metal.Dispatch) { w.Buffers[0].Offset = -4 },
+		"is bound from byte 2 on":       func(w *metal.Dispatch) { w.Buffers[0].Offset = 2 },
+		"submit dispatch 0, test: buff": func(w *metal.Dispatch) { w.Buffers[0].Buffer = 77 },
+	} {
+		w := one(p, nil, b)
+		change(&w)
+		_, err := d.Submit([]metal.Dispatch{w})
+		require.ErrorContains(t, err, says)
+	}
+	require.Zero(t, s.Sent("MTLCommandQueue", "commandBuffer"))
+	_, err := d.Wait(1)
+	require.ErrorContains(t, err, "none that is under way")
+}
+
+func TestSeveralUnderWay(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
+	var tickets []metal.Ticket
+	for range mostInFlight {
+		ticket, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
+		require.NoError(t, err)
+		tickets = append(tickets, ticket)
+	}
+	_, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
+	require.ErrorContains(t, err, "wait for one first")
+	for _, i := range []int{5, 0, mostInFlight - 1} { // in any order, and the rest by Close
+		_, err := d.Wait(tickets[i])
+		require.NoError(t, err)
+		_, err = d.Wait(tickets[i])
+		require.ErrorContains(t, err, "none that is under way")
+	}
+	require.Equal(t, mostInFlight, s.Sent("MTLCommandBuffer", "commit"))
+}
+
+// TestSteadyWorkAllocatesNothing has no memory of Go's allocated, no object of Metal's but the two of a submission, and no
+// buffer or pipeline made.
+func TestSteadyWorkAllocatesNothing(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates by itself")
+	}
+	d, s := recorded(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
+	work := make([]metal.Dispatch, 330)
+	for i := range work {
+		work[i] = one(p, make([]byte, 8), b, b)
+		work[i].Barrier = i%3 == 0
+	}
+	made, pooled := s.Sent("MTLDevice", "newBufferWithLength:options:"), s.Sent("NSString", "stringWithCString:encoding:")
+	live := len(s.Live())
+	require.Zero(t, testing.AllocsPerRun(20, func() {
+		ticket, err := d.Submit(work)
+		if err == nil {
+			_, err = d.Wait(ticket)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}))
+	require.Equal(t, made, s.Sent("MTLDevice", "newBufferWithLength:options:"))
+	require.Equal(t, pooled, s.Sent("NSString", "stringWithCString:encoding:"))
+	require.Len(t, s.Live(), live)
+}
+
+// TestGPUFault has a submission fail, and the driver go on.
+func TestGPUFault(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	p := kernel(t, d, metal.Release, "increase")
+	b := newBuffer(t, d, 256, metal.Shared)
+	w := one(p, make([]byte, 8), b, b)
+	s.Fail(standin.GPUFault, 1, "Caused GPU Address Fault Error (0000000b:kIOGPUCommandBufferCallbackErrorPageFault)")
+	var tickets [3]metal.Ticket
+	for i := range tickets {
+		var err error
+		tickets[i], err = d.Submit([]metal.Dispatch{w})
+		require.NoError(t, err)
+	}
+	_, err := d.Wait(tickets[0])
+	require.NoError(t, err)
+	_, err = d.Wait(tickets[1])
+	require.ErrorContains(t, err, "wait for submission 2: the GPU has given up: Caused GPU Address Fault Error")
+	require.ErrorContains(t, err, "(status 5, code 3)")
+	require.NotErrorIs(t, err, metal.ErrMemory)
+	checkIncrease(t, d, p) // by a new queue, after what is under way
+	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
+	_, err = d.Wait(tickets[2])
+	require.NoError(t, err)
+	checkIncrease(t, d, p)
+	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
+}
+
+func TestGPUOutOfMemory(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	s.Settings.ErrorCode = errorMemory
+	s.Fail(standin.GPUFault, 0, "Insufficient Memory")
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
+	err := run(d, one(p, nil, b))
+	require.ErrorIs(t, err, metal.ErrMemory)
+	require.ErrorContains(t, err, "Insufficient Memory")
+}
+
+// TestNoQueueAfterAFault is tried again with the next submission.
+func TestNoQueueAfterAFault(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
+	s.Fail(standin.GPUFault, 0, "fault")
+	s.Fail(standin.NoQueue, 0, "none")
+	require.ErrorContains(t, run(d, one(p, nil, b)), "fault")
+	require.ErrorContains(t, run(d, one(p, nil, b)), "go on after the GPU has given up")
+	require.NoError(t, run(d, one(p, nil, b)))
+}
+
+// TestLayouts has the layouts that messages point to.
+func TestLayouts(t *testing.T) {
+	require.Equal(t, uintptr(24), unsafe.Sizeof(size{}))
+	require.Equal(t, uintptr(4), unsafe.Sizeof(metal.Constant{}.Value))
+}
