@@ -1,6 +1,7 @@
 package apple
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
 	"testing"
@@ -37,26 +38,26 @@ func TestMemory(t *testing.T) {
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
-	const bytes, offset = 2*stagingBytes + 4096, 256
-	values := make([]byte, bytes)
+	const size, offset = 2*stagingBytes + 4096, 256
+	values := make([]byte, size)
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := 0; i < bytes; i += 8 {
+	for i := 0; i < size; i += 8 {
 		binary.LittleEndian.PutUint64(values[i:], random.Uint64())
 	}
-	src, dst := newBuffer(t, d, offset+bytes, metal.Private), newBuffer(t, d, bytes, metal.Shared)
+	src, dst := newBuffer(t, d, offset+size, metal.Private), newBuffer(t, d, size, metal.Shared)
 	require.NoError(t, d.Upload(src, offset, values))
 	require.Equal(t, 3, s.Sent("MTLBlitCommandEncoder", "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"))
-	require.Equal(t, 2*bytes+offset+2*stagingBytes, d.Memory())
-	args := binary.LittleEndian.AppendUint32(nil, bytes/4)
+	require.Equal(t, 2*size+offset+2*stagingBytes, d.Memory())
+	args := binary.LittleEndian.AppendUint32(nil, size/4)
 	w := one(kernel(t, d, metal.Release, "increase"), append(args, 0, 0, 0, 0), src, dst)
-	w.Buffers[0].Offset, w.Groups[0] = offset, bytes/4/32
+	w.Buffers[0].Offset, w.Groups[0] = offset, size/4/32
 	require.NoError(t, run(d, w))
-	require.True(t, string(values) == string(d.Contents(dst)), "what was uploaded is read back")
+	require.True(t, bytes.Equal(values, d.Contents(dst)), "what was uploaded is read back")
 
 	require.NoError(t, d.Upload(dst, 8, []byte("some bytes")))
 	require.Equal(t, "some bytes", string(d.Contents(dst)[8:18]))
 	require.NoError(t, d.Upload(src, 0, nil))
-	require.Equal(t, bytes+10, d.Counters().UploadedBytes)
+	require.Equal(t, size+10, d.Counters().UploadedBytes)
 }
 
 func TestUploadFails(t *testing.T) {

@@ -26,7 +26,7 @@ func (d *Device) startCapture(path string) error {
 	o := d.objc
 	manager := id(o.send(o.classOf("MTLCaptureManager"), captureShared))
 	if !o.sendBool(manager, captureSupports, captureToFile) {
-		return errors.New("Metal writes no captures to files unless MTL_CAPTURE_ENABLED=1 is in the environment when the program starts")
+		return errors.New("files of captures are not written unless MTL_CAPTURE_ENABLED=1 is in the environment when the program starts")
 	}
 	descriptor := o.instance("MTLCaptureDescriptor")
 	defer o.release(&descriptor)

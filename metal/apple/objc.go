@@ -53,8 +53,8 @@ func newObjC(libraries []string) (*objc, error) {
 			return nil, fmt.Errorf("find %s in %s: %w", name, libraries[0], err)
 		}
 	}
-	for i, m := range messages {
-		o.selectors[i] = o.call(o.register, o.cString(m.selector))
+	for i := range messages {
+		o.selectors[i] = o.call(o.register, o.cString(messages[i].selector))
 	}
 	return o, nil
 }

@@ -12,7 +12,7 @@ import (
 // mostInFlight is how many submissions can be under way at once: below the 64 of a queue, at which Metal would block.
 const mostInFlight = 32
 
-var errNoEncoder = errors.New("Metal makes no command buffer")
+var errNoEncoder = errors.New("the queue makes no command buffer")
 
 // submission is a command buffer that is committed and not waited for.
 type submission struct {

@@ -45,7 +45,7 @@ var build = sync.OnceValues(func() ([]byte, error) {
 	}
 	out := filepath.Join(dir, "standin.so")
 	args := append([]string{"-std=gnu11", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra", "-Werror", "-o", out}, files...)
-	messages, err := exec.Command(compiler, args...).CombinedOutput() //nolint:noctx // a compiler ends by itself
+	messages, err := exec.Command(compiler, args...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("compile the stand-in with %s: %w\n%s", compiler, err, messages)
 	}

@@ -1,0 +1,109 @@
+package apple
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/compute/computetest"
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/apple/standin"
+)
+
+// reference is a case that Hugging Face transformers computed in float32.
+type reference struct {
+	PromptTokens []int32 `json:"prompt_tokens"`
+	GreedyTokens []int32 `json:"greedy_tokens"`
+}
+
+// micro opens a micro model in an engine on a device, and reads the model's references.
+func micro(t *testing.T, d *Device, name string) (*engine.Engine, []reference) {
+	t.Helper()
+	data, err := os.ReadFile("../../engine/model/testdata/" + name + ".json")
+	require.NoError(t, err)
+	var cases []reference
+	require.NoError(t, json.Unmarshal(data, &cases))
+	be, err := metal.New(d, metal.Options{})
+	require.NoError(t, err)
+	eng, err := engine.Open("../../engine/model/testdata/"+name+".gguf", be, engine.Options{Draft: engine.DraftOff, Context: 256})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	return eng, cases
+}
+
+func generate(t *testing.T, eng *engine.Engine, c reference) ([]int32, error) {
+	t.Helper()
+	done, err := eng.Generate(t.Context(), engine.Request{Tokens: c.PromptTokens, MaxTokens: len(c.GreedyTokens), IgnoreEOS: true})
+	if err != nil {
+		return nil, err
+	}
+	return done.Choices[0].Tokens, nil
+}
+
+// TestGeneration has whole generations of both families, from the mapped file to the last token.
+func TestGeneration(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"micro-llama", "micro-glm"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, s := carriedOut(t)
+			eng, cases := micro(t, d, name)
+			for _, c := range cases {
+				tokens, err := generate(t, eng, c)
+				require.NoError(t, err)
+				require.Equal(t, c.GreedyTokens, tokens)
+			}
+			require.NoError(t, eng.Close())
+			require.Empty(t, s.Live())
+		})
+	}
+}
+
+// TestGenerationGoesOnAfterAFault fails the requests of one step alone.
+func TestGenerationGoesOnAfterAFault(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	eng, cases := micro(t, d, "micro-glm")
+	s.Fail(standin.GPUFault, 2, "Caused GPU Hang Error (00000003:kIOGPUCommandBufferCallbackErrorHang)")
+	_, err := generate(t, eng, cases[0])
+	require.ErrorContains(t, err, "Caused GPU Hang Error")
+	tokens, err := generate(t, eng, cases[0])
+	require.NoError(t, err)
+	require.Equal(t, cases[0].GreedyTokens, tokens)
+}
+
+// TestModelTooLarge is refused in Metal's stead, and leaves nothing behind.
+func TestModelTooLarge(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	s.Fail(standin.NoBuffer, 20, "none")
+	be, err := metal.New(d, metal.Options{})
+	require.NoError(t, err)
+	_, err = engine.Open("../../engine/model/testdata/micro-glm.gguf", be, engine.Options{Context: 256})
+	require.ErrorIs(t, err, metal.ErrMemory)
+	require.ErrorContains(t, err, "load tensor")
+	require.Empty(t, s.Live())
+}
+
+// TestConformance runs the suite of all backends through the driver: on a Mac's own GPU where there is one, and on the
+// stand-in elsewhere.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	computetest.Run(t, func(tb testing.TB) compute.Backend {
+		tb.Helper()
+		d, err := Open()
+		if errors.Is(err, ErrUnsupported) {
+			d, _ = carriedOut(tb)
+			err = nil
+		}
+		require.NoError(tb, err)
+		be, err := metal.New(d, metal.Options{})
+		require.NoError(tb, err)
+		return be
+	})
+}
