@@ -38,8 +38,9 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@GO='$(GO)' sh .ci/fuzz $(FUZZTIME)
 
 .PHONY: lint
-lint: $(GOLANGCI) ## run golangci-lint, building it first where needed
+lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon, building it first where needed
 	$(GOLANGCI) run ./...
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run ./...
 
 $(GOLANGCI):
 	GOBIN=$(GOLANGCI_DIR) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

@@ -2,11 +2,12 @@ package engine
 
 import (
 	"fmt"
+	"strings"
+
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/tokenizer"
-	"strings"
 )
 
 // Drafting is how tokens are drafted.
@@ -77,5 +78,8 @@ func (e *Engine) speculation(m model.Model, limits model.Limits) (*speculation, 
 	case how != DraftNGram && e.config.DraftLayers > 0:
 		sp.chain = newMTPChain(m.(model.Drafter), limits.Rows)
 	}
-	return sp, sp.measure(m.Forward, limits.Rows, limits.Pages)
+	if err := sp.measure(m.Forward, limits.Rows, limits.Pages); err != nil {
+		return nil, err
+	}
+	return sp, nil
 }
