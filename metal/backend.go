@@ -80,6 +80,10 @@ func (b *Backend) Free() (int64, error) {
 	return int64(b.device.Info().Memory - b.device.Memory()), nil
 }
 
+// PlainTiles tells whether tiles do without simdgroup matrices, since these sum in another order on the device, or since
+// Options say so.
+func (b *Backend) PlainTiles() bool { return b.kernels.plainTiles }
+
 // Counters are what the device has done.
 func (b *Backend) Counters() Counters { return b.device.Counters() }
 

@@ -10,6 +10,7 @@ import (
 var sources = []string{
 	"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal",
 	"tiles.metal", "expert_tiles.metal", "sample.metal",
+	"attention_tile.metal",
 }
 
 // geometry is how a product is spread over a GPU: a simdgroup takes rows of weights and inputs of activations, and a
@@ -44,6 +45,9 @@ const (
 	tileGroups   = 4
 	tileBytes    = 4 * 2 * tileSize * 36
 	groupThreads = 64 // of group_experts
+
+	attentionPairs     = 16 // pairs of attention_tile.metal
+	attentionTileBytes = 4 * (4*32*36 + attentionPairs*(36+8) + 32)
 )
 
 // compiled is a product's kernel with its geometry.
@@ -82,6 +86,7 @@ type typeKernels struct {
 type pageKernels struct {
 	ropeStore, latents Pipeline
 	attention          []attentionKernel
+	attentionTiles     []attentionKernel
 }
 
 // attentionKernel takes heads query heads of a key head at once, with up to 32*values values each.
@@ -92,6 +97,9 @@ type attentionKernel struct {
 
 // attentionGeometry is the kernels of attention.metal, the best first.
 var attentionGeometry = []attentionKernel{{values: 4, heads: 4}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1}}
+
+// attentionTileGeometry is the kernels of attention_tile.metal.
+var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
 
 // kernelSet is the compiled kernels. Pipelines are made as models name the types that they need, before the first step.
 type kernelSet struct {
@@ -196,6 +204,10 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	for _, a := range attentionGeometry {
 		a.pipeline = m.pipeline("attention.metal", fmt.Sprintf("attention_%s_v%d_q%d", name, a.values, a.heads))
 		made.attention = append(made.attention, a)
+	}
+	for _, a := range attentionTileGeometry {
+		a.pipeline = m.pipeline("attention_tile.metal", fmt.Sprintf("attention_tile_%s_c%d", name, a.values))
+		made.attentionTiles = append(made.attentionTiles, a)
 	}
 	if m.err != nil {
 		return nil, m.err

@@ -26,6 +26,10 @@ type step struct {
 	tables  Binding  // the page tables
 	scratch *memory  // of gated products whose weights have two types
 	longest int      // positions of the row that sees most
+	most    int      // rows of the sequence that has most
+
+	pairs                Binding // tiles of attention, for pairHeads heads a key head
+	pairHeads, pairCount int
 }
 
 // indices is a shared buffer that takes a step's small integers.
@@ -56,7 +60,7 @@ func (s *step) grow(n int) error {
 // Begin implements compute.Backend.
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
-	s.batch, s.err, s.longest = batch, nil, 0
+	s.batch, s.err, s.longest, s.most, s.pairHeads = batch, nil, 0, 0, 0
 	s.clear()
 	s.inputs.used = 0
 	rows, tables := len(batch.Tokens), 0
@@ -75,6 +79,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.places, ints = s.take(3 * rows)
 	row, first := 0, 0
 	for _, seq := range batch.Seqs {
+		s.most = max(s.most, seq.Rows)
 		for range seq.Rows {
 			p := batch.Positions[row]
 			s.longest = max(s.longest, int(p)+1)

@@ -51,16 +51,16 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 // Attention implements compute.Step. Where the rows are few and see many positions, these are split over the GPU and joined.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
+	if s.most >= s.geometry.TileRows && !s.kernels.plainTiles && shape.ValueDim <= 512 {
+		s.attentionTile(dst, q, shape, c, layer)
+		return
+	}
 	k, room, ok := c.kernels.forHeads(shape)
 	if !ok {
 		s.fail(fmt.Errorf("attention with keys of %d and values of %d a head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
 		return
 	}
-	a := attentionArgs{
-		heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim), valueDim: uint32(shape.ValueDim),
-		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), pageSize: uint32(c.shape.PageSize),
-		latent: flag(c.shape.ValueCols == 0), scale: shape.Scale,
-	}
+	a := attentionArgsOf(dst, q, shape, c)
 	splits := (s.longest + splitKeys - 1) / splitKeys
 	if splits == 1 || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.partsBytes {
 		splits = 0
@@ -85,4 +85,46 @@ func (k *pageKernels) forHeads(shape compute.AttentionShape) (a attentionKernel,
 		}
 	}
 	return a, 0, false
+}
+
+func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cache) attentionArgs {
+	return attentionArgs{
+		heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim), valueDim: uint32(shape.ValueDim),
+		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), pageSize: uint32(c.shape.PageSize),
+		latent: flag(c.shape.ValueCols == 0), scale: shape.Scale,
+	}
+}
+
+// attentionTile records the attention of a batch in which a sequence has many rows.
+func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int) {
+	k := c.kernels.attentionTiles[0]
+	if shape.ValueDim > 32*k.values {
+		k = c.kernels.attentionTiles[1]
+	}
+	tiles, n := s.pairTiles(shape.Heads / shape.KVHeads)
+	a := attentionArgsOf(dst, q, shape, c)
+	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: tileGroups, shared: attentionTileBytes}, &a,
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, tiles, at(dst))
+}
+
+// pairTiles lists the tiles of pairs of a row and one of the heads that read the same keys, once a step.
+func (s *step) pairTiles(heads int) (Binding, int) {
+	if s.pairHeads == heads {
+		return s.pairs, s.pairCount
+	}
+	n := 0
+	for _, seq := range s.batch.Seqs {
+		n += (seq.Rows*heads + attentionPairs - 1) / attentionPairs
+	}
+	list, ints := s.take(3 * n)
+	i, row := 0, 0
+	for _, seq := range s.batch.Seqs {
+		for first := 0; first < seq.Rows*heads; first += attentionPairs {
+			ints[i], ints[i+1], ints[i+2] = int32(row), int32(first), int32(min(attentionPairs, seq.Rows*heads-first))
+			i += 3
+		}
+		row += seq.Rows
+	}
+	s.pairs, s.pairHeads, s.pairCount = list, heads, n
+	return list, n
 }

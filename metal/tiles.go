@@ -5,19 +5,24 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// chooseTiles finds out whether tiles may use simdgroup matrices. Metal does not say in which order these sum, and a row
-// has to have the same bits alone and in a tile. So both are run once and compared.
+// chooseTiles finds out whether tiles may use simdgroup matrices. Metal does not say in which order these sum, nor where in a
+// simdgroup their elements lie, and a row has to have the same bits alone and in a tile. So both are run once and compared.
 func (b *Backend) chooseTiles(plain bool) error {
 	if plain {
 		b.kernels.plainTiles = true
 		return nil
 	}
-	same, err := b.tilesAgree()
-	if err != nil {
-		return fmt.Errorf("compare simdgroup matrices with sums in order: %w", err)
+	c := comparison{Backend: b, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // any values will do
+	same := c.products() && c.attention()
+	if c.err != nil {
+		return fmt.Errorf("compare simdgroup matrices with sums in order: %w", c.err)
+	}
+	for _, buffer := range c.made {
+		b.device.FreeBuffer(buffer)
 	}
 	if !same { // pipelines of the comparison are not those that models need
 		b.kernels.plainTiles = true
@@ -26,45 +31,102 @@ func (b *Backend) chooseTiles(plain bool) error {
 	return nil
 }
 
-// tilesAgree multiplies random values in tiles and one row at a time, and compares the bits.
-func (b *Backend) tilesAgree() (bool, error) {
-	const n, out, rows = 1100, 40, 40
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // any values will do
-	values := make([]float32, n*out)
-	for i := range values {
-		values[i] = float32(random.NormFloat64())
-	}
-	made, err := b.Weight(gguf.Tensor{Name: "comparison", Type: gguf.TypeF32, Shape: []int{n, out}, Data: floatBytes(values)})
+// comparison runs operations in tiles and one row at a time.
+type comparison struct {
+	*Backend
+	random *rand.Rand
+	made   []Buffer
+	err    error
+}
+
+// buffer makes a buffer of random values.
+func (c *comparison) buffer(rows, cols int) compute.Tensor {
+	t, err := c.Buffer(rows, cols)
 	if err != nil {
-		return false, err
+		c.err = err
+		return compute.Tensor{Buffer: &memory{values: make([]float32, rows*cols)}, Rows: rows, Cols: cols, Stride: cols}
 	}
-	w := made.(*weight)
-	x, err := b.Buffer(rows, n)
+	m := t.Buffer.(*memory)
+	c.made = append(c.made, m.buffer)
+	for i := range m.values {
+		m.values[i] = float32(c.random.NormFloat64())
+	}
+	return t
+}
+
+// same runs an operation over all rows at once, and over each alone, and compares the bits.
+func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *step, dst, x compute.Tensor)) bool {
+	all, alone := c.buffer(out.Rows, out.Cols), c.buffer(out.Rows, out.Cols)
+	if c.err != nil {
+		return false
+	}
+	c.Begin(b)
+	op(&c.step, all, in)
+	c.err = c.step.Run()
+	for r := 0; r < in.Rows && c.err == nil; r++ {
+		seq := b.Seqs[0]
+		seq.Rows = 1
+		c.Begin(&compute.Batch{Tokens: b.Tokens[r : r+1], Positions: b.Positions[r : r+1], Seqs: []compute.Seq{seq}})
+		dst, x := alone.Head(1), in.Head(1)
+		dst.Offset, x.Offset = r*out.Stride, r*in.Stride
+		op(&c.step, dst, x)
+		c.err = c.step.Run()
+	}
+	return c.err == nil && slices.Equal(all.Buffer.(*memory).values, alone.Buffer.(*memory).values)
+}
+
+// comparedRows is more than a tile of products.
+const comparedRows = 40
+
+func (c *comparison) batch(pages int) *compute.Batch {
+	b := &compute.Batch{Tokens: make([]int32, comparedRows), Seqs: []compute.Seq{{Rows: comparedRows}}}
+	for i := range comparedRows {
+		b.Positions = append(b.Positions, int32(pages*pageOfComparison-comparedRows+i))
+	}
+	for i := range pages {
+		b.Seqs[0].Pages = append(b.Seqs[0].Pages, int32(i))
+	}
+	return b
+}
+
+const pageOfComparison = 16
+
+func (c *comparison) products() bool {
+	const n, out = 1100, 40
+	values := c.buffer(out, n).Buffer.(*memory).values
+	w, err := c.Weight(gguf.Tensor{Name: "comparison", Type: gguf.TypeF32, Shape: []int{n, out}, Data: floatBytes(values)})
 	if err != nil {
-		return false, err
+		c.err = err
+		return false
 	}
-	dst, err := b.Buffer(2*rows, out)
+	c.made = append(c.made, w.(*weight).buffer)
+	x := c.buffer(comparedRows, n)
+	return c.same(x, compute.Tensor{Rows: comparedRows, Cols: out, Stride: out}, c.batch(comparedRows/pageOfComparison+1),
+		func(s *step, dst, x compute.Tensor) { s.MatMul(dst, x, w) })
+}
+
+func (c *comparison) attention() bool {
+	const pages, heads, key, value = 20, 3, 72, 64 // positions of more than one split
+	if c.err != nil {
+		return false
+	}
+	kernels, err := c.kernels.forPages(gguf.TypeF32)
 	if err != nil {
-		return false, err
+		c.err = err
+		return false
 	}
-	in := x.Buffer.(*memory).values
-	for i := range in {
-		in[i] = float32(random.NormFloat64())
+	slots := c.buffer(pages*pageOfComparison, key).Buffer.(*memory).buffer
+	kv := &cache{shape: compute.CacheShape{Layers: 1, Pages: pages, PageSize: pageOfComparison, KeyCols: key}, kernels: kernels}
+	kv.keys = []Buffer{slots}
+	kv.values = kv.keys
+	shape := compute.AttentionShape{Heads: heads, KVHeads: 1, KeyDim: key, ValueDim: value, Scale: 0.1}
+	q := c.buffer(comparedRows, heads*key)
+	if c.err != nil {
+		return false
 	}
-	s := &b.step
-	s.err = nil
-	s.productTile("compare", dst.Head(rows), x, w, tileArgs{}, false)
-	for r := range rows {
-		one, to := x.Head(1), dst.Head(1)
-		one.Offset, to.Offset = r*n, (rows+r)*out
-		s.MatMul(to, one, w)
+	if c.err = c.reserve(4 * heads * 2 * (value + 2)); c.err != nil {
+		return false
 	}
-	s.batch = nil
-	err = s.Run()
-	got := dst.Buffer.(*memory).values
-	same := slices.Equal(got[:rows*out], got[rows*out:])
-	for _, buffer := range []Buffer{w.buffer, x.Buffer.(*memory).buffer, dst.Buffer.(*memory).buffer} {
-		b.device.FreeBuffer(buffer)
-	}
-	return same, err
+	return c.same(q, compute.Tensor{Rows: comparedRows, Cols: heads * value, Stride: heads * value}, c.batch(pages),
+		func(s *step, dst, q compute.Tensor) { s.Attention(dst, q, shape, kv, 0) })
 }

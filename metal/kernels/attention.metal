@@ -1,33 +1,6 @@
-// Attention over KV pages, for any mix of rows: a simdgroup a few query heads of a row.
-//
-// The keys of a row are taken in splits of 256 positions, and those in blocks of 32, a key a lane. A split keeps the
-// largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order,
-// by the same kernel or by attention_join: both give the same bits.
-#include "pages.h"
-
-struct AttentionArgs {
-    uint heads;
-    uint kv_heads;
-    uint key_dim;
-    uint value_dim;
-    uint q_stride;
-    uint dst_stride;
-    uint page_size;
-    uint latent;  // 1 where values are the leading values of keys, as in MLA
-    uint splits;  // room for a row and head in parts; 0 where a simdgroup does all splits of a row
-    float scale;
-};
-
-constant uint split_keys = 256;
-
-// join merges a split into a running result: result = result·f + split·g, with the weights brought to the larger maximum.
-inline float2 join(thread float& m, thread float& l, float split_m, float split_l) {
-    float larger = max(m, split_m);
-    float f = exp(m - larger), g = exp(split_m - larger);
-    l = fma(l, f, split_l * g);
-    m = larger;
-    return float2(f, g);
-}
+// Attention over KV pages, for any mix of rows: a simdgroup a few query heads of a row, a key a lane. Splits are joined by the
+// same kernel or by attention_join.
+#include "attention.h"
 
 // attention takes Q query heads of one key head at a time, which read keys and values once, and value heads of up to 32·V
 // values. Grid: (splits or 1, heads / Q / simdgroups, rows).
