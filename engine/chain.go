@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/compute"
@@ -88,7 +89,9 @@ func (c *chain) kept(drafted, accepted int) int {
 
 // run follows the sequences of step b and drafts what they want. Those that want nothing are followed only where keepUp is
 // set.
-func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost) error {
+//
+// Where gate is not nil, it may end a chain earlier.
+func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost, gate *draft.Gate) error {
 	c.follow(b, keepUp)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
 		start := time.Now()
@@ -96,18 +99,18 @@ func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost) error {
 		if err != nil {
 			return err
 		}
-		if depth > 0 {
-			cost.Observe(len(c.pass.Seqs), time.Since(start).Seconds())
-		}
 		c.next.reset()
+		pass := cost.Seconds(len(c.pass.seqs)) / float64(max(len(c.pass.seqs), 1))
 		for i, s := range c.pass.seqs {
-			token := best(logits[i])
-			s.draft.tokens = append(s.draft.tokens, token)
-			if len(s.draft.tokens) < s.draft.wanted {
+			token, sure := best(logits[i])
+			if s.draft.add(token, sure, pass, gate) {
 				c.next.begin(s)
 				c.next.row(token, s.length()-c.shift+depth, int32(i))
 				c.next.output(s)
 			}
+		}
+		if len(c.pass.seqs) > 0 {
+			cost.Observe(len(c.pass.seqs), time.Since(start).Seconds())
 		}
 		c.pass, c.next = c.next, c.pass
 	}
@@ -144,13 +147,20 @@ func (c *chain) follow(b *batch, keepUp bool) {
 	}
 }
 
-// best is the id of the highest logit, the first of equals.
-func best(logits []float32) int32 {
-	id := 0
+// best is the id of the highest logit, the first of equals, and its probability.
+func best(logits []float32) (id int32, probability float64) {
+	highest := logits[0]
 	for i, v := range logits {
-		if v > logits[id] {
-			id = i
+		if v > highest {
+			highest, id = v, int32(i)
 		}
 	}
-	return int32(id)
+	const negligible = 12 // e^-12 of the best one, so that few need an exponential
+	sum := 0.0
+	for _, v := range logits {
+		if v > highest-negligible {
+			sum += math.Exp(float64(v - highest))
+		}
+	}
+	return id, 1 / sum
 }

@@ -64,10 +64,9 @@ func (l *loop) step() {
 		fail(b.seqs, fmt.Errorf("compute a step of %d rows: %w", len(b.Tokens), err))
 		return
 	}
-	computed := time.Since(start)
 	prompt, generated := l.handOut(logits)
 	if l.spec != nil {
-		if err := l.spec.draft(b, l.running, computed); err != nil {
+		if err := l.spec.draft(b, l.running, time.Since(start)); err != nil {
 			fail(b.seqs, fmt.Errorf("draft after a step of %d rows: %w", len(b.Tokens), err))
 		}
 	}

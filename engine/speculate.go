@@ -25,6 +25,7 @@ type speculation struct {
 	planner draft.Planner
 	lookUps draft.Acceptance
 	passes  draft.Acceptance
+	gate    draft.Gate // of passes
 
 	seqs       []*sequence       // that generate in the next step
 	candidates []draft.Candidate // [seqs]
@@ -41,7 +42,11 @@ func (sp *speculation) draft(b *batch, running []*sequence, took time.Duration) 
 	if sp.chain == nil {
 		return nil
 	}
-	return sp.chain.run(b, sp.keepsUp(len(running)), &sp.planner.Pass)
+	gate := &sp.gate
+	if sp.fixed > 0 {
+		gate = nil
+	}
+	return sp.chain.run(b, sp.keepsUp(len(running)), &sp.planner.Pass, gate)
 }
 
 // learn records which drafts were right, and forgets them.
@@ -49,17 +54,24 @@ func (sp *speculation) learn(seqs []*sequence) {
 	drafted, accepted := 0, 0
 	for _, s := range seqs {
 		d := &s.draft
-		if n := len(d.tokens); n > 0 {
-			d.tried().Observe(n, d.accepted)
-			sp.acceptance(d.looked).Observe(n, d.accepted)
-			s.call.figures.drafted += n
-			s.call.figures.accepted += d.accepted
-			drafted, accepted = drafted+n, accepted+d.accepted
-			if !d.looked {
-				d.filled += sp.chain.kept(n, d.accepted)
+		n, tried := len(d.tokens), len(d.tokens)
+		if d.cut {
+			tried++ // what was not worth a row counts as wrong where it would have been next
+		}
+		if tried > 0 {
+			d.tried().Observe(tried, d.accepted)
+			sp.acceptance(d.looked).Observe(tried, d.accepted)
+		}
+		if n > 0 && !d.looked {
+			d.filled += sp.chain.kept(n, d.accepted)
+			for i, sure := range d.sure[:min(n, d.accepted+1)] {
+				sp.gate.Observe(sure, i < d.accepted)
 			}
 		}
-		d.tokens, d.accepted, d.looked = d.tokens[:0], 0, false
+		s.call.figures.drafted += n
+		s.call.figures.accepted += d.accepted
+		drafted, accepted = drafted+n, accepted+d.accepted
+		d.tokens, d.sure, d.accepted, d.looked, d.cut = d.tokens[:0], d.sure[:0], 0, false, false
 	}
 	sp.meter.update(func(s *Snapshot) {
 		s.DraftTokens += uint64(drafted)
@@ -129,9 +141,16 @@ func (sp *speculation) plan(others int) {
 		sp.lookUps.Rest()
 		sp.passes.Rest()
 	}
+	sp.gate.Token, sp.gate.Row = sp.planner.Token, sp.planner.Row
 	left := min(draftOutputs, sp.rows-len(sp.seqs))
+	share := left / max(len(sp.seqs), 1)
 	for i, s := range sp.seqs {
-		n := min(sp.candidates[i].Length, left)
+		c := &sp.candidates[i]
+		n := c.Length
+		if sp.fixed == 0 && n > 0 && !c.Free {
+			n = max(n, min(c.Limit, share)) // the gate ends it
+		}
+		n = min(n, left)
 		if !s.table.Grow(s.length() + n) {
 			n = min(n, len(s.table.Pages())*sp.pool.PageSize()-s.length())
 		}

@@ -6,6 +6,9 @@ type Planner struct {
 	Verify Cost // a step of the model, by rows
 	Pass   Cost // one pass of the drafting layer or model, by sequences
 	Limit  int  // most tokens a sequence, up to MaxTokens
+
+	// What the last plan made of it, in seconds: a token's worth, and the cost of one more row.
+	Token, Row float64
 }
 
 // Candidate is a sequence that may draft.
@@ -67,6 +70,7 @@ func (p *Planner) Plan(all []Candidate, others int) int {
 	for i := range all {
 		all[i].Length = min(all[i].Length, bestDepth)
 	}
+	p.Token, p.Row = 1/best, p.rowCost(n+total)
 	return total
 }
 

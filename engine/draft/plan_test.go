@@ -138,6 +138,14 @@ func TestCost(t *testing.T) {
 	c.Observe(4, 1e9)
 	require.Less(t, c.Seconds(4), 4.0)
 
+	// What one number of rows takes says little of others, and in the long run something.
+	c = draft.NewCost([]int{1, 4, 8}, []float64{1, 2, 4})
+	for range 60 {
+		c.Observe(1, 2)
+	}
+	require.InDelta(t, 2, c.Seconds(1), 0.1)
+	require.InDelta(t, 4, c.Seconds(8), 0.3)
+
 	var nothing draft.Cost
 	nothing.Observe(3, 1)
 	require.Zero(t, nothing.Seconds(3))
