@@ -2,12 +2,9 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
@@ -130,47 +127,6 @@ func (e *Engine) encode(text string, bos bool) ([]int32, error) {
 		return nil, badRequest("the prompt is empty")
 	}
 	return ids, nil
-}
-
-// templateDefaults is what a template finds where the request says nothing: like Hugging Face transformers, tools and
-// documents are defined, and none.
-var templateDefaults = []struct {
-	name  string
-	value chat.Value
-}{
-	{"tools", nil},
-	{"documents", nil},
-	{"add_generation_prompt", true},
-}
-
-// render makes the prompt of a chat. A template begins with BOS itself where its model wants it.
-func (e *Engine) render(messages *chat.Object, date time.Time) (string, error) {
-	if e.template == nil {
-		return "", badRequest("%w", e.templateErr)
-	}
-	if date.IsZero() {
-		date = time.Now()
-	}
-	vars := messages.Clone()
-	for _, absent := range templateDefaults {
-		if _, ok := vars.Get(absent.name); !ok {
-			vars.Set(absent.name, absent.value)
-		}
-	}
-	if id, ok := e.tokenizer.BOS(); ok {
-		vars.Set("bos_token", e.tokenizer.Token(id))
-	}
-	if id, ok := e.tokenizer.EOS(); ok {
-		vars.Set("eos_token", e.tokenizer.Token(id))
-	}
-	text, err := e.template.Render(vars, date)
-	if raised := (*chat.RaiseError)(nil); errors.As(err, &raised) {
-		return "", badRequest("the chat template refuses the messages: %w", raised)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: render the chat template: %w", ErrBadRequest, err)
-	}
-	return text, nil
 }
 
 // limit is the most tokens of each sequence of a request, the prompt's among them.

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"github.com/ingot-run/ingot/engine/cache"
-	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
@@ -29,9 +28,9 @@ type Engine struct {
 	config      model.Config
 	opts        Options
 	tokenizer   *tokenizer.Tokenizer
-	stopIDs     []int32        // that end an answer by the file
-	template    *chat.Template // nil where the file has none that can be used,
-	templateErr error          // for this reason
+	stopIDs     []int32   // that end an answer by the file
+	template    *template // nil where the file has none that can be used,
+	templateErr error     // for this reason
 	digest      *digest
 	inbox       *inbox
 	meter       meter
@@ -111,23 +110,6 @@ func (e *Engine) load() error {
 	e.loop.batch.Trace = e.opts.Trace
 	e.loop.spec, err = e.speculation(m, limits)
 	return err
-}
-
-// readTemplate reads the chat template. A model without one still answers prompts that are not chats.
-func readTemplate(f *gguf.File) (*chat.Template, error) {
-	const key = "tokenizer.chat_template"
-	source, err := f.Meta().String(key)
-	if errors.Is(err, gguf.ErrMissing) {
-		return nil, errors.New("the model file has no chat template, so it takes prompts and no messages")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the model file's chat template cannot be read: %w", err)
-	}
-	t, err := chat.Parse(key, source)
-	if err != nil {
-		return nil, fmt.Errorf("the model file's chat template cannot be used: %w", err)
-	}
-	return t, nil
 }
 
 // Close fails all requests that are not done, waits for the loop to end, and frees the model and the backend. Closing

@@ -78,6 +78,27 @@ func TestChatUsesTheTemplate(t *testing.T) {
 	same(t, generate(t, e, asText), generate(t, e, asChat), "without the generation prompt")
 }
 
+func TestDevelopersInstructAsSystem(t *testing.T) {
+	t.Parallel()
+	asked := `{"messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Name the capital of Finland."}]}`
+	for name, c := range map[string]struct{ source, want string }{
+		"a template without the role": {"{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "<system>Be brief.<user>Name the capital of Finland."},
+		"a template with it": {
+			"{% for m in messages %}{% if m.role == 'developer' %}!{% endif %}{{ m.content }}{% endfor %}",
+			"!Be brief.Name the capital of Finland.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, withTemplate(t, c.source), engine.Options{})
+			ctx := messages(t, asked)
+			got := generate(t, e, engine.Request{Chat: ctx, MaxTokens: 1})
+			require.Equal(t, c.want, e.Tokenizer().Decode(got.PromptTokens))
+			require.Equal(t, messages(t, asked), ctx, "the caller's object is left alone")
+		})
+	}
+}
+
 // withTemplate copies micro-glm with another template, or none.
 func withTemplate(t *testing.T, source string) string {
 	t.Helper()

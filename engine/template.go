@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// template is a model's chat template.
+type template struct {
+	*chat.Template
+	developer bool // it knows messages of that role
+}
+
+// readTemplate reads the chat template. A model without one still answers prompts that are not chats.
+func readTemplate(f *gguf.File) (*template, error) {
+	const key = "tokenizer.chat_template"
+	source, err := f.Meta().String(key)
+	if errors.Is(err, gguf.ErrMissing) {
+		return nil, errors.New("the model file has no chat template, so it takes prompts and no messages")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the model file's chat template cannot be read: %w", err)
+	}
+	t, err := chat.Parse(key, source)
+	if err != nil {
+		return nil, fmt.Errorf("the model file's chat template cannot be used: %w", err)
+	}
+	return &template{t, strings.Contains(source, "developer")}, nil
+}
+
+// templateDefaults is what a template finds where the request says nothing: like Hugging Face transformers, tools and
+// documents are defined, and none.
+var templateDefaults = []struct {
+	name  string
+	value chat.Value
+}{
+	{"tools", nil},
+	{"documents", nil},
+	{"add_generation_prompt", true},
+}
+
+// render makes the prompt of a chat. A template begins with BOS itself where its model wants it.
+func (e *Engine) render(messages *chat.Object, date time.Time) (string, error) {
+	if e.template == nil {
+		return "", badRequest("%w", e.templateErr)
+	}
+	if date.IsZero() {
+		date = time.Now()
+	}
+	vars := messages.Clone()
+	for _, absent := range templateDefaults {
+		if _, ok := vars.Get(absent.name); !ok {
+			vars.Set(absent.name, absent.value)
+		}
+	}
+	if id, ok := e.tokenizer.BOS(); ok {
+		vars.Set("bos_token", e.tokenizer.Token(id))
+	}
+	if id, ok := e.tokenizer.EOS(); ok {
+		vars.Set("eos_token", e.tokenizer.Token(id))
+	}
+	if !e.template.developer {
+		instructAsSystem(vars)
+	}
+	text, err := e.template.Render(vars, date)
+	if raised := (*chat.RaiseError)(nil); errors.As(err, &raised) {
+		return "", badRequest("the chat template refuses the messages: %w", raised)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: render the chat template: %w", ErrBadRequest, err)
+	}
+	return text, nil
+}
+
+// instructAsSystem gives messages of the role "developer", OpenAI's newer name for "system", the older one. A template that
+// does not know a role leaves its messages out, and the model would answer without its instructions.
+func instructAsSystem(vars *chat.Object) {
+	v, _ := vars.Get("messages")
+	given, _ := v.([]chat.Value)
+	messages := make([]chat.Value, len(given))
+	for i, v := range given {
+		messages[i] = v
+		m, ok := v.(*chat.Object)
+		if !ok {
+			continue
+		}
+		if role, _ := m.Get("role"); role == "developer" {
+			m = m.Clone()
+			m.Set("role", "system")
+			messages[i] = m
+		}
+	}
+	if given != nil {
+		vars.Set("messages", messages)
+	}
+}
