@@ -26,7 +26,8 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 test: ## install what the tests need where it is missing, vet, and run all tests
 	@sh .ci/install-redis
 	$(GO) vet ./...
-	$(GO) test -race -timeout 15m ./...
+	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v '/metal')
+	$(GO) test -timeout 15m ./metal/... # the race detector sees nothing of kernels, and slows all around them
 
 .PHONY: long
 long: ## run the tests with those that take minutes, such as killing workers
