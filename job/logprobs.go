@@ -34,6 +34,7 @@ func scored(c engine.Choice) []engine.TokenLogprob {
 // chatLogprobs are the log-probabilities of a chat's answer.
 type chatLogprobs struct {
 	Content []chatToken `json:"content"`
+	Refusal *string     `json:"refusal"` // OpenAI's; always null
 }
 
 type chatToken struct {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/chat"
@@ -132,6 +133,9 @@ func (o *object) messages() []chat.Value {
 	return list
 }
 
+// roles are OpenAI's. Templates leave messages of a role that they do not know out, without a word.
+var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
+
 func (o *object) message(i int, m *chat.Object) {
 	v, ok := m.Get("role")
 	role, isText := v.(string)
@@ -140,6 +144,8 @@ func (o *object) message(i int, m *chat.Object) {
 		o.fail(CodeMissing, `"messages[%d].role" is missing`, i)
 	case !isText:
 		o.fail(CodeInvalidType, `"messages[%d].role" must be a string, not %s`, i, kindOfValue(v))
+	case !slices.Contains(roles, role):
+		o.fail(CodeInvalidValue, `"messages[%d].role" must be one of %s, not %q`, i, strings.Join(roles, ", "), role)
 	}
 	content, ok := m.Get("content")
 	switch content := content.(type) {

@@ -261,6 +261,7 @@ func TestPromptsThatCannotBeUsedAreNamed(t *testing.T) {
 		{Chat, `{"messages":["hi"]}`, CodeInvalidType, `"messages[0]" must be an object, not a string`},
 		{Chat, `{"messages":[{"content":"hi"}]}`, CodeMissing, `"messages[0].role" is missing`},
 		{Chat, `{"messages":[{"role":1,"content":"hi"}]}`, CodeInvalidType, `"messages[0].role" must be a string, not a number`},
+		{Chat, `{"messages":[{"role":"users","content":"hi"}]}`, CodeInvalidValue, `"messages[0].role" must be one of system, developer, user, assistant, tool, function, not "users"`},
 		{Chat, `{"messages":[{"role":"user"}]}`, CodeMissing, `"messages[0].content" is missing`},
 		{Chat, `{"messages":[{"role":"user","content":null}]}`, CodeInvalidType, `"messages[0].content" must be a string or an array, not null`},
 		{Chat, `{"messages":[{"role":"user","content":5}]}`, CodeInvalidType, `"messages[0].content" must be a string or an array, not a number`},
