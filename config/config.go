@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/metal"
 )
 
 // Config is the settings of all commands, each within its allowed values. Text that no source gives is empty.
@@ -26,9 +27,10 @@ type Config struct {
 	Model       string // path of a GGUF file
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
-	Backend     string // auto or cpu
-	Threads     int    // of the CPU backend; 0 for one a processor
-	Context     int    // most tokens of prompt and answer; 0 for the model's own
+	Backend     string     // one of the constants
+	Kernels     metal.Mode // of the backends metal and host
+	Threads     int        // of the CPU backend; 0 for one a processor
+	Context     int        // most tokens of prompt and answer; 0 for the model's own
 	KV          gguf.Type
 	Memory      Memory
 	Draft       engine.Drafting
@@ -39,6 +41,14 @@ type Config struct {
 	LogLevel    slog.Level
 	LogFormat   string // text or json
 }
+
+// The values of Backend.
+const (
+	BackendAuto  = "auto" // metal on a Mac with a GPU that it runs on, else cpu
+	BackendMetal = "metal"
+	BackendCPU   = "cpu"
+	BackendHost  = "host" // the GPU's kernels compiled for the processor, for tests
+)
 
 // Load reads the settings for a command whose flags were made with AddFlag and parsed. Its errors name the setting, where its
 // value came from, and what is allowed; a key of the file that is no setting is an error too.

@@ -12,6 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/metal"
 )
 
 // isolate gives a test its own folder, no settings in the environment, and no config file outside that folder.
@@ -54,12 +55,12 @@ func TestDefaults(t *testing.T) {
 
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
-		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu",
+		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu", Kernels: metal.FastMath,
 		Threads: 3, KV: gguf.TypeQ80, Memory: Memory{Bytes: 12 << 30}, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 		Context: 512, Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
-		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Threads: "3",
+		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Threads: "3",
 		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4",
 		Context: "512", Concurrency: "7", Listen: want.Listen, LogLevel: "warn", LogFormat: "json",
 	}
@@ -145,7 +146,9 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"not a number", []string{"--threads", "many"}, nil, "",
 			`threads (from --threads): "many" is not allowed; give a whole number from 0 to 1024`},
 		{"environment", nil, map[string]string{"INGOT_BACKEND": "gpu"}, "",
-			`backend (from INGOT_BACKEND): "gpu" is not known; give auto or cpu`},
+			`backend (from INGOT_BACKEND): "gpu" is not known; give auto, metal, cpu or host`},
+		{"kernels", []string{"--kernels", "slow"}, nil, "",
+			`kernels (from --kernels): "slow" is not known; give release, debug or fast`},
 		{"file", nil, nil, "log-level: loud",
 			`log-level (from ingot.yaml): "loud" is not known; give debug, info, warn or error`},
 		{"fraction", nil, nil, "context: 1.5",

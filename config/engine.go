@@ -10,6 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/metal"
 )
 
 // Memory is how much memory a model's weights and KV cache may take together: Bytes, or where those are 0 a share of what
@@ -28,6 +29,18 @@ func setKV(c *Config, s string) error {
 		return fmt.Errorf("%q is not known; give f32, f16, q8_0 or q4_0", s)
 	}
 	c.KV = t
+	return nil
+}
+
+// kernelModes are the modes of the GPU's kernels by their settings.
+var kernelModes = map[string]metal.Mode{"release": metal.Release, "debug": metal.Debug, "fast": metal.FastMath}
+
+func setKernels(c *Config, s string) error {
+	mode, ok := kernelModes[s]
+	if !ok {
+		return fmt.Errorf("%q is not known; give release, debug or fast", s)
+	}
+	c.Kernels = mode
 	return nil
 }
 

@@ -26,6 +26,7 @@ const (
 	ModelName   Name = "model-name"
 	Priority    Name = "priority"
 	Backend     Name = "backend"
+	Kernels     Name = "kernels"
 	Threads     Name = "threads"
 	Context     Name = "context"
 	KV          Name = "kv"
@@ -69,8 +70,15 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
 	},
 	{
-		name: Backend, usage: "compute with `BACKEND`: auto or cpu", def: "auto",
-		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, "auto", "cpu") },
+		name: Backend, usage: "compute with `BACKEND`: auto (metal on a Mac, else cpu), metal, cpu, or host (metal's kernels on the CPU, for tests)", def: BackendAuto,
+		set: func(c *Config, s string) error {
+			c.Backend = s
+			return oneOf(s, BackendAuto, BackendMetal, BackendCPU, BackendHost)
+		},
+	},
+	{
+		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug with checks, or fast without exact arithmetic", def: "release",
+		set: setKernels,
 	},
 	{
 		name: Threads, usage: "use `N` threads on the CPU; 0 for one a processor", def: "0",
@@ -162,7 +170,8 @@ func oneOf(s string, allowed ...string) error {
 	if slices.Contains(allowed, s) {
 		return nil
 	}
-	return fmt.Errorf("%q is not known; give %s", s, strings.Join(allowed, " or "))
+	last := len(allowed) - 1
+	return fmt.Errorf("%q is not known; give %s or %s", s, strings.Join(allowed[:last], ", "), allowed[last])
 }
 
 func integer(s string, low, high int) (int, error) {
