@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -25,6 +27,16 @@ const (
 	FormatJSONL Format = "jsonl" // a JSON object a line: an OpenAI Batch line, or a bare body with "messages" or "prompt"
 	FormatText  Format = "text"  // a prompt a line, sent as the message of a user
 )
+
+// FormatOf is the format that the name of a file tells, or FormatAuto. In a file named so, a first line that is no JSON is
+// an error and not a reason to take the rest for prompts.
+func FormatOf(path string) Format {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".jsonl", ".ndjson":
+		return FormatJSONL
+	}
+	return FormatAuto
+}
 
 // ParseFormat checks a format's name.
 func ParseFormat(s string) (Format, error) {
@@ -50,6 +62,7 @@ type Row struct {
 type Reader struct {
 	src    *bufio.Reader
 	format Format
+	begun  bool // a line that is not empty was read
 	line   int
 	buf    []byte // of the line being read, reused
 	ids    map[uint64]struct{}
@@ -74,10 +87,11 @@ func (r *Reader) Next() (Row, error) {
 		if whole && len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		if r.format == FormatAuto {
-			if r.format, err = detect(text); err != nil {
+		if !r.begun {
+			if r.format, err = r.format.check(text); err != nil {
 				return Row{}, err
 			}
+			r.begun = true
 		}
 		sum := sha256.Sum256(text)
 		row := Row{Line: r.line, Sum: hex.EncodeToString(sum[:4]), CustomID: DefaultID(r.line)}
@@ -178,20 +192,25 @@ func skipMark(part []byte, err error) ([]byte, error) {
 	return bytes.TrimPrefix(part, []byte{0xEF, 0xBB, 0xBF}), err
 }
 
-// detect tells the format of a file from its first line that is not empty.
-func detect(text []byte) (Format, error) {
+// check tells the format of a file from what was said of it and from its first line that is not empty.
+func (f Format) check(text []byte) (Format, error) {
 	text = bytes.TrimSpace(text)
-	if len(text) == 0 { // the start of a line that is too long
-		return FormatText, nil
-	}
-	if text[0] == '{' {
+	switch {
+	case f == FormatText:
+		return f, nil
+	case beginsArray(text):
+		return "", errors.New("input looks like one JSON array: rows are JSON objects, one a line (jq -c '.[]' makes them)")
+	case f == FormatJSONL || bytes.HasPrefix(text, []byte("{")):
 		return FormatJSONL, nil
 	}
-	rest := bytes.TrimSpace(text[1:])
-	if text[0] == '[' && (len(rest) == 0 || rest[0] == '{') {
-		return "", errors.New("input looks like one JSON array: rows are JSON objects, one a line (jq -c '.[]' makes them)")
-	}
 	return FormatText, nil
+}
+
+// beginsArray tells whether a line is the beginning of an array of objects.
+func beginsArray(text []byte) bool {
+	rest, ok := bytes.CutPrefix(text, []byte("["))
+	rest = bytes.TrimSpace(rest)
+	return ok && (len(rest) == 0 || rest[0] == '{')
 }
 
 func invalidUTF8(text []byte) int {

@@ -155,6 +155,16 @@ func TestReaderTellsTheFormatByTheFirstLine(t *testing.T) {
 	}
 }
 
+func TestFormatOfAName(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]Format{
+		"a.jsonl": FormatJSONL, "dir.txt/A.JSONL": FormatJSONL, "a.ndjson": FormatJSONL,
+		"a.txt": FormatAuto, "a.json": FormatAuto, "a.jsonl.part": FormatAuto, "-": FormatAuto, "jsonl": FormatAuto,
+	} {
+		require.Equal(t, want, FormatOf(path), path)
+	}
+}
+
 func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
 	t.Parallel()
 	for name, input := range map[string]string{
@@ -164,10 +174,12 @@ func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rows, err := readRows(strings.NewReader(input), FormatAuto)
-			require.Empty(t, rows)
-			require.Error(t, err)
-			require.NotErrorIs(t, err, io.EOF)
+			for _, f := range []Format{FormatAuto, FormatJSONL} {
+				rows, err := readRows(strings.NewReader(input), f)
+				require.Empty(t, rows)
+				require.Error(t, err)
+				require.NotErrorIs(t, err, io.EOF)
+			}
 		})
 	}
 }

@@ -34,7 +34,7 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 			} else if err := job.CheckBatch(batch); err != nil {
 				return &usageError{err}
 			}
-			rowFormat, err := parseFormat(format)
+			rowFormat, err := parseFormat(format, args[0])
 			if err != nil {
 				return err
 			}

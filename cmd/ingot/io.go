@@ -67,13 +67,17 @@ func openOutput(cmd *cobra.Command, path, batch string) (*job.Output, error) {
 }
 
 func addFormatFlag(flags *pflag.FlagSet, format *string) {
-	flags.StringVar(format, "format", string(job.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by the first line")
+	flags.StringVar(format, "format", string(job.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by a name in .jsonl or else by the first line")
 }
 
-func parseFormat(s string) (job.Format, error) {
+// parseFormat is the format of a file, by --format or else by its name.
+func parseFormat(s, path string) (job.Format, error) {
 	f, err := job.ParseFormat(s)
 	if err != nil {
 		return "", &usageError{fmt.Errorf("--format: %w", err)}
+	}
+	if f == job.FormatAuto {
+		return job.FormatOf(path), nil
 	}
 	return f, nil
 }

@@ -38,7 +38,7 @@ is kept, and the same command does the rest.`,
 				return err
 			}
 			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out}
-			if r.format, err = parseFormat(format); err != nil {
+			if r.format, err = parseFormat(format, r.in); err != nil {
 				return err
 			}
 			switch {

@@ -139,6 +139,16 @@ func TestRunAnswersPlainText(t *testing.T) {
 
 // TestRunPassesRowsThroughAPipe: with - for both files, an answer comes out while the next question is not yet asked. The
 // user's interrupt then ends the program with whole lines.
+func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.jsonl", "cut off\"}\n"+askMarch+"\n")
+	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	got := readAnswers(t, r.stdout)
+	require.Equal(t, "invalid_json", got["line-1"].Error.Code)
+	require.Equal(t, "April.", got["march"].Response.Body.Choices[0].Message.Content)
+}
+
 func TestRunPassesRowsThroughAPipe(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
