@@ -57,7 +57,7 @@ func answer(t *testing.T, questions []question, opts engine.Options, atOnce int)
 		prompt := chat.NewObject()
 		prompt.Set("messages", []chat.Value{message})
 		group.Go(func() error {
-			c, err := eng.Generate(ctx, engine.Request{Chat: prompt, MaxTokens: 24})
+			c, err := eng.Generate(ctx, engine.Request{Chat: prompt, MaxTokens: 16})
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func answer(t *testing.T, questions []question, opts engine.Options, atOnce int)
 // TestSameTokensInAnyCompany answers questions one after another and all at once, in small steps and large, with drafts and
 // without: the answers are right, and have the same tokens.
 func TestSameTokensInAnyCompany(t *testing.T) {
-	questions := readQuestions(t, 6)
+	questions := readQuestions(t, 4)
 	want := answer(t, questions, engine.Options{Context: 256, Draft: engine.DraftOff}, 1)
 	for name, opts := range map[string]engine.Options{
 		"large steps": {Context: 256, Draft: engine.DraftOff},

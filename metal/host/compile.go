@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/cpu"
 
@@ -81,9 +82,23 @@ func native() []string {
 	return nil
 }
 
+// translations holds what was translated before, since a process may open many devices.
+var translations sync.Map
+
+func translated(text string) (string, error) {
+	if have, ok := translations.Load(text); ok {
+		return have.(string), nil
+	}
+	out, err := translate(text)
+	if err == nil {
+		translations.Store(text, out)
+	}
+	return out, err
+}
+
 // compile returns the path of the shared library of a source, from the cache where it is there.
 func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err error) {
-	body, err := translate(src.Text)
+	body, err := translated(src.Text)
 	if err != nil {
 		return "", fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
