@@ -3,6 +3,7 @@ package apple
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -58,8 +59,8 @@ func TestEncoding(t *testing.T) {
 	ticket, err := d.Submit([]metal.Dispatch{
 		{Pipeline: first, Buffers: []metal.Binding{{Buffer: a, Offset: 4}, {Buffer: b, Offset: 128}}, Args: []byte("12345678"),
 			Groups: [3]int{1, 2, 3}, Threads: [3]int{32, 2, 1}, Barrier: true},
-		{Pipeline: first, Buffers: []metal.Binding{{Buffer: b}}, ThreadgroupMemory: 64, Groups: [3]int{9, 1, 1}, Threads: [3]int{64, 1, 1}},
-		{Pipeline: second, Args: []byte("abcd"), Groups: [3]int{1, 1, 1}, Threads: [3]int{1024, 1, 1}, Barrier: true},
+		{Pipeline: first, Buffers: []metal.Binding{{Buffer: b}}, ThreadgroupMemory: 64, Groups: [3]int{9, 1, 1}, Threads: [3]int{64, 1, 1}, Barrier: true},
+		{Pipeline: second, Args: []byte("abcd"), Groups: [3]int{1, 1, 1}, Threads: [3]int{1024, 1, 1}},
 	})
 	require.NoError(t, err)
 	work := s.Work()
@@ -75,16 +76,34 @@ func TestEncoding(t *testing.T) {
 
 	w = work[1]
 	require.Equal(t, []uint64{hb}, w.Buffers[:w.Bound])
-	require.Equal(t, [3]uint64{64, 0, 0}, [3]uint64{w.Shared, uint64(w.Barrier), uint64(w.ArgsSize)})
+	require.Equal(t, [3]uint64{64, 1, 0}, [3]uint64{w.Shared, uint64(w.Barrier), uint64(w.ArgsSize)})
 	require.Equal(t, work[0].Pipeline, w.Pipeline)
 
 	w = work[2]
-	require.Equal(t, [3]uint64{0, 1, 4}, [3]uint64{uint64(w.Bound), uint64(w.Barrier), uint64(w.ArgsSize)})
+	require.Equal(t, [3]uint64{0, 0, 4}, [3]uint64{uint64(w.Bound), uint64(w.Barrier), uint64(w.ArgsSize)})
 	require.NotEqual(t, work[0].Pipeline, w.Pipeline)
 
 	require.Equal(t, 2, s.Sent("MTLComputeCommandEncoder", "setComputePipelineState:")-before)
 	_, err = d.Wait(ticket)
 	require.NoError(t, err)
+}
+
+// TestTimes are doubles, which come back in another register than all else.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	d, _ := recorded(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
+	var last metal.Timing
+	for range 3 {
+		ticket, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
+		require.NoError(t, err)
+		timing, err := d.Wait(ticket)
+		require.NoError(t, err)
+		require.Greater(t, timing.Start, last.End)
+		require.GreaterOrEqual(t, timing.End, timing.Start)
+		require.Less(t, timing.End-timing.Start, time.Minute)
+		last = timing
+	}
 }
 
 func TestSubmitRefuses(t *testing.T) {

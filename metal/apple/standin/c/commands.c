@@ -44,6 +44,11 @@ static void drop_used(Commands* c) {
 
 void finish(Object* o) {
     if (o->kind == ClassMTLBuffer) free_buffer(o);
+    for (size_t i = 0; i < o->member_count; i++) {
+        o->members[i]->resident = false;
+        release(o->members[i]);
+    }
+    free(o->members);
     if (o->encoder) {
         if (!o->encoder->ended) breach("an encoder is released without endEncoding");
         free(o->encoder);
@@ -94,6 +99,12 @@ static void resident(const Object* queue, const Commands* c) {
         if (c->used[i]->kind == ClassMTLBuffer && !c->used[i]->resident) breach("a buffer is used that is in no residency set");
 }
 
+// ordered checks that what is under way is of the same queue: Metal keeps an order within a queue alone.
+static void ordered(const Object* queue) {
+    for (size_t i = 0; i < pending_count; i++)
+        if (pending[i]->held[commands_queue] != queue) breach("work is committed to a queue while that of another is not completed");
+}
+
 static Result commit(Object* self) {
     Commands* c = self->commands;
     if (c->state != Open || (self->held[commands_encoder] && !self->held[commands_encoder]->encoder->ended)) {
@@ -105,6 +116,7 @@ static Result commit(Object* self) {
         return word(0);
     }
     resident(self->held[commands_queue], c);
+    ordered(self->held[commands_queue]);
     c->state = Committed;
     retain(self);
     pending[pending_count++] = self;
@@ -180,10 +192,29 @@ static Result set_residency(Object* queue, Object* set, bool add) {
     return word(0);
 }
 
-static Result change_set(Object* set, Object* buffer, bool add) {
-    if (buffer->resident == add) breach("a buffer is %s a residency set", add ? "already in" : "not in");
-    buffer->resident = add;
+static Result add_member(Object* set, Object* buffer) {
+    if (buffer->resident) breach("a buffer is in a residency set already");
+    if (set->member_count == set->member_room) {
+        set->member_room = set->member_room ? 2 * set->member_room : 64;
+        set->members = realloc(set->members, set->member_room * sizeof *set->members);
+    }
+    retain(buffer);
+    buffer->resident = true;
+    set->members[set->member_count++] = buffer;
     set->values[set_changed] = 1;
+    return word(0);
+}
+
+static Result remove_member(Object* set, Object* buffer) {
+    for (size_t i = 0; i < set->member_count; i++) {
+        if (set->members[i] != buffer) continue;
+        set->members[i] = set->members[--set->member_count];
+        set->values[set_changed] = 1;
+        buffer->resident = false;
+        release(buffer);
+        return word(0);
+    }
+    breach("a buffer is not in the residency set");
     return word(0);
 }
 
@@ -203,8 +234,8 @@ Result commands(Object* self, Message m, const Word* a) {
     case MTLCommandBuffer_error: return object(self->held[commands_error]);
     case MTLCommandBuffer_GPUStartTime: return times(self, false);
     case MTLCommandBuffer_GPUEndTime: return times(self, true);
-    case MTLResidencySet_addAllocation_: return change_set(self, live_object(a[0]), true);
-    case MTLResidencySet_removeAllocation_: return change_set(self, live_object(a[0]), false);
+    case MTLResidencySet_addAllocation_: return add_member(self, live_object(a[0]));
+    case MTLResidencySet_removeAllocation_: return remove_member(self, live_object(a[0]));
     case MTLResidencySet_commit: self->values[set_changed] = 0; return word(0);
     case MTLResidencySet_requestResidency:
     case MTLResidencySet_endResidency: return word(0);

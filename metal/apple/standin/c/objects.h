@@ -47,6 +47,8 @@ struct Object {
     uint64_t constant_mask;
     Commands* commands;
     Encoder* encoder;
+    Object** members;    // of a residency set, references
+    size_t member_count, member_room;
 };
 
 Object* new_object(Class kind);                      // with one reference
