@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -51,6 +52,7 @@ directory. docs/benchmarks.md explains every figure. "ingot bench kernels" measu
 			if err != nil {
 				return err
 			}
+			b.stderr = cmd.ErrOrStderr()
 			return b.run(cmd, cfg)
 		},
 	}
@@ -71,6 +73,8 @@ directory. docs/benchmarks.md explains every figure. "ingot bench kernels" measu
 	flags.IntVar(&b.repeat, "repeat", 3, "time `N` runs")
 	flags.StringVar(&b.json, "json", "", "write the figures to `FILE`; - for stdout, in place of the table")
 	addComputeFlags(flags)
+	addCaptureFlag(flags, &b.capture)
+	flags.StringVar(&b.roofline, "roofline", "", "measure nothing: predict the speed of one stream on `CHIP`, such as M5-Max")
 	cmd.AddCommand(newBenchKernels())
 	return cmd
 }
@@ -79,9 +83,11 @@ directory. docs/benchmarks.md explains every figure. "ingot bench kernels" measu
 type benchFlags struct {
 	weights                     weightFlags
 	mode, questions, json       string
+	capture, roofline           string
 	prompt, gen, batch, context counts
 	rows, shared, repeat        int
 	noSharing                   bool
+	stderr                      io.Writer
 }
 
 // weightFlags is a shape that stands for a model.
@@ -179,7 +185,9 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	}
 	threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 	bandwidth := bench.Bandwidth(threads)
-	eng, err := openEngine(cfg, path, opts)
+	l := newLaunch(cfg, b.stderr)
+	l.capture = b.capture
+	eng, err := l.engine(path, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +196,7 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	if err != nil {
 		return nil, err
 	}
+	runner.Count(l.counts)
 	for _, c := range cases {
 		r, err := runner.Measure(ctx, c)
 		if err != nil {

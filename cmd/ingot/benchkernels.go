@@ -8,8 +8,6 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/bench"
-	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/cpu"
 )
 
 func newBenchKernels() *cobra.Command {
@@ -29,7 +27,7 @@ hold.`,
 			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 			var list []bench.Kernel
-			open := func() (compute.Backend, error) { return cpu.New(threads) }
+			open := newLaunch(cfg, cmd.ErrOrStderr()).backend
 			err = bench.Kernels(cmd.Context(), open, func(k bench.Kernel) {
 				k.Threads = threads
 				list = append(list, k)
@@ -43,6 +41,7 @@ hold.`,
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&json, "json", "bench-kernels.json", "write the figures to `FILE`; - for stdout, in place of the table")
 	config.AddFlag(cmd.Flags(), config.Backend)
+	config.AddFlag(cmd.Flags(), config.Kernels)
 	config.AddFlag(cmd.Flags(), config.Threads)
 	return cmd
 }

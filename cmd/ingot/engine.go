@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/cpu"
 )
 
 // addEngineFlags adds the flags of commands that load a model.
@@ -23,25 +22,35 @@ func addEngineFlags(flags *pflag.FlagSet) {
 // addComputeFlags adds the flags that say how and in how much memory a model computes.
 func addComputeFlags(flags *pflag.FlagSet) {
 	for _, n := range []config.Name{
-		config.Backend, config.Threads, config.KV, config.MemoryLimit, config.Draft, config.DraftTokens,
+		config.Backend, config.Kernels, config.Threads, config.KV, config.MemoryLimit, config.Draft, config.DraftTokens,
 	} {
 		config.AddFlag(flags, n)
 	}
 }
 
-// openEngine loads the model of a file on the backend that the settings ask for. The CPU is the only one, which auto takes.
-// opts holds what no setting says.
-func openEngine(cfg *config.Config, path string, opts engine.Options) (*engine.Engine, error) {
-	be, err := cpu.New(cfg.Threads)
+// engine loads the model of a file on the backend that the settings ask for. opts holds what no setting says.
+func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error) {
+	be, err := l.backend()
 	if err != nil {
 		return nil, err
 	}
-	if opts.Memory, err = memory(cfg, be); err != nil {
+	if opts, err = l.options(be, opts); err != nil {
 		return nil, errors.Join(err, be.Close())
 	}
-	opts.KV = cfg.KV
-	opts.Draft, opts.DraftModel, opts.DraftTokens = cfg.Draft, cfg.DraftModel, cfg.DraftTokens
-	return engine.Open(path, be, opts)
+	eng, err := engine.Open(path, be, opts)
+	if err == nil {
+		l.ready()
+	}
+	return eng, err
+}
+
+// options adds what the settings say.
+func (l *launch) options(be compute.Backend, opts engine.Options) (engine.Options, error) {
+	var err error
+	opts.Memory, err = memory(l.cfg, be)
+	opts.KV = l.cfg.KV
+	opts.Draft, opts.DraftModel, opts.DraftTokens = l.cfg.Draft, l.cfg.DraftModel, l.cfg.DraftTokens
+	return opts, err
 }
 
 // memory is the limit of the settings in bytes.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -53,7 +54,7 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat, Version: programVersion(),
 			})
 			if err != nil {
-				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, batch))
+				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
 			}
 			cmd.PrintErrln(enqueued(sum))
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), batch)
@@ -68,12 +69,15 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 	return cmd
 }
 
-// enqueueHint says how to go on where the user ended the program halfway.
-func enqueueHint(cmd *cobra.Command, err error, batch string) error {
-	if cmd.Context().Err() == nil {
+// enqueueHint says how to go on where the batch is made and some of its rows may be missing. Its id was told to nobody yet.
+func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
+	if cmd.Context().Err() != nil {
+		return fmt.Errorf("stopped before the end: run it again with --batch %s to queue the rest", sum.Batch)
+	}
+	if sum.Rows == 0 || errors.Is(err, job.ErrOtherFile) {
 		return err
 	}
-	return fmt.Errorf("stopped before the end: run it again with --batch %s to queue the rest", batch)
+	return fmt.Errorf("%w (run it again with --batch %s to queue the rest)", err, sum.Batch)
 }
 
 func enqueued(s enqueue.Summary) string {

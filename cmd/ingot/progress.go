@@ -51,6 +51,18 @@ func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 	)
 }
 
+// Compiling shows how far the GPU's kernels are compiled.
+func (d *display) Compiling(done, total int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text := fmt.Sprintf("compiling kernels, %d of %d", done, total)
+	if done == total {
+		text = "loading the model"
+	}
+	d.bar.Describe(text)
+	_ = d.bar.RenderBlank()
+}
+
 // Show brings the bar to how far a run is. What cannot be drawn is left out.
 func (d *display) Show(p local.Progress) {
 	d.mu.Lock()

@@ -188,6 +188,28 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before the end: run it again with --batch b to queue the rest\n")
 }
 
+// TestEnqueueTellsTheBatchWhereItFails: rows that are queued under an id that nobody knows could not be completed.
+func TestEnqueueTellsTheBatchWhereItFails(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	stdin, rows := io.Pipe()
+	var stdout, stderr bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(t.Context(), []string{"enqueue", "-", "--redis", server.URL}, stdin, &stdout, &stderr)
+		stdin.Close()
+	}()
+	fmt.Fprintln(rows, askMarch)
+	require.Eventually(t, func() bool {
+		return server.Client.LLen(t.Context(), "asynq:{default:default}:pending").Val() == 1
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "1").Err()) // it refuses writes from now on
+	fmt.Fprintln(rows, askFinland)
+	require.Equal(t, exitFailure, <-code)
+	require.Empty(t, stdout.String())
+	require.Regexp(t, `ingot: enqueue -: queue line 2 of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, stderr.String())
+}
+
 // TestEnqueueRefusesAnotherFile: a batch id stands for one file.
 func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	t.Parallel()

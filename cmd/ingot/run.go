@@ -18,7 +18,7 @@ import (
 )
 
 func newRun() *cobra.Command {
-	var out, format, points string
+	var out, format, points, capture string
 	cmd := &cobra.Command{
 		Use:   "run IN -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
@@ -37,7 +37,7 @@ is kept, and the same command does the rest.`,
 			if err != nil {
 				return err
 			}
-			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out}
+			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out, capture: capture}
 			if r.format, err = parseFormat(format, r.in); err != nil {
 				return err
 			}
@@ -61,6 +61,7 @@ is kept, and the same command does the rest.`,
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write answers to `OUT`; - for stdout")
 	addEngineFlags(cmd.Flags())
 	addFormatFlag(cmd.Flags(), &format)
+	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
 		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],... (for debugging)")
 	return cmd
@@ -71,6 +72,7 @@ type runner struct {
 	cmd     *cobra.Command
 	cfg     *config.Config
 	in, out string
+	capture string
 	format  job.Format
 	trace   func(compute.Checkpoint) // nil unless asked for
 }
@@ -106,7 +108,9 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum
 		defer d.Close()
 		stderr, show = d, d.Show
 	}
-	eng, err := openEngine(r.cfg, r.cfg.Model, engine.Options{
+	l := newLaunch(r.cfg, stderr)
+	l.level, l.capture = r.logLevel(), r.capture
+	eng, err := l.engine(r.cfg.Model, engine.Options{
 		Context: r.cfg.Context, MaxSequences: r.cfg.Concurrency, Trace: r.trace,
 	})
 	if err != nil {

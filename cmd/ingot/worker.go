@@ -43,7 +43,7 @@ func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return err
 	}
 	defer rdb.Close() //nolint:errcheck // everything sent was answered
-	eng, err := openEngine(cfg, cfg.Model, engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})
+	eng, err := newLaunch(cfg, cmd.ErrOrStderr()).engine(cfg.Model, engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})
 	if err != nil {
 		return err
 	}

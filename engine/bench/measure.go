@@ -18,6 +18,7 @@ type Bench struct {
 	bandwidth float64 // of the machine's memory, bytes a second
 	runs      int
 	seed      uint64 // of the next run's random tokens
+	count     func() *Counts
 }
 
 // New returns a Bench that times so many runs of a case. It waits until the engine has hashed its model file, which takes a
@@ -44,6 +45,7 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	if err := b.prepare(ctx, c); err != nil {
 		return Record{}, fmt.Errorf("warm up: %w", err)
 	}
+	before := b.tally()
 	runs := make([]run, b.runs)
 	for i := range runs {
 		var err error
@@ -51,7 +53,9 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 			return Record{}, fmt.Errorf("run %d of %d: %w", i+1, b.runs, err)
 		}
 	}
-	return b.record(c, runs)
+	r, err := b.record(c, runs)
+	r.PerStep = before.perStep(b.tally())
+	return r, err
 }
 
 // prepare fills the cache with the contexts and runs a first round that does not count.

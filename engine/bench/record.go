@@ -43,6 +43,8 @@ type Record struct {
 	Bandwidth       float64 `json:"bandwidth"` // measured, bytes a second
 	Model           string  `json:"model"`
 	Device          string  `json:"device"`
+	// PerStep is absent where the backend counts nothing.
+	PerStep *PerStep `json:"per_step,omitempty"`
 	// Set by the caller, who made the settings.
 	KV     string `json:"kv"`
 	Draft  string `json:"draft"`
@@ -162,7 +164,17 @@ func WriteTable(w io.Writer, records []Record) error {
 			r.Mode, r.Batch, r.Context, r.Prompt, r.Gen, r.TokensPerS, r.RowsPerS, r.FirstTokenP50ms, r.FirstTokenP95ms,
 			r.P50ms, r.P95ms, r.BytesPerToken/1e6, 100*r.BandwidthShare, percent(r.Acceptance), r.TokensPerStep)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range records {
+		r := &records[i]
+		if p := r.PerStep; p != nil {
+			fmt.Fprintf(w, "a step of %s, batch %d, context %d, prompt %d: %.1f dispatches, %.2f command buffers, %.2f waits\n", //nolint:errcheck // it follows a table that could be written
+				r.Mode, r.Batch, r.Context, r.Prompt, p.Dispatches, p.CommandBuffers, p.Waits)
+		}
+	}
+	return nil
 }
 
 // percent is a share for people, where 0 stands for none.
