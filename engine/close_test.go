@@ -77,33 +77,6 @@ func TestCancellationWhileWaiting(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing is looked at once the time is over")
 }
 
-func TestManyCancelledRequestsLeaveNothing(t *testing.T) {
-	t.Parallel()
-	e := open(t, microLlama, engine.Options{MaxSequences: 4, Context: 64})
-	req := engine.Request{Tokens: randomTokens(1, 20), MaxTokens: 10, IgnoreEOS: true}
-	want := generate(t, e, req).Choices
-	var got [300][]engine.Choice
-	var errs [300]error
-	var wg sync.WaitGroup
-	for i := range got {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*time.Millisecond)
-			defer cancel()
-			c, err := e.Generate(ctx, req)
-			got[i], errs[i] = c.Choices, err
-		})
-	}
-	wg.Wait()
-	for i := range got {
-		if errs[i] == nil {
-			require.Equal(t, want, got[i])
-		} else {
-			require.ErrorIs(t, errs[i], context.DeadlineExceeded)
-		}
-	}
-	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
-}
-
 func TestCloseFailsWhatIsNotDone(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	g := newGate()

@@ -6,44 +6,87 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// A step that only decodes allocates nothing around the model's forward pass.
+const microGLM = "model/testdata/micro-glm.gguf"
+
+// decoding returns a loop whose four sequences have generated for a while, and what runs its next step.
+func decoding(t testing.TB, opts Options, params sample.Params) (l *loop, step func()) {
+	t.Helper()
+	const warm = 40
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	opts.KV = gguf.TypeF16
+	e, err := open(microGLM, be, opts)
+	require.NoError(t, err)
+	c, err := e.newCall(t.Context(), &Request{Tokens: []int32{1, 2, 3, 1, 2, 3}, N: 4, IgnoreEOS: true, Sampling: params})
+	require.NoError(t, err)
+	require.NoError(t, e.inbox.put(c))
+	l = e.loop
+	l.waiting, _ = l.inbox.takeTo(l.waiting)
+	step = func() {
+		l.sweep()
+		l.admit()
+		l.publish()
+		l.step()
+	}
+	for range warm {
+		step()
+	}
+	require.NoError(t, c.err)
+	require.Len(t, l.running, 4)
+	return l, step
+}
+
+var decodings = []struct {
+	name   string
+	opts   Options
+	params sample.Params
+}{
+	{"greedy", Options{Draft: DraftOff}, sample.Params{}},
+	{"sampled", Options{Draft: DraftOff}, sample.Params{Temperature: 1, TopP: 0.9, TopK: 50, FrequencyPenalty: 0.1}},
+	{"drafting by MTP", Options{Draft: DraftMTP, DraftTokens: 3}, sample.Params{}},
+	{"drafting by look-up", Options{Draft: DraftNGram, DraftTokens: 3}, sample.Params{LogitBias: map[int32]float64{7: 100}}},
+	{"drafting by a model", Options{Draft: DraftModel, DraftModel: microGLM, DraftTokens: 3}, sample.Params{}},
+	{"drafting as it pays", Options{}, sample.Params{}},
+}
+
+// A step that only decodes allocates nothing, from taking calls in to drafting for the next: what grows with a text, such
+// as its list of pages, was given room or grows by doubling.
 func TestASteadyStepAllocatesNothing(t *testing.T) {
-	for name, params := range map[string]sample.Params{
-		"greedy":  {},
-		"sampled": {Temperature: 1, TopP: 0.9, TopK: 50, FrequencyPenalty: 0.1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			be, err := cpu.New(1)
-			require.NoError(t, err)
-			e, err := open("model/testdata/micro-glm.gguf", be, Options{Draft: DraftOff})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, be.Close()) }()
-			c, err := e.newCall(t.Context(), &Request{Tokens: []int32{1, 2, 3}, N: 4, IgnoreEOS: true, Sampling: params})
-			require.NoError(t, err)
-			require.NoError(t, e.inbox.put(c))
-			l := e.loop
-			l.waiting, _ = l.inbox.takeTo(l.waiting)
-			l.sweep()
-			l.admit()
-			l.step() // the prompts; its logits serve as those of every step from here on
-			logits, err := l.model.Forward(&l.batch.Batch)
-			require.NoError(t, err)
-			step := func() {
-				l.sweep()
-				l.admit()
-				l.publish()
-				l.plan()
-				l.batch.fill(l.running)
-				l.handOut(logits)
+	if raced {
+		t.Skip("the race detector allocates by itself")
+	}
+	for _, d := range decodings {
+		t.Run(d.name, func(t *testing.T) {
+			l, step := decoding(t, d.opts, d.params)
+			before := l.meter.read()
+			require.Zero(t, testing.AllocsPerRun(60, step))
+			after := l.meter.read()
+			require.GreaterOrEqual(t, after.GeneratedTokens-before.GeneratedTokens, uint64(4*61), "all four sequences went on")
+			if d.opts.DraftTokens > 0 {
+				require.Greater(t, after.DraftTokens, before.DraftTokens)
 			}
-			for range 100 {
+		})
+	}
+}
+
+func BenchmarkSteadyStep(b *testing.B) {
+	for _, d := range decodings {
+		b.Run(d.name, func(b *testing.B) {
+			l, step := decoding(b, d.opts, d.params)
+			b.ReportAllocs()
+			for b.Loop() {
+				if len(l.running) == 0 {
+					b.StopTimer()
+					l, step = decoding(b, d.opts, d.params)
+					b.StartTimer()
+				}
 				step()
 			}
-			require.Zero(t, testing.AllocsPerRun(300, step))
-			require.Len(t, c.seqs[3].answer(), 1+100+301)
 		})
 	}
 }
