@@ -82,7 +82,9 @@ type Mode int
 const (
 	Release  Mode = iota // optimised, precise arithmetic
 	Debug                // with bounds checks (INGOT_DEBUG defined), not optimised
-	FastMath             // optimised, fast arithmetic
+	// FastMath is optimised, with fast arithmetic that still knows infinities, which the kernels of attention need. What a row
+	// gives may depend on the rows beside it.
+	FastMath
 )
 
 // Storage is where a buffer lies.

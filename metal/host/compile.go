@@ -63,14 +63,14 @@ func (c *compiler) name() string {
 	return line
 }
 
-// flags are those of a mode. A kernel that would not fit the stack of a fibre is refused. Nothing is fused that the kernels do not fuse themselves, but in fast arithmetic.
+// flags are those of a mode. A kernel that would not fit the stack of a fibre is refused. Nothing is fused that the kernels do not fuse themselves, but in fast arithmetic, which still knows infinities.
 func flags(mode metal.Mode) []string {
 	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-Werror=frame-larger-than=49152", "-x", "c++"}
 	switch mode {
 	case metal.Debug:
 		return slices.Concat([]string{"-O1", "-DINGOT_DEBUG", "-ffp-contract=off"}, common)
 	case metal.FastMath:
-		return slices.Concat([]string{"-O2", "-ffast-math", "-ffp-contract=fast"}, native(), common)
+		return slices.Concat([]string{"-O2", "-ffast-math", "-fno-finite-math-only", "-ffp-contract=fast"}, native(), common)
 	}
 	return slices.Concat([]string{"-O3", "-ffp-contract=off"}, native(), common)
 }
