@@ -70,14 +70,14 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
 	},
 	{
-		name: Backend, usage: "compute with `BACKEND`: auto (metal on a Mac, else cpu), metal, cpu, or host (metal's kernels on the CPU, for tests)", def: BackendAuto,
+		name: Backend, usage: "compute with `BACKEND`: auto (metal or else cpu), metal, cpu, or host (a test of metal's kernels)", def: BackendAuto,
 		set: func(c *Config, s string) error {
 			c.Backend = s
 			return oneOf(s, BackendAuto, BackendMetal, BackendCPU, BackendHost)
 		},
 	},
 	{
-		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug with checks, or fast without exact arithmetic", def: "release",
+		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (checks) or fast (inexact)", def: "release",
 		set: setKernels,
 	},
 	{

@@ -93,7 +93,7 @@ YAML file with the flags' names as keys. Exit codes: 0 done, 1 failed, 2 wrong u
 	config.AddFlag(flags, config.LogFormat)
 	root.AddCommand(
 		newRun(), newEnqueue(), newWorker(), newResults(), newStatus(),
-		newBench(), newModel(), newTokenize(), newRender(), newVersion(),
+		newBench(), newDoctor(), newModel(), newTokenize(), newRender(), newVersion(),
 	)
 	return root
 }

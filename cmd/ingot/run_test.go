@@ -43,6 +43,7 @@ type answer struct {
 		PromptTokens     int    `json:"prompt_tokens"`
 		CompletionTokens int    `json:"completion_tokens"`
 		Backend          string `json:"backend"`
+		Device           string `json:"device"`
 		Model            string `json:"model"`
 		SHA              string `json:"model_sha256"`
 		Version          string `json:"version"`

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/apple"
+)
+
+func newDoctor() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine can compute with, and what would be chosen",
+		Long: `Doctor prints what matters about this machine: the processor's instructions, free memory, each backend with its device
+and limits or the reason why it cannot be used, and which of them the settings choose. The GPU's kernels are compiled as
+for a run; those of the backend host only with --backend host.
+
+With --redis it sees whether the server answers, with --model whether the model fits. It exits with 1 where the chosen
+backend, the server or the model cannot be used.`,
+		Example: `  ingot doctor
+  ingot doctor --model model.gguf --kv q8_0 --concurrency 32
+  ingot doctor --redis redis://localhost:6379/0 --json | jq .redis`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := settings(cmd)
+			if err != nil {
+				return err
+			}
+			d, problems := examine(cmd.Context(), cfg)
+			write := d.write
+			if asJSON {
+				write = func(w io.Writer) error { return writeJSON(w, d) }
+			}
+			if err := write(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			return problems
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	config.AddFlag(cmd.Flags(), config.Redis)
+	addEngineFlags(cmd.Flags())
+	return cmd
+}
+
+// diagnosis is what doctor prints. Sizes are in bytes.
+type diagnosis struct {
+	Version    string           `json:"version"`
+	Go         string           `json:"go"`
+	System     string           `json:"system"` // operating system and architecture
+	Processors int              `json:"processors"`
+	Kernels    []string         `json:"cpu_kernels"` // that the processor has instructions for; the first is used
+	MemoryFree int64            `json:"memory_free"`
+	Backends   []backendState   `json:"backends"`
+	Chosen     choice           `json:"chosen"`
+	Redis      *redisState      `json:"redis,omitempty"`
+	Model      *modelFit        `json:"model,omitempty"`
+	chosen     *openedForDoctor // closed when the diagnosis is done
+}
+
+// backendState is a backend with its device, as far as there is one.
+type backendState struct {
+	Name      string `json:"name"`
+	Available bool   `json:"available"`
+	Reason    string `json:"reason,omitempty"` // why it is not
+	Device    string `json:"device,omitempty"`
+
+	// Of a GPU.
+	Family            string `json:"family,omitempty"`
+	WorkingSet        int    `json:"working_set,omitempty"`
+	MaxBuffer         int    `json:"max_buffer,omitempty"`
+	MaxThreadgroup    int    `json:"max_threadgroup,omitempty"`
+	ThreadgroupMemory int    `json:"threadgroup_memory,omitempty"`
+	UnifiedMemory     bool   `json:"unified_memory,omitempty"`
+	ResidencySets     bool   `json:"residency_sets,omitempty"`
+	// Read back from the compiler; empty where no kernel was compiled.
+	LanguageVersion string `json:"language_version,omitempty"`
+	MathMode        string `json:"math_mode,omitempty"`
+
+	unsupported bool // there is no device that the kernels run on, rather than one that failed
+}
+
+// choice is the backend that the settings choose.
+type choice struct {
+	Setting string `json:"setting"`
+	Backend string `json:"backend,omitempty"` // empty where none can be used
+	Why     string `json:"why"`
+}
+
+type redisState struct {
+	Reachable bool     `json:"reachable"`
+	Error     string   `json:"error,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"` // settings with which jobs can be lost
+}
+
+// modelFit is engine.Fit for programs.
+type modelFit struct {
+	Path       string `json:"path"`
+	Fits       bool   `json:"fits"`
+	Error      string `json:"error,omitempty"`
+	Weights    int64  `json:"weights"`
+	CacheToken int64  `json:"cache_per_token"`
+	Memory     int64  `json:"memory"` // that both may take
+	Trained    int    `json:"trained_context"`
+	Context    int    `json:"context"`      // of a row
+	Tokens     int    `json:"cache_tokens"` // of all rows together
+}
+
+// openedForDoctor is a backend that a model can be held against.
+type openedForDoctor struct {
+	name string
+	be   compute.Backend
+}
+
+// examine makes the diagnosis. What cannot be used of what the settings name is also an error.
+func examine(ctx context.Context, cfg *config.Config) (d *diagnosis, problems error) {
+	d = &diagnosis{
+		Version: programVersion(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
+	}
+	for _, set := range kernels.Sets() {
+		d.Kernels = append(d.Kernels, set.Name)
+	}
+	problems = d.examineBackends(cfg)
+	if d.chosen != nil {
+		defer func() { problems = errors.Join(problems, d.chosen.be.Close()) }()
+	}
+	if cfg.Redis != "" {
+		problems = errors.Join(problems, d.examineRedis(ctx, cfg))
+	}
+	if cfg.Model != "" && d.chosen != nil {
+		problems = errors.Join(problems, d.examineModel(cfg))
+	}
+	return d, problems
+}
+
+// examineBackends opens each backend, and keeps the chosen one open.
+func (d *diagnosis) examineBackends(cfg *config.Config) error {
+	metalState, metalBackend := examineDevice(cfg, config.BackendMetal)
+	cpuState, cpuBackend := d.examineCPU(cfg)
+	hostState, hostBackend := examineDevice(cfg, config.BackendHost)
+	d.Backends = []backendState{metalState, cpuState, hostState}
+	opened := map[string]compute.Backend{config.BackendMetal: metalBackend, config.BackendCPU: cpuBackend, config.BackendHost: hostBackend}
+
+	d.Chosen = choice{Setting: cfg.Backend, Backend: cfg.Backend, Why: "it is set"}
+	if cfg.Backend == config.BackendAuto {
+		d.Chosen.Backend, d.Chosen.Why = config.BackendMetal, "there is a GPU that the kernels run on"
+		if metalState.unsupported {
+			d.Chosen.Backend, d.Chosen.Why = config.BackendCPU, "metal cannot be used: "+metalState.Reason
+		}
+	}
+	var err error
+	for name, be := range opened {
+		switch {
+		case be == nil:
+		case name == d.Chosen.Backend:
+			d.chosen = &openedForDoctor{name, be}
+		default:
+			err = errors.Join(err, be.Close())
+		}
+	}
+	if d.chosen == nil {
+		for _, b := range d.Backends {
+			if b.Name == d.Chosen.Backend {
+				d.Chosen.Why = b.Reason
+				err = errors.Join(err, fmt.Errorf("backend %s cannot be used: %s", b.Name, b.Reason))
+			}
+		}
+		d.Chosen.Backend = ""
+	}
+	return err
+}
+
+func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backend) {
+	s := backendState{Name: config.BackendCPU}
+	be, err := cpu.New(cfg.Threads)
+	if err != nil {
+		s.Reason = oneLine(err.Error())
+		return s, nil
+	}
+	s.Available, s.Device = true, be.Device()
+	if d.MemoryFree, err = be.Free(); err != nil {
+		d.MemoryFree = 0 // which says that it is not known
+	}
+	return s, be
+}
+
+// examineDevice opens the device of a backend and compiles the kernels. Those of host take a C++ compiler minutes, so they
+// are left out where they are not asked for, and no backend is returned.
+func examineDevice(cfg *config.Config, name string) (backendState, compute.Backend) {
+	s := backendState{Name: name}
+	dev, err := openDevice(name)
+	if err != nil {
+		s.Reason, s.unsupported = oneLine(err.Error()), errors.Is(err, apple.ErrUnsupported)
+		return s, nil
+	}
+	s.fill(dev.Info())
+	if name == config.BackendHost && cfg.Backend != name {
+		s.LanguageVersion, s.MathMode, s.Available = "", "", true
+		if err := dev.Close(); err != nil {
+			s.Available, s.Reason = false, oneLine(err.Error())
+		}
+		return s, nil
+	}
+	be, err := metal.New(dev, metal.Options{Mode: cfg.Kernels})
+	if err != nil {
+		s.Reason = oneLine(err.Error())
+		return s, nil
+	}
+	s.fill(dev.Info())
+	s.Available = true
+	return s, be
+}
+
+func (s *backendState) fill(i metal.Info) {
+	s.Device, s.Family, s.WorkingSet, s.MaxBuffer = i.Name, i.Family, i.Memory, i.MaxBuffer
+	s.MaxThreadgroup, s.ThreadgroupMemory, s.UnifiedMemory, s.ResidencySets = i.MaxThreadgroup, i.ThreadgroupMemory, i.UnifiedMemory, i.ResidencySets
+	s.LanguageVersion, s.MathMode = i.LanguageVersion, i.MathMode
+}
+
+func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error {
+	d.Redis = &redisState{}
+	rdb, warnings, err := job.Dial(ctx, cfg.Redis)
+	if err != nil {
+		d.Redis.Error = oneLine(err.Error())
+		return err
+	}
+	d.Redis.Reachable, d.Redis.Warnings = true, warnings
+	return rdb.Close()
+}
+
+func (d *diagnosis) examineModel(cfg *config.Config) error {
+	d.Model = &modelFit{Path: cfg.Model}
+	l := launch{cfg: cfg}
+	opts, err := l.options(d.chosen.be, engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})
+	if err == nil {
+		var fit engine.Fit
+		fit, err = engine.CheckFit(cfg.Model, d.chosen.be, opts)
+		m := d.Model
+		m.Weights, m.CacheToken, m.Memory = fit.Weights, fit.PerToken, fit.Memory
+		m.Trained, m.Context, m.Tokens = fit.Trained, fit.Context, fit.Tokens
+	}
+	if err != nil {
+		d.Model.Error = oneLine(err.Error())
+		return err
+	}
+	d.Model.Fits = true
+	return nil
+}
+
+// write prints the diagnosis for people.
+func (d *diagnosis) write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+	}
+	line("ingot", "%s (%s)", d.Version, d.Go)
+	line("system", "%s, %d processors", d.System, d.Processors)
+	line("CPU kernels", "%s", used(d.Kernels))
+	free := "not known"
+	if d.MemoryFree > 0 {
+		free = bytesText(uint64(d.MemoryFree))
+	}
+	line("free memory", "%s", free)
+	for _, b := range d.Backends {
+		b.write(line)
+	}
+	chosen := d.Chosen.Backend
+	if chosen == "" {
+		chosen = "none"
+	}
+	line(fmt.Sprintf("--backend %s", d.Chosen.Setting), "%s: %s", chosen, d.Chosen.Why)
+	if r := d.Redis; r != nil {
+		if r.Reachable {
+			line("redis", "answers")
+		} else {
+			line("redis", "%s", r.Error)
+		}
+		for _, text := range r.Warnings {
+			line("", "%s", text)
+		}
+	}
+	if d.Model != nil {
+		d.Model.write(line)
+	}
+	return t.Flush()
+}
+
+// used is a list of which the first is used.
+func used(list []string) string {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return fmt.Sprintf("%s (this processor also has %s)", list[0], strings.Join(list[1:], ", "))
+}
+
+func (b *backendState) write(line func(name, format string, args ...any)) {
+	name := "backend " + b.Name
+	if !b.Available {
+		line(name, "cannot be used: %s", b.Reason)
+		return
+	}
+	note := ""
+	if b.Name == config.BackendHost {
+		note = " (for tests: runs the GPU's kernels on the processor, slowly)"
+	}
+	line(name, "%s%s", b.Device, note)
+	if b.Family == "" {
+		return
+	}
+	line("", "family %s, working set %s, buffers up to %s", b.Family, bytesText(uint64(b.WorkingSet)), bytesText(uint64(b.MaxBuffer)))
+	line("", "threadgroups of up to %d threads, %s of their memory", b.MaxThreadgroup, bytesText(uint64(b.ThreadgroupMemory)))
+	line("", "Metal %s, %s arithmetic, unified memory: %t, residency sets: %t", b.LanguageVersion, b.MathMode, b.UnifiedMemory, b.ResidencySets)
+}
+
+func (m *modelFit) write(line func(name, format string, args ...any)) {
+	line("model", "%s", m.Path)
+	if m.Weights > 0 {
+		line("", "weights %s, cache %s a token, of %s that they may take", bytesText(uint64(m.Weights)), bytesText(uint64(m.CacheToken)), bytesText(uint64(m.Memory)))
+	}
+	if !m.Fits {
+		line("", "cannot be run: %s", m.Error)
+		return
+	}
+	line("", "fits, with a context of %d tokens (trained for %d) and %d in all rows together", m.Context, m.Trained, m.Tokens)
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/metal/host"
+)
+
+// needCompiler skips tests of the host backend where the kernels cannot be compiled.
+func needCompiler(t *testing.T) {
+	t.Helper()
+	dev, err := host.Open(host.Options{})
+	if errors.Is(err, host.ErrNoCompiler) {
+		t.Skipf("the host backend is not tested: %v", err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, dev.Close())
+}
+
+func doctor(t *testing.T, code int, args ...string) diagnosis {
+	t.Helper()
+	r := ingot(t, "", append([]string{"doctor", "--json"}, args...)...)
+	require.Equal(t, code, r.code, r.stderr)
+	var d diagnosis
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &d), r.stdout)
+	return d
+}
+
+func TestDoctorText(t *testing.T) {
+	t.Parallel()
+	r := ingot(t, "", "doctor", "--model", tinyGLM, "--backend", "cpu", "--kv", "f32", "--concurrency", "2", "--context", "100")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Empty(t, r.stderr)
+	for _, line := range []string{
+		`ingot +\S+ \(go\S+\)`, `system +` + runtime.GOOS + "/" + runtime.GOARCH + `, \d+ processors`, `CPU kernels +\w+.*`,
+		`free memory +[\d.]+ [KMGT]iB`, `backend metal +.+`, `backend cpu +\S+ \w+, \d+ threads`, `backend host +.+`,
+		`--backend cpu +cpu: it is set`, `model +` + tinyGLM,
+		// As in the model's card: 6 layers of 64+32 values of 4 bytes.
+		` +weights [\d.]+ MiB, cache 2\.2 KiB a token, of [\d.]+ [MGT]iB that they may take`,
+		` +fits, with a context of 100 tokens \(trained for 4096\) and 224 in all rows together`,
+	} {
+		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
+	}
+}
+
+// TestDoctorChoosesForAuto: Metal where there is a device, else the processor with the reason.
+func TestDoctorChoosesForAuto(t *testing.T) {
+	t.Parallel()
+	d := doctor(t, exitOK)
+	require.Equal(t, "auto", d.Chosen.Setting)
+	require.Len(t, d.Backends, 3)
+	gpu := d.Backends[0]
+	require.Equal(t, "metal", gpu.Name)
+	if gpu.Available {
+		require.Equal(t, "metal", d.Chosen.Backend)
+		require.NotEmpty(t, gpu.Family)
+		require.NotEmpty(t, gpu.LanguageVersion)
+		require.Equal(t, "safe", gpu.MathMode)
+		require.Positive(t, gpu.WorkingSet)
+		return
+	}
+	require.NotEqual(t, "darwin/arm64", d.System, gpu.Reason)
+	require.Equal(t, choice{"auto", "cpu", "metal cannot be used: " + gpu.Reason}, d.Chosen)
+	require.Contains(t, gpu.Reason, "it takes macOS on Apple silicon")
+}
+
+func TestDoctorCompilesForTheHostBackend(t *testing.T) {
+	t.Parallel()
+	needCompiler(t)
+	d := doctor(t, exitOK, "--backend", "host", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
+	require.Equal(t, "host", d.Chosen.Backend)
+	state := d.Backends[2]
+	require.True(t, state.Available)
+	require.Equal(t, "3.1", state.LanguageVersion)
+	require.Equal(t, "fast", state.MathMode)
+	require.True(t, d.Model.Fits)
+	require.EqualValues(t, 64<<20, d.Model.Memory)
+}
+
+// TestDoctorFails where something that was asked for cannot be used. The diagnosis is printed all the same.
+func TestDoctorFails(t *testing.T) {
+	t.Parallel()
+	text := write(t, "text", "not a model")
+	for _, c := range []struct {
+		name, args, want string
+		check            func(t *testing.T, d diagnosis)
+	}{
+		{"redis", "--redis redis://127.0.0.1:1/0", "reach redis at 127.0.0.1:1: ", func(t *testing.T, d diagnosis) {
+			t.Helper()
+			require.False(t, d.Redis.Reachable)
+			require.Contains(t, d.Redis.Error, "127.0.0.1:1")
+		}},
+		{"too large", "--backend cpu --memory 1MiB --model " + tinyGLM, "allow more memory", func(t *testing.T, d diagnosis) {
+			t.Helper()
+			require.False(t, d.Model.Fits)
+			require.Contains(t, d.Model.Error, "allow more memory")
+			require.Positive(t, d.Model.Weights)
+			require.EqualValues(t, 1<<20, d.Model.Memory)
+		}},
+		{"no model", "--model " + text, text + ": ", func(t *testing.T, d diagnosis) {
+			t.Helper()
+			require.NotEmpty(t, d.Model.Error)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"doctor", "--json"}, strings.Fields(c.args)...)
+			r := ingot(t, "", args...)
+			require.Equal(t, exitFailure, r.code)
+			require.Contains(t, r.stderr, c.want)
+			c.check(t, doctor(t, exitFailure, strings.Fields(c.args)...))
+		})
+	}
+}
+
+// TestNoMetalHere: where there is no GPU, asking for one says so, in every command that computes.
+func TestNoMetalHere(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "darwin" {
+		t.Skip("this machine may have a GPU: what is said where there is none is not tested")
+	}
+	in, out := write(t, "in.jsonl", askMarch+"\n"), filepath.Join(t.TempDir(), "out.jsonl")
+	for _, args := range []string{
+		"run " + in + " -o " + out + " --model " + tinyLlama,
+		"bench --model " + tinyLlama,
+		"bench kernels",
+		"doctor",
+	} {
+		r := ingot(t, "", append(strings.Fields(args), "--backend", "metal")...)
+		require.Equal(t, exitFailure, r.code, args)
+		require.Contains(t, r.stderr, "it takes macOS on Apple silicon", args)
+	}
+}
+
+// TestRunOnTheHostBackend answers with the GPU's kernels, and the answer says so.
+func TestRunOnTheHostBackend(t *testing.T) {
+	t.Parallel()
+	needCompiler(t)
+	in := write(t, "in.jsonl", askMarch+"\n")
+	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	got := readAnswers(t, r.stdout)["march"]
+	require.Equal(t, "April.", got.Response.Body.Choices[0].Message.Content)
+	require.Equal(t, "host", got.Stats.Backend)
+	require.NotEmpty(t, got.Stats.Device)
+	require.Contains(t, r.stderr, "it is for tests, and slow")
+}
+
+// TestCaptureIsRefused before anything is loaded, where Metal would not write it.
+func TestCaptureIsRefused(t *testing.T) {
+	t.Parallel()
+	there := write(t, "a.gputrace", "")
+	for args, want := range map[string]string{
+		"--backend cpu --capture a.gputrace":  "the backend here is cpu",
+		"--backend host --capture a.gputrace": "the backend here is host",
+		"--capture a.trace":                   "the file's name has to end in .gputrace",
+		"--capture " + there:                  "it is there already",
+	} {
+		r := ingot(t, "", append(strings.Fields("run - -o - --model none"), strings.Fields(args)...)...)
+		require.Equal(t, exitUsage, r.code, r.stderr)
+		require.Contains(t, r.stderr, want)
+	}
+}
