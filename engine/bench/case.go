@@ -35,7 +35,7 @@ type Case struct {
 	Batch   int // requests in the engine at a time
 	Rows    int // requests of a run; 0 for Batch
 	Prompt  int // tokens of a prompt after Context
-	Gen     int // tokens of an answer; stop tokens do not end it
+	Gen     int // tokens of an answer; stop tokens do not end it. In mode prefill it is 1, whatever is given
 	Context int // tokens before the prompt, which the cache holds before a run is timed
 	Shared  int // leading tokens of Prompt that all prompts of a run have in common
 

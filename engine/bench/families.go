@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/compute"
@@ -87,32 +88,47 @@ func expertsWork(r *rig, f *family) work {
 	}
 	router := r.weight(gguf.TypeF32, hidden, experts)
 	rule := compute.RouteShape{Experts: experts, Used: expertsUsed, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
-	x, routing := r.values(f.Rows, hidden), r.buffer(f.Rows, 2*expertsUsed)
+	// Rows of their own choose experts of their own: a step goes through most of them.
+	times := (experts/expertsUsed + f.Rows - 1) / f.Rows
+	x, routing := r.values(times*f.Rows, hidden), r.buffer(times*f.Rows, 2*expertsUsed)
 	ffn, dst := r.buffer(f.Rows, expertsUsed*expertFFN), r.buffer(f.Rows, hidden)
 	if r.err != nil {
 		return work{}
 	}
-	b := separate(f.Rows, nil)
-	s := r.be.Begin(b)
+	s := r.be.Begin(separate(times*f.Rows, nil))
 	s.Route(routing, x, router, nil, rule)
 	r.fail(s.Run())
-	used := map[float32]bool{}
-	for _, row := range r.be.Floats(routing) {
-		for _, expert := range row[:expertsUsed] {
-			used[expert] = true
-		}
+	used := 0
+	for part := range slices.Chunk(r.be.Floats(routing), f.Rows) {
+		used += distinct(part)
 	}
 	matrix, err := f.t.RowBytes(hidden * expertFFN)
 	r.fail(err)
 	return work{
-		bytes: float64(3 * matrix * len(used)), flops: 3 * 2 * hidden * expertFFN * expertsUsed * float64(f.Rows),
-		times: 1, batch: b,
+		bytes: float64(3*matrix*used) / float64(times), flops: 3 * 2 * hidden * expertFFN * expertsUsed * float64(f.Rows),
+		times: times, batch: separate(f.Rows, nil),
 		step: func(s compute.Step) {
-			s.Route(routing, x, router, nil, rule)
-			s.GatedExperts(ffn, x, routing, e)
-			s.ExpertsAdd(dst, ffn, routing, e)
+			for i := range times {
+				x, routing := x, routing
+				x.Offset, routing.Offset = i*f.Rows*x.Stride, i*f.Rows*routing.Stride
+				x, routing = x.Head(f.Rows), routing.Head(f.Rows)
+				s.Route(routing, x, router, nil, rule)
+				s.GatedExperts(ffn, x, routing, e)
+				s.ExpertsAdd(dst, ffn, routing, e)
+			}
 		},
 	}
+}
+
+// distinct is the number of experts that rows of a routing choose.
+func distinct(rows [][]float32) int {
+	used := map[float32]bool{}
+	for _, row := range rows {
+		for _, expert := range row[:expertsUsed] {
+			used[expert] = true
+		}
+	}
+	return len(used)
 }
 
 // normWork is an RMS norm.

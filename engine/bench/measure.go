@@ -36,11 +36,11 @@ func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, ru
 // Measure measures a case: a run to warm up, and then the timed ones, whose median speed counts and whose latencies are put
 // together.
 func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
+	if c.Mode == Prefill {
+		c.Gen = 1
+	}
 	if err := c.check(); err != nil {
 		return Record{}, err
-	}
-	if c.Mode == Prefill && c.Requests == nil {
-		c.Gen = 1
 	}
 	if err := b.prepare(ctx, c); err != nil {
 		return Record{}, fmt.Errorf("warm up: %w", err)
