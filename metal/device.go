@@ -80,8 +80,8 @@ type Mode int
 
 // The modes.
 const (
-	Release  Mode = iota // optimised, precise arithmetic
-	Debug                // with bounds checks (INGOT_DEBUG defined), not optimised
+	Release Mode = iota // optimised, precise arithmetic
+	Debug               // with bounds checks (INGOT_DEBUG defined), not optimised
 	// FastMath is optimised, with fast arithmetic that still knows infinities, which the kernels of attention need. What a row
 	// gives may depend on the rows beside it.
 	FastMath
