@@ -99,6 +99,10 @@ func (w *weightFlags) add(flags *pflag.FlagSet) {
 }
 
 func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
+	cases, err := b.cases()
+	if err != nil {
+		return err
+	}
 	path, remove, err := b.weights.file(cfg.Model)
 	if err != nil {
 		return err
@@ -107,10 +111,6 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if b.weights.write != "" && b.mode == "" {
 		cmd.PrintErrf("wrote %s\n", path)
 		return nil
-	}
-	cases, err := b.cases()
-	if err != nil {
-		return err
 	}
 	records, err := b.measure(cmd.Context(), cfg, path, cases)
 	if err != nil {

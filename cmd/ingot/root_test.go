@@ -54,6 +54,15 @@ func TestUsageErrors(t *testing.T) {
 		{"tokenize", "model is missing", "ingot tokenize"},
 		{"render", "--template FILE is missing", "ingot render"},
 		{"render --template t --now yesterday", `--now "yesterday" is no date; give one as 2026-01-02 or 2026-01-02T15:04:05Z`, "ingot render"},
+		{"bench", "what to measure is missing: give --model FILE or --shape NAME", "ingot bench"},
+		{"bench kernel", `unknown command "kernel"; did you mean "kernels"?`, "ingot bench"},
+		{"bench --shape gpt-5", `shape "gpt-5" is not known; known are smollm-135m and glm-4.7-flash[:LAYERS]`, "ingot bench"},
+		{"bench --shape smollm-135m --quant q3_k", `--quant "q3_k" is not known: use f32, f16, `, "ingot bench"},
+		{"bench --model m --write f", "--write keeps the file of a --shape, which is missing", "ingot bench"},
+		{"bench --model m --mode fast", `mode "fast" is not known: use prefill, decode or full`, "ingot bench"},
+		{"bench --model m --batch 1,x", `invalid argument "1,x" for "--batch" flag: "x" is not allowed; give whole numbers such as 256 or 2k`, "ingot bench"},
+		{"bench --model m --rows 9", "--rows is for --mode full", "ingot bench"},
+		{"bench --model m --context 1k --no-sharing", "--context needs the cache that --no-sharing turns off", "ingot bench"},
 		{"version now", `unexpected argument "now"`, "ingot version"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

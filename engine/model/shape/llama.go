@@ -6,7 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// smolLM is HuggingFaceTB/SmolLM-135M: its config.json.
+// smolLM is HuggingFaceTB/SmolLM-135M: its config.json, but for a context of 16,384 where the model has 2,048, so that long
+// ones can be measured.
 func smolLM(name string) *Shape {
 	const hidden, layers, ffn, heads, kvHeads, headDim, vocab = 576, 30, 1536, 9, 3, 64, 49152
 	return &Shape{
@@ -15,7 +16,7 @@ func smolLM(name string) *Shape {
 		meta: func(m *gguf.Metadata) {
 			m.Set("general.architecture", "llama")
 			m.Set("general.name", name+" (random weights)")
-			m.Set("llama.context_length", uint32(8192))
+			m.Set("llama.context_length", uint32(16384))
 			m.Set("llama.embedding_length", uint32(hidden))
 			m.Set("llama.block_count", uint32(layers))
 			m.Set("llama.feed_forward_length", uint32(ffn))
