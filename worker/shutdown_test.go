@@ -7,6 +7,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -81,10 +82,16 @@ func TestAWorkerNeedsRedis(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
 	b := setUp(t, r, nil, Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorContains(t, b.worker.Run(ctx), "reach redis")
-	_, err := New(microLlama(t), r.Client, Config{})
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, b.worker.Run(stopped), "told to stop before it began")
+
+	closed := redis.NewClient(r.Client.Options())
+	require.NoError(t, closed.Close())
+	w, err := New(microLlama(t), closed, Config{Concurrency: 1})
+	require.NoError(t, err)
+	require.ErrorContains(t, w.Run(t.Context()), "reach redis")
+	_, err = New(microLlama(t), r.Client, Config{})
 	require.ErrorContains(t, err, "concurrency")
 	_, err = New(microLlama(t), r.Client, Config{Concurrency: 1, Alias: "a:b"})
 	require.ErrorContains(t, err, "model name")

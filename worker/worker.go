@@ -108,6 +108,9 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 // the rest back at the head of the queue, and returns nil. It returns an error where it cannot start.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.rdb.Ping(ctx).Err(); err != nil {
+		if ctx.Err() != nil { // told to stop before it began
+			return nil
+		}
 		return fmt.Errorf("start worker: reach redis: %w", err)
 	}
 	queues := map[string]int{}
