@@ -70,7 +70,7 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
 	},
 	{
-		name: Backend, usage: "compute with `BACKEND`: auto (metal or else cpu), metal, cpu, or host (a test of metal's kernels)", def: BackendAuto,
+		name: Backend, usage: "compute with `BACKEND`: auto (metal if possible), metal, cpu or host (for tests)", def: BackendAuto,
 		set: func(c *Config, s string) error {
 			c.Backend = s
 			return oneOf(s, BackendAuto, BackendMetal, BackendCPU, BackendHost)

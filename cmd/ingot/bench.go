@@ -40,12 +40,14 @@ Prompts are random tokens that no two streams share. Lists of --batch, --prompt,
 combination. A run to warm up is not counted; of --repeat further ones the median speed is.
 
 The table goes to stdout and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
-directory. docs/benchmarks.md explains every figure. "ingot bench kernels" measures single operations.`,
+directory. Where a GPU computes, it also tells what a step asks of it. With --roofline nothing is measured: it predicts
+how fast one of Apple's chips can decode. docs/benchmarks.md explains every figure. "ingot bench kernels" measures single operations.`,
 		Example: `  ingot bench --shape smollm-135m --mode decode --batch 1,8,32 --draft off
   ingot bench --model model.gguf --mode prefill --prompt 512 --context 0,2k,8k
   ingot bench --model model.gguf --mode full --batch 32 --rows 1000 --prompt 640 --shared-prefix 600 --repeat 1
   ingot bench --model models/tiny-glm.q8_0.gguf --mode decode --questions models/heldout.jsonl
-  ingot bench --shape glm-4.7-flash:8 --quant q4_0 --write glm.gguf`,
+  ingot bench --shape glm-4.7-flash:8 --quant q4_0 --write glm.gguf
+  ingot bench --roofline M5-Max --shape glm-4.7-flash --quant q4_k --context 0,8k --batch 1,8`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd)
@@ -102,6 +104,9 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 	cases, err := b.cases()
 	if err != nil {
 		return err
+	}
+	if b.roofline != "" {
+		return b.predict(cmd, cfg)
 	}
 	path, remove, err := b.weights.file(cfg.Model)
 	if err != nil {

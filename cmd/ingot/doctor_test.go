@@ -71,8 +71,9 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 	require.Contains(t, gpu.Reason, "it takes macOS on Apple silicon")
 }
 
+// The tests of the host backend run one after another: its devices share the libraries that they load.
+
 func TestDoctorCompilesForTheHostBackend(t *testing.T) {
-	t.Parallel()
 	needCompiler(t)
 	d := doctor(t, exitOK, "--backend", "host", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
 	require.Equal(t, "host", d.Chosen.Backend)
@@ -141,7 +142,6 @@ func TestNoMetalHere(t *testing.T) {
 
 // TestRunOnTheHostBackend answers with the GPU's kernels, and the answer says so.
 func TestRunOnTheHostBackend(t *testing.T) {
-	t.Parallel()
 	needCompiler(t)
 	in := write(t, "in.jsonl", askMarch+"\n")
 	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off")

@@ -88,8 +88,8 @@ func (t *Traffic) weights(rows float64) float64 {
 	return bytes
 }
 
-// decode is the bytes of a step in which streams sequences have rows rows each, at a mean position.
-func (t *Traffic) decode(streams, rows, position float64) float64 {
+// Decode is the bytes of a step in which streams sequences have rows rows each, at a mean position.
+func (t *Traffic) Decode(streams, rows, position float64) float64 {
 	return t.weights(streams*rows) + streams*position*float64(t.position)
 }
 

@@ -63,6 +63,16 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// New is a file that was never written: tensors with data of the caller's. The path is for messages.
+func New(path string, meta *Metadata, tensors []Tensor) *File {
+	f := &File{path: path, meta: meta, tensors: tensors, index: make(map[string]int, len(tensors))}
+	for i, t := range tensors {
+		f.index[t.Name] = i
+		f.size += int64(len(t.Data))
+	}
+	return f
+}
+
 func mapFile(path string) ([]byte, error) {
 	h, err := os.Open(path)
 	if err != nil {

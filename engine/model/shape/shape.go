@@ -62,6 +62,30 @@ func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	return gguf.Write(w, meta, b.list)
 }
 
+// Layout is a file of the shape as Write would write it, but with weights that are all 0 and share their memory: for what
+// depends on sizes and types alone.
+func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
+	meta := gguf.NewMetadata()
+	s.meta(meta)
+	vocabulary(meta, s.vocab)
+	b := &builder{quant: quant}
+	s.tensors(b)
+	sizes, largest := make([]int, len(b.list)), 0
+	for i, t := range b.list {
+		row, err := t.Type.RowBytes(t.Shape[0])
+		if err != nil {
+			return nil, fmt.Errorf("lay out shape %s: tensor %s: %w", s.name, t.Name, err)
+		}
+		sizes[i] = t.Elements() / t.Shape[0] * row
+		largest = max(largest, sizes[i])
+	}
+	zeros := make([]byte, largest) // of which the system provides nothing while nothing is read
+	for i := range b.list {
+		b.list[i].Data = zeros[:sizes[i]]
+	}
+	return gguf.New(s.name, meta, b.list), nil
+}
+
 // builder collects a shape's tensors.
 type builder struct {
 	quant  gguf.Type

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/shape"
+	"github.com/ingot-run/ingot/metal/roofline"
+)
+
+// predict prints what a chip would allow, for every batch and context.
+func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
+	if b.mode != "" && b.mode != "decode" {
+		return usagef("--roofline predicts decoding, and nothing of --mode %s", b.mode)
+	}
+	if slices.Min(b.batch) < 1 || slices.Max(b.batch) > roofline.MaxBatch {
+		return usagef("--roofline predicts --batch 1 to %d; larger ones are bound by arithmetic", roofline.MaxBatch)
+	}
+	chip, err := roofline.ParseChip(b.roofline)
+	if err != nil {
+		return &usageError{err}
+	}
+	f, err := b.weights.layout(cfg.Model)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	var list []roofline.Prediction
+	for _, context := range b.context {
+		for _, batch := range b.batch {
+			some, err := roofline.Predict(f, cfg.KV, chip, batch, context)
+			if err != nil {
+				return err
+			}
+			list = append(list, some...)
+		}
+	}
+	table := func() error { return roofline.WriteTable(cmd.OutOrStdout(), list) }
+	if b.json == "" {
+		return table()
+	}
+	return report(cmd, b.json, list, table)
+}
+
+// layout is the model's file, or the shape's without a file.
+func (w *weightFlags) layout(model string) (*gguf.File, error) {
+	switch {
+	case w.shape == "" && model == "":
+		return nil, usagef("what to predict is missing: give --model FILE or --shape NAME")
+	case w.write != "":
+		return nil, usagef("--roofline needs no file of a shape, so --write is not for it")
+	case w.shape == "":
+		return gguf.Open(model)
+	}
+	s, err := shape.Parse(w.shape)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	quant, err := parseQuant(w.quant)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return s.Layout(quant)
+}
