@@ -97,8 +97,8 @@ func TestTrafficOfADenseModel(t *testing.T) {
 	}
 	row := float64(len(embedding.Data) / embedding.Shape[1])
 	position := 3.0 * (32 + 32) * 4
-	require.InDelta(t, all+row+100*position, tr.decode(1, 1, 100), 1)
-	require.InDelta(t, all+8*row+8*100*position, tr.decode(8, 1, 100), 1)
+	require.InDelta(t, all+row+100*position, tr.Decode(1, 1, 100), 1)
+	require.InDelta(t, all+8*row+8*100*position, tr.Decode(8, 1, 100), 1)
 	// 1,000 rows in two steps, each of which reads the cache up to its end: 500 and 1000, after 24 cached ones.
 	require.InDelta(t, 2*all+1000*row+(24+24+1000*1.5)*position, tr.prompts(1, 24, 1000), 1)
 	require.Zero(t, tr.prompts(4, 10, 0))
