@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -48,7 +47,7 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 	}
 	sha := hex.EncodeToString(whole.Sum(nil))
 	if first != "" && sha != first {
-		return sum, errors.New("the file changed while it was read: enqueue it again, as a new batch")
+		return sum, fmt.Errorf("the file changed while it was read, so that the batch is %w: enqueue it again, as a new batch", job.ErrOtherFile)
 	}
 	if err := p.checkFile(sha); err != nil {
 		return sum, err
@@ -88,11 +87,7 @@ func (p *Producer) addAll(ctx context.Context, rows *job.Reader, progress func(S
 	next := make(chan job.Row, senders)
 	group.Go(func() error {
 		defer close(next)
-		for {
-			row, err := rows.Next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		for row, err := range rows.Rows(ctx) {
 			if err != nil {
 				return err
 			}
@@ -105,6 +100,7 @@ func (p *Producer) addAll(ctx context.Context, rows *job.Reader, progress func(S
 				progress(count())
 			}
 		}
+		return nil
 	})
 	for range senders {
 		group.Go(func() error {

@@ -199,10 +199,10 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 		o.failed++
 	}
 	if _, err := o.w.Write(text); err != nil {
-		return o.broken(err)
+		return writeError(err)
 	}
 	if err := o.w.WriteByte('\n'); err != nil {
-		return o.broken(err)
+		return writeError(err)
 	}
 	return nil
 }
@@ -212,17 +212,13 @@ func (o *Output) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.w.Flush(); err != nil {
-		return o.broken(err)
+		return writeError(err)
 	}
 	return nil
 }
 
-func (o *Output) broken(err error) error {
-	if o.path == "" {
-		return fmt.Errorf("write results: %w", err)
-	}
-	return fmt.Errorf("write %s: %w", o.path, err)
-}
+// writeError says of an error what failed; those of files name the path.
+func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
 // Counts are the lines held, and those of them that are errors.
 func (o *Output) Counts() (held, failed int) {
@@ -239,7 +235,7 @@ func (o *Output) Close() error {
 	}
 	// Pipes and terminals cannot be synced; files can.
 	if syncErr := o.file.Sync(); syncErr != nil && !errors.Is(syncErr, unix.EINVAL) && !errors.Is(syncErr, unix.ENOTSUP) {
-		err = errors.Join(err, o.broken(syncErr))
+		err = errors.Join(err, writeError(syncErr))
 	}
 	return errors.Join(err, o.file.Close())
 }

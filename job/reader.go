@@ -3,6 +3,7 @@ package job
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -101,6 +103,44 @@ func (r *Reader) Next() (Row, error) {
 		}
 		r.parse(&row, text)
 		return row, nil
+	}
+}
+
+// Rows are the rows of Next with its errors, of which io.EOF is the end. They end with ctx, too, whose error is the last then:
+// a read that waits, as for a pipe, is left behind, and r cannot be used any more.
+func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
+	type next struct {
+		row Row
+		err error
+	}
+	return func(yield func(Row, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		read := make(chan next)
+		go func() {
+			for {
+				row, err := r.Next()
+				select {
+				case read <- next{row, err}:
+				case <-ctx.Done():
+					return
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+		for {
+			select {
+			case n := <-read:
+				if errors.Is(n.err, io.EOF) || !yield(n.row, n.err) || n.err != nil {
+					return
+				}
+			case <-ctx.Done():
+				yield(Row{}, ctx.Err())
+				return
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,6 +183,25 @@ func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRowsEndWithTheContext also while a read waits that nothing will end.
+func TestRowsEndWithTheContext(t *testing.T) {
+	t.Parallel()
+	in, w := io.Pipe()
+	defer w.Close()
+	go fmt.Fprintln(w, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []error
+	for row, err := range NewReader(in, FormatText).Rows(ctx) {
+		if err == nil {
+			require.Equal(t, 1, row.Line)
+			cancel()
+		}
+		got = append(got, err)
+	}
+	require.Equal(t, []error{nil, context.Canceled}, got)
 }
 
 func TestReaderCountsEmptyLines(t *testing.T) {

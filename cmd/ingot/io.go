@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +16,7 @@ import (
 // stdio is the path that means stdin or stdout.
 const stdio = "-"
 
-// openInput opens a file to read. Reads end with the command's context, also where they would wait for somebody to write.
+// openInput opens a file to read.
 func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	in := io.NopCloser(cmd.InOrStdin())
 	if f, ok := cmd.InOrStdin().(*os.File); ok {
@@ -34,10 +32,10 @@ func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	if isRegular(in) {
 		return in, nil
 	}
-	return interruptible(cmd.Context(), in), nil
+	return struct{ io.ReadCloser }{in}, nil // without Seek, which some terminals claim to have done
 }
 
-// isRegular tells whether r is a file on a disk, which never keeps a reader waiting.
+// isRegular tells whether r is a file on a disk, which can be read twice.
 func isRegular(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -45,18 +43,6 @@ func isRegular(r io.Reader) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode().IsRegular()
-}
-
-// interruptible passes a pipe or a terminal on until ctx is done. A read that waits then is left behind, because nothing can
-// end it.
-func interruptible(ctx context.Context, in io.ReadCloser) io.ReadCloser {
-	r, w := io.Pipe()
-	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
-	go func() {
-		_, err := io.Copy(w, in)
-		w.CloseWithError(errors.Join(err, in.Close()))
-	}()
-	return r
 }
 
 func openOutput(cmd *cobra.Command, path, batch string) (*job.Output, error) {

@@ -87,7 +87,11 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	defer func() {
+		if closeErr := out.Close(); err == nil { // else it may be the same
+			err = closeErr
+		}
+	}()
 	sum, err := r.answer(ctx, in, out)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("run %s: %w", r.in, err)

@@ -261,6 +261,22 @@ func TestRunStopsOnSignals(t *testing.T) {
 	}
 }
 
+// full is an output that takes nothing.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestRunEndsWhereItCannotWrite also while more rows may come.
+func TestRunEndsWhereItCannotWrite(t *testing.T) {
+	t.Parallel()
+	stdin, rows := io.Pipe()
+	defer rows.Close()
+	go fmt.Fprintln(rows, askMarch)
+	var stderr bytes.Buffer
+	require.Equal(t, exitFailure, run(t.Context(), []string{"run", "-", "-o", "-", "--model", tinyLlama}, stdin, full{}, &stderr))
+	require.Equal(t, "ingot: run -: write results: no space left on device\n", stderr.String())
+}
+
 // TestRunRefusesWhatIsNotItsOutput: a file that holds something else stays as it is.
 func TestRunRefusesWhatIsNotItsOutput(t *testing.T) {
 	t.Parallel()

@@ -68,10 +68,9 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *job.Output,
 	r.progress.Total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
-	if ctx.Err() != nil {
-		err = ctx.Err()
+	if err == nil || ctx.Err() != nil { // else err may be that of Flush already
+		err = errors.Join(ctx.Err(), out.Flush())
 	}
-	err = errors.Join(err, out.Flush())
 	r.count()
 	return Summary{Progress: r.progress, KeptFailed: r.failed}, err
 }
@@ -146,11 +145,7 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
 	rows := job.NewReader(io.TeeReader(r.in, whole), r.options.Format)
 	added := 0
-	for {
-		row, err := rows.Next()
-		if errors.Is(err, io.EOF) {
-			return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
-		}
+	for row, err := range rows.Rows(ctx) {
 		if err != nil {
 			return err
 		}
@@ -169,4 +164,5 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 		}
 		added++
 	}
+	return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
 }
