@@ -27,9 +27,12 @@ type launch struct {
 	stderr  io.Writer
 	level   slog.Level
 	capture string // file of a capture; empty for none
+	// geometry is from how many rows on which kernels are used; the zero value takes the backend's own.
+	geometry metal.Geometry
 
 	device    metal.Device   // nil on the CPU
 	capturing *metal.Capture // nil where nothing is captured
+	told      bool           // what is said of a backend is said once
 }
 
 func newLaunch(cfg *config.Config, stderr io.Writer) *launch {
@@ -79,11 +82,15 @@ func (l *launch) cpu() (compute.Backend, error) {
 // kernels makes a device's backend.
 func (l *launch) kernels(dev metal.Device) (compute.Backend, error) {
 	log := newLogger(l.cfg, l.level, l.stderr)
+	if l.told {
+		log = slog.New(slog.DiscardHandler)
+	}
+	l.told = true
 	if dev.Info().Driver == "host" {
 		log.Warn("the host backend runs the GPU's kernels on the processor: it is for tests, and slow")
 	}
 	start, progress := time.Now(), compileProgress(l.stderr)
-	be, err := metal.New(dev, metal.Options{Mode: l.cfg.Kernels, Progress: progress})
+	be, err := metal.New(dev, metal.Options{Mode: l.cfg.Kernels, Progress: progress, Geometry: l.geometry})
 	if err != nil {
 		return nil, err
 	}

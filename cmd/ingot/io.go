@@ -53,7 +53,7 @@ func openOutput(cmd *cobra.Command, path, batch string) (*job.Output, error) {
 }
 
 func addFormatFlag(flags *pflag.FlagSet, format *string) {
-	flags.StringVar(format, "format", string(job.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by a name in .jsonl or else by the first line")
+	flags.StringVar(format, "format", string(job.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by a .jsonl name or else by the first line")
 }
 
 // parseFormat is the format of a file, by --format or else by its name.
