@@ -11,7 +11,7 @@ import (
 const (
 	// mostMeasured is the most rows of a measured step; larger steps are taken to cost in proportion.
 	mostMeasured = 64
-	// slowStep is the duration from which a step is measured once only.
+	// slowStep is the duration from which a step is measured once only, after the one that warms it up.
 	slowStep = 50 * time.Millisecond
 	// measurements is how often a quicker one is; the least counts.
 	measurements = 5
@@ -59,18 +59,20 @@ func firstTokens(n, vocab int) *pass {
 
 // fastest is the least seconds that a function takes once it is warm.
 func fastest(run func() error) (float64, error) {
+	if err := run(); err != nil { // which may read weights from a disk
+		return 0, err
+	}
 	var least time.Duration
-	for i := range measurements + 1 {
+	for i := range measurements {
 		start := time.Now()
 		if err := run(); err != nil {
 			return 0, err
 		}
-		took := time.Since(start)
-		switch {
-		case i > 0 && (took < least || i == 1):
+		if took := time.Since(start); i == 0 || took < least {
 			least = took
-		case i == 0 && took > slowStep:
-			return took.Seconds(), nil
+		}
+		if least > slowStep {
+			break
 		}
 	}
 	return least.Seconds(), nil
