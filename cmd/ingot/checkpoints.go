@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,10 +11,15 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkpoints says which points of the forward pass are printed.
+// checkpoints says which points of the forward pass are printed, and keeps what points there are.
 type checkpoints struct {
 	all    bool
 	points []point
+
+	mu     sync.Mutex
+	layers []int    // ascending
+	stages []string // ascending
+	seen   map[point]bool
 }
 
 type point struct {
@@ -22,43 +28,61 @@ type point struct {
 }
 
 // parseCheckpoints reads "all", or a list such as "0,3:attn_out".
-func parseCheckpoints(s string) (checkpoints, error) {
+func parseCheckpoints(s string) (*checkpoints, error) {
+	c := &checkpoints{seen: map[point]bool{}}
 	if s == "all" {
-		return checkpoints{all: true}, nil
+		c.all = true
+		return c, nil
 	}
-	var c checkpoints
 	for part := range strings.SplitSeq(s, ",") {
-		layer, stage, _ := strings.Cut(part, ":")
+		layer, stage, named := strings.Cut(part, ":")
 		n, err := strconv.Atoi(layer)
-		if err != nil {
-			return checkpoints{}, usagef("--checkpoints %q: %q is no layer; give all, or a list such as 0,3:attn_out", s, layer)
+		if err != nil || named && stage == "" {
+			return nil, usagef("--checkpoints %q: %q is no point; give all, or a list such as 0,3:attn_out", s, part)
 		}
 		c.points = append(c.points, point{n, stage})
 	}
 	return c, nil
 }
 
-func (c checkpoints) has(layer int, stage string) bool {
-	if c.all {
-		return true
-	}
-	for _, p := range c.points {
-		if p.layer == layer && (p.stage == "" || p.stage == stage) {
-			return true
-		}
-	}
-	return false
+func (c *checkpoints) has(layer int, stage string) bool {
+	return c.all || slices.Contains(c.points, point{layer, ""}) || slices.Contains(c.points, point{layer, stage})
 }
 
 // printer returns a trace for the engine that prints the chosen points to w.
-func (c checkpoints) printer(w io.Writer) func(compute.Checkpoint) {
-	var mu sync.Mutex
+func (c *checkpoints) printer(w io.Writer) func(compute.Checkpoint) {
 	return func(p compute.Checkpoint) {
-		if !c.has(p.Layer, p.Stage) {
-			return
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.note(p.Layer, p.Stage)
+		if c.has(p.Layer, p.Stage) {
+			fmt.Fprintf(w, "layer %d %s row %d sum %.6g norm %.6g\n", p.Layer, p.Stage, p.Row, p.Sum, p.Norm) //nolint:errcheck // for debugging
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(w, "layer %d %s row %d sum %.6g norm %.6g\n", p.Layer, p.Stage, p.Row, p.Sum, p.Norm) //nolint:errcheck // for debugging
 	}
+}
+
+func (c *checkpoints) note(layer int, stage string) {
+	c.seen[point{layer, stage}], c.seen[point{layer, ""}] = true, true
+	if i, ok := slices.BinarySearch(c.layers, layer); !ok {
+		c.layers = slices.Insert(c.layers, i, layer)
+	}
+	if i, ok := slices.BinarySearch(c.stages, stage); !ok {
+		c.stages = slices.Insert(c.stages, i, stage)
+	}
+}
+
+// missing returns an error for a chosen point that no forward pass came to, where there was any.
+func (c *checkpoints) missing() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.layers) == 0 {
+		return nil
+	}
+	for _, p := range c.points {
+		if !c.seen[p] {
+			return fmt.Errorf("--checkpoints: no layer %d with %q: there are layers %d to %d, and in some of them %s",
+				p.layer, p.stage, c.layers[0], c.layers[len(c.layers)-1], strings.Join(c.stages, ", "))
+		}
+	}
+	return nil
 }

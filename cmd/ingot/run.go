@@ -48,11 +48,9 @@ is kept, and the same command does the rest.`,
 				return usagef("%s is both IN and OUT", r.in)
 			}
 			if points != "" {
-				c, err := parseCheckpoints(points)
-				if err != nil {
+				if r.points, err = parseCheckpoints(points); err != nil {
 					return err
 				}
-				r.trace = c.printer(cmd.ErrOrStderr())
 			}
 			return r.run(cmd.Context())
 		},
@@ -74,7 +72,7 @@ type runner struct {
 	in, out string
 	capture string
 	format  job.Format
-	trace   func(compute.Checkpoint) // nil unless asked for
+	points  *checkpoints // nil unless asked for
 }
 
 func (r *runner) run(ctx context.Context) (err error) {
@@ -100,6 +98,9 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.New("stopped before the end: run it again for the rest")
 	}
+	if r.points != nil {
+		return r.points.missing()
+	}
 	return nil
 }
 
@@ -107,7 +108,10 @@ func (r *runner) run(ctx context.Context) (err error) {
 func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
-	if r.trace == nil && isTerminal(stderr) {
+	var trace func(compute.Checkpoint)
+	if r.points != nil {
+		trace = r.points.printer(stderr)
+	} else if isTerminal(stderr) {
 		d := newDisplay(stderr)
 		defer d.Close()
 		stderr, show = d, d.Show
@@ -115,7 +119,7 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum
 	l := newLaunch(r.cfg, stderr)
 	l.level, l.capture = r.logLevel(), r.capture
 	eng, err := l.engine(r.cfg.Model, engine.Options{
-		Context: r.cfg.Context, MaxSequences: r.cfg.Concurrency, Trace: r.trace,
+		Context: r.cfg.Context, MaxSequences: r.cfg.Concurrency, Trace: trace,
 	})
 	if err != nil {
 		return sum, err

@@ -309,6 +309,11 @@ func TestCheckpoints(t *testing.T) {
 			return false
 		}, "%s in %v", want, all)
 	}
+	for _, points := range []string{"99", "1:nowhere", "0,1:logits"} {
+		r := ingot(t, `{"prompt":[0],"max_tokens":1}`, "run", "-", "-o", "-", "--model", tinyLlama, "--checkpoints", points)
+		require.Equal(t, exitFailure, r.code)
+		require.Contains(t, r.stderr, "there are layers -1 to 4, and in some of them attn, attn_out, embd, layer_out, logits, norm")
+	}
 	some := call("1:layer_out,3")
 	require.NotEmpty(t, some)
 	require.Less(t, len(some), len(all))
