@@ -190,7 +190,7 @@ func TestRowsEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	in, w := io.Pipe()
 	defer w.Close()
-	go fmt.Fprintln(w, "a")
+	go fmt.Fprintln(w, "a") //nolint:errcheck // the row shows that it was read
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var got []error

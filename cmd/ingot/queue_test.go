@@ -199,12 +199,14 @@ func TestEnqueueTellsTheBatchWhereItFails(t *testing.T) {
 		code <- run(t.Context(), []string{"enqueue", "-", "--redis", server.URL}, stdin, &stdout, &stderr)
 		stdin.Close()
 	}()
-	fmt.Fprintln(rows, askMarch)
+	_, err := fmt.Fprintln(rows, askMarch)
+	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		return server.Client.LLen(t.Context(), "asynq:{default:default}:pending").Val() == 1
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "1").Err()) // it refuses writes from now on
-	fmt.Fprintln(rows, askFinland)
+	_, err = fmt.Fprintln(rows, askFinland)
+	require.NoError(t, err)
 	require.Equal(t, exitFailure, <-code)
 	require.Empty(t, stdout.String())
 	require.Regexp(t, `ingot: enqueue -: queue line 2 of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, stderr.String())

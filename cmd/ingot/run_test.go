@@ -271,7 +271,7 @@ func TestRunEndsWhereItCannotWrite(t *testing.T) {
 	t.Parallel()
 	stdin, rows := io.Pipe()
 	defer rows.Close()
-	go fmt.Fprintln(rows, askMarch)
+	go fmt.Fprintln(rows, askMarch) //nolint:errcheck // the answer shows that it was read
 	var stderr bytes.Buffer
 	require.Equal(t, exitFailure, run(t.Context(), []string{"run", "-", "-o", "-", "--model", tinyLlama}, stdin, full{}, &stderr))
 	require.Equal(t, "ingot: run -: write results: no space left on device\n", stderr.String())
