@@ -2,27 +2,12 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/ingot-run/ingot/metal/host"
 )
-
-// needCompiler skips tests of the host backend where the kernels cannot be compiled.
-func needCompiler(t *testing.T) {
-	t.Helper()
-	dev, err := host.Open(host.Options{})
-	if errors.Is(err, host.ErrNoCompiler) {
-		t.Skipf("the host backend is not tested: %v", err)
-	}
-	require.NoError(t, err)
-	require.NoError(t, dev.Close())
-}
 
 func doctor(t *testing.T, code int, args ...string) diagnosis {
 	t.Helper()
@@ -71,8 +56,6 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 	require.Contains(t, gpu.Reason, "it takes macOS on Apple silicon")
 }
 
-// The tests of the host backend run one after another: its devices share the libraries that they load.
-
 func TestDoctorCompilesForTheHostBackend(t *testing.T) {
 	needCompiler(t)
 	d := doctor(t, exitOK, "--backend", "host", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
@@ -118,53 +101,5 @@ func TestDoctorFails(t *testing.T) {
 			require.Contains(t, r.stderr, c.want)
 			c.check(t, doctor(t, exitFailure, strings.Fields(c.args)...))
 		})
-	}
-}
-
-// TestNoMetalHere: where there is no GPU, asking for one says so, in every command that computes.
-func TestNoMetalHere(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "darwin" {
-		t.Skip("this machine may have a GPU: what is said where there is none is not tested")
-	}
-	in, out := write(t, "in.jsonl", askMarch+"\n"), filepath.Join(t.TempDir(), "out.jsonl")
-	for _, args := range []string{
-		"run " + in + " -o " + out + " --model " + tinyLlama,
-		"bench --model " + tinyLlama,
-		"bench kernels",
-		"doctor",
-	} {
-		r := ingot(t, "", append(strings.Fields(args), "--backend", "metal")...)
-		require.Equal(t, exitFailure, r.code, args)
-		require.Contains(t, r.stderr, "it takes macOS on Apple silicon", args)
-	}
-}
-
-// TestRunOnTheHostBackend answers with the GPU's kernels, and the answer says so.
-func TestRunOnTheHostBackend(t *testing.T) {
-	needCompiler(t)
-	in := write(t, "in.jsonl", askMarch+"\n")
-	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off")
-	require.Equal(t, exitOK, r.code, r.stderr)
-	got := readAnswers(t, r.stdout)["march"]
-	require.Equal(t, "April.", got.Response.Body.Choices[0].Message.Content)
-	require.Equal(t, "host", got.Stats.Backend)
-	require.NotEmpty(t, got.Stats.Device)
-	require.Contains(t, r.stderr, "it is for tests, and slow")
-}
-
-// TestCaptureIsRefused before anything is loaded, where Metal would not write it.
-func TestCaptureIsRefused(t *testing.T) {
-	t.Parallel()
-	there := write(t, "a.gputrace", "")
-	for args, want := range map[string]string{
-		"--backend cpu --capture a.gputrace":  "the backend here is cpu",
-		"--backend host --capture a.gputrace": "the backend here is host",
-		"--capture a.trace":                   "the file's name has to end in .gputrace",
-		"--capture " + there:                  "it is there already",
-	} {
-		r := ingot(t, "", append(strings.Fields("run - -o - --model none"), strings.Fields(args)...)...)
-		require.Equal(t, exitUsage, r.code, r.stderr)
-		require.Contains(t, r.stderr, want)
 	}
 }

@@ -3,6 +3,7 @@ package roofline_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,14 +31,15 @@ func retyped(t *testing.T, path string, to gguf.Type, suffixes ...string) *gguf.
 	var list []gguf.Tensor
 	for _, tensor := range f.Tensors() {
 		for _, suffix := range suffixes {
-			if bytes.HasSuffix([]byte(tensor.Name), []byte("."+suffix+".weight")) {
-				values := make([]float32, tensor.Elements())
-				gguf.Dequantize(values, tensor.Type, tensor.Data)
-				n, err := to.RowBytes(len(values))
-				require.NoError(t, err)
-				tensor.Type, tensor.Data = to, make([]byte, n)
-				require.NoError(t, gguf.Quantize(tensor.Data, to, values))
+			if !strings.HasSuffix(tensor.Name, "."+suffix+".weight") {
+				continue
 			}
+			values := make([]float32, tensor.Elements())
+			gguf.Dequantize(values, tensor.Type, tensor.Data)
+			n, err := to.RowBytes(len(values))
+			require.NoError(t, err)
+			tensor.Type, tensor.Data = to, make([]byte, n)
+			require.NoError(t, gguf.Quantize(tensor.Data, to, values))
 		}
 		list = append(list, tensor)
 	}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/bench"
+	"github.com/ingot-run/ingot/metal/host"
+)
+
+// needCompiler skips tests of the host backend where the kernels cannot be compiled. Those tests run one after another: its
+// devices share the libraries that they load.
+func needCompiler(t *testing.T) {
+	t.Helper()
+	dev, err := host.Open(host.Options{})
+	if errors.Is(err, host.ErrNoCompiler) {
+		t.Skipf("the host backend is not tested: %v", err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, dev.Close())
+}
+
+// TestNoMetalHere: where there is no GPU, asking for one says so, in every command that computes.
+func TestNoMetalHere(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "darwin" {
+		t.Skip("this machine may have a GPU: what is said where there is none is not tested")
+	}
+	in, out := write(t, "in.jsonl", askMarch+"\n"), filepath.Join(t.TempDir(), "out.jsonl")
+	for _, args := range []string{
+		"run " + in + " -o " + out + " --model " + tinyLlama,
+		"bench --model " + tinyLlama,
+		"bench kernels",
+		"doctor",
+	} {
+		r := ingot(t, "", append(strings.Fields(args), "--backend", "metal")...)
+		require.Equal(t, exitFailure, r.code, args)
+		require.Contains(t, r.stderr, "it takes macOS on Apple silicon", args)
+	}
+}
+
+// TestRunOnTheHostBackend answers with the GPU's kernels, and the answer says so.
+func TestRunOnTheHostBackend(t *testing.T) {
+	needCompiler(t)
+	in := write(t, "in.jsonl", askMarch+"\n")
+	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	got := readAnswers(t, r.stdout)["march"]
+	require.Equal(t, "April.", got.Response.Body.Choices[0].Message.Content)
+	require.Equal(t, "host", got.Stats.Backend)
+	require.NotEmpty(t, got.Stats.Device)
+	require.Contains(t, r.stderr, "it is for tests, and slow")
+}
+
+// TestBenchCountsOnTheHostBackend: a step is one submission and one wait.
+func TestBenchCountsOnTheHostBackend(t *testing.T) {
+	needCompiler(t)
+	r := ingot(t, "", "bench", "--model", tinyLlama, "--backend", "host", "--prompt", "4", "--gen", "6", "--repeat", "1", "--draft", "off", "--json", "-")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	var records []bench.Record
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &records))
+	require.Equal(t, "host", records[0].Backend)
+	// Four layers of 8 dispatches, below 257 positions, and 4 besides.
+	require.Equal(t, &bench.PerStep{Dispatches: 36, CommandBuffers: 1, Waits: 1}, records[0].PerStep)
+}
+
+// TestCaptureIsRefused before anything is loaded, where Metal would not write it.
+func TestCaptureIsRefused(t *testing.T) {
+	t.Parallel()
+	there := write(t, "a.gputrace", "")
+	for args, want := range map[string]string{
+		"--backend cpu --capture a.gputrace":  "the backend here is cpu",
+		"--backend host --capture a.gputrace": "the backend here is host",
+		"--capture a.trace":                   "the file's name has to end in .gputrace",
+		"--capture " + there:                  "it is there already",
+	} {
+		r := ingot(t, "", append(strings.Fields("run - -o - --model none"), strings.Fields(args)...)...)
+		require.Equal(t, exitUsage, r.code, r.stderr)
+		require.Contains(t, r.stderr, want)
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/ingot-run/ingot/config"
+)
+
+// write prints the diagnosis for people.
+func (d *diagnosis) write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+	}
+	line("ingot", "%s (%s)", d.Version, d.Go)
+	line("system", "%s, %d processors", d.System, d.Processors)
+	line("CPU kernels", "%s", used(d.Kernels))
+	free := "not known"
+	if d.MemoryFree > 0 {
+		free = bytesText(uint64(d.MemoryFree))
+	}
+	line("free memory", "%s", free)
+	for _, b := range d.Backends {
+		b.write(line)
+	}
+	chosen := d.Chosen.Backend
+	if chosen == "" {
+		chosen = "none"
+	}
+	line(fmt.Sprintf("--backend %s", d.Chosen.Setting), "%s: %s", chosen, d.Chosen.Why)
+	if r := d.Redis; r != nil {
+		if r.Reachable {
+			line("redis", "answers")
+		} else {
+			line("redis", "%s", r.Error)
+		}
+		for _, text := range r.Warnings {
+			line("", "%s", text)
+		}
+	}
+	if d.Model != nil {
+		d.Model.write(line)
+	}
+	return t.Flush()
+}
+
+// used is a list of which the first is used.
+func used(list []string) string {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return fmt.Sprintf("%s (this processor also has %s)", list[0], strings.Join(list[1:], ", "))
+}
+
+func (s *backendState) write(line func(name, format string, args ...any)) {
+	name := "backend " + s.Name
+	if !s.Available {
+		line(name, "cannot be used: %s", s.Reason)
+		return
+	}
+	note := ""
+	if s.Name == config.BackendHost {
+		note = " (for tests: runs the GPU's kernels on the processor, slowly)"
+	}
+	line(name, "%s%s", s.Device, note)
+	if s.Family == "" {
+		return
+	}
+	line("", "family %s, working set %s, buffers up to %s", s.Family, bytesText(uint64(s.WorkingSet)), bytesText(uint64(s.MaxBuffer)))
+	line("", "threadgroups of up to %d threads, %s of their memory", s.MaxThreadgroup, bytesText(uint64(s.ThreadgroupMemory)))
+	line("", "Metal %s, %s arithmetic, unified memory: %t, residency sets: %t", s.LanguageVersion, s.MathMode, s.UnifiedMemory, s.ResidencySets)
+}
+
+func (m *modelFit) write(line func(name, format string, args ...any)) {
+	line("model", "%s", m.Path)
+	if m.Weights > 0 {
+		line("", "weights %s, cache %s a token, of %s that they may take", bytesText(uint64(m.Weights)), bytesText(uint64(m.CacheToken)), bytesText(uint64(m.Memory)))
+	}
+	if !m.Fits {
+		line("", "cannot be run: %s", m.Error)
+		return
+	}
+	line("", "fits, with a context of %d tokens (trained for %d) and %d in all rows together", m.Context, m.Trained, m.Tokens)
+}
