@@ -31,6 +31,7 @@ type Output struct {
 	sums   []uint32 // of the lines found on opening; 0 for others
 	held   int
 	failed int
+	models map[string]int // answers found on opening, by their model_sha256
 }
 
 // OpenOutput opens or creates the file of a batch's results. What it holds is kept: a last line that was cut short when its
@@ -41,7 +42,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open output: %w", err)
 	}
-	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10)}
+	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), models: map[string]int{}}
 	if err := o.load(); err != nil {
 		f.Close() //nolint:errcheck // nothing was written
 		return nil, err
@@ -122,6 +123,9 @@ func (o *Output) hold(text []byte) error {
 	var l struct {
 		ID    string     `json:"id"`
 		Error *LineError `json:"error"`
+		Stats struct {
+			ModelSHA256 string `json:"model_sha256"`
+		} `json:"stats"`
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
 		return fmt.Errorf("%w (%w): choose another output", errNotResult, err)
@@ -140,8 +144,23 @@ func (o *Output) hold(text []byte) error {
 	o.sums[line] = sum
 	if l.Error != nil {
 		o.failed++
+		return nil
 	}
+	o.models[l.Stats.ModelSHA256]++
 	return nil
+}
+
+// OfOthers is the number of answers found on opening that are not of the model of this SHA-256.
+func (o *Output) OfOthers(sha string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for model, answers := range o.models {
+		if model != sha {
+			n += answers
+		}
+	}
+	return n
 }
 
 // mark notes that a line is held and tells whether it was before.

@@ -261,6 +261,24 @@ func TestRunStopsOnSignals(t *testing.T) {
 	}
 }
 
+// TestRunTellsOfAnotherModel: what is kept may be of a model that somebody has replaced since.
+func TestRunTellsOfAnotherModel(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	rows := askFinland
+	call := func(model string) string {
+		r := ingot(t, rows, "run", "-", "-o", out, "--model", model)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		return r.stderr
+	}
+	call(tinyLlama)
+	rows += "\n" + askMarch + "\n{}"
+	require.Contains(t, call(tinyGLM), "2 rows done (1 failed), 1 kept (1 by another model), ")
+	rows += "\n" + strings.Replace(askMarch, "march", "again", 1)
+	require.Contains(t, call(tinyLlama), "1 row done, 3 kept (1 failed) (1 by another model), ")
+	require.Contains(t, call(tinyLlama), "0 rows done, 4 kept (1 failed), ")
+}
+
 // full is an output that takes nothing.
 type full struct{}
 

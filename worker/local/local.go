@@ -54,6 +54,7 @@ type Progress struct {
 type Summary struct {
 	Progress
 	KeptFailed int // error lines among Kept
+	KeptOthers int // answers in the output before that are of another model; 0 where this run answered nothing
 }
 
 // Run answers the rows of in whose results out, an output of Batch, does not hold. Results reach out as they finish. Only a
@@ -72,7 +73,15 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *job.Output,
 		err = errors.Join(ctx.Err(), out.Flush())
 	}
 	r.count()
-	return Summary{Progress: r.progress, KeptFailed: r.failed}, err
+	s := Summary{Progress: r.progress, KeptFailed: r.failed}
+	if err == nil && s.Done > 0 { // its answers tell the model's hash, so that it is there without another look at the file
+		sha, err := eng.SHA256(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.KeptOthers = out.OfOthers(sha)
+	}
+	return s, err
 }
 
 // countAhead is the number of rows that in will give, or 0 where it cannot be read twice.
