@@ -11,10 +11,6 @@ DEMO_MODEL ?= models/tiny-glm.q8_0.gguf
 DEMO_OUT := dist/demo.jsonl
 FUZZTIME ?= 30s
 
-# Tested without the race detector, which makes whole models on the host driver ten times slower and allocates where the tests
-# see that nothing does. The backend has one goroutine; those of its drivers are tested with the detector.
-WITHOUT_RACE := ./metal
-
 .PHONY: build
 build: ## build bin/ingot
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
