@@ -189,7 +189,10 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 		return nil, err
 	}
 	threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
-	bandwidth := bench.Bandwidth(threads)
+	bandwidth, err := bench.Bandwidth(threads)
+	if err != nil {
+		return nil, err
+	}
 	l := newLaunch(cfg, b.stderr)
 	l.capture = b.capture
 	eng, err := l.engine(path, opts)
