@@ -116,7 +116,7 @@ type Seq struct {
 // Checkpoint is a summary of one row at a named point of the forward pass.
 type Checkpoint struct {
 	Layer int    // layer that produced it; -1 for the embedding, the number of layers for what follows the last
-	Stage string // such as "attn_norm", "attn_out", "ffn_out", "layer_out"
+	Stage string // "embd", "attn", "attn_out", "routing", "layer_out", "norm" or "logits"
 	Row   int    // index in the batch
 	Sum   float64
 	Norm  float64 // Euclidean
