@@ -69,10 +69,6 @@ type (
 	topArgs struct {
 		cols, k, srcStride, dstStride uint32
 	}
-	// place is Place of pages.h.
-	place struct {
-		position, slot, pages uint32
-	}
 )
 
 // bytesOf is the memory of a struct, in the byte order of the machine, which is the GPU's.

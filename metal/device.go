@@ -46,12 +46,16 @@ type Device interface {
 	Close() error
 }
 
-// Handles of a device. The zero value of each is none.
+// The handles of a device. The zero value of each is none.
 type (
-	Library  uint32
+	// Library is compiled kernels.
+	Library uint32
+	// Pipeline is a kernel made ready to run.
 	Pipeline uint32
-	Buffer   uint32
-	Ticket   uint64
+	// Buffer is memory that kernels read and write.
+	Buffer uint32
+	// Ticket is work that was submitted, to wait for.
+	Ticket uint64
 )
 
 // Info describes a device.

@@ -23,7 +23,7 @@ func readQuestions(t *testing.T, n int) (list []question) {
 	t.Helper()
 	f, err := os.Open("../models/heldout.jsonl")
 	require.NoError(t, err)
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var q struct {
 			question

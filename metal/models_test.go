@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -155,7 +156,7 @@ func TestLongGeneration(t *testing.T) {
 			reference, err := cpu.New(0)
 			require.NoError(t, err)
 			cpuModel := load(t, reference, path)
-			all := append(prompt[:len(prompt):len(prompt)], got...)
+			all := slices.Concat(prompt, got)
 			for from := 0; from < len(all); from += 256 {
 				logits, err := cpuModel.Forward(batch(all[from:min(from+256, len(all))], from))
 				require.NoError(t, err)

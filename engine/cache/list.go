@@ -10,7 +10,7 @@ const none = -1
 
 func newList() list { return list{head: none, tail: none} }
 
-func (l *list) first(pages []page) (int32, bool) { return l.head, l.len > 0 }
+func (l *list) first() (int32, bool) { return l.head, l.len > 0 }
 
 func (l *list) append(pages []page, id int32) {
 	pages[id].prev, pages[id].next = l.tail, none

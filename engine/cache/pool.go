@@ -75,7 +75,7 @@ func (p *Pool) take() (int32, bool) {
 		p.pages[id].tables = 1
 		return id, true
 	}
-	id, ok := p.idle.first(p.pages)
+	id, ok := p.idle.first()
 	if !ok {
 		return 0, false
 	}

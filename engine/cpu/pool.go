@@ -54,9 +54,6 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// threads is the number of threads, the caller's included.
-func (p *pool) threads() int { return len(p.helpers) + 1 }
-
 // run does all parts of t and returns when they are done.
 func (p *pool) run(t task, parts int) {
 	if parts <= 1 || len(p.helpers) == 0 {

@@ -57,19 +57,18 @@ type rowsTask struct {
 	n    int // rows
 	each int // rows a part
 
-	dst, src    compute.Tensor
-	gain        []float32
-	second      []float32
-	eps         float32
-	table       *weight
-	rope        *rope
-	cache       *cache
-	layer       int
-	shape       compute.AttentionShape
-	outStride   int
-	inStride    int
-	heads, skip int
-	route       compute.RouteShape
+	dst, src  compute.Tensor
+	gain      []float32
+	second    []float32
+	eps       float32
+	table     *weight
+	rope      *rope
+	cache     *cache
+	layer     int
+	shape     compute.AttentionShape
+	outStride int
+	inStride  int
+	route     compute.RouteShape
 }
 
 // rowsKind names the operation of a rowsTask.

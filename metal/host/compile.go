@@ -104,8 +104,8 @@ func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err 
 	}
 	text := "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + languageHeader + body
 	sum := sha256.New()
-	fmt.Fprintln(sum, c.path, c.version, flags(mode), cpu.X86, len(text))
-	sum.Write([]byte(text)) //nolint:errcheck // a hash takes every write
+	sum.Write(fmt.Appendln(nil, c.path, c.version, flags(mode), cpu.X86, len(text)))
+	sum.Write([]byte(text))
 	path = filepath.Join(c.cache, hex.EncodeToString(sum.Sum(nil)[:16])+".so")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil

@@ -25,7 +25,7 @@ type kernel struct {
 // entryC is Entry of runtime.h.
 type entryC struct {
 	name                      *byte
-	call                      uintptr
+	_                         uintptr // the kernel
 	buffers, argsSize, shared uint32
 	_                         uint32
 }

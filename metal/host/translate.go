@@ -60,7 +60,7 @@ func (t *translator) next() error {
 // attribute drops a [[...]] and returns what stood in it.
 func (t *translator) attribute() string {
 	var b strings.Builder
-	for t.at++; t.at < len(t.in) && !(t.in[t.at] == "]" && t.at+1 < len(t.in) && t.in[t.at+1] == "]"); t.at++ {
+	for t.at++; t.at < len(t.in) && (t.in[t.at] != "]" || t.at+1 == len(t.in) || t.in[t.at+1] != "]"); t.at++ {
 		b.WriteString(t.in[t.at])
 	}
 	t.at += 2
@@ -259,7 +259,7 @@ func (e *entry) add(declaration, attribute string) error {
 		if m[1] != fmt.Sprint(e.buffers) || e.args != "" {
 			return fmt.Errorf("parameter %q has [[%s]]: buffers are numbered from 0, the argument struct last", declaration, attribute)
 		}
-		if pointer != nil && pointer[1] == "device" {
+		if len(pointer) == 3 && pointer[1] == "device" {
 			e.pass = append(e.pass, fmt.Sprintf("ingot::bind<%s>(f, %d)", pointer[2], e.buffers))
 			e.buffers++
 			return nil
@@ -270,7 +270,7 @@ func (e *entry) add(declaration, attribute string) error {
 			return nil
 		}
 	}
-	if attribute == "threadgroup(0)" && pointer != nil && pointer[1] == "threadgroup" {
+	if attribute == "threadgroup(0)" && len(pointer) == 3 && pointer[1] == "threadgroup" {
 		e.shared = true
 		e.pass = append(e.pass, fmt.Sprintf("ingot::shared<%s>(f)", pointer[2]))
 		return nil
@@ -290,7 +290,7 @@ func (e *entry) caller(template string) string {
 	text := fmt.Sprintf(" %s static ingot::Entry ingot_entry_%s(const char* name) { return {name, [](ingot::Fibre& f) { %s(%s); }, %d, %s, %t}; }",
 		template, e.name, instance, strings.Join(e.pass, ", "), e.buffers, size, e.shared)
 	if template == "" {
-		text += fmt.Sprintf(" static const ingot::Register ingot_register_%s(ingot_entry_%s(\"%s\"));", e.name, e.name, e.name)
+		text += fmt.Sprintf(" static const ingot::Register ingot_register_%s(ingot_entry_%s(%q));", e.name, e.name, e.name)
 	}
 	return text
 }
