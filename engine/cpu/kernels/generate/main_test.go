@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +33,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 			require.NoError(t, err)
 			got, err := os.ReadFile(filepath.Join("..", name))
 			require.NoError(t, err)
-			require.True(t, string(want) == string(got), "%s is not what the sources give; run go generate ./engine/cpu/kernels", name)
+			require.True(t, bytes.Equal(want, got), "%s is not what the sources give; run go generate ./engine/cpu/kernels", name)
 		}
 	}
 }
