@@ -29,12 +29,17 @@ func (c *Candidate) Yield(length int) float64 {
 	return sum
 }
 
+// worthwhile is how much faster a step has to be with drafts: what is measured is never exact, and to follow texts with
+// the drafting layer costs something too.
+const worthwhile = 1.05
+
 // Plan sets the candidates' lengths, and returns their sum: 0 where drafting would not pay. others is the step's rows
 // beside a row a candidate, such as chunks of prompts.
 func (p *Planner) Plan(all []Candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
 	best, bestDepth, total := tokens/p.Verify.Seconds(n), 0, 0
+	enough := best * worthwhile
 	for i := range all {
 		all[i].Length = 0
 	}
@@ -66,6 +71,9 @@ func (p *Planner) Plan(all []Candidate, others int) int {
 		if rate := tokens / (p.Verify.Seconds(rows) + passes); rate > best {
 			best, bestDepth, total = rate, depth, rows-n
 		}
+	}
+	if best < enough {
+		bestDepth, total = 0, 0
 	}
 	for i := range all {
 		all[i].Length = min(all[i].Length, bestDepth)
