@@ -228,9 +228,11 @@ func mlaWork(r *rig, f *family) work {
 	shape := compute.AttentionShape{Heads: mlaHeads, KVHeads: 1, KeyDim: keyDim, ValueDim: latent, Scale: 0.1}
 	cache, layers, bytes := r.cache(f, compute.CacheShape{KeyCols: keyDim})
 	rope, gain, tables := r.rope(mlaRope, f.Context), r.weight(gguf.TypeF32, latent), pages(f.Rows, f.Context)
-	a := r.values(pageSize, keyDim)
+	values, a := r.values(pageSize, keyDim), r.buffer(pageSize, keyDim)
+	rows := make([]int32, pageSize)
 	r.fill(tables, func(s compute.Step) {
 		for layer := range layers {
+			s.Gather(a, values, rows) // since Latents works in place
 			s.Latents(a, nil, gain, epsilon, rope, cache, layer)
 		}
 	})
