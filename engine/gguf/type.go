@@ -30,8 +30,9 @@ type typeInfo struct {
 }
 
 // types lists every type GGML has given a number to, so that a file Ingot
-// cannot read is refused by the name its user knows.
-var types = map[Type]typeInfo{
+// cannot read is refused by the name its user knows. An array, since attention
+// asks for a type's layout at every page.
+var types = [...]typeInfo{
 	TypeF32:  {"F32", 1, 4},
 	TypeF16:  {"F16", 1, 2},
 	TypeBF16: {"BF16", 1, 2},
@@ -56,28 +57,36 @@ const supported = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and 
 
 // String gives GGML's name of the type, as in "Q4_K".
 func (t Type) String() string {
-	if info, ok := types[t]; ok {
-		return info.name
+	if name := t.info().name; name != "" {
+		return name
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
+// info is what is known of a type, nothing for a number that GGML has not given.
+func (t Type) info() typeInfo {
+	if int64(t) < int64(len(types)) {
+		return types[t]
+	}
+	return typeInfo{}
+}
+
 // Readable says whether Ingot knows the type's layout; the other methods and
 // Dequantize are for readable types alone. Every tensor of a File has one.
-func (t Type) Readable() bool { return types[t].blockBytes > 0 }
+func (t Type) Readable() bool { return t.info().blockBytes > 0 }
 
 // BlockSize is the number of weights in a block, 1 for the float types and 0
 // for a type that is not readable.
-func (t Type) BlockSize() int { return types[t].blockSize }
+func (t Type) BlockSize() int { return t.info().blockSize }
 
 // BlockBytes is the number of bytes a block takes, 0 for a type that is not
 // readable.
-func (t Type) BlockBytes() int { return types[t].blockBytes }
+func (t Type) BlockBytes() int { return t.info().blockBytes }
 
 // RowBytes is the number of bytes that a row of n weights takes. It fails if
 // the type is not readable or n is not a whole number of blocks.
 func (t Type) RowBytes(n int) (int, error) {
-	info := types[t]
+	info := t.info()
 	if info.blockBytes == 0 {
 		return 0, fmt.Errorf("%v is not supported (supported: %s)", t, supported)
 	}
