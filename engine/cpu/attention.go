@@ -74,7 +74,7 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 		first += seq.Rows
 	}
 	t.reserve(longest)
-	s.pool.run(t, len(t.blocks))
+	s.pool.do(t, len(t.blocks))
 }
 
 // reserve makes the threads' memory ready for sequences of up to n positions.

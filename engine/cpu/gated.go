@@ -9,50 +9,76 @@ import (
 type gated struct {
 	step *step
 	operands
-	blocks []gatedBlock
+	cut   cut
+	pairs []pair
 }
 
-// gatedBlock is some groups of a pair's rows, and the operands they are multiplied with.
-type gatedBlock struct {
-	gate, up              *weight
-	matrix, group, groups int
-	from, to              int
+// pair is two matrices of the same shape: their groups, counted from those before them, and the operands they are multiplied
+// with.
+type pair struct {
+	gate, up *weight
+	matrix   int
+	first    int
+	from, to int
 }
 
-// gatedRows is how many rows a part holds results of at once.
-const gatedRows = 64
+// gatedRows and gatedGroups bound what a thread holds results of at once.
+const (
+	gatedRows   = 64
+	gatedGroups = 16
+)
 
-// gatedGroups bounds the groups of a part, for the same reason.
-const gatedGroups = 16
+// begin starts an operation.
+func (t *gated) begin(x, out compute.Tensor) {
+	t.operands.begin(x, out)
+	t.pairs, t.cut.groups = t.pairs[:0], 0
+}
 
-// cut appends the blocks of a matrix of a pair.
-func (t *gated) cut(gate, up *weight, matrix, groups, from, to int) {
-	groups = min(groups, gatedGroups)
-	for g := 0; g < gate.groups; g += groups {
-		t.blocks = append(t.blocks, gatedBlock{gate, up, matrix, g, min(groups, gate.groups-g), from, to})
+// addPair appends a matrix of two weights.
+func (t *gated) addPair(gate, up *weight, matrix, from, to int) {
+	t.pairs = append(t.pairs, pair{gate, up, matrix, t.cut.groups, from, to})
+	t.cut.groups += gate.groups
+}
+
+// run does what was added.
+func (t *gated) run() {
+	if len(t.pairs) == 0 {
+		return
 	}
+	w, rows := t.pairs[0].gate, len(t.at)/len(t.pairs)
+	t.cut = t.step.cut(w, t.cut.groups, 2*work(w, t.cut.groups, rows))
+	t.step.pool.do(t, t.cut.parts())
 }
 
 func (t *gated) part(thread, i int) {
-	b, s := &t.blocks[i], t.step
+	from, to := t.cut.span(i)
+	for k := range t.pairs {
+		b := &t.pairs[k]
+		end := min(to-b.first, b.gate.groups)
+		for g := max(from-b.first, 0); g < end; g += gatedGroups {
+			for r := b.from; r < b.to; r += gatedRows {
+				t.tile(thread, b, g, min(gatedGroups, end-g), r, min(r+gatedRows, b.to))
+			}
+		}
+	}
+}
+
+// tile does some groups of a pair for some operands.
+func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
+	s := t.step
 	m := &s.scratch[thread]
-	width := b.groups * kernels.GroupRows
-	n := min(width, b.gate.out-b.group*kernels.GroupRows)
-	most := min(gatedRows, b.to-b.from)
-	m.gate, m.up, m.at = grow(m.gate, most*width), grow(m.up, most*width), grow(m.at, most)
-	for j := range most {
+	width, rows := groups*kernels.GroupRows, to-from
+	n := min(width, b.gate.out-group*kernels.GroupRows)
+	m.gate, m.up, m.at = grow(m.gate, rows*width), grow(m.up, rows*width), grow(m.at, rows)
+	for j := range rows {
 		m.at[j] = int64(j * width)
 	}
-	for from := b.from; from < b.to; from += most {
-		to := min(from+most, b.to)
-		s.call(thread, b.gate, b.matrix, b.group, b.groups, &t.operands, from, to, m.gate, m.at, nil)
-		s.call(thread, b.up, b.matrix, b.group, b.groups, &t.operands, from, to, m.up, m.at, nil)
-		for r := from; r < to; r++ {
-			a, at := &m.gateBy, (r-from)*width
-			dst := t.out[int(t.at[r])+b.group*kernels.GroupRows:]
-			a.Dst, a.Gate, a.Up, a.N = &dst[0], &m.gate[at], &m.up[at], int64(n)
-			s.kernels.Gate(a)
-		}
+	s.call(thread, b.gate, b.matrix, group, groups, &t.operands, from, to, m.gate, m.at, nil)
+	s.call(thread, b.up, b.matrix, group, groups, &t.operands, from, to, m.up, m.at, nil)
+	for j := range rows {
+		a, dst := &m.gateBy, t.out[int(t.at[from+j])+group*kernels.GroupRows:]
+		a.Dst, a.Gate, a.Up, a.N = &dst[0], &m.gate[j*width], &m.up[j*width], int64(n)
+		s.kernels.Gate(a)
 	}
 }
 
@@ -64,7 +90,6 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 	if !g.takesFloats || !u.takesFloats {
 		s.quantize(x, dst.Rows, 1, g.in, g.in)
 	}
-	t.blocks = t.blocks[:0]
-	t.cut(g, u, 0, s.partGroups(g, g.groups), 0, dst.Rows)
-	s.pool.run(t, len(t.blocks))
+	t.addPair(g, u, 0, 0, dst.Rows)
+	t.run()
 }

@@ -120,12 +120,6 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	}
 
 	t.begin(x, dst)
-	t.blocks = t.blocks[:0]
-	width, active := 0, by.active()
-	if e.SharedGate != nil {
-		width = e.SharedGate.(*weight).groups
-	}
-	groups := s.partGroups(gate, active*gate.groups+width)
 	for m := range gate.matrices {
 		from := len(t.at)
 		for _, choice := range by.choices[by.first[m]:by.first[m+1]] {
@@ -133,27 +127,16 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 			t.add(start(x, r), r*n/blockValues, start(dst, r)+k*gate.out)
 		}
 		if len(t.at) > from {
-			t.cut(gate, up, m, groups, from, len(t.at))
+			t.addPair(gate, up, m, from, len(t.at))
 		}
 	}
 	if e.SharedGate != nil {
 		from := len(t.at)
 		shared := e.SharedGate.(*weight)
 		t.addRows(dst.Slice(used*gate.out, shared.out), x, n)
-		t.cut(shared, e.SharedUp.(*weight), 0, groups, from, len(t.at))
+		t.addPair(shared, e.SharedUp.(*weight), 0, from, len(t.at))
 	}
-	s.pool.run(t, len(t.blocks))
-}
-
-// active is the number of experts that were chosen.
-func (g *grouping) active() int {
-	n := 0
-	for e := range len(g.first) - 1 {
-		if g.first[e+1] > g.first[e] {
-			n++
-		}
-	}
-	return n
+	t.run()
 }
 
 // experts is the task of ExpertsAdd: a part does some groups of the output's columns for all experts, in their order.
@@ -162,7 +145,7 @@ type experts struct {
 	step *step
 	operands
 	down, shared *weight
-	groups       int // a part
+	cut          cut // of the output's columns
 	sharedFrom   int // the first of the shared expert's operands
 }
 
@@ -193,13 +176,14 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
 		s.quantize(h, dst.Rows, 1, width, width)
 	}
-	t.groups = s.partGroups(down, down.groups)
-	s.pool.run(t, (down.groups+t.groups-1)/t.groups)
+	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // as if each operand had a matrix of its own
+	s.pool.do(t, t.cut.parts())
 }
 
 func (t *experts) part(thread, i int) {
-	s, g := t.step, i*t.groups
-	n := min(t.groups, t.down.groups-g)
+	s := t.step
+	g, to := t.cut.span(i)
+	n := to - g
 	for m := range t.down.matrices {
 		if from, to := t.first[m], t.first[m+1]; to > from {
 			s.multiply(thread, t.down, m, g, n, &t.operands, from, to, 0)

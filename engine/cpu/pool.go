@@ -11,20 +11,28 @@ type task interface {
 	part(thread, i int)
 }
 
-// pool runs tasks on a fixed number of threads, the caller's among them. Its helpers look out for work for a while after
-// a task, since the next one of a step is near, and only then sleep.
+// pool runs tasks on a fixed number of threads, the caller's among them. Each thread has a share of a task's parts, the same
+// one in every step, so that the weights it reads stay in its own caches; a thread that has done its share takes from the
+// others'. Helpers look out for work for a while after a task, since the next one of a step is near, and only then sleep.
 type pool struct {
+	shares  []share // [threads]
 	helpers []helper
 	task    task
 
-	// state is the claim on the task's parts: a count of tasks in the upper bits, then the number of parts, then the index of
-	// the next one. A thread claims a part by adding one. What it gets tells by itself whether there was a part left.
-	state atomic.Uint64
-	_     [56]byte // a cache line between what claims write and what the end of parts does
-	done  atomic.Int64
-	_     [56]byte
+	// run is the task at hand: its number in the upper bits, and how many parts it has.
+	run  atomic.Uint64
+	_    [56]byte // a cache line between what is read all the time and what the end of parts writes
+	done atomic.Int64
+	_    [56]byte
 
 	closed atomic.Bool
+}
+
+// share is what has been claimed of a thread's share: in the upper bits the number of the task it belongs to, below them the
+// next part. Where the number is that of a task before, nothing has been claimed yet.
+type share struct {
+	claimed atomic.Uint64
+	_       [56]byte // claims of one's own share write to a cache line of one's own
 }
 
 // helper is a thread of the pool other than the caller's.
@@ -37,16 +45,15 @@ type helper struct {
 const (
 	partBits = 20
 	maxParts = 1<<partBits - 1
-	partMask = 1<<partBits - 1
 
-	// helperSpins is for how many looks at state a helper stays awake, some 50 µs; callerSpins is after how many the caller
+	// helperSpins is for how many looks at run a helper stays awake, some 50 µs; callerSpins is after how many the caller
 	// lets other goroutines run.
 	helperSpins = 40_000
 	callerSpins = 20_000
 )
 
 func newPool(threads int) *pool {
-	p := &pool{helpers: make([]helper, threads-1)}
+	p := &pool{shares: make([]share, threads), helpers: make([]helper, threads-1)}
 	for i := range p.helpers {
 		p.helpers[i].wake = make(chan struct{}, 1)
 		go p.help(i + 1)
@@ -54,8 +61,8 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// run does all parts of t and returns when they are done.
-func (p *pool) run(t task, parts int) {
+// do does all parts of t and returns when they are done.
+func (p *pool) do(t task, parts int) {
 	if parts <= 1 || len(p.helpers) == 0 {
 		for i := range parts {
 			t.part(0, i)
@@ -67,12 +74,12 @@ func (p *pool) run(t task, parts int) {
 	}
 	p.task = t
 	p.done.Store(0)
-	count := p.state.Load()>>(2*partBits) + 1
-	p.state.Store(count<<(2*partBits) | uint64(parts)<<partBits)
-	for i := range p.helpers {
+	run := (p.run.Load()>>partBits+1)<<partBits | uint64(parts)
+	p.run.Store(run)
+	for i := range p.sharers(run) - 1 {
 		p.helpers[i].rouse()
 	}
-	p.work(0)
+	p.work(0, run)
 	for spins := 0; p.done.Load() < int64(parts); spins++ {
 		if spins >= callerSpins {
 			runtime.Gosched()
@@ -87,44 +94,80 @@ func (h *helper) rouse() {
 	}
 }
 
-// open tells whether a state has parts left.
-func open(state uint64) bool { return state&partMask < state>>partBits&partMask }
+// sharers is how many threads have a share of a run: the first ones.
+func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
-// work does parts until none is left to claim.
-func (p *pool) work(thread int) {
-	for open(p.state.Load()) {
-		claim := p.state.Add(1) - 1
-		if !open(claim) {
-			return
+// work does the parts of a thread's share of a run, and then what is left of the others'.
+func (p *pool) work(thread int, run uint64) {
+	sharers := p.sharers(run)
+	if thread >= sharers {
+		return
+	}
+	for k := range sharers {
+		of, did := (thread+k)%sharers, int64(0)
+		for {
+			i, ok := p.claim(of, run)
+			if !ok {
+				break
+			}
+			p.task.part(thread, i)
+			did++
 		}
-		p.task.part(thread, int(claim&partMask))
-		p.done.Add(1)
+		if did > 0 {
+			p.done.Add(did)
+		}
+	}
+}
+
+// claim takes the next part of a share. Once it has one, the run cannot end before that part is done; a run that is over has
+// no part left to take.
+func (p *pool) claim(of int, run uint64) (part int, ok bool) {
+	parts, sharers := int(run&maxParts), p.sharers(run)
+	first, end := parts*of/sharers, parts*(of+1)/sharers
+	number := run &^ maxParts
+	for {
+		claimed := p.shares[of].claimed.Load()
+		part = int(claimed & maxParts)
+		switch before := claimed &^ maxParts; {
+		case before > number:
+			return 0, false // of a later run
+		case before < number:
+			part = first
+		}
+		if part >= end {
+			return 0, false
+		}
+		if p.shares[of].claimed.CompareAndSwap(claimed, number|uint64(part+1)) {
+			return part, true
+		}
 	}
 }
 
 func (p *pool) help(thread int) {
 	h := &p.helpers[thread-1]
+	last := uint64(0)
 	for !p.closed.Load() {
-		if p.watch() {
-			p.work(thread)
+		if run, ok := p.watch(last); ok {
+			p.work(thread, run)
+			last = run
 			continue
 		}
 		h.asleep.Store(true)
-		if (open(p.state.Load()) || p.closed.Load()) && h.asleep.CompareAndSwap(true, false) {
+		if (p.run.Load() != last || p.closed.Load()) && h.asleep.CompareAndSwap(true, false) {
 			continue
 		}
 		<-h.wake
 	}
 }
 
-// watch waits for work for a while and tells whether there is some.
-func (p *pool) watch() bool {
+// watch waits for a run after the last one for a while, and tells whether there is one.
+func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	for range helperSpins {
-		if open(p.state.Load()) {
-			return true
+		if run = p.run.Load(); run != last {
+			return run, true
 		}
 	}
-	return false
+	return 0, false
 }
 
 // close ends the helpers. The pool must be idle.

@@ -91,54 +91,98 @@ func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *ope
 	}
 }
 
-// partBytes bounds the weights of a part: they stay in a core's second-level cache while the rows go by.
-const partBytes = 256 << 10
+const (
+	// partBytes bounds the weights of a part: they stay in a core's second-level cache while the rows go by.
+	partBytes = 256 << 10
+	// soloWork is for how many bytes of weights a second thread is not worth its while: a microsecond.
+	soloWork = 72 << 10
+	// partWork is how many make a part of a larger operation, and shareParts how many parts a thread's share has at most:
+	// what is left of a share when others are done is taken over by them.
+	partWork   = 64 << 10
+	shareParts = 4
+)
 
-// partGroups is how many groups of w a part of a product takes, of n groups in all: enough parts to balance the threads.
-func (s *step) partGroups(w *weight, n int) int {
-	return max(1, min(n/(8*len(s.scratch)), partBytes/w.groupBytes))
+// cut is an operation's groups of weights, cut into parts: all groups stand in one row, and a part takes some in their order.
+type cut struct {
+	each, groups int // a part, and in all
 }
+
+// work is what it takes to multiply groups of w with so many rows each, in bytes read: reading a weight takes about as long as
+// two products with it.
+func work(w *weight, groups, rows int) int { return groups * w.groupBytes * max(2, rows) / 2 }
+
+// cut cuts a number of groups of w that take so much work.
+func (s *step) cut(w *weight, groups, work int) cut {
+	threads, most := len(s.scratch), max(1, partBytes/w.groupBytes)
+	switch {
+	case threads == 1:
+		return cut{most, groups}
+	case work < soloWork:
+		return cut{max(1, groups), groups}
+	}
+	parts := max(threads, min(work/partWork, shareParts*threads))
+	return cut{min(most, (groups+parts-1)/parts), groups}
+}
+
+// parts is the number of parts.
+func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
+
+// span is the groups of part i.
+func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
 
 // product is the task of products with whole matrices or with one a head.
 type product struct {
 	step *step
 	operands
-	blocks []productBlock
+	cut      cut
+	segments []segment
 }
 
-// productBlock is some groups of a weight's rows, the operands they are multiplied with, and the column of their results.
-type productBlock struct {
-	w                     *weight
-	matrix, group, groups int
-	from, to              int
-	off                   int
+// segment is a matrix of a product: its groups, counted from those before it, the operands it is multiplied with, and the column
+// of its results.
+type segment struct {
+	w        *weight
+	matrix   int
+	first    int
+	from, to int
+	off      int
 }
 
 func (p *product) part(thread, i int) {
-	b := &p.blocks[i]
-	p.step.multiply(thread, b.w, b.matrix, b.group, b.groups, &p.operands, b.from, b.to, b.off)
+	from, to := p.cut.span(i)
+	for k := range p.segments {
+		b := &p.segments[k]
+		g, end := max(from-b.first, 0), min(to-b.first, b.w.groups)
+		if g < end {
+			p.step.multiply(thread, b.w, b.matrix, g, end-g, &p.operands, b.from, b.to, b.off)
+		}
+	}
 }
 
-// cut appends the blocks of a matrix, each of some groups.
-func (p *product) cut(w *weight, matrix, groups, from, to, off int) {
-	for g := 0; g < w.groups; g += groups {
-		p.blocks = append(p.blocks, productBlock{w, matrix, g, min(groups, w.groups-g), from, to, off})
-	}
+// addMatrix appends a matrix.
+func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
+	p.segments = append(p.segments, segment{w, matrix, p.cut.groups, from, to, off})
+	p.cut.groups += w.groups
+}
+
+// run multiplies what was added, each matrix with so many rows.
+func (p *product) run(rows int) {
+	s := p.step
+	w := p.segments[0].w
+	p.cut = s.cut(w, p.cut.groups, work(w, p.cut.groups, rows))
+	s.pool.do(p, p.cut.parts())
 }
 
 // MatMul implements compute.Step.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 	p := s.beginProduct(dst, x, ws...)
-	off, groups := 0, 0
-	for _, w := range ws {
-		groups += w.(*weight).groups
-	}
+	off := 0
 	for _, w := range ws {
 		w := w.(*weight)
-		p.cut(w, 0, s.partGroups(w, groups), 0, dst.Rows, off)
+		p.addMatrix(w, 0, 0, dst.Rows, off)
 		off += w.out
 	}
-	s.pool.run(p, len(p.blocks))
+	p.run(dst.Rows)
 }
 
 // MatMulAdd implements compute.Step.
@@ -147,9 +191,8 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	for range dst.Rows {
 		p.factors = append(p.factors, 1)
 	}
-	m := w.(*weight)
-	p.cut(m, 0, s.partGroups(m, m.groups), 0, dst.Rows, 0)
-	s.pool.run(p, len(p.blocks))
+	p.addMatrix(w.(*weight), 0, 0, dst.Rows, 0)
+	p.run(dst.Rows)
 }
 
 // beginProduct makes the rows of x ready for products with weights.
@@ -157,7 +200,6 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 	p, n := &s.product, ws[0].(*weight).in
 	p.begin(x, dst)
 	p.addRows(dst, x, n)
-	p.blocks = p.blocks[:0]
 	for _, w := range ws {
 		if !w.(*weight).takesFloats {
 			s.quantize(x, dst.Rows, 1, n, n)
@@ -171,15 +213,20 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
 	p := &s.product
 	p.begin(x, dst)
-	p.blocks = p.blocks[:0]
 	for head := range w.matrices {
 		for r := range dst.Rows {
 			p.add(start(x, r)+head*inStride, (r*w.matrices+head)*w.in/blockValues, start(dst, r)+head*outStride)
 		}
-		p.cut(w, head, s.partGroups(w, w.groups*w.matrices), head*dst.Rows, (head+1)*dst.Rows, 0)
+		p.addMatrix(w, head, head*dst.Rows, (head+1)*dst.Rows, 0)
 	}
 	if !w.takesFloats {
 		s.quantize(x, dst.Rows, w.matrices, w.in, inStride)
 	}
-	s.pool.run(p, len(p.blocks))
+	p.run(dst.Rows)
+}
+
+// begin starts a product.
+func (p *product) begin(x, out compute.Tensor) {
+	p.operands.begin(x, out)
+	p.segments, p.cut.groups = p.segments[:0], 0
 }

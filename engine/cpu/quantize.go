@@ -21,10 +21,8 @@ func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
 	s.bytes.scales = grow(s.bytes.scales, rows*count*n/blockValues)
 	t := &s.quantizer
 	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
-	if t.each = max(rows, 1); rows*count*n >= 2*smallWork {
-		t.each = max(1, smallWork/(count*n))
-	}
-	s.pool.run(t, (rows+t.each-1)/t.each)
+	t.each = s.rowsEach(rows, count*n)
+	s.pool.do(t, (rows+t.each-1)/t.each)
 }
 
 // quantizer is the task of quantize; a part does a few rows.

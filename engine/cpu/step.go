@@ -83,16 +83,27 @@ const (
 	chooseRows
 )
 
-// smallWork is the number of values below which an operation over rows is not worth a second thread.
-const smallWork = 8192
+// soloValues is for how many values of an operation over rows a second thread is not worth its while, and partValues how many
+// make a part of a larger one.
+const (
+	soloValues = 4096
+	partValues = 8192
+)
+
+// rowsEach is how many of n rows a part takes, each of about the given number of values.
+func (b *Backend) rowsEach(n, values int) int {
+	threads := len(b.scratch)
+	if threads == 1 || n*values < soloValues {
+		return max(n, 1)
+	}
+	parts := max(threads, min(n*values/partValues, shareParts*threads))
+	return max(1, (n+parts-1)/parts)
+}
 
 // run does n rows, each of about the given number of values.
 func (t *rowsTask) run(kind rowsKind, n, values int) {
-	t.kind, t.n, t.each = kind, n, max(n, 1)
-	if n*values >= 2*smallWork {
-		t.each = max(1, smallWork/values)
-	}
-	t.step.pool.run(t, (n+t.each-1)/t.each)
+	t.kind, t.n, t.each = kind, n, t.step.rowsEach(n, values)
+	t.step.pool.do(t, (n+t.each-1)/t.each)
 }
 
 func (t *rowsTask) part(thread, i int) {

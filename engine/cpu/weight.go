@@ -56,7 +56,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
 	p := packing{w, rowBytes}
-	b.pool.run(&p, (w.matrices*w.groups+packedParts-1)/packedParts)
+	b.pool.do(&p, (w.matrices*w.groups+packedParts-1)/packedParts)
 	return w, nil
 }
 

@@ -2,20 +2,33 @@
 #include "args.h"
 #include "math.h"
 
+// Four blocks at a time share what is done across a vector.
+INLINE void quantize_tile(const struct quantize_args *a, int64_t k, const int T) {
+  f32x16 x[T][2], size[T];
+  UNROLL for (int t = 0; t < T; t++) {
+    UNROLL for (int i = 0; i < 2; i++) x[t][i] = LOAD(f32x16, a->x + 32 * (k + t) + 16 * i);
+    size[t] = __builtin_elementwise_max(__builtin_elementwise_abs(x[t][0]), __builtin_elementwise_abs(x[t][1]));
+  }
+  const f32x4 d = max4(size[0], size[1 % T], size[2 % T], size[3 % T]) * (1.0f / 127);
+  const f32x4 inverse = (f32x4)((i32x4)(1 / d) & (d > 0x1p-120f));
+  i32x16 q[T][2];
+  UNROLL for (int t = 0; t < T; t++) {
+    UNROLL for (int i = 0; i < 2; i++) {
+      q[t][i] = CONVERT(__builtin_elementwise_roundeven(x[t][i] * inverse[t]), i32x16);
+      STORE(s8x16, a->q + 32 * (k + t) + 16 * i, CONVERT(q[t][i], s8x16));
+    }
+  }
+  const i32x4 first = totals4(q[0][0], q[1 % T][0], q[2 % T][0], q[3 % T][0]);
+  const i32x4 sum = first + totals4(q[0][1], q[1 % T][1], q[2 % T][1], q[3 % T][1]);
+  const f32x4 scaled = d * CONVERT(sum, f32x4);
+  UNROLL for (int t = 0; t < T; t++) a->scales[k + t] = (struct scale){d[t], scaled[t], -8 * sum[t], -8 * first[t]};
+}
+
 // quantize cuts a row into blocks of 32 of 8 bits: the largest magnitude of a block becomes 127.
 void LEVEL(quantize)(const struct quantize_args *a) {
-  for (int64_t k = 0; k < a->blocks; k++) {
-    const f32x16 x0 = LOAD(f32x16, a->x + 32 * k), x1 = LOAD(f32x16, a->x + 32 * k + 16);
-    const f32x16 size = __builtin_elementwise_max(__builtin_elementwise_abs(x0), __builtin_elementwise_abs(x1));
-    const float d = max_of(size) * (1.0f / 127);
-    const f32x16 inverse = splat16(d > 0x1p-120f ? 1 / d : 0);
-    const i32x16 q0 = CONVERT(__builtin_elementwise_roundeven(x0 * inverse), i32x16);
-    const i32x16 q1 = CONVERT(__builtin_elementwise_roundeven(x1 * inverse), i32x16);
-    STORE(s8x16, a->q + 32 * k, CONVERT(q0, s8x16));
-    STORE(s8x16, a->q + 32 * k + 16, CONVERT(q1, s8x16));
-    const int32_t first = __builtin_reduce_add(q0), second = __builtin_reduce_add(q1);
-    a->scales[k] = (struct scale){d, d * (float)(first + second), -8 * (first + second), -8 * first};
-  }
+  int64_t k = 0;
+  ROLLED for (; k + 4 <= a->blocks; k += 4) quantize_tile(a, k, 4);
+  ROLLED for (; k < a->blocks; k++) quantize_tile(a, k, 1);
 }
 
 // rms_norm writes src/sqrt(mean(src²)+eps)·gain.

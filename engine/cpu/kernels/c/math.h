@@ -4,20 +4,27 @@
 
 INLINE float max_of(f32x16 x) { return __builtin_reduce_max(x); }
 
-// sums4 gives the sum of each of four vectors. Its order is part of the results: each run of four values, then these.
+// FOLD4 joins the 16 values of each of four vectors by JOIN. Its order is part of the results: each run of four values, then
+// these.
 typedef float f32x4 VECTOR(float, 4);
-INLINE f32x4 sums4(f32x16 a, f32x16 b, f32x16 c, f32x16 d) {
-  typedef float f32x8 VECTOR(float, 8);
-  const f32x16 ab = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
-                    __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
-  const f32x16 cd = __builtin_shufflevector(c, d, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
-                    __builtin_shufflevector(c, d, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
-  const f32x16 all = __builtin_shufflevector(ab, cd, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-                     __builtin_shufflevector(ab, cd, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-  const f32x8 h = __builtin_shufflevector(all, all, 0, 1, 2, 3, 4, 5, 6, 7) +
-                  __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15);
-  return __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
-}
+typedef int32_t i32x4 VECTOR(int32_t, 4);
+#define FOLD4(JOIN, a, b, c, d)                                                                                     \
+  ({                                                                                                                \
+    const __typeof__(a) ab = JOIN(__builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29),   \
+                                  __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)); \
+    const __typeof__(a) cd = JOIN(__builtin_shufflevector(c, d, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29),   \
+                                  __builtin_shufflevector(c, d, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)); \
+    const __typeof__(a) all = JOIN(__builtin_shufflevector(ab, cd, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),   \
+                                   __builtin_shufflevector(ab, cd, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)); \
+    const __auto_type half = JOIN(__builtin_shufflevector(all, all, 0, 1, 2, 3, 4, 5, 6, 7),                          \
+                                  __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15));                   \
+    JOIN(__builtin_shufflevector(half, half, 0, 1, 2, 3), __builtin_shufflevector(half, half, 4, 5, 6, 7));           \
+  })
+#define PLUS(x, y) ((x) + (y))
+
+INLINE f32x4 sums4(f32x16 a, f32x16 b, f32x16 c, f32x16 d) { return FOLD4(PLUS, a, b, c, d); }
+INLINE i32x4 totals4(i32x16 a, i32x16 b, i32x16 c, i32x16 d) { return FOLD4(PLUS, a, b, c, d); }
+INLINE f32x4 max4(f32x16 a, f32x16 b, f32x16 c, f32x16 d) { return FOLD4(__builtin_elementwise_max, a, b, c, d); }
 
 INLINE float sum_of(f32x16 x) { return sums4(x, x, x, x)[0]; }
 

@@ -23,9 +23,6 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       super = w;
       w += SUPER_BYTES;
     }
-    if (T == 1 && lane == 0) {
-      UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
-    }
     const struct PART(block) b = PART(load)(w, super, lane);
     UNROLL for (int t = 0; t < T; t++) {
       acc[t] = PART(add)(acc[t], &b, q[t] + 32 * k, scales[t] + k);
@@ -47,17 +44,23 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   }
 }
 
+// TILES takes tiles of T rows, and leaves no single row over: a row by itself takes about as long as two.
+#define TILES(T) \
+  for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) PART(rows)(a, r, T)
+
 void LEVEL(PART(product))(const struct product_args *a) {
   int64_t r = 0;
 #if LANES == 16
-  for (; r + 16 <= a->rows; r += 16) PART(rows)(a, r, 16);
-  for (; r + 8 <= a->rows; r += 8) PART(rows)(a, r, 8);
+  TILES(16);
+  TILES(8);
 #endif
-  for (; r + 4 <= a->rows; r += 4) PART(rows)(a, r, 4);
-  for (; r + 2 <= a->rows; r += 2) PART(rows)(a, r, 2);
-  for (; r < a->rows; r++) PART(rows)(a, r, 1);
+  TILES(4);
+  TILES(3);
+  TILES(2);
+  if (r < a->rows) PART(rows)(a, r, 1);
 }
 
+#undef TILES
 #undef NAME
 #undef BLOCK_BYTES
 #undef SUPER_BYTES
