@@ -14,8 +14,7 @@ import (
 	"github.com/ingot-run/ingot/metal/host"
 )
 
-// needCompiler skips tests of the host backend where the kernels cannot be compiled. Those tests run one after another: its
-// devices share the libraries that they load.
+// needCompiler skips tests of the host backend where the kernels cannot be compiled.
 func needCompiler(t *testing.T) {
 	t.Helper()
 	dev, err := host.Open(host.Options{})
@@ -47,6 +46,7 @@ func TestNoMetalHere(t *testing.T) {
 
 // TestRunOnTheHostBackend answers with the GPU's kernels, and the answer says so.
 func TestRunOnTheHostBackend(t *testing.T) {
+	t.Parallel()
 	needCompiler(t)
 	in := write(t, "in.jsonl", askMarch+"\n")
 	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off")
@@ -60,6 +60,7 @@ func TestRunOnTheHostBackend(t *testing.T) {
 
 // TestBenchCountsOnTheHostBackend: a step is one submission and one wait.
 func TestBenchCountsOnTheHostBackend(t *testing.T) {
+	t.Parallel()
 	needCompiler(t)
 	r := ingot(t, "", "bench", "--model", tinyLlama, "--backend", "host", "--prompt", "4", "--gen", "6", "--repeat", "1", "--draft", "off", "--json", "-")
 	require.Equal(t, exitOK, r.code, r.stderr)

@@ -57,6 +57,7 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 }
 
 func TestDoctorCompilesForTheHostBackend(t *testing.T) {
+	t.Parallel()
 	needCompiler(t)
 	d := doctor(t, exitOK, "--backend", "host", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
 	require.Equal(t, "host", d.Chosen.Backend)

@@ -35,7 +35,7 @@ type Device struct {
 	compiler  *compiler
 	workers   *workers
 	mode      metal.Mode
-	libraries []loadedLibrary
+	libraries []*loadedLibrary
 	pipelines []*pipeline
 	buffers   []*buffer
 	memory    int
@@ -50,15 +50,16 @@ type Device struct {
 	failure  error // of the submission of ticket
 }
 
+// loadedLibrary is a library with the workers that this device runs its kernels by.
 type loadedLibrary struct {
 	*library
-	mode metal.Mode
+	workers []uintptr
 }
 
 type pipeline struct {
 	kernel
 	name      string
-	run       uintptr
+	library   *loadedLibrary
 	constants []uint32
 }
 
@@ -117,8 +118,12 @@ func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, erro
 	if err != nil {
 		return 0, err
 	}
+	workers, err := l.makeWorkers(d.options.Workers)
+	if err != nil {
+		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
+	}
 	d.mode = mode
-	d.libraries = append(d.libraries, loadedLibrary{l, mode})
+	d.libraries = append(d.libraries, &loadedLibrary{l, workers})
 	return metal.Library(len(d.libraries)), nil
 }
 
@@ -132,7 +137,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	if !ok {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has none of this name", function)
 	}
-	p := &pipeline{kernel: k, name: function, run: l.run, constants: make([]uint32, mostConstants)}
+	p := &pipeline{kernel: k, name: function, library: l, constants: make([]uint32, mostConstants)}
 	for _, c := range constants {
 		if c.Index < 0 || c.Index >= mostConstants {
 			return 0, fmt.Errorf("make a pipeline of kernel %s: function constant %d is not below %d", function, c.Index, mostConstants)
@@ -297,7 +302,7 @@ func (d *Device) dispatch(w *metal.Dispatch) error {
 	if d.options.Seed != 0 {
 		l.seed = d.random.Uint32() | 1
 	}
-	d.workers.run, d.workers.entry = p.run, p.index
+	d.workers.run, d.workers.own, d.workers.entry = p.library.run, p.library.workers, p.index
 	return d.workers.do()
 }
 
@@ -334,5 +339,9 @@ func (d *Device) Close() error {
 		}
 	}
 	d.workers.close()
+	for _, l := range d.libraries {
+		l.freeWorkers(l.workers)
+	}
+	d.libraries = nil
 	return nil
 }

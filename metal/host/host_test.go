@@ -3,6 +3,7 @@ package host_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/host"
@@ -38,6 +40,7 @@ func source(t *testing.T, name string) metal.Source {
 // bench is a kernel of testdata with a buffer of n floats, which hold 0, 1, 2 and so on.
 type bench struct {
 	dev      *host.Device
+	library  metal.Library
 	pipeline metal.Pipeline
 	buffer   metal.Buffer
 	n        int
@@ -46,9 +49,10 @@ type bench struct {
 func newBench(t *testing.T, o host.Options, mode metal.Mode, file, kernel string, n int) *bench {
 	t.Helper()
 	b := &bench{dev: open(t, o), n: n}
-	lib, err := b.dev.Compile(source(t, file), mode)
+	var err error
+	b.library, err = b.dev.Compile(source(t, file), mode)
 	require.NoError(t, err)
-	b.pipeline, err = b.dev.Pipeline(lib, kernel, nil)
+	b.pipeline, err = b.dev.Pipeline(b.library, kernel, nil)
 	require.NoError(t, err)
 	b.buffer, err = b.dev.NewBuffer(4*n, metal.Shared)
 	require.NoError(t, err)
@@ -61,14 +65,18 @@ func newBench(t *testing.T, o host.Options, mode metal.Mode, file, kernel string
 // run runs the kernel over threadgroups of threads; the argument struct is the number of values.
 func (b *bench) run(t *testing.T, groups, threads, shared int) error {
 	t.Helper()
-	args := binary.LittleEndian.AppendUint32(nil, uint32(b.n))
-	ticket, err := b.dev.Submit([]metal.Dispatch{{
-		Name: "test", Pipeline: b.pipeline, Buffers: []metal.Binding{{Buffer: b.buffer}}, Args: args,
-		ThreadgroupMemory: shared, Groups: [3]int{groups, 1, 1}, Threads: [3]int{threads, 1, 1},
-	}})
+	ticket, err := b.submit(groups, threads, shared)
 	require.NoError(t, err)
 	_, err = b.dev.Wait(ticket)
 	return err
+}
+
+func (b *bench) submit(groups, threads, shared int) (metal.Ticket, error) {
+	args := binary.LittleEndian.AppendUint32(nil, uint32(b.n))
+	return b.dev.Submit([]metal.Dispatch{{
+		Name: "test", Pipeline: b.pipeline, Buffers: []metal.Binding{{Buffer: b.buffer}}, Args: args,
+		ThreadgroupMemory: shared, Groups: [3]int{groups, 1, 1}, Threads: [3]int{threads, 1, 1},
+	}})
 }
 
 func (b *bench) floats() []float32 {
@@ -110,12 +118,38 @@ func TestFaults(t *testing.T) {
 func TestDeviceGoesOnAfterFault(t *testing.T) {
 	b := newBench(t, host.Options{}, metal.Release, "faults.metal", "diverging_lanes", 128)
 	require.Error(t, b.run(t, 4, 64, 256))
-	lib, err := b.dev.Compile(source(t, "faults.metal"), metal.Release)
-	require.NoError(t, err)
-	b.pipeline, err = b.dev.Pipeline(lib, "reverse", nil)
+	var err error
+	b.pipeline, err = b.dev.Pipeline(b.library, "reverse", nil)
 	require.NoError(t, err)
 	require.NoError(t, b.run(t, 2, 64, 256))
 	require.Equal(t, float32(63), b.floats()[0])
+}
+
+// TestDevicesSideBySide runs the same kernels on several devices at once, each of which has to keep to its own memory.
+func TestDevicesSideBySide(t *testing.T) {
+	const groups = 64
+	var all errgroup.Group
+	for range 3 {
+		b := newBench(t, host.Options{Workers: 2}, metal.Release, "faults.metal", "reverse", 64*groups)
+		all.Go(func() error {
+			for range 101 { // an odd number turns the values around
+				ticket, err := b.submit(groups, 64, 256)
+				if err != nil {
+					return err
+				}
+				if _, err := b.dev.Wait(ticket); err != nil {
+					return err
+				}
+			}
+			for i, v := range b.floats() {
+				if want := float32(i/64*64 + 63 - i%64); v != want {
+					return fmt.Errorf("value %d is %g, not %g", i, v, want)
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, all.Wait())
 }
 
 // TestPoison reads threadgroup memory that nobody has written, which is no number.
@@ -158,9 +192,7 @@ func TestShuffledDispatches(t *testing.T) {
 		wrong := 0
 		for seed := range uint32(8) {
 			b := newBench(t, host.Options{Seed: seed + 1}, metal.Release, "faults.metal", "add_one", 64)
-			lib, err := b.dev.Compile(source(t, "faults.metal"), metal.Release)
-			require.NoError(t, err)
-			double, err := b.dev.Pipeline(lib, "double_it", nil)
+			double, err := b.dev.Pipeline(b.library, "double_it", nil)
 			require.NoError(t, err)
 			d := metal.Dispatch{
 				Pipeline: b.pipeline, Buffers: []metal.Binding{{Buffer: b.buffer}}, Args: []byte{64, 0, 0, 0},
@@ -223,9 +255,8 @@ func TestMatrices(t *testing.T) {
 
 func TestConstants(t *testing.T) {
 	b := newBench(t, host.Options{}, metal.Release, "language.metal", "constants", 64)
-	lib, err := b.dev.Compile(source(t, "language.metal"), metal.Release)
-	require.NoError(t, err)
-	b.pipeline, err = b.dev.Pipeline(lib, "constants", []metal.Constant{{Index: 0, Value: 7}, {Index: 3, Value: math.Float32bits(1.5)}, {Index: 4, Value: 1}})
+	var err error
+	b.pipeline, err = b.dev.Pipeline(b.library, "constants", []metal.Constant{{Index: 0, Value: 7}, {Index: 3, Value: math.Float32bits(1.5)}, {Index: 4, Value: 1}})
 	require.NoError(t, err)
 	require.NoError(t, b.run(t, 1, 64, 0))
 	require.Equal(t, []float32{7, 1.5, 1}, b.floats()[:3])

@@ -6,12 +6,17 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/ingot-run/ingot/metal"
 )
 
-// library is a loaded library of compiled kernels.
+// library is a loaded library of compiled kernels. It has no state of its own once it is loaded: devices share it, each with
+// workers of its own.
 type library struct {
-	run     uintptr // ingot_run
-	kernels map[string]kernel
+	run        uintptr // ingot_run
+	newWorker  func() uintptr
+	freeWorker func(worker uintptr)
+	kernels    map[string]kernel
 }
 
 // kernel is what a library says of a kernel.
@@ -30,7 +35,7 @@ type entryC struct {
 	_                         uint32
 }
 
-// loaded holds the libraries of the process. They stay: their fibres' stacks and workers can be used again.
+// loaded holds the libraries of the process. They stay: a device that is opened again finds them here.
 var loaded = struct {
 	sync.Mutex
 	byPath map[string]*library
@@ -50,12 +55,16 @@ func load(path string) (*library, error) {
 	if l.run, err = purego.Dlsym(handle, "ingot_run"); err != nil {
 		return nil, fmt.Errorf("load compiled kernels: %w", err)
 	}
-	list, err := purego.Dlsym(handle, "ingot_entries")
-	if err != nil {
-		return nil, fmt.Errorf("load compiled kernels: %w", err)
-	}
 	var entries func(count *uint32) *entryC
-	purego.RegisterFunc(&entries, list)
+	for name, function := range map[string]any{
+		"ingot_entries": &entries, "ingot_worker_new": &l.newWorker, "ingot_worker_free": &l.freeWorker,
+	} {
+		at, err := purego.Dlsym(handle, name)
+		if err != nil {
+			return nil, fmt.Errorf("load compiled kernels: %w", err)
+		}
+		purego.RegisterFunc(function, at)
+	}
 	var count uint32
 	first := entries(&count)
 	for i, e := range unsafe.Slice(first, count) {
@@ -63,6 +72,26 @@ func load(path string) (*library, error) {
 	}
 	loaded.byPath[path] = l
 	return l, nil
+}
+
+// makeWorkers makes the fibres and stacks of n workers, which freeWorkers gives back.
+func (l *library) makeWorkers(n int) ([]uintptr, error) {
+	made := make([]uintptr, 0, n)
+	for range n {
+		w := l.newWorker()
+		if w == 0 {
+			l.freeWorkers(made)
+			return nil, fmt.Errorf("make the stacks of %d workers: %w", n, metal.ErrMemory)
+		}
+		made = append(made, w)
+	}
+	return made, nil
+}
+
+func (l *library) freeWorkers(made []uintptr) {
+	for _, w := range made {
+		l.freeWorker(w)
+	}
 }
 
 // goString copies a C string.

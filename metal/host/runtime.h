@@ -1,5 +1,5 @@
 // What runs kernels on the processor: a fibre a thread, switched at barriers and at simdgroup operations. The shapes of
-// Launch, Binding and Entry are mirrored in Go (launch.go).
+// Launch and Binding are mirrored in Go (workers.go), and so is Entry (library.go).
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -253,23 +253,12 @@ static void runGroup(Worker& w) {
 
 static Entry entries[2048];
 static uint32_t entryCount;
-static Worker* workers[256];
 
 struct Register {
     Register(const Entry& e) {
         if (entryCount < sizeof entries / sizeof *entries) entries[entryCount++] = e;
     }
 };
-
-static Worker* worker(uint32_t i) {
-    if (!workers[i]) {
-        Worker* w = (Worker*)calloc(1, sizeof(Worker));
-        w->shared = (char*)aligned_alloc(64, mostShared + 64);
-        w->stacks = (char*)aligned_alloc(stackBytes, mostThreads * stackBytes);
-        workers[i] = w;
-    }
-    return workers[i];
-}
 
 }  // namespace ingot
 
@@ -278,11 +267,25 @@ INGOT_EXPORT const ingot::Entry* ingot_entries(uint32_t* count) {
     return ingot::entries;
 }
 
+// ingot_worker_new makes what a worker needs to run threadgroups of this library's kernels: null where there is no memory.
+INGOT_EXPORT ingot::Worker* ingot_worker_new() {
+    using namespace ingot;
+    Worker* w = (Worker*)calloc(1, sizeof(Worker));
+    if (!w) return nullptr;
+    w->shared = (char*)aligned_alloc(64, mostShared + 64);
+    w->stacks = (char*)aligned_alloc(stackBytes, mostThreads * stackBytes);
+    if (w->shared && w->stacks) return w;
+    free(w->shared), free(w->stacks), free(w);
+    return nullptr;
+}
+
+INGOT_EXPORT void ingot_worker_free(ingot::Worker* w) { free(w->shared), free(w->stacks), free(w); }
+
 // ingot_run runs threadgroups of a launch until none is left, or one has failed. Calls with different workers may run side
 // by side.
-INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, uint32_t index) {
+INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, ingot::Worker* worker) {
     using namespace ingot;
-    Worker& w = *worker(index);
+    Worker& w = *worker;
     w.launch = l;
     w.call = entries[entry].call;
     for (; w.ready < l->threads; w.ready++) setUp(w, w.ready);

@@ -35,18 +35,16 @@ type bindingC struct{ low, at, high uintptr }
 type workers struct {
 	launch  launch
 	message [512]byte
-	run     uintptr // ingot_run of the launch's library
+	run     uintptr   // ingot_run of the launch's library
+	own     []uintptr // [workers] of the device for this library
 	entry   uint32
 	args    [][3]uintptr    // [workers] of a call each
 	start   []chan struct{} // [workers-1] of those beside the caller
 	done    sync.WaitGroup
 }
 
-// mostWorkers is how many a library has room for.
-const mostWorkers = 256
-
 func newWorkers(n int) *workers {
-	w := &workers{args: make([][3]uintptr, min(n, mostWorkers))}
+	w := &workers{args: make([][3]uintptr, n)}
 	for i := range len(w.args) - 1 {
 		c := make(chan struct{})
 		w.start = append(w.start, c)
@@ -68,7 +66,7 @@ func (w *workers) close() {
 
 func (w *workers) call(i int) {
 	a := &w.args[i]
-	a[0], a[1], a[2] = uintptr(unsafe.Pointer(&w.launch)), uintptr(w.entry), uintptr(i)
+	a[0], a[1], a[2] = uintptr(unsafe.Pointer(&w.launch)), uintptr(w.entry), w.own[i]
 	purego.SyscallN(w.run, a[:]...)
 }
 

@@ -51,9 +51,6 @@ var callbacks = sync.OnceValue(func() functions {
 	}
 })
 
-// oneAtATime is held while work runs: the host driver's compiled kernels are one library in a process, for one device.
-var oneAtATime sync.Mutex
-
 func find(id uintptr) *executor {
 	running.Lock()
 	defer running.Unlock()
@@ -123,8 +120,6 @@ func (e *executor) run(work []Work, message *byte) uintptr {
 			ThreadgroupMemory: int(w.Shared), Groups: ints(w.Groups), Threads: ints(w.Threads), Barrier: w.Barrier != 0,
 		})
 	}
-	oneAtATime.Lock()
-	defer oneAtATime.Unlock()
 	t, err := e.device.Submit(e.dispatch)
 	if err == nil {
 		_, err = e.device.Wait(t)
