@@ -69,7 +69,7 @@ type Info struct {
 	ThreadgroupMemory int    // bytes
 	UnifiedMemory     bool   // shared buffers are as fast as private ones
 	LanguageVersion   string // of the kernels as compiled, read back from the compiler
-	MathMode          string // likewise
+	MathMode          string // likewise: "safe", or "relaxed", which is fast and knows infinities
 	ResidencySets     bool
 }
 
@@ -86,8 +86,8 @@ type Mode int
 const (
 	Release Mode = iota // optimised, precise arithmetic
 	Debug               // with bounds checks (INGOT_DEBUG defined), not optimised
-	// FastMath is optimised, with fast arithmetic that still knows infinities, which the kernels of attention need. What a row
-	// gives may depend on the rows beside it.
+	// FastMath is optimised, with fast arithmetic that still knows infinities, which the kernels of attention need; where the
+	// system has no such arithmetic, it is precise, as MathMode then tells. What a row gives may depend on the rows beside it.
 	FastMath
 )
 

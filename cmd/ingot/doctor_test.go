@@ -64,7 +64,7 @@ func TestDoctorCompilesForTheHostBackend(t *testing.T) {
 	state := d.Backends[2]
 	require.True(t, state.Available)
 	require.Equal(t, "3.1", state.LanguageVersion)
-	require.Equal(t, "fast", state.MathMode)
+	require.Equal(t, "relaxed", state.MathMode)
 	require.True(t, d.Model.Fits)
 	require.EqualValues(t, 64<<20, d.Model.Memory)
 }

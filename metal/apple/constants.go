@@ -17,7 +17,6 @@ const (
 	mathRelaxed = 1 // MTLMathModeRelaxed
 	mathFast    = 2 // MTLMathModeFast
 
-	mathFunctionsFast    = 0 // MTLMathFloatingPointFunctionsFast
 	mathFunctionsPrecise = 1 // MTLMathFloatingPointFunctionsPrecise
 
 	typeUInt = 33 // MTLDataTypeUInt

@@ -65,20 +65,20 @@ func (d *Device) compile(src metal.Source, mode metal.Mode) (id, error) {
 	return library, nil
 }
 
-// setMath sets how exact arithmetic is: by mode where the system has modes, by a switch where not.
+// setMath sets how exact arithmetic is. Fast arithmetic is Metal's relaxed, which still knows infinities, as attention needs.
+// Systems that have no modes but a switch have no such arithmetic, so that they get the exact one. Functions such as exp are
+// precise always: nothing is told of what the fast ones make of infinities.
 func (d *Device) setMath(options id, mode metal.Mode) {
 	o := d.objc
-	fast := mode == metal.FastMath
 	if !d.features.mathMode {
-		o.send(options, optionsSetFastMath, flag(fast))
+		o.send(options, optionsSetFastMath, flag(false))
 		return
 	}
-	if fast {
-		o.send(options, optionsSetMathMode, mathFast)
-		o.send(options, optionsSetMathFunctions, mathFunctionsFast)
-		return
+	math := uintptr(mathSafe)
+	if mode == metal.FastMath {
+		math = mathRelaxed
 	}
-	o.send(options, optionsSetMathMode, mathSafe)
+	o.send(options, optionsSetMathMode, math)
 	o.send(options, optionsSetMathFunctions, mathFunctionsPrecise)
 }
 

@@ -16,7 +16,7 @@ func TestModes(t *testing.T) {
 		mode  metal.Mode
 		math  string
 		debug byte
-	}{{metal.Release, "safe", 2}, {metal.Debug, "safe", 1}, {metal.FastMath, "fast", 2}} {
+	}{{metal.Release, "safe", 2}, {metal.Debug, "safe", 1}, {metal.FastMath, "relaxed", 2}} {
 		p := kernel(t, d, c.mode, "mode_is")
 		require.Equal(t, "3.1", d.Info().LanguageVersion)
 		require.Equal(t, c.math, d.Info().MathMode)

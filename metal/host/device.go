@@ -101,7 +101,7 @@ func Open(o Options) (*Device, error) {
 
 // Info implements metal.Device.
 func (d *Device) Info() metal.Info {
-	math := map[metal.Mode]string{metal.Release: "safe", metal.Debug: "safe", metal.FastMath: "fast"}
+	math := map[metal.Mode]string{metal.Release: "safe", metal.Debug: "safe", metal.FastMath: "relaxed"}
 	return metal.Info{
 		Driver: "host", Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
 		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: true, LanguageVersion: "3.1", MathMode: math[d.mode],

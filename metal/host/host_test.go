@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -214,7 +215,7 @@ func TestShuffledDispatches(t *testing.T) {
 
 // TestLanguage runs what the kernels use of Metal's library over one simdgroup, and compares with what it should give.
 func TestLanguage(t *testing.T) {
-	for _, mode := range []metal.Mode{metal.Release, metal.Debug} {
+	for _, mode := range []metal.Mode{metal.Release, metal.Debug, metal.FastMath} {
 		for _, seed := range []uint32{0, 3} {
 			b := newBench(t, host.Options{Seed: seed}, mode, "language.metal", "language", 1024)
 			require.NoError(t, b.run(t, 1, 32, 0))
@@ -262,6 +263,37 @@ func TestConstants(t *testing.T) {
 	require.Equal(t, []float32{7, 1.5, 1}, b.floats()[:3])
 }
 
+// TestInfinities has infinities and NaN count in all modes, as attention needs them to.
+func TestInfinities(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, mode := range []metal.Mode{metal.Release, metal.Debug, metal.FastMath} {
+		b := newBench(t, host.Options{}, mode, "language.metal", "infinities", 64)
+		for i, v := range []float64{1, 0, inf, nan} {
+			binary.LittleEndian.PutUint32(b.dev.Contents(b.buffer)[4*i:], math.Float32bits(float32(v)))
+		}
+		require.NoError(t, b.run(t, 1, 64, 0))
+		for i, want := range []float64{0, nan, 1, inf, nan, 1, 1, 0, 1, 1} {
+			got := float64(b.floats()[4+i])
+			require.True(t, got == want || math.IsNaN(got) && math.IsNaN(want), "mode %d, value %d: %g, not %g", mode, i, got, want)
+		}
+	}
+}
+
+// TestSubnormalsStay: fast kernels leave the arithmetic of the thread that loads them as it was.
+func TestSubnormalsStay(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dev := open(t, host.Options{Cache: t.TempDir()}) // so that the library is not one that is loaded already
+	_, err := dev.Compile(source(t, "language.metal"), metal.FastMath)
+	require.NoError(t, err)
+	require.Equal(t, uint32(1), math.Float32bits(halved(math.Float32frombits(2))))
+}
+
+// halved is computed while the test runs, and not by Go's compiler.
+//
+//go:noinline
+func halved(x float32) float32 { return x / 2 }
+
 func TestCompileErrors(t *testing.T) {
 	dev := open(t, host.Options{Cache: t.TempDir()})
 	_, err := dev.Compile(source(t, "syntax.metal"), metal.Release)
@@ -293,10 +325,22 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestNoCompiler says what is missing and what to install: where there is no compiler, and where there is an old one.
 func TestNoCompiler(t *testing.T) {
 	t.Setenv("CXX", "no-such-compiler")
 	_, err := host.Open(host.Options{})
 	require.ErrorIs(t, err, host.ErrNoCompiler)
+	require.ErrorContains(t, err, "none of no-such-compiler is installed")
+	require.ErrorContains(t, err, "install g++")
+
+	old := filepath.Join(t.TempDir(), "old")
+	script := "#!/bin/sh\ntest \"$1\" != --version || exec echo 'old 12.2.0'\necho \"error: '_Float16' does not name a type\" >&2\nexit 1\n"
+	require.NoError(t, os.WriteFile(old, []byte(script), 0o700))
+	t.Setenv("CXX", old)
+	_, err = host.Open(host.Options{})
+	require.ErrorIs(t, err, host.ErrNoCompiler)
+	require.ErrorContains(t, err, old+" (old 12.2.0) knows no half precision")
+	require.ErrorContains(t, err, "13 on arm64")
 }
 
 // TestBindings submits dispatches that do not fit their kernel.

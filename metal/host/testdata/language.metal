@@ -60,3 +60,22 @@ kernel void constants(
     x[1] = some_value;
     x[2] = some_flag ? 1.0f : 0.0f;
 }
+
+// infinities computes with what stands in x: 1, 0, infinity and NaN.
+kernel void infinities(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    if (tid > 0) return;
+    float one = x[0], zero = x[1], infinity = x[2], nan = x[3];
+    x[4] = exp(-infinity);
+    x[5] = exp(one - infinity) * infinity;
+    x[6] = max(-infinity, one);
+    x[7] = one / zero;
+    x[8] = infinity - infinity;
+    x[9] = isinf(infinity) ? 1.0f : 0.0f;
+    x[10] = isnan(nan) ? 1.0f : 0.0f;
+    x[11] = nan >= -infinity ? 1.0f : 0.0f;
+    x[12] = -INFINITY < one ? 1.0f : 0.0f;
+    x[13] = one + zero / (one / zero);
+}

@@ -30,17 +30,18 @@ static Result set_option(Object* self, int at, Word value, Word most) {
     return word(0);
 }
 
-// mode_of is metal.Mode.
+// mode_of is metal.Mode: fast where the math mode is relaxed or fast.
 static Word mode_of(const Object* options) {
     const Object* macros = options->held[0];
     if (macros && !strcmp(macros->held[1]->text, "INGOT_DEBUG")) return 1;
-    Word fast = settings.old_system ? options->values[options_fast] == 2 : options->values[options_math] == 3;
+    Word fast = settings.old_system ? options->values[options_fast] == 2 : options->values[options_math] >= 2;
     return fast ? 2 : 0;
 }
 
 static Result new_library(const Object* source, const Object* options, Word error) {
     if (options->values[options_language] == 0) breach("a library is compiled without a language version");
     if (options->values[settings.old_system ? options_fast : options_math] == 0) breach("a library is compiled without a math mode");
+    if (!settings.old_system && options->values[options_functions] == 0) breach("a library is compiled without a choice of math functions");
     const char* text = fault(FaultCompile);
     if (text) return fail(error, text);
     Object* library = new_text(ClassMTLLibrary, source->text);
