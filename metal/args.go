@@ -9,7 +9,7 @@ type (
 		eps                        float32
 	}
 	embedArgs struct {
-		cols, rowBytes, dstStride uint32
+		cols, rowBytes, tokenStride, dstStride uint32
 	}
 	gatherArgs struct {
 		cols, srcStride, dstStride uint32

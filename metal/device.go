@@ -33,7 +33,8 @@ type Device interface {
 	Upload(b Buffer, offset int, src []byte) error
 	// Submit encodes dispatches into one command buffer and commits it.
 	Submit(work []Dispatch) (Ticket, error)
-	// Wait blocks until a submission is done. An error of the GPU ends that submission only.
+	// Wait blocks until a submission and all before it are done. The error is the first of those that were not waited for; it
+	// does not keep others from running.
 	Wait(t Ticket) (Timing, error)
 	// Memory is what is allocated on the device now.
 	Memory() int

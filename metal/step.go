@@ -13,24 +13,37 @@ import (
 type step struct {
 	*Backend
 	batch *compute.Batch
-	err   error // of an operation; told by Run
+	err   error // of an operation or a submission; told by Submit and Run
 
 	work     []Dispatch
 	bindings []Binding
 	args     []byte
 
-	inputs  indices
-	retired []Buffer // inputs that were too small
-	places  Binding  // [rows] of place
-	tokens  Binding  // [rows]
-	tables  Binding  // the page tables
-	scratch *memory  // of gated products whose weights have two types
-	longest int      // positions of the row that sees most
-	most    int      // rows of the sequence that has most
+	ring     [stepsAhead]indices // what the host writes for each step that may be under way
+	turn     int                 // of ring, that of the present step
+	inputs   *indices            // likewise
+	underWay int                 // submissions that are not waited for
+	last     Ticket              // the newest of them
+	retired  []Buffer            // inputs that were too small, which steps under way may use
+
+	places    Binding // [rows] of place
+	slots     []int32 // the values of places
+	tokens    Binding // [rows], one in tokenStep values
+	tokenStep int
+	tables    Binding // the page tables
+	scratch   *memory // of gated products whose weights have two types
+	longest   int     // positions of the row that sees most
+	most      int     // rows of the sequence that has most
 
 	pairs                Binding // tiles of attention, for pairHeads heads a key head
 	pairHeads, pairCount int
 }
+
+// stepsAhead is how many steps can be under way at once. While the GPU is at one, the host records those after it.
+const stepsAhead = 8
+
+// Ahead implements compute.Backend.
+func (b *Backend) Ahead() int { return stepsAhead }
 
 // indices is a shared buffer that takes a step's small integers.
 type indices struct {
@@ -41,10 +54,16 @@ type indices struct {
 
 func (s *step) init(b *Backend) error {
 	s.Backend = b
-	return s.grow(1 << 16)
+	for i := range s.ring {
+		s.inputs = &s.ring[i]
+		if err := s.grow(1 << 16); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// grow makes room for n integers. What dispatches are bound to stays until the step has run.
+// grow makes room for n integers. What dispatches are bound to stays until the steps under way have run.
 func (s *step) grow(n int) error {
 	if s.inputs.buffer != 0 {
 		s.retired = append(s.retired, s.inputs.buffer)
@@ -53,7 +72,7 @@ func (s *step) grow(n int) error {
 	if err != nil {
 		return err
 	}
-	s.inputs = indices{buffer: buffer, values: valuesOf[int32](s.device.Contents(buffer))}
+	*s.inputs = indices{buffer: buffer, values: valuesOf[int32](s.device.Contents(buffer))}
 	return nil
 }
 
@@ -62,14 +81,26 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
 	s.batch, s.err, s.longest, s.most, s.pairHeads = batch, nil, 0, 0, 0
 	s.clear()
+	if s.underWay == stepsAhead {
+		s.wait()
+	}
+	s.turn = (s.turn + 1) % stepsAhead
+	s.inputs = &s.ring[s.turn]
 	s.inputs.used = 0
 	rows, tables := len(batch.Tokens), 0
 	for _, seq := range batch.Seqs {
 		tables += len(seq.Pages)
 	}
 	var ints []int32
-	s.tokens, ints = s.take(rows)
-	copy(ints, batch.Tokens)
+	if batch.From.Buffer != nil {
+		s.tokens, s.tokenStep = at(batch.From), batch.From.Stride
+	} else {
+		s.tokens, ints = s.take(rows)
+		s.tokenStep = 1
+		for i, id := range batch.Tokens {
+			ints[i] = int32(math.Float32bits(float32(id)))
+		}
+	}
 	s.tables, ints = s.take(tables)
 	at := 0
 	starts := ints
@@ -77,6 +108,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 		at += copy(starts[at:], seq.Pages)
 	}
 	s.places, ints = s.take(3 * rows)
+	s.slots = ints
 	row, first := 0, 0
 	for _, seq := range batch.Seqs {
 		s.most = max(s.most, seq.Rows)
@@ -100,7 +132,7 @@ func (s *step) take(n int) (Binding, []int32) {
 			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // Run will not submit
 		}
 	}
-	in := &s.inputs
+	in := s.inputs
 	at := in.used
 	in.used = (at + n + 3) &^ 3
 	return Binding{in.buffer, 4 * at}, in.values[at : at+n : at+n]
@@ -156,29 +188,49 @@ func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ..
 	})
 }
 
-// Run implements compute.Step.
-func (s *step) Run() error {
+// Submit implements compute.Step.
+func (s *step) Submit() error {
 	s.submit()
-	for _, b := range s.retired {
-		s.device.FreeBuffer(b)
+	if s.err != nil {
+		s.wait()
 	}
-	s.retired = s.retired[:0]
 	return s.err
 }
 
-// submit runs what is recorded.
+// Run implements compute.Step.
+func (s *step) Run() error {
+	s.submit()
+	s.wait()
+	return s.err
+}
+
+// submit starts what is recorded.
 func (s *step) submit() {
 	if s.err != nil || len(s.work) == 0 {
 		return
 	}
 	ticket, err := s.device.Submit(s.work)
-	if err == nil {
-		_, err = s.device.Wait(ticket)
-	}
 	if err != nil {
-		s.fail(fmt.Errorf("run %d operations on the GPU: %w", len(s.work), err))
+		s.fail(fmt.Errorf("start %d operations on the GPU: %w", len(s.work), err))
+	} else {
+		s.last = ticket
+		s.underWay++
 	}
 	s.clear()
+}
+
+// wait waits for all that is under way.
+func (s *step) wait() {
+	if s.underWay > 0 {
+		if _, err := s.device.Wait(s.last); err != nil {
+			s.fail(fmt.Errorf("run %d steps on the GPU: %w", s.underWay, err))
+		}
+		s.underWay = 0
+	}
+	for _, b := range s.retired {
+		s.device.FreeBuffer(b)
+	}
+	s.retired = s.retired[:0]
 }
 
 // Checkpoint implements compute.Step. With a trace, what is recorded so far runs first.
@@ -187,6 +239,7 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 		return
 	}
 	s.submit()
+	s.wait()
 	for r, row := range s.Floats(t) {
 		c := compute.Checkpoint{Layer: layer, Stage: stage, Row: r}
 		for _, v := range row {

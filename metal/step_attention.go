@@ -9,12 +9,11 @@ import (
 // locate fills in the slots of the step's rows, which depend on the cache's page size.
 func (s *step) locate(c *cache) {
 	size := int32(c.shape.PageSize)
-	places := s.inputs.values[s.places.Offset/4:]
 	row := 0
 	for _, seq := range s.batch.Seqs {
 		for range seq.Rows {
 			p := s.batch.Positions[row]
-			places[3*row+1] = seq.Pages[p/size]*size + p%size
+			s.slots[3*row+1] = seq.Pages[p/size]*size + p%size
 			row++
 		}
 	}

@@ -6,7 +6,7 @@ import "github.com/ingot-run/ingot/engine/compute"
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 	w := table.(*weight)
 	chunks := (w.in + 15) / 16
-	a := embedArgs{uint32(w.in), uint32(w.rowBytes), uint32(dst.Stride)}
+	a := embedArgs{uint32(w.in), uint32(w.rowBytes), uint32(s.tokenStep), uint32(dst.Stride)}
 	record(s, "embed", w.kernels.embed, grid{x: (chunks + embedThreads - 1) / embedThreads, y: dst.Rows, simdgroups: embedThreads / 32}, &a,
 		Binding{Buffer: w.buffer}, s.tokens, at(dst))
 }
@@ -32,18 +32,9 @@ func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32
 		at(src), Binding{Buffer: w.buffer}, at(dst))
 }
 
-// Top writes what greedy and top-k sampling need of rows of logits, so that the logits stay on the device. A row of dst is
-// [k indices, best first and of equals the lower first, as floats | their values | log-sum-exp of the row].
+// Top implements compute.Step.
 func (s *step) Top(dst, logits compute.Tensor, k int) {
 	a := topArgs{uint32(logits.Cols), uint32(k), uint32(logits.Stride), uint32(dst.Stride)}
 	groups := min(max((logits.Cols+127)/128, 1), topGroups)
 	record(s, "top", s.kernels.top, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a, at(logits), at(dst))
 }
-
-// TopStep is a step that can choose the best of rows of logits itself.
-type TopStep interface {
-	compute.Step
-	Top(dst, logits compute.Tensor, k int)
-}
-
-var _ TopStep = (*step)(nil)

@@ -29,7 +29,10 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// Begin starts a step over the rows of b, which must stay unchanged until the step has run.
+	// Ahead is how many steps can be under way at once, counting the last, which is run: see Step.Submit. It is 1 where there
+	// is nothing to gain by more.
+	Ahead() int
+	// Begin starts a step over the rows of b, which must stay unchanged until the step is submitted or has run.
 	Begin(b *Batch) Step
 	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values, valid until the next
 	// step that writes them.
@@ -96,10 +99,13 @@ func (t Tensor) Slice(from, n int) Tensor {
 
 // Batch is the rows of one step. Rows of one sequence stand together, in order of position.
 type Batch struct {
-	Tokens    []int32 // [rows] ids to embed
+	Tokens    []int32 // [rows] ids to embed; with From, only their number counts
 	Positions []int32 // [rows] position of each row in its sequence
 	Seqs      []Seq   // the sequences, in the order of their rows
 	Outputs   []int32 // rows that reach the output head, ascending
+	// From, where it has a buffer, is what Step.Top has written in an earlier step that need not have run yet: the token of
+	// each row is the first id of the same row of From.
+	From Tensor
 	// Trace receives the values at each checkpoint of the forward pass, where it is not nil. Only for debugging: it makes
 	// steps slow.
 	Trace func(Checkpoint)

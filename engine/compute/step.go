@@ -6,7 +6,8 @@ package compute
 //
 // Weights are named as in GGUF files: a weight of shape {in, out} maps a row x of length in to W·x of length out.
 type Step interface {
-	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]].
+	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]]. The tokens are the batch's, or what Top found
+	// where Batch.From says so.
 	Embed(dst Tensor, table Weight)
 	// Gather copies rows, such as those that reach the output head: dst[i] = src[rows[i]].
 	Gather(dst, src Tensor, rows []int32)
@@ -47,9 +48,18 @@ type Step interface {
 	// where h is what GatedExperts wrote.
 	ExpertsAdd(dst, h, routing Tensor, e Experts)
 
+	// Top writes the k highest of each row of logits: dst[r] = [their ids | their values | log Σ exp(logit) over the row], best
+	// first and of equals the lower id first. k is at most logits.Cols, and dst.Cols is 2k+1. Ids are kept as floats, exact
+	// below 2²⁴. Where a logit of a row is not finite, neither is its last value; ids are in range all the same.
+	Top(dst, logits Tensor, k int)
+
 	// Checkpoint reports the rows of t to the batch's Trace; it does nothing without one.
 	Checkpoint(layer int, stage string, t Tensor)
-	// Run completes the step: when it returns, all results can be read.
+	// Submit ends the recording of the step and starts it, without waiting for its results. Another step may then begin,
+	// which runs after this one; at most Backend.Ahead are under way. After an error none is.
+	Submit() error
+	// Run completes the step and all that were submitted before it: when it returns, all results can be read. The error may
+	// be that of an earlier step. The backend can be used after it.
 	Run() error
 }
 

@@ -47,8 +47,19 @@ func (s *step) slot(c *cache, r int) (page int32, slot int) {
 	return s.batch.Seqs[s.seqOf[r]].Pages[position/size], position % size
 }
 
+// Submit implements compute.Step. Everything has run by then.
+func (s *step) Submit() error { return nil }
+
 // Run implements compute.Step. Everything has run by then.
 func (s *step) Run() error { return nil }
+
+// token is the id that a row embeds.
+func (s *step) token(r int) int {
+	if s.batch.From.Buffer != nil {
+		return int(row(s.batch.From, r)[0])
+	}
+	return int(s.batch.Tokens[r])
+}
 
 // rowsTask is an operation that does each row by itself, a few rows a part.
 type rowsTask struct {
@@ -69,6 +80,7 @@ type rowsTask struct {
 	outStride int
 	inStride  int
 	route     compute.RouteShape
+	best      int // values of Top
 }
 
 // rowsKind names the operation of a rowsTask.
@@ -81,6 +93,7 @@ const (
 	latentRows
 	turnRows
 	chooseRows
+	topRows
 )
 
 // soloValues is for how many values of an operation over rows a second thread is not worth its while, and partValues how many
@@ -110,7 +123,7 @@ func (t *rowsTask) part(thread, i int) {
 	for r := i * t.each; r < min((i+1)*t.each, t.n); r++ {
 		switch t.kind {
 		case embedRows:
-			t.table.row(row(t.dst, r), int(t.step.batch.Tokens[r]))
+			t.table.row(row(t.dst, r), t.step.token(r))
 		case normRows:
 			t.step.norm(thread, row(t.dst, r), row(t.src, r), t.gain, t.eps)
 		case ropeRows:
@@ -121,6 +134,8 @@ func (t *rowsTask) part(thread, i int) {
 			t.turn(thread, r)
 		case chooseRows:
 			t.choose(thread, r)
+		case topRows:
+			top(row(t.dst, r), row(t.src, r), t.best)
 		}
 	}
 }

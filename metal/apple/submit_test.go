@@ -2,6 +2,7 @@ package apple
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 	"unsafe"
@@ -152,13 +153,17 @@ func TestSeveralUnderWay(t *testing.T) {
 	}
 	_, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
 	require.ErrorContains(t, err, "wait for one first")
-	for _, i := range []int{5, 0, mostInFlight - 1} { // in any order, and the rest by Close
+	for _, i := range []int{0, 5, mostInFlight - 3} { // each with those before it, and the rest by Close
 		_, err := d.Wait(tickets[i])
 		require.NoError(t, err)
-		_, err = d.Wait(tickets[i])
-		require.ErrorContains(t, err, "none that is under way")
+		for _, done := range []int{i, i / 2} {
+			_, err = d.Wait(tickets[done])
+			require.ErrorContains(t, err, "none that is under way")
+		}
 	}
 	require.Equal(t, mostInFlight, s.Sent("MTLCommandBuffer", "commit"))
+	require.Equal(t, 3, s.Sent("MTLCommandBuffer", "waitUntilCompleted"))
+	require.Equal(t, 3, d.Counters().Waits)
 }
 
 // TestSteadyWorkAllocatesNothing has no memory of Go's allocated, no object of Metal's but the two of a submission, and no
@@ -213,9 +218,33 @@ func TestGPUFault(t *testing.T) {
 	checkIncrease(t, d, p) // by a new queue, after what is under way
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 	_, err = d.Wait(tickets[2])
-	require.NoError(t, err)
+	require.ErrorContains(t, err, "none that is under way") // it was waited for with what came after it
 	checkIncrease(t, d, p)
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
+}
+
+// TestGPUFaultAmongSeveral is told by the wait for a later submission, and leaves nothing behind.
+func TestGPUFaultAmongSeveral(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	p := kernel(t, d, metal.Release, "increase")
+	b := newBuffer(t, d, 256, metal.Shared)
+	checkIncrease(t, d, p) // makes the memory of uploads
+	live := len(s.Live())
+	for _, failing := range []int{0, 2, 4} {
+		s.Fail(standin.GPUFault, failing, "Caused GPU Hang Error")
+		var ticket metal.Ticket
+		for range 5 {
+			var err error
+			ticket, err = d.Submit([]metal.Dispatch{one(p, make([]byte, 8), b, b)})
+			require.NoError(t, err)
+		}
+		_, err := d.Wait(ticket)
+		require.ErrorContains(t, err, fmt.Sprintf("wait for submission %d: the GPU has given up", ticket-4+metal.Ticket(failing)))
+		checkIncrease(t, d, p)
+	}
+	require.Equal(t, 4, s.Sent("MTLDevice", "newCommandQueue"))
+	require.Len(t, s.Live(), live+6) // the buffers of checkIncrease
 }
 
 func TestGPUOutOfMemory(t *testing.T) {

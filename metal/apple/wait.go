@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Wait implements metal.Device. Submissions can be waited for in any order, each once.
+// Wait implements metal.Device. A submission is waited for once, by itself or with one after it.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	if d.closed {
 		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", t, ErrClosed)
@@ -17,31 +17,40 @@ func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	e.ticket, e.timing, e.err = t, metal.Timing{}, nil
 	d.thread.do(e.wait)
 	if e.err != nil {
-		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", t, e.err)
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", e.ticket, e.err)
 	}
 	return e.timing, nil
 }
 
-// await is Wait on the device's thread.
+// await is Wait on the device's thread. Command buffers of a queue end in their order, so the last one is waited for. Where
+// one has failed, the encoding's ticket becomes that one's.
 func (d *Device) await() {
 	o, e := d.objc, &d.encoding
-	at := 0
-	for at < len(d.inFlight) && d.inFlight[at].ticket != e.ticket {
-		at++
+	n := 0
+	for n < len(d.inFlight) && d.inFlight[n].ticket <= e.ticket {
+		n++
 	}
-	if at == len(d.inFlight) {
+	if n == 0 || d.inFlight[n-1].ticket != e.ticket {
 		e.err = errors.New("it is none that is under way")
 		return
 	}
-	commands := d.inFlight[at].commands
-	o.send(commands, commandsWait)
+	last := d.inFlight[n-1].commands
+	o.send(last, commandsWait)
 	d.counters.Waits++
-	if e.err = d.outcome(commands); e.err == nil {
-		e.timing.Start = seconds(o.sendDouble(commands, commandsStart))
-		e.timing.End = seconds(o.sendDouble(commands, commandsEnd))
+	for i := range d.inFlight[:n] {
+		s := &d.inFlight[i]
+		if err := d.outcome(s.commands); err != nil && e.err == nil {
+			e.ticket, e.err = s.ticket, err
+		}
 	}
-	o.release(&commands)
-	d.inFlight = append(d.inFlight[:at], d.inFlight[at+1:]...)
+	if e.err == nil {
+		e.timing.Start = seconds(o.sendDouble(last, commandsStart))
+		e.timing.End = seconds(o.sendDouble(last, commandsEnd))
+	}
+	for i := range d.inFlight[:n] {
+		o.release(&d.inFlight[i].commands)
+	}
+	d.inFlight = append(d.inFlight[:0], d.inFlight[n:]...)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

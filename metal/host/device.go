@@ -45,9 +45,16 @@ type Device struct {
 
 	bindings []bindingC
 	order    []int
-	ticket   metal.Ticket
-	timing   metal.Timing
-	failure  error // of the submission of ticket
+	ticket   metal.Ticket // the last
+	waited   metal.Ticket // the last that was waited for
+	timing   metal.Timing // of the last
+	failures []failure    // of those that were not waited for
+}
+
+// failure is the error of a submission.
+type failure struct {
+	ticket metal.Ticket
+	err    error
 }
 
 // loadedLibrary is a library with the workers that this device runs its kernels by.
@@ -220,12 +227,12 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	d.counters.CommandBuffers++
 	d.counters.Dispatches += len(work)
 	d.ticket++
-	d.failure = nil
 	d.timing.Start = time.Since(d.started)
 	for _, i := range d.arrange(work) {
 		w := &work[i]
 		if err := d.dispatch(w); err != nil {
-			d.failure = fmt.Errorf("dispatch %d, %s, kernel %s: %w", i, w.Name, d.pipelines[w.Pipeline-1].name, err)
+			err = fmt.Errorf("dispatch %d, %s, kernel %s: %w", i, w.Name, d.pipelines[w.Pipeline-1].name, err)
+			d.failures = append(d.failures, failure{d.ticket, err})
 			break
 		}
 	}
@@ -306,13 +313,21 @@ func (d *Device) dispatch(w *metal.Dispatch) error {
 	return d.workers.do()
 }
 
-// Wait implements metal.Device. Only the last submission can be asked for.
+// Wait implements metal.Device.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
-	if t != d.ticket || t == 0 {
-		return metal.Timing{}, fmt.Errorf("wait for submission %d: the last one is %d", t, d.ticket)
+	if t <= d.waited || t > d.ticket {
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is none that is under way", t)
 	}
 	d.counters.Waits++
-	return d.timing, d.failure
+	d.waited = t
+	var first error
+	for len(d.failures) > 0 && d.failures[0].ticket <= t {
+		if first == nil {
+			first = d.failures[0].err
+		}
+		d.failures = d.failures[1:]
+	}
+	return d.timing, first
 }
 
 // Memory implements metal.Device.

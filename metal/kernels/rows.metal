@@ -4,14 +4,15 @@
 struct EmbedArgs {
     uint cols;
     uint row_bytes;
+    uint token_stride;
     uint dst_stride;
 };
 
-// embed dequantises the row of each token, a chunk a thread. Grid: (chunks / threads, rows).
+// embed dequantises the row of each token, a chunk a thread. Tokens are floats, as top writes them. Grid: (chunks / threads, rows).
 template <typename W>
 kernel void embed(
     device const uchar* table [[buffer(0)]],
-    device const int* tokens [[buffer(1)]],
+    device const float* tokens [[buffer(1)]],
     device float* dst [[buffer(2)]],
     constant EmbedArgs& args [[buffer(3)]],
     uint3 group [[threadgroup_position_in_grid]],
@@ -19,7 +20,7 @@ kernel void embed(
     uint c = group.x * 32 + tid;
     if (16 * c >= args.cols) return;
     float w[16];
-    W::load(table + ulong(tokens[group.y]) * args.row_bytes, c, args.cols, w);
+    W::load(table + ulong(tokens[group.y * args.token_stride]) * args.row_bytes, c, args.cols, w);
     dst += group.y * args.dst_stride;
     for (uint i = 0; i < 16; i++) {
         uint k = W::at(c, i / 4) + i % 4;

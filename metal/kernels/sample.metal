@@ -11,9 +11,12 @@ struct TopArgs {
 // before tells whether value a at index i stands before b at j: larger values first, of equals the lower index.
 inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 
+// is_finite tells by the exponent's bits, which a compiler that takes all values to be finite cannot know.
+inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f800000; }
+
 // top writes a row's k largest values: their indices, best first, then the values, then the logarithm of the sum of all
-// exponentials: [k | k | 1]. Indices are kept as floats, exact below 2^24. NaN is taken for the smallest value. A threadgroup
-// a row; shared has two values a simdgroup.
+// exponentials: [k | k | 1]. Indices are kept as floats, exact below 2^24. NaN is taken for the smallest value; where a value is
+// not finite, the sum is infinite. A threadgroup a row; shared has two values a simdgroup.
 kernel void top(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],
@@ -67,7 +70,7 @@ kernel void top(
         if (k == 0) largest = best;
     }
     float sum = 0;
-    for (uint i = tid; i < args.cols; i += threads) sum += exp(src[i] - largest);
+    for (uint i = tid; i < args.cols; i += threads) sum += is_finite(src[i]) ? exp(src[i] - largest) : INFINITY;
     sum = tree_sum(sum);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (lane == 0) values[simdgroup] = sum;
@@ -75,5 +78,5 @@ kernel void top(
     if (tid > 0) return;
     float total = 0;
     for (uint i = 0; i < simdgroups; i++) total += values[i];
-    dst[2 * args.k] = largest + log(total);
+    dst[2 * args.k] = total < INFINITY ? largest + log(total) : INFINITY;
 }

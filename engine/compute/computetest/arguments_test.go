@@ -39,6 +39,8 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"no shared experts", "GatedExperts", func(s site) compute.Step { return unshared{s} }},
 		{"shared experts not added", "ExpertsAdd", func(s site) compute.Step { return unshared{s} }},
 		{"no checkpoints", "Checkpoint", func(s site) compute.Step { return untraced{s} }},
+		{"the tokens of the batch", "Ahead", func(s site) compute.Step { return staleTokens{s} }},
+		{"the last of the best", "Top", func(s site) compute.Step { return lastOfBest{s} }},
 		{"operations out of order", "Sequence", func(s site) compute.Step { return &late{site: s} }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
@@ -47,6 +49,24 @@ func TestFindsWrongArguments(t *testing.T) {
 			require.Error(t, err)
 			t.Log(err)
 		})
+	}
+}
+
+type staleTokens struct{ site }
+
+func (s staleTokens) Embed(dst compute.Tensor, table compute.Weight) {
+	from := s.batch.From
+	s.batch.From = compute.Tensor{}
+	s.Step.Embed(dst, table)
+	s.batch.From = from
+}
+
+type lastOfBest struct{ site }
+
+func (s lastOfBest) Top(dst, logits compute.Tensor, k int) {
+	s.Step.Top(dst, logits, k)
+	for _, row := range s.be.Floats(dst) {
+		slices.Reverse(row[:k])
 	}
 }
 

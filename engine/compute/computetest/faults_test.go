@@ -28,6 +28,9 @@ func (f backend) Begin(b *compute.Batch) compute.Step {
 	return f.replace(site{f.Backend.Begin(b), f.Backend, b})
 }
 
+// Ahead lets steps be under way that have run already.
+func (f backend) Ahead() int { return 3 }
+
 // verdict is what a check says of such a backend.
 func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
 	t.Helper()
@@ -43,7 +46,7 @@ func verdict(t *testing.T, name string, replace func(s site) compute.Step) error
 // before it comes to its subject; see TestFindsWrongArguments for it.
 var operations = []string{
 	"Gather", "RMSNorm", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
-	"Route", "GatedExperts", "ExpertsAdd",
+	"Route", "GatedExperts", "ExpertsAdd", "Top",
 }
 
 // TestFindsFaults spoils each operation in ways that any of them can go wrong.
@@ -155,6 +158,10 @@ func (s *spoiled) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 
 func (s *spoiled) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
 	s.on("Route", dst, func() { s.Step.Route(dst, x, router, bias, shape) })
+}
+
+func (s *spoiled) Top(dst, logits compute.Tensor, k int) {
+	s.on("Top", dst, func() { s.Step.Top(dst, logits, k) })
 }
 
 func (s *spoiled) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {

@@ -43,8 +43,10 @@ var checks = []check{
 	{"RouteTies", checkRouteTies},
 	{"GatedExperts", checkGatedExperts},
 	{"ExpertsAdd", checkExpertsAdd},
+	{"Top", checkTop},
 	{"Checkpoint", checkCheckpoint},
 	{"Sequence", checkSequence},
+	{"Ahead", checkAhead},
 }
 
 // Run runs the suite, a subtest a check. open starts the backend under test, afresh for each; Run closes it.

@@ -1,0 +1,168 @@
+package computetest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// checkTop has rows of odd lengths with many ties, more values wanted than a simdgroup has lanes, all values wanted, and
+// rows with values that are not finite.
+func checkTop(r *rig) error {
+	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}} {
+		logits := r.normal(c.rows, c.cols)
+		for i, row := range logits {
+			for j := range row {
+				if i%2 == 0 {
+					row[j] = float32(math.Round(float64(4 * row[j]))) // many are equal
+				}
+			}
+		}
+		if err := r.top(logits, c.k); err != nil {
+			return err
+		}
+		broken := r.normal(4, c.cols)
+		for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			broken[i][r.rand.IntN(c.cols)] = float32(v)
+		}
+		for j := range broken[3] {
+			broken[3][j] = float32(math.NaN())
+		}
+		if err := r.topOfBroken(broken, c.k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rig) top(logits [][]float32, k int) error {
+	return r.verify(operation{
+		what:    fmt.Sprintf("the best %d of %d rows of %d logits", k, len(logits), len(logits[0])),
+		groups:  alone(len(logits)),
+		compute: func(rows []int) ([][]float32, error) { return r.computeTop(pick(logits, rows), k) },
+		compare: func(row int, got []float32) error { return within(got, topOf(logits[row], k)) },
+	})
+}
+
+// topOfBroken asks for nothing but what tells that the rows are broken, and ids that can be embedded.
+func (r *rig) topOfBroken(logits [][]float32, k int) error {
+	got, err := r.computeTop(logits, k)
+	if err != nil {
+		return err
+	}
+	for i, row := range got {
+		if sum := float64(row[2*k]); !math.IsNaN(sum) && !math.IsInf(sum, 0) {
+			return fmt.Errorf("row %d has logits that are not finite, and log Σ exp of it is %g", i, sum)
+		}
+		for _, id := range row[:k] {
+			if !(id >= 0 && int(id) < len(logits[i])) {
+				return fmt.Errorf("row %d has logits that are not finite: id %g is not one of %d", i, id, len(logits[i]))
+			}
+		}
+	}
+	return nil
+}
+
+func (r *rig) computeTop(logits [][]float32, k int) ([][]float32, error) {
+	in, out := r.sheet(logits), r.blank(len(logits), 2*k+1)
+	return r.run(r.flat(len(logits), 1), func(s compute.Step) { s.Top(out.Tensor, in.Tensor, k) }, out, in)
+}
+
+// topOf is the k best of a row by a sort.
+func topOf(logits []float32, k int) []approx {
+	ids := make([]int, len(logits))
+	for i := range ids {
+		ids[i] = i
+	}
+	slices.SortStableFunc(ids, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) })
+	var want, values []approx
+	for _, id := range ids[:k] {
+		want = append(want, approx{value: float64(id)})
+		values = append(values, approx{value: float64(logits[id])})
+	}
+	best, sum := float64(logits[ids[0]]), 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) - best)
+	}
+	total := best + math.Log(sum)
+	// An error in the sum is as large, relatively, as that in its logarithm is absolutely.
+	tol := float64(len(logits)+16)*float32Step + 2*expStep + 4*float32Step*(math.Abs(best)+math.Abs(total))
+	return append(append(want, values...), approx{total, tol})
+}
+
+// checkAhead starts as many steps as can be under way and then some, of which each takes its tokens from the one before, and
+// chooses rows of its own. A table's row t is highest at the token that follows t.
+func checkAhead(r *rig) error {
+	const vocab, rows = 37, 5
+	follows := r.rand.Perm(vocab)
+	values := r.normal(vocab, vocab)
+	for t, next := range follows {
+		values[t][next] = 100
+	}
+	table := r.weight(floats(values))
+	if r.be.Ahead() < 1 {
+		return fmt.Errorf("%d steps can be under way", r.be.Ahead())
+	}
+	return r.ahead(table, follows, rows)
+}
+
+func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
+	var err error
+	buffer := func(cols int) compute.Tensor {
+		var t compute.Tensor
+		t, err = r.be.Buffer(rows, cols)
+		require.NoError(r.tb, err)
+		return t
+	}
+	vocab, n := len(follows), r.be.Ahead()+3
+	x, tops, chosen, batches := buffer(vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
+	lists := make([][]int32, n)
+	tokens := make([]int, rows)
+	for i := range n {
+		tops[i], chosen[i], batches[i] = buffer(3), buffer(vocab), r.flat(rows, 1)
+		for j := range tokens {
+			if i == 0 {
+				tokens[j] = r.rand.IntN(vocab)
+				batches[0].Tokens[j] = int32(tokens[j])
+			}
+			lists[i] = append(lists[i], int32(r.rand.IntN(rows)))
+		}
+		if i > 0 {
+			batches[i].From = tops[i-1]
+		}
+	}
+	for i, b := range batches {
+		s := r.be.Begin(b)
+		s.Embed(x, table)
+		s.Gather(chosen[i], x, lists[i])
+		s.Top(tops[i], x, 1)
+		done := s.Submit
+		if (i+1)%r.be.Ahead() == 0 || i == n-1 {
+			done = s.Run
+		}
+		if err := done(); err != nil {
+			return err
+		}
+		clear(b.Tokens) // they have been read
+	}
+	for i := range n {
+		top, copies := r.be.Floats(tops[i]), r.be.Floats(chosen[i])
+		for j, t := range tokens {
+			tokens[j] = follows[t]
+			if got := int(top[j][0]); got != tokens[j] {
+				return fmt.Errorf("step %d of %d, row %d: token %d follows, not %d", i, n, j, tokens[j], got)
+			}
+		}
+		for j, from := range lists[i] {
+			if copies[j][tokens[from]] != 100 {
+				return fmt.Errorf("step %d of %d: row %d of those chosen is not row %d", i, n, j, from)
+			}
+		}
+	}
+	return nil
+}
