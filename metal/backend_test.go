@@ -52,6 +52,20 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestConformanceOfFastKernels runs the suite with fast arithmetic, with the kernels for few rows and with those for many.
+func TestConformanceOfFastKernels(t *testing.T) {
+	for name, geometry := range map[string]metal.Geometry{"few": {}, "tiles": {TileRows: 2, ExpertRows: 2}} {
+		t.Run(name, func(t *testing.T) {
+			computetest.RunFast(t, func(tb testing.TB) compute.Backend {
+				tb.Helper()
+				be := open(tb, metal.Options{Mode: metal.FastMath, Geometry: geometry}, host.Options{})
+				require.False(tb, be.PlainTiles())
+				return be
+			})
+		})
+	}
+}
+
 // TestTilesAgree has the host's matrices sum in the order of a row alone, as they are made to.
 func TestTilesAgree(t *testing.T) {
 	be := open(t, metal.Options{}, host.Options{})

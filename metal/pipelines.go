@@ -104,6 +104,7 @@ var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
 // kernelSet is the compiled kernels. Pipelines are made as models name the types that they need, before the first step.
 type kernelSet struct {
 	device    Device
+	mode      Mode
 	libraries map[string]Library
 	types     map[gguf.Type]*typeKernels
 	pages     map[gguf.Type]*pageKernels
@@ -115,7 +116,7 @@ type kernelSet struct {
 }
 
 func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kernelSet, error) {
-	k := &kernelSet{device: dev, libraries: map[string]Library{}, types: map[gguf.Type]*typeKernels{}, pages: map[gguf.Type]*pageKernels{}}
+	k := &kernelSet{device: dev, mode: mode, libraries: map[string]Library{}, types: map[gguf.Type]*typeKernels{}, pages: map[gguf.Type]*pageKernels{}}
 	for i, name := range sources {
 		if progress != nil {
 			progress(i, len(sources))

@@ -10,7 +10,8 @@ import (
 )
 
 // chooseTiles finds out whether tiles may use simdgroup matrices. Metal does not say in which order these sum, nor where in a
-// simdgroup their elements lie, and a row has to have the same bits alone and in a tile. So both are run once and compared.
+// simdgroup their elements lie, and a row has to have the same bits alone and in a tile. So both are run once and compared. With
+// fast arithmetic, which promises no bits, they have to agree up to rounding.
 func (b *Backend) chooseTiles(plain bool) error {
 	if plain {
 		b.kernels.plainTiles = true
@@ -72,7 +73,25 @@ func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *s
 		op(&c.step, dst, x)
 		c.err = c.step.Run()
 	}
-	return c.err == nil && slices.Equal(all.Buffer.(*memory).values, alone.Buffer.(*memory).values)
+	return c.err == nil && agree(all.Buffer.(*memory).values, alone.Buffer.(*memory).values, c.kernels.mode)
+}
+
+// agree compares values to the last bit, or with fast arithmetic to a thousandth of the largest of them, far more than rounding
+// does and far less than an element in the wrong place.
+func agree(a, b []float32, mode Mode) bool {
+	if mode != FastMath {
+		return slices.Equal(a, b)
+	}
+	largest := float32(0)
+	for _, v := range a {
+		largest = max(largest, v, -v)
+	}
+	for i := range a {
+		if d := a[i] - b[i]; !(max(d, -d) <= largest/1000) { // written so that NaN disagrees
+			return false
+		}
+	}
+	return true
 }
 
 // comparedRows is more than a tile of products.

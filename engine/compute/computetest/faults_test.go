@@ -34,12 +34,19 @@ func (f backend) Ahead() int { return 3 }
 // verdict is what a check says of such a backend.
 func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
 	t.Helper()
+	return verdictOn(t, name, false, replace)
+}
+
+func verdictOn(t *testing.T, name string, fast bool, replace func(s site) compute.Step) error {
+	t.Helper()
 	be, err := cpu.New(1)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, be.Close()) }()
 	i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
 	require.GreaterOrEqual(t, i, 0, "there is no check %s", name)
-	return checks[i].run(newRig(t, backend{be, replace}, name))
+	r := newRig(t, backend{be, replace}, name)
+	r.fast = fast
+	return checks[i].run(r)
 }
 
 // operations is the operations that write a tensor. Embed is left out: a check's inputs are embedded, so it would fail
@@ -99,6 +106,23 @@ func TestFindsFaults(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestFastAllowsOtherBitsInCompany, and nothing beyond that.
+func TestFastAllowsOtherBitsInCompany(t *testing.T) {
+	t.Parallel()
+	alone := func(change func(float32) float32) error {
+		return verdictOn(t, "MatMul", true, func(s site) compute.Step {
+			return &spoiled{s, "MatMul", func(dst compute.Tensor, op func()) {
+				op()
+				if first := s.be.Floats(dst)[0]; dst.Rows == 1 {
+					first[0] = change(first[0])
+				}
+			}}
+		})
+	}
+	require.NoError(t, alone(func(v float32) float32 { return v * (1 + 1e-6) }))
+	require.ErrorContains(t, alone(func(v float32) float32 { return v + 1 }), "among")
 }
 
 // spoiled is a step of which one operation goes through spoil.
