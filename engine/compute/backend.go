@@ -103,6 +103,7 @@ type Batch struct {
 	Positions []int32 // [rows] position of each row in its sequence
 	Seqs      []Seq   // the sequences, in the order of their rows
 	Outputs   []int32 // rows that reach the output head, ascending
+	Top       int     // how many of the highest logits of each output a model finds beside; see Step.Top
 	// From, where it has a buffer, is what Step.Top has written in an earlier step that need not have run yet: the token of
 	// each row is the first id of the same row of From.
 	From Tensor

@@ -9,7 +9,7 @@ import (
 // glm is the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture deepseek2): multi-head latent attention in its
 // absorbed form, leading dense layers, then mixtures of experts, and optionally a layer of multi-token prediction.
 type glm struct {
-	be     compute.Backend
+	steps
 	config Config
 	mla    mlaShape
 	route  compute.RouteShape
@@ -98,9 +98,8 @@ type glmMTP struct {
 // Config implements Model.
 func (m *glm) Config() Config { return m.config }
 
-// Forward implements Model.
-func (m *glm) Forward(b *compute.Batch) ([][]float32, error) {
-	s := m.be.Begin(b)
+// forward records a forward pass.
+func (m *glm) forward(s compute.Step, b *compute.Batch) (logits compute.Tensor) {
 	n := len(b.Tokens)
 	x, hidden := m.x.Head(n), m.hidden.Head(n)
 
@@ -186,26 +185,32 @@ func (m *glm) experts(s compute.Step, l *glmLayer, layer int, x, h compute.Tenso
 	s.ExpertsAdd(x, ffn, routing, l.experts)
 }
 
-// head finishes a step: it takes the normed hidden states of the output rows to logits.
-func (m *glm) head(s compute.Step, last compute.Tensor, output []compute.Weight) ([][]float32, error) {
-	logits := m.logits.Head(last.Rows)
+// head takes the normed hidden states of the output rows to logits.
+func (m *glm) head(s compute.Step, last compute.Tensor, output []compute.Weight) (logits compute.Tensor) {
+	logits = m.logits.Head(last.Rows)
 	if last.Rows > 0 {
 		s.MatMul(logits, last, output...)
 		s.Checkpoint(m.config.Layers, "logits", logits)
 	}
-	if err := s.Run(); err != nil {
-		return nil, fmt.Errorf("run a step with %d rows of logits: %w", last.Rows, err)
-	}
-	return m.be.Floats(logits), nil
+	return logits
 }
 
 // Draft implements Drafter.
 func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32, error) {
-	mtp := m.mtp
-	if mtp == nil {
+	if m.mtp == nil {
 		return nil, fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
 	}
 	s := m.be.Begin(b)
+	logits := m.draft(s, b, from, states)
+	if err := s.Run(); err != nil {
+		return nil, fmt.Errorf("draft in a step of %d rows: %w", len(b.Tokens), err)
+	}
+	return m.be.Floats(logits), nil
+}
+
+// draft records a pass of the MTP layer.
+func (m *glm) draft(s compute.Step, b *compute.Batch, from States, states []int32) (logits compute.Tensor) {
+	mtp := m.mtp
 	n, hidden := len(b.Tokens), m.config.Hidden
 	embedded, concat, x, h := mtp.embedded.Head(n), mtp.concat.Head(n), mtp.x.Head(n), m.h.Head(n)
 	out, last := mtp.out.Head(len(b.Outputs)), m.last.Head(len(b.Outputs))

@@ -10,7 +10,7 @@ import (
 
 // glm loads a model of the family of GLM-4.7-Flash.
 func (l *loader) glm(lim Limits) (Model, error) {
-	m := &glm{be: l.be}
+	m := &glm{}
 	m.mla = l.mlaShape()
 	m.config = l.glmConfig(m.mla)
 	m.route = l.routeShape(m.config)
@@ -44,6 +44,7 @@ func (l *loader) glm(lim Limits) (Model, error) {
 
 	m.buffers(l, lim)
 	m.rope, m.cache = l.memory(freqs, c, c.Layers+c.DraftLayers, lim)
+	m.steps = l.steps(lim, m.forward)
 	return m, l.err
 }
 

@@ -10,7 +10,7 @@ import (
 // llama is the Llama family: grouped-query attention with RoPE over interleaved pairs, a gated feed-forward network, and
 // an RMS norm before each.
 type llama struct {
-	be     compute.Backend
+	steps
 	config Config
 	shape  compute.AttentionShape
 	eps    float32
@@ -43,7 +43,7 @@ type llamaLayer struct {
 
 // llama loads a model of the Llama family.
 func (l *loader) llama(lim Limits) (Model, error) {
-	m := &llama{be: l.be}
+	m := &llama{}
 	m.config, m.shape = l.llamaConfig()
 	m.eps = l.eps()
 	if l.sizeOr("expert_count", 0) > 0 {
@@ -98,6 +98,7 @@ func (l *loader) llama(lim Limits) (Model, error) {
 	m.ffn = l.buffer(lim.Rows, ffn)
 	m.last, m.logits = l.buffer(lim.Outputs, c.Hidden), l.buffer(lim.Outputs, c.Vocab)
 	m.rope, m.cache = l.memory(freqs, c, c.Layers, lim)
+	m.steps = l.steps(lim, m.forward)
 	return m, l.err
 }
 
@@ -135,9 +136,8 @@ func (l *loader) llamaConfig() (Config, compute.AttentionShape) {
 // Config implements Model.
 func (m *llama) Config() Config { return m.config }
 
-// Forward implements Model.
-func (m *llama) Forward(b *compute.Batch) ([][]float32, error) {
-	s := m.be.Begin(b)
+// forward records a forward pass.
+func (m *llama) forward(s compute.Step, b *compute.Batch) (logits compute.Tensor) {
 	n := len(b.Tokens)
 	x, h, qkv, attn, ffn := m.x.Head(n), m.h.Head(n), m.qkv.Head(n), m.attn.Head(n), m.ffn.Head(n)
 
@@ -160,15 +160,12 @@ func (m *llama) Forward(b *compute.Batch) ([][]float32, error) {
 	s.RMSNorm(x, x, m.norm, m.eps)
 	s.Checkpoint(m.config.Layers, "norm", x)
 
-	logits := m.logits.Head(len(b.Outputs))
+	logits = m.logits.Head(len(b.Outputs))
 	if len(b.Outputs) > 0 {
 		last := m.last.Head(len(b.Outputs))
 		s.Gather(last, x, b.Outputs)
 		s.MatMul(logits, last, m.output...)
 		s.Checkpoint(m.config.Layers, "logits", logits)
 	}
-	if err := s.Run(); err != nil {
-		return nil, fmt.Errorf("run a step of %d rows: %w", n, err)
-	}
-	return m.be.Floats(logits), nil
+	return logits
 }

@@ -63,6 +63,13 @@ type Model interface {
 	// Forward runs one step and returns the logits of the rows named in b.Outputs: [len(Outputs)][Vocab], valid until the
 	// next call. It stores the keys of all rows in the cache.
 	Forward(b *compute.Batch) ([][]float32, error)
+	// Decode runs n steps, at most as many as the backend can have under way, and waits for the last alone. Each row of b is
+	// its sequence's last and an output, and b.Top is at least 1. The first step is b; every further one has the same rows at
+	// the next position, with the best token of the step before. Page tables have to reach as far.
+	Decode(b *compute.Batch, n int) error
+	// Best returns what compute.Step.Top made of the logits of step i of the last Decode, or of the last Forward as step 0,
+	// where b.Top was not 0: a row an output, of which the first 2*b.Top+1 values count. They are valid until the next call.
+	Best(i int) [][]float32
 }
 
 // Drafter is a model with an MTP layer (multi-token prediction), which drafts tokens after the trunk's own.

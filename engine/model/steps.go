@@ -1,0 +1,77 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// MaxTop is the most that Batch.Top can ask for.
+const MaxTop = 64
+
+// steps runs the steps of a model, one at a time or several without a wait in between.
+type steps struct {
+	be compute.Backend
+	// record records the forward pass of a batch, and returns where its logits come to stand: [outputs, vocab].
+	record func(s compute.Step, b *compute.Batch) compute.Tensor
+
+	tops []compute.Tensor // of each step that may be under way, [outputs, 2*MaxTop+1]
+	rows int              // outputs of the last batch
+	next compute.Batch    // of a step under way
+}
+
+// steps makes what steps under way need of their own.
+func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch) compute.Tensor) steps {
+	m := steps{be: l.be, record: record, tops: make([]compute.Tensor, l.be.Ahead())}
+	for i := range m.tops {
+		m.tops[i] = l.buffer(lim.Outputs, 2*MaxTop+1)
+	}
+	return m
+}
+
+// Forward implements Model.
+func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
+	s, logits := m.begin(b, 0)
+	if err := s.Run(); err != nil {
+		return nil, fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+	}
+	return m.be.Floats(logits), nil
+}
+
+// Decode implements Model.
+func (m *steps) Decode(b *compute.Batch, n int) error {
+	next, positions := &m.next, append(m.next.Positions[:0], b.Positions...)
+	*next = *b
+	next.Positions = positions
+	for i := range n {
+		s, _ := m.begin(next, i)
+		var err error
+		if i < n-1 {
+			err = s.Submit()
+		} else {
+			err = s.Run()
+		}
+		if err != nil {
+			return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
+		}
+		next.From = m.tops[i]
+		for r := range positions {
+			positions[r]++
+		}
+	}
+	return nil
+}
+
+// begin records step i of those under way.
+func (m *steps) begin(b *compute.Batch, i int) (s compute.Step, logits compute.Tensor) {
+	s = m.be.Begin(b)
+	logits = m.record(s, b)
+	m.rows = len(b.Outputs)
+	if b.Top > 0 && m.rows > 0 {
+		s.Top(m.tops[i].Head(m.rows).Slice(0, 2*b.Top+1), logits, b.Top)
+	}
+	return s, logits
+}
+
+// Best implements Model.
+func (m *steps) Best(i int) [][]float32 { return m.be.Floats(m.tops[i].Head(m.rows)) }

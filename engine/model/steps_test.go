@@ -1,0 +1,105 @@
+package model_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// severalAhead is the CPU, where steps may be under way that have run already. One of them may fail.
+type severalAhead struct {
+	compute.Backend
+	failing int // steps from the last on, at 1
+}
+
+type failingStep struct{ compute.Step }
+
+var errDevice = errors.New("device lost")
+
+func (failingStep) Submit() error { return errDevice }
+
+func (*severalAhead) Ahead() int { return 5 }
+
+func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
+	step := s.Backend.Begin(b)
+	if s.failing--; s.failing == 0 {
+		return failingStep{step}
+	}
+	return step
+}
+
+// decoding is a row each of three sequences, at different positions of their own pages.
+func decoding(k int) *compute.Batch {
+	b := &compute.Batch{Top: k}
+	for i := range int32(3) {
+		seq := compute.Seq{First: int(i), Rows: 1}
+		for p := range int32(4) {
+			seq.Pages = append(seq.Pages, 4*i+(p+i)%4)
+		}
+		b.Seqs = append(b.Seqs, seq)
+		b.Tokens, b.Positions, b.Outputs = append(b.Tokens, 11*i+3), append(b.Positions, 6*i), append(b.Outputs, i)
+	}
+	return b
+}
+
+// TestDecode runs steps ahead, and step by step: the best tokens and what is told of them are the same bits, and they are
+// those of the logits.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	const steps, k = 5, 7
+	for _, name := range []string{"micro-llama", "micro-glm"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, err := gguf.Open("testdata/" + name + ".gguf")
+			require.NoError(t, err)
+			reference, err := cpu.New(2)
+			require.NoError(t, err)
+			be := &severalAhead{Backend: reference}
+			defer func() {
+				require.NoError(t, be.Close())
+				require.NoError(t, f.Close())
+			}()
+			m, err := model.Load(be, f, model.Limits{Rows: 8, Outputs: 4, Context: 32, Pages: 12, PageSize: 8})
+			require.NoError(t, err)
+
+			one := decoding(k)
+			var want [][][]float32
+			for range steps {
+				logits, err := m.Forward(one)
+				require.NoError(t, err)
+				want = append(want, copied(m.Best(0), k))
+				for i, row := range logits {
+					id := best(row)
+					require.Equal(t, float32(id), m.Best(0)[i][0])
+					require.InDelta(t, logSumExp(row), m.Best(0)[i][2*k], 1e-5)
+					one.Tokens[i] = id
+					one.Positions[i]++
+				}
+			}
+			for range 2 {
+				b := decoding(k)
+				require.NoError(t, m.Decode(b, steps))
+				for i := range steps {
+					require.Equal(t, want[i], copied(m.Best(i), k), "step %d", i)
+				}
+				require.Equal(t, decoding(k), b)
+				be.failing = 3
+				require.ErrorIs(t, m.Decode(b, steps), errDevice)
+			}
+		})
+	}
+}
+
+func copied(rows [][]float32, k int) (out [][]float32) {
+	for _, row := range rows {
+		out = append(out, slices.Clone(row[:2*k+1]))
+	}
+	return out
+}
