@@ -10,10 +10,11 @@ import (
 
 // Backend is compute.Backend over a device. The operations of a step are recorded and run as one submission.
 type Backend struct {
-	device   Device
-	kernels  *kernelSet
-	geometry Geometry
-	step     step
+	device  Device
+	kernels *kernelSet
+	weights []*weight
+	caches  []*cache
+	step    step
 	// positions is the longest RoPE table's length: no row stands beyond it.
 	positions int
 	// parts holds the splits of attentions before they are joined.
@@ -25,43 +26,20 @@ type Backend struct {
 type Options struct {
 	Mode     Mode
 	Progress func(done, total int) // told how many of the kernel files are compiled
-	Geometry Geometry
+	Geometry Geometry              // beside the choices that come with the program
 	// PlainTiles keeps tiles from using simdgroup matrices.
 	PlainTiles bool
 }
 
-// Geometry is from which numbers of rows on which kernels are used. None of it changes a result. The zero value of each
-// takes the default.
-type Geometry struct {
-	TileRows   int // tiles, rather than kernels that take up to 8 rows at once
-	ExpertRows int // rows grouped by expert, rather than each by itself
-}
-
-// The defaults of Geometry.
-const (
-	defaultTileRows   = 9
-	defaultExpertRows = 32
-)
-
-func (g Geometry) withDefaults() Geometry {
-	if g.TileRows == 0 {
-		g.TileRows = defaultTileRows
-	}
-	if g.ExpertRows == 0 {
-		g.ExpertRows = defaultExpertRows
-	}
-	return g
-}
-
 // New compiles the kernels on a device. The backend owns the device from then on, and closes it also where it fails.
 func New(dev Device, o Options) (*Backend, error) {
-	b := &Backend{device: dev, geometry: o.Geometry.withDefaults()}
+	b := &Backend{device: dev}
 	var err error
-	if b.kernels, err = newKernelSet(dev, o.Mode, o.Progress); err == nil {
+	if b.kernels, err = newKernelSet(dev, o.Mode, o.Geometry, o.Progress); err == nil {
 		err = b.step.init(b)
 	}
 	if err == nil {
-		err = b.chooseTiles(o.PlainTiles)
+		err = b.chooseTiles(o.PlainTiles, o.Geometry)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start the %s backend: %w", dev.Info().Driver, joinClose(err, dev))
@@ -115,7 +93,7 @@ type weight struct {
 	matrices int
 	rowBytes int
 	buffer   Buffer
-	kernels  *typeKernels // nil for a vector
+	kernels  *weightKernels // nil for a vector
 }
 
 // Type implements compute.Weight.
@@ -141,13 +119,14 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		data = floatBytes(vector)
 	} else {
 		w.out = t.Shape[1]
-		if w.kernels, err = b.kernels.forType(t.Type); err != nil {
+		if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
 			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 		}
 	}
 	if len(t.Shape) == 3 {
 		w.matrices = t.Shape[2]
 	}
+	b.weights = append(b.weights, w)
 	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
 		return nil, err
 	}
@@ -263,6 +242,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	if c.kernels, err = b.kernels.forPages(shape.Type); err != nil {
 		return nil, fmt.Errorf("make a KV cache: %w", err)
 	}
+	b.caches = append(b.caches, c)
 	if c.keys, err = b.pages(shape, slots, shape.KeyCols); err != nil {
 		return nil, err
 	}

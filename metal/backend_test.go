@@ -25,10 +25,18 @@ func open(tb testing.TB, o metal.Options, h host.Options) *metal.Backend {
 	return be
 }
 
+// tilesFrom has tiles used from so many rows on.
+func tilesFrom(rows int) (g metal.Geometry) {
+	for _, kernel := range []string{metal.ProductTile, metal.GatedTile, metal.ExpertGatedTile, metal.ExpertDownTile, metal.AttentionTile} {
+		g = append(g, metal.Choice{Kernel: kernel, From: rows})
+	}
+	return g
+}
+
 // TestConformance runs the suite as released, with kernels that otherwise take larger batches, and with checked memory and
 // fibres in a random order.
 func TestConformance(t *testing.T) {
-	few := metal.Geometry{TileRows: 2, ExpertRows: 2}
+	few := tilesFrom(2)
 	for _, c := range []struct {
 		name    string
 		options metal.Options
@@ -54,7 +62,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceOfFastKernels runs the suite with fast arithmetic, with the kernels for few rows and with those for many.
 func TestConformanceOfFastKernels(t *testing.T) {
-	for name, geometry := range map[string]metal.Geometry{"few": {}, "tiles": {TileRows: 2, ExpertRows: 2}} {
+	for name, geometry := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
 		t.Run(name, func(t *testing.T) {
 			computetest.RunFast(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()

@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -13,47 +14,29 @@ var sources = []string{
 	"attention_tile.metal",
 }
 
-// geometry is how a product is spread over a GPU: a simdgroup takes rows of weights and inputs of activations, and a
-// threadgroup has simdgroups. None of them changes a result.
-type geometry struct {
-	rows, inputs, simdgroups int
-}
-
-// The geometries of the products, by the number of activations that they take at once. They are those that products.metal
-// and its neighbours have kernels of; simdgroups is free.
-var (
-	productGeometry = []geometry{{4, 1, 2}, {4, 2, 2}, {4, 4, 2}, {2, 8, 4}}
-	gatedGeometry   = []geometry{{2, 1, 2}, {2, 2, 2}, {2, 4, 2}, {1, 8, 4}}
-	absorbGeometry  = []geometry{{4, 1, 2}, {2, 8, 4}}
-	gatedExperts    = geometry{2, 1, 2}
-	expertsAdd      = geometry{4, 1, 2}
-)
-
 // threads of the kernels that have no geometry.
 const (
 	embedThreads     = 32
 	copyThreads      = 64
 	mostNormGroups   = 8 // simdgroups
-	attentionGroups  = 4 // simdgroups, of a head each
 	storeGroups      = 4
-	routeGroups      = 16
 	topGroups        = 16
 	splitKeys        = 256 // split_keys of attention.metal
 	threadgroupBytes = 32 << 10
 
-	tileSize     = 32 // tile_size of tile.h
-	tileGroups   = 4
-	tileBytes    = 4 * 2 * tileSize * 36
+	tileStride   = 36 // tile_stride of tile.h
+	choicesTile  = 32 // choices of a tile of expert_tiles.metal
 	groupThreads = 64 // of group_experts
 
-	attentionPairs     = 16 // pairs of attention_tile.metal
-	attentionTileBytes = 4 * (4*32*36 + attentionPairs*(36+8) + 32)
+	attentionPairs      = 16 // pairs of attention_tile.metal
+	attentionTileGroups = 4
+	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32)
 )
 
-// compiled is a product's kernel with its geometry.
+// compiled is a kernel for few rows with its geometry.
 type compiled struct {
-	geometry
-	pipeline Pipeline
+	rows, inputs, simdgroups int
+	pipeline                 Pipeline
 }
 
 // groups is the number of threadgroups over out rows of weights.
@@ -72,41 +55,43 @@ func forRows(kernels []compiled, rows int) compiled {
 	return kernels[len(kernels)-1]
 }
 
-// typeKernels are the pipelines of a type of weights.
-type typeKernels struct {
-	embed, route           Pipeline
-	product, gated, absorb []compiled
-	gatedExperts           compiled
-	expertsAdd             compiled
-
-	productTile, gatedTile, expertGatedTile, expertDownTile Pipeline
+// tiled is a kernel in tiles of rows of weights by inputs, which is used where there are at least from of these.
+type tiled struct {
+	rows, inputs, from int
+	pipeline           Pipeline
 }
 
-// pageKernels are the pipelines of a type of KV pages.
-type pageKernels struct {
-	ropeStore, latents Pipeline
-	attention          []attentionKernel
-	attentionTiles     []attentionKernel
+// grid is that of a product with rows of activations. each is the rows of weights that a tile has results of.
+func (t tiled) grid(out, each, rows int) grid {
+	return grid{
+		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
+		simdgroups: t.rows * t.inputs / 256, shared: 4 * tileStride * (t.rows + t.inputs),
+	}
 }
 
-// attentionKernel takes heads query heads of a key head at once, with up to 32*values values each.
-type attentionKernel struct {
-	values, heads int
-	pipeline      Pipeline
+// weightShape is what the kernels of a weight are chosen by.
+type weightShape struct {
+	kind    gguf.Type
+	in, out int
 }
 
-// attentionGeometry is the kernels of attention.metal, the best first.
-var attentionGeometry = []attentionKernel{{values: 4, heads: 4}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1}}
+// weightKernels are the pipelines for weights of a type and shape.
+type weightKernels struct {
+	embed                           Pipeline
+	product, gated, absorb          []compiled
+	route, gatedExperts, expertsAdd compiled
 
-// attentionTileGeometry is the kernels of attention_tile.metal.
-var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
+	productTile, gatedTile, expertGatedTile, expertDownTile tiled
+}
 
 // kernelSet is the compiled kernels. Pipelines are made as models name the types that they need, before the first step.
 type kernelSet struct {
 	device    Device
 	mode      Mode
 	libraries map[string]Library
-	types     map[gguf.Type]*typeKernels
+	geometry  Geometry
+	pipelines map[string]Pipeline
+	weights   map[weightShape]*weightKernels
 	pages     map[gguf.Type]*pageKernels
 
 	plainTiles bool // whether tiles do without simdgroup matrices
@@ -115,13 +100,16 @@ type kernelSet struct {
 	groupExperts, weighExperts, top   Pipeline
 }
 
-func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kernelSet, error) {
-	k := &kernelSet{device: dev, mode: mode, libraries: map[string]Library{}, types: map[gguf.Type]*typeKernels{}, pages: map[gguf.Type]*pageKernels{}}
+func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total int)) (*kernelSet, error) {
+	k := &kernelSet{device: dev, mode: mode, libraries: map[string]Library{}, pipelines: map[string]Pipeline{}}
+	if err := k.use(g); err != nil {
+		return nil, err
+	}
 	for i, name := range sources {
 		if progress != nil {
 			progress(i, len(sources))
 		}
-		src, err := Kernel(name)
+		src, err := Kernel(name, k.geometry)
 		if err != nil {
 			return nil, err
 		}
@@ -140,79 +128,97 @@ func newKernelSet(dev Device, mode Mode, progress func(done, total int)) (*kerne
 	return k, m.err
 }
 
+// use has kernels chosen by another geometry from now on, where the choices that come with the program have nothing closer.
+func (k *kernelSet) use(g Geometry) error {
+	for i := range g {
+		if err := g[i].check(); err != nil {
+			return err
+		}
+	}
+	k.geometry = slices.Concat(DefaultGeometry(), g).ofDevice(DeviceName(k.device.Info()))
+	k.weights, k.pages = map[weightShape]*weightKernels{}, map[gguf.Type]*pageKernels{}
+	return nil
+}
+
 // maker makes pipelines up to the first error.
 type maker struct {
 	set *kernelSet
 	err error
 }
 
-func (m *maker) pipeline(file, name string, constants ...Constant) (p Pipeline) {
-	if m.err == nil {
-		p, m.err = m.set.device.Pipeline(m.set.libraries[file], name, constants)
+// pipeline makes a pipeline, once for the same constants.
+func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
+	key := fmt.Sprint(name, constants)
+	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
+		return have
+	}
+	list := make([]Constant, len(constants))
+	for i, v := range constants {
+		list[i] = Constant{Index: i, Value: v}
+	}
+	if p, m.err = m.set.device.Pipeline(m.set.libraries[file], name, list); m.err == nil {
+		m.set.pipelines[key] = p
 	}
 	return p
 }
 
-// tile makes a pipeline of a kernel over tile.h.
-func (m *maker) tile(file, name string) Pipeline {
-	return m.pipeline(file, name, Constant{Index: 0, Value: flag(m.set.plainTiles)})
+// few makes a kernel for few rows as the geometry has it.
+func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
+	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
+	made := compiled{c.Rows, inputs, c.Simdgroups, m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))}
+	m.fits(made.pipeline, kernel, w, c.Simdgroups)
+	return made
 }
 
-func (m *maker) products(file, name string, geometries []geometry) []compiled {
-	list := make([]compiled, len(geometries))
-	for i, g := range geometries {
-		list[i] = compiled{g, m.pipeline(file, fmt.Sprintf("%s_r%d_n%d", name, g.rows, g.inputs))}
+// fits makes it an error that a kernel cannot have so many simdgroups.
+func (m *maker) fits(p Pipeline, kernel string, w weightShape, simdgroups int) {
+	if m.err != nil {
+		return
+	}
+	if most := m.set.device.PipelineInfo(p).MaxThreads; 32*simdgroups > most {
+		m.err = fmt.Errorf("%w: %s of %v with %d simdgroups: the device takes %d threads of it", ErrGeometry, kernel, w.kind, simdgroups, most)
+	}
+}
+
+// all makes the kernels for each number of inputs.
+func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
+	for _, n := range inputsOf(kernel) {
+		list = append(list, m.few(file, kernel, w, n))
 	}
 	return list
 }
 
-// forType makes the pipelines of a type of weights, once.
-func (k *kernelSet) forType(t gguf.Type) (*typeKernels, error) {
-	if have, ok := k.types[t]; ok {
-		return have, nil
-	}
-	m := maker{set: k}
-	name := t.String()
-	made := &typeKernels{
-		embed:        m.pipeline("rows.metal", "embed_"+name),
-		route:        m.pipeline("experts.metal", "route_"+name),
-		product:      m.products("product.metal", "product_"+name, productGeometry),
-		gated:        m.products("product.metal", "gated_product_"+name, gatedGeometry),
-		absorb:       m.products("absorb.metal", "absorb_"+name, absorbGeometry),
-		gatedExperts: compiled{gatedExperts, m.pipeline("experts.metal", fmt.Sprintf("gated_experts_%s_r%d", name, gatedExperts.rows))},
-		expertsAdd:   compiled{expertsAdd, m.pipeline("experts.metal", fmt.Sprintf("experts_add_%s_r%d", name, expertsAdd.rows))},
-
-		productTile:     m.tile("tiles.metal", "product_tile_"+name),
-		gatedTile:       m.tile("tiles.metal", "gated_tile_"+name),
-		expertGatedTile: m.tile("expert_tiles.metal", "expert_gated_tile_"+name),
-		expertDownTile:  m.tile("expert_tiles.metal", "expert_down_tile_"+name),
-	}
-	if m.err != nil {
-		return nil, m.err
-	}
-	k.types[t] = made
-	return made, nil
+// tiles makes a kernel over tile.h.
+func (m *maker) tiles(file, kernel string, w weightShape) tiled {
+	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
+	p := m.pipeline(file, kernel+"_"+w.kind.String(), flag(m.set.plainTiles), uint32(c.Rows), uint32(c.Inputs))
+	m.fits(p, kernel, w, c.Rows*c.Inputs/256)
+	return tiled{c.Rows, c.Inputs, c.From, p}
 }
 
-// forPages makes the pipelines of a type of KV pages, once.
-func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
-	if have, ok := k.pages[t]; ok {
+// forWeight makes the pipelines for a weight, once for each type and shape.
+func (k *kernelSet) forWeight(w weightShape) (*weightKernels, error) {
+	if have, ok := k.weights[w]; ok {
 		return have, nil
 	}
 	m := maker{set: k}
-	name := t.String()
-	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name), latents: m.pipeline("store.metal", "latents_"+name)}
-	for _, a := range attentionGeometry {
-		a.pipeline = m.pipeline("attention.metal", fmt.Sprintf("attention_%s_v%d_q%d", name, a.values, a.heads))
-		made.attention = append(made.attention, a)
-	}
-	for _, a := range attentionTileGeometry {
-		a.pipeline = m.pipeline("attention_tile.metal", fmt.Sprintf("attention_tile_%s_c%d", name, a.values))
-		made.attentionTiles = append(made.attentionTiles, a)
+	made := &weightKernels{
+		embed:        m.pipeline("rows.metal", "embed_"+w.kind.String()),
+		product:      m.all("product.metal", Product, w),
+		gated:        m.all("product.metal", GatedProduct, w),
+		absorb:       m.all("absorb.metal", Absorb, w),
+		route:        m.few("experts.metal", Route, w, 1),
+		gatedExperts: m.few("experts.metal", GatedExperts, w, 1),
+		expertsAdd:   m.few("experts.metal", ExpertsAdd, w, 1),
+
+		productTile:     m.tiles("tiles.metal", ProductTile, w),
+		gatedTile:       m.tiles("tiles.metal", GatedTile, w),
+		expertGatedTile: m.tiles("expert_tiles.metal", ExpertGatedTile, w),
+		expertDownTile:  m.tiles("expert_tiles.metal", ExpertDownTile, w),
 	}
 	if m.err != nil {
 		return nil, m.err
 	}
-	k.pages[t] = made
+	k.weights[w] = made
 	return made, nil
 }

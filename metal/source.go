@@ -13,13 +13,16 @@ import (
 //go:embed kernels
 var kernels embed.FS
 
-// Kernel returns the kernels of a file in folder kernels, such as "norm.metal".
-func Kernel(name string) (Source, error) {
+// Kernel returns the kernels of a file in folder kernels, such as "norm.metal", with the instances of its templates that a
+// geometry may choose.
+func Kernel(name string, g Geometry) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
 		return Source{}, fmt.Errorf("read kernels: %w", err)
 	}
-	return ReadSource(dir, name)
+	src, err := ReadSource(dir, name)
+	src.Text += g.instances(name)
+	return src, err
 }
 
 // ReadSource reads a file of kernels and puts the headers that it includes by #include "name" in their place, each once.

@@ -50,40 +50,30 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 // Attention implements compute.Step. Where the rows are few and see many positions, these are split over the GPU and joined.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
-	if s.most >= s.geometry.TileRows && !s.kernels.plainTiles && shape.ValueDim <= 512 {
+	chosen := c.kernels.choose(shape)
+	if s.most >= chosen.tileFrom && !s.kernels.plainTiles && shape.ValueDim <= 512 {
 		s.attentionTile(dst, q, shape, c, layer)
 		return
 	}
-	k, room, ok := c.kernels.forHeads(shape)
+	k, room, ok := c.kernels.forHeads(shape, chosen.heads)
 	if !ok {
 		s.fail(fmt.Errorf("attention with keys of %d and values of %d a head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
 		return
 	}
 	a := attentionArgsOf(dst, q, shape, c)
 	splits := (s.longest + splitKeys - 1) / splitKeys
-	if splits == 1 || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.partsBytes {
+	if splits == 1 || s.longest < chosen.splitFrom || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.partsBytes {
 		splits = 0
 	}
 	a.splits = uint32(splits)
 	units := shape.Heads / k.heads
-	groups := min(attentionGroups, units, threadgroupBytes/room)
+	groups := min(chosen.simdgroups, units, threadgroupBytes/room)
 	record(s, "attention", k.pipeline, grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room}, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.parts}, at(dst))
 	if splits > 0 {
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
 			Binding{Buffer: s.parts}, s.places, at(dst))
 	}
-}
-
-// forHeads chooses the kernel for heads of a shape, and gives the threadgroup memory that a simdgroup needs.
-func (k *pageKernels) forHeads(shape compute.AttentionShape) (a attentionKernel, room int, ok bool) {
-	for _, a := range k.attention {
-		room := 4 * (a.heads*((shape.KeyDim+3)&^3+32) + 32)
-		if shape.ValueDim <= 32*a.values && shape.Heads/shape.KVHeads%a.heads == 0 && room <= threadgroupBytes {
-			return a, room, true
-		}
-	}
-	return a, 0, false
 }
 
 func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cache) attentionArgs {
@@ -102,7 +92,7 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 	}
 	tiles, n := s.pairTiles(shape.Heads / shape.KVHeads)
 	a := attentionArgsOf(dst, q, shape, c)
-	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: tileGroups, shared: attentionTileBytes}, &a,
+	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: attentionTileGroups, shared: attentionTileBytes}, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, tiles, at(dst))
 }
 

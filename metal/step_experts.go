@@ -11,14 +11,16 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 		normalise: flag(shape.Normalise), biased: flag(bias != nil), scale: shape.Scale,
 	}
 	b := Binding{Buffer: w.buffer}
-	record(s, "route", w.kernels.route, grid{x: dst.Rows, y: 1, simdgroups: min(routeGroups, shape.Experts), shared: 8 * shape.Experts}, &a,
+	k := w.kernels.route
+	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
+	record(s, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
 		b, bind(bias, b), at(x), at(dst))
 }
 
 // GatedExperts implements compute.Step. Shared experts of another type than the chosen ones are a dispatch of their own.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
-	if dst.Rows >= s.geometry.ExpertRows {
+	if dst.Rows >= w.kernels.expertGatedTile.from {
 		s.gatedExpertTiles(dst, x, routing, e)
 		return
 	}
@@ -47,7 +49,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 // ExpertsAdd implements compute.Step.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
-	if dst.Rows >= s.geometry.ExpertRows {
+	if dst.Rows >= w.kernels.expertDownTile.from {
 		s.expertTilesAdd(dst, h, routing, e)
 		return
 	}
@@ -81,7 +83,7 @@ type grouped struct {
 func (s *step) group(routing compute.Tensor, experts, more int) (g grouped, ok bool) {
 	used := routing.Cols / 2
 	choices := (routing.Rows*used + 3) &^ 3
-	g.count = min(choices/tileSize+experts, routing.Rows*used)
+	g.count = min(choices/choicesTile+experts, routing.Rows*used)
 	tiles := (3*g.count + 3) &^ 3
 	scratch := s.scratchOf(choices + tiles + more)
 	if scratch == nil {
@@ -106,8 +108,8 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 		return
 	}
 	a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(x.Stride), uint32(dst.Stride)}
-	record(s, "gated_experts", w.kernels.expertGatedTile,
-		grid{x: (w.out + tileSize/2 - 1) / (tileSize / 2), y: g.count, simdgroups: tileGroups, shared: tileBytes}, &a,
+	k := w.kernels.expertGatedTile
+	record(s, "gated_experts", k.pipeline, k.grid(w.out, k.rows/2, g.count*choicesTile), &a,
 		Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(x), g.choices, g.tiles, at(dst))
 	if e.SharedGate == nil {
 		return
@@ -128,7 +130,8 @@ func (s *step) expertTilesAdd(dst, h, routing compute.Tensor, e compute.Experts)
 		return
 	}
 	a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(h.Stride), uint32(w.out)}
-	record(s, "experts_down", w.kernels.expertDownTile, grid{x: tilesOf(w.out), y: g.count, simdgroups: tileGroups, shared: tileBytes}, &a,
+	k := w.kernels.expertDownTile
+	record(s, "experts_down", k.pipeline, k.grid(w.out, k.rows, g.count*choicesTile), &a,
 		Binding{Buffer: w.buffer}, at(h), g.choices, g.tiles, g.rest)
 	by := weighArgs{uint32(w.out), uint32(used), uint32(routing.Stride), uint32(dst.Stride)}
 	record(s, "experts_add", s.kernels.weighExperts, grid{x: (w.out + copyThreads - 1) / copyThreads, y: dst.Rows, simdgroups: copyThreads / 32}, &by,

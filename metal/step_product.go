@@ -7,7 +7,7 @@ import (
 // MatMul implements compute.Step. Weights of one type that stand together are one dispatch, up to three of them.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 	beside := false
-	if dst.Rows >= s.geometry.TileRows {
+	if dst.Rows >= ws[0].(*weight).kernels.productTile.from {
 		for _, w := range ws {
 			out := w.(*weight).out
 			s.productTile("product", dst.Slice(0, out), x, w.(*weight), tileArgs{}, beside)
@@ -28,7 +28,7 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 
 // MatMulAdd implements compute.Step.
 func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
-	if dst.Rows >= s.geometry.TileRows {
+	if dst.Rows >= w.(*weight).kernels.productTile.from {
 		s.productTile("product_add", dst, x, w.(*weight), tileArgs{add: 1}, false)
 		return
 	}
@@ -61,12 +61,11 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, beside bool) {
 	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
-	g := grid{x: tilesOf(w.out), y: tilesOf(dst.Rows), z: w.matrices, simdgroups: tileGroups, shared: tileBytes, beside: beside}
-	record(s, name, w.kernels.productTile, g, &a, Binding{Buffer: w.buffer}, at(x), at(dst))
+	k := w.kernels.productTile
+	g := k.grid(w.out, k.rows, dst.Rows)
+	g.z, g.beside = w.matrices, beside
+	record(s, name, k.pipeline, g, &a, Binding{Buffer: w.buffer}, at(x), at(dst))
 }
-
-// tilesOf is the number of tiles over n rows.
-func tilesOf(n int) int { return (n + tileSize - 1) / tileSize }
 
 // gatedTile records a gated product with many rows.
 func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, beside bool) {
@@ -75,8 +74,10 @@ func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, beside 
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), rows: uint32(dst.Rows),
 		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride),
 	}
-	g := grid{x: (w.out + tileSize/2 - 1) / (tileSize / 2), y: tilesOf(dst.Rows), simdgroups: tileGroups, shared: tileBytes, beside: beside}
-	record(s, "gated_product", w.kernels.gatedTile, g, &a, bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
+	k := w.kernels.gatedTile
+	g := k.grid(w.out, k.rows/2, dst.Rows)
+	g.beside = beside
+	record(s, "gated_product", k.pipeline, g, &a, bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
 }
 
 // GatedMatMul implements compute.Step.
@@ -86,7 +87,7 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 		s.gateApart(dst, x, gate, up)
 		return
 	}
-	if dst.Rows >= s.geometry.TileRows {
+	if dst.Rows >= w.kernels.gatedTile.from {
 		s.gatedTile(dst, x, gate, up, false)
 		return
 	}
@@ -112,7 +113,7 @@ func (s *step) gateApart(dst, x compute.Tensor, gate, up compute.Weight) {
 // Expand implements compute.Step.
 func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	w := vb.(*weight)
-	if dst.Rows >= s.geometry.TileRows {
+	if dst.Rows >= w.kernels.productTile.from {
 		s.productTile("expand", dst, ctx, w, tileArgs{xMatrix: uint32(w.in), dstMatrix: uint32(w.out)}, false)
 		return
 	}
@@ -130,7 +131,7 @@ func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
 	w, r := kb.(*weight), table.(*rope)
 	k := forRows(w.kernels.absorb, dst.Rows)
-	groups, tiles := k.groups(w.out), dst.Rows >= s.geometry.TileRows
+	groups, tiles := k.groups(w.out), dst.Rows >= w.kernels.productTile.from
 	if tiles { // which leave the rotations
 		s.productTile("absorb", dst, q, w, tileArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims)}, false)
 		groups = 0

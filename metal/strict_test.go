@@ -42,7 +42,7 @@ func TestAddressSpaces(t *testing.T) {
 	require.NotEmpty(t, files)
 	for _, name := range files {
 		t.Run(name, func(t *testing.T) {
-			src, err := metal.Kernel(name)
+			src, err := metal.Kernel(name, metal.AllCandidates())
 			require.NoError(t, err)
 			require.Empty(t, checkStrictly(t, clang, src))
 		})

@@ -12,10 +12,13 @@ import (
 // chooseTiles finds out whether tiles may use simdgroup matrices. Metal does not say in which order these sum, nor where in a
 // simdgroup their elements lie, and a row has to have the same bits alone and in a tile. So both are run once and compared. With
 // fast arithmetic, which promises no bits, they have to agree up to rounding.
-func (b *Backend) chooseTiles(plain bool) error {
+func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	if plain {
 		b.kernels.plainTiles = true
 		return nil
+	}
+	if err := b.kernels.use(Geometry{{Kernel: ProductTile, From: 2}, {Kernel: AttentionTile, From: 2}}); err != nil {
+		return err
 	}
 	c := comparison{Backend: b, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // any values will do
 	same := c.products() && c.attention()
@@ -25,11 +28,8 @@ func (b *Backend) chooseTiles(plain bool) error {
 	for _, buffer := range c.made {
 		b.device.FreeBuffer(buffer)
 	}
-	if !same { // pipelines of the comparison are not those that models need
-		b.kernels.plainTiles = true
-		clear(b.kernels.types)
-	}
-	return nil
+	b.weights, b.kernels.plainTiles = nil, !same
+	return b.kernels.use(g)
 }
 
 // comparison runs operations in tiles and one row at a time.

@@ -27,7 +27,7 @@ type launch struct {
 	stderr  io.Writer
 	level   slog.Level
 	capture string // file of a capture; empty for none
-	// geometry is from how many rows on which kernels are used; the zero value takes the backend's own.
+	// geometry is beside the choices that come with the program.
 	geometry metal.Geometry
 
 	device    metal.Device   // nil on the CPU

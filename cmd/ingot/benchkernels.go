@@ -60,8 +60,10 @@ from how many rows on the latter are quicker.`,
 func sweepRows(cmd *cobra.Command, cfg *config.Config, json string) error {
 	const never = 1 << 20
 	few, many := newLaunch(cfg, cmd.ErrOrStderr()), newLaunch(cfg, cmd.ErrOrStderr())
-	few.geometry = metal.Geometry{TileRows: never, ExpertRows: never}
-	many.geometry = metal.Geometry{TileRows: 2, ExpertRows: 2}
+	for _, kernel := range []string{metal.ProductTile, metal.ExpertGatedTile, metal.ExpertDownTile} {
+		few.geometry = append(few.geometry, metal.Choice{Kernel: kernel, From: never})
+		many.geometry = append(many.geometry, metal.Choice{Kernel: kernel, From: 2})
+	}
 	be, err := few.backend()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// MLA's queries on their way into the latent space.
+// MLA's queries on their way into the latent space. The backend instantiates the templates that its geometry chooses.
 #include "quants.h"
 #include "pages.h"
 #include "rope.h"
@@ -48,8 +48,3 @@ kernel void absorb(
         if (lane == i % 32 && first + r < args.latent && row + j < args.rows) dst[j * args.dst_stride + first + r] = sums[i];
     }
 }
-
-#define ABSORBS(type, name) \
-    INSTANTIATE("absorb_" name "_r4_n1", absorb, type, 4, 1) \
-    INSTANTIATE("absorb_" name "_r2_n8", absorb, type, 2, 8)
-EACH_TYPE(ABSORBS)

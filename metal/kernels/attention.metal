@@ -153,6 +153,7 @@ kernel void attention_join(
 
 #define ATTENTIONS(type, name) \
     INSTANTIATE("attention_" name "_v4_q1", attention, type, 4, 1) \
+    INSTANTIATE("attention_" name "_v4_q2", attention, type, 4, 2) \
     INSTANTIATE("attention_" name "_v4_q4", attention, type, 4, 4) \
     INSTANTIATE("attention_" name "_v16_q1", attention, type, 16, 1) \
     INSTANTIATE("attention_" name "_v16_q2", attention, type, 16, 2)

@@ -63,7 +63,7 @@ struct ExpertTileArgs {
     uint dst_stride;
 };
 
-// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to their places in dst. Grid: (rows of weights / 16, tiles).
+// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to their places in dst. Grid: (rows of weights / (tile_rows/2), tiles).
 template <typename W>
 kernel void expert_gated_tile(
     device const uchar* gate [[buffer(0)]],
@@ -80,22 +80,22 @@ kernel void expert_gated_tile(
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     device const ExpertTile& t = tiles[group.y];
     if (t.count == 0) return;
-    uint first = group.x * 16, own = tid % 64 / 2;
-    device const uchar* w_row = (own < 16 ? gate : up) + (ulong(t.expert) * args.out + min(first + own % 16, args.out - 1)) * args.row_bytes;
-    device const float* x_row = x + choices[t.first + min(own, t.count - 1)] / args.used * args.x_stride;
+    uint each = tile_rows / 2, first = group.x * each, own = tile_weight(tid);
+    device const uchar* w_row = (own < each ? gate : up) + (ulong(t.expert) * args.out + min(first + own % each, args.out - 1)) * args.row_bytes;
+    device const float* x_row = x + choices[t.first + tile_input(tid, t.count)] / args.used * args.x_stride;
     tile<W>(w_row, x_row, args.n, shared, tid, lane, simdgroup);
-    for (uint i = tid; i < tile_size * 16; i += 128) {
-        uint r = i / 16, o = i % 16;
+    for (uint i = tid; i < tile_inputs * each; i += tile_threads()) {
+        uint r = i / each, o = i % each;
         if (r < t.count && first + o < args.out) {
             uint choice = choices[t.first + r];
-            threadgroup const float* v = shared + r * tile_stride + o;
-            dst[choice / args.used * args.dst_stride + choice % args.used * args.out + first + o] = silu(v[0]) * v[16];
+            threadgroup const float* v = shared + tile_result(r, o);
+            dst[choice / args.used * args.dst_stride + choice % args.used * args.out + first + o] = silu(v[0]) * v[each];
         }
     }
 }
 
 // expert_down_tile writes the down products of a tile's choices, each to a row of its own: [rows*used, out]. Grid: (rows of
-// weights / 32, tiles).
+// weights / tile_rows, tiles).
 template <typename W>
 kernel void expert_down_tile(
     device const uchar* down [[buffer(0)]],
@@ -111,14 +111,13 @@ kernel void expert_down_tile(
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     device const ExpertTile& t = tiles[group.y];
     if (t.count == 0) return;
-    uint first = group.x * tile_size, own = tid % 64 / 2;
-    uint choice = choices[t.first + min(own, t.count - 1)];
-    device const uchar* w_row = down + (ulong(t.expert) * args.out + min(first + own, args.out - 1)) * args.row_bytes;
+    uint first = group.x * tile_rows, choice = choices[t.first + tile_input(tid, t.count)];
+    device const uchar* w_row = down + (ulong(t.expert) * args.out + min(first + tile_weight(tid), args.out - 1)) * args.row_bytes;
     device const float* h_row = h + choice / args.used * args.x_stride + choice % args.used * args.n;
     tile<W>(w_row, h_row, args.n, shared, tid, lane, simdgroup);
-    for (uint i = tid; i < tile_size * tile_size; i += 128) {
-        uint r = i / tile_size, o = i % tile_size;
-        if (r < t.count && first + o < args.out) dst[choices[t.first + r] * args.dst_stride + first + o] = shared[r * tile_stride + o];
+    for (uint i = tid; i < tile_inputs * tile_rows; i += tile_threads()) {
+        uint r = i / tile_rows, o = i % tile_rows;
+        if (r < t.count && first + o < args.out) dst[choices[t.first + r] * args.dst_stride + first + o] = shared[tile_result(r, o)];
     }
 }
 

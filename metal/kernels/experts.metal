@@ -1,4 +1,5 @@
-// The mixture of experts: routing, and the chosen experts' products.
+// The mixture of experts: routing, and the chosen experts' products. The backend instantiates the templates that its geometry
+// chooses.
 #include "quants.h"
 
 struct RouteArgs {
@@ -16,9 +17,9 @@ struct RouteArgs {
 
 constant float least_score = -3.0e38f;  // of an expert that can still be chosen, NaN included
 
-// route chooses a row's experts: their indices, best first, then their weights. A threadgroup a row; shared has two floats
-// an expert.
-template <typename W>
+// route chooses a row's experts: their indices, best first, then their weights. A threadgroup a row, of which a simdgroup
+// takes R experts at once; shared has two floats an expert.
+template <typename W, uint R>
 kernel void route(
     device const uchar* router [[buffer(0)]],
     device const float* bias [[buffer(1)]],
@@ -34,10 +35,12 @@ kernel void route(
     threadgroup float* scores = shared + args.experts;
     x += group.x * args.x_stride;
     dst += group.x * args.dst_stride;
-    for (uint e = simdgroup; e < args.experts; e += simdgroups) {
-        float logit;
-        products<W, 1, 1>(router + ulong(e) * args.row_bytes, args.row_bytes, 1, x, args.x_stride, 1, args.n, lane, &logit);
-        if (lane == 0) probabilities[e] = logit;
+    for (uint e = simdgroup * R; e < args.experts; e += simdgroups * R) {
+        float logits[R];
+        products<W, R, 1>(router + ulong(e) * args.row_bytes, args.row_bytes, args.experts - e, x, args.x_stride, 1, args.n, lane, logits);
+        for (uint r = 0; r < R; r++) {
+            if (lane == r && e + r < args.experts) probabilities[e + r] = logits[r];
+        }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (simdgroup > 0) return;
@@ -186,9 +189,3 @@ kernel void experts_add(
         if (lane == r && first + r < args.out) dst[r] += p[r];
     }
 }
-
-#define EXPERTS(type, name) \
-    INSTANTIATE("route_" name, route, type) \
-    INSTANTIATE("gated_experts_" name "_r2", gated_experts, type, 2) \
-    INSTANTIATE("experts_add_" name "_r4", experts_add, type, 4)
-EACH_TYPE(EXPERTS)

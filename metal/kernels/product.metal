@@ -1,4 +1,4 @@
-// Products of weights with few rows, and their gated form.
+// Products of weights with few rows, and their gated form. The backend instantiates the templates that its geometry chooses.
 #include "quants.h"
 
 struct ProductArgs {
@@ -115,14 +115,3 @@ kernel void gate(
     src += group.y * args.stride + i;
     dst[group.y * args.dst_stride + i] = silu(src[0]) * src[args.cols];
 }
-
-#define PRODUCTS(type, name) \
-    INSTANTIATE("product_" name "_r4_n1", product, type, 4, 1) \
-    INSTANTIATE("product_" name "_r4_n2", product, type, 4, 2) \
-    INSTANTIATE("product_" name "_r4_n4", product, type, 4, 4) \
-    INSTANTIATE("product_" name "_r2_n8", product, type, 2, 8) \
-    INSTANTIATE("gated_product_" name "_r2_n1", gated_product, type, 2, 1) \
-    INSTANTIATE("gated_product_" name "_r2_n2", gated_product, type, 2, 2) \
-    INSTANTIATE("gated_product_" name "_r2_n4", gated_product, type, 2, 4) \
-    INSTANTIATE("gated_product_" name "_r1_n8", gated_product, type, 1, 8)
-EACH_TYPE(PRODUCTS)

@@ -1,4 +1,5 @@
-// Products of many rows: a threadgroup of four simdgroups multiplies 32 rows of weights with 32 rows of activations.
+// Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of activations, of which each
+// of its simdgroups takes 16 by 16.
 //
 // A product has the same bits as in products (quants.h): there lane s of a simdgroup sums the chunks s, s+32, s+64 and so on,
 // and a tree adds the lanes. Here the chunks are taken in the same strands, one strand after another in the order in which
@@ -7,25 +8,37 @@
 
 // Whether simdgroup matrices are left alone. They are quicker, but Metal does not say in which order they sum; the backend
 // compares both at start and uses them where they agree.
-CONSTANT(bool, plain_tiles, 0)
+CONSTANT(uint, plain_tiles, 0)
+CONSTANT(uint, tile_rows, 1)    // of weights: 32 or 64
+CONSTANT(uint, tile_inputs, 2)  // rows of activations: 32 or 64
 
-constant uint tile_size = 32;
-constant uint tile_stride = 36;  // of a row in threadgroup memory, which is of 2*32*36 floats
+constant uint tile_stride = 36;  // of a row in threadgroup memory, which is of (tile_rows+tile_inputs)*36 floats
+
+inline uint tile_threads() { return tile_rows * tile_inputs / 8; }
+
+// tile_weight is the row of the tile's weights that a thread brings, if any.
+inline uint tile_weight(uint tid) { return min(tid / 2, tile_rows - 1); }
+
+// tile_input is the row of activations that a thread brings, if any, of the first count.
+inline uint tile_input(uint tid, uint count) { return tid / 2 < tile_rows ? 0 : min(tid / 2 - tile_rows, count - 1); }
+
+// tile_result is where tile leaves the product of an activation with a row of weights.
+inline uint tile_result(uint input, uint weight) { return input * (tile_rows + 4) + weight; }
 
 // strand_of turns the five bits of i around.
 inline uint strand_of(uint i) {
     return (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
 }
 
-// tile leaves the products in shared: activation i times weight row j at i*tile_stride + j. Threads 0 to 63 bring weights,
-// two a row; w_row is the row of the thread. Threads 64 to 127 bring activations in the same way. All threads of the
-// threadgroup call it; shared can be read when it returns.
+// tile leaves the products in shared, at tile_result. Two threads a row bring the weights, and the threads after them the
+// activations; w_row and x_row are what the thread brings. All threads of the threadgroup call it; shared can be read when it
+// returns.
 template <typename W>
 inline void tile(device const uchar* w_row, device const float* x_row, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
-    threadgroup float* xs = shared + tile_size * tile_stride;
-    threadgroup float* stage = (tid < 64 ? shared : xs) + tid % 64 / 2 * tile_stride + 16 * (tid & 1);
-    threadgroup const float* a = xs + 16 * (simdgroup / 2) * tile_stride;  // 16 activations
-    threadgroup const float* b = shared + 16 * (simdgroup & 1) * tile_stride;  // 16 rows of weights
+    uint weights = tile_rows, bringing = weights + tile_inputs, plain = plain_tiles, across = weights / 16;
+    threadgroup float* stage = shared + tid / 2 * tile_stride + 16 * (tid & 1);
+    threadgroup const float* a = shared + (weights + 16 * (simdgroup / across)) * tile_stride;  // 16 activations
+    threadgroup const float* b = shared + 16 * (simdgroup % across) * tile_stride;  // 16 rows of weights
     uint chunks = (n + 15) / 16, half_of = tid & 1;
     float levels[5][8], sums[8];
     for (uint i = 0; i < 32; i++) {
@@ -34,9 +47,9 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
         for (uint first = strand_of(i); first < chunks; first += 64) {
             uint count = first + 32 < chunks ? 2 : 1;
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            if (half_of < count) {
+            if (half_of < count && tid / 2 < bringing) {
                 float v[16];
-                if (tid < 64) {
+                if (tid / 2 < weights) {
                     W::load(w_row, first + 32 * half_of, n, v);
                 } else {
                     load_inputs<W>(x_row, first + 32 * half_of, n, v);
@@ -44,7 +57,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
                 for (uint j = 0; j < 16; j++) stage[j] = v[j];
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            if (plain_tiles) {
+            if (plain != 0) {
                 // The lane has activation lane/2 and eight of the weights.
                 threadgroup const float* x = a + lane / 2 * tile_stride;
                 threadgroup const float* w = b + 8 * (lane & 1) * tile_stride;
@@ -65,7 +78,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
                 simdgroup_multiply_accumulate(c3, a1, b1, c3);
             }
         }
-        if (!plain_tiles) {
+        if (plain == 0) {
             for (uint j = 0; j < 2; j++) {
                 sums[j] = c0.thread_elements()[j];
                 sums[2 + j] = c1.thread_elements()[j];
@@ -86,14 +99,14 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    threadgroup float* out = shared + 16 * (simdgroup / 2) * tile_stride + 16 * (simdgroup & 1);
-    if (plain_tiles) {
-        for (uint j = 0; j < 8; j++) out[lane / 2 * tile_stride + 8 * (lane & 1) + j] = sums[j];
+    threadgroup float* out = shared + tile_result(16 * (simdgroup / across), 16 * (simdgroup % across));
+    if (plain != 0) {
+        for (uint j = 0; j < 8; j++) out[tile_result(lane / 2, 8 * (lane & 1) + j)] = sums[j];
     } else {
         simdgroup_float8x8 c;
         for (uint i = 0; i < 4; i++) {
             for (uint j = 0; j < 2; j++) c.thread_elements()[j] = sums[2 * i + j];
-            simdgroup_store(c, out + i / 2 * 8 * tile_stride + i % 2 * 8, tile_stride);
+            simdgroup_store(c, out + tile_result(i / 2 * 8, i % 2 * 8), weights + 4);
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);

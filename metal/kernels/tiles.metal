@@ -1,4 +1,4 @@
-// Products of weights with many rows, such as those of prompts, in tiles of 32 by 32. Threadgroups have 128 threads.
+// Products of weights with many rows, such as those of prompts, in tiles.
 #include "tile.h"
 
 struct TileArgs {
@@ -13,7 +13,7 @@ struct TileArgs {
     uint add;         // whether results are added to dst
 };
 
-// product_tile writes W·x for the matrices of a weight. Grid: (rows of weights / 32, rows / 32, matrices).
+// product_tile writes W·x for the matrices of a weight. Grid: (rows of weights / tile_rows, rows / tile_inputs, matrices).
 template <typename W>
 kernel void product_tile(
     device const uchar* w [[buffer(0)]],
@@ -25,22 +25,23 @@ kernel void product_tile(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    uint first = group.x * tile_size, row = group.y * tile_size, own = tid % 64 / 2;
-    device const uchar* w_row = w + (ulong(group.z) * args.out + min(first + own, args.out - 1)) * args.row_bytes;
-    device const float* x_row = x + group.z * args.x_matrix + min(row + own, args.rows - 1) * args.x_stride;
+    uint first = group.x * tile_rows, row = group.y * tile_inputs;
+    device const uchar* w_row = w + (ulong(group.z) * args.out + min(first + tile_weight(tid), args.out - 1)) * args.row_bytes;
+    device const float* x_row = x + group.z * args.x_matrix + (row + tile_input(tid, args.rows - row)) * args.x_stride;
     tile<W>(w_row, x_row, args.n, shared, tid, lane, simdgroup);
     dst += group.z * args.dst_matrix;
-    for (uint i = tid; i < tile_size * tile_size; i += 128) {
-        uint r = i / tile_size, o = i % tile_size;
+    for (uint i = tid; i < tile_inputs * tile_rows; i += tile_threads()) {
+        uint r = i / tile_rows, o = i % tile_rows;
         if (row + r < args.rows && first + o < args.out) {
             device float* to = dst + (row + r) * args.dst_stride + first + o;
-            float v = shared[r * tile_stride + o];
+            float v = shared[tile_result(r, o)];
             *to = args.add != 0 ? *to + v : v;
         }
     }
 }
 
-// gated_tile writes silu(gate·x)*(up·x). A tile has 16 rows of each. Grid: (rows of weights / 16, rows / 32).
+// gated_tile writes silu(gate·x)*(up·x). Half of a tile's rows are of each. Grid: (rows of weights / (tile_rows/2), rows /
+// tile_inputs).
 template <typename W>
 kernel void gated_tile(
     device const uchar* gate [[buffer(0)]],
@@ -53,15 +54,15 @@ kernel void gated_tile(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    uint first = group.x * 16, row = group.y * tile_size, own = tid % 64 / 2;
-    device const uchar* w_row = (own < 16 ? gate : up) + ulong(min(first + own % 16, args.out - 1)) * args.row_bytes;
-    device const float* x_row = x + min(row + own, args.rows - 1) * args.x_stride;
+    uint each = tile_rows / 2, first = group.x * each, row = group.y * tile_inputs, own = tile_weight(tid);
+    device const uchar* w_row = (own < each ? gate : up) + ulong(min(first + own % each, args.out - 1)) * args.row_bytes;
+    device const float* x_row = x + (row + tile_input(tid, args.rows - row)) * args.x_stride;
     tile<W>(w_row, x_row, args.n, shared, tid, lane, simdgroup);
-    for (uint i = tid; i < tile_size * 16; i += 128) {
-        uint r = i / 16, o = i % 16;
+    for (uint i = tid; i < tile_inputs * each; i += tile_threads()) {
+        uint r = i / each, o = i % each;
         if (row + r < args.rows && first + o < args.out) {
-            threadgroup const float* v = shared + r * tile_stride + o;
-            dst[(row + r) * args.dst_stride + first + o] = silu(v[0]) * v[16];
+            threadgroup const float* v = shared + tile_result(r, o);
+            dst[(row + r) * args.dst_stride + first + o] = silu(v[0]) * v[each];
         }
     }
 }

@@ -6,7 +6,7 @@
 #define thread
 #define kernel
 #define INFINITY __builtin_inff()
-#define CONSTANT(type, name, index) constant type name = type();
+#define CONSTANT(type, name, index) constant type name = type(1);
 #define JOIN2(a, b) a##b
 #define JOIN(a, b) JOIN2(a, b)
 #define INSTANTIATE(name, function, ...) auto* JOIN(instance_, __COUNTER__) = &function<__VA_ARGS__>;

@@ -1,0 +1,54 @@
+package metal
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// ReadGeometry reads choices as Write writes them: a JSON list. Its errors name the choice.
+func ReadGeometry(r io.Reader) (Geometry, error) {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	var g Geometry
+	if err := d.Decode(&g); err != nil {
+		return nil, fmt.Errorf("read a geometry: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("read a geometry: there is more behind the list")
+	}
+	for i := range g {
+		if err := g[i].check(); err != nil {
+			return nil, fmt.Errorf("read a geometry: choice %d: %w", i+1, err)
+		}
+	}
+	return g, nil
+}
+
+// Write writes the choices as a JSON list, a line each, in an order that depends on them alone.
+func (g Geometry) Write(w io.Writer) error {
+	sorted := slices.Clone(g)
+	slices.SortStableFunc(sorted, func(a, b Choice) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Kernel, b.Kernel), cmp.Compare(a.Type, b.Type),
+			cmp.Compare(a.In, b.In), cmp.Compare(a.Out, b.Out), cmp.Compare(a.Inputs, b.Inputs))
+	})
+	var text bytes.Buffer
+	for i := range sorted {
+		text.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
+		line, err := json.Marshal(&sorted[i])
+		if err != nil {
+			return fmt.Errorf("write a geometry: %w", err)
+		}
+		text.Write(line)
+	}
+	if len(sorted) == 0 {
+		text.WriteString("[")
+	}
+	text.WriteString("\n]\n")
+	_, err := w.Write(text.Bytes())
+	return err
+}

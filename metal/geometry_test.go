@@ -1,0 +1,272 @@
+package metal_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/shape"
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/host"
+)
+
+// operations makes the memory of operations on a backend.
+type operations struct {
+	*testing.T
+	be     *metal.Backend
+	random *rand.Rand
+}
+
+func (o *operations) weight(t gguf.Type, dims ...int) compute.Weight {
+	o.Helper()
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	bytes, err := t.RowBytes(n)
+	require.NoError(o, err)
+	data := make([]byte, bytes)
+	require.NoError(o, shape.Randomize(o.random, t, data))
+	w, err := o.be.Weight(gguf.Tensor{Name: "random", Type: t, Shape: dims, Data: data})
+	require.NoError(o, err)
+	return w
+}
+
+func (o *operations) buffer(rows, cols int) compute.Tensor {
+	o.Helper()
+	t, err := o.be.Buffer(rows, cols)
+	require.NoError(o, err)
+	return t
+}
+
+func (o *operations) values(rows, cols int) compute.Tensor {
+	o.Helper()
+	t := o.buffer(rows, cols)
+	for _, row := range o.be.Floats(t) {
+		for i := range row {
+			row[i] = float32(o.random.NormFloat64())
+		}
+	}
+	return t
+}
+
+// bits runs an operation on rows of one sequence from a position on and copies what it has written.
+func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) (all []float32) {
+	o.Helper()
+	for _, row := range o.be.Floats(dst) {
+		for i := range row {
+			row[i] = 1
+		}
+	}
+	b := batch(make([]int32, dst.Rows), first)
+	b.Outputs = nil
+	s := o.be.Begin(b)
+	op(s)
+	require.NoError(o, s.Run())
+	for _, row := range o.be.Floats(dst) {
+		all = append(all, row...)
+	}
+	return all
+}
+
+// same runs an operation with every geometry of a kernel and compares the bits. Tiles are used from the first row on.
+func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first int, op func(compute.Step)) {
+	o.Helper()
+	require.NoError(o, o.be.Use(nil))
+	want := o.bits(dst, first, op)
+	candidates := metal.Candidates(kernel, inputs)
+	require.Greater(o, len(candidates), 1)
+	for _, c := range candidates {
+		if strings.HasSuffix(kernel, "_tile") {
+			c.From = 1
+		}
+		before := o.be.Counters().Dispatches
+		require.NoError(o, o.be.Use(metal.Geometry{c}))
+		require.Equal(o, want, o.bits(dst, first, op), "%+v", c)
+		require.Greater(o, o.be.Counters().Dispatches, before)
+	}
+}
+
+// TestGeometryChangesNoBits runs every operation with every geometry that there is for it, on sizes that none divides.
+func TestGeometryChangesNoBits(t *testing.T) {
+	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
+	defer func() { require.NoError(t, be.Close()) }()
+	const in, out, heads, nope, latent, dims, experts, used, ffn = 512, 75, 3, 256, 69, 32, 37, 3, 256
+	for _, kind := range []gguf.Type{gguf.TypeF16, gguf.TypeQ40, gguf.TypeQ6K} {
+		t.Run(kind.String(), func(t *testing.T) {
+			o := &operations{t, be, rand.New(rand.NewPCG(1, uint64(kind)))}
+			w, up := o.weight(kind, in, out), o.weight(kind, in, out)
+			kb, vb := o.weight(kind, nope, latent, heads), o.weight(kind, nope, latent, heads)
+			router := o.weight(kind, in, experts)
+			e := compute.Experts{
+				Gate: o.weight(kind, in, ffn, experts), Up: o.weight(kind, in, ffn, experts), Down: o.weight(kind, ffn, out, experts),
+				SharedGate: o.weight(kind, in, ffn), SharedUp: o.weight(kind, in, ffn), SharedDown: o.weight(kind, ffn, out),
+			}
+			rope, err := be.Rope(compute.RopeFreqs{Freqs: make([]float32, dims/2), Scale: 1}, 128)
+			require.NoError(t, err)
+			const most = 70
+			x, q, h, dst := o.values(most, in), o.values(most, heads*(nope+dims)), o.values(most, (used+1)*ffn), o.buffer(most, 1024)
+			few := map[string]map[int][]int{ // rows, by the inputs of the kernel that takes them
+				metal.Product: {1: {1}, 2: {2}, 4: {3, 4}, 8: {5, 8}}, metal.GatedProduct: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.Absorb: {1: {1}, 8: {6}},
+				metal.Route: {1: {1, 4}}, metal.GatedExperts: {1: {1, 5}}, metal.ExpertsAdd: {1: {1, 5}},
+				metal.ProductTile: {0: {1, 33, 70}}, metal.GatedTile: {0: {9, 70}}, metal.ExpertGatedTile: {0: {3, 70}}, metal.ExpertDownTile: {0: {3, 70}},
+			}
+			route := compute.RouteShape{Experts: experts, Used: used, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
+			routing := o.buffer(most, 2*used)
+			o.bits(routing, 0, func(s compute.Step) { s.Route(routing, x, router, nil, route) })
+			for kernel, rows := range few {
+				for inputs, list := range rows {
+					for _, n := range list {
+						dst := dst.Head(n)
+						o.same(kernel, inputs, dst, 0, map[string]func(compute.Step){
+							metal.Product: func(s compute.Step) { s.MatMul(dst.Slice(0, 2*out), x, w, up); s.MatMulAdd(dst.Slice(0, out), x, up) },
+							metal.ProductTile: func(s compute.Step) {
+								s.MatMul(dst.Slice(0, 2*out), x, w, up)
+								s.Expand(dst.Slice(300, heads*latent), q, vb)
+							},
+							metal.GatedProduct:    func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up) },
+							metal.GatedTile:       func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up) },
+							metal.Absorb:          func(s compute.Step) { s.Absorb(dst.Slice(0, heads*(latent+dims)), q, kb, rope) },
+							metal.Route:           func(s compute.Step) { s.Route(dst.Slice(0, 2*used), x, router, nil, route) },
+							metal.GatedExperts:    func(s compute.Step) { s.GatedExperts(dst, x, routing.Head(n), e) },
+							metal.ExpertGatedTile: func(s compute.Step) { s.GatedExperts(dst, x, routing.Head(n), e) },
+							metal.ExpertsAdd:      func(s compute.Step) { s.ExpertsAdd(dst.Slice(0, out), h, routing.Head(n), e) },
+							metal.ExpertDownTile:  func(s compute.Step) { s.ExpertsAdd(dst.Slice(0, out), h, routing.Head(n), e) },
+						}[kernel])
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestGeometryOfAttentionChangesNoBits has heads that share keys by one, two and four, positions of several splits, and splits
+// and tiles from elsewhere on.
+func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
+	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
+	defer func() { require.NoError(t, be.Close()) }()
+	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
+	const positions = 600
+	for _, c := range []struct{ heads, kvHeads, key, value int }{{4, 4, 40, 40}, {6, 3, 64, 48}, {8, 2, 64, 64}, {4, 1, 160, 130}} {
+		shape := compute.AttentionShape{Heads: c.heads, KVHeads: c.kvHeads, KeyDim: c.key, ValueDim: c.value, Scale: 0.1}
+		cache, err := be.Cache(compute.CacheShape{
+			Layers: 1, Pages: pages, PageSize: pageSize, KeyCols: c.kvHeads * c.key, ValueCols: c.kvHeads * c.value, Type: gguf.TypeF16,
+		})
+		require.NoError(t, err)
+		rope, err := be.Rope(compute.RopeFreqs{Freqs: []float32{0.3, 0.01}, Scale: 1}, positions)
+		require.NoError(t, err)
+		qkv := o.values(positions, c.heads*c.key+c.kvHeads*(c.key+c.value))
+		o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, shape, rope, cache, 0) })
+		dst := o.buffer(12, c.heads*c.value)
+		for _, rows := range []int{1, 12} {
+			attend := func(s compute.Step) { s.Attention(dst.Head(rows), qkv.Head(rows), shape, cache, 0) }
+			o.same(metal.Attention, 0, dst.Head(rows), positions-rows, attend)
+			require.NoError(t, be.Use(nil))
+			want := o.bits(dst.Head(rows), positions-rows, attend)
+			for _, g := range []metal.Geometry{
+				{{Kernel: metal.Attention, From: 1000}, {Kernel: metal.AttentionTile, From: 100}},
+				{{Kernel: metal.Attention, In: c.key, Out: c.value, Rows: 1, From: 1}, {Kernel: metal.AttentionTile, Type: "F16", From: 1}},
+			} {
+				require.NoError(t, be.Use(g))
+				require.Equal(t, want, o.bits(dst.Head(rows), positions-rows, attend), "%+v, %d rows, %+v", c, rows, g)
+			}
+		}
+	}
+}
+
+// TestDefaultGeometry has a whole choice for every kernel.
+func TestDefaultGeometry(t *testing.T) {
+	g := metal.DefaultGeometry()
+	for _, c := range metal.AllCandidates() {
+		i := slices.IndexFunc(g, func(d metal.Choice) bool {
+			return d.Kernel == c.Kernel && (d.Inputs == c.Inputs || c.Simdgroups == 0) && d.Device+d.Type == "" && d.In == 0
+		})
+		require.GreaterOrEqual(t, i, 0, "%+v", c)
+		require.Positive(t, g[i].Rows)
+		require.Equal(t, c.Simdgroups > 0, g[i].Simdgroups > 0)
+	}
+	for _, c := range g {
+		require.Zero(t, c.Microseconds, "a default that was measured has to say on which device")
+	}
+}
+
+// TestGeometryFile writes the same bytes in any order and reads them back.
+func TestGeometryFile(t *testing.T) {
+	t.Parallel()
+	g := metal.Geometry{
+		{Device: "Apple9", Kernel: metal.Product, Type: "Q4_0", In: 2048, Out: 8192, Inputs: 1, Rows: 2, Simdgroups: 4, Microseconds: 12.5},
+		{Device: "Apple9", Kernel: metal.Product, Type: "Q4_0", In: 2048, Out: 8192, Inputs: 2, Rows: 4, Simdgroups: 8},
+		{Kernel: metal.ProductTile, From: 12, Rows: 64, Inputs: 32},
+	}
+	var text, again bytes.Buffer
+	require.NoError(t, g.Write(&text))
+	slices.Reverse(g)
+	require.NoError(t, g.Write(&again))
+	require.Equal(t, text.String(), again.String())
+	back, err := metal.ReadGeometry(&text)
+	require.NoError(t, err)
+	require.ElementsMatch(t, g, back)
+
+	merged := g.With(metal.Geometry{{Kernel: metal.ProductTile, From: 20, Rows: 32, Inputs: 64}, {Kernel: metal.ProductTile, Type: "F16", From: 2}})
+	require.Len(t, merged, 4)
+	require.Contains(t, merged, metal.Choice{Kernel: metal.ProductTile, From: 20, Rows: 32, Inputs: 64})
+}
+
+func TestGeometryRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{}`: "read a geometry: ", `[] 1`: "more behind", `[{"kernel":"product","lanes":3}]`: "lanes",
+		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: the geometry cannot be used: kernel "gemm" is not known`,
+		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product has no rows of 3, but [1 2 4]",
+		`[{"kernel":"product","inputs":3}]`:                            "product for 3 inputs at once",
+		`[{"kernel":"product","rows":4}]`:                              "product for 0 inputs at once",
+		`[{"kernel":"product","inputs":1,"simdgroups":64}]`:            "no simdgroups of 64",
+		`[{"kernel":"product","inputs":1,"from":4}]`:                   "no rows from which on",
+		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:            "no inputs of 96",
+		`[{"kernel":"product_tile","type":"Q2_K","from":3}]`:           `type "Q2_K"`,
+		`[{"kernel":"product_tile","in":32,"from":3}]`:                 "32 by 0",
+		`[{"kernel":"attention_tile","rows":2}]`:                       "attention_tile has no rows of 2",
+		`[{"kernel":"attention","simdgroups":-1}]`:                     "no simdgroups of -1",
+		`[{"kernel":"expert_down_tile","inputs":64}]`:                  "no inputs of 64",
+		`[{"kernel":"route","inputs":1,"rows":2,"simdgroups":999999}]`: "no simdgroups",
+	} {
+		_, err := metal.ReadGeometry(strings.NewReader(text))
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// narrow is a device that takes few threads of every kernel.
+type narrow struct{ *host.Device }
+
+func (n narrow) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
+	i := n.Device.PipelineInfo(p)
+	i.MaxThreads = 512
+	return i
+}
+
+// TestGeometryOfDevice takes the closest choice, those of other devices left out, and refuses what the device cannot run.
+func TestGeometryOfDevice(t *testing.T) {
+	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
+	require.NoError(t, be.Close())
+	dev, err := host.Open(host.Options{})
+	require.NoError(t, err)
+	small, err := metal.New(narrow{dev}, metal.Options{Geometry: metal.Geometry{{Device: "Apple9", Kernel: metal.Route, Inputs: 1, Simdgroups: 32}}})
+	require.NoError(t, err)
+	o := &operations{t, small, rand.New(rand.NewPCG(1, 2))}
+	o.weight(gguf.TypeF32, 64, 64)
+	require.NoError(t, small.Use(metal.Geometry{{Device: "Apple9", Kernel: metal.Route, Inputs: 1, Simdgroups: 32}}))
+	require.NoError(t, small.Use(metal.Geometry{{Kernel: metal.Route, Type: "F16", Inputs: 1, Simdgroups: 32}}))
+	err = small.Use(metal.Geometry{{Device: "host", Kernel: metal.Route, Inputs: 1, Simdgroups: 32}})
+	require.ErrorIs(t, err, metal.ErrGeometry)
+	require.ErrorContains(t, err, "the device takes 512 threads")
+	require.NoError(t, small.Use(metal.Geometry{
+		{Kernel: metal.Route, Inputs: 1, Simdgroups: 32}, {Kernel: metal.Route, Type: "F32", In: 64, Out: 64, Inputs: 1, Simdgroups: 8},
+	}))
+	require.NoError(t, small.Close())
+}
