@@ -32,6 +32,21 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
+// addBest is add where only the highest logits are known, at least the top ones.
+func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
+	sum, err := best.LogSumExp()
+	if err != nil {
+		return err
+	}
+	s.ids = append(s.ids, id)
+	s.of = append(s.of, float64(logit)-sum)
+	for i := range s.top {
+		s.topID = append(s.topID, best.ID(i))
+		s.topOf = append(s.topOf, float64(best.Logit(i))-sum)
+	}
+	return nil
+}
+
 // logprobs names the tokens.
 func (s *scores) logprobs(t *tokenizer.Tokenizer) []TokenLogprob {
 	all := make([]TokenLogprob, len(s.ids))

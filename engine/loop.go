@@ -13,6 +13,8 @@ import (
 // there are sequences, and waits otherwise. A step that only decodes allocates nothing of its own.
 type loop struct {
 	model model.Model
+	depth int // steps that can be under way at once
+	top   int // most of the highest logits that can be asked for; 0 where all logits are at hand just as well
 	opts  *Options
 	pool  *cache.Pool
 	spec  *speculation // nil where nothing is drafted
@@ -52,19 +54,24 @@ func (l *loop) run() {
 	}
 }
 
-// step runs one forward pass, hands out its logits, and drafts for the next.
+// step runs a forward pass, or several where nobody has to look at their tokens in between, hands out the logits, and
+// drafts for the next.
 func (l *loop) step() {
-	l.steps++
 	start := time.Now()
 	l.plan()
+	n := l.ahead()
 	b := &l.batch
-	b.fill(l.running)
-	logits, err := l.model.Forward(&b.Batch)
+	b.fill(l.running, l.top)
+	logits, err := l.compute(n)
 	if err != nil {
-		fail(b.seqs, fmt.Errorf("compute a step of %d rows: %w", len(b.Tokens), err))
+		fail(b.seqs, fmt.Errorf("compute %d steps of %d rows: %w", n, len(b.Tokens), err))
 		return
 	}
-	prompt, generated := l.handOut(logits)
+	steps, prompt, generated := 0, 0, 0
+	for now := time.Now(); steps < n && (steps == 0 || b.follow()); steps++ {
+		p, g := l.handOut(logits, steps, now)
+		prompt, generated = prompt+p, generated+g
+	}
 	if l.spec != nil {
 		if err := l.spec.draft(b, l.running, time.Since(start)); err != nil {
 			fail(b.seqs, fmt.Errorf("draft after a step of %d rows: %w", len(b.Tokens), err))
@@ -72,29 +79,30 @@ func (l *loop) step() {
 	}
 	took := time.Since(start)
 	l.meter.update(func(s *Snapshot) {
-		s.Steps++
+		s.Steps += uint64(steps)
 		s.PromptTokens += uint64(prompt)
 		s.GeneratedTokens += uint64(generated)
 		s.StepTime += took
-		s.LastStep = took
+		s.LastStep = took / time.Duration(steps)
 	})
 }
 
-// handOut gives the logits of a step to its sequences. It returns how many positions of prompts the step computed, and how
-// many tokens it generated. A row after a draft counts only where all drafts before it were what the sequence generated.
-func (l *loop) handOut(logits [][]float32) (prompt, generated int) {
+// handOut gives what came of a step, the given one of those that were computed together, to its sequences. It returns how
+// many positions of prompts the step computed, and how many tokens it generated. A row after a draft counts only where all
+// drafts before it were what the sequence generated.
+func (l *loop) handOut(logits [][]float32, step int, now time.Time) (prompt, generated int) {
+	l.steps++
 	for _, s := range l.batch.seqs {
 		prompt += s.advance()
 		s.call.figures.step(l.steps, len(l.batch.seqs))
 	}
-	now := time.Now()
-	for i, o := range l.batch.outputs {
+	for _, o := range l.batch.outputs {
 		s := o.seq
 		if s.call.err != nil || o.drafts > 0 && (s.reason != "" || o.drafts != s.draft.accepted) {
 			continue
 		}
 		before := s.length()
-		if err := s.take(o.position, logits[i], &l.scratch); err != nil {
+		if err := s.take(o, l.given(o, logits, step), &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("work on the logits of position %d: %w", o.position, err))
 			continue
 		}

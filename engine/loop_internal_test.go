@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/sample"
@@ -12,13 +13,22 @@ import (
 
 const microGLM = "model/testdata/micro-glm.gguf"
 
+// several is the CPU, where steps can be under way that have run already.
+type several struct{ compute.Backend }
+
+func (several) Ahead() int { return 8 }
+
 // decoding returns a loop whose four sequences have generated for a while, and what runs its next step.
-func decoding(t testing.TB, opts Options, params sample.Params) (l *loop, step func()) {
+func decoding(t testing.TB, ahead bool, opts Options, params sample.Params) (l *loop, step func()) {
 	t.Helper()
 	const warm = 40
-	be, err := cpu.New(1)
+	reference, err := cpu.New(1)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	t.Cleanup(func() { require.NoError(t, reference.Close()) })
+	var be compute.Backend = reference
+	if ahead {
+		be = several{reference}
+	}
 	opts.KV = gguf.TypeF16
 	e, err := open(microGLM, be, opts)
 	require.NoError(t, err)
@@ -43,15 +53,18 @@ func decoding(t testing.TB, opts Options, params sample.Params) (l *loop, step f
 
 var decodings = []struct {
 	name   string
+	ahead  bool
 	opts   Options
 	params sample.Params
 }{
-	{"greedy", Options{Draft: DraftOff}, sample.Params{}},
-	{"sampled", Options{Draft: DraftOff}, sample.Params{Temperature: 1, TopP: 0.9, TopK: 50, FrequencyPenalty: 0.1}},
-	{"drafting by MTP", Options{Draft: DraftMTP, DraftTokens: 3}, sample.Params{}},
-	{"drafting by look-up", Options{Draft: DraftNGram, DraftTokens: 3}, sample.Params{LogitBias: map[int32]float64{7: 100}}},
-	{"drafting by a model", Options{Draft: DraftModel, DraftModel: microGLM, DraftTokens: 3}, sample.Params{}},
-	{"drafting as it pays", Options{}, sample.Params{}},
+	{"greedy", false, Options{Draft: DraftOff}, sample.Params{}},
+	{"sampled", false, Options{Draft: DraftOff}, sample.Params{Temperature: 1, TopP: 0.9, TopK: 50, FrequencyPenalty: 0.1}},
+	{"greedy, steps ahead", true, Options{Draft: DraftOff}, sample.Params{}},
+	{"sampled from the best", true, Options{Draft: DraftOff}, sample.Params{Temperature: 1, TopP: 0.9, TopK: 50}},
+	{"drafting by MTP", false, Options{Draft: DraftMTP, DraftTokens: 3}, sample.Params{}},
+	{"drafting by look-up", false, Options{Draft: DraftNGram, DraftTokens: 3}, sample.Params{LogitBias: map[int32]float64{7: 100}}},
+	{"drafting by a model", false, Options{Draft: DraftModel, DraftModel: microGLM, DraftTokens: 3}, sample.Params{}},
+	{"drafting as it pays", false, Options{}, sample.Params{}},
 }
 
 // A step that only decodes allocates nothing, from taking calls in to drafting for the next: what grows with a text, such
@@ -62,7 +75,7 @@ func TestASteadyStepAllocatesNothing(t *testing.T) {
 	}
 	for _, d := range decodings {
 		t.Run(d.name, func(t *testing.T) {
-			l, step := decoding(t, d.opts, d.params)
+			l, step := decoding(t, d.ahead, d.opts, d.params)
 			before := l.meter.read()
 			require.Zero(t, testing.AllocsPerRun(60, step))
 			after := l.meter.read()
@@ -77,12 +90,12 @@ func TestASteadyStepAllocatesNothing(t *testing.T) {
 func BenchmarkSteadyStep(b *testing.B) {
 	for _, d := range decodings {
 		b.Run(d.name, func(b *testing.B) {
-			l, step := decoding(b, d.opts, d.params)
+			l, step := decoding(b, d.ahead, d.opts, d.params)
 			b.ReportAllocs()
 			for b.Loop() {
 				if len(l.running) == 0 {
 					b.StopTimer()
-					l, step = decoding(b, d.opts, d.params)
+					l, step = decoding(b, d.ahead, d.opts, d.params)
 					b.StartTimer()
 				}
 				step()

@@ -101,11 +101,15 @@ func (e *Engine) load() error {
 	e.meter.now.PagesTotal = limits.Pages
 	e.loop = &loop{
 		model: m,
+		depth: e.backend.Ahead(),
 		opts:  &e.opts,
 		pool:  cache.NewPool(limits.Pages, limits.PageSize),
 		inbox: e.inbox,
 		meter: &e.meter,
 		done:  make(chan struct{}),
+	}
+	if e.loop.depth > 1 {
+		e.loop.top = min(model.MaxTop, e.config.Vocab)
 	}
 	e.loop.batch.Trace = e.opts.Trace
 	e.loop.spec, err = e.speculation(m, limits)

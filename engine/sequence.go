@@ -95,25 +95,15 @@ func (s *sequence) putBack() {
 	s.draft.clear()
 }
 
-// take works on the logits of the row at a position: it scores the prompt's next token, or generates the answer's.
-func (s *sequence) take(position int, logits []float32, w *sample.Scratch) error {
-	if s.scoresPrompt(position) {
-		return s.call.promptScores.add(s.call.prompt[position+1], logits)
+// take works on what a step gave for an output: it scores the prompt's next token, or generates the answer's.
+func (s *sequence) take(o output, g given, w *sample.Scratch) error {
+	if s.scoresPrompt(o.position) {
+		return s.call.promptScores.add(s.call.prompt[o.position+1], g.logits)
 	}
-	free := len(s.answer()) >= s.call.minTokens
-	if free {
-		s.sampler.Bar(nil)
-	} else {
-		s.sampler.Bar(s.call.stopIDs)
-	}
-	id, err := s.sampler.Sample(logits, s.length(), w)
+	free := s.bar(0)
+	id, err := s.draw(o, g, w)
 	if err != nil {
 		return err
-	}
-	if s.call.scores {
-		if err := s.scores.add(id, logits); err != nil {
-			return err
-		}
 	}
 	s.sampler.Accept(id)
 	s.tokens = append(s.tokens, id)

@@ -40,9 +40,9 @@ func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
 
 // Decode implements Model.
 func (m *steps) Decode(b *compute.Batch, n int) error {
-	next, positions := &m.next, append(m.next.Positions[:0], b.Positions...)
+	next, positions := &m.next, m.next.Positions[:0]
 	*next = *b
-	next.Positions = positions
+	next.Positions = append(positions, b.Positions...)
 	for i := range n {
 		s, _ := m.begin(next, i)
 		var err error
@@ -55,8 +55,8 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 			return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
 		}
 		next.From = m.tops[i]
-		for r := range positions {
-			positions[r]++
+		for r := range next.Positions {
+			next.Positions[r]++
 		}
 	}
 	return nil

@@ -1,6 +1,10 @@
 package sample
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Distribution is the tokens that can be drawn, by ascending id, and how likely each is: Weights[i]/Total. No weight is 0.
 type Distribution struct {
@@ -47,26 +51,64 @@ func (w *Scratch) only(id int32) Distribution {
 // relative to the best token's: exp((logit-best)/temperature). So min-p and top-k are bounds on logits, which spares the
 // exponentials of all that they cut off.
 func (w *Scratch) truncate(logits []float32, best float64, p *Params) Distribution {
-	least := math.Inf(-1)
-	if p.MinP > 0 {
-		least = best + p.Temperature*math.Log(p.MinP)
-	}
+	least := p.least(best)
 	if p.TopK > 0 && p.TopK < len(logits) {
 		least = max(least, float64(w.kth(logits, p.TopK)))
 	}
-	w.ids, w.values, w.weights = w.ids[:0], w.values[:0], w.weights[:0]
+	w.clear()
 	total := 0.0
 	for id, l := range logits {
-		if float64(l) < least {
-			continue
-		}
-		if weight := math.Exp((float64(l) - best) / p.Temperature); weight > 0 {
-			w.ids = append(w.ids, int32(id))
-			w.values = append(w.values, l)
-			w.weights = append(w.weights, weight)
-			total += weight
+		if float64(l) >= least {
+			total += w.weigh(int32(id), l, best, p)
 		}
 	}
+	return w.topP(total, p)
+}
+
+// truncateBest is truncate where the n highest logits are what top-k keeps. Ids are taken in ascending order, as there, so
+// that the weights have the same sum.
+func (w *Scratch) truncateBest(b Best, n int, p *Params) Distribution {
+	w.places = w.places[:0]
+	for i := range n {
+		w.places = append(w.places, i)
+	}
+	slices.SortFunc(w.places, func(i, j int) int { return cmp.Compare(b.ids[i], b.ids[j]) })
+	best := float64(b.values[0])
+	least := p.least(best)
+	w.clear()
+	total := 0.0
+	for _, i := range w.places {
+		if l := b.values[i]; float64(l) >= least {
+			total += w.weigh(b.ID(i), l, best, p)
+		}
+	}
+	return w.topP(total, p)
+}
+
+// least is the lowest logit that min-p keeps.
+func (p *Params) least(best float64) float64 {
+	if p.MinP > 0 {
+		return best + p.Temperature*math.Log(p.MinP)
+	}
+	return math.Inf(-1)
+}
+
+// clear forgets the candidates.
+func (w *Scratch) clear() { w.ids, w.values, w.weights = w.ids[:0], w.values[:0], w.weights[:0] }
+
+// weigh makes a token a candidate and returns its weight; one of weight 0 is none.
+func (w *Scratch) weigh(id int32, logit float32, best float64, p *Params) float64 {
+	weight := math.Exp((float64(logit) - best) / p.Temperature)
+	if weight > 0 {
+		w.ids = append(w.ids, id)
+		w.values = append(w.values, logit)
+		w.weights = append(w.weights, weight)
+	}
+	return weight
+}
+
+// topP is the distribution of the candidates, whose weights have the given sum, after top-p.
+func (w *Scratch) topP(total float64, p *Params) Distribution {
 	if p.TopP > 0 && p.TopP < 1 {
 		total = w.keepMass(p.TopP*total, total)
 	}

@@ -45,6 +45,7 @@ type Scratch struct {
 	ids     []int32   // [candidates]
 	values  []float32 // [candidates] logits
 	weights []float64 // [candidates]
+	places  []int     // of the highest logits, by ascending id
 	sums    [radixBuckets]float64
 }
 

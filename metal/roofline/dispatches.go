@@ -10,8 +10,8 @@ import (
 const (
 	// splitPositions is how many positions a row may see before its attention is split and joined.
 	splitPositions = 256
-	// besides is what a step has but its layers: embedding, final norm, choice of the rows, output head.
-	besides = 4
+	// besides is what a step has but its layers: embedding, final norm, choice of the rows, output head, choice of the tokens.
+	besides = 5
 )
 
 // MaxBatch is the most rows for which a step's dispatches are those of one row: more take other kernels.

@@ -59,7 +59,7 @@ func counted(t *testing.T, f *gguf.File, rows, position int) int {
 	defer func() { require.NoError(t, be.Close()) }()
 	m, err := model.Load(be, f, model.Limits{Rows: 8, Outputs: 8, Context: pages * pageSize, Pages: 8 * pages, PageSize: pageSize})
 	require.NoError(t, err)
-	b := &compute.Batch{}
+	b := &compute.Batch{Top: 1}
 	for row := range rows {
 		table := make([]int32, pages)
 		for i := range table {
@@ -132,7 +132,7 @@ func TestPredict(t *testing.T) {
 		p := list[i]
 		require.Equal(t, bandwidth, p.Bandwidth)
 		require.InDelta(t, 30*layer+norms+head+row+1001*cache, p.BytesPerStep, 1)
-		require.Equal(t, 30*9+4, p.Dispatches)
+		require.Equal(t, 30*9+5, p.Dispatches)
 		require.InDelta(t, 1/(p.BytesPerStep/bandwidth+float64(p.Dispatches)*3.8e-6), p.TokensPerS, 1e-6)
 	}
 	var table bytes.Buffer
@@ -150,7 +150,7 @@ func TestPredictionsOfMoreStreams(t *testing.T) {
 	require.NoError(t, err)
 	eight, err := roofline.Predict(f, gguf.TypeF16, chip, 8, 2048)
 	require.NoError(t, err)
-	require.Equal(t, 12+46*13+4, one[0].Dispatches)
+	require.Equal(t, 12+46*13+5, one[0].Dispatches)
 	require.Greater(t, eight[0].BytesPerStep, one[0].BytesPerStep)
 	require.Less(t, eight[0].BytesPerStep, 8*one[0].BytesPerStep)
 	for _, batch := range []int{0, 9} {

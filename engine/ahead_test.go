@@ -1,0 +1,244 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/sample"
+)
+
+// mostAhead is the steps that several lets be under way.
+const mostAhead = 8
+
+// several is the CPU, where steps can be under way that have run already, and counts. Its fields are set before the engine
+// works.
+type several struct {
+	compute.Backend
+	begun, waits atomic.Int64
+	onBegin      func(n int64) // told of each step's number, from 1 on
+	failing      int64         // the step that cannot be started
+}
+
+type oneOfSeveral struct {
+	compute.Step
+	of  *several
+	err error
+}
+
+func newSeveral(t testing.TB) *several { return &several{Backend: backend(t)} }
+
+func (*several) Ahead() int { return mostAhead }
+
+func (b *several) Begin(batch *compute.Batch) compute.Step {
+	n := b.begun.Add(1)
+	if b.onBegin != nil {
+		b.onBegin(n)
+	}
+	s := oneOfSeveral{Step: b.Backend.Begin(batch), of: b}
+	if n == b.failing {
+		s.err = errDevice
+	}
+	return s
+}
+
+func (s oneOfSeveral) Submit() error { return s.err }
+
+func (s oneOfSeveral) Run() error {
+	s.of.waits.Add(1)
+	return errors.Join(s.err, s.Step.Run())
+}
+
+// drawGreedy draws a request of which most take the likeliest token next and go on for a while.
+func drawGreedy(t *rapid.T, context int) engine.Request {
+	req := drawRequest(t, context)
+	if rapid.IntRange(0, 3).Draw(t, "greedy") > 0 {
+		req.Sampling = sample.Params{}
+		req.MaxTokens = rapid.IntRange(1, 40).Draw(t, "long")
+		req.MinTokens = min(req.MinTokens, req.MaxTokens)
+	}
+	if p := &req.Sampling; rapid.Bool().Draw(t, "top-k alone") && p.Temperature > 0 {
+		p.RepetitionPenalty, p.PresencePenalty, p.LogitBias, p.TopK = 0, 0, nil, rapid.IntRange(1, 70).Draw(t, "k")
+	}
+	return req
+}
+
+// timeless is what a request became, but for how long it took.
+func timeless(c engine.Completion) engine.Completion {
+	c.Stats.TTFT, c.Stats.Total, c.Stats.Prefill, c.Stats.Decode = 0, 0, 0, 0
+	return c
+}
+
+// Steps that are computed ahead change nothing about a request but the last digits of log-probabilities, which are then
+// rounded as the device gives them: not its tokens, its end, its text or its figures.
+func TestStepsAheadChangeNothing(t *testing.T) {
+	t.Parallel()
+	const context = 60
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := engine.Options{Context: context, Draft: engine.DraftOff, NoSharing: true}
+			plain, be := open(t, path, opts), newSeveral(t)
+			ahead := openOn(t, path, be, opts)
+			rapid.Check(t, func(rt *rapid.T) {
+				req := drawGreedy(rt, context)
+				before, waits := ahead.Snapshot(), be.waits.Load()
+				got, want := timeless(generate(t, ahead, req)), timeless(generate(t, plain, req))
+				steps := int64(ahead.Snapshot().Steps - before.Steps)
+				require.LessOrEqual(rt, be.waits.Load()-waits, steps)
+				near(rt, want.PromptLogprobs, got.PromptLogprobs)
+				for i := range want.Choices {
+					near(rt, want.Choices[i].Logprobs, got.Choices[i].Logprobs)
+					want.Choices[i].Logprobs, got.Choices[i].Logprobs = nil, nil
+				}
+				want.PromptLogprobs, got.PromptLogprobs = nil, nil
+				require.Equal(rt, want, got)
+			})
+			p, a := plain.Snapshot(), ahead.Snapshot()
+			require.Equal(t, []uint64{p.Steps, p.PromptTokens, p.GeneratedTokens}, []uint64{a.Steps, a.PromptTokens, a.GeneratedTokens})
+			require.Less(t, be.waits.Load(), int64(a.Steps)*2/3, "many steps were not waited for")
+		})
+	}
+}
+
+// near compares log-probabilities.
+func near(t require.TestingT, want, got []engine.TokenLogprob) {
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Equal(t, want[i].ID, got[i].ID)
+		require.InDelta(t, want[i].Logprob, got[i].Logprob, 1e-5)
+		near(t, want[i].Top, got[i].Top)
+	}
+}
+
+// Requests that arrive at any time, share pages, and are put back when pages run out, get the same bits as one at a time.
+func TestAnyMixWithStepsAhead(t *testing.T) {
+	t.Parallel()
+	const context = 60
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plain := openOn(t, path, newSeveral(t), engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftOff})
+			rapid.Check(t, func(rt *rapid.T) {
+				opts := engine.Options{
+					Context: context, MaxSequences: rapid.IntRange(1, 6).Draw(rt, "sequences"),
+					PageSize: rapid.IntRange(1, 9).Draw(rt, "page size"), PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
+					Draft: rapid.SampledFrom([]engine.Drafting{engine.DraftOff, engine.DraftOff, engine.DraftAuto}).Draw(rt, "draft"),
+				}
+				if rapid.Bool().Draw(rt, "few pages") {
+					opts.Memory = weights(t, path) + 2*context*4*192*4
+				}
+				reqs := make([]engine.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
+				for i := range reqs {
+					reqs[i] = drawGreedy(rt, context)
+				}
+				shareBeginnings(rt, reqs)
+				got := generateArriving(t, rt, path, opts, reqs)
+				for i, req := range reqs {
+					same(rt, generate(t, plain, req), got[i], fmt.Sprintf("request %d", i))
+				}
+			})
+		})
+	}
+}
+
+// generateArriving answers requests of which the first is there at once, and each other arrives in some step, or when the
+// first is done.
+func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Options, reqs []engine.Request) []engine.Completion {
+	t.Helper()
+	be, here := newSeveral(t), make([]gate, len(reqs))
+	at := rapid.SliceOfN(rapid.Int64Range(1, 60), len(reqs), len(reqs)).Draw(rt, "arrives in step")
+	for i := range here {
+		here[i].pass = make(chan struct{})
+	}
+	here[0].open()
+	be.onBegin = func(step int64) {
+		for i := range here {
+			if step >= at[i] {
+				here[i].open()
+			}
+		}
+	}
+	e := openOn(t, path, be, opts)
+	got, errs := make([]engine.Completion, len(reqs)), make([]error, len(reqs))
+	var group sync.WaitGroup
+	for i, req := range reqs {
+		group.Go(func() {
+			<-here[i].pass
+			got[i], errs[i] = e.Generate(t.Context(), req)
+			for j := range here {
+				here[j].open()
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		require.NoError(rt, err)
+	}
+	require.Zero(rt, e.Snapshot().PagesUsed)
+	require.NoError(rt, e.Close())
+	return got
+}
+
+// A greedy stream is waited for once in eight steps.
+func TestWaitsOfStepsAhead(t *testing.T) {
+	t.Parallel()
+	be := newSeveral(t)
+	e := openOn(t, microGLM, be, engine.Options{Draft: engine.DraftOff})
+	c := generate(t, e, engine.Request{Tokens: randomTokens(1, 9), N: 3, MaxTokens: 1 + 100, IgnoreEOS: true})
+	require.Equal(t, 101, c.Stats.Steps, "one for the prompt")
+	require.Equal(t, int64(101), be.begun.Load())
+	require.LessOrEqual(t, be.waits.Load(), int64(1+100/mostAhead+1))
+}
+
+// A step that cannot be started among several takes the requests in it with it; those that come later are answered.
+func TestAFailingStepAhead(t *testing.T) {
+	t.Parallel()
+	for _, failing := range []int64{2, 5, 9} {
+		be := newSeveral(t)
+		be.failing = failing
+		e := openOn(t, microLlama, be, engine.Options{Draft: engine.DraftOff})
+		req := engine.Request{Tokens: randomTokens(1, 9), MaxTokens: 20, IgnoreEOS: true}
+		_, err := e.Generate(t.Context(), req)
+		require.ErrorIs(t, err, errDevice)
+		idle(t, e)
+		require.Equal(t, generate(t, open(t, microLlama, engine.Options{}), req).Choices, generate(t, e, req).Choices)
+	}
+}
+
+// A request that is cancelled while steps are under way leaves nothing, and the others have their tokens.
+func TestCancelledWithStepsAhead(t *testing.T) {
+	t.Parallel()
+	for _, step := range []int64{2, 3, 7, 12} {
+		ctx, cancel := context.WithCancel(t.Context())
+		be, begun := newSeveral(t), newGate()
+		be.onBegin = func(n int64) {
+			<-begun.pass
+			if n == step {
+				cancel()
+			}
+		}
+		e := openOn(t, microGLM, be, engine.Options{Draft: engine.DraftOff})
+		req := engine.Request{Tokens: randomTokens(1, 20), MaxTokens: 30, IgnoreEOS: true}
+		var group sync.WaitGroup
+		var kept engine.Completion
+		var keptErr, err error
+		group.Go(func() { _, err = e.Generate(ctx, req) })
+		group.Go(func() { kept, keptErr = e.Generate(t.Context(), req) })
+		waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting == 2 })
+		begun.open()
+		group.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, keptErr)
+		idle(t, e)
+		require.Equal(t, kept.Choices, generate(t, e, req).Choices)
+	}
+}

@@ -1,0 +1,104 @@
+package metal_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/host"
+)
+
+// oneByOne waits for each step before it begins the next.
+type oneByOne struct{ compute.Backend }
+
+func (oneByOne) Ahead() int { return 1 }
+
+// TestStepsAhead answers greedy and sampled requests, some at a time, with steps that are not waited for and with those that
+// are: nothing differs but the last digits of log-probabilities.
+func TestStepsAhead(t *testing.T) {
+	for _, name := range []string{"micro-llama", "micro-glm"} {
+		t.Run(name, func(t *testing.T) {
+			path := "../engine/model/testdata/" + name + ".gguf"
+			ahead := open(t, metal.Options{}, host.Options{})
+			waiting := open(t, metal.Options{}, host.Options{})
+			want := answerMix(t, path, oneByOne{waiting})
+			require.True(t, slices.ContainsFunc(want, func(c engine.Completion) bool {
+				return c.Choices[0].FinishReason == engine.FinishStop && len(c.Choices[0].Tokens)%8 > 2
+			}), "some end between two waits")
+			got := answerMix(t, path, ahead)
+			for i := range want {
+				for j, choice := range want[i].Choices {
+					for k, token := range choice.Logprobs {
+						require.InDelta(t, token.Logprob, got[i].Choices[j].Logprobs[k].Logprob, 1e-4)
+					}
+					choice.Logprobs, got[i].Choices[j].Logprobs = nil, nil
+					require.Equal(t, choice, got[i].Choices[j], "request %d", i)
+				}
+			}
+			require.Less(t, ahead.Counters().Waits, waiting.Counters().Waits)
+		})
+	}
+}
+
+// answerMix answers requests of many lengths, a few at a time: greedy ones, with stop ids and log-probabilities, and among
+// them some that are sampled from the best tokens or from all.
+func answerMix(t *testing.T, path string, be compute.Backend) []engine.Completion {
+	t.Helper()
+	eng, err := engine.Open(path, be, engine.Options{Context: 128, Draft: engine.DraftOff})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, eng.Close()) }()
+	out := make([]engine.Completion, 12)
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(3)
+	for i := range out {
+		req := engine.Request{MaxTokens: 10 + 3*i, N: 1 + i%2, IgnoreEOS: i%3 > 0, MinTokens: i % 5, Logprobs: i%4 == 0, TopLogprobs: i % 4}
+		for j := range 5 + 4*i {
+			req.Tokens = append(req.Tokens, int32(31*i+17*j)%2000)
+		}
+		for id := range int32(50) {
+			req.StopIDs = append(req.StopIDs, 40*id+int32(i))
+		}
+		switch i {
+		case 7:
+			req.Sampling = sample.Params{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 5}
+		case 9:
+			req.Sampling = sample.Params{Temperature: 1, PresencePenalty: 0.5, Seed: 5}
+		}
+		group.Go(func() (err error) {
+			if out[i], err = eng.Generate(ctx, req); err != nil {
+				err = fmt.Errorf("request %d: %w", i, err)
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	return out
+}
+
+// TestWaitsOfStepsAhead counts what a greedy stream asks of the GPU: a command buffer a token, a wait for eight, and nothing
+// made on the way.
+func TestWaitsOfStepsAhead(t *testing.T) {
+	const tokens = 81
+	for _, path := range []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"} {
+		be := open(t, metal.Options{}, host.Options{})
+		eng, err := engine.Open(path, be, engine.Options{Context: 256, Draft: engine.DraftOff})
+		require.NoError(t, err)
+		before := be.Counters()
+		_, err = eng.Generate(t.Context(), engine.Request{Tokens: []int32{5, 300, 17}, MaxTokens: tokens, IgnoreEOS: true})
+		require.NoError(t, err)
+		after := be.Counters()
+		require.Equal(t, tokens, after.CommandBuffers-before.CommandBuffers)
+		require.Equal(t, 1+(tokens-1)/8, after.Waits-before.Waits)
+		require.Zero(t, after.Pipelines-before.Pipelines)
+		require.Zero(t, after.Buffers-before.Buffers)
+		require.Zero(t, after.UploadedBytes-before.UploadedBytes)
+		require.NoError(t, eng.Close())
+	}
+}
