@@ -17,7 +17,9 @@ type steps struct {
 
 	tops []compute.Tensor // of each step that may be under way, [outputs, 2*MaxTop+1]
 	rows int              // outputs of the last batch
-	next compute.Batch    // of a step under way
+
+	next      compute.Batch // of a step under way
+	positions []int32       // its own
 }
 
 // steps makes what steps under way need of their own.
@@ -40,11 +42,11 @@ func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
 
 // Decode implements Model.
 func (m *steps) Decode(b *compute.Batch, n int) error {
-	next, positions := &m.next, m.next.Positions[:0]
-	*next = *b
-	next.Positions = append(positions, b.Positions...)
+	m.positions = append(m.positions[:0], b.Positions...)
+	m.next = *b
+	m.next.Positions = m.positions
 	for i := range n {
-		s, _ := m.begin(next, i)
+		s, _ := m.begin(&m.next, i)
 		var err error
 		if i < n-1 {
 			err = s.Submit()
@@ -54,9 +56,9 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 		if err != nil {
 			return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
 		}
-		next.From = m.tops[i]
-		for r := range next.Positions {
-			next.Positions[r]++
+		m.next.From = m.tops[i]
+		for r := range m.positions {
+			m.positions[r]++
 		}
 	}
 	return nil
