@@ -1,11 +1,14 @@
 package engine
 
 // ahead is how many steps are computed before anybody looks at their tokens: more than one where each running sequence
-// takes the likeliest token next, so that the device can go on by itself, and nothing waits for a place. A sequence that
-// turns out to have ended in between has its later rows dropped. The pages for all these steps are taken.
+// takes the likeliest token next, so that the device can go on by itself, nothing is drafted, and nothing waits for a place.
+// A sequence that turns out to have ended in between has its later rows dropped. The pages for all these steps are taken.
 func (l *loop) ahead() int {
 	n := l.depth
-	if n == 1 || l.spec != nil || len(l.waiting) > 0 {
+	if n > 1 && l.spec != nil {
+		n = min(n, l.spec.ahead(l.running))
+	}
+	if n == 1 || len(l.waiting) > 0 {
 		return 1
 	}
 	for _, s := range l.running {
@@ -23,6 +26,20 @@ func (l *loop) ahead() int {
 		}
 	}
 	return n
+}
+
+// ahead is how many steps can do without a look for drafts: the more, the longer there were none. It is 1 while a drafting
+// layer or model follows one of the sequences, since it takes in every step.
+func (sp *speculation) ahead(running []*sequence) int {
+	if sp.fixed > 0 {
+		return 1
+	}
+	for _, s := range running {
+		if len(s.draft.tokens) > 0 || sp.chain != nil && sp.chain.reaches(s) {
+			return 1
+		}
+	}
+	return max(1, sp.quiet/2)
 }
 
 // missingPages is how many more pages the running sequences take for n steps.

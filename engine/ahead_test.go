@@ -199,6 +199,31 @@ func TestWaitsOfStepsAhead(t *testing.T) {
 	require.LessOrEqual(t, be.waits.Load(), int64(1+100/mostAhead+1))
 }
 
+// Where nothing in a text repeats, looking for drafts lets steps be computed ahead; where a layer drafts, it does not.
+func TestDraftingWithStepsAhead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path  string
+		opts  engine.Options
+		ahead bool
+	}{
+		{microGLM, engine.Options{Draft: engine.DraftNGram}, true},
+		{microLlama, engine.Options{DraftTokens: 2}, false},
+		{microGLM, engine.Options{Draft: engine.DraftMTP, DraftTokens: 1}, false},
+	} {
+		be := newSeveral(t)
+		e := openOn(t, c.path, be, c.opts)
+		before := be.waits.Load() - be.begun.Load() // those that the cost of steps was measured by
+		req := engine.Request{Tokens: randomTokens(1, 9), MaxTokens: 100, IgnoreEOS: true}
+		got := generate(t, e, req)
+		without := before - (be.waits.Load() - be.begun.Load())
+		t.Logf("%d of %d steps were not waited for, %d drafts", without, got.Stats.Steps, got.Stats.DraftTokens)
+		require.Equal(t, c.ahead, without > 40, "%+v", c)
+		plain := open(t, c.path, engine.Options{Draft: engine.DraftOff})
+		require.Equal(t, generate(t, plain, req).Choices, got.Choices)
+	}
+}
+
 // A step that cannot be started among several takes the requests in it with it; those that come later are answered.
 func TestAFailingStepAhead(t *testing.T) {
 	t.Parallel()

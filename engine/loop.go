@@ -73,7 +73,7 @@ func (l *loop) step() {
 		prompt, generated = prompt+p, generated+g
 	}
 	if l.spec != nil {
-		if err := l.spec.draft(b, l.running, time.Since(start)); err != nil {
+		if err := l.spec.draft(b, l.running, steps, time.Since(start)); err != nil {
 			fail(b.seqs, fmt.Errorf("draft after a step of %d rows: %w", len(b.Tokens), err))
 		}
 	}

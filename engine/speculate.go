@@ -26,16 +26,21 @@ type speculation struct {
 	lookUps draft.Acceptance
 	passes  draft.Acceptance
 	gate    draft.Gate // of passes
+	quiet   int        // steps since something was drafted
 
 	seqs       []*sequence       // that generate in the next step
 	candidates []draft.Candidate // [seqs]
 	fresh      []draft.Candidate // of sequences without a history, to see whether drafting pays at all
 }
 
-// draft notes what became of the drafts of a step that took so long, and drafts for the next.
-func (sp *speculation) draft(b *batch, running []*sequence, took time.Duration) error {
-	sp.planner.Verify.Observe(len(b.Tokens), took.Seconds())
-	sp.learn(b.seqs)
+// draft notes what became of the drafts of a step, the last of some that took so long together, and drafts for the next.
+func (sp *speculation) draft(b *batch, running []*sequence, steps int, took time.Duration) error {
+	sp.planner.Verify.Observe(len(b.Tokens), took.Seconds()/float64(steps))
+	if sp.learn(b.seqs) > 0 {
+		sp.quiet = 0
+	} else {
+		sp.quiet += steps
+	}
 	others := sp.gather(running)
 	sp.lookUp()
 	sp.plan(others)
@@ -49,9 +54,9 @@ func (sp *speculation) draft(b *batch, running []*sequence, took time.Duration) 
 	return sp.chain.run(b, sp.keepsUp(len(running)), &sp.planner.Pass, gate)
 }
 
-// learn records which drafts were right, and forgets them.
-func (sp *speculation) learn(seqs []*sequence) {
-	drafted, accepted := 0, 0
+// learn records which drafts were right, forgets them, and returns how many there were.
+func (sp *speculation) learn(seqs []*sequence) (drafted int) {
+	accepted := 0
 	for _, s := range seqs {
 		d := &s.draft
 		n, tried := len(d.tokens), len(d.tokens)
@@ -77,6 +82,7 @@ func (sp *speculation) learn(seqs []*sequence) {
 		s.DraftTokens += uint64(drafted)
 		s.AcceptedTokens += uint64(accepted)
 	})
+	return drafted
 }
 
 func (sp *speculation) acceptance(looked bool) *draft.Acceptance {
