@@ -32,6 +32,16 @@ func findFile(flags *pflag.FlagSet) string {
 	return ""
 }
 
+// GeometryFile is where the geometry of GPUs is kept that "ingot bench kernels --sweep" finds: ingot/geometry.json in
+// $XDG_CONFIG_HOME, beside the user's config file. It is empty where a user has no home.
+func GeometryFile() string {
+	dir := userDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "ingot", "geometry.json")
+}
+
 // userDir is $XDG_CONFIG_HOME, or its default in the XDG Base Directory Specification; empty where a user has no home.
 func userDir() string {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {

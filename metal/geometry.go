@@ -209,8 +209,8 @@ func (g Geometry) ofDevice(name string) Geometry {
 	return slices.DeleteFunc(slices.Clone(g), func(c Choice) bool { return c.Device != "" && c.Device != name })
 }
 
-// DeviceName is what choices for a device name it by.
-func DeviceName(i Info) string {
+// deviceName is what choices for a device name it by.
+func deviceName(i Info) string {
 	if i.Family != "" {
 		return i.Family
 	}

@@ -21,8 +21,8 @@ func instance(kernel string, t gguf.Type, rows, inputs int) string {
 	return fmt.Sprintf("%s_%v_r%d_n%d", kernel, t, rows, inputs)
 }
 
-// inputsOf are the numbers of inputs that there are kernels for, ascending.
-func inputsOf(kernel string) (list []int) {
+// Inputs are the numbers of inputs at once that there are candidates of a kernel for, ascending: 0 for tiles and attention.
+func Inputs(kernel string) (list []int) {
 	for n := range kernelShapes[kernel].rows {
 		list = append(list, n)
 	}
@@ -34,7 +34,7 @@ func inputsOf(kernel string) (list []int) {
 func (g Geometry) instances(file string) string {
 	var text strings.Builder
 	for _, kernel := range templates[file] {
-		inputs := inputsOf(kernel)
+		inputs := Inputs(kernel)
 		for _, t := range weightTypes {
 			for _, n := range inputs {
 				for _, rows := range g.rowsOf(kernel, t, n) {

@@ -135,7 +135,7 @@ func (k *kernelSet) use(g Geometry) error {
 			return err
 		}
 	}
-	k.geometry = slices.Concat(DefaultGeometry(), g).ofDevice(DeviceName(k.device.Info()))
+	k.geometry = slices.Concat(DefaultGeometry(), g).ofDevice(deviceName(k.device.Info()))
 	k.weights, k.pages = map[weightShape]*weightKernels{}, map[gguf.Type]*pageKernels{}
 	return nil
 }
@@ -182,7 +182,7 @@ func (m *maker) fits(p Pipeline, kernel string, w weightShape, simdgroups int) {
 
 // all makes the kernels for each number of inputs.
 func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
-	for _, n := range inputsOf(kernel) {
+	for _, n := range Inputs(kernel) {
 		list = append(list, m.few(file, kernel, w, n))
 	}
 	return list

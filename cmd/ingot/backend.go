@@ -23,12 +23,11 @@ import (
 
 // launch opens the backend that the settings ask for.
 type launch struct {
-	cfg     *config.Config
-	stderr  io.Writer
-	level   slog.Level
-	capture string // file of a capture; empty for none
-	// geometry is beside the choices that come with the program.
-	geometry metal.Geometry
+	cfg      *config.Config
+	stderr   io.Writer
+	level    slog.Level
+	capture  string         // file of a capture; empty for none
+	geometry metal.Geometry // beside the choices that come with the program; nil takes the user's
 
 	device    metal.Device   // nil on the CPU
 	capturing *metal.Capture // nil where nothing is captured
@@ -69,7 +68,11 @@ func (l *launch) backend() (compute.Backend, error) {
 		l.capturing = metal.NewCapture(dev, l.capture, captured)
 		dev = l.capturing
 	}
-	return l.kernels(dev)
+	be, err := l.kernels(dev)
+	if err != nil {
+		return nil, err // and no backend, rather than one that is nil
+	}
+	return be, nil
 }
 
 func (l *launch) cpu() (compute.Backend, error) {
@@ -80,7 +83,7 @@ func (l *launch) cpu() (compute.Backend, error) {
 }
 
 // kernels makes a device's backend.
-func (l *launch) kernels(dev metal.Device) (compute.Backend, error) {
+func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	log := newLogger(l.cfg, l.level, l.stderr)
 	if l.told {
 		log = slog.New(slog.DiscardHandler)
@@ -90,14 +93,21 @@ func (l *launch) kernels(dev metal.Device) (compute.Backend, error) {
 		log.Warn("the host backend runs the GPU's kernels on the processor: it is for tests, and slow")
 	}
 	start, progress := time.Now(), compileProgress(l.stderr)
-	be, err := metal.New(dev, metal.Options{Mode: l.cfg.Kernels, Progress: progress, Geometry: l.geometry})
+	geometry := l.geometry
+	if geometry == nil {
+		var err error
+		if geometry, err = readGeometry(config.GeometryFile()); err != nil {
+			return nil, errors.Join(err, dev.Close())
+		}
+	}
+	be, err := metal.New(dev, metal.Options{Mode: l.cfg.Kernels, Progress: progress, Geometry: geometry})
 	if err != nil {
 		return nil, err
 	}
 	l.device = dev
 	info := dev.Info()
 	log.Info("kernels are compiled", "backend", info.Driver, "device", info.Name, "language", info.LanguageVersion, "math", info.MathMode,
-		"took", time.Since(start).Round(time.Millisecond))
+		"choices", len(geometry), "took", time.Since(start).Round(time.Millisecond))
 	return be, nil
 }
 

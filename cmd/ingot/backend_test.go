@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/bench"
+	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/host"
 )
 
@@ -85,4 +87,41 @@ func TestCaptureIsRefused(t *testing.T) {
 		require.Equal(t, exitUsage, r.code, r.stderr)
 		require.Contains(t, r.stderr, want)
 	}
+}
+
+// TestGeometry is read from the user's folder, and refused where it is none, or where there is nothing to sweep.
+func TestGeometry(t *testing.T) {
+	needCompiler(t)
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	path := filepath.Join(dir, "ingot", "geometry.json")
+	have := metal.Geometry{{Device: "host", Kernel: metal.Product, Type: "Q4_0", Inputs: 1, Rows: 4, Simdgroups: 8}}
+	require.NoError(t, writeGeometry(path, have))
+	got, err := readGeometry(path)
+	require.NoError(t, err)
+	require.Equal(t, have, got)
+
+	in := write(t, "in.jsonl", askMarch+"\n")
+	answer := []string{"run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off"}
+	r := ingot(t, "", answer...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "April.")
+
+	require.NoError(t, os.WriteFile(path, []byte(`[{"kernel":"product","inputs":1,"rows":3}]`), 0o600))
+	r = ingot(t, "", answer...)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, path+": read a geometry: choice 1: ")
+	require.Contains(t, r.stderr, "remove the file, or sweep again")
+
+	require.NoError(t, os.Remove(path))
+	for args, want := range map[string]string{
+		"--backend host":                           "a model is missing: give --model FILE or --shape NAME",
+		"--backend cpu --model " + tinyLlama:       "--sweep is for the kernels of a GPU",
+		"--backend host --shape smollm-135million": "smollm-135million",
+	} {
+		r := ingot(t, "", append(strings.Fields("bench kernels --sweep"), strings.Fields(args)...)...)
+		require.Equal(t, exitUsage, r.code, r.stderr)
+		require.Contains(t, r.stderr, want)
+	}
+	require.NoFileExists(t, path)
 }

@@ -8,12 +8,12 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/bench"
-	"github.com/ingot-run/ingot/metal"
 )
 
 func newBenchKernels() *cobra.Command {
 	var json string
 	var sweep bool
+	weights := weightFlags{quant: "q4_0"}
 	cmd := &cobra.Command{
 		Use:   "kernels",
 		Short: "Measure single operations",
@@ -21,10 +21,13 @@ func newBenchKernels() *cobra.Command {
 experts, attention and MLA by cache type and context, norm and rotation. A step goes through more memory than caches
 hold.
 
-With --sweep it measures products and experts of a GPU with the kernels for few rows and with those for many, and says
-from how many rows on the latter are quicker.`,
+With --sweep it finds how a GPU is best used for a model: for each type and shape of its weights and its cache, every
+geometry of each kernel is measured, and from how many rows on tiles are quicker. It takes minutes. What it finds goes to
+ingot/geometry.json in $XDG_CONFIG_HOME, beside what is there of other models and devices, and is used from then on; no
+result depends on it.`,
 		Example: `  ingot bench kernels --threads 2
-  ingot bench kernels --sweep --backend metal`,
+  ingot bench kernels --sweep --model model.gguf --backend metal
+  ingot bench kernels --sweep --shape glm-4.7-flash --quant q4_k`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd)
@@ -32,7 +35,7 @@ from how many rows on the latter are quicker.`,
 				return err
 			}
 			if sweep {
-				return sweepRows(cmd, cfg, json)
+				return sweepGeometry(cmd, cfg, &weights, cmp.Or(json, config.GeometryFile()))
 			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 			var list []bench.Kernel
@@ -48,37 +51,13 @@ from how many rows on the latter are quicker.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&json, "json", "", "write the figures to `FILE`, by default bench-kernels.json or bench-sweep.json; - for stdout, in place of the table")
-	cmd.Flags().BoolVar(&sweep, "sweep", false, "find from how many rows on a GPU's kernels for many rows are quicker")
+	cmd.Flags().StringVar(&json, "json", "", "write the figures to `FILE`, by default bench-kernels.json, or of --sweep where they are used; - for stdout, in place of the table")
+	cmd.Flags().BoolVar(&sweep, "sweep", false, "find the best geometry of a GPU's kernels for a model")
+	config.AddFlag(cmd.Flags(), config.Model)
+	weights.add(cmd.Flags())
+	config.AddFlag(cmd.Flags(), config.KV)
 	config.AddFlag(cmd.Flags(), config.Backend)
 	config.AddFlag(cmd.Flags(), config.Kernels)
 	config.AddFlag(cmd.Flags(), config.Threads)
 	return cmd
-}
-
-// sweepRows compares the two kinds of kernels of a GPU.
-func sweepRows(cmd *cobra.Command, cfg *config.Config, json string) error {
-	const never = 1 << 20
-	few, many := newLaunch(cfg, cmd.ErrOrStderr()), newLaunch(cfg, cmd.ErrOrStderr())
-	for _, kernel := range []string{metal.ProductTile, metal.ExpertGatedTile, metal.ExpertDownTile} {
-		few.geometry = append(few.geometry, metal.Choice{Kernel: kernel, From: never})
-		many.geometry = append(many.geometry, metal.Choice{Kernel: kernel, From: 2})
-	}
-	be, err := few.backend()
-	if err != nil {
-		return err
-	}
-	if err := be.Close(); err != nil {
-		return err
-	}
-	if few.device == nil {
-		return usagef("--sweep is for the kernels of a GPU, and the backend here is cpu")
-	}
-	many.told = true
-	var list []bench.Crossing
-	err = bench.Sweep(cmd.Context(), bench.SweepRows, few.backend, many.backend, func(c bench.Crossing) { list = append(list, c) })
-	if err != nil {
-		return err
-	}
-	return report(cmd, cmp.Or(json, "bench-sweep.json"), list, func() error { return bench.WriteSweep(cmd.OutOrStdout(), list) })
 }

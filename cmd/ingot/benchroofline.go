@@ -49,7 +49,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	switch {
 	case w.shape == "" && model == "":
-		return nil, usagef("what to predict is missing: give --model FILE or --shape NAME")
+		return nil, usagef("a model is missing: give --model FILE or --shape NAME")
 	case w.write != "":
 		return nil, usagef("--roofline needs no file of a shape, so --write is not for it")
 	case w.shape == "":

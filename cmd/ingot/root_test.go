@@ -51,7 +51,7 @@ func TestUsageErrors(t *testing.T) {
 		{"model", "a command is missing", "ingot model"},
 		{"model inof", `unknown command "inof"; did you mean "info"?`, "ingot model"},
 		{"model info", "FILE is missing", "ingot model info"},
-		{"bench --roofline M5", "what to predict is missing: give --model FILE or --shape NAME", "ingot bench"},
+		{"bench --roofline M5", "a model is missing: give --model FILE or --shape NAME", "ingot bench"},
 		{"bench --roofline M6 --shape smollm-135m", `chip "M6" is not known: use M1, M1-Pro, `, "ingot bench"},
 		{"bench --roofline M5 --shape smollm-135m --batch 9", "--roofline predicts --batch 1 to 8", "ingot bench"},
 		{"bench --roofline M5 --shape smollm-135m --mode full", "--roofline predicts decoding", "ingot bench"},

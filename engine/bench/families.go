@@ -194,7 +194,7 @@ func (r *rig) cache(f *family, c compute.CacheShape) (cache compute.Cache, layer
 		return nil, 0, 0
 	}
 	bytes = position * f.Context * f.Rows
-	c.Layers, c.PageSize, c.Pages, c.Type = repetitions(bytes), pageSize, f.Rows*f.Context/pageSize, f.t
+	c.Layers, c.PageSize, c.Pages, c.Type = r.repetitions(bytes), pageSize, f.Rows*f.Context/pageSize, f.t
 	cache, err = r.be.Cache(c)
 	r.fail(err)
 	return cache, c.Layers, bytes

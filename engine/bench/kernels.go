@@ -41,14 +41,15 @@ type work struct {
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand
+	cold   int   // bytes that the repetitions of an operation in a step go through, so that caches do not keep it
 	err    error // the first that came up
 }
 
-// coldBytes is how much memory the repetitions of an operation in a step go through, so that caches do not keep it.
+// coldBytes is more than caches hold.
 const coldBytes = 96 << 20
 
 // repetitions is how often an operation that reads so many bytes is done in a step.
-func repetitions(bytes int) int { return min(max((coldBytes+bytes-1)/bytes, 1), 64) }
+func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
 // Kernels measures each family of operations, each on a backend of its own, and hands the figures on as they come.
 func Kernels(ctx context.Context, open func() (compute.Backend, error), each func(Kernel)) error {
@@ -78,12 +79,12 @@ func (f *family) measure(open func() (compute.Backend, error)) (k Kernel, err er
 		return k, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	r := &rig{be: be, random: rand.New(rand.NewPCG(1, 2))}
+	r := &rig{be: be, random: rand.New(rand.NewPCG(1, 2)), cold: coldBytes}
 	w := f.make(r, f)
 	if r.err != nil {
 		return k, r.err
 	}
-	seconds, err := w.seconds(be)
+	seconds, err := w.seconds(be, kernelTime)
 	k = f.Kernel
 	k.Backend = be.Name()
 	k.Microseconds = seconds * 1e6
@@ -96,10 +97,10 @@ const (
 	kernelRuns = 5                      // and how often at least
 )
 
-// seconds is what the operation takes once.
-func (w *work) seconds(be compute.Backend) (float64, error) {
+// seconds is what the operation takes once. It is measured for at least so long.
+func (w *work) seconds(be compute.Backend, least time.Duration) (float64, error) {
 	var took []float64
-	for start := time.Now(); len(took) <= kernelRuns || time.Since(start) < kernelTime; {
+	for start := time.Now(); len(took) <= kernelRuns || time.Since(start) < least; {
 		before := time.Now()
 		s := be.Begin(w.batch)
 		w.step(s)
@@ -137,7 +138,7 @@ func (r *rig) weights(t gguf.Type, dims ...int) (list []compute.Weight, bytes in
 	if r.fail(err) {
 		return nil, 0
 	}
-	for range repetitions(bytes) {
+	for range r.repetitions(bytes) {
 		list = append(list, r.weight(t, dims...))
 	}
 	return list, bytes

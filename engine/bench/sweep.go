@@ -2,89 +2,228 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"text/tabwriter"
+	"time"
 
-	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/metal"
 )
 
-// Crossing is an operation at some rows, with a backend's kernels for few rows and with those for many.
-type Crossing struct {
-	Family string `json:"family"`
-	Type   string `json:"type"`
-	Rows   int    `json:"rows"`
-
-	FewMicroseconds  float64 `json:"few_microseconds"`
-	ManyMicroseconds float64 `json:"many_microseconds"`
+// Swept is what a sweep has found for a kernel.
+type Swept struct {
+	metal.Choice
+	Default float64 // microseconds of the choice without the sweep
 }
 
-// SweepRows are the numbers of rows at which a sweep compares.
-var SweepRows = []int{2, 4, 6, 8, 9, 12, 16, 24, 32, 48, 64}
+// Sweep measures the geometries of a GPU's kernels on the operations of a model and finds the best of each.
+type Sweep struct {
+	// Open opens a backend with all candidates; one an operation, since their memory is not given back before.
+	Open func() (*metal.Backend, error)
+	Each func(Swept) // told what is found
 
-// Sweep measures products and experts at numbers of rows on two backends, of which one is set to take the kernels for few
-// rows always, and the other those for many.
-func Sweep(ctx context.Context, rows []int, few, many func() (compute.Backend, error), each func(Crossing)) error {
-	sweep := func(name string, t gguf.Type, work func(*rig, *family) work) error {
-		for _, n := range rows {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			f := family{Kernel{Family: name, Type: strings.ToLower(t.String()), Rows: n}, work, t}
-			a, err := f.measure(few)
-			if err != nil {
-				return fmt.Errorf("measure %s of %s, %d rows, with the kernels for few: %w", name, t, n, err)
-			}
-			b, err := f.measure(many)
-			if err != nil {
-				return fmt.Errorf("measure %s of %s, %d rows, with the kernels for many: %w", name, t, n, err)
-			}
-			each(Crossing{name, f.Type, n, a.Microseconds, b.Microseconds})
-		}
-		return nil
-	}
-	for _, t := range []gguf.Type{gguf.TypeQ40, gguf.TypeQ80, gguf.TypeQ4K, gguf.TypeQ6K, gguf.TypeF16} {
-		if err := sweep("product", t, productWork); err != nil {
-			return err
-		}
-	}
-	return sweep("experts", gguf.TypeQ40, expertsWork)
+	time time.Duration // that a candidate is measured for
+	cold int           // bytes that the repetitions of an operation go through
+	rows []int         // at which tiles are compared with the kernels for few rows
 }
 
-// WriteSweep writes a sweep for people, with the number of rows from which on the kernels for many are quicker.
-func WriteSweep(w io.Writer, list []Crossing) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "family\ttype\trows\tfew µs\tmany µs\t") //nolint:errcheck // Flush reports it
-	for _, c := range list {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t\n", c.Family, c.Type, c.Rows, c.FewMicroseconds, c.ManyMicroseconds) //nolint:errcheck // Flush reports it
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for len(list) > 0 {
-		n := 1
-		for n < len(list) && list[n].Family == list[0].Family && list[n].Type == list[0].Type {
-			n++
-		}
-		text := "nowhere"
-		if rows := crossing(list[:n]); rows > 0 {
-			text = fmt.Sprintf("from %d rows on", rows)
-		}
-		if _, err := fmt.Fprintf(w, "%s of %s: the kernels for many rows are quicker %s\n", list[0].Family, list[0].Type, text); err != nil {
-			return err
-		}
-		list = list[n:]
+// NewSweep makes a sweep that takes some seconds an operation.
+func NewSweep(open func() (*metal.Backend, error), each func(Swept)) *Sweep {
+	return &Sweep{open, each, kernelTime, coldBytes, []int{2, 4, 8, 9, 12, 16, 24, 32, 48, 64, 128}}
+}
+
+const (
+	// gain is by how much a candidate has to be quicker than the default; less may be chance.
+	gain = 0.97
+	// tileRows is the rows at which sizes of tiles are compared.
+	tileRows = 128
+	// sweptContext is the positions of an attention.
+	sweptContext = 2048
+	never        = 1 << 20 // rows or positions
+)
+
+// tilesOf are the kernels in tiles beside those for few rows.
+var tilesOf = map[string]string{
+	metal.Product: metal.ProductTile, metal.GatedProduct: metal.GatedTile,
+	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.Attention: metal.AttentionTile,
+}
+
+// Run sweeps an operation.
+func (s *Sweep) Run(ctx context.Context, o *Operation) error {
+	if err := s.operation(ctx, o); err != nil {
+		return fmt.Errorf("sweep %v: %w", o, err)
 	}
 	return nil
 }
 
-// crossing is the least of the rows from which on the kernels for many are always quicker; 0 where they are not.
-func crossing(list []Crossing) int {
-	rows := 0
-	for i := len(list) - 1; i >= 0 && list[i].ManyMicroseconds < list[i].FewMicroseconds; i-- {
-		rows = list[i].Rows
+// tuner finds the choices of one operation.
+type tuner struct {
+	*Sweep
+	*Operation
+	be   *metal.Backend
+	work func(rows, context int) work
+	few  metal.Geometry // found so far
+	many metal.Choice   // of tiles
+}
+
+func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
+	be, err := s.Open()
+	if err != nil {
+		return err
 	}
-	return rows
+	defer func() { err = errors.Join(err, be.Close()) }()
+	if err := be.Use(nil); err != nil {
+		return err
+	}
+	r := &rig{be: be, random: rand.New(rand.NewPCG(1, 2)), cold: s.cold} //nolint:gosec // any values will do
+	t := &tuner{Sweep: s, Operation: o, be: be, work: o.work(r, tileRows, sweptContext)}
+	if r.err != nil {
+		return r.err
+	}
+	tiles := tilesOf[o.Kernel]
+	t.many = be.Choice(tiles, o.Type, o.In, o.Out, 0)
+	t.many.From = never
+	for _, inputs := range metal.Inputs(o.Kernel) {
+		if err := t.findFew(ctx, inputs); err != nil {
+			return err
+		}
+	}
+	if tiles == "" {
+		return nil
+	}
+	return t.findTiles(ctx)
+}
+
+// microseconds is what the operation takes with choices beside those found. Where the device cannot run them, it takes for
+// ever.
+func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // tiles, where there are none
+	err := t.be.Use(t.few.With(choices))
+	if errors.Is(err, metal.ErrGeometry) {
+		return math.Inf(1), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	w := t.work(rows, context)
+	seconds, err := w.seconds(t.be, t.time)
+	return seconds * 1e6, err
+}
+
+// best is the quickest candidate; the usual one unless another is quicker by more than chance.
+func best(usual metal.Choice, candidates metal.Geometry, measure func(metal.Choice) (float64, error)) (Swept, error) {
+	us, err := measure(usual)
+	if err != nil {
+		return Swept{}, err
+	}
+	found := Swept{usual, us}
+	found.Microseconds = us
+	for _, c := range candidates {
+		other := usual
+		other.Rows, other.Simdgroups, other.Inputs = c.Rows, c.Simdgroups, c.Inputs
+		us, err := measure(other)
+		if err != nil {
+			return Swept{}, err
+		}
+		if us < gain*found.Default && us < found.Microseconds {
+			found.Choice = other
+			found.Microseconds = us
+		}
+	}
+	return found, nil
+}
+
+// findFew finds how the kernel for so many inputs is spread; of attention, which takes one row, that for 0.
+func (t *tuner) findFew(ctx context.Context, inputs int) error {
+	candidates := metal.Candidates(t.Kernel, inputs)
+	if t.Kernel == metal.Attention {
+		share := t.Heads.Heads / t.Heads.KVHeads
+		candidates = slices.DeleteFunc(candidates, func(c metal.Choice) bool { return share%c.Rows != 0 }) // is that for fewer heads
+	}
+	found, err := best(t.be.Choice(t.Kernel, t.Type, t.In, t.Out, inputs), candidates, func(c metal.Choice) (float64, error) {
+		return t.microseconds(ctx, max(inputs, 1), sweptContext, c, t.many)
+	})
+	if err != nil {
+		return err
+	}
+	if t.Kernel == metal.Attention {
+		if found.From, err = t.findSplit(ctx, found.Choice); err != nil {
+			return err
+		}
+	}
+	t.few = append(t.few, found.Choice)
+	t.Each(found)
+	return nil
+}
+
+// findSplit finds from how many positions on the keys of an attention are split.
+func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err error) {
+	split, whole := c, c
+	split.From, whole.From = 1, never
+	from = sweptContext + 1
+	for context := sweptContext; context >= 512; context /= 2 {
+		a, err := t.microseconds(ctx, 1, context, whole, t.many)
+		if err != nil {
+			return 0, err
+		}
+		b, err := t.microseconds(ctx, 1, context, split, t.many)
+		if err != nil {
+			return 0, err
+		}
+		if b >= a {
+			break
+		}
+		from = context/2 + 1
+	}
+	return from, nil
+}
+
+// findTiles finds the size of tiles, and from how many rows on they are quicker.
+func (t *tuner) findTiles(ctx context.Context) error {
+	t.many.From = 1
+	found, err := best(t.many, metal.Candidates(t.many.Kernel, 0), func(c metal.Choice) (float64, error) {
+		return t.microseconds(ctx, tileRows, sweptContext, c)
+	})
+	if err != nil {
+		return err
+	}
+	t.many = found.Choice
+	from := t.rows[len(t.rows)-1] + 1
+	for _, rows := range slices.Backward(t.rows) {
+		out := t.many
+		out.From = never
+		a, err := t.microseconds(ctx, rows, sweptContext, out)
+		if err != nil {
+			return err
+		}
+		b, err := t.microseconds(ctx, rows, sweptContext, t.many)
+		if err != nil {
+			return err
+		}
+		if b >= a {
+			break
+		}
+		from = rows
+	}
+	found.From = from
+	t.Each(found)
+	return nil
+}
+
+// WriteSweep writes what a sweep has found for people.
+func WriteSweep(w io.Writer, list []Swept) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "kernel\ttype\tin\tout\tinputs\trows\tsimdgroups\tfrom\tdefault µs\tµs\t") //nolint:errcheck // Flush reports it
+	for _, s := range list {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.1f\t\n", //nolint:errcheck // Flush reports it
+			s.Kernel, s.Type, s.In, s.Out, s.Inputs, s.Rows, s.Simdgroups, s.From, s.Default, s.Microseconds)
+	}
+	return t.Flush()
 }
