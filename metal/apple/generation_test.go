@@ -64,17 +64,35 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestGenerationGoesOnAfterAFault fails the requests of one step alone.
+// TestGenerationGoesOnAfterAFault fails the requests of one step alone: that of a prompt, or one among several under way.
 func TestGenerationGoesOnAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
 	eng, cases := micro(t, d, "micro-glm")
-	s.Fail(standin.GPUFault, 2, "Caused GPU Hang Error (00000003:kIOGPUCommandBufferCallbackErrorHang)")
-	_, err := generate(t, eng, cases[0])
-	require.ErrorContains(t, err, "Caused GPU Hang Error")
+	require.Greater(t, len(cases[0].GreedyTokens), 12)
+	for _, step := range []int{0, 1, 4, 8, 11} {
+		s.Fail(standin.GPUFault, step, "Caused GPU Hang Error (00000003:kIOGPUCommandBufferCallbackErrorHang)")
+		_, err := generate(t, eng, cases[0])
+		require.ErrorContains(t, err, "Caused GPU Hang Error")
+		tokens, err := generate(t, eng, cases[0])
+		require.NoError(t, err)
+		require.Equal(t, cases[0].GreedyTokens, tokens)
+	}
+	require.Equal(t, 1+5, s.Sent("MTLDevice", "newCommandQueue"))
+	require.NoError(t, eng.Close())
+	require.Empty(t, s.Live())
+}
+
+// TestGenerationWaits for the GPU once in eight steps, with a command buffer each.
+func TestGenerationWaits(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	eng, cases := micro(t, d, "micro-llama")
+	commits, waits := s.Sent("MTLCommandBuffer", "commit"), s.Sent("MTLCommandBuffer", "waitUntilCompleted")
 	tokens, err := generate(t, eng, cases[0])
 	require.NoError(t, err)
-	require.Equal(t, cases[0].GreedyTokens, tokens)
+	require.Equal(t, len(tokens), s.Sent("MTLCommandBuffer", "commit")-commits)
+	require.LessOrEqual(t, s.Sent("MTLCommandBuffer", "waitUntilCompleted")-waits, 2+len(tokens)/8)
 }
 
 // TestModelTooLarge is refused in Metal's stead, and leaves nothing behind.
