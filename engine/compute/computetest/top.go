@@ -11,10 +11,10 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkTop has rows of odd lengths with many ties, more values wanted than a simdgroup has lanes, all values wanted, and
-// rows with values that are not finite.
+// checkTop has rows of odd lengths with many ties, more values wanted than a simdgroup has lanes, all values wanted, more
+// values than the square of a threadgroup's threads, and rows with values that are not finite.
 func checkTop(r *rig) error {
-	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}} {
+	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}, {1, 263_000, 3}} {
 		logits := r.normal(c.rows, c.cols)
 		for i, row := range logits {
 			for j := range row {
