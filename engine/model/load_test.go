@@ -14,6 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 // bases are the files that the tests below break: they load as they are.
@@ -218,7 +219,7 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, m.Config().DraftLayers)
 		require.Equal(t, 3, m.Config().Layers)
-		_, err = m.(model.Drafter).Draft(batch([]int32{1}, 0), model.TrunkStates, rows(1))
+		_, err = m.(model.Drafter).Draft(modeltest.Batch([]int32{1}, 0), model.TrunkStates, rows(1))
 		require.ErrorIs(t, err, model.ErrUnsupported)
 		requirePlain(t, b.write(t), floatTolerance)
 	})
@@ -283,7 +284,7 @@ func TestNoPanics(t *testing.T) {
 		if err != nil {
 			return
 		}
-		_, err = m.Forward(batch([]int32{1, 2, 3}, 0))
+		_, err = m.Forward(modeltest.Batch([]int32{1, 2, 3}, 0))
 		require.NoError(rt, err)
 	})
 }

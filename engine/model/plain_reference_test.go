@@ -6,17 +6,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 // TestPlain compares the plain forward pass with the reference outputs, before other tests rely on it.
 func TestPlain(t *testing.T) {
 	const tolerance = 1e-3 // the reference is in float32
-	for _, ref := range references[:2] {
-		t.Run(ref.name, func(t *testing.T) {
+	for _, name := range []string{"micro-llama", "micro-glm"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlain(t, ref.file)
-			for i, c := range readCases(t, ref.cases, ref.key)[:2] {
-				tokens := c.tokens()
+			path := modeltest.Micro(t, name)
+			p := newPlain(t, path)
+			for i, c := range modeltest.Cases(t, path)[:2] {
+				tokens := c.Tokens()
 				hidden, logits := p.forward(tokens)
 				for at, top := range c.TopLogits {
 					for _, pair := range top {

@@ -11,6 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 // The distance that logits may be from the plain forward pass. Float weights leave rounding and a cache of float16; blocks
@@ -22,7 +23,7 @@ const (
 )
 
 // smallLimits is room for the tests' sequences.
-var smallLimits = model.Limits{Rows: 32, Outputs: 32, Context: 64, Pages: pages, PageSize: 4}
+var smallLimits = model.Limits{Rows: 32, Outputs: 32, Context: 64, Pages: modeltest.Limits.Pages, PageSize: 4}
 
 // load loads a file on one thread.
 func load(tb testing.TB, path string) (model.Model, error) {
@@ -108,14 +109,14 @@ func requirePlain(t *testing.T, path string, tolerance float64) {
 func requirePlainDrafts(t *testing.T, m model.Drafter, s *sequence, tolerance float64) {
 	t.Helper()
 	n := len(s.tokens)
-	_, err := m.Forward(batch(s.tokens, 0))
+	_, err := m.Forward(modeltest.Batch(s.tokens, 0))
 	require.NoError(t, err)
-	got, err := m.Draft(batch(s.tokens[1:], 0), model.TrunkStates, rows(n-1))
+	got, err := m.Draft(modeltest.Batch(s.tokens[1:], 0), model.TrunkStates, rows(n-1))
 	require.NoError(t, err)
 	for i := range got {
 		require.Less(t, distance(got[i], s.draftLogits[i]), tolerance, "slot %d", i)
 	}
-	got, err = m.Draft(batch(s.tokens[:1], n-1), model.DraftStates, []int32{int32(n - 2)})
+	got, err = m.Draft(modeltest.Batch(s.tokens[:1], n-1), model.DraftStates, []int32{int32(n - 2)})
 	require.NoError(t, err)
 	require.Less(t, distance(got[0], s.draftLogits[n-1]), tolerance, "the chained slot")
 }

@@ -1,0 +1,92 @@
+// Package modeltest compares models, on any backend, with what Hugging Face transformers computed from the same weights in
+// float32. The cases of the micro models are in the tree; those of the bundled models, in F16, are found through INGOT_MODELS.
+package modeltest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Case is a prompt with the answer that the reference chose greedily..
+type Case struct {
+	Text         string           `json:"text"` // of the prompt; empty in the micro models' cases
+	PromptTokens []int32          `json:"prompt_tokens"`
+	GreedyTokens []int32          `json:"greedy_tokens"`
+	GreedyText   string           `json:"greedy_text"`  // without the stop token; empty likewise
+	TopLogits    [][][2]float64   `json:"top_logits"`   // [token of both][8]{id, logit}
+	LogSumExp    []float64        `json:"logsumexp"`    // [token of both], of all logits
+	LayerSums    [][2]float64     `json:"layer_sums"`   // {sum, norm} of the last token: embedding, each layer but the last, final norm
+	MTPDrafts    [][][][2]float64 `json:"mtp_drafts"`   // [greedy token][3 drafts][4]{id, logit}
+	SmallestGap  float64          `json:"smallest_gap"` // between the best two logits of any greedy token
+}
+
+// Tokens is the prompt and the answer.
+func (c *Case) Tokens() []int32 {
+	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
+}
+
+// Each runs a test over every model that has cases, a subtest a model. Those that are not at hand are skipped.
+func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
+	t.Helper()
+	for _, name := range []string{"micro-llama", "micro-glm", "tiny-llama", "tiny-glm"} {
+		t.Run(name, func(t *testing.T) {
+			path := Micro(t, name)
+			if strings.HasPrefix(name, "tiny-") {
+				path = Tiny(t, name)
+			}
+			test(t, path, Cases(t, path))
+		})
+	}
+}
+
+// Micro is the path of micro-llama or micro-glm: untrained models of some hundred thousand weights.
+func Micro(tb testing.TB, name string) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	require.NoError(tb, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "engine", "model", "testdata", name+".gguf")
+		}
+		require.NotEqual(tb, dir, filepath.Dir(dir), "no folder above has go.mod")
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Tiny is the path of tiny-llama or tiny-glm in F16. The test is skipped where it is not at hand.
+func Tiny(tb testing.TB, name string) string {
+	tb.Helper()
+	dir := os.Getenv("INGOT_MODELS")
+	if dir == "" {
+		tb.Skipf("set INGOT_MODELS to the folder of %s.f16.gguf to compare it with its reference", name)
+	}
+	return filepath.Join(dir, name+".f16.gguf")
+}
+
+// Cases reads the cases of a model, which lie beside its file.
+func Cases(tb testing.TB, path string) []Case {
+	tb.Helper()
+	base := strings.TrimSuffix(path, ".gguf")
+	if tiny, ok := strings.CutSuffix(base, ".f16"); ok {
+		base = tiny + ".reference"
+	}
+	data, err := os.ReadFile(base + ".json")
+	require.NoError(tb, err)
+	var cases []Case
+	if data[0] == '[' {
+		require.NoError(tb, json.Unmarshal(data, &cases))
+	} else { // by family, all but one of them empty
+		var families map[string][]Case
+		require.NoError(tb, json.Unmarshal(data, &families))
+		for _, c := range families {
+			cases = append(cases, c...)
+		}
+	}
+	require.NotEmpty(tb, cases)
+	return cases
+}

@@ -1,0 +1,114 @@
+package modeltest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+const (
+	pageSize = 16
+	pages    = 64
+)
+
+// Limits has room for one sequence of 1,024 positions, 256 of them a step.
+var Limits = model.Limits{Rows: 256, Outputs: 256, Context: pages * pageSize, Pages: pages, PageSize: pageSize}
+
+// Load loads a model with Limits onto a backend, which it closes at the end of the test.
+func Load(tb testing.TB, be compute.Backend, path string) model.Model {
+	tb.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		require.NoError(tb, be.Close())
+		require.NoError(tb, f.Close())
+	})
+	m, err := model.Load(be, f, Limits)
+	require.NoError(tb, err)
+	return m
+}
+
+// Batch is one sequence's rows from position first on, every row an output, with pages in an order of its own.
+func Batch(tokens []int32, first int) *compute.Batch {
+	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: make([]int32, pages)}}}
+	for i := range b.Seqs[0].Pages {
+		b.Seqs[0].Pages[i] = int32((i*7 + 3) % pages)
+	}
+	for i := range tokens {
+		b.Positions = append(b.Positions, int32(first+i))
+		b.Outputs = append(b.Outputs, int32(i))
+	}
+	return b
+}
+
+// Best is the token of the largest logit, of equals the first.
+func Best(logits []float32) int32 {
+	id := 0
+	for i, v := range logits {
+		if v > logits[id] {
+			id = i
+		}
+	}
+	return int32(id)
+}
+
+// LogSumExp is the logarithm of the sum of all exponentials.
+func LogSumExp(logits []float32) float64 {
+	top, sum := float64(logits[Best(logits)]), 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) - top)
+	}
+	return top + math.Log(sum)
+}
+
+func finite(logits []float32) bool {
+	for _, v := range logits {
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Greedy feeds a prompt at once, then the model's own choices one by one, and returns n of these. All logits have to be finite.
+func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
+	tb.Helper()
+	var tokens []int32
+	logits, err := m.Forward(Batch(prompt, 0))
+	require.NoError(tb, err)
+	for {
+		row := logits[len(logits)-1]
+		require.True(tb, finite(row), "token %d: a logit is not finite", len(tokens))
+		tokens = append(tokens, Best(row))
+		if len(tokens) == n {
+			return tokens
+		}
+		logits, err = m.Forward(Batch(tokens[len(tokens)-1:], len(prompt)+len(tokens)-1))
+		require.NoError(tb, err)
+	}
+}
+
+// WorstLogprob feeds a case's tokens, some at a time, and returns by how much a log-probability that the reference tells differs
+// at most.
+func WorstLogprob(tb testing.TB, m model.Model, c *Case, atOnce int) float64 {
+	tb.Helper()
+	worst, tokens := 0.0, c.Tokens()
+	for from := 0; from < len(tokens); from += atOnce {
+		logits, err := m.Forward(Batch(tokens[from:min(from+atOnce, len(tokens))], from))
+		require.NoError(tb, err)
+		for i, row := range logits {
+			require.True(tb, finite(row), "position %d: a logit is not finite", from+i)
+			sum := LogSumExp(row)
+			for _, pair := range c.TopLogits[from+i] {
+				got, want := float64(row[int(pair[0])])-sum, pair[1]-c.LogSumExp[from+i]
+				worst = max(worst, math.Abs(got-want))
+			}
+		}
+	}
+	return worst
+}
