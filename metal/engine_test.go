@@ -2,8 +2,13 @@ package metal_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,47 +46,88 @@ func readQuestions(t *testing.T, n int) (list []question) {
 	return list[:n]
 }
 
-// answer asks all questions, some at a time.
-func answer(t *testing.T, questions []question, opts engine.Options, atOnce int) [][]int32 {
-	t.Helper()
-	eng, err := engine.Open("../models/tiny-glm.q8_0.gguf", open(t, metal.Options{}, host.Options{}), opts)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, eng.Close()) }()
-	tokens := make([][]int32, len(questions))
-	group, ctx := errgroup.WithContext(t.Context())
-	group.SetLimit(atOnce)
-	for i, q := range questions {
-		message := chat.NewObject()
-		message.Set("role", "user")
-		message.Set("content", q.Question)
-		prompt := chat.NewObject()
-		prompt.Set("messages", []chat.Value{message})
-		group.Go(func() error {
-			c, err := eng.Generate(ctx, engine.Request{Chat: prompt, MaxTokens: 16})
-			if err != nil {
-				return err
-			}
-			tokens[i] = c.Choices[0].Tokens
-			if c.Choices[0].FinishReason == engine.FinishStop && c.Choices[0].Text != q.Answer {
-				t.Errorf("%q: %q, not %q", q.Question, c.Choices[0].Text, q.Answer)
-			}
-			return nil
-		})
-	}
-	require.NoError(t, group.Wait())
-	return tokens
+// setup is how questions are answered.
+type setup struct {
+	name   string
+	opts   engine.Options
+	atOnce int // but the first question, which is asked before all others
 }
 
-// TestSameTokensInAnyCompany answers questions one after another and all at once, in small steps and large, with drafts and
-// without: the answers are right, and have the same tokens.
+// chatOf is a conversation of a question and its answer, and a second question. All have their beginning in common.
+func chatOf(first, q question) *chat.Object {
+	var messages []chat.Value
+	for _, m := range [][2]string{{"user", first.Question}, {"assistant", first.Answer}, {"user", q.Question}} {
+		message := chat.NewObject()
+		message.Set("role", m[0])
+		message.Set("content", m[1])
+		messages = append(messages, message)
+	}
+	prompt := chat.NewObject()
+	prompt.Set("messages", messages)
+	return prompt
+}
+
+// answer asks all questions, some at a time, and adds up the figures. Every answer has to begin with the right one.
+func answer(t *testing.T, path string, questions []question, s setup) (tokens [][]int32, stats engine.Stats) {
+	t.Helper()
+	eng, err := engine.Open(path, open(t, metal.Options{}, host.Options{}), s.opts)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, eng.Close()) }()
+	tokens = make([][]int32, len(questions))
+	var adding sync.Mutex
+	ask := func(ctx context.Context, i int) error {
+		c, err := eng.Generate(ctx, engine.Request{Chat: chatOf(questions[0], questions[i]), MaxTokens: 6, IgnoreEOS: true})
+		if err != nil {
+			return err
+		}
+		tokens[i] = c.Choices[0].Tokens
+		if !strings.HasPrefix(c.Choices[0].Text, questions[i].Answer) {
+			return fmt.Errorf("%q: %q, not %q", questions[i].Question, c.Choices[0].Text, questions[i].Answer)
+		}
+		adding.Lock()
+		defer adding.Unlock()
+		stats.CachedTokens += c.Stats.CachedTokens
+		stats.DraftTokens += c.Stats.DraftTokens
+		stats.AcceptedTokens += c.Stats.AcceptedTokens
+		return nil
+	}
+	require.NoError(t, ask(t.Context(), 0)) // so that the others find its pages
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(s.atOnce)
+	for i := 1; i < len(questions); i++ {
+		group.Go(func() error { return ask(ctx, i) })
+	}
+	require.NoError(t, group.Wait())
+	return tokens, stats
+}
+
+// TestSameTokensInAnyCompany answers questions one after another and all at once, in small steps and large, with shared
+// beginnings and without, with drafts of every kind. The answers have the same tokens.
 func TestSameTokensInAnyCompany(t *testing.T) {
-	questions := readQuestions(t, 4)
-	want := answer(t, questions, engine.Options{Context: 256, Draft: engine.DraftOff}, 1)
-	for name, opts := range map[string]engine.Options{
-		"large steps": {Context: 256, Draft: engine.DraftOff},
-		"small steps": {Context: 256, Draft: engine.DraftOff, StepTokens: 12, MaxSequences: 12},
-		"drafts":      {Context: 256, DraftTokens: 3},
-	} {
-		require.Equal(t, want, answer(t, questions, opts, len(questions)), name)
+	questions := readQuestions(t, 3)
+	drafting := map[string]engine.Options{
+		"tiny-glm.q8_0.gguf":   {Draft: engine.DraftMTP, DraftTokens: 3, PageSize: 4, StepTokens: 128, MaxSequences: 2},
+		"tiny-llama.q4_0.gguf": {Draft: engine.DraftModel, DraftModel: "../models/tiny-llama.q4_0.gguf", DraftTokens: 3, PageSize: 4, StepTokens: 128, MaxSequences: 2},
+	}
+	for _, path := range bundled {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			alone := setup{opts: engine.Options{Draft: engine.DraftOff, NoSharing: true}, atOnce: 1}
+			drafts := setup{name: "drafts", opts: drafting[filepath.Base(path)], atOnce: 2}
+			alone.opts.Context, drafts.opts.Context = 256, 256
+			want, stats := answer(t, path, questions, alone)
+			require.Zero(t, stats)
+			for _, s := range []setup{
+				{"large steps, shared beginnings", engine.Options{Context: 256, Draft: engine.DraftOff, PageSize: 4}, 2},
+				{"small steps", engine.Options{Context: 256, Draft: engine.DraftOff, StepTokens: 12, MaxSequences: 12, NoSharing: true}, 2},
+				{"look-up", engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 3, PageSize: 4, StepTokens: 16, MaxSequences: 2}, 2},
+				drafts,
+			} {
+				got, stats := answer(t, path, questions, s)
+				require.Equal(t, want, got, s.name)
+				require.Equal(t, !s.opts.NoSharing, stats.CachedTokens > 0, s.name)
+				require.Equal(t, s.opts.DraftTokens > 0, stats.DraftTokens > 0, s.name)
+				t.Logf("%s: %d tokens found in the cache, %d of %d drafts accepted", s.name, stats.CachedTokens, stats.AcceptedTokens, stats.DraftTokens)
+			}
+		})
 	}
 }

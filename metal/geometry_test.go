@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/engine/model/shape"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/host"
@@ -64,7 +65,7 @@ func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) 
 			row[i] = 1
 		}
 	}
-	b := batch(make([]int32, dst.Rows), first)
+	b := modeltest.Batch(make([]int32, dst.Rows), first)
 	b.Outputs = nil
 	s := o.be.Begin(b)
 	op(s)
@@ -156,7 +157,7 @@ func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	for _, c := range []struct{ heads, kvHeads, key, value int }{{4, 4, 40, 40}, {6, 3, 64, 48}, {8, 2, 64, 64}, {4, 1, 160, 130}} {
 		shape := compute.AttentionShape{Heads: c.heads, KVHeads: c.kvHeads, KeyDim: c.key, ValueDim: c.value, Scale: 0.1}
 		cache, err := be.Cache(compute.CacheShape{
-			Layers: 1, Pages: pages, PageSize: pageSize, KeyCols: c.kvHeads * c.key, ValueCols: c.kvHeads * c.value, Type: gguf.TypeF16,
+			Layers: 1, Pages: modeltest.Limits.Pages, PageSize: modeltest.Limits.PageSize, KeyCols: c.kvHeads * c.key, ValueCols: c.kvHeads * c.value, Type: gguf.TypeF16,
 		})
 		require.NoError(t, err)
 		rope, err := be.Rope(compute.RopeFreqs{Freqs: []float32{0.3, 0.01}, Scale: 1}, positions)

@@ -11,6 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 // severalAhead is the CPU, where steps may be under way that have run already. One of them may fail.
@@ -76,9 +77,9 @@ func TestDecode(t *testing.T) {
 				require.NoError(t, err)
 				want = append(want, copied(m.Best(0), k))
 				for i, row := range logits {
-					id := best(row)
+					id := modeltest.Best(row)
 					require.Equal(t, float32(id), m.Best(0)[i][0])
-					require.InDelta(t, logSumExp(row), m.Best(0)[i][2*k], 1e-5)
+					require.InDelta(t, modeltest.LogSumExp(row), m.Best(0)[i][2*k], 1e-5)
 					one.Tokens[i] = id
 					one.Positions[i]++
 				}
