@@ -1,10 +1,13 @@
 package engine
 
+import "fmt"
+
 // ahead is how many steps are computed before anybody looks at their tokens: more than one where each running sequence
 // takes the likeliest token next, so that the device can go on by itself, nothing is drafted, and nothing waits for a place.
-// A sequence that turns out to have ended in between has its later rows dropped. The pages for all these steps are taken.
+// A sequence that turns out to have stopped in between has its later rows dropped, so the steps are fewer where answers are
+// short. The pages for all of them are taken.
 func (l *loop) ahead() int {
-	n := l.depth
+	n := min(l.depth, l.stops.ahead())
 	if n > 1 && l.spec != nil {
 		n = min(n, l.spec.ahead(l.running))
 	}
@@ -42,6 +45,32 @@ func (sp *speculation) ahead(running []*sequence) int {
 	return max(1, sp.quiet/2)
 }
 
+// stopRate is how often answers stopped of late, at a stop id or a stop string, which nobody can foresee.
+type stopRate struct{ tokens, stopped int }
+
+const (
+	// expectedStop is after how many tokens answers are taken to stop before any did.
+	expectedStop = 128
+	// stopMemory is how many tokens count in full.
+	stopMemory = 4096
+	// stopShare makes about one row in 32 be computed in vain: a run of n steps has n/2 of them beyond a stop.
+	stopShare = 16
+)
+
+// note takes in a token, and whether its answer stopped with it.
+func (s *stopRate) note(stopped bool) {
+	s.tokens++
+	if stopped {
+		s.stopped++
+	}
+	if s.tokens == stopMemory {
+		s.tokens, s.stopped = s.tokens/2, s.stopped/2
+	}
+}
+
+// ahead is how many steps can be computed before anybody looks for stops, without much that is in vain.
+func (s *stopRate) ahead() int { return 1 + (s.tokens+expectedStop)/(s.stopped+1)/stopShare }
+
 // missingPages is how many more pages the running sequences take for n steps.
 func (l *loop) missingPages(n int) (pages int) {
 	for _, s := range l.running {
@@ -52,10 +81,18 @@ func (l *loop) missingPages(n int) (pages int) {
 
 // compute runs the batch, and n-1 steps that follow it. It returns all logits where n is 1.
 func (l *loop) compute(n int) ([][]float32, error) {
-	if n > 1 {
-		return nil, l.model.Decode(&l.batch.Batch, n)
+	b := &l.batch.Batch
+	if n == 1 {
+		logits, err := l.model.Forward(b)
+		if err != nil {
+			return nil, fmt.Errorf("compute a step of %d rows: %w", len(b.Tokens), err)
+		}
+		return logits, nil
 	}
-	return l.model.Forward(&l.batch.Batch)
+	if err := l.model.Decode(b, n); err != nil {
+		return nil, fmt.Errorf("compute %d steps of %d rows: %w", n, len(b.Tokens), err)
+	}
+	return nil, nil
 }
 
 // follow makes the batch, in which each sequence decodes, the step after it, of the sequences that go on. It returns false

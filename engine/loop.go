@@ -26,6 +26,7 @@ type loop struct {
 	running  []*sequence // in order of admission
 	ended    []*call     // calls whose callers have yet to be told
 	batch    batch
+	stops    stopRate
 	scratch  sample.Scratch
 	steps    uint64
 	putBacks uint64
@@ -64,7 +65,7 @@ func (l *loop) step() {
 	b.fill(l.running, l.top)
 	logits, err := l.compute(n)
 	if err != nil {
-		fail(b.seqs, fmt.Errorf("compute %d steps of %d rows: %w", n, len(b.Tokens), err))
+		fail(b.seqs, err)
 		return
 	}
 	steps, prompt, generated := 0, 0, 0
@@ -108,6 +109,7 @@ func (l *loop) handOut(logits [][]float32, step int, now time.Time) (prompt, gen
 		}
 		if s.length() > before {
 			generated++
+			l.stops.note(s.reason == FinishStop)
 			s.draft.compare(s.tokens[before])
 			s.call.figures.token(now)
 			if s.call.timed {
