@@ -50,8 +50,18 @@ func New(dev Device, o Options) (*Backend, error) {
 // Name implements compute.Backend.
 func (b *Backend) Name() string { return b.device.Info().Driver }
 
-// Device implements compute.Backend.
-func (b *Backend) Device() string { return b.device.Info().Name }
+// Device implements compute.Backend. It tells of kernels that are not the released ones, since results come from these too.
+func (b *Backend) Device() string {
+	name := b.device.Info().Name
+	switch b.kernels.mode {
+	case Debug:
+		return name + ", debug kernels"
+	case FastMath:
+		return name + ", fast kernels"
+	default:
+		return name
+	}
+}
 
 // Free implements compute.Backend.
 func (b *Backend) Free() (int64, error) {

@@ -74,6 +74,19 @@ func TestConformanceOfFastKernels(t *testing.T) {
 	}
 }
 
+// TestDevice says which kernels a device runs, but for the released ones.
+func TestDevice(t *testing.T) {
+	var name string
+	for i, suffix := range []string{"", ", debug kernels", ", fast kernels"} {
+		be := open(t, metal.Options{Mode: metal.Mode(i)}, host.Options{})
+		if i == 0 {
+			name = be.Device()
+		}
+		require.Equal(t, name+suffix, be.Device())
+		require.NoError(t, be.Close())
+	}
+}
+
 // TestTilesAgree has the host's matrices sum in the order of a row alone, as they are made to.
 func TestTilesAgree(t *testing.T) {
 	be := open(t, metal.Options{}, host.Options{})

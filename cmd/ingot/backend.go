@@ -28,8 +28,10 @@ type launch struct {
 	level    slog.Level
 	capture  string         // file of a capture; empty for none
 	geometry metal.Geometry // beside the choices that come with the program; nil takes the user's
+	keeps    bool           // all backends share a device, until end, so that its kernels are compiled once
 
 	device    metal.Device   // nil on the CPU
+	kept      *metal.Kept    // nil where nothing is kept
 	capturing *metal.Capture // nil where nothing is captured
 	told      bool           // what is said of a backend is said once
 }
@@ -55,7 +57,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	if name == config.BackendCPU {
 		return l.cpu()
 	}
-	dev, err := openDevice(name)
+	dev, err := l.open(name)
 	switch {
 	case name == config.BackendAuto && errors.Is(err, apple.ErrUnsupported):
 		return l.cpu()
@@ -109,6 +111,27 @@ func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	log.Info("kernels are compiled", "backend", info.Driver, "device", info.Name, "language", info.LanguageVersion, "math", info.MathMode,
 		"choices", len(geometry), "took", time.Since(start).Round(time.Millisecond))
 	return be, nil
+}
+
+// open opens the device of a backend other than cpu, or takes the one that is kept.
+func (l *launch) open(name string) (metal.Device, error) {
+	if l.kept != nil {
+		return l.kept, nil
+	}
+	dev, err := openDevice(name)
+	if err != nil || !l.keeps {
+		return dev, err
+	}
+	l.kept = metal.Keep(dev)
+	return l.kept, nil
+}
+
+// end closes the device that is kept.
+func (l *launch) end() error {
+	if l.kept == nil {
+		return nil
+	}
+	return l.kept.End()
 }
 
 // openDevice opens the device of a backend other than cpu.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ result depends on it.`,
   ingot bench kernels --sweep --model model.gguf --backend metal
   ingot bench kernels --sweep --shape glm-4.7-flash --quant q4_k`,
 		Args: arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			cfg, err := settings(cmd)
 			if err != nil {
 				return err
@@ -39,8 +40,10 @@ result depends on it.`,
 			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 			var list []bench.Kernel
-			open := newLaunch(cfg, cmd.ErrOrStderr()).backend
-			err = bench.Kernels(cmd.Context(), open, func(k bench.Kernel) {
+			l := newLaunch(cfg, cmd.ErrOrStderr())
+			l.keeps = true
+			defer func() { err = errors.Join(err, l.end()) }()
+			err = bench.Kernels(cmd.Context(), l.backend, func(k bench.Kernel) {
 				k.Threads = threads
 				list = append(list, k)
 			})

@@ -19,7 +19,7 @@ import (
 const noGPU = "--sweep is for the kernels of a GPU, and the backend here is %s"
 
 // sweepGeometry finds the best geometry for a model's operations and writes it to a file, beside what that has already.
-func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) error {
+func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
 		return usagef(noGPU, cfg.Backend)
 	}
@@ -28,7 +28,6 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	}
 	have := metal.Geometry{}
 	if path != stdio {
-		var err error
 		if have, err = readGeometry(path); err != nil {
 			return err
 		}
@@ -42,7 +41,8 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		return err
 	}
 	l := newLaunch(cfg, cmd.ErrOrStderr())
-	l.geometry = metal.AllCandidates()
+	l.geometry, l.keeps = metal.AllCandidates(), true
+	defer func() { err = errors.Join(err, l.end()) }()
 	var found []bench.Swept
 	sweep := bench.NewSweep(l.gpu, func(s bench.Swept) {
 		found = append(found, s)
