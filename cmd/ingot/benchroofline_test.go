@@ -30,6 +30,6 @@ func TestBenchRoofline(t *testing.T) {
 
 	r = ingot(t, "", "bench", "--roofline", "m1 pro", "--shape", "smollm-135m")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `M1-Pro +200 +1 +0 +\S+ +244 `, r.stdout)
+	require.Regexp(t, `M1-Pro +200 +1 +0 +\S+ +245 `, r.stdout)
 	require.Contains(t, r.stdout, "A prediction, not a measurement")
 }
