@@ -241,7 +241,7 @@ func TestShortAnswersAreNotComputedAhead(t *testing.T) {
 		return steps, be.begun.Load() - begun - steps
 	}
 	steps, vain := answer(20)
-	require.Greater(t, vain, int64(0))
+	require.Positive(t, vain)
 	require.Less(t, vain, steps)
 	_, vain = answer(50)
 	require.Zero(t, vain)
