@@ -127,14 +127,19 @@ func TestAnyMixWithStepsAhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain := openOn(t, path, newSeveral(t), engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftOff})
+			fit, err := engine.CheckFit(path, backend(t), engine.Options{})
+			require.NoError(t, err)
 			rapid.Check(t, func(rt *rapid.T) {
 				opts := engine.Options{
 					Context: context, MaxSequences: rapid.IntRange(1, 6).Draw(rt, "sequences"),
 					PageSize: rapid.IntRange(1, 9).Draw(rt, "page size"), PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
-					Draft: rapid.SampledFrom([]engine.Drafting{engine.DraftOff, engine.DraftOff, engine.DraftAuto}).Draw(rt, "draft"),
+					Draft: rapid.SampledFrom([]engine.Drafting{engine.DraftOff, engine.DraftOff, engine.DraftAuto, engine.DraftModel}).Draw(rt, "draft"),
 				}
-				if rapid.Bool().Draw(rt, "few pages") {
-					opts.Memory = weights(t, path) + 2*context*4*192*4
+				switch {
+				case opts.Draft == engine.DraftModel: // which is always right
+					opts.DraftModel, opts.DraftTokens = path, rapid.IntRange(0, 4).Draw(rt, "draft tokens")
+				case rapid.Bool().Draw(rt, "few pages"):
+					opts.Memory = fit.Weights + fit.PerToken*context*5/4
 				}
 				reqs := make([]engine.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
 				for i := range reqs {

@@ -158,7 +158,7 @@ func (sp *speculation) plan(others int) {
 		}
 		n = min(n, left)
 		if !s.table.Grow(s.length() + n) {
-			n = min(n, len(s.table.Pages())*sp.pool.PageSize()-s.length())
+			n = max(0, min(n, len(s.table.Pages())*sp.pool.PageSize()-s.length()))
 		}
 		left -= n
 		if s.draft.looked {
