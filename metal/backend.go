@@ -17,9 +17,7 @@ type Backend struct {
 	step    step
 	// positions is the longest RoPE table's length: no row stands beyond it.
 	positions int
-	// parts holds the splits of attentions before they are joined.
-	parts      Buffer
-	partsBytes int
+	scratch   scratch
 }
 
 // Options are settings of a backend. The zero value is good for use.
@@ -143,6 +141,11 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	if err := b.device.Upload(w.buffer, 0, data); err != nil {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
+	if w.kernels != nil {
+		if err := b.reserveFor(w); err != nil {
+			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		}
+	}
 	return w, nil
 }
 
@@ -230,9 +233,6 @@ type cache struct {
 // Shape implements compute.Cache.
 func (c *cache) Shape() compute.CacheShape { return c.shape }
 
-// mostParts bounds the memory for attentions in splits. Where it does not suffice, rows are not split.
-const mostParts = 64 << 20
-
 // Cache implements compute.Backend.
 func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
@@ -285,20 +285,4 @@ func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, er
 		}
 	}
 	return layers, nil
-}
-
-// reserve makes parts at least the given size.
-func (b *Backend) reserve(bytes int) error {
-	if bytes <= b.partsBytes {
-		return nil
-	}
-	made, err := b.newBuffer(bytes, Private, "make room for attentions")
-	if err != nil {
-		return err
-	}
-	if b.parts != 0 {
-		b.device.FreeBuffer(b.parts)
-	}
-	b.parts, b.partsBytes = made, bytes
-	return nil
 }

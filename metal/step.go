@@ -31,12 +31,9 @@ type step struct {
 	tokens    Binding // [rows], one in tokenStep values
 	tokenStep int
 	tables    Binding // the page tables
-	scratch   *memory // of gated products whose weights have two types
-	longest   int     // positions of the row that sees most
-	most      int     // rows of the sequence that has most
 
-	pairs                Binding // tiles of attention, for pairHeads heads a key head
-	pairHeads, pairCount int
+	pairs                          Binding // tiles of attention, for pairHeads heads a key head, from row pairFrom on
+	pairHeads, pairFrom, pairCount int
 }
 
 // stepsAhead is how many steps can be under way at once. While the GPU is at one, the host records those after it.
@@ -79,7 +76,7 @@ func (s *step) grow(n int) error {
 // Begin implements compute.Backend.
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
-	s.batch, s.err, s.longest, s.most, s.pairHeads = batch, nil, 0, 0, 0
+	s.batch, s.err, s.pairHeads = batch, nil, 0
 	s.clear()
 	if s.underWay == stepsAhead {
 		s.wait()
@@ -111,10 +108,8 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.slots = ints
 	row, first := 0, 0
 	for _, seq := range batch.Seqs {
-		s.most = max(s.most, seq.Rows)
 		for range seq.Rows {
 			p := batch.Positions[row]
-			s.longest = max(s.longest, int(p)+1)
 			ints[3*row], ints[3*row+2] = p, int32(first)
 			row++
 		}
@@ -136,24 +131,6 @@ func (s *step) take(n int) (Binding, []int32) {
 	at := in.used
 	in.used = (at + n + 3) &^ 3
 	return Binding{in.buffer, 4 * at}, in.values[at : at+n : at+n]
-}
-
-// scratchOf makes room for n values that last for one operation. It is nil where there is none; Run will tell.
-func (s *step) scratchOf(n int) *memory {
-	if s.scratch != nil && len(s.scratch.values) >= n {
-		return s.scratch
-	}
-	if s.scratch != nil {
-		s.retired = append(s.retired, s.scratch.buffer)
-		s.scratch = nil
-	}
-	t, err := s.Buffer(1, n)
-	if err != nil {
-		s.fail(fmt.Errorf("make room for products: %w", err))
-		return nil
-	}
-	s.scratch = t.Buffer.(*memory)
-	return s.scratch
 }
 
 func (s *step) fail(err error) {

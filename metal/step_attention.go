@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 )
@@ -47,32 +48,58 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.places, Binding{Buffer: c.keys[layer]})
 }
 
-// Attention implements compute.Step. Where the rows are few and see many positions, these are split over the GPU and joined.
+// Attention implements compute.Step. A sequence with many rows has them taken in tiles. So have those after it in the batch;
+// those before it, which decode, are taken as if they were alone.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
 	chosen := c.kernels.choose(shape)
-	if s.most >= chosen.tileFrom && !s.kernels.plainTiles && shape.ValueDim <= 512 {
-		s.attentionTile(dst, q, shape, c, layer)
-		return
+	few := dst.Rows
+	if !s.kernels.plainTiles && shape.ValueDim <= 512 {
+		few = s.rowsBefore(chosen.tileFrom)
 	}
+	if few < dst.Rows {
+		s.attentionTile(dst, q, shape, c, layer, few)
+	}
+	if few > 0 {
+		s.attentionFew(dst.Head(few), q, shape, c, layer, few < dst.Rows)
+	}
+}
+
+// rowsBefore is the rows before the first sequence that has at least so many.
+func (s *step) rowsBefore(many int) (rows int) {
+	for _, seq := range s.batch.Seqs {
+		if seq.Rows >= many {
+			break
+		}
+		rows += seq.Rows
+	}
+	return rows
+}
+
+// attentionFew records the attention of the batch's first rows, each by itself. Where they see many positions, these are split
+// over the GPU and joined.
+func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, beside bool) {
+	chosen := c.kernels.choose(shape)
 	k, room, ok := c.kernels.forHeads(shape, chosen.heads)
 	if !ok {
 		s.fail(fmt.Errorf("attention with keys of %d and values of %d a head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
 		return
 	}
 	a := attentionArgsOf(dst, q, shape, c)
-	splits := (s.longest + splitKeys - 1) / splitKeys
-	if splits == 1 || s.longest < chosen.splitFrom || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.partsBytes {
+	longest := int(slices.Max(s.batch.Positions[:dst.Rows])) + 1
+	splits := (longest + splitKeys - 1) / splitKeys
+	if splits == 1 || longest < chosen.splitFrom || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.scratch.bytes {
 		splits = 0
 	}
 	a.splits = uint32(splits)
 	units := shape.Heads / k.heads
 	groups := min(chosen.simdgroups, units, threadgroupBytes/room)
-	record(s, "attention", k.pipeline, grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room}, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.parts}, at(dst))
+	g := grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room, beside: beside}
+	record(s, "attention", k.pipeline, g, &a,
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))
 	if splits > 0 {
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
-			Binding{Buffer: s.parts}, s.places, at(dst))
+			Binding{Buffer: s.scratch.buffer}, s.places, at(dst))
 	}
 }
 
@@ -84,36 +111,41 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 	}
 }
 
-// attentionTile records the attention of a batch in which a sequence has many rows.
-func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int) {
+// attentionTile records the attention of the rows of a batch from a sequence on.
+func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer, from int) {
 	k := c.kernels.attentionTiles[0]
 	if shape.ValueDim > 32*k.values {
 		k = c.kernels.attentionTiles[1]
 	}
-	tiles, n := s.pairTiles(shape.Heads / shape.KVHeads)
+	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, from)
 	a := attentionArgsOf(dst, q, shape, c)
 	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: attentionTileGroups, shared: attentionTileBytes}, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, tiles, at(dst))
 }
 
-// pairTiles lists the tiles of pairs of a row and one of the heads that read the same keys, once a step.
-func (s *step) pairTiles(heads int) (Binding, int) {
-	if s.pairHeads == heads {
+// pairTiles lists the tiles of pairs of a row and one of the heads that read the same keys, from a sequence's first row on;
+// once a step.
+func (s *step) pairTiles(heads, from int) (Binding, int) {
+	if s.pairHeads == heads && s.pairFrom == from {
 		return s.pairs, s.pairCount
 	}
-	n := 0
+	n, row := 0, 0
 	for _, seq := range s.batch.Seqs {
-		n += (seq.Rows*heads + attentionPairs - 1) / attentionPairs
+		if row >= from {
+			n += (seq.Rows*heads + attentionPairs - 1) / attentionPairs
+		}
+		row += seq.Rows
 	}
 	list, ints := s.take(3 * n)
-	i, row := 0, 0
+	i := 0
+	row = 0
 	for _, seq := range s.batch.Seqs {
-		for first := 0; first < seq.Rows*heads; first += attentionPairs {
+		for first := 0; row >= from && first < seq.Rows*heads; first += attentionPairs {
 			ints[i], ints[i+1], ints[i+2] = int32(row), int32(first), int32(min(attentionPairs, seq.Rows*heads-first))
 			i += 3
 		}
 		row += seq.Rows
 	}
-	s.pairs, s.pairHeads, s.pairCount = list, heads, n
+	s.pairs, s.pairHeads, s.pairFrom, s.pairCount = list, heads, from, n
 	return list, n
 }

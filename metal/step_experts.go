@@ -73,44 +73,38 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	}
 }
 
+// groupedInts is the most integers that a choice takes in scratch memory: its own place, and a tile's three.
+const groupedInts = 4
+
 // grouped is a routing by expert, in scratch memory.
 type grouped struct {
-	choices, tiles, rest Binding // rest is what else was asked for
+	choices, tiles, rest Binding // rest is what is behind them
 	count                int     // tiles, some of them empty
 }
 
-// group records the grouping of a routing, with room for more values behind it.
-func (s *step) group(routing compute.Tensor, experts, more int) (g grouped, ok bool) {
+// group records the grouping of a routing.
+func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
 	choices := (routing.Rows*used + 3) &^ 3
 	g.count = min(choices/choicesTile+experts, routing.Rows*used)
-	tiles := (3*g.count + 3) &^ 3
-	scratch := s.scratchOf(choices + tiles + more)
-	if scratch == nil {
-		return g, false
-	}
-	g.choices.Buffer, g.tiles.Buffer, g.rest.Buffer = scratch.buffer, scratch.buffer, scratch.buffer
-	g.tiles.Offset, g.rest.Offset = 4*choices, 4*(choices+tiles)
-	if more == 0 {
-		g.rest.Offset = 0
-	}
+	g.choices.Buffer, g.tiles.Buffer, g.rest.Buffer = s.scratch.buffer, s.scratch.buffer, s.scratch.buffer
+	g.tiles.Offset, g.rest.Offset = 4*choices, 4*groupedInts*choices
 	a := groupArgs{uint32(routing.Rows), uint32(used), uint32(experts), uint32(routing.Stride), uint32(g.count)}
 	record(s, "group_experts", s.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
 		at(routing), g.choices, g.tiles)
-	return g, true
+	return g
 }
 
 // gatedExpertTiles is GatedExperts for many rows.
 func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
-	g, ok := s.group(routing, w.matrices, 0)
-	if !ok {
-		return
-	}
-	a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(x.Stride), uint32(dst.Stride)}
 	k := w.kernels.expertGatedTile
-	record(s, "gated_experts", k.pipeline, k.grid(w.out, k.rows/2, g.count*choicesTile), &a,
-		Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(x), g.choices, g.tiles, at(dst))
+	s.inParts(dst.Rows, used*groupedInts, func(first, n int) {
+		g := s.group(rowsFrom(routing, first, n), w.matrices)
+		a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(x.Stride), uint32(dst.Stride)}
+		record(s, "gated_experts", k.pipeline, k.grid(w.out, k.rows/2, g.count*choicesTile), &a,
+			Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(rowsFrom(x, first, n)), g.choices, g.tiles, at(rowsFrom(dst, first, n)))
+	})
 	if e.SharedGate == nil {
 		return
 	}
@@ -125,17 +119,17 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 // expertTilesAdd is ExpertsAdd for many rows.
 func (s *step) expertTilesAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
-	g, ok := s.group(routing, w.matrices, dst.Rows*used*w.out)
-	if !ok {
-		return
-	}
-	a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(h.Stride), uint32(w.out)}
 	k := w.kernels.expertDownTile
-	record(s, "experts_down", k.pipeline, k.grid(w.out, k.rows, g.count*choicesTile), &a,
-		Binding{Buffer: w.buffer}, at(h), g.choices, g.tiles, g.rest)
-	by := weighArgs{uint32(w.out), uint32(used), uint32(routing.Stride), uint32(dst.Stride)}
-	record(s, "experts_add", s.kernels.weighExperts, grid{x: (w.out + copyThreads - 1) / copyThreads, y: dst.Rows, simdgroups: copyThreads / 32}, &by,
-		g.rest, at(routing), at(dst))
+	s.inParts(dst.Rows, used*(groupedInts+w.out), func(first, n int) {
+		routing := rowsFrom(routing, first, n)
+		g := s.group(routing, w.matrices)
+		a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(h.Stride), uint32(w.out)}
+		record(s, "experts_down", k.pipeline, k.grid(w.out, k.rows, g.count*choicesTile), &a,
+			Binding{Buffer: w.buffer}, at(rowsFrom(h, first, n)), g.choices, g.tiles, g.rest)
+		by := weighArgs{uint32(w.out), uint32(used), uint32(routing.Stride), uint32(dst.Stride)}
+		record(s, "experts_add", s.kernels.weighExperts, grid{x: (w.out + copyThreads - 1) / copyThreads, y: n, simdgroups: copyThreads / 32}, &by,
+			g.rest, at(routing), at(rowsFrom(dst, first, n)))
+	})
 	if e.SharedDown != nil {
 		d := e.SharedDown.(*weight)
 		s.productTile("experts_add", dst, h.Slice(used*w.in, d.in), d, tileArgs{add: 1}, false)

@@ -100,14 +100,13 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 // gateApart is GatedMatMul for weights of two types, with both products in memory first.
 func (s *step) gateApart(dst, x compute.Tensor, gate, up compute.Weight) {
 	out := gate.(*weight).out
-	scratch := s.scratchOf(dst.Rows * 2 * out)
-	if scratch == nil {
-		return
-	}
-	both := compute.Tensor{Buffer: scratch, Rows: dst.Rows, Cols: 2 * out, Stride: 2 * out}
-	s.MatMul(both, x, gate, up)
-	a := gateArgs{uint32(out), uint32(both.Stride), uint32(dst.Stride)}
-	record(s, "gate", s.kernels.gate, grid{x: (out + copyThreads - 1) / copyThreads, y: dst.Rows, simdgroups: copyThreads / 32}, &a, at(both), at(dst))
+	s.inParts(dst.Rows, 2*out, func(first, n int) {
+		both := compute.Tensor{Buffer: &s.scratch.memory, Rows: n, Cols: 2 * out, Stride: 2 * out}
+		s.MatMul(both, rowsFrom(x, first, n), gate, up)
+		a := gateArgs{uint32(out), uint32(both.Stride), uint32(dst.Stride)}
+		record(s, "gate", s.kernels.gate, grid{x: (out + copyThreads - 1) / copyThreads, y: n, simdgroups: copyThreads / 32}, &a,
+			at(both), at(rowsFrom(dst, first, n)))
+	})
 }
 
 // Expand implements compute.Step.
