@@ -68,13 +68,15 @@ func (l *loop) step() {
 		fail(b.seqs, err)
 		return
 	}
+	computed := time.Since(start)
 	steps, prompt, generated := 0, 0, 0
-	for now := time.Now(); steps < n && (steps == 0 || b.follow()); steps++ {
-		p, g := l.handOut(logits, steps, now)
+	for ; steps < n && (steps == 0 || b.follow()); steps++ {
+		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // as near as can be known
+		p, g := l.handOut(logits, steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
 	if l.spec != nil {
-		if err := l.spec.draft(b, l.running, steps, time.Since(start)); err != nil {
+		if err := l.spec.draft(b, l.running, n, time.Since(start)); err != nil {
 			fail(b.seqs, fmt.Errorf("draft after a step of %d rows: %w", len(b.Tokens), err))
 		}
 	}

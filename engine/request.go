@@ -115,7 +115,7 @@ type Choice struct {
 	// StopReason is the stop string that ended the choice. Empty after FinishStop, the last of Tokens is a stop id.
 	StopReason string
 	Logprobs   []TokenLogprob // one a token of Tokens, where asked for
-	Times      []time.Time    // likewise; tokens of one step have one time
+	Times      []time.Time    // likewise; tokens of one step have one time, and steps that are waited for together share it evenly
 }
 
 // TokenLogprob is a token with its log-probability under the model, before bias, penalties and temperature.

@@ -71,6 +71,7 @@ func TestBenchCountsOnTheHostBackend(t *testing.T) {
 	require.Equal(t, "host", records[0].Backend)
 	// Four layers of 8 dispatches, below 257 positions, and 5 besides. The prompt is one step, its answer five more.
 	require.Equal(t, &bench.PerStep{Dispatches: 37, CommandBuffers: 1, Waits: 2. / 6}, records[0].PerStep)
+	require.InDelta(t, 1, records[0].TokensPerStep, 0)
 }
 
 // TestCaptureIsRefused before anything is loaded, where Metal would not write it.
