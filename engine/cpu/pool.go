@@ -81,6 +81,7 @@ func (p *pool) do(t task, parts int) {
 	}
 	p.work(0, run)
 	for spins := 0; p.done.Load() < int64(parts); spins++ {
+		pause()
 		if spins >= callerSpins {
 			runtime.Gosched()
 		}
@@ -166,6 +167,7 @@ func (p *pool) watch(last uint64) (run uint64, ok bool) {
 		if run = p.run.Load(); run != last {
 			return run, true
 		}
+		pause()
 	}
 	return 0, false
 }

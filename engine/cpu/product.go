@@ -94,12 +94,13 @@ func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *ope
 const (
 	// partBytes bounds the weights of a part: they stay in a core's second-level cache while the rows go by.
 	partBytes = 256 << 10
-	// soloWork is for how many bytes of weights a second thread is not worth its while: a microsecond.
-	soloWork = 72 << 10
+	// soloBytes is for how many bytes of weights a second thread is not worth its while, however many rows there are: what it
+	// takes and gives comes from another core's cache.
+	soloBytes = 72 << 10
 	// partWork is how many make a part of a larger operation, and shareParts how many parts a thread's share has at most:
 	// what is left of a share when others are done is taken over by them.
 	partWork   = 64 << 10
-	shareParts = 4
+	shareParts = 16
 )
 
 // cut is an operation's groups of weights, cut into parts: all groups stand in one row, and a part takes some in their order.
@@ -117,7 +118,7 @@ func (s *step) cut(w *weight, groups, work int) cut {
 	switch {
 	case threads == 1:
 		return cut{most, groups}
-	case work < soloWork:
+	case groups*w.groupBytes < soloBytes:
 		return cut{max(1, groups), groups}
 	}
 	parts := max(threads, min(work/partWork, shareParts*threads))
