@@ -22,6 +22,9 @@ type Backend struct {
 	scratch []scratch                // [threads]
 	rows    map[*float32][][]float32 // the rows of each buffer, by its first value
 	step    step
+	lanes   *lanes
+
+	weightBytes int // of matrices
 }
 
 // scratch is one thread's memory within an operation, grown once to what a model needs.
@@ -60,6 +63,7 @@ func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 	}
 	b := &Backend{kernels: set, pool: newPool(threads), scratch: make([]scratch, threads), rows: map[*float32][][]float32{}}
 	b.step.begin(b)
+	b.lanes = newLanes(b)
 	return b, nil
 }
 

@@ -30,7 +30,16 @@ func (s *step) begin(b *Backend) {
 
 // Begin implements compute.Backend.
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
-	s := &b.step
+	if b.lanes.takes(batch) {
+		b.lanes.begin(batch)
+		return b.lanes
+	}
+	b.step.start(batch)
+	return &b.step
+}
+
+// start begins a step anew.
+func (s *step) start(batch *compute.Batch) {
 	s.batch = batch
 	s.seqOf = s.seqOf[:0]
 	for i, seq := range batch.Seqs {
@@ -38,7 +47,6 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 			s.seqOf = append(s.seqOf, int32(i))
 		}
 	}
-	return s
 }
 
 // slot is the page of a row's position and the slot in it.

@@ -55,6 +55,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	if w.packed, err = b.memory.bytes(w.matrices * w.groups * w.groupBytes); err != nil {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
+	b.weightBytes += len(w.packed)
 	p := packing{w, rowBytes}
 	b.pool.do(&p, (w.matrices*w.groups+packedParts-1)/packedParts)
 	return w, nil
