@@ -35,6 +35,7 @@ type scratch struct {
 	scores  kernels.ScoresArgs
 	values  kernels.ValuesArgs
 	softmax kernels.SoftmaxArgs
+	highest kernels.HighestArgs
 	rotate  kernels.RotateArgs
 	convert kernels.ConvertArgs
 	quant   kernels.QuantizeArgs

@@ -143,7 +143,7 @@ func (t *rowsTask) part(thread, i int) {
 		case chooseRows:
 			t.choose(thread, r)
 		case topRows:
-			top(row(t.dst, r), row(t.src, r), t.best)
+			t.step.top(thread, row(t.dst, r), row(t.src, r), t.best)
 		}
 	}
 }

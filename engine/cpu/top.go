@@ -14,18 +14,31 @@ func (s *step) Top(dst, logits compute.Tensor, k int) {
 }
 
 // top finds the k best of a row. A NaN counts as the lowest value.
-func top(dst, logits []float32, k int) {
-	ids, values := dst[:k], dst[k:2*k]
-	n := 0
+func (b *Backend) top(thread int, dst, logits []float32, k int) {
+	a := &b.scratch[thread].highest
+	a.X, a.N = &logits[0], int64(len(logits))
+	b.kernels.Highest(a)
+	dst[0], dst[k] = float32(a.ID), float32(a.Value)
+	if k > 1 {
+		insertBest(dst[:k], dst[k:2*k], logits)
+	}
+	dst[2*k] = float32(a.Value + math.Log(a.Sum))
+}
+
+// insertBest finds the ids and values of the highest logits.
+func insertBest(ids, values, logits []float32) {
+	k, n := len(ids), 0
 	for id, v := range logits {
-		if math.IsNaN(float64(v)) {
-			v = float32(math.Inf(-1))
-		}
 		if n == k && v <= values[n-1] {
 			continue
 		}
+		if math.IsNaN(float64(v)) {
+			v = float32(math.Inf(-1))
+		}
 		if n < k {
 			n++
+		} else if v <= values[n-1] {
+			continue
 		}
 		at := n - 1
 		for ; at > 0 && v > values[at-1]; at-- {
@@ -33,20 +46,4 @@ func top(dst, logits []float32, k int) {
 		}
 		ids[at], values[at] = float32(id), v
 	}
-	dst[2*k] = logSumExp(logits, float64(values[0]))
-}
-
-// exponent masks the exponent of a float32, which is all ones in infinities and NaNs alone.
-const exponent = 0x7f800000
-
-// logSumExp is log Σ exp of values of which the highest is best; infinite where one is not finite.
-func logSumExp(values []float32, best float64) float32 {
-	sum := 0.0
-	for _, v := range values {
-		if math.Float32bits(v)&exponent == exponent {
-			return float32(math.Inf(1))
-		}
-		sum += math.Exp(float64(v) - best)
-	}
-	return float32(best + math.Log(sum))
 }

@@ -85,6 +85,15 @@ type SoftmaxArgs struct {
 	N int64
 }
 
+// HighestArgs finds the highest of N values. The last three fields are the results.
+type HighestArgs struct {
+	X     *float32
+	N     int64
+	ID    int64   // of the highest value, the first of equals; a NaN is no value
+	Value float64 // the highest value
+	Sum   float64 // of exp(x-Value) over all values; infinite where one is not finite
+}
+
 // RotateArgs turns the pairs of each head of Src by the cosines and sines of Angles into Dst, which may be Src. Of each
 // head the first N values are turned; N is even.
 type RotateArgs struct {

@@ -26,6 +26,9 @@ func avx2FromQ80(a *ConvertArgs)
 func avx2Gate(a *GateArgs)
 
 //go:noescape
+func avx2Highest(a *HighestArgs)
+
+//go:noescape
 func avx2Q40Product(a *ProductArgs)
 
 //go:noescape
@@ -102,6 +105,7 @@ var avx2 = Set{
 	FromQ40:   avx2FromQ40,
 	FromQ80:   avx2FromQ80,
 	Gate:      avx2Gate,
+	Highest:   avx2Highest,
 	Quantize:  avx2Quantize,
 	RMSNorm:   avx2RMSNorm,
 	Rotate:    avx2Rotate,

@@ -26,6 +26,9 @@ func avx512FromQ80(a *ConvertArgs)
 func avx512Gate(a *GateArgs)
 
 //go:noescape
+func avx512Highest(a *HighestArgs)
+
+//go:noescape
 func avx512Q40Product(a *ProductArgs)
 
 //go:noescape
@@ -102,6 +105,7 @@ var avx512 = Set{
 	FromQ40:   avx512FromQ40,
 	FromQ80:   avx512FromQ80,
 	Gate:      avx512Gate,
+	Highest:   avx512Highest,
 	Quantize:  avx512Quantize,
 	RMSNorm:   avx512RMSNorm,
 	Rotate:    avx512Rotate,

@@ -120,6 +120,39 @@ func TestSoftmax(t *testing.T) {
 	})
 }
 
+func TestHighest(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(9, 9))
+		for _, n := range append(lengths, 3000) {
+			for _, scale := range []float64{0, 0.3, 30} {
+				x := randomRow(r, n, scale)
+				for i := range x {
+					x[i] = float32(math.Round(float64(x[i])*4) / 4) // many are equal
+				}
+				best, sum := slices.Max(x), 0.0
+				for _, v := range x {
+					sum += math.Exp(float64(v) - float64(best))
+				}
+				a := &HighestArgs{X: &x[0], N: int64(n)}
+				s.Highest(a)
+				require.Equal(t, slices.Index(x, best), int(a.ID), "of %d", n)
+				require.InDelta(t, best, a.Value, 0)
+				require.InEpsilon(t, sum, a.Sum, 2e-6, "of %d", n)
+			}
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				x := randomRow(r, n, 1)
+				x[r.IntN(n)] = float32(bad)
+				a := &HighestArgs{X: &x[0], N: int64(n)}
+				s.Highest(a)
+				require.True(t, math.IsInf(a.Sum, 1), "%v of %d", bad, n)
+				require.Less(t, a.ID, int64(n))
+				require.GreaterOrEqual(t, a.ID, int64(0))
+			}
+		}
+	})
+}
+
 func TestRotate(t *testing.T) {
 	t.Parallel()
 	const heads, stride = 3, 80

@@ -25,6 +25,7 @@ type Set struct {
 	Values   func(*ValuesArgs)
 	Softmax  func(*SoftmaxArgs)
 	Rotate   func(*RotateArgs)
+	Highest  func(*HighestArgs)
 
 	// Over keys and values of float16.
 	ScoresF16 func(*ScoresArgs)

@@ -26,6 +26,9 @@ func neonFromQ80(a *ConvertArgs)
 func neonGate(a *GateArgs)
 
 //go:noescape
+func neonHighest(a *HighestArgs)
+
+//go:noescape
 func neonQ40Product(a *ProductArgs)
 
 //go:noescape
@@ -102,6 +105,7 @@ var neon = Set{
 	FromQ40:   neonFromQ40,
 	FromQ80:   neonFromQ80,
 	Gate:      neonGate,
+	Highest:   neonHighest,
 	Quantize:  neonQuantize,
 	RMSNorm:   neonRMSNorm,
 	Rotate:    neonRotate,

@@ -19,6 +19,7 @@ var portable = Set{
 	ScoresF16: func(a *ScoresArgs) { scores(a, gguf.TypeF16) },
 	ValuesF16: func(a *ValuesArgs) { values(a, gguf.TypeF16) },
 	Softmax:   softmax,
+	Highest:   highest,
 	Rotate:    rotate,
 	FromF16:   func(a *ConvertArgs) { fromType(a, gguf.TypeF16) },
 	ToF16:     func(a *ConvertArgs) { toType(a, gguf.TypeF16) },
@@ -93,6 +94,23 @@ func softmax(a *SoftmaxArgs) {
 	scale := float32(1 / sum)
 	for i := range x {
 		x[i] *= scale
+	}
+}
+
+func highest(a *HighestArgs) {
+	x := from(a.X, a.N)
+	a.ID, a.Value, a.Sum = 0, math.Inf(-1), 0
+	for i, v := range x {
+		if float64(v) > a.Value {
+			a.ID, a.Value = int64(i), float64(v)
+		}
+	}
+	for _, v := range x {
+		if math.Abs(float64(v)) <= math.MaxFloat32 {
+			a.Sum += math.Exp(float64(v) - a.Value)
+		} else { // an infinity or a NaN
+			a.Sum = math.Inf(1)
+		}
 	}
 }
 

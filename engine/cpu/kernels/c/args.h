@@ -79,6 +79,14 @@ struct softmax_args {
   int64_t n;
 };
 
+struct highest_args {
+  const float *x;
+  int64_t n;
+  int64_t id;    // result: of the highest value, the first of equals
+  double value;  // result: the highest value
+  double sum;    // result: of exp(x-value); infinite where a value is not finite
+};
+
 struct rotate_args {
   float *dst;
   const float *src;

@@ -82,6 +82,53 @@ void LEVEL(softmax)(const struct softmax_args *a) {
   ROLLED for (; i < a->n; i++) a->x[i] *= scale;
 }
 
+// highest finds the highest value and sums the exponentials of all. A NaN is no value.
+void LEVEL(highest)(struct highest_args *a) {
+  const i32x16 first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const i32x16 exponent = (i32x16){0} + 0x7f800000;
+  f32x16 best = splat16(-__builtin_inff());
+  i32x16 at = {0}, broken = {0};
+  int64_t i = 0;
+  for (; i + 16 <= a->n; i += 16) {
+    const f32x16 x = LOAD(f32x16, a->x + i);
+    const i32x16 more = x > best;
+    best = (f32x16)(((i32x16)x & more) | ((i32x16)best & ~more));
+    at = ((first + (int32_t)i) & more) | (at & ~more);
+    broken |= ((i32x16)x & exponent) == exponent;
+  }
+  float top = -__builtin_inff();
+  int64_t id = 0;
+  ROLLED for (int j = 0; j < 16; j++) {
+    if (best[j] > top || (best[j] == top && at[j] < id)) {
+      top = best[j];
+      id = at[j];
+    }
+  }
+  int bad = __builtin_reduce_or(broken);
+  ROLLED for (int64_t j = i; j < a->n; j++) {
+    bad |= !(__builtin_fabsf(a->x[j]) < __builtin_inff());
+    if (a->x[j] > top) {
+      top = a->x[j];
+      id = j;
+    }
+  }
+  a->id = id;
+  a->value = top;
+  if (bad) {
+    a->sum = __builtin_inf();
+    return;
+  }
+  double total = 0;
+  for (i = 0; i + 16 <= a->n;) {
+    // A vector of sums takes so few values that its rounding does not count.
+    f32x16 sum = splat16(0);
+    for (const int64_t end = i + 1024; i < end && i + 16 <= a->n; i += 16) sum += exp16(LOAD(f32x16, a->x + i) - top);
+    total += sum_of(sum);
+  }
+  ROLLED for (; i < a->n; i++) total += exp16(splat16(a->x[i] - top))[0];
+  a->sum = total;
+}
+
 // rotate turns the pairs of each head of src by their angles; dst may be src.
 void LEVEL(rotate)(const struct rotate_args *a) {
   for (int64_t h = 0; h < a->heads; h++) {

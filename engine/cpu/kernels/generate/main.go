@@ -55,6 +55,7 @@ var arguments = []struct{ suffix, goType string }{
 	{"_scores_f16", "ScoresArgs"},
 	{"_values_f16", "ValuesArgs"},
 	{"_softmax", "SoftmaxArgs"},
+	{"_highest", "HighestArgs"},
 	{"_rotate", "RotateArgs"},
 	{"_from_f16", "ConvertArgs"},
 	{"_to_f16", "ConvertArgs"},
