@@ -7,14 +7,16 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/sample"
 )
 
 // chain drafts by passes of the model's MTP layer or of a small model: the first pass takes in the tokens that have become
 // known and gives each sequence's first draft, each further one takes in the draft before it. The cache of the layer or
 // model has the page tables of the trunk's.
 type chain struct {
-	// forward runs a pass; first tells the first of a chain.
-	forward func(p *pass, first bool) ([][]float32, error)
+	// forward runs a pass; first tells the first of a chain. model then has the best logit of each of its outputs.
+	forward func(p *pass, first bool) error
+	model   model.Model
 	// shift is how far the token that a position takes in is ahead of it: 1 for an MTP layer, 0 for a model.
 	shift int
 	// states tells that a pass takes the hidden states of the step before it, and so can leave no step out.
@@ -26,18 +28,22 @@ type chain struct {
 
 // newMTPChain drafts by the MTP layer of a model.
 func newMTPChain(m model.Drafter, rows int) *chain {
-	return &chain{shift: 1, states: true, rows: rows, forward: func(p *pass, first bool) ([][]float32, error) {
+	return &chain{shift: 1, states: true, rows: rows, model: m, forward: func(p *pass, first bool) error {
 		from := model.DraftStates
 		if first {
 			from = model.TrunkStates
 		}
-		return m.Draft(&p.Batch, from, p.states)
+		_, err := m.Draft(&p.Batch, from, p.states)
+		return err
 	}}
 }
 
 // newModelChain drafts by a small model.
 func newModelChain(m model.Model, rows int) *chain {
-	return &chain{rows: rows, forward: func(p *pass, _ bool) ([][]float32, error) { return m.Forward(&p.Batch) }}
+	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
+		_, err := m.Forward(&p.Batch)
+		return err
+	}}
 }
 
 // pass is the rows of one pass.
@@ -51,6 +57,7 @@ func (p *pass) reset() {
 	p.Tokens, p.Positions, p.Seqs, p.Outputs = p.Tokens[:0], p.Positions[:0], p.Seqs[:0], p.Outputs[:0]
 	clear(p.seqs)
 	p.states, p.seqs = p.states[:0], p.seqs[:0]
+	p.Top = 1
 }
 
 // begin starts the rows of a sequence.
@@ -95,14 +102,13 @@ func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost, gate *draft.Gate) e
 	c.follow(b, keepUp)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
 		start := time.Now()
-		logits, err := c.forward(&c.pass, depth == 0)
-		if err != nil {
+		if err := c.forward(&c.pass, depth == 0); err != nil {
 			return err
 		}
 		c.next.reset()
 		pass := cost.Seconds(len(c.pass.seqs)) / float64(max(len(c.pass.seqs), 1))
 		for i, s := range c.pass.seqs {
-			token, sure := best(logits[i])
+			token, sure := c.best(i)
 			if s.draft.add(token, sure, pass, gate) {
 				c.next.begin(s)
 				c.next.row(token, s.length()-c.shift+depth, int32(i))
@@ -147,20 +153,12 @@ func (c *chain) follow(b *batch, keepUp bool) {
 	}
 }
 
-// best is the id of the highest logit, the first of equals, and its probability.
-func best(logits []float32) (id int32, probability float64) {
-	highest := logits[0]
-	for i, v := range logits {
-		if v > highest {
-			highest, id = v, int32(i)
-		}
+// best is the likeliest token of an output of the last pass, and its probability: 0 where the logits are not finite.
+func (c *chain) best(output int) (id int32, probability float64) {
+	b := sample.ReadBest(c.model.Best(0)[output], 1)
+	sum, err := b.LogSumExp()
+	if err != nil {
+		return b.ID(0), 0
 	}
-	const negligible = 12 // e^-12 of the best one, so that few need an exponential
-	sum := 0.0
-	for _, v := range logits {
-		if v > highest-negligible {
-			sum += math.Exp(float64(v - highest))
-		}
-	}
-	return id, 1 / sum
+	return b.ID(0), math.Exp(float64(b.Logit(0)) - sum)
 }

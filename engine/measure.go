@@ -32,7 +32,7 @@ func (sp *speculation) measure(forward func(*compute.Batch) ([][]float32, error)
 		if sp.chain == nil {
 			continue
 		}
-		seconds, err = fastest(func() error { _, err := sp.chain.forward(p, true); return err })
+		seconds, err = fastest(func() error { return sp.chain.forward(p, true) })
 		if err != nil {
 			return fmt.Errorf("time a drafting pass of %d rows: %w", n, err)
 		}
@@ -48,7 +48,7 @@ func (sp *speculation) measure(forward func(*compute.Batch) ([][]float32, error)
 // firstTokens is n sequences of one token, each in a page of its own. The tokens are spread over the vocabulary, so that
 // they choose experts as different as those of a text.
 func firstTokens(n, vocab int) *pass {
-	p := &pass{}
+	p := &pass{Batch: compute.Batch{Top: 1}}
 	for i := range int32(n) {
 		p.Seqs = append(p.Seqs, compute.Seq{First: int(i), Pages: []int32{i}})
 		p.row(int32((2*int(i)+1)*vocab/(2*n)), 0, i)

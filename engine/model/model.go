@@ -67,8 +67,8 @@ type Model interface {
 	// its sequence's last and an output, and b.Top is at least 1. The first step is b; every further one has the same rows at
 	// the next position, with the best token of the step before. Page tables have to reach as far.
 	Decode(b *compute.Batch, n int) error
-	// Best returns what compute.Step.Top made of the logits of step i of the last Decode, or of the last Forward as step 0,
-	// where b.Top was not 0: a row an output, of which the first 2*b.Top+1 values count. They are valid until the next call.
+	// Best returns what compute.Step.Top made of the logits of step i of the last Decode, or of the last Forward or Draft as
+	// step 0, where b.Top was not 0: a row an output, of which the first 2*b.Top+1 values count. They are valid until the next call.
 	Best(i int) [][]float32
 }
 

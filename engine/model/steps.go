@@ -68,11 +68,16 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 func (m *steps) begin(b *compute.Batch, i int) (s compute.Step, logits compute.Tensor) {
 	s = m.be.Begin(b)
 	logits = m.record(s, b)
+	m.top(s, b, i, logits)
+	return s, logits
+}
+
+// top records what is wanted of the logits of step i.
+func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
 	m.rows = len(b.Outputs)
 	if b.Top > 0 && m.rows > 0 {
 		s.Top(m.tops[i].Head(m.rows).Slice(0, 2*b.Top+1), logits, b.Top)
 	}
-	return s, logits
 }
 
 // Best implements Model.
