@@ -38,6 +38,11 @@ result depends on it.`,
 			if sweep {
 				return sweepGeometry(cmd, cfg, &weights, cmp.Or(json, config.GeometryFile()))
 			}
+			for _, name := range []string{string(config.Model), "shape", "quant", string(config.KV)} {
+				if cmd.Flags().Changed(name) {
+					return usagef("--%s says what --sweep is for, which is missing", name)
+				}
+			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 			var list []bench.Kernel
 			l := newLaunch(cfg, cmd.ErrOrStderr())

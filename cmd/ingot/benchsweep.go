@@ -53,14 +53,17 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		if err := sweep.Run(cmd.Context(), &operations[i]); err != nil {
 			return err
 		}
+		if path == stdio {
+			continue
+		}
+		if err := writeGeometry(path, have); err != nil { // now, since a sweep may be ended early
+			return err
+		}
 	}
 	if path == stdio {
 		return have.Write(cmd.OutOrStdout())
 	}
 	if err := bench.WriteSweep(cmd.OutOrStdout(), found); err != nil {
-		return err
-	}
-	if err := writeGeometry(path, have); err != nil {
 		return err
 	}
 	if path != config.GeometryFile() {

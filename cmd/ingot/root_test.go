@@ -57,6 +57,7 @@ func TestUsageErrors(t *testing.T) {
 		{"bench --roofline M5 --shape smollm-135m --mode full", "--roofline predicts decoding", "ingot bench"},
 		{"run a -o b --model m --kernels none", `kernels (from --kernels): "none" is not known; give release, debug or fast`, "ingot run"},
 		{"bench kernels --sweep --backend cpu", "--sweep is for the kernels of a GPU, and the backend here is cpu", "ingot bench kernels"},
+		{"bench kernels --shape smollm-135m", "--shape says what --sweep is for, which is missing", "ingot bench kernels"},
 		{"doctor now", `unexpected argument "now"`, "ingot doctor"},
 		{"tokenize", "model is missing", "ingot tokenize"},
 		{"render", "--template FILE is missing", "ingot render"},

@@ -99,7 +99,7 @@ func (o *Operation) String() string {
 	return fmt.Sprintf("%s of %v, %d by %d", o.Kernel, o.Type, o.In, o.Out)
 }
 
-// rows makes the operation's weights and memory, and returns what a step of so many rows does. Of attention, rows are those
+// work makes the operation's weights and memory, and returns what a step of so many rows does. Of attention, rows are those
 // of one sequence that has context positions.
 func (o *Operation) work(r *rig, most, context int) func(rows, context int) work {
 	switch o.Kernel {
@@ -141,8 +141,10 @@ func (o *Operation) products(r *rig, most int) func(rows, context int) work {
 	}
 }
 
-// repeat is a step that does an operation a number of times.
+// repeat is a step that does an operation a number of times; of many rows, which compute for longer than they read, fewer.
 func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
+	const few = 8
+	times = max(times*few/max(len(b.Tokens), few), 1)
 	return work{times: times, batch: b, step: func(s compute.Step) {
 		for i := range times {
 			do(s, i)
@@ -172,7 +174,7 @@ func (o *Operation) experts(r *rig, most int) func(rows, context int) work {
 		r.fail(s.Run())
 	}
 	return func(rows, _ int) work {
-		return repeat(most/rows, separate(rows, nil), func(s compute.Step, i int) {
+		return repeat(max(most/rows, 1), separate(rows, nil), func(s compute.Step, i int) {
 			routing := routing
 			routing.Offset = i * rows * routing.Stride
 			routing = routing.Head(rows)
