@@ -214,7 +214,8 @@ func TestDraftingWithStepsAhead(t *testing.T) {
 	}{
 		{microGLM, engine.Options{Draft: engine.DraftNGram}, true},
 		{microLlama, engine.Options{DraftTokens: 2}, false},
-		{microGLM, engine.Options{Draft: engine.DraftMTP, DraftTokens: 1}, false},
+		{microGLM, engine.Options{Draft: engine.DraftMTP, DraftTokens: 3}, false},
+		{microLlama, engine.Options{Draft: engine.DraftModel, DraftModel: microGLM, DraftTokens: 2}, false},
 	} {
 		be := newSeveral(t)
 		e := openOn(t, c.path, be, c.opts)
@@ -224,8 +225,10 @@ func TestDraftingWithStepsAhead(t *testing.T) {
 		without := before - (be.waits.Load() - be.begun.Load())
 		t.Logf("%d of %d steps were not waited for, %d drafts", without, got.Stats.Steps, got.Stats.DraftTokens)
 		require.Equal(t, c.ahead, without > 40, "%+v", c)
-		plain := open(t, c.path, engine.Options{Draft: engine.DraftOff})
-		require.Equal(t, generate(t, plain, req).Choices, got.Choices)
+		want := generate(t, open(t, c.path, c.opts), req)
+		require.Equal(t, want.Choices, got.Choices)
+		require.Equal(t, want.Stats.DraftTokens, got.Stats.DraftTokens)
+		require.Equal(t, want.Stats.AcceptedTokens, got.Stats.AcceptedTokens)
 	}
 }
 
