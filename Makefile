@@ -26,8 +26,11 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 test: ## install what the tests need where it is missing, vet, and run all tests
 	@sh .ci/install-redis
 	$(GO) vet ./...
-	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v '/metal')
-	$(GO) test -timeout 15m ./metal/... # the race detector sees nothing of kernels, and slows all around them
+	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v '/metal$$')
+	@# Package metal compares kernels, of which the race detector sees nothing; metal/apple's tests run its Go code under it.
+	$(GO) test -timeout 15m ./metal
+	@# The race detector allocates by itself.
+	$(GO) test -run AllocatesNothing ./engine ./engine/cpu ./metal/apple
 
 .PHONY: long
 long: ## run the tests with those that take minutes, such as killing workers
