@@ -221,7 +221,7 @@ func examineDevice(cfg *config.Config, name string) (backendState, compute.Backe
 		return s, nil
 	}
 	s.fill(dev.Info())
-	s.Available = true
+	s.Available, s.Device = true, be.Device()
 	return s, be
 }
 
