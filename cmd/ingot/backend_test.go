@@ -108,11 +108,13 @@ func TestGeometry(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stdout, "April.")
 
+	require.Regexp(t, `geometry from `+path+`, choices: 1`, ingot(t, "", "doctor", "--backend", "host").stdout)
 	require.NoError(t, os.WriteFile(path, []byte(`[{"kernel":"product","inputs":1,"rows":3}]`), 0o600))
 	r = ingot(t, "", answer...)
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, path+": read a geometry: choice 1: ")
 	require.Contains(t, r.stderr, "remove the file, or sweep again")
+	require.Contains(t, doctor(t, exitFailure, "--backend", "host").Backends[2].Reason, path+": read a geometry")
 
 	require.NoError(t, os.Remove(path))
 	for args, want := range map[string]string{

@@ -90,6 +90,8 @@ type backendState struct {
 	// Read back from the compiler; empty where no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
+	// Swept is the choices of the user's geometry file, for all devices.
+	Swept int `json:"swept,omitempty"`
 
 	unsupported bool // there is no device that the kernels run on, rather than one that failed
 }
@@ -215,12 +217,18 @@ func examineDevice(cfg *config.Config, name string) (backendState, compute.Backe
 		}
 		return s, nil
 	}
-	be, err := metal.New(dev, metal.Options{Mode: cfg.Kernels})
+	geometry, err := readGeometry(config.GeometryFile())
+	if err != nil {
+		s.Reason = oneLine(errors.Join(err, dev.Close()).Error())
+		return s, nil
+	}
+	be, err := metal.New(dev, metal.Options{Mode: cfg.Kernels, Geometry: geometry})
 	if err != nil {
 		s.Reason = oneLine(err.Error())
 		return s, nil
 	}
 	s.fill(dev.Info())
+	s.Swept = len(geometry)
 	s.Available, s.Device = true, be.Device()
 	return s, be
 }

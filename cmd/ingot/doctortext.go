@@ -66,6 +66,9 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 		note = " (for tests: runs the GPU's kernels on the processor, slowly)"
 	}
 	line(name, "%s%s", s.Device, note)
+	if s.Swept > 0 {
+		line("", "geometry from %s, choices: %d", config.GeometryFile(), s.Swept)
+	}
 	if s.Family == "" {
 		return
 	}
