@@ -1,11 +1,9 @@
 package engine_test
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -109,32 +107,6 @@ func newGate() *gate { return &gate{pass: make(chan struct{})} }
 func (g *gate) trace(compute.Checkpoint) { <-g.pass }
 
 func (g *gate) open() { g.once.Do(func() { close(g.pass) }) }
-
-// reference is a case that Hugging Face transformers computed in float32.
-type reference struct {
-	Text         string         `json:"text"` // of the tiny models' prompts
-	PromptTokens []int32        `json:"prompt_tokens"`
-	GreedyTokens []int32        `json:"greedy_tokens"`
-	GreedyText   string         `json:"greedy_text"`
-	TopLogits    [][][2]float64 `json:"top_logits"` // [token][8]{id, logit}
-	LogSumExp    []float64      `json:"logsumexp"`  // [token]
-}
-
-// references reads the cases of a micro model.
-func references(t testing.TB, model string) []reference {
-	t.Helper()
-	var cases []reference
-	readJSON(t, strings.TrimSuffix(model, ".gguf")+".json", &cases)
-	require.NotEmpty(t, cases)
-	return cases
-}
-
-func readJSON(t testing.TB, path string, v any) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, v))
-}
 
 // randomTokens are n ids of the micro models' vocabulary that are not control tokens.
 func randomTokens(seed uint64, n int) []int32 {

@@ -2,14 +2,13 @@ package engine_test
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 func TestGreedyMatchesTheReference(t *testing.T) {
@@ -18,7 +17,7 @@ func TestGreedyMatchesTheReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Draft: engine.DraftOff})
-			for _, ref := range references(t, path) {
+			for _, ref := range modeltest.Cases(t, path) {
 				c := generate(t, e, engine.Request{Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true})
 				require.Equal(t, ref.PromptTokens, c.PromptTokens)
 				require.Len(t, c.Choices, 1)
@@ -37,20 +36,12 @@ func TestGreedyMatchesTheReference(t *testing.T) {
 // The tiny models' references hold rendered prompts as text, and answers that end with a stop id.
 func TestTinyModelsMatchTheirReferences(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		t.Skip("the tiny models in F16 were not compared with their references: set INGOT_MODELS to their folder")
-	}
-	var glm []reference
-	var llama struct{ Llama []reference }
-	readJSON(t, filepath.Join(dir, "tiny-glm.reference.json"), &glm)
-	readJSON(t, filepath.Join(dir, "tiny-llama.reference.json"), &llama)
-	for name, cases := range map[string][]reference{"tiny-glm": glm, "tiny-llama": llama.Llama} {
+	for _, name := range []string{"tiny-glm", "tiny-llama"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.NotEmpty(t, cases)
-			e := open(t, filepath.Join(dir, name+".f16.gguf"), engine.Options{})
-			for _, ref := range cases {
+			path := modeltest.Tiny(t, name)
+			e := open(t, path, engine.Options{})
+			for _, ref := range modeltest.Cases(t, path) {
 				c := generate(t, e, engine.Request{Text: ref.Text, MaxTokens: 96})
 				require.Equal(t, ref.PromptTokens, c.PromptTokens)
 				require.Equal(t, ref.GreedyTokens, c.Choices[0].Tokens)
@@ -66,7 +57,7 @@ func TestLogprobsMatchTheReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Draft: engine.DraftOff})
-			for _, ref := range references(t, path) {
+			for _, ref := range modeltest.Cases(t, path) {
 				c := generate(t, e, engine.Request{
 					Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true,
 					Logprobs: true, PromptLogprobs: true, TopLogprobs: 8,

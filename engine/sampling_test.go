@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
@@ -38,7 +39,7 @@ func TestGreedyChoicesAreEqual(t *testing.T) {
 func TestLogitBias(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
-	ref := references(t, microLlama)[0]
+	ref := modeltest.Cases(t, microLlama)[0]
 	ask := func(bias map[int32]float64) []int32 {
 		return generate(t, e, engine.Request{
 			Tokens: ref.PromptTokens, MaxTokens: 4, IgnoreEOS: true, Sampling: sample.Params{LogitBias: bias},
@@ -53,7 +54,7 @@ func TestLogitBias(t *testing.T) {
 func TestPenalties(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
-	ref := references(t, microLlama)[0] // which repeats itself
+	ref := modeltest.Cases(t, microLlama)[0] // which repeats itself
 	ask := func(p sample.Params) []int32 {
 		return generate(t, e, engine.Request{Tokens: ref.PromptTokens, MaxTokens: 24, IgnoreEOS: true, Sampling: p}).Choices[0].Tokens
 	}

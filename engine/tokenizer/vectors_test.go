@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 func open(tb testing.TB, path string) *Tokenizer {
@@ -70,24 +70,8 @@ func TestVectors(t *testing.T) {
 // reference runs were given.
 func TestReferencePrompts(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		t.Skip("the glm4 rule is not tested on reference prompts: set INGOT_MODELS to the folder with tiny-llama.reference.json")
-	}
-	var cases []struct {
-		Text         string
-		PromptTokens []int32 `json:"prompt_tokens"`
-		GreedyTokens []int32 `json:"greedy_tokens"`
-		GreedyText   string  `json:"greedy_text"`
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "tiny-llama.reference.json"))
-	require.NoError(t, err)
-	var byModel map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(data, &byModel))
-	require.NoError(t, json.Unmarshal(byModel["llama"], &cases))
-	require.NotEmpty(t, cases)
 	tok := open(t, "../../models/tiny-llama.q4_0.gguf")
-	for _, c := range cases {
+	for _, c := range modeltest.Cases(t, modeltest.Tiny(t, "tiny-llama")) {
 		require.Equal(t, c.PromptTokens, tok.Encode(c.Text, EncodeOptions{Special: true, BOS: true}), "%q", c.Text)
 		require.Equal(t, c.GreedyText, tok.Decode(c.GreedyTokens))
 	}

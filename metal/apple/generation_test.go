@@ -1,9 +1,7 @@
 package apple
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,32 +9,24 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/compute/computetest"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/apple/standin"
 )
 
-// reference is a case that Hugging Face transformers computed in float32.
-type reference struct {
-	PromptTokens []int32 `json:"prompt_tokens"`
-	GreedyTokens []int32 `json:"greedy_tokens"`
-}
-
 // micro opens a micro model in an engine on a device, and reads the model's references.
-func micro(t *testing.T, d *Device, name string) (*engine.Engine, []reference) {
+func micro(t *testing.T, d *Device, name string) (*engine.Engine, []modeltest.Case) {
 	t.Helper()
-	data, err := os.ReadFile("../../engine/model/testdata/" + name + ".json")
-	require.NoError(t, err)
-	var cases []reference
-	require.NoError(t, json.Unmarshal(data, &cases))
+	path := modeltest.Micro(t, name)
 	be, err := metal.New(d, metal.Options{})
 	require.NoError(t, err)
-	eng, err := engine.Open("../../engine/model/testdata/"+name+".gguf", be, engine.Options{Draft: engine.DraftOff, Context: 256})
+	eng, err := engine.Open(path, be, engine.Options{Draft: engine.DraftOff, Context: 256})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, eng.Close()) })
-	return eng, cases
+	return eng, modeltest.Cases(t, path)
 }
 
-func generate(t *testing.T, eng *engine.Engine, c reference) ([]int32, error) {
+func generate(t *testing.T, eng *engine.Engine, c modeltest.Case) ([]int32, error) {
 	t.Helper()
 	done, err := eng.Generate(t.Context(), engine.Request{Tokens: c.PromptTokens, MaxTokens: len(c.GreedyTokens), IgnoreEOS: true})
 	if err != nil {
