@@ -2,16 +2,12 @@ package metal
 
 import (
 	_ "embed" // the choices that come with the program
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
-
-// ErrGeometry is wrapped by the errors of choices that there is no kernel for, or that a device cannot run.
-var ErrGeometry = errors.New("the geometry cannot be used")
 
 // Geometry is how operations are spread over a GPU. None of it changes a result. Where several choices are for one kernel,
 // the closer one counts: one for a shape over one for a type, that over one for a device, and of equals the later. What it
@@ -31,7 +27,7 @@ type Choice struct {
 	Inputs int `json:"inputs,omitempty"`
 
 	Rows       int `json:"rows,omitempty"`       // of weights that a simdgroup or a tile takes; of attention, query heads at most
-	Simdgroups int `json:"simdgroups,omitempty"` // of a threadgroup; tiles have what their size needs
+	Simdgroups int `json:"simdgroups,omitempty"` // of a threadgroup, as far as the device takes them; tiles have what their size needs
 	// From is from how many rows on tiles are used; of attention, from how many positions on these are split.
 	From int `json:"from,omitempty"`
 
@@ -117,10 +113,10 @@ func AllCandidates() Geometry {
 func (c *Choice) check() error {
 	v, ok := kernelShapes[c.Kernel]
 	if !ok {
-		return fmt.Errorf("%w: kernel %q is not known", ErrGeometry, c.Kernel)
+		return fmt.Errorf("kernel %q is not known", c.Kernel)
 	}
 	refuse := func(what string, n int, allowed []int) error {
-		return fmt.Errorf("%w: %s has no %s of %d, but %v", ErrGeometry, c.Kernel, what, n, allowed)
+		return fmt.Errorf("%s has no %s of %d, but %v", c.Kernel, what, n, allowed)
 	}
 	inputs := 0
 	if v.rows[0] == nil {
@@ -128,11 +124,11 @@ func (c *Choice) check() error {
 	}
 	switch rows := v.rows[inputs]; {
 	case c.Type != "" && !slices.ContainsFunc(weightTypes, func(t gguf.Type) bool { return t.String() == c.Type }):
-		return fmt.Errorf("%w: %s of type %q: there are kernels for %v", ErrGeometry, c.Kernel, c.Type, weightTypes)
+		return fmt.Errorf("%s of type %q: there are kernels for %v", c.Kernel, c.Type, weightTypes)
 	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From) < 0:
-		return fmt.Errorf("%w: %s of %d by %d from %d on", ErrGeometry, c.Kernel, c.In, c.Out, c.From)
+		return fmt.Errorf("%s of %d by %d from %d on", c.Kernel, c.In, c.Out, c.From)
 	case v.tile == nil && v.rows[0] == nil && v.rows != nil && rows == nil:
-		return fmt.Errorf("%w: %s for %d inputs at once", ErrGeometry, c.Kernel, c.Inputs)
+		return fmt.Errorf("%s for %d inputs at once", c.Kernel, c.Inputs)
 	case c.Rows != 0 && !slices.Contains(rows, c.Rows):
 		return refuse("rows", c.Rows, rows)
 	case c.Simdgroups != 0 && !slices.Contains(v.simdgroups, c.Simdgroups):
@@ -140,7 +136,7 @@ func (c *Choice) check() error {
 	case v.tile != nil && c.Inputs != 0 && !slices.Contains(v.tile, c.Inputs):
 		return refuse("inputs", c.Inputs, v.tile)
 	case c.From > 0 && !v.from:
-		return fmt.Errorf("%w: %s has no rows from which on it is used", ErrGeometry, c.Kernel)
+		return fmt.Errorf("%s has no rows from which on it is used", c.Kernel)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func TestGeometryRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{}`: "read a geometry: ", `[] 1`: "more behind", `[{"kernel":"product","lanes":3}]`: "lanes",
-		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: the geometry cannot be used: kernel "gemm" is not known`,
+		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: kernel "gemm" is not known`,
 		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product has no rows of 3, but [1 2 4]",
 		`[{"kernel":"product","inputs":3}]`:                            "product for 3 inputs at once",
 		`[{"kernel":"product","rows":4}]`:                              "product for 0 inputs at once",
@@ -243,31 +243,53 @@ func TestGeometryRefuses(t *testing.T) {
 }
 
 // narrow is a device that takes few threads of every kernel.
-type narrow struct{ *host.Device }
+type narrow struct {
+	*host.Device
+	most int // threads that were dispatched
+}
 
-func (n narrow) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
+func (n *narrow) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
 	i := n.Device.PipelineInfo(p)
-	i.MaxThreads = 512
+	i.MaxThreads = 128
 	return i
 }
 
-// TestGeometryOfDevice takes the closest choice, those of other devices left out, and refuses what the device cannot run.
+func (n *narrow) Submit(work []metal.Dispatch) (metal.Ticket, error) {
+	for i := range work {
+		n.most = max(n.most, work[i].Threads[0])
+	}
+	return n.Device.Submit(work)
+}
+
+// TestGeometryOfDevice takes the closest choice, those of other devices left out, and no more threads than the device does.
 func TestGeometryOfDevice(t *testing.T) {
-	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
-	require.NoError(t, be.Close())
+	require.NoError(t, open(t, metal.Options{}, host.Options{}).Close()) // or skip
 	dev, err := host.Open(host.Options{})
 	require.NoError(t, err)
-	small, err := metal.New(narrow{dev}, metal.Options{Geometry: metal.Geometry{{Device: "Apple9", Kernel: metal.Route, Inputs: 1, Simdgroups: 32}}})
+	device := &narrow{Device: dev}
+	be, err := metal.New(device, metal.Options{Geometry: metal.AllCandidates()})
 	require.NoError(t, err)
-	o := &operations{t, small, rand.New(rand.NewPCG(1, 2))}
-	o.weight(gguf.TypeF32, 64, 64)
-	require.NoError(t, small.Use(metal.Geometry{{Device: "Apple9", Kernel: metal.Route, Inputs: 1, Simdgroups: 32}}))
-	require.NoError(t, small.Use(metal.Geometry{{Kernel: metal.Route, Type: "F16", Inputs: 1, Simdgroups: 32}}))
-	err = small.Use(metal.Geometry{{Device: "host", Kernel: metal.Route, Inputs: 1, Simdgroups: 32}})
-	require.ErrorIs(t, err, metal.ErrGeometry)
-	require.ErrorContains(t, err, "the device takes 512 threads")
-	require.NoError(t, small.Use(metal.Geometry{
-		{Kernel: metal.Route, Inputs: 1, Simdgroups: 32}, {Kernel: metal.Route, Type: "F32", In: 64, Out: 64, Inputs: 1, Simdgroups: 8},
+	defer func() { require.NoError(t, be.Close()) }()
+	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
+
+	require.NoError(t, be.Use(metal.Geometry{
+		{Device: "Apple9", Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1},
+		{Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Simdgroups: 32},
+		{Kernel: metal.Route, Type: "F32", In: 64, Out: 41, Inputs: 1, Simdgroups: 8},
+		{Device: "host", Kernel: metal.Route, Inputs: 1, Simdgroups: 8},
+		{Kernel: metal.Route, Type: "F32", Inputs: 1, Rows: 1},
+		{Kernel: metal.Product, Inputs: 8, Simdgroups: 8}, {Kernel: metal.ProductTile, From: 9, Rows: 64, Inputs: 64},
 	}))
-	require.NoError(t, small.Close())
+	require.Equal(t, metal.Choice{Device: "host", Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1, Simdgroups: 32},
+		be.Choice(metal.Route, gguf.TypeF32, 64, 40, 1))
+	require.Equal(t, 8, be.Choice(metal.Route, gguf.TypeF16, 64, 40, 1).Simdgroups)
+
+	w, x, dst := o.weight(gguf.TypeF32, 64, 40), o.values(70, 64), o.buffer(70, 40)
+	device.most = 0
+	route := compute.RouteShape{Experts: 40, Used: 2, Gating: compute.GatingSigmoid}
+	o.bits(dst.Head(1), 0, func(s compute.Step) { s.Route(dst.Head(1).Slice(0, 4), x, w, nil, route) })
+	few := o.bits(dst.Head(8), 0, func(s compute.Step) { s.MatMul(dst.Head(8), x, w) })
+	many := o.bits(dst, 0, func(s compute.Step) { s.MatMul(dst, x, w) })
+	require.Equal(t, few, many[:len(few)])
+	require.Equal(t, 128, device.most)
 }

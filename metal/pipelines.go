@@ -25,6 +25,7 @@ const (
 	threadgroupBytes = 32 << 10
 
 	tileStride   = 36 // tile_stride of tile.h
+	smallTile    = 32 // rows or inputs
 	choicesTile  = 32 // choices of a tile of expert_tiles.metal
 	groupThreads = 64 // of group_experts
 
@@ -61,11 +62,14 @@ type tiled struct {
 	pipeline           Pipeline
 }
 
+// simdgroups is how many of them a tile has: one takes 16 by 16.
+func (t tiled) simdgroups() int { return t.rows * t.inputs / 256 }
+
 // grid is that of a product with rows of activations. each is the rows of weights that a tile has results of.
 func (t tiled) grid(out, each, rows int) grid {
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
-		simdgroups: t.rows * t.inputs / 256, shared: 4 * tileStride * (t.rows + t.inputs),
+		simdgroups: t.simdgroups(), shared: 4 * tileStride * (t.rows + t.inputs),
 	}
 }
 
@@ -162,22 +166,19 @@ func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	return p
 }
 
-// few makes a kernel for few rows as the geometry has it.
+// few makes a kernel for few rows as the geometry has it, with as many simdgroups of these as the device takes.
 func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
-	made := compiled{c.Rows, inputs, c.Simdgroups, m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))}
-	m.fits(made.pipeline, kernel, w, c.Simdgroups)
-	return made
+	p := m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))
+	return compiled{c.Rows, inputs, min(c.Simdgroups, m.simdgroups(p)), p}
 }
 
-// fits makes it an error that a kernel cannot have so many simdgroups.
-func (m *maker) fits(p Pipeline, kernel string, w weightShape, simdgroups int) {
+// simdgroups is how many of them a threadgroup of a pipeline can have.
+func (m *maker) simdgroups(p Pipeline) int {
 	if m.err != nil {
-		return
+		return 0
 	}
-	if most := m.set.device.PipelineInfo(p).MaxThreads; 32*simdgroups > most {
-		m.err = fmt.Errorf("%w: %s of %v with %d simdgroups: the device takes %d threads of it", ErrGeometry, kernel, w.kind, simdgroups, most)
-	}
+	return m.set.device.PipelineInfo(p).MaxThreads / 32
 }
 
 // all makes the kernels for each number of inputs.
@@ -188,12 +189,26 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	return list
 }
 
-// tiles makes a kernel over tile.h.
+// tiles makes a kernel over tile.h. Where the device takes too few threads for the size of a tile, it is made smaller.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
-	p := m.pipeline(file, kernel+"_"+w.kind.String(), flag(m.set.plainTiles), uint32(c.Rows), uint32(c.Inputs))
-	m.fits(p, kernel, w, c.Rows*c.Inputs/256)
-	return tiled{c.Rows, c.Inputs, c.From, p}
+	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From}
+	for m.err == nil {
+		made.pipeline = m.pipeline(file, kernel+"_"+w.kind.String(), flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
+		most := m.simdgroups(made.pipeline)
+		switch {
+		case made.simdgroups() <= most:
+			return made
+		case made.inputs > smallTile:
+			made.inputs = smallTile
+		case made.rows > smallTile:
+			made.rows = smallTile
+		case m.err == nil:
+			m.err = fmt.Errorf("make a pipeline of kernel %s of %v: the device takes %d simdgroups of it, and the smallest tile has %d",
+				kernel, w.kind, most, made.simdgroups())
+		}
+	}
+	return made
 }
 
 // forWeight makes the pipelines for a weight, once for each type and shape.

@@ -18,6 +18,7 @@ type pageKernels struct {
 // attentionKernel takes heads query heads of a key head at once, with up to 32*values values each.
 type attentionKernel struct {
 	values, heads int
+	simdgroups    int // at most
 	pipeline      Pipeline
 }
 
@@ -47,6 +48,7 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name), latents: m.pipeline("store.metal", "latents_"+name)}
 	for _, a := range attentionGeometry {
 		a.pipeline = m.pipeline("attention.metal", fmt.Sprintf("attention_%s_v%d_q%d", name, a.values, a.heads))
+		a.simdgroups = m.simdgroups(a.pipeline)
 		made.attention = append(made.attention, a)
 	}
 	for _, a := range attentionTileGeometry {
@@ -59,11 +61,6 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 		}
 	}
 	made.chosen = append(made.chosen, k.attentionFor(t, 0, 0))
-	for _, c := range made.chosen {
-		for _, a := range made.attention {
-			m.fits(a.pipeline, Attention, weightShape{kind: t}, c.simdgroups)
-		}
-	}
 	if m.err != nil {
 		return nil, m.err
 	}

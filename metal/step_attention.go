@@ -93,7 +93,7 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 	}
 	a.splits = uint32(splits)
 	units := shape.Heads / k.heads
-	groups := min(chosen.simdgroups, units, threadgroupBytes/room)
+	groups := min(chosen.simdgroups, k.simdgroups, units, threadgroupBytes/room)
 	g := grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room, beside: beside}
 	record(s, "attention", k.pipeline, g, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))

@@ -13,8 +13,8 @@ func (b *Backend) Choice(kernel string, t gguf.Type, in, out, inputs int) Choice
 }
 
 // Use has the backend take another geometry from the next step on: g with the choices that come with the program. It may
-// name kernels that the backend was opened with, by Options.Geometry. Where it is refused, which leaves the backend good for
-// use, the error wraps ErrGeometry.
+// name kernels that the backend was opened with, by Options.Geometry. Where it is refused, the backend stays good for
+// use.
 func (b *Backend) Use(g Geometry) error {
 	if err := b.kernels.use(g); err != nil {
 		return err

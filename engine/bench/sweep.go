@@ -98,18 +98,13 @@ func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
 	return t.findTiles(ctx)
 }
 
-// microseconds is what the operation takes with choices beside those found. Where the device cannot run them, it takes for
-// ever.
+// microseconds is what the operation takes with choices beside those found.
 func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // tiles, where there are none
-	err := t.be.Use(t.few.With(choices))
-	if errors.Is(err, metal.ErrGeometry) {
-		return math.Inf(1), nil
-	}
-	if err != nil {
+	if err := t.be.Use(t.few.With(choices)); err != nil {
 		return 0, err
 	}
 	w := t.work(rows, context)
