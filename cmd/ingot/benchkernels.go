@@ -59,7 +59,7 @@ result depends on it.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&json, "json", "", "write the figures to `FILE`, by default bench-kernels.json, or of --sweep where they are used; - for stdout, in place of the table")
+	cmd.Flags().StringVar(&json, "json", "", "write to `FILE`, by default bench-kernels.json, or for --sweep where it is used; - for stdout, in place of the table")
 	cmd.Flags().BoolVar(&sweep, "sweep", false, "find the best geometry of a GPU's kernels for a model")
 	config.AddFlag(cmd.Flags(), config.Model)
 	weights.add(cmd.Flags())
