@@ -22,7 +22,7 @@ type lane struct {
 	batch   compute.Batch
 }
 
-// operation carries out an operation of a step for rows from to to.
+// operation is an operation of a step, to be carried out later.
 type operation struct {
 	kind      operationKind
 	dst, x, r compute.Tensor
@@ -114,7 +114,7 @@ func (l *lanes) add(o operation) {
 		l.flush()
 	}
 	if rows < len(l.lanes) {
-		o.run(l.whole)
+		o.run(l.whole, o.dst, o.x, o.r)
 		return
 	}
 	l.rows = rows
@@ -134,42 +134,42 @@ func (l *lanes) part(_, i int) {
 	from, to := l.span(i, l.rows)
 	s := &l.lanes[i].backend.step
 	for k := range l.pending {
-		o := l.pending[k]
-		o.dst, o.x, o.r = rowsFrom(o.dst, from, to), rowsFrom(o.x, from, to), rowsFrom(o.r, from, to)
-		o.run(s)
+		o := &l.pending[k]
+		o.run(s, rowsFrom(o.dst, from, to), rowsFrom(o.x, from, to), rowsFrom(o.r, from, to))
 	}
 }
 
-func (o *operation) run(s *step) {
+// run carries the operation out for some of its rows.
+func (o *operation) run(s *step, dst, x, r compute.Tensor) {
 	switch o.kind {
 	case opEmbed:
-		s.Embed(o.dst, o.a)
+		s.Embed(dst, o.a)
 	case opRMSNorm:
-		s.RMSNorm(o.dst, o.x, o.a, o.eps)
+		s.RMSNorm(dst, x, o.a, o.eps)
 	case opMatMul:
-		s.MatMul(o.dst, o.x, o.ws...)
+		s.MatMul(dst, x, o.ws...)
 	case opMatMulAdd:
-		s.MatMulAdd(o.dst, o.x, o.a)
+		s.MatMulAdd(dst, x, o.a)
 	case opGatedMatMul:
-		s.GatedMatMul(o.dst, o.x, o.a, o.b)
+		s.GatedMatMul(dst, x, o.a, o.b)
 	case opRopeStore:
-		s.RopeStore(o.dst, o.attention, o.rope, o.cache, o.layer)
+		s.RopeStore(dst, o.attention, o.rope, o.cache, o.layer)
 	case opLatents:
-		s.Latents(o.dst, o.a, o.b, o.eps, o.rope, o.cache, o.layer)
+		s.Latents(dst, o.a, o.b, o.eps, o.rope, o.cache, o.layer)
 	case opAbsorb:
-		s.Absorb(o.dst, o.x, o.a, o.rope)
+		s.Absorb(dst, x, o.a, o.rope)
 	case opAttention:
-		s.Attention(o.dst, o.x, o.attention, o.cache, o.layer)
+		s.Attention(dst, x, o.attention, o.cache, o.layer)
 	case opExpand:
-		s.Expand(o.dst, o.x, o.a)
+		s.Expand(dst, x, o.a)
 	case opRoute:
-		s.Route(o.dst, o.x, o.a, o.b, o.route)
+		s.Route(dst, x, o.a, o.b, o.route)
 	case opGatedExperts:
-		s.GatedExperts(o.dst, o.x, o.r, o.experts)
+		s.GatedExperts(dst, x, r, o.experts)
 	case opExpertsAdd:
-		s.ExpertsAdd(o.dst, o.x, o.r, o.experts)
+		s.ExpertsAdd(dst, x, r, o.experts)
 	case opTop:
-		s.Top(o.dst, o.x, o.k)
+		s.Top(dst, x, o.k)
 	}
 }
 
