@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/ingot-run/ingot/engine/compute"
+import (
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
 
 // batch is the rows of a step and where their logits go.
 type batch struct {
@@ -30,6 +34,11 @@ func (b *batch) fill(running []*sequence, top int) {
 			b.add(s, top)
 		}
 	}
+}
+
+// hasPrompts tells whether a sequence does more than decode.
+func (b *batch) hasPrompts() bool {
+	return slices.ContainsFunc(b.seqs, func(s *sequence) bool { return !s.decodes() })
 }
 
 func (b *batch) add(s *sequence, top int) {

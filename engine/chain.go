@@ -81,7 +81,7 @@ func (p *pass) output(s *sequence) {
 // reaches tells whether a sequence can be drafted for: nothing of it was left out that cannot be made up for.
 func (c *chain) reaches(s *sequence) bool {
 	if c.states {
-		return s.draft.filled == s.from
+		return s.draft.filled >= s.from
 	}
 	return s.length()-s.draft.filled <= c.rows/4
 }
@@ -123,6 +123,38 @@ func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost, gate *draft.Gate) e
 	return nil
 }
 
+// fill takes in the prompts of a step before its logits are handed out: none of it depends on them, and where nothing is
+// drafted, much of a pass is not needed.
+func (c *chain) fill(b *batch) error {
+	c.pass.reset()
+	left := c.rows
+	for i, s := range b.seqs {
+		if s.draft.filled == s.from && !s.decodes() {
+			left -= c.take(b, i, min(s.computed+s.rows, s.length()-c.shift, s.draft.filled+left))
+		}
+	}
+	if len(c.pass.Tokens) == 0 {
+		return nil
+	}
+	return c.forward(&c.pass, true)
+}
+
+// take adds the rows of the i-th sequence of a step from where it was followed last, up to a position, and returns their
+// number.
+func (c *chain) take(b *batch, i, to int) int {
+	s := b.seqs[i]
+	d := &s.draft
+	n := to - d.filled
+	if n <= 0 {
+		return 0
+	}
+	c.pass.begin(s)
+	for ; d.filled < to; d.filled++ {
+		c.pass.row(s.tokens[d.filled+c.shift], d.filled, int32(b.Seqs[i].First+d.filled-s.from))
+	}
+	return n
+}
+
 // follow makes the first pass: for each sequence the positions from where it was followed last to what is known.
 func (c *chain) follow(b *batch, keepUp bool) {
 	c.pass.reset()
@@ -138,15 +170,11 @@ func (c *chain) follow(b *batch, keepUp bool) {
 			to = s.length() - c.shift
 		}
 		to = min(to, d.filled+left)
-		if to <= d.filled {
+		n := c.take(b, i, to)
+		if n == 0 {
 			continue
 		}
-		c.pass.begin(s)
-		for position := d.filled; position < to; position++ {
-			c.pass.row(s.tokens[position+c.shift], position, int32(b.Seqs[i].First+position-s.from))
-		}
-		left -= to - d.filled
-		d.filled = to
+		left -= n
 		if drafts && to == s.length()-c.shift {
 			c.pass.output(s)
 		}

@@ -68,6 +68,15 @@ func (l *loop) step() {
 		fail(b.seqs, err)
 		return
 	}
+	var filling time.Duration
+	if l.spec != nil {
+		begin := time.Now()
+		if err := l.spec.fill(b, len(l.running)); err != nil {
+			fail(b.seqs, fmt.Errorf("follow a step of %d rows: %w", len(b.Tokens), err))
+			return
+		}
+		filling = time.Since(begin)
+	}
 	computed := time.Since(start)
 	steps, prompt, generated := 0, 0, 0
 	for ; steps < n && (steps == 0 || b.follow()); steps++ {
@@ -76,7 +85,7 @@ func (l *loop) step() {
 		prompt, generated = prompt+p, generated+g
 	}
 	if l.spec != nil {
-		if err := l.spec.draft(b, l.running, n, time.Since(start)); err != nil {
+		if err := l.spec.draft(b, l.running, n, time.Since(start)-filling); err != nil {
 			fail(b.seqs, fmt.Errorf("draft after a step of %d rows: %w", len(b.Tokens), err))
 		}
 	}

@@ -33,6 +33,14 @@ type speculation struct {
 	fresh      []draft.Candidate // of sequences without a history, to see whether drafting pays at all
 }
 
+// fill lets the drafting layer or model take in the prompts of a step that has been computed but not handed out.
+func (sp *speculation) fill(b *batch, running int) error {
+	if sp.chain == nil || !b.hasPrompts() || !sp.keepsUp(running) {
+		return nil
+	}
+	return sp.chain.fill(b)
+}
+
 // draft notes what became of the drafts of a step, the last of some that took so long together, and drafts for the next.
 func (sp *speculation) draft(b *batch, running []*sequence, steps int, took time.Duration) error {
 	sp.planner.Verify.Observe(len(b.Tokens), took.Seconds()/float64(steps))

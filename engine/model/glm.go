@@ -202,7 +202,9 @@ func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32,
 	}
 	s := m.be.Begin(b)
 	logits := m.draft(s, b, from, states)
-	m.top(s, b, 0, logits)
+	if len(b.Outputs) > 0 { // what the last Forward found stays where nothing is drafted
+		m.top(s, b, 0, logits)
+	}
 	if err := s.Run(); err != nil {
 		return nil, fmt.Errorf("draft in a step of %d rows: %w", len(b.Tokens), err)
 	}
