@@ -14,7 +14,7 @@ import (
 type loop struct {
 	model model.Model
 	depth int // steps that can be under way at once
-	top   int // most of the highest logits that can be asked for; 0 where all logits are at hand just as well
+	top   int // most of the highest logits that can be asked for
 	opts  *Options
 	pool  *cache.Pool
 	spec  *speculation // nil where nothing is drafted

@@ -102,14 +102,12 @@ func (e *Engine) load() error {
 	e.loop = &loop{
 		model: m,
 		depth: e.backend.Ahead(),
+		top:   min(model.MaxTop, e.config.Vocab),
 		opts:  &e.opts,
 		pool:  cache.NewPool(limits.Pages, limits.PageSize),
 		inbox: e.inbox,
 		meter: &e.meter,
 		done:  make(chan struct{}),
-	}
-	if e.loop.depth > 1 {
-		e.loop.top = min(model.MaxTop, e.config.Vocab)
 	}
 	e.loop.batch.Trace = e.opts.Trace
 	e.loop.spec, err = e.speculation(m, limits)
