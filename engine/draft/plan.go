@@ -29,9 +29,9 @@ func (c *Candidate) Yield(length int) float64 {
 	return sum
 }
 
-// worthwhile is how much faster a step has to be with drafts: what is measured is never exact, and to follow texts with
-// the drafting layer costs something too.
-const worthwhile = 1.05
+// worthwhile is how much faster a step has to be with drafts: what is measured is never exact, to follow texts with the
+// drafting layer costs something too, and the last drafts of an answer go beyond its end.
+const worthwhile = 1.1
 
 // Plan sets the candidates' lengths, and returns their sum: 0 where drafting would not pay. others is the step's rows
 // beside a row a candidate, such as chunks of prompts.
