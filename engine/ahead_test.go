@@ -34,7 +34,12 @@ type oneOfSeveral struct {
 	err error
 }
 
-func newSeveral(t testing.TB) *several { return &several{Backend: backend(t)} }
+func newSeveral(t testing.TB) *several { return newSeveralOf(t, 1) }
+
+// newSeveralOf is newSeveral with the given number of threads.
+func newSeveralOf(t testing.TB, threads int) *several {
+	return &several{Backend: backendOf(t, threads)}
+}
 
 func (*several) Ahead() int { return mostAhead }
 
@@ -50,7 +55,7 @@ func (b *several) Begin(batch *compute.Batch) compute.Step {
 	return s
 }
 
-func (s oneOfSeveral) Submit() error { return s.err }
+func (s oneOfSeveral) Submit() error { return errors.Join(s.err, s.Step.Submit()) }
 
 func (s oneOfSeveral) Run() error {
 	s.of.waits.Add(1)
@@ -119,7 +124,8 @@ func near(t require.TestingT, want, got []engine.TokenLogprob) {
 	}
 }
 
-// Requests that arrive at any time, share pages, and are put back when pages run out, get the same bits as one at a time.
+// Requests that arrive at any time, share pages, and are put back when pages run out, get the same bits as one at a time on
+// one thread, however many threads there are.
 func TestAnyMixWithStepsAhead(t *testing.T) {
 	t.Parallel()
 	const context = 60
@@ -159,7 +165,7 @@ func TestAnyMixWithStepsAhead(t *testing.T) {
 // first is done.
 func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Options, reqs []engine.Request) []engine.Completion {
 	t.Helper()
-	be, here := newSeveral(t), make([]gate, len(reqs))
+	be, here := newSeveralOf(t, rapid.IntRange(1, 4).Draw(rt, "threads")), make([]gate, len(reqs))
 	at := rapid.SliceOfN(rapid.Int64Range(1, 60), len(reqs), len(reqs)).Draw(rt, "arrives in step")
 	for i := range here {
 		here[i].pass = make(chan struct{})

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,38 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 						if from == 0 {
 							require.Greater(t, got[0].Stats.BatchMean, 1.0)
 						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// A request gets the same bits on any number of threads: in steps of few rows, which threads share by weights, and in
+// steps of many, of which each takes rows of its own.
+func TestTheSameBitsOnAnyThreads(t *testing.T) {
+	t.Parallel()
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reqs := mixedRequests()
+			alone := open(t, path, engine.Options{Context: 256, Draft: engine.DraftOff})
+			want := make([]engine.Completion, len(reqs))
+			for i, req := range reqs {
+				want[i] = generate(t, alone, req)
+			}
+			for _, threads := range []int{2, 3, 7} {
+				for _, draft := range []engine.Drafting{engine.DraftOff, engine.DraftAuto} {
+					e := openOn(t, path, backendOf(t, threads), engine.Options{Context: 256, MaxSequences: 12, Draft: draft})
+					got, errs := make([]engine.Completion, len(reqs)), make([]error, len(reqs))
+					var group sync.WaitGroup
+					for i, req := range reqs {
+						group.Go(func() { got[i], errs[i] = e.Generate(t.Context(), req) })
+					}
+					group.Wait()
+					for i := range reqs {
+						require.NoError(t, errs[i])
+						same(t, want[i], got[i], fmt.Sprintf("request %d, %d threads, drafting %s", i, threads, draft))
 					}
 				}
 			}

@@ -45,7 +45,13 @@ func openOn(t testing.TB, path string, be compute.Backend, opts engine.Options) 
 
 func backend(t testing.TB) *cpu.Backend {
 	t.Helper()
-	be, err := cpu.New(1)
+	return backendOf(t, 1)
+}
+
+// backendOf returns a CPU backend of the given number of threads.
+func backendOf(t testing.TB, threads int) *cpu.Backend {
+	t.Helper()
+	be, err := cpu.New(threads)
 	require.NoError(t, err)
 	return be
 }

@@ -22,7 +22,7 @@ func (several) Ahead() int { return 8 }
 func decoding(t testing.TB, ahead bool, opts Options, params sample.Params) (l *loop, step func()) {
 	t.Helper()
 	const warm = 40
-	reference, err := cpu.New(1)
+	reference, err := cpu.New(2)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, reference.Close()) })
 	var be compute.Backend = reference
