@@ -3,6 +3,7 @@ package cpu
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 )
 
 // task is an operation cut into parts that may run on any thread in any order.
@@ -46,9 +47,13 @@ const (
 	partBits = 20
 	maxParts = 1<<partBits - 1
 
-	// helperSpins is for how many looks at run a helper stays awake, some 50 µs; callerSpins is after how many the caller
-	// lets other goroutines run.
-	helperSpins = 40_000
+	// helperWait is for how long a helper without work stays awake: longer than most gaps within a step, and short, since it
+	// keeps a processor from goroutines that have something to do, such as those of the next requests.
+	helperWait = 50 * time.Microsecond
+	// helperLooks is how often a helper looks out for work before it looks at the clock. The pauses in between take from one to
+	// some fifty nanoseconds each, as the processor is.
+	helperLooks = 256
+	// callerSpins is after how many looks the caller lets other goroutines run.
 	callerSpins = 20_000
 )
 
@@ -163,13 +168,21 @@ func (p *pool) help(thread int) {
 
 // watch waits for a run after the last one for a while, and tells whether there is one.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
-	for range helperSpins {
-		if run = p.run.Load(); run != last {
-			return run, true
+	var start time.Time
+	for {
+		for range helperLooks {
+			if run = p.run.Load(); run != last {
+				return run, true
+			}
+			pause()
 		}
-		pause()
+		switch now := time.Now(); {
+		case start.IsZero():
+			start = now
+		case now.Sub(start) > helperWait:
+			return 0, false
+		}
 	}
-	return 0, false
 }
 
 // close ends the helpers. The pool must be idle.
