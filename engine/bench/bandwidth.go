@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -12,8 +13,10 @@ import (
 )
 
 const (
-	// bandwidthBytes is read by each thread: far beyond the caches.
-	bandwidthBytes = 512 << 20
+	// threadBytes is read by each thread, and allBytes at most by all together: far beyond the caches, but not beyond the
+	// memory of a machine with many processors.
+	threadBytes = 512 << 20
+	allBytes    = 2 << 30
 	// bandwidthRuns is how often; the fastest counts.
 	bandwidthRuns = 5
 	// lineWords is the 8-byte words of a cache line, of which one is looked at.
@@ -22,9 +25,10 @@ const (
 
 // Bandwidth measures how many bytes a second so many threads can read from memory together, each from a part of its own.
 func Bandwidth(threads int) (rate float64, err error) {
-	data, err := unix.Mmap(-1, 0, threads*bandwidthBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	each := min(threadBytes, allBytes/threads) &^ (os.Getpagesize() - 1)
+	data, err := unix.Mmap(-1, 0, threads*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return 0, fmt.Errorf("take %d bytes to measure memory's bandwidth: %w", threads*bandwidthBytes, err)
+		return 0, fmt.Errorf("take %d bytes to measure memory's bandwidth: %w", threads*each, err)
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
 	adviseHuge(data)
@@ -32,7 +36,7 @@ func Bandwidth(threads int) (rate float64, err error) {
 	for i := range words {
 		words[i] = uint64(i) // so that every page has memory of its own
 	}
-	parts := slices.Collect(slices.Chunk(words, bandwidthBytes/8))
+	parts := slices.Collect(slices.Chunk(words, each/8))
 	sums, best := make([]uint64, threads), 0.0
 	for range bandwidthRuns {
 		var group sync.WaitGroup
@@ -41,7 +45,7 @@ func Bandwidth(threads int) (rate float64, err error) {
 			group.Go(func() { sums[i] = touch(part) })
 		}
 		group.Wait()
-		best = max(best, float64(threads*bandwidthBytes)/time.Since(start).Seconds())
+		best = max(best, float64(threads*each)/time.Since(start).Seconds())
 	}
 	return best, nil
 }
