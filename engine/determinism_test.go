@@ -76,7 +76,7 @@ func TestTheSameBitsOnAnyThreads(t *testing.T) {
 			for i, req := range reqs {
 				want[i] = generate(t, alone, req)
 			}
-			for _, threads := range []int{2, 3, 7} {
+			for _, threads := range []int{2, 3, 16} {
 				for _, draft := range []engine.Drafting{engine.DraftOff, engine.DraftAuto} {
 					e := openOn(t, path, backendOf(t, threads), engine.Options{Context: 256, MaxSequences: 12, Draft: draft})
 					got, errs := make([]engine.Completion, len(reqs)), make([]error, len(reqs))
