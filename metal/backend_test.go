@@ -52,6 +52,7 @@ func TestConformance(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				return open(tb, c.options, host.Options{Seed: c.seed})
@@ -64,6 +65,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOfFastKernels(t *testing.T) {
 	for name, geometry := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			computetest.RunFast(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				be := open(tb, metal.Options{Mode: metal.FastMath, Geometry: geometry}, host.Options{})

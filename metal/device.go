@@ -1,7 +1,6 @@
 // Package metal is the compute backend on a GPU: kernels in Metal Shading Language, the backend that binds and orders them,
-// and the device interface that three drivers implement. metal/apple drives Apple's Metal; metal/host compiles the same
-// kernels for the CPU, so that every kernel and every binding is tested on any machine; metal/cuda compiles them for NVIDIA
-// GPUs.
+// and the device interface that its drivers implement. metal/apple drives Apple's Metal; metal/host compiles the same kernels
+// for the CPU, so that every kernel and every binding is tested on any machine.
 package metal
 
 import (
@@ -13,11 +12,12 @@ import (
 var ErrMemory = errors.New("the device has not enough memory")
 
 // Device is a GPU, or what stands in for one. Work is described as data, a list of dispatches, and handed over a list at a
-// time, so that encoding allocates nothing and can be counted. Methods are called from one goroutine at a time.
+// time, so that encoding allocates nothing and can be counted. Methods are called from one goroutine at a time, but for Compile.
 type Device interface {
 	// Info describes the device and its limits.
 	Info() Info
-	// Compile compiles the kernels of a source. The error holds the compiler's own text.
+	// Compile compiles the kernels of a source. The error holds the compiler's own text. Several sources may be compiled at
+	// once, from a goroutine each.
 	Compile(src Source, mode Mode) (Library, error)
 	// Pipeline makes a kernel ready to run, with its function constants set.
 	Pipeline(lib Library, function string, constants []Constant) (Pipeline, error)
@@ -61,7 +61,7 @@ type (
 
 // Info describes a device.
 type Info struct {
-	Driver            string // "metal", "host" or "cuda"
+	Driver            string // "metal" or "host"
 	Name              string // such as "Apple M4 Max"
 	Family            string // such as "Apple9"; empty where it has none
 	Memory            int    // bytes that work should stay below: recommendedMaxWorkingSetSize

@@ -3,12 +3,14 @@ package metal
 import (
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // Kept is a device that outlives the backends on it: a backend's Close gives its buffers back, and the kernels stay compiled
 // for the next one. So work that needs the memory of many models, one after another, compiles once.
 type Kept struct {
 	Device
+	compiling sync.Mutex // held for libraries
 	libraries map[compilation]Library
 	pipelines map[string]Pipeline
 	buffers   map[Buffer]bool
@@ -30,12 +32,17 @@ func Keep(dev Device) *Kept {
 // Compile implements Device.
 func (k *Kept) Compile(src Source, mode Mode) (Library, error) {
 	c := compilation{src.Text, mode}
-	if lib, ok := k.libraries[c]; ok {
+	k.compiling.Lock()
+	lib, ok := k.libraries[c]
+	k.compiling.Unlock()
+	if ok {
 		return lib, nil
 	}
 	lib, err := k.Device.Compile(src, mode)
 	if err == nil {
+		k.compiling.Lock()
 		k.libraries[c] = lib
+		k.compiling.Unlock()
 	}
 	return lib, err
 }

@@ -2,6 +2,7 @@ package metal_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,12 +16,12 @@ import (
 // compilations counts what a device compiles, and whether it is closed.
 type compilations struct {
 	*host.Device
-	compiled int
+	compiled atomic.Int32
 	closed   bool
 }
 
 func (c *compilations) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
-	c.compiled++
+	c.compiled.Add(1)
 	return c.Device.Compile(src, mode)
 }
 
@@ -39,7 +40,7 @@ func TestKeep(t *testing.T) {
 	require.NoError(t, err)
 	c := &compilations{Device: dev}
 	kept := metal.Keep(c)
-	compiled, pipelines := 0, 0
+	compiled, pipelines := int32(0), 0
 	for i := range 3 {
 		be, err := metal.New(kept, metal.Options{})
 		require.NoError(t, err)
@@ -59,9 +60,9 @@ func TestKeep(t *testing.T) {
 		require.NoError(t, be.Close())
 		require.Zero(t, kept.Memory())
 		if i == 0 {
-			compiled, pipelines = c.compiled, kept.Counters().Pipelines
+			compiled, pipelines = c.compiled.Load(), kept.Counters().Pipelines
 		}
-		require.Equal(t, compiled, c.compiled)
+		require.Equal(t, compiled, c.compiled.Load())
 		require.Equal(t, pipelines, kept.Counters().Pipelines)
 	}
 	require.False(t, c.closed)

@@ -2,7 +2,11 @@ package metal
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -109,27 +113,47 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 	if err := k.use(g); err != nil {
 		return nil, err
 	}
-	for i, name := range sources {
-		if progress != nil {
-			progress(i, len(sources))
-		}
-		src, err := Kernel(name, k.geometry)
-		if err != nil {
-			return nil, err
-		}
-		if k.libraries[name], err = dev.Compile(src, mode); err != nil {
-			return nil, err
-		}
+	if err := k.compile(progress); err != nil {
+		return nil, err
 	}
 	m := maker{set: k}
 	k.norm, k.gather = m.pipeline("norm.metal", "rms_norm"), m.pipeline("rows.metal", "gather")
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
 	k.groupExperts, k.weighExperts = m.pipeline("expert_tiles.metal", "group_experts"), m.pipeline("expert_tiles.metal", "weigh_experts")
 	k.top = m.pipeline("sample.metal", "top")
-	if progress != nil {
-		progress(len(sources), len(sources))
-	}
 	return k, m.err
+}
+
+// compile compiles all files, side by side where the device does so.
+func (k *kernelSet) compile(progress func(done, total int)) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	var counting sync.Mutex
+	add := func(name string, lib Library) {
+		counting.Lock()
+		defer counting.Unlock()
+		k.libraries[name] = lib
+		if progress != nil {
+			progress(len(k.libraries), len(sources))
+		}
+	}
+	if progress != nil {
+		progress(0, len(sources))
+	}
+	for _, name := range sources {
+		group.Go(func() error {
+			src, err := Kernel(name, k.geometry)
+			if err != nil {
+				return err
+			}
+			lib, err := k.device.Compile(src, k.mode)
+			if err == nil {
+				add(name, lib)
+			}
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // use has kernels chosen by another geometry from now on, where the choices that come with the program have nothing closer.

@@ -28,14 +28,19 @@ func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, erro
 	if d.closed {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, ErrClosed)
 	}
-	var library id
+	var made metal.Library
 	var err error
-	d.thread.do(func() { library, err = d.compile(src, mode) })
+	d.thread.do(func() {
+		var library id
+		if library, err = d.compile(src, mode); err == nil {
+			d.libraries = append(d.libraries, library)
+			made = metal.Library(len(d.libraries))
+		}
+	})
 	if err != nil {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	d.libraries = append(d.libraries, library)
-	return metal.Library(len(d.libraries)), nil
+	return made, nil
 }
 
 func (d *Device) compile(src metal.Source, mode metal.Mode) (id, error) {

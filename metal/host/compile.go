@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed" // the prelude
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"golang.org/x/sys/cpu"
+	"golang.org/x/sys/unix"
 
 	"github.com/ingot-run/ingot/metal"
 )
@@ -38,6 +40,22 @@ func translated(text string) (string, error) {
 	return out, err
 }
 
+// lock keeps a source from being compiled by several processes at once, such as the tests of packages. Whole files appear under
+// their names in any case, so that a lock that is gone too early costs time alone.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil && !errors.Is(err, unix.ENOLCK) && !errors.Is(err, unix.ENOTSUP) {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return func() {
+		_ = os.Remove(path)
+		_ = f.Close()
+	}, nil
+}
+
 // compile returns the path of the shared library of a source, from the cache where it is there.
 func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err error) {
 	body, err := translated(src.Text)
@@ -54,6 +72,14 @@ func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err 
 	}
 	if err := os.MkdirAll(c.cache, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder of compiled kernels: %w", err)
+	}
+	unlock, err := lock(path + ".lock")
+	if err != nil {
+		return "", fmt.Errorf("write compiled kernels: %w", err)
+	}
+	defer unlock()
+	if _, err := os.Stat(path); err == nil { // another process has compiled it
+		return path, nil
 	}
 	out, err := os.CreateTemp(c.cache, "new-*.so")
 	if err != nil {

@@ -104,7 +104,7 @@ func (p *program) flags(mode metal.Mode) []string {
 		fast := []string{"-O2", "-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"}
 		return slices.Concat(fast, native(), common)
 	}
-	return slices.Concat([]string{"-O3", "-ffp-contract=off"}, native(), common)
+	return slices.Concat([]string{"-O2", "-ffp-contract=off"}, native(), common)
 }
 
 func native() []string {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/ingot-run/ingot/metal"
@@ -34,6 +35,7 @@ type Device struct {
 	options   Options
 	compiler  *compiler
 	workers   *workers
+	compiling sync.Mutex // held for mode and libraries
 	mode      metal.Mode
 	libraries []*loadedLibrary
 	pipelines []*pipeline
@@ -129,6 +131,8 @@ func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, erro
 	if err != nil {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
 	d.mode = mode
 	d.libraries = append(d.libraries, &loadedLibrary{l, workers})
 	return metal.Library(len(d.libraries)), nil
