@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -323,6 +324,31 @@ func TestCache(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, count())
 	}
+}
+
+// TestCompilesOnce has devices compile a source at the same time, as the tests of several packages do.
+func TestCompilesOnce(t *testing.T) {
+	compiler, err := exec.LookPath("c++")
+	if err != nil {
+		t.Skip("compiling at the same time is not tested: there is no c++")
+	}
+	dir := t.TempDir()
+	counting, log := filepath.Join(dir, "counting"), filepath.Join(dir, "log")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *-shared*) echo compiled >> %s ;; esac\nexec %s \"$@\"\n", log, compiler)
+	require.NoError(t, os.WriteFile(counting, []byte(script), 0o700))
+	t.Setenv("CXX", counting)
+	var group errgroup.Group
+	for range 4 {
+		dev, src := open(t, host.Options{Cache: filepath.Join(dir, "cache")}), source(t, "faults.metal")
+		group.Go(func() error {
+			_, err := dev.Compile(src, metal.Release)
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	logged, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, "compiled\n", string(logged))
 }
 
 // TestNoCompiler says what is missing and what to install: where there is no compiler, and where there is an old one.
