@@ -23,6 +23,7 @@ func (oneByOne) Ahead() int { return 1 }
 // TestStepsAhead answers greedy and sampled requests, some at a time, with steps that are not waited for and with those that
 // are: nothing differs but the last digits of log-probabilities.
 func TestStepsAhead(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"micro-llama", "micro-glm"} {
 		t.Run(name, func(t *testing.T) {
 			path := "../engine/model/testdata/" + name + ".gguf"
@@ -85,6 +86,7 @@ func answerMix(t *testing.T, path string, be compute.Backend) []engine.Completio
 // TestWaitsOfStepsAhead counts what a greedy stream asks of the GPU: a command buffer a token, a wait for eight, and nothing
 // made on the way.
 func TestWaitsOfStepsAhead(t *testing.T) {
+	t.Parallel()
 	const tokens = 81
 	for _, path := range []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"} {
 		be := open(t, metal.Options{}, host.Options{})

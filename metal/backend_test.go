@@ -36,6 +36,7 @@ func tilesFrom(rows int) (g metal.Geometry) {
 // TestConformance runs the suite as released, with kernels that otherwise take larger batches, and with checked memory and
 // fibres in a random order.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	few := tilesFrom(2)
 	for _, c := range []struct {
 		name    string
@@ -63,6 +64,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceOfFastKernels runs the suite with fast arithmetic, with the kernels for few rows and with those for many.
 func TestConformanceOfFastKernels(t *testing.T) {
+	t.Parallel()
 	for name, geometry := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -104,6 +104,7 @@ func answer(t *testing.T, path string, questions []question, s setup) (tokens []
 // TestSameTokensInAnyCompany answers questions one after another and all at once, in small steps and large, with shared
 // beginnings and without, with drafts of every kind. The answers have the same tokens.
 func TestSameTokensInAnyCompany(t *testing.T) {
+	t.Parallel()
 	questions := readQuestions(t, 3)
 	drafting := map[string]engine.Options{
 		"tiny-glm.q8_0.gguf":   {Draft: engine.DraftMTP, DraftTokens: 3, PageSize: 4, StepTokens: 128, MaxSequences: 2},

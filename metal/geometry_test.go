@@ -96,6 +96,7 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 
 // TestGeometryChangesNoBits runs every operation with every geometry that there is for it, on sizes that none divides.
 func TestGeometryChangesNoBits(t *testing.T) {
+	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	const in, out, heads, nope, latent, dims, experts, used, ffn = 768, 75, 3, 256, 69, 32, 37, 3, 256
@@ -150,6 +151,7 @@ func TestGeometryChangesNoBits(t *testing.T) {
 // TestGeometryOfAttentionChangesNoBits has heads that share keys by one, two and four, positions of several splits, and splits
 // and tiles from elsewhere on.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
+	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}

@@ -22,6 +22,7 @@ var bundled = []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_
 // TestReferences compares greedy tokens with those of an independent implementation, and the log-probabilities of the
 // likeliest tokens at every position. The CPU has the same greedy tokens.
 func TestReferences(t *testing.T) {
+	t.Parallel()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
 		t.Helper()
 		m := modeltest.Load(t, open(t, metal.Options{}, host.Options{}), path)
@@ -37,6 +38,7 @@ func TestReferences(t *testing.T) {
 
 // TestReferencesWithFastKernels compares the log-probabilities of fast arithmetic, of tokens all at once and one at a time.
 func TestReferencesWithFastKernels(t *testing.T) {
+	t.Parallel()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
 		t.Helper()
 		m := modeltest.Load(t, open(t, metal.Options{Mode: metal.FastMath}, host.Options{}), path)
@@ -54,6 +56,7 @@ func TestReferencesWithFastKernels(t *testing.T) {
 
 // TestLongGeneration generates many tokens, all of finite logits, and compares them with the CPU's up to a near tie.
 func TestLongGeneration(t *testing.T) {
+	t.Parallel()
 	tokens := 144
 	if os.Getenv("INGOT_LONG") != "" {
 		tokens = 512

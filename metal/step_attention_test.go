@@ -16,6 +16,7 @@ import (
 // TestDecodingBesidePrompts splits the positions of rows that decode in a step with a prompt, too, where they stand before it;
 // all rows have the bits that they have alone.
 func TestDecodingBesidePrompts(t *testing.T) {
+	t.Parallel()
 	be := open(t, metal.Options{}, host.Options{Seed: 5})
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
@@ -66,6 +67,7 @@ func TestDecodingBesidePrompts(t *testing.T) {
 
 // TestScratchInParts takes rows in parts where the memory for them is short, with the same bits.
 func TestScratchInParts(t *testing.T) {
+	t.Parallel()
 	be := open(t, metal.Options{Geometry: tilesFrom(2)}, host.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
