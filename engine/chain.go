@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/compute"
@@ -109,7 +110,7 @@ func (c *chain) run(b *batch, keepUp bool, cost *draft.Cost, gate *draft.Gate) e
 		pass := cost.Seconds(len(c.pass.seqs)) / float64(max(len(c.pass.seqs), 1))
 		for i, s := range c.pass.seqs {
 			token, sure := c.best(i)
-			if s.draft.add(token, sure, pass, gate) {
+			if s.draft.add(token, sure, pass, gate) && !slices.Contains(s.call.stopIDs, token) { // nothing follows the end
 				c.next.begin(s)
 				c.next.row(token, s.length()-c.shift+depth, int32(i))
 				c.next.output(s)
