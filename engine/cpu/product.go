@@ -94,9 +94,10 @@ func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *ope
 const (
 	// partBytes bounds the weights of a part: they stay in a core's second-level cache while the rows go by.
 	partBytes = 256 << 10
-	// soloBytes is for how many bytes of weights a second thread is not worth its while, however many rows there are: what it
-	// takes and gives comes from another core's cache.
+	// soloBytes is for how many bytes of weights a second thread is not worth its while, be it for one row or for some: what it
+	// takes and gives comes from another core's cache. soloWork is from what work on it is all the same.
 	soloBytes = 72 << 10
+	soloWork  = 8 * soloBytes
 	// partWork is how many make a part of a larger operation, and shareParts how many parts a thread's share has at most:
 	// what is left of a share when others are done is taken over by them.
 	partWork   = 64 << 10
@@ -118,7 +119,7 @@ func (s *step) cut(w *weight, groups, work int) cut {
 	switch {
 	case threads == 1:
 		return cut{most, groups}
-	case groups*w.groupBytes < soloBytes:
+	case groups*w.groupBytes < soloBytes && work < soloWork:
 		return cut{max(1, groups), groups}
 	}
 	parts := max(threads, min(work/partWork, shareParts*threads))
