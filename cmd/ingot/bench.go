@@ -108,6 +108,9 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if b.roofline != "" {
 		return b.predict(cmd, cfg)
 	}
+	if cmd.Flags().Changed("quant") && b.weights.shape == "" {
+		return usagef("--quant is the type of a --shape's weights, which is missing; a --model has its own")
+	}
 	path, remove, err := b.weights.file(cfg.Model)
 	if err != nil {
 		return err

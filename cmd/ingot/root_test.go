@@ -66,6 +66,7 @@ func TestUsageErrors(t *testing.T) {
 		{"bench kernel", `unknown command "kernel"; did you mean "kernels"?`, "ingot bench"},
 		{"bench --shape gpt-5", `shape "gpt-5" is not known; known are smollm-135m and glm-4.7-flash[:LAYERS]`, "ingot bench"},
 		{"bench --shape smollm-135m --quant q3_k", `--quant "q3_k" is not known: use f32, f16, `, "ingot bench"},
+		{"bench --model m --quant q8_0", "--quant is the type of a --shape's weights, which is missing; a --model has its own", "ingot bench"},
 		{"bench --model m --write f", "--write keeps the file of a --shape, which is missing", "ingot bench"},
 		{"bench --model m --mode fast", `mode "fast" is not known: use prefill, decode or full`, "ingot bench"},
 		{"bench --model m --batch 1,x", `invalid argument "1,x" for "--batch" flag: "x" is not allowed; give whole numbers such as 256 or 2k`, "ingot bench"},

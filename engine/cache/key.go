@@ -11,7 +11,7 @@ type Key [sha256.Size]byte
 
 // next is the key of the page that follows one with key k. tokens are the page's own and the one after it.
 func (k Key) next(tokens []int32) Key {
-	var buf [sha256.Size + 4*maxPageSize + 4]byte
+	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
 	for _, t := range tokens {
 		b = binary.LittleEndian.AppendUint32(b, uint32(t))
@@ -19,5 +19,5 @@ func (k Key) next(tokens []int32) Key {
 	return sha256.Sum256(b)
 }
 
-// maxPageSize bounds the positions of a page.
-const maxPageSize = 256
+// largePage is the positions of a page up to which its key is made without an allocation.
+const largePage = 256
