@@ -8,16 +8,14 @@
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)
 
-// A tile is T rows by G groups of weights: few rows take two groups at once, so that an activation is loaded for both.
-INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r, int64_t column, int lane, const int T, const int G) {
-  const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
+INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r, int64_t column, int lane, const int T) {
   const int8_t *q[T];
   const struct scale *scales[T];
-  f32v acc[T][G];
+  f32v acc[T];
   UNROLL for (int t = 0; t < T; t++) {
     q[t] = (const int8_t *)a->x + 32 * a->in[r + t];
     scales[t] = a->scales + a->in[r + t];
-    UNROLL for (int g = 0; g < G; g++) acc[t][g] = splat(0);
+    acc[t] = splat(0);
   }
   const uint8_t *super = w;
   ROLLED for (int64_t k = 0; k < a->blocks; k++) {
@@ -25,34 +23,24 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       super = w;
       w += SUPER_BYTES;
     }
-    struct PART(block) b[G];
-    UNROLL for (int g = 0; g < G; g++) b[g] = PART(load)(w + g * size, super + g * size, lane);
+    const struct PART(block) b = PART(load)(w, super, lane);
     UNROLL for (int t = 0; t < T; t++) {
-      UNROLL for (int g = 0; g < G; g++) acc[t][g] = PART(add)(acc[t][g], &b[g], q[t] + 32 * k, scales[t] + k);
+      acc[t] = PART(add)(acc[t], &b, q[t] + 32 * k, scales[t] + k);
     }
     w += BLOCK_BYTES;
   }
   UNROLL for (int t = 0; t < T; t++) {
-    UNROLL for (int g = 0; g < G; g++) {
-      float *out = a->out + a->at[r + t] + column + 16 * g + lane;
-      f32v sum = acc[t][g];
-      if (a->factors) sum = fma_v(sum, splat(a->factors[r + t]), LOAD(f32v, out));
-      STORE(f32v, out, sum);
-    }
+    float *out = a->out + a->at[r + t] + column + lane;
+    if (a->factors) acc[t] = fma_v(acc[t], splat(a->factors[r + t]), LOAD(f32v, out));
+    STORE(f32v, out, acc[t]);
   }
 }
 
 // Rows are few enough for their activations to stay in the first-level cache while all groups of weights go by.
 INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
-  int64_t g = 0;
-#if LANES == 16
-  if (T <= 2) {
-    ROLLED for (; g + 2 <= a->groups; g += 2) PART(tile)(a, a->w + g * size, r, 16 * g, 0, T, 2);
-  }
-#endif
-  ROLLED for (; g < a->groups; g++) {
-    ROLLED for (int lane = 0; lane < 16; lane += LANES) PART(tile)(a, a->w + g * size, r, 16 * g, lane, T, 1);
+  ROLLED for (int64_t g = 0; g < a->groups; g++) {
+    ROLLED for (int lane = 0; lane < 16; lane += LANES) PART(tile)(a, a->w + g * size, r, 16 * g, lane, T);
   }
 }
 
