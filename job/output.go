@@ -256,5 +256,8 @@ func (o *Output) Close() error {
 	if syncErr := o.file.Sync(); syncErr != nil && !errors.Is(syncErr, unix.EINVAL) && !errors.Is(syncErr, unix.ENOTSUP) {
 		err = errors.Join(err, writeError(syncErr))
 	}
+	// A process that is being started holds every open file until it runs its program, and with the file its lock. File
+	// systems without locks give an error here, as on opening.
+	unix.Flock(int(o.file.Fd()), unix.LOCK_UN) //nolint:errcheck
 	return errors.Join(err, o.file.Close())
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -173,6 +174,22 @@ func TestOutputGivesWriteErrors(t *testing.T) {
 	require.ErrorContains(t, o.Flush(), "write results: no space left")
 	require.Error(t, o.Write(2, answer(2).Text, false))
 	require.Error(t, o.Close())
+}
+
+// A process that is being started while an output is closed has a copy of its file for a moment.
+func TestOutputCloseUnlocks(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	o, err := OpenOutput(path, "b")
+	require.NoError(t, err)
+	inherited, err := unix.Dup(int(o.file.Fd()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(inherited)) })
+	require.NoError(t, o.Close())
+
+	again, err := OpenOutput(path, "b")
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
 }
 
 // Writing, killing at any byte and writing again, any number of times, gives each row once.
