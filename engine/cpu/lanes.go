@@ -1,14 +1,19 @@
 package cpu
 
-import "github.com/ingot-run/ingot/engine/compute"
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
 
 // residentBytes is how many bytes of weights the processor's caches are taken to hold, so that every thread may read all of
 // them in a step.
 const residentBytes = 16 << 20
 
-// lanes is compute.Step by rows: every thread carries out the operations of a step for rows of its own, and waits for the
-// others only where rows meet. It suits small models: what their operations cost is not to read weights but to hand
-// activations from one thread to another.
+// lanes is compute.Step by rows: every thread carries out the operations of a step for rows of its own. Rows meet only in
+// attention, which waits for the lanes that have earlier rows of the same sequence. It suits small models: what their
+// operations cost is not to read weights but to hand activations from one thread to another.
 type lanes struct {
 	whole   *step // does operations of fewer rows than there are lanes, spread by weights
 	lanes   []lane
@@ -20,6 +25,10 @@ type lanes struct {
 type lane struct {
 	backend Backend // of one thread
 	batch   compute.Batch
+	after   int // the first lane that has rows of its first sequence
+	_       [64]byte
+	reached atomic.Int64 // how many of the pending attentions find in the cache what the lane's rows store there
+	_       [56]byte
 }
 
 // operation is an operation of a step, to be carried out later.
@@ -35,6 +44,7 @@ type operation struct {
 	attention compute.AttentionShape
 	route     compute.RouteShape
 	experts   compute.Experts
+	rows      []int32
 	k         int
 }
 
@@ -43,6 +53,7 @@ type operationKind int
 
 const (
 	opEmbed operationKind = iota
+	opGather
 	opRMSNorm
 	opMatMul
 	opMatMulAdd
@@ -86,10 +97,13 @@ func (l *lanes) begin(b *compute.Batch) {
 		first := 0
 		for _, seq := range b.Seqs {
 			at, end := max(first, from), min(first+seq.Rows, to)
-			first += seq.Rows
 			if at < end {
+				if len(own.Seqs) == 0 {
+					l.lanes[i].after = l.of(first, n)
+				}
 				own.Seqs = append(own.Seqs, compute.Seq{First: at - from, Rows: end - at, Pages: seq.Pages})
 			}
+			first += seq.Rows
 		}
 		l.lanes[i].backend.step.start(own)
 	}
@@ -99,6 +113,9 @@ func (l *lanes) begin(b *compute.Batch) {
 func (l *lanes) span(i, rows int) (from, to int) {
 	return rows * i / len(l.lanes), rows * (i + 1) / len(l.lanes)
 }
+
+// of is the lane of a row, of so many.
+func (l *lanes) of(row, rows int) int { return ((row+1)*len(l.lanes) - 1) / rows }
 
 // rowsFrom is a view of rows from to to of a tensor.
 func rowsFrom(t compute.Tensor, from, to int) compute.Tensor {
@@ -110,40 +127,76 @@ func rowsFrom(t compute.Tensor, from, to int) compute.Tensor {
 // add puts an operation off. Where it has too few rows for lanes, it is done at once.
 func (l *lanes) add(o operation) {
 	rows := o.dst.Rows
-	if rows != l.rows || o.kind == opAttention { // attention takes in what all rows have stored
+	if rows != l.rows || !l.apart(&o) {
 		l.flush()
 	}
 	if rows < len(l.lanes) {
-		o.run(l.whole, o.dst, o.x, o.r)
+		o.run(l.whole, 0, rows)
 		return
 	}
 	l.rows = rows
 	l.pending = append(l.pending, o)
 }
 
+// apart tells whether each lane gathers from its own rows, as all other operations do.
+func (l *lanes) apart(o *operation) bool {
+	for i, r := range o.rows {
+		if l.of(i, l.rows) != l.of(int(r), l.rows) {
+			return false
+		}
+	}
+	return true
+}
+
 // flush carries out what is pending.
 func (l *lanes) flush() {
-	if len(l.pending) > 0 {
-		l.whole.pool.do(l, len(l.lanes))
+	if len(l.pending) == 0 {
+		return
 	}
+	for i := range l.lanes {
+		l.lanes[i].reached.Store(0)
+	}
+	l.whole.pool.do(l, len(l.lanes))
 	l.pending = l.pending[:0]
 }
 
 // part carries the pending operations out for the rows of a lane. Whichever thread it is, the lane's memory is its own.
 func (l *lanes) part(_, i int) {
 	from, to := l.span(i, l.rows)
-	s := &l.lanes[i].backend.step
+	own := &l.lanes[i]
+	attentions := int64(0)
 	for k := range l.pending {
 		o := &l.pending[k]
-		o.run(s, rowsFrom(o.dst, from, to), rowsFrom(o.x, from, to), rowsFrom(o.r, from, to))
+		if o.kind == opAttention {
+			attentions++
+			own.reached.Store(attentions)
+			for before := own.after; before < i; before++ {
+				l.lanes[before].await(attentions)
+			}
+		}
+		o.run(&own.backend.step, from, to)
+	}
+}
+
+// await waits until a lane has stored what so many of the pending attentions take in. A lane waits for earlier ones alone,
+// of which the first waits for none: whatever thread is through with its own takes over the first that is not begun.
+func (l *lane) await(attentions int64) {
+	for spins := 0; l.reached.Load() < attentions; spins++ {
+		pause()
+		if spins >= callerSpins {
+			runtime.Gosched()
+		}
 	}
 }
 
 // run carries the operation out for some of its rows.
-func (o *operation) run(s *step, dst, x, r compute.Tensor) {
+func (o *operation) run(s *step, from, to int) {
+	dst, x, r := rowsFrom(o.dst, from, to), rowsFrom(o.x, from, to), rowsFrom(o.r, from, to)
 	switch o.kind {
 	case opEmbed:
 		s.Embed(dst, o.a)
+	case opGather:
+		s.Gather(dst, o.x, o.rows[from:to])
 	case opRMSNorm:
 		s.RMSNorm(dst, x, o.a, o.eps)
 	case opMatMul:
@@ -180,8 +233,7 @@ func (l *lanes) Embed(dst compute.Tensor, table compute.Weight) {
 
 // Gather implements compute.Step.
 func (l *lanes) Gather(dst, src compute.Tensor, rows []int32) {
-	l.flush()
-	l.whole.Gather(dst, src, rows)
+	l.add(operation{kind: opGather, dst: dst, x: src, rows: rows})
 }
 
 // RMSNorm implements compute.Step.
