@@ -37,7 +37,7 @@ func (l *loop) admit() {
 // choose is the index of the waiting sequence that is next.
 func (l *loop) choose() int {
 	first := l.waiting[0]
-	if first.passed >= patience || first.isPutBack() {
+	if first.passed >= patience || first.again {
 		return 0
 	}
 	for i, s := range l.waiting[:min(len(l.waiting), lookAhead)] {

@@ -29,11 +29,11 @@ func (l *loop) plan() {
 // waitsForPages takes the pages of a prompt that are in the cache already, and tells whether another sequence is computing
 // the next of them.
 func (l *loop) waitsForPages(s *sequence) bool {
-	if l.opts.NoSharing || s.computed != len(s.table.Pages())*l.pool.PageSize() || s.scoresPrompt(s.computed) {
+	if l.opts.NoSharing || s.computed != len(s.table.Pages())*l.pool.PageSize() || s.isScored() {
 		return false
 	}
 	positions, busy := s.table.Adopt(s.tokens)
-	if s.choice == 0 && len(s.answer()) == 0 {
+	if s.choice == 0 && !s.again {
 		s.call.figures.cached += positions - s.computed
 	}
 	if s.draft.filled == s.computed {

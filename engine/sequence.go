@@ -23,6 +23,7 @@ type sequence struct {
 	from     int          // of them, those before the present step
 	rows     int          // rows in the present step
 	passed   int          // times that another sequence was admitted before it out of turn
+	again    bool         // it was running before, and was put back
 	draft    drafts
 
 	text   answerText
@@ -63,6 +64,12 @@ func (s *sequence) scoresPrompt(position int) bool {
 	return s.choice == 0 && s.call.scoresPrompt && position+1 < len(s.call.prompt) && position >= len(s.call.promptScores.ids)
 }
 
+// isScored tells whether prompt tokens have yet to be given their log-probabilities: every row is computed for them, since
+// pages of others have none.
+func (s *sequence) isScored() bool {
+	return s.choice == 0 && s.call.scoresPrompt && len(s.call.promptScores.ids)+1 < len(s.call.prompt)
+}
+
 // outputs tells whether the row at a position has to reach the output head.
 func (s *sequence) outputs(position int) bool {
 	return s.scoresPrompt(position) || position >= s.length()-1
@@ -85,13 +92,10 @@ func (s *sequence) settle() {
 	s.table.Keep(s.tokens, s.computed)
 }
 
-// isPutBack tells whether the sequence was running before.
-func (s *sequence) isPutBack() bool { return s.table == nil && len(s.answer()) > 0 }
-
 // putBack takes the sequence's pages away; it has to be admitted and computed again.
 func (s *sequence) putBack() {
 	s.table.Release()
-	s.table, s.computed, s.from, s.rows = nil, 0, 0, 0
+	s.table, s.computed, s.from, s.rows, s.again = nil, 0, 0, 0, true
 	s.draft.clear()
 }
 
