@@ -129,6 +129,9 @@ func filterIndent(r *render, v Value, a args) (Value, error) {
 		}
 		by = strings.Repeat(" ", int(n))
 	}
+	if err := r.list(mostLines(s)); err != nil {
+		return nil, err
+	}
 	lines := splitLines(s+"\n", false)
 	if err := r.room(len(by)+1, len(lines)); err != nil {
 		return nil, err
@@ -189,8 +192,7 @@ func filterTruncate(r *render, v Value, a args) (Value, error) {
 
 func filterWordCount(r *render, v Value, _ args) (Value, error) {
 	s, err := r.str(v)
-	words := strings.FieldsFunc(s, func(c rune) bool { return c != '_' && !isAlnum(c) })
-	return int64(len(words)), err
+	return int64(fields(s, func(c rune) bool { return c != '_' && !isAlnum(c) })), err
 }
 
 func filterStripTags(r *render, v Value, _ args) (Value, error) {

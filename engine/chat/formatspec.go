@@ -286,9 +286,8 @@ func grouped(digits string, spec formatSpec, width int) string {
 		size = 4
 	}
 	if digits != "" && spec.align == '=' && spec.fill == '0' {
-		for len(digits)+(len(digits)-1)/size < width {
-			digits = "0" + digits
-		}
+		separators := (width - 1) / (size + 1)
+		digits = strings.Repeat("0", max(0, width-separators-len(digits))) + digits
 	}
 	var b strings.Builder
 	for i, c := range digits {

@@ -79,7 +79,13 @@ func TestLimits(t *testing.T) {
 			"{% set x = 'x' * 1000000 %}{% set z = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = x == z %}{% endfor %}",
 			errBudget,
 		},
-		"strip tags": {"{{ ('<>' * 1000000) | striptags }}", errBudget},
+		"strip tags":  {"{{ ('<>' * 1000000) | striptags }}", errBudget},
+		"tags' words": {"{{ ('x ' * 3000000) | striptags }}", errOutput},
+		"prefixes":    {"{{ ('x' * 100000).startswith(('x' * 99999 ~ 'y',) * 100000) }}", errBudget},
+		"lines":       {"{{ ('\\n' * 3000000).splitlines() }}", errOutput},
+		"words":       {"{{ ('x ' * 3000000).split() }}", errOutput},
+		"parts":       {"{{ ('x ' * 3000000).split(' ') }}", errOutput},
+		"last parts":  {"{{ ('x ' * 3000000).rsplit(' ', 2500000) }}", errOutput},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -177,5 +183,40 @@ func TestErrorPlaces(t *testing.T) {
 		require.EqualError(t, err, want, source)
 		var located *Error
 		require.ErrorAs(t, err, &located)
+	}
+}
+
+// TestLongTexts renders what is allowed to be long and must not take the square of its length.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"{{ '{:020000000,d}'.format(1) | length }}":                   "20000001",
+		"{{ ('é' * 10000000).strip('ü' * 10000000 ~ 'é') | length }}": "0",
+	} {
+		tmpl, err := Parse("long", source)
+		require.NoError(t, err)
+		out, err := tmpl.Render(nil, vectorsNow)
+		require.NoError(t, err)
+		require.Equal(t, want, out)
+	}
+}
+
+// TestGroupedZeros compares with Python's format.
+func TestGroupedZeros(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"{{ '{:03,}'.format(1) }}":     "001",
+		"{{ '{:04,}'.format(1) }}":     "0,001",
+		"{{ '{:05,}'.format(1) }}":     "0,001",
+		"{{ '{:08,}'.format(1) }}":     "0,000,001",
+		"{{ '{:09,}'.format(-1) }}":    "-0,000,001",
+		"{{ '{:01,}'.format(1234) }}":  "1,234",
+		"{{ '{:012_x}'.format(255) }}": "00_0000_00ff",
+	} {
+		tmpl, err := Parse("zeros", source)
+		require.NoError(t, err)
+		out, err := tmpl.Render(nil, vectorsNow)
+		require.NoError(t, err)
+		require.Equal(t, want, out, source)
 	}
 }

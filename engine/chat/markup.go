@@ -115,5 +115,8 @@ func (r *render) stripTags(s string) (string, error) {
 			}
 		}
 	}
+	if err := r.list(fields(s, isSpace)); err != nil {
+		return "", err
+	}
 	return html.UnescapeString(strings.Join(strings.FieldsFunc(s, isSpace), " ")), nil
 }

@@ -8,8 +8,35 @@ import (
 )
 
 func strSplitLines(r *render, self Value, a args) (Value, error) {
-	lines := splitLines(selfText(self), truth(a.or(0, false)))
-	return stringList(lines), r.list(len(lines))
+	s := selfText(self)
+	if err := r.list(mostLines(s)); err != nil {
+		return nil, err
+	}
+	return stringList(splitLines(s, truth(a.or(0, false)))), nil
+}
+
+// mostLines is at least as many as splitLines gives.
+func mostLines(s string) int {
+	n := 1
+	for _, c := range s {
+		if isLineEnd(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// fields is the number of stretches of s without a separator.
+func fields(s string, isSeparator func(rune) bool) int {
+	n, inside := 0, false
+	for _, c := range s {
+		separates := isSeparator(c)
+		if !separates && !inside {
+			n++
+		}
+		inside = !separates
+	}
+	return n
 }
 
 func stringList(parts []string) []Value {
@@ -53,20 +80,29 @@ func split(right bool) func(*render, Value, args) (Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		var parts []string
+		most := func(parts int) int {
+			if limit < 0 {
+				return parts
+			}
+			return int(min(int64(parts-1), limit)) + 1
+		}
 		if a.or(0, nil) == nil {
-			parts = splitSpace(s, limit, right)
-		} else {
-			sep, err := a.text(0, "")
-			if err != nil {
+			if err := r.list(most(fields(s, isSpace))); err != nil {
 				return nil, err
 			}
-			if sep == "" {
-				return nil, errors.New("empty separator")
-			}
-			parts = splitAt(s, sep, limit, right)
+			return stringList(splitSpace(s, limit, right)), nil
 		}
-		return stringList(parts), r.list(len(parts))
+		sep, err := a.text(0, "")
+		if err != nil {
+			return nil, err
+		}
+		if sep == "" {
+			return nil, errors.New("empty separator")
+		}
+		if err := r.list(most(strings.Count(s, sep) + 1)); err != nil {
+			return nil, err
+		}
+		return stringList(splitAt(s, sep, limit, right)), nil
 	}
 }
 
@@ -196,6 +232,9 @@ func affix(has func(s, part string) bool) func(*render, Value, args) (Value, err
 			s, isText := text(o)
 			if !isText {
 				return nil, fmt.Errorf("a string or a tuple of strings is needed, not '%s'", typeName(o))
+			}
+			if err := r.spend(min(len(part), len(s)) / 8); err != nil {
+				return nil, err
 			}
 			if ok && has(part, s) {
 				return true, nil

@@ -17,9 +17,9 @@ func init() {
 		"capitalize": mapped(capitalize),
 		"swapcase":   mapped(swapCase),
 
-		"strip":        def("chars? /", strip(strings.Trim, strings.TrimFunc)),
-		"lstrip":       def("chars? /", strip(strings.TrimLeft, strings.TrimLeftFunc)),
-		"rstrip":       def("chars? /", strip(strings.TrimRight, strings.TrimRightFunc)),
+		"strip":        def("chars? /", strip(strings.TrimFunc)),
+		"lstrip":       def("chars? /", strip(strings.TrimLeftFunc)),
+		"rstrip":       def("chars? /", strip(strings.TrimRightFunc)),
 		"removeprefix": def("prefix /", remove(strings.TrimPrefix)),
 		"removesuffix": def("suffix /", remove(strings.TrimSuffix)),
 
@@ -85,17 +85,20 @@ func is(fn func(string) bool) *builtin {
 	return def("/", func(_ *render, self Value, _ args) (Value, error) { return fn(selfText(self)), nil })
 }
 
-func strip(chars func(s, cutset string) string, space func(s string, f func(rune) bool) string) func(
-	*render, Value, args) (Value, error) {
-	return func(_ *render, self Value, a args) (Value, error) {
+func strip(trim func(s string, in func(rune) bool) string) func(*render, Value, args) (Value, error) {
+	return func(r *render, self Value, a args) (Value, error) {
 		if a.or(0, nil) == nil {
-			return space(selfText(self), isSpace), nil
+			return trim(selfText(self), isSpace), nil
 		}
-		set, err := a.text(0, "")
+		chars, err := a.text(0, "")
 		if err != nil {
 			return nil, err
 		}
-		return chars(selfText(self), set), nil
+		set := map[rune]bool{}
+		for _, c := range chars {
+			set[c] = true
+		}
+		return trim(selfText(self), func(c rune) bool { return set[c] }), r.spend(len(chars))
 	}
 }
 
