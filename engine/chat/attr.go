@@ -46,13 +46,14 @@ func (r *render) getItem(object, key Value) (Value, error) {
 	return &undefined{name: name, owner: ownerName(object)}, nil
 }
 
-// item is the item of a dictionary or a sequence.
+// item is the item of a dictionary or a sequence. Where the budget does not pay for it, the next step fails.
 func (r *render) item(object, key Value) (Value, bool) {
 	if o, ok := object.(*Object); ok {
 		if name, ok := key.(string); ok {
+			_ = r.spend(len(name))
 			return o.Get(name)
 		}
-		v, ok, err := o.getValue(key)
+		v, ok, err := r.lookUp(o, key)
 		return v, ok && err == nil
 	}
 	i, ok := integer(key)
@@ -60,6 +61,7 @@ func (r *render) item(object, key Value) (Value, bool) {
 		return nil, false
 	}
 	if s, ok := text(object); ok {
+		_ = r.spend(len(s))
 		n := int64(runeCount(s))
 		if i < 0 {
 			i += n

@@ -116,7 +116,7 @@ func (r *render) equalObjects(x, y *Object) (bool, error) {
 	}
 	defer r.unnest()
 	for _, e := range x.entries {
-		v, ok, err := y.getValue(e.key)
+		v, ok, err := r.lookUp(y, e.key)
 		if !ok || err != nil {
 			return false, err
 		}
@@ -136,7 +136,7 @@ func (r *render) equalViews(x, y *view) (bool, error) {
 		return false, nil
 	}
 	for _, e := range x.of.entries {
-		v, ok, err := y.of.getValue(e.key)
+		v, ok, err := r.lookUp(y.of, e.key)
 		if !ok || err != nil {
 			return false, err
 		}
@@ -272,11 +272,11 @@ func (r *render) contains(container, v Value) (bool, error) {
 	}
 	switch c := container.(type) {
 	case *Object:
-		_, ok, err := c.getValue(v)
+		_, ok, err := r.lookUp(c, v)
 		return ok, err
 	case *view:
 		if c.kind == "dict_keys" {
-			_, ok, err := c.of.getValue(v)
+			_, ok, err := r.lookUp(c.of, v)
 			return ok, err
 		}
 	case *loopContext:

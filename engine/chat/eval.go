@@ -48,7 +48,7 @@ func (e *dictExpr) eval(r *render, f *frame) (Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := o.setValue(k, v); err != nil {
+		if err := r.put(o, k, v); err != nil {
 			return nil, errAt(int(e.at), err)
 		}
 	}

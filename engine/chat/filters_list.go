@@ -181,7 +181,7 @@ func filterUnique(r *render, v Value, a args) (Value, error) {
 			if err != nil {
 				return nil, false, err
 			}
-			hash, err := hashKey(key)
+			hash, err := r.hashKey(key)
 			if err != nil {
 				return nil, false, err
 			}

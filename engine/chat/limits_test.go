@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -79,13 +80,20 @@ func TestLimits(t *testing.T) {
 			"{% set x = 'x' * 1000000 %}{% set z = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = x == z %}{% endfor %}",
 			errBudget,
 		},
-		"strip tags":  {"{{ ('<>' * 1000000) | striptags }}", errBudget},
-		"tags' words": {"{{ ('x ' * 3000000) | striptags }}", errOutput},
-		"prefixes":    {"{{ ('x' * 100000).startswith(('x' * 99999 ~ 'y',) * 100000) }}", errBudget},
-		"lines":       {"{{ ('\\n' * 3000000).splitlines() }}", errOutput},
-		"words":       {"{{ ('x ' * 3000000).split() }}", errOutput},
-		"parts":       {"{{ ('x ' * 3000000).split(' ') }}", errOutput},
-		"last parts":  {"{{ ('x ' * 3000000).rsplit(' ', 2500000) }}", errOutput},
+		"copies":          {"{% set x = [1] * 100000 %}{% for a in range(100000) %}{% set y = x.copy() %}{% endfor %}", errBudget},
+		"last characters": {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = x[-1] %}{% endfor %}", errBudget},
+		"long keys":       {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = {x: 1} %}{% endfor %}", errBudget},
+		"looked-up keys":  {"{% set x = 'x' * 1000000 %}{% set y = {x: 1} %}{% for a in range(100000) %}{% set z = y[x] %}{% endfor %}", errBudget},
+		"tuples as keys":  {"{% set x = (1,) * 5000 %}{% set y = {x: 1} %}{% for a in range(100000) %}{% set z = y.get(x) %}{% endfor %}", errBudget},
+		"long tuple":      {"{% set x = ('x' * 1000000,) %}{% set y = {x: 1} %}", errTupleKey},
+		"frames":          {"{% macro m() %}{% if x %}" + sets(1000) + "{% endif %}{% endmacro %}{% for i in range(100000) %}{{ m() }}{% endfor %}", errBudget},
+		"strip tags":      {"{{ ('<>' * 1000000) | striptags }}", errBudget},
+		"tags' words":     {"{{ ('x ' * 3000000) | striptags }}", errOutput},
+		"prefixes":        {"{{ ('x' * 100000).startswith(('x' * 99999 ~ 'y',) * 100000) }}", errBudget},
+		"lines":           {"{{ ('\\n' * 3000000).splitlines() }}", errOutput},
+		"words":           {"{{ ('x ' * 3000000).split() }}", errOutput},
+		"parts":           {"{{ ('x ' * 3000000).split(' ') }}", errOutput},
+		"last parts":      {"{{ ('x ' * 3000000).rsplit(' ', 2500000) }}", errOutput},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +107,15 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sets are statements that each set a variable of their own.
+func sets(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{%% set v%d = 1 %%}", i)
+	}
+	return b.String()
 }
 
 // TestRealLimits lets two templates run into the limits that everybody gets.

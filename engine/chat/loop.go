@@ -47,7 +47,7 @@ func (s *forStmt) recurse(r *render, outer *frame, seq Value, depth int) (string
 	}
 	defer r.leaveCall()
 	start := len(r.out)
-	f := &frame{vars: make([]Value, s.scope.routine.slots), outer: outer}
+	f := s.scope.routine.frame(r, outer)
 	_, err := s.loopOver(r, outer, f, seq, depth)
 	text := string(r.out[start:])
 	r.out = r.out[:start]

@@ -14,12 +14,12 @@ func init() {
 		"values": def("/", dictView("dict_values")),
 		"items":  def("/", dictView("dict_items")),
 		"get":    def("key default? /", dictGet),
-		"copy":   def("/", func(_ *render, self Value, _ args) (Value, error) { return self.(*Object).Clone(), nil }),
+		"copy":   def("/", dictCopy),
 	}
 	listMethods = map[string]*builtin{
 		"count": def("value /", countItem),
 		"index": def("value start? stop? /", indexItem),
-		"copy":  def("/", func(_ *render, self Value, _ args) (Value, error) { return append([]Value{}, self.([]Value)...), nil }),
+		"copy":  def("/", filterList),
 	}
 	tupleMethods = map[string]*builtin{"count": listMethods["count"], "index": listMethods["index"]}
 	floatMethods = map[string]*builtin{
@@ -53,8 +53,16 @@ func dictView(kind string) func(*render, Value, args) (Value, error) {
 	return func(_ *render, self Value, _ args) (Value, error) { return &view{kind, self.(*Object)}, nil }
 }
 
-func dictGet(_ *render, self Value, a args) (Value, error) {
-	v, ok, err := self.(*Object).getValue(a.pos[0])
+func dictCopy(r *render, self Value, _ args) (Value, error) {
+	o := self.(*Object)
+	if err := r.list(2 * o.Len()); err != nil {
+		return nil, err
+	}
+	return o.Clone(), nil
+}
+
+func dictGet(r *render, self Value, a args) (Value, error) {
+	v, ok, err := r.lookUp(self.(*Object), a.pos[0])
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +219,7 @@ func addPairs(r *render, o *Object, v Value) error {
 		if len(pair) != 2 {
 			return fmt.Errorf("an element of a dictionary needs 2 values, not %d", len(pair))
 		}
-		if err := o.setValue(pair[0], pair[1]); err != nil {
+		if err := r.put(o, pair[0], pair[1]); err != nil {
 			return err
 		}
 	}

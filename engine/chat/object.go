@@ -106,12 +106,12 @@ func (o *Object) buildIndex() {
 	}
 }
 
-// setValue sets a key of any type that can be one.
-func (o *Object) setValue(key, value Value) error {
+// put sets a key of any type that can be one.
+func (r *render) put(o *Object, key, value Value) error {
 	if m, ok := key.(markup); ok {
 		key = string(m)
 	}
-	h, err := hashKey(key)
+	h, err := r.hashKey(key)
 	if err != nil {
 		return err
 	}
@@ -119,9 +119,9 @@ func (o *Object) setValue(key, value Value) error {
 	return nil
 }
 
-// getValue looks a key of any type up. It fails for a key that cannot be one.
-func (o *Object) getValue(key Value) (Value, bool, error) {
-	h, err := hashKey(key)
+// lookUp looks a key of any type up. It fails for a key that cannot be one.
+func (r *render) lookUp(o *Object, key Value) (Value, bool, error) {
+	h, err := r.hashKey(key)
 	if err != nil {
 		return nil, false, err
 	}
@@ -140,6 +140,23 @@ type (
 
 // maxTupleKey is the length of the longest normalised tuple.
 const maxTupleKey = 1 << 16
+
+var errTupleKey = errors.New("a tuple is too large to be a key")
+
+// hashKey pays for the normal form of a key, and for the comparisons with those of a small object.
+func (r *render) hashKey(v Value) (Value, error) {
+	h, err := hashKey(v)
+	if err != nil {
+		return nil, err
+	}
+	switch h := h.(type) {
+	case string:
+		err = r.spend(len(h))
+	case tupleHash:
+		err = r.spend(indexFrom * len(h))
+	}
+	return h, err
+}
 
 // hashKey brings a key into the form in which equal keys are equal in Go: 1, 1.0 and True are one key in Python.
 func hashKey(v Value) (Value, error) { return hashNested(v, 0) }
@@ -171,9 +188,11 @@ func hashNested(v Value, depth int) (Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = fmt.Appendf(out, "%T %#v,", h, h)
-			if len(out) > maxTupleKey {
-				return nil, errors.New("a tuple is too large to be a key")
+			if s, ok := h.(string); ok && len(s) > maxTupleKey {
+				return nil, errTupleKey
+			}
+			if out = fmt.Appendf(out, "%T %#v,", h, h); len(out) > maxTupleKey {
+				return nil, errTupleKey
 			}
 		}
 		return tupleHash(out), nil

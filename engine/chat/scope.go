@@ -47,14 +47,22 @@ type routine struct {
 // enter starts the scope. It returns the frame to run it with, which is new if the scope is that of a function.
 func (s *scope) enter(r *render, f *frame) *frame {
 	if s.routine != nil {
-		f = &frame{vars: make([]Value, s.routine.slots), outer: f}
+		f = s.routine.frame(r, f)
 	}
 	s.load(r, f)
 	return f
 }
 
-// load gives the variables of the scope, whose frame is f, their first values.
+// frame is a new frame of the function. Where the budget does not pay for it, the next step fails.
+func (in *routine) frame(r *render, outer *frame) *frame {
+	_ = r.spend(in.slots)
+	return &frame{vars: make([]Value, in.slots), outer: outer}
+}
+
+// load gives the variables of the scope, whose frame is f, their first values. Where the budget does not pay for it, the
+// next step fails.
 func (s *scope) load(r *render, f *frame) {
+	_ = r.spend(len(s.loads))
 	for i := range s.loads {
 		l := &s.loads[i]
 		if l.undefined != nil {

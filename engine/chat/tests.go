@@ -52,9 +52,9 @@ func test(holds func(Value) bool) *builtin {
 
 // exists tests whether there is something of that name.
 func exists(known func(name string) bool) *builtin {
-	return def("", func(_ *render, v Value, _ args) (Value, error) {
+	return def("", func(r *render, v Value, _ args) (Value, error) {
 		name, ok := text(v)
-		_, err := hashKey(v)
+		_, err := r.hashKey(v)
 		return ok && known(name), err
 	})
 }
