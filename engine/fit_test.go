@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,4 +44,32 @@ func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 			require.LessOrEqual(t, fit.Weights+fit.PerToken*int64(fit.Tokens), fit.Memory)
 		})
 	}
+}
+
+// A file whose settings make a position of the cache larger than any memory is refused before anything is computed of it.
+func TestAbsurdSettings(t *testing.T) {
+	t.Parallel()
+	f, err := gguf.Open(microLlama)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	meta := gguf.NewMetadata()
+	for _, key := range f.Meta().Keys() {
+		v, _ := f.Meta().Any(key)
+		meta.Set(key, v)
+	}
+	const most = uint32(1 << 20)
+	for _, key := range []string{"block_count", "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length"} {
+		meta.Set("llama."+key, most)
+	}
+	path := filepath.Join(t.TempDir(), "absurd.gguf")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, gguf.Write(out, meta, f.Tensors()))
+	require.NoError(t, out.Close())
+
+	be := backend(t)
+	_, err = engine.CheckFit(path, be, engine.Options{})
+	require.ErrorContains(t, err, "position")
+	_, err = engine.Open(path, be, engine.Options{})
+	require.ErrorContains(t, err, "position")
 }

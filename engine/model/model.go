@@ -43,8 +43,16 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	if c.ValueCols > 0 {
 		position += valueBytes * (c.ValueCols / c.ValueDim)
 	}
-	return (c.Layers + c.DraftLayers) * position, nil
+	layers := c.Layers + c.DraftLayers
+	if position > maxPosition/layers {
+		return 0, fmt.Errorf("a position of %d bytes in each of %d layers is more than any model's: %w", position, layers, ErrUnsupported)
+	}
+	return layers * position, nil
 }
+
+// maxPosition bounds what the settings of a file may ask for a position of the cache, in bytes: a thousand times what large
+// models take, and so little that a product with a context fits an int.
+const maxPosition = 1 << 32
 
 // Limits sizes what a loaded model can hold. All are at least 1.
 type Limits struct {
