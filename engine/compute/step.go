@@ -93,7 +93,7 @@ type RouteShape struct {
 
 // Experts is the weights of a mixture of experts.
 type Experts struct {
-	Gate, Up Weight // {in, ffn, experts}
+	Gate, Up Weight // {in, ffn, experts}, of one type
 	Down     Weight // {ffn, in, experts}
 	// The shared experts as one wide expert, {in, width} and {width, in}; nil where a model has none.
 	SharedGate, SharedUp, SharedDown Weight

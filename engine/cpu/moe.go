@@ -115,7 +115,11 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	used, n := routing.Cols/2, gate.in
 	by := &s.experts.grouping
 	by.group(routing, gate.matrices)
-	if !gate.takesFloats || !up.takesFloats || e.SharedGate != nil && !e.SharedGate.(*weight).takesFloats {
+	floats := gate.takesFloats && up.takesFloats
+	if e.SharedGate != nil {
+		floats = floats && e.SharedGate.(*weight).takesFloats && e.SharedUp.(*weight).takesFloats
+	}
+	if !floats {
 		s.quantize(x, dst.Rows, 1, n, n)
 	}
 

@@ -237,6 +237,11 @@ func (l *loader) expertWeights(layer *glmLayer, name func(string) string, m *glm
 		Up:   l.weight(name("ffn_up_exps.weight"), hidden, ffn, n),
 		Down: l.weight(name("ffn_down_exps.weight"), ffn, hidden, n),
 	}
+	if e := layer.experts; l.err == nil && e.Gate.Type() != e.Up.Type() {
+		l.fail(fmt.Errorf("%s is %v and %s is %v; experts whose gate and up have two types: %w",
+			name("ffn_gate_exps.weight"), e.Gate.Type(), name("ffn_up_exps.weight"), e.Up.Type(), ErrUnsupported))
+		return
+	}
 	if shared := l.sizeOr("expert_shared_count", 0) * ffn; shared > 0 {
 		layer.experts.SharedGate = l.weight(name("ffn_gate_shexp.weight"), hidden, shared)
 		layer.experts.SharedUp = l.weight(name("ffn_up_shexp.weight"), hidden, shared)

@@ -97,6 +97,11 @@ func TestRefusals(t *testing.T) {
 		{"a bias of the network", "glm", func(b *build) { b.vector("blk.0.ffn_gate.bias", glmFFN) }, "blk.0.ffn_gate.bias", true},
 		{"experts of a dense layer", "glm", func(b *build) { b.vector("blk.0.exp_probs_b.bias", glmExperts) }, "blk.0.exp_probs_b.bias", true},
 		{"an MTP layer not announced", "glm", func(b *build) { b.remove("nextn_predict_layers") }, "blk.3.nextn", true},
+		{"experts of two types", "glm", func(b *build) {
+			const up = "blk.2.ffn_up_exps.weight"
+			b.remove(up)
+			b.weight(up, gguf.TypeBF16, 32, glmExpertFFN, glmExperts)
+		}, "blk.2.ffn_gate_exps.weight", true},
 		{"a shared expert not announced", "glm", func(b *build) { b.set("expert_shared_count", 0) }, "shexp", true},
 		{"joint and wrong", "lite", func(b *build) { b.set("attention.kv_lora_rank", glmRank-2) }, "attn_kv", false},
 		{"YaRN without its context", "lite", func(b *build) { b.remove("rope.scaling.original_context_length") }, "deepseek2.rope.scaling.original_context_length", false},

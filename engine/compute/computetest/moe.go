@@ -172,18 +172,24 @@ type mixture struct {
 func (m *mixture) width() int { return m.used*m.ffn + m.shared }
 
 // mixtures calls test with mixtures of every type, of which every other has shared experts. In some, all rows choose the
-// same experts; in others some experts have no row.
+// same experts; in others some experts have no row. In some, every matrix has a type of its own,
+// but for Gate and Up.
 func (r *rig) mixtures(test func(what string, m *mixture) error) error {
 	for i, t := range types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}
 		m.used = r.among(1, min(m.count, 4))
+		next := func() gguf.Type { return t }
+		if i%3 == 0 {
+			m.in, m.ffn = r.length(gguf.TypeQ4K, 600), r.length(gguf.TypeQ4K, 300) // whole blocks of every type
+			next = func() gguf.Type { return types[r.rand.IntN(len(types))] }
+		}
 		m.gate, m.up = r.matrix(t, m.in, m.ffn, m.count), r.matrix(t, m.in, m.ffn, m.count)
-		m.down = r.matrix(t, m.ffn, m.in, m.count)
+		m.down = r.matrix(next(), m.ffn, m.in, m.count)
 		m.experts = compute.Experts{Gate: m.gate.weight, Up: m.up.weight, Down: m.down.weight}
 		if i%2 == 0 {
 			m.shared = m.ffn * r.among(1, 2)
-			m.sharedGate, m.sharedUp = r.matrix(t, m.in, m.shared), r.matrix(t, m.in, m.shared)
-			m.sharedDown = r.matrix(t, m.shared, m.in)
+			m.sharedGate, m.sharedUp = r.matrix(next(), m.in, m.shared), r.matrix(next(), m.in, m.shared)
+			m.sharedDown = r.matrix(next(), m.shared, m.in)
 			m.experts.SharedGate, m.experts.SharedUp = m.sharedGate.weight, m.sharedUp.weight
 			m.experts.SharedDown = m.sharedDown.weight
 		}
