@@ -23,6 +23,9 @@ type Params struct {
 	Seed              uint64
 }
 
+// leastRepetition is the least penalty by which a logit can be divided and stay finite.
+const leastRepetition = 1e-6
+
 // Validate reports the first setting that is out of range for a vocabulary of the given size.
 func (p *Params) Validate(vocab int) error {
 	checks := []struct {
@@ -42,8 +45,11 @@ func (p *Params) Validate(vocab int) error {
 			return fmt.Errorf("%s is %g; it must lie between %g and %g", c.name, c.value, c.lo, c.hi)
 		}
 	}
-	if p.TopK < 0 {
-		return fmt.Errorf("top_k is %d; give 0 for no limit, or more", p.TopK)
+	if r := p.RepetitionPenalty; r > 0 && r < leastRepetition {
+		return fmt.Errorf("repetition_penalty is %g; it must be 0 or at least %g", r, leastRepetition)
+	}
+	if p.TopK < 0 || p.TopK > math.MaxInt32 {
+		return fmt.Errorf("top_k is %d; it must lie between 0, for no limit, and %d", p.TopK, math.MaxInt32)
 	}
 	for id, bias := range p.LogitBias {
 		if id < 0 || int(id) >= vocab {
