@@ -36,15 +36,16 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 	if err != nil {
 		return Summary{Batch: o.Batch}, err
 	}
-	p, err := NewProducer(ctx, rdb, o, first)
-	if err != nil {
-		return Summary{Batch: o.Batch}, err
-	}
 	whole := sha256.New()
-	sum, err := p.addAll(ctx, job.NewReader(io.TeeReader(in, whole), o.Format), o.Progress)
+	q := queueing{
+		batch: o.Batch, rows: job.NewReader(io.TeeReader(in, whole), o.Format), progress: o.Progress,
+		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, first) },
+	}
+	sum, err := q.all(ctx)
 	if err != nil {
 		return sum, err
 	}
+	p := q.producer
 	sha := hex.EncodeToString(whole.Sum(nil))
 	if first != "" && sha != first {
 		return sum, fmt.Errorf("the file changed while it was read, so that the batch is %w: enqueue it again, as a new batch", job.ErrOtherFile)
@@ -75,48 +76,71 @@ func hashAhead(in io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// addAll queues all rows of a reader.
-func (p *Producer) addAll(ctx context.Context, rows *job.Reader, progress func(Summary)) (Summary, error) {
-	var read, added, known, rejected atomic.Int64
-	count := func() Summary {
-		return Summary{p.batch, int(read.Load()), int(added.Load()), int(known.Load()), int(rejected.Load())}
-	}
-	tally := map[Outcome]*atomic.Int64{Added: &added, Known: &known, Rejected: &rejected}
+// queueing is the rows of a reader on their way into the queue.
+type queueing struct {
+	batch    string
+	rows     *job.Reader
+	progress func(Summary)
+	begin    func(context.Context) (*Producer, error) // makes the batch known
+	producer *Producer                                // nil before the first row: what is no file of rows makes no batch
 
+	read, added, known, rejected atomic.Int64
+}
+
+// all queues all rows.
+func (q *queueing) all(ctx context.Context) (Summary, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	next := make(chan job.Row, senders)
 	group.Go(func() error {
 		defer close(next)
-		for row, err := range rows.Rows(ctx) {
-			if err != nil {
-				return err
-			}
-			select {
-			case next <- row:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			if n := read.Add(1); progress != nil && n%1000 == 0 {
-				progress(count())
-			}
-		}
-		return nil
+		return q.feed(ctx, next)
 	})
 	for range senders {
-		group.Go(func() error {
-			for row := range next {
-				outcome, err := p.Add(ctx, row)
-				if err != nil {
-					return err
-				}
-				tally[outcome].Add(1)
-			}
-			return nil
-		})
+		group.Go(func() error { return q.send(ctx, next) })
 	}
 	err := group.Wait()
-	if progress != nil {
-		progress(count())
+	if q.progress != nil {
+		q.progress(q.count())
 	}
-	return count(), err
+	return q.count(), err
+}
+
+// feed reads the rows, and makes the batch known once there is one or the file has turned out to be empty.
+func (q *queueing) feed(ctx context.Context, next chan<- job.Row) (err error) {
+	for row, err := range q.rows.Rows(ctx) {
+		if err == nil && q.producer == nil {
+			q.producer, err = q.begin(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case next <- row:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if n := q.read.Add(1); q.progress != nil && n%1000 == 0 {
+			q.progress(q.count())
+		}
+	}
+	if q.producer == nil {
+		q.producer, err = q.begin(ctx)
+	}
+	return err
+}
+
+func (q *queueing) send(ctx context.Context, next <-chan job.Row) error {
+	tally := map[Outcome]*atomic.Int64{Added: &q.added, Known: &q.known, Rejected: &q.rejected}
+	for row := range next {
+		outcome, err := q.producer.Add(ctx, row)
+		if err != nil {
+			return err
+		}
+		tally[outcome].Add(1)
+	}
+	return nil
+}
+
+func (q *queueing) count() Summary {
+	return Summary{q.batch, int(q.read.Load()), int(q.added.Load()), int(q.known.Load()), int(q.rejected.Load())}
 }

@@ -80,6 +80,25 @@ func TestAJobCarriesItsRow(t *testing.T) {
 	require.Len(t, j.Sum, 8)
 }
 
+// A batch that stays unfinished for good would be all that a file of no rows leaves behind.
+func TestWhatIsNoFileOfRowsMakesNoBatch(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	for _, file := range []string{`[{"prompt":"x"}]`, "\xff\xfe{\x00"} {
+		for _, in := range []io.Reader{strings.NewReader(file), onlyReader{strings.NewReader(file)}} {
+			_, err := enqueue.Enqueue(t.Context(), r.Client, in, enqueue.Options{Batch: "b"})
+			require.Error(t, err)
+			require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+		}
+	}
+	sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader("\n"), enqueue.Options{Batch: "b"})
+	require.NoError(t, err)
+	require.Equal(t, enqueue.Summary{Batch: "b"}, sum)
+	st, err := enqueue.Status(t.Context(), r.Client, "b")
+	require.NoError(t, err)
+	require.Equal(t, job.Completed, st.State, "a file without rows is one that is finished")
+}
+
 // onlyReader hides that a reader can seek.
 type onlyReader struct{ io.Reader }
 

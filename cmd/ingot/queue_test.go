@@ -173,12 +173,14 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	url := redistest.StartMini(t).URL
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	stdin, _ := io.Pipe()
+	stdin, rows := io.Pipe()
 	var stdout, stderr bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
 		code <- run(ctx, []string{"enqueue", "-", "--redis", url, "--batch", "b"}, stdin, &stdout, &stderr)
 	}()
+	_, err := fmt.Fprintln(rows, askMarch)
+	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		return ingot(t, "", "status", "b", "--redis", url).code == exitOK
 	}, time.Minute, time.Millisecond)
