@@ -203,7 +203,7 @@ func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	for first := true; ; first = false {
 		part, err := r.src.ReadSlice('\n')
 		if first && r.line == 0 {
-			if part, err = skipMark(part, err); err != nil && part == nil {
+			if part, err = skipStart(part, err); err != nil && part == nil {
 				return nil, false, err
 			}
 		}
@@ -224,10 +224,20 @@ func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	}
 }
 
-// skipMark drops a UTF-8 byte order mark from the start of a file and refuses UTF-16.
-func skipMark(part []byte, err error) ([]byte, error) {
-	if bytes.HasPrefix(part, []byte{0xFF, 0xFE}) || bytes.HasPrefix(part, []byte{0xFE, 0xFF}) {
-		return nil, errors.New("input is UTF-16: convert it, for example with iconv -f UTF-16 -t UTF-8")
+// skipStart drops a UTF-8 byte order mark from the start of a file, and refuses what is no text by its first bytes.
+func skipStart(part []byte, err error) ([]byte, error) {
+	for _, other := range []struct{ start, name, instead string }{
+		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
+		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
+		{"\x1F\x8B", "compressed (gzip)", "give what gzip -dc makes of it, through a pipe if you like, with - for the file"},
+		{"\x28\xB5\x2F\xFD", "compressed (zstd)", "give what zstd -dc makes of it, through a pipe if you like, with - for the file"},
+		{"\xFD7zXZ\x00", "compressed (xz)", "give what xz -dc makes of it, through a pipe if you like, with - for the file"},
+		{"PK\x03\x04", "a zip archive", "give the file in it"},
+		{"PAR1\x15", "a Parquet file", "convert it to JSON, one object a line"},
+	} {
+		if bytes.HasPrefix(part, []byte(other.start)) {
+			return nil, fmt.Errorf("input is %s: %s", other.name, other.instead)
+		}
 	}
 	return bytes.TrimPrefix(part, []byte{0xEF, 0xBB, 0xBF}), err
 }
@@ -240,6 +250,8 @@ func (f Format) check(text []byte) (Format, error) {
 		return f, nil
 	case beginsArray(text):
 		return "", errors.New("input looks like one JSON array: rows are JSON objects, one a line (jq -c '.[]' makes them)")
+	case string(text) == "{":
+		return "", errors.New("input looks like JSON objects of many lines: rows are JSON objects, one a line (jq -c . makes them)")
 	case f == FormatJSONL || bytes.HasPrefix(text, []byte("{")):
 		return FormatJSONL, nil
 	}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,21 +169,36 @@ func TestFormatOfAName(t *testing.T) {
 
 func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
 	t.Parallel()
-	for name, input := range map[string]string{
-		"pretty array":  "[\n  {\"prompt\":\"a\"}\n]\n",
-		"compact array": `[{"prompt":"a"},{"prompt":"b"}]`,
-		"UTF-16":        "\xff\xfe{\x00\"\x00",
+	for _, c := range []struct{ name, input, want string }{
+		{"pretty array", "[\n  {\"prompt\":\"a\"}\n]\n", "one JSON array"},
+		{"compact array", `[{"prompt":"a"},{"prompt":"b"}]`, "one JSON array"},
+		{"pretty objects", "\n{\r\n  \"prompt\": \"a\"\r\n}\r\n{\r\n", "JSON objects of many lines"},
+		{"UTF-16", "\xff\xfe{\x00\"\x00", "input is UTF-16: convert it"},
+		{"gzip", gzipped(t, `{"prompt":"a"}`), "input is compressed (gzip): give what gzip -dc makes of it"},
+		{"zstd", "\x28\xb5\x2f\xfd\x04\n", "input is compressed (zstd): give what zstd -dc"},
+		{"xz", "\xfd7zXZ\x00\x00", "input is compressed (xz)"},
+		{"zip", "PK\x03\x04\x14\x00", "input is a zip archive"},
+		{"Parquet", "PAR1\x15\x04", "input is a Parquet file"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, f := range []Format{FormatAuto, FormatJSONL} {
-				rows, err := readRows(strings.NewReader(input), f)
+				rows, err := readRows(strings.NewReader(c.input), f)
 				require.Empty(t, rows)
-				require.Error(t, err)
-				require.NotErrorIs(t, err, io.EOF)
+				require.ErrorContains(t, err, c.want)
 			}
 		})
 	}
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
 }
 
 // TestRowsEndWithTheContext also while a read waits that nothing will end.
