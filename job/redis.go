@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,7 +28,7 @@ func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, 
 	info, err := c.Info(ctx).Result()
 	if err != nil {
 		c.Close() //nolint:errcheck // it was never used
-		return nil, nil, fmt.Errorf("reach redis at %s: %w", opts.Addr, err)
+		return nil, nil, fmt.Errorf("reach redis at %s: %w%s", opts.Addr, err, hint(opts, err))
 	}
 	warnings, err = checkServer(info)
 	if err != nil {
@@ -34,6 +36,21 @@ func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, 
 		return nil, nil, fmt.Errorf("redis at %s: %w", opts.Addr, err)
 	}
 	return c, warnings, nil
+}
+
+// hint says what to look at where a server cannot be used as its URL says, or nothing where the error does.
+func hint(opts *redis.Options, err error) string {
+	switch {
+	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
+		return " (the URL takes them as redis://user:password@host:port, or redis://:password@host:port)"
+	case opts.TLSConfig == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return " (does it want TLS? Then the URL begins with rediss://)"
+	case opts.TLSConfig != nil && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))):
+		return " (does it speak TLS? Without, the URL begins with redis://)"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return " (is it running there?)"
+	}
+	return ""
 }
 
 // clientLog passes the Redis client's own log on for debugging. What matters of it comes as an error, too.
@@ -73,8 +90,8 @@ func tooOld(version string) bool {
 	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
 }
 
-// Insist calls f until it succeeds, fails for a reason other than the way to Redis, or patience is over. Redis may be
-// restarted under a long batch; results and collectors wait for it.
+// Insist calls f until it succeeds, fails for a reason that does not pass, or patience is over. Redis may be restarted under a
+// long batch, or have no room for a while; results and collectors wait for it.
 func Insist(ctx context.Context, patience time.Duration, f func() error) error {
 	deadline := time.Now().Add(patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
@@ -90,13 +107,14 @@ func Insist(ctx context.Context, patience time.Duration, f func() error) error {
 	}
 }
 
-// transient tells whether an error may pass when Redis is back.
+// transient tells whether an error may pass when Redis is back, or has room again.
 func transient(err error) bool {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
-	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"} {
+	// OOM: over maxmemory. MISCONF: it cannot write to its disk.
+	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF"} {
 		if redis.HasErrorPrefix(err, reply) {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -274,6 +275,63 @@ func TestDial(t *testing.T) {
 	require.NoError(t, l.Close())
 	_, _, err = job.Dial(t.Context(), "redis://"+l.Addr().String())
 	require.ErrorContains(t, err, "reach redis at "+l.Addr().String())
+	require.ErrorContains(t, err, "(is it running there?)")
+}
+
+// A server that does not take the URL as it is: the error says what to change in it.
+func TestDialTellsWhatAURLLacks(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	addr := strings.TrimPrefix(r.URL, "redis://")
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "requirepass", "secret").Err())
+	for url, want := range map[string]string{
+		r.URL:                                  "NOAUTH Authentication required. (the URL takes them as redis://user:password@host:port",
+		"redis://:wrong@" + addr:               "(the URL takes them as redis://user:password@host:port",
+		"redis://" + answering(t, ""):          "(does it want TLS? Then the URL begins with rediss://)",
+		"rediss://" + answering(t, "-ERR\r\n"): "(does it speak TLS? Without, the URL begins with redis://)",
+	} {
+		_, _, err := job.Dial(t.Context(), url)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "wrong@", "passwords stay out of errors")
+	}
+	c, _, err := job.Dial(t.Context(), "redis://:secret@"+addr)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+// answering is the address of a server that is no Redis: it says the same to everybody, and hangs up.
+func answering(t *testing.T, reply string) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.ReadAtLeast(c, make([]byte, 1), 1) //nolint:errcheck // whatever it was
+			io.WriteString(c, reply)              //nolint:errcheck // the asker may be gone
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A server without room refuses to write, until it has room again.
+func TestInsistWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	calls := 0
+	require.NoError(t, job.Insist(t.Context(), time.Minute, func() error {
+		calls++
+		err := r.Client.Set(t.Context(), "k", "v", 0).Err()
+		require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		return err
+	}))
+	require.Equal(t, 2, calls)
 }
 
 func TestInsist(t *testing.T) {
