@@ -258,6 +258,6 @@ func (o *Output) Close() error {
 	}
 	// A process that is being started holds every open file until it runs its program, and with the file its lock. File
 	// systems without locks give an error here, as on opening.
-	unix.Flock(int(o.file.Fd()), unix.LOCK_UN) //nolint:errcheck
+	unix.Flock(int(o.file.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
 	return errors.Join(err, o.file.Close())
 }
