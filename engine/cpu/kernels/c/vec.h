@@ -75,9 +75,9 @@ INLINE void fetch(const void *p, int64_t n) {
   ROLLED for (int64_t i = 0; i < n; i += 64) __builtin_prefetch((const uint8_t *)p + i, 0, 2);
 }
 
-INLINE f32v splat(float x) { return (f32v){0} + x; }
+INLINE f32v splat(float x) { return x - (f32v){0}; } // a sum would not be x where it is -0, and cost an addition
 INLINE i32v splat32(int32_t x) { return (i32v){0} + x; }
-INLINE f32x16 splat16(float x) { return (f32x16){0} + x; }
+INLINE f32x16 splat16(float x) { return x - (f32x16){0}; }
 INLINE f32v fma_v(f32v a, f32v b, f32v c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f32x16 fma16(f32x16 a, f32x16 b, f32x16 c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f32v halves(const void *p) { return CONVERT(LOAD(f16v, p), f32v); }
