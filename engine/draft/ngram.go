@@ -18,10 +18,14 @@ type NGram struct {
 	table [longestNGram + 1][]int32
 }
 
+// mostSlots bounds a table, to 256 KiB: in a text of more tokens, later n-grams take the places of earlier ones. Many sequences
+// may be as long as their context allows, and hardly any is.
+const mostSlots = 1 << 16
+
 // NewNGram returns an NGram for texts of up to the given number of tokens.
 func NewNGram(tokens int) *NGram {
 	size := 16
-	for size < 2*tokens {
+	for size < min(2*tokens, mostSlots) {
 		size *= 2
 	}
 	g := &NGram{}
@@ -29,14 +33,6 @@ func NewNGram(tokens int) *NGram {
 		g.table[n] = make([]int32, size)
 	}
 	return g
-}
-
-// Reset forgets the text.
-func (g *NGram) Reset() {
-	g.seen = 0
-	for n := range g.table {
-		clear(g.table[n])
-	}
 }
 
 // Draft appends up to limit guesses of what follows tokens to dst. Each call has to continue the text of the one before.

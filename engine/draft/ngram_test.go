@@ -1,6 +1,7 @@
 package draft_test
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
@@ -79,12 +80,21 @@ func followed(tokens []int32, next int32) bool {
 	return false
 }
 
-func TestNGramReset(t *testing.T) {
+// A text of more tokens than the tables have places finds what stood shortly before, and takes no more memory than others.
+func TestNGramOfALongText(t *testing.T) {
 	t.Parallel()
-	g := draft.NewNGram(16)
-	require.Equal(t, []int32{3}, g.Draft(nil, []int32{1, 2, 3, 1, 2}, 1))
-	g.Reset()
-	require.Empty(t, g.Draft(nil, []int32{1, 2}, 1))
+	const tokens = 1 << 18
+	text := make([]int32, tokens, tokens+2)
+	for i := range text {
+		text[i] = int32(i)
+	}
+	text = append(text, tokens-1000, tokens-999)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	g := draft.NewNGram(1 << 20)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+	require.Equal(t, []int32{tokens - 998, tokens - 997}, g.Draft(nil, text, 2))
 }
 
 func BenchmarkNGram(b *testing.B) {
@@ -92,13 +102,13 @@ func BenchmarkNGram(b *testing.B) {
 	for i := range tokens {
 		tokens[i] = int32(i * i % 251)
 	}
-	g := draft.NewNGram(len(tokens))
+	var g *draft.NGram
 	buf := make([]int32, 0, draft.MaxTokens)
 	b.ReportAllocs()
 	for i := range b.N {
 		n := i % len(tokens)
 		if n == 0 {
-			g.Reset()
+			g = draft.NewNGram(len(tokens))
 		}
 		buf = g.Draft(buf[:0], tokens[:n+1], draft.MaxTokens)
 	}
