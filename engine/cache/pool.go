@@ -48,9 +48,6 @@ func NewPool(pages, pageSize int) *Pool {
 	return p
 }
 
-// Pages is the number of pages in all.
-func (p *Pool) Pages() int { return len(p.pages) }
-
 // PageSize is the number of positions of a page.
 func (p *Pool) PageSize() int { return p.pageSize }
 

@@ -192,7 +192,7 @@ func TestPoolProperties(t *testing.T) {
 					}
 				}
 				require.Equal(t, len(used), p.Used())
-				require.Equal(t, p.Pages(), p.Used()+p.Available())
+				require.Equal(t, len(p.pages), p.Used()+p.Available())
 			},
 		})
 	})

@@ -24,22 +24,6 @@ func (d Distribution) Draw(u float64) int32 {
 	return d.IDs[len(d.IDs)-1] // where u*Total was rounded up to Total
 }
 
-// Prob is the probability of token id, 0 where it cannot be drawn.
-func (d Distribution) Prob(id int32) float64 {
-	lo, hi := 0, len(d.IDs)
-	for lo < hi {
-		if mid := (lo + hi) / 2; d.IDs[mid] < id {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if lo == len(d.IDs) || d.IDs[lo] != id {
-		return 0
-	}
-	return d.Weights[lo] / d.Total
-}
-
 // only is the distribution in which a single token has all the probability.
 func (w *Scratch) only(id int32) Distribution {
 	w.ids = append(w.ids[:0], id)
