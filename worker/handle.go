@@ -100,8 +100,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("panic in a job", "batch", d.Batch, "line", d.Line, "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("internal error: %v", p)
+			err = w.panicked(d, p)
 		}
 	}()
 	request, err := job.ParseRequest(d.Endpoint, d.Body)
@@ -122,6 +121,12 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 	return job.Answered(d.Job, body, stats), nil
 }
 
+// panicked logs a panic, and is its error.
+func (w *Worker) panicked(d delivery, p any) error {
+	w.log.Error("panic in a job", "batch", d.Batch, "line", d.Line, "panic", p, "stack", string(debug.Stack()))
+	return fmt.Errorf("internal error: %v", p)
+}
+
 // complete asks the engine for each prompt of a row.
 func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]engine.Completion, error) {
 	done := make([]engine.Completion, r.Prompts())
@@ -133,14 +138,25 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]en
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(promptsAtOnce)
 	for i := range done {
-		group.Go(func() (err error) {
-			if done[i], err = w.generate(ctx, r.Engine(i, d.Job)); err != nil {
+		group.Go(func() error {
+			var err error
+			if done[i], err = w.ask(ctx, d, r.Engine(i, d.Job)); err != nil {
 				return fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return nil
 		})
 	}
 	return done, group.Wait()
+}
+
+// ask is generate on a goroutine of its own, where a panic would be the end of the worker.
+func (w *Worker) ask(ctx context.Context, d delivery, r engine.Request) (c engine.Completion, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = w.panicked(d, p)
+		}
+	}()
+	return w.generate(ctx, r)
 }
 
 func (w *Worker) failure(d delivery, code, message string) job.Result {

@@ -271,6 +271,21 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
+// The prompts of a row run side by side; a panic in one of them is the row's error, too, and not the end of the worker.
+func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, redistest.StartMini(t), func(_ context.Context, r engine.Request) (engine.Completion, error) {
+		if r.Text == "bad" {
+			panic("oops")
+		}
+		return engine.Completion{Choices: []engine.Choice{{Text: "ok"}}}, nil
+	}, Config{})
+	b.enqueue(t, `{"custom_id":"row-1","prompt":["good","bad"]}`, enqueue.Options{MaxAttempts: 1})
+	b.start(t)
+	row := b.results(t)["row-1"]
+	require.Equal(t, &job.LineError{Code: job.CodeFailed, Message: "line 1: prompt 1: internal error: oops (attempt 1 of 1)"}, row.Error)
+}
+
 func TestAnAttemptIsLimitedInTime(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, redistest.StartMini(t), func(ctx context.Context, _ engine.Request) (engine.Completion, error) {
