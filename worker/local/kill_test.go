@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runFile answers a file and prints how many rows are done as they are.
+// runFile answers a file and prints how many rows are done as they are. It goes on to stdin, so that it does not end before it
+// is killed.
 func runFile(in, out string) error {
 	backend, err := cpu.New(1)
 	if err != nil {
@@ -48,7 +50,7 @@ func runFile(in, out string) error {
 	if err != nil {
 		return err
 	}
-	_, err = local.Run(context.Background(), eng, rows, output, local.Options{
+	_, err = local.Run(context.Background(), eng, io.MultiReader(rows, os.Stdin), output, local.Options{
 		Concurrency: 8, Logger: quiet, Progress: func(p local.Progress) { fmt.Println(p.Kept + p.Done) },
 	})
 	return err
@@ -71,6 +73,8 @@ func TestRunSurvivesKills(t *testing.T) {
 		cmd.Env = append(os.Environ(), "INGOT_TEST_RUN="+in, "INGOT_TEST_OUT="+out)
 		cmd.Stderr = os.Stderr
 		stdout, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		_, err = cmd.StdinPipe() // from which nothing comes
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
