@@ -44,7 +44,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	}
 	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), models: map[string]int{}}
 	if err := o.load(); err != nil {
-		f.Close() //nolint:errcheck // nothing was written
+		o.closeFile() //nolint:errcheck // nothing was written
 		return nil, err
 	}
 	return o, nil
@@ -256,8 +256,13 @@ func (o *Output) Close() error {
 	if syncErr := o.file.Sync(); syncErr != nil && !errors.Is(syncErr, unix.EINVAL) && !errors.Is(syncErr, unix.ENOTSUP) {
 		err = errors.Join(err, writeError(syncErr))
 	}
+	return errors.Join(err, o.closeFile())
+}
+
+// closeFile closes the file and gives up its lock.
+func (o *Output) closeFile() error {
 	// A process that is being started holds every open file until it runs its program, and with the file its lock. File
 	// systems without locks give an error here, as on opening.
 	unix.Flock(int(o.file.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
-	return errors.Join(err, o.file.Close())
+	return o.file.Close()
 }

@@ -270,11 +270,8 @@ func TestDial(t *testing.T) {
 
 	_, _, err := job.Dial(t.Context(), "localhost:6379")
 	require.ErrorContains(t, err, "redis URL")
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	_, _, err = job.Dial(t.Context(), "redis://"+l.Addr().String())
-	require.ErrorContains(t, err, "reach redis at "+l.Addr().String())
+	_, _, err = job.Dial(t.Context(), "redis://127.0.0.1:1") // a port that no test can be given
+	require.ErrorContains(t, err, "reach redis at 127.0.0.1:1: ")
 	require.ErrorContains(t, err, "(is it running there?)")
 }
 

@@ -119,7 +119,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 			if raced {
 				return
 			}
-			require.Zero(t, testing.AllocsPerRun(3, func() {
+			require.Zero(t, testing.AllocsPerRun(20, func() {
 				if _, err := m.Forward(b); err != nil {
 					panic(err)
 				}

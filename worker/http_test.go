@@ -1,11 +1,14 @@
 package worker
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,7 +71,13 @@ func TestMetrics(t *testing.T) {
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := miniredis.RunT(t)
-	c := redis.NewClient(&redis.Options{Addr: r.Addr(), MaxRetries: -1})
+	var down atomic.Bool // the server's port may be another test's by then
+	c := redis.NewClient(&redis.Options{Addr: r.Addr(), MaxRetries: -1, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if down.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	b := setUp(t, &redistest.Server{Client: c}, nil, Config{})
 	server := httptest.NewServer(b.worker.Handler())
@@ -76,6 +85,7 @@ func TestHealth(t *testing.T) {
 	code, text := get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "ok\n", text)
+	down.Store(true)
 	r.Close()
 	code, text = get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -71,7 +72,9 @@ func Both(t *testing.T, test func(t *testing.T, s *Server)) {
 
 func connect(t testing.TB, addr string) *Server {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: addr})
+	// A command that seems lost is sent again, and may then have been carried out twice: none is, however slow the machine.
+	const patience = 5 * time.Minute
+	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return &Server{URL: "redis://" + addr + "/0", Client: c}
 }
