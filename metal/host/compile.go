@@ -40,6 +40,33 @@ func translated(text string) (string, error) {
 	return out, err
 }
 
+// cacheFolder makes the folder of compiled kernels where none is given. Libraries are loaded from it, so that nobody else may
+// be able to write there.
+func cacheFolder() (string, error) {
+	user, err := os.UserCacheDir()
+	if err == nil {
+		user = filepath.Join(user, "ingot", "kernels")
+		if err = os.MkdirAll(user, 0o755); err == nil {
+			err = unix.Access(user, unix.W_OK)
+		}
+	}
+	if err == nil {
+		return user, nil
+	}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("ingot-kernels-%d", os.Getuid()))
+	if mkdirErr := os.Mkdir(dir, 0o700); mkdirErr != nil && !errors.Is(mkdirErr, os.ErrExist) {
+		return "", errors.Join(err, mkdirErr)
+	}
+	var s unix.Stat_t
+	if statErr := unix.Lstat(dir, &s); statErr != nil {
+		return "", errors.Join(err, fmt.Errorf("look at %s: %w", dir, statErr))
+	}
+	if int(s.Uid) != os.Getuid() || s.Mode&(unix.S_IFMT|0o077) != unix.S_IFDIR {
+		return "", errors.Join(err, fmt.Errorf("%s is not a folder of this user's alone: remove it", dir))
+	}
+	return dir, nil
+}
+
 // lock keeps a source from being compiled by several processes at once, such as the tests of packages. Whole files appear under
 // their names in any case, so that a lock that is gone too early costs time alone.
 func lock(path string) (unlock func(), err error) {
@@ -47,7 +74,11 @@ func lock(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil && !errors.Is(err, unix.ENOLCK) && !errors.Is(err, unix.ENOTSUP) {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	for errors.Is(err, unix.EINTR) { // some file systems' waits end with a signal
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil && !errors.Is(err, unix.ENOLCK) && !errors.Is(err, unix.ENOTSUP) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
 	return func() {

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -20,7 +18,8 @@ import (
 
 // Options are settings of a device. The zero value is good for use.
 type Options struct {
-	// Cache is the folder of compiled kernels; by default one in the user's cache folder.
+	// Cache is the folder of compiled kernels; by default one in the user's cache folder, or where that cannot be written, in
+	// the system's folder of temporary files.
 	Cache string
 	// Seed, where it is not 0, shuffles the order of fibres, and the order of dispatches between two barriers.
 	Seed uint32
@@ -86,11 +85,10 @@ var _ metal.Device = (*Device)(nil)
 // Open looks for a C++ compiler and makes a device. The error is ErrNoCompiler where there is none.
 func Open(o Options) (*Device, error) {
 	if o.Cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
+		var err error
+		if o.Cache, err = cacheFolder(); err != nil {
 			return nil, fmt.Errorf("find a folder for compiled kernels: %w", err)
 		}
-		o.Cache = filepath.Join(dir, "ingot", "kernels")
 	}
 	if o.Memory == 0 {
 		o.Memory = 64 << 30

@@ -326,6 +326,23 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestCacheWithoutAHome compiles where the user has no cache folder, into one that nobody else can write.
+func TestCacheWithoutAHome(t *testing.T) {
+	t.Setenv("HOME", filepath.Join(os.DevNull, "none"))
+	t.Setenv("XDG_CACHE_HOME", "")
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	_, err := open(t, host.Options{}).Compile(source(t, "faults.metal"), metal.Release)
+	require.NoError(t, err)
+	made, err := filepath.Glob(filepath.Join(temporary, "ingot-kernels-*", "*.so"))
+	require.NoError(t, err)
+	require.Len(t, made, 1)
+	dir := filepath.Dir(made[0])
+	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // this is what is refused
+	_, err = host.Open(host.Options{})
+	require.ErrorContains(t, err, dir+" is not a folder of this user's alone")
+}
+
 // TestCompilesOnce has devices compile a source at the same time, as the tests of several packages do.
 func TestCompilesOnce(t *testing.T) {
 	compiler, err := exec.LookPath("c++")
