@@ -308,9 +308,13 @@ func answering(t *testing.T, reply string) string {
 			if err != nil {
 				return
 			}
-			io.ReadAtLeast(c, make([]byte, 1), 1) //nolint:errcheck // whatever it was
-			io.WriteString(c, reply)              //nolint:errcheck // the asker may be gone
-			c.Close()
+			go func() {
+				io.ReadAtLeast(c, make([]byte, 1), 1) //nolint:errcheck // whatever it was
+				io.WriteString(c, reply)              //nolint:errcheck // the asker may be gone
+				c.(*net.TCPConn).CloseWrite()         //nolint:errcheck // likewise
+				io.Copy(io.Discard, c)                //nolint:errcheck // closed with something unread, it may take the reply back
+				c.Close()
+			}()
 		}
 	}()
 	return l.Addr().String()
