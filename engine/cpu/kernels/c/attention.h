@@ -74,25 +74,13 @@ INLINE void NAME(values_tile)(const struct values_args *a, int64_t query, int64_
   UNROLL for (int i = 0; i < Q; i++) UNROLL for (int c = 0; c < C; c++) STORE(f32x16, out[i] + 16 * c, acc[i][c]);
 }
 
-INLINE void NAME(values_columns)(const struct values_args *a, int64_t c, const int C) {
-  int64_t q = 0;
-  for (; q + QUERIES <= a->queries; q += QUERIES) NAME(values_tile)(a, q, c, QUERIES, C);
-#if QUERIES == 4
-  if (q + 3 == a->queries) {
-    NAME(values_tile)(a, q, c, 3, C);
-    return;
-  }
-#endif
-  for (; q < a->queries; q++) NAME(values_tile)(a, q, c, 1, C);
-}
-
-void LEVEL(NAME(values))(const struct values_args *a) {
-  fetch(a->next, a->next_bytes);
+// values_rows does all columns of Q queries, C vectors of 16 at once.
+INLINE void NAME(values_rows)(const struct values_args *a, int64_t query, const int Q, const int C) {
   int64_t c = 0;
-  for (; c + 16 * COLUMNS <= a->dims; c += 16 * COLUMNS) NAME(values_columns)(a, c, COLUMNS);
-  for (; c + 16 <= a->dims; c += 16) NAME(values_columns)(a, c, 1);
-  for (; c < a->dims; c++) {
-    ROLLED for (int64_t q = 0; q < a->queries; q++) {
+  ROLLED for (; c + 16 * C <= a->dims; c += 16 * C) NAME(values_tile)(a, query, c, Q, C);
+  ROLLED for (; c + 16 <= a->dims; c += 16) NAME(values_tile)(a, query, c, Q, 1);
+  ROLLED for (; c < a->dims; c++) {
+    ROLLED for (int64_t q = query; q < query + Q; q++) {
       float *out = a->out + a->at[q] + c;
       const uint8_t *v = (const uint8_t *)a->v + SIZE * c;
       ROLLED for (int64_t p = 0; p < a->positions; p++, v += SIZE * a->stride) {
@@ -100,6 +88,17 @@ void LEVEL(NAME(values))(const struct values_args *a) {
       }
     }
   }
+}
+
+void LEVEL(NAME(values))(const struct values_args *a) {
+  fetch(a->next, a->next_bytes);
+  int64_t q = 0;
+  ROLLED for (; q + 4 <= a->queries; q += 4) NAME(values_rows)(a, q, 4, COLUMNS);
+  if (q + 3 == a->queries) {
+    NAME(values_rows)(a, q, 3, COLUMNS);
+    return;
+  }
+  ROLLED for (; q < a->queries; q++) NAME(values_rows)(a, q, 1, 4);
 }
 
 #undef NAME

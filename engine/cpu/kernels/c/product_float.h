@@ -16,21 +16,22 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
     UNROLL for (int v = 0; v < VECTORS; v++) acc[0][t][v] = acc[1][t][v] = splat(0);
   }
   int64_t k = 0;
-  ROLLED for (; k + 2 <= n; k += 2, w += 2 * 16 * SIZE) {
-    if (T == 1) UNROLL for (int at = 0; at < 32 * SIZE; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
-    UNROLL for (int i = 0; i < 2; i++) {
+  ROLLED for (; k + 4 <= n; k += 4, w += 4 * 16 * SIZE) {
+    if (T == 1) UNROLL for (int at = 0; at < 64 * SIZE; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
+    UNROLL for (int i = 0; i < 4; i++) {
       f32v b[VECTORS];
       UNROLL for (int v = 0; v < VECTORS; v++) b[v] = PART(load)(w + SIZE * (16 * i + LANES * v));
       UNROLL for (int t = 0; t < T; t++) {
-        const f32v by = splat(x[t][k + i]);
-        UNROLL for (int v = 0; v < VECTORS; v++) acc[i][t][v] = fma_v(b[v], by, acc[i][t][v]);
+        const f32v by = one_of_four(x[t] + k, i);
+        UNROLL for (int v = 0; v < VECTORS; v++) acc[i % 2][t][v] = fma_v(b[v], by, acc[i % 2][t][v]);
       }
     }
   }
-  if (k < n) {
+  UNROLL for (int i = 0; i < 3; i++) {
+    if (k + i >= n) break;
     UNROLL for (int v = 0; v < VECTORS; v++) {
-      const f32v b = PART(load)(w + SIZE * LANES * v);
-      UNROLL for (int t = 0; t < T; t++) acc[0][t][v] = fma_v(b, splat(x[t][k]), acc[0][t][v]);
+      const f32v b = PART(load)(w + SIZE * (16 * i + LANES * v));
+      UNROLL for (int t = 0; t < T; t++) acc[i % 2][t][v] = fma_v(b, splat(x[t][k + i]), acc[i % 2][t][v]);
     }
   }
   UNROLL for (int t = 0; t < T; t++) {
@@ -50,10 +51,12 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
 
 void LEVEL(PART(product))(const struct product_args *a) {
   int64_t r = 0;
+  // As many rows as there are registers for, beside the weights and a value.
 #if LANES == 16
   for (; r + 4 <= a->rows; r += 4) PART(rows)(a, r, 4);
-#endif
+#elif LANES == 8
   for (; r + 3 <= a->rows; r += 3) PART(rows)(a, r, 3);
+#endif
   for (; r + 2 <= a->rows; r += 2) PART(rows)(a, r, 2);
   for (; r < a->rows; r++) PART(rows)(a, r, 1);
 }

@@ -29,20 +29,14 @@ INLINE void fifth(struct quants *b, const uint8_t *p, int lane) {
   UNROLL for (int j = 0; j < 8; j++) b->v[j] |= (j < 4 ? h << (4 - j) : h >> (j - 4)) & 16;
 }
 
-INLINE i32v four(const int8_t *q) {
-  int32_t v;
-  __builtin_memcpy(&v, q, 4);
-  return splat32(v);
-}
-
 // dot32 adds the products of a block's weights, dot16 those of one of its halves.
 INLINE i32v dot32(i32v s, const struct quants *b, const int8_t *q) {
-  UNROLL for (int j = 0; j < 8; j++) s = dot_u8(s, b->v[j], four(q + 4 * j));
+  UNROLL for (int j = 0; j < 8; j++) s = dot_u8(s, b->v[j], q, j);
   return s;
 }
 
 INLINE i32v dot16(i32v s, const struct quants *b, const int8_t *q, const int half) {
-  UNROLL for (int j = 4 * half; j < 4 * half + 4; j++) s = dot_u8(s, b->v[j], four(q + 4 * j));
+  UNROLL for (int j = 4 * half; j < 4 * half + 4; j++) s = dot_u8(s, b->v[j], q, j);
   return s;
 }
 
@@ -89,7 +83,7 @@ INLINE struct scaled_block q8_0_load(const uint8_t *w, const uint8_t *super, int
 }
 INLINE f32v q8_0_add(f32v acc, const struct scaled_block *b, const int8_t *q, const struct scale *x) {
   i32v s = start_s8(x->minus8);
-  UNROLL for (int j = 0; j < 8; j++) s = dot_s8(s, b->q.v[j], four(q + 4 * j));
+  UNROLL for (int j = 0; j < 8; j++) s = dot_s8(s, b->q.v[j], q, j);
   return add_scaled(acc, s, b->d, x->d);
 }
 #define NAME q8_0

@@ -14,7 +14,7 @@
 #define ROLLED _Pragma("clang loop unroll(disable)")
 
 // LANES is how many weight rows one register of a product holds; a group of 16 rows is 16/LANES of them.
-// QUERIES by POSITIONS, and QUERIES by COLUMNS vectors of 16, are the register tiles of attention.
+// Register tiles of attention are QUERIES by 4 positions, and 4 queries by COLUMNS vectors of 16 values.
 #if defined(__AVX512VNNI__)
 #define PREFIX avx512
 #define LANES 16
@@ -24,12 +24,12 @@
 #define PREFIX avx2
 #define LANES 8
 #define QUERIES 1
-#define COLUMNS 4
+#define COLUMNS 1
 #elif defined(__ARM_FEATURE_DOTPROD)
 #define PREFIX neon
 #define LANES 4
 #define QUERIES 1
-#define COLUMNS 4
+#define COLUMNS 1
 #else
 #error "no level for this target"
 #endif
@@ -76,21 +76,42 @@ INLINE void fetch(const void *p, int64_t n) {
 }
 
 INLINE f32v splat(float x) { return x - (f32v){0}; } // a sum would not be x where it is -0, and cost an addition
+// one_of_four is the i-th of four values in each lane.
+INLINE f32v one_of_four(const float *x, const int i) {
+#if LANES == 4
+  return splat(LOAD(f32v, x)[i]);  // multiplications can take it out of a register of four
+#else
+  return splat(x[i]);
+#endif
+}
 INLINE i32v splat32(int32_t x) { return (i32v){0} + x; }
 INLINE f32x16 splat16(float x) { return x - (f32x16){0}; }
 INLINE f32v fma_v(f32v a, f32v b, f32v c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f32x16 fma16(f32x16 a, f32x16 b, f32x16 c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f32v halves(const void *p) { return CONVERT(LOAD(f16v, p), f32v); }
 
-// dot_u8 adds to each lane of s the products of four unsigned bytes of w, up to 127, and the four signed bytes of a.
-INLINE i32v dot_u8(i32v s, bytes w, i32v a) {
-#if LANES == 16
-  return (i32v)_mm512_dpbusd_epi32((__m512i)s, (__m512i)w, (__m512i)a);
+// four is the j-th four bytes of a in each lane.
+INLINE i32v four(const int8_t *a, int j) {
+  int32_t v;
+  __builtin_memcpy(&v, a + 4 * j, 4);
+  return splat32(v);
+}
+
+// dot_u8 adds to each lane of s the products of four unsigned bytes of w, up to 127, and the j-th four of a.
+INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
+#if LANES == 4
+  const int8x16_t x = vld1q_s8(a + j / 4 * 16);  // one load for four
+  switch (j % 4) {
+    case 0: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 0);
+    case 1: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 1);
+    case 2: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 2);
+    default: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 3);
+  }
 #elif LANES == 8
-  const __m256i pairs = _mm256_maddubs_epi16((__m256i)w, (__m256i)a);
+  const __m256i pairs = _mm256_maddubs_epi16((__m256i)w, (__m256i)four(a, j));
   return s + (i32v)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #else
-  return (i32v)vdotq_s32((int32x4_t)s, (int8x16_t)w, (int8x16_t)a);
+  return (i32v)_mm512_dpbusd_epi32((__m512i)s, (__m512i)w, (__m512i)four(a, j));
 #endif
 }
 
@@ -112,12 +133,12 @@ INLINE i32v start_s8(int32_t minus8) {
 #endif
 }
 
-INLINE i32v dot_s8(i32v s, bytes w, i32v a) {
+INLINE i32v dot_s8(i32v s, bytes w, const int8_t *a, const int j) {
 #if LANES == 8
   const __m256i size = _mm256_abs_epi8((__m256i)w);
-  const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8((__m256i)a, (__m256i)w));
+  const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8((__m256i)four(a, j), (__m256i)w));
   return s + (i32v)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #else
-  return dot_u8(s, w, a);
+  return dot_u8(s, w, a, j);
 #endif
 }
