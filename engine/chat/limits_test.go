@@ -85,6 +85,7 @@ func TestLimits(t *testing.T) {
 		"long keys":       {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = {x: 1} %}{% endfor %}", errBudget},
 		"looked-up keys":  {"{% set x = 'x' * 1000000 %}{% set y = {x: 1} %}{% for a in range(100000) %}{% set z = y[x] %}{% endfor %}", errBudget},
 		"tuples as keys":  {"{% set x = (1,) * 5000 %}{% set y = {x: 1} %}{% for a in range(100000) %}{% set z = y.get(x) %}{% endfor %}", errBudget},
+		"dates":           {"{{ strftime_now('%d' * 2000000) }}", errBudget},
 		"long tuple":      {"{% set x = ('x' * 1000000,) %}{% set y = {x: 1} %}", errTupleKey},
 		"frames":          {"{% macro m() %}{% if x %}" + sets(1000) + "{% endif %}{% endmacro %}{% for i in range(100000) %}{{ m() }}{% endfor %}", errBudget},
 		"strip tags":      {"{{ ('<>' * 1000000) | striptags }}", errBudget},

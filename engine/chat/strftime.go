@@ -12,6 +12,9 @@ func strftimeNow(r *render, _ Value, a args) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.spend(len(format) + stepCost*strings.Count(format, "%")); err != nil {
+		return nil, err
+	}
 	s := strftime(r.now, format)
 	return s, r.room(1, len(s))
 }
