@@ -79,11 +79,27 @@ func (s rounding) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, ro
 }
 
 func (s rounding) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
-	s.with(x, e.Gate.Type(), func() { s.Step.GatedExperts(dst, x, routing, e) })
+	chosen := routing.Cols / 2 * e.Gate.Shape()[1]
+	if gate, up := e.SharedGate, e.SharedUp; gate != nil {
+		t := gate.Type()
+		if t != up.Type() {
+			t = gguf.TypeF32 // what both allow
+		}
+		s.with(x, t, func() { s.Step.GatedMatMul(dst.Slice(chosen, gate.Shape()[1]), x, gate, up) })
+	}
+	s.with(x, e.Gate.Type(), func() { s.Step.GatedExperts(dst.Slice(0, chosen), x, routing, chosenAlone(e)) })
 }
 
 func (s rounding) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
-	s.with(h, e.Down.Type(), func() { s.Step.ExpertsAdd(dst, h, routing, e) })
+	chosen := routing.Cols / 2 * e.Down.Shape()[0]
+	s.with(h, e.Down.Type(), func() { s.Step.ExpertsAdd(dst, h.Slice(0, chosen), routing, chosenAlone(e)) })
+	if down := e.SharedDown; down != nil {
+		s.MatMulAdd(dst, h.Slice(chosen, down.Shape()[0]), down)
+	}
+}
+
+func chosenAlone(e compute.Experts) compute.Experts {
+	return compute.Experts{Gate: e.Gate, Up: e.Up, Down: e.Down}
 }
 
 func eightBits(x []float32, t gguf.Type) { roundTo(x, t, 127) }
