@@ -26,9 +26,10 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 test: ## install what the tests need where it is missing, vet, and run all tests
 	@sh .ci/install-redis
 	$(GO) vet ./...
-	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -v '/metal$$')
+	@# The time limit is for tests that hang: a slow machine may take long.
+	$(GO) test -race -timeout 45m $$($(GO) list ./... | grep -v '/metal$$')
 	@# Package metal compares kernels, of which the race detector sees nothing; metal/apple's tests run its Go code under it.
-	$(GO) test -timeout 15m ./metal
+	$(GO) test -timeout 45m ./metal
 	@# The race detector allocates by itself.
 	$(GO) test -run AllocatesNothing ./engine ./engine/cpu ./metal/apple
 
@@ -47,7 +48,11 @@ lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon, b
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run ./...
 
 $(GOLANGCI):
-	GOBIN=$(GOLANGCI_DIR) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@# A network may fail for a moment.
+	for try in 1 2 3; do \
+		GOBIN=$(GOLANGCI_DIR) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) && break; \
+		test $$try -lt 3; \
+	done
 
 .PHONY: cross
 cross: ## build and vet for Apple silicon
