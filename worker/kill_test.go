@@ -87,19 +87,24 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	start := time.Now()
 	var text bytes.Buffer
 	out := job.NewOutput(&text, "b")
-	killed := false
+	var killed, survivor *exec.Cmd
 	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{
 		Follow: true,
-		Written: func([]job.Recording) error {
-			if held, _ := out.Counts(); held < n/3 || killed {
+		Written: func(rows []job.Recording) error {
+			if held, _ := out.Counts(); held < n/3 || killed != nil {
 				return nil
 			}
-			killed = true
-			return workers[0].Process.Kill()
+			killed, survivor = workers[0], workers[1] // the one that has answered last, and so is at work
+			for _, row := range decode(t, string(rows[len(rows)-1].Text)) {
+				if isOf(survivor, row.Stats.Worker) {
+					killed, survivor = survivor, killed
+				}
+			}
+			return killed.Process.Kill()
 		},
 	})
 	require.NoError(t, err)
-	require.True(t, killed)
+	require.NotNil(t, killed)
 	t.Logf("%d rows in %v, with one of two workers killed in the middle", n, time.Since(start))
 	require.Equal(t, enqueue.Collected{Written: n, Finished: true}, got)
 	lines := decode(t, text.String())
@@ -111,11 +116,10 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 		require.Equal(t, 150, row.Response.Body.Usage.CompletionTokens)
 		again[row.Stats.Worker] += row.Stats.Attempts - 1
 	}
-	require.Error(t, workers[0].Wait())
-	survivor := fmt.Sprintf(":%d", workers[1].Process.Pid)
+	require.Error(t, killed.Wait())
 	handedOn := 0
 	for worker, attempts := range again {
-		if strings.HasSuffix(worker, survivor) {
+		if isOf(survivor, worker) {
 			handedOn = attempts
 		} else {
 			require.Zero(t, attempts)
@@ -123,8 +127,13 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	}
 	require.Positive(t, handedOn, "the jobs that the killed worker held were answered by the other")
 	require.LessOrEqual(t, handedOn, 8)
-	require.NoError(t, workers[1].Process.Kill())
-	require.Error(t, workers[1].Wait())
+	require.NoError(t, survivor.Process.Kill())
+	require.Error(t, survivor.Wait())
+}
+
+// isOf tells whether a worker's name in results is that of a process.
+func isOf(process *exec.Cmd, worker string) bool {
+	return strings.HasSuffix(worker, fmt.Sprintf(":%d", process.Process.Pid))
 }
 
 // Redis is killed three times under a worker and a collector, and comes back with what it had on disk. A job that it had

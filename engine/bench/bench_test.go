@@ -149,6 +149,9 @@ func TestMeasure(t *testing.T) {
 		"full":              {Mode: Full, Batch: 3, Rows: 10, Prompt: 50, Gen: 4, Shared: 34},
 	} {
 		r, err := b.Measure(t.Context(), c)
+		for try := 0; try < 5 && err != nil && strings.Contains(err.Error(), "no time was left"); try++ {
+			r, err = b.Measure(t.Context(), c) // a busy machine let a stream begin when another had ended
+		}
 		require.NoError(t, err, name)
 		require.Equal(t, c.Prompt, r.Prompt, name)
 		require.Equal(t, c.Gen, r.Gen, name)

@@ -34,7 +34,6 @@ func Start(t testing.TB) *Server {
 	if err != nil {
 		t.Skip("no redis-server here, so nothing was tested against a real Redis: install it with apt-get install redis-server or brew install redis")
 	}
-	const tries = 5 // another process may take the port that was free
 	for try := 1; ; try++ {
 		p := &process{binary: binary, port: freePort(t), dir: t.TempDir()}
 		err := p.start(t)
@@ -50,11 +49,18 @@ func Start(t testing.TB) *Server {
 	}
 }
 
+// tries is how often a server is started: another process may have its port for a moment, or for good.
+const tries = 5
+
 // Restart kills the server's process and starts another one on its data and its port.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.process.kill()
-	require.NoError(t, s.process.start(t), "start redis-server again")
+	err := s.process.start(t)
+	for try := 1; err != nil && try < tries; try++ {
+		err = s.process.start(t)
+	}
+	require.NoError(t, err, "start redis-server again")
 }
 
 // StartMini starts a miniredis.
