@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -180,7 +179,7 @@ func (e *bpe) piece(text string) []byte { return decodeByteLevel(text) }
 func decodeByteLevel(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {
-		if r >= rune(len(runeBytes)) || runeBytes[r] < 0 || r == utf8.RuneError {
+		if r >= rune(len(runeBytes)) || runeBytes[r] < 0 {
 			return []byte(text)
 		}
 		out = append(out, byte(runeBytes[r]))

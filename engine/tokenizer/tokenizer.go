@@ -37,7 +37,7 @@ type encoder interface {
 // EncodeOptions says what Encode does beyond encoding plain text.
 type EncodeOptions struct {
 	// Special reads control tokens written in the text, such as "<|user|>", as
-	// these tokens. Set it for rendered templates, never for a user's own words.
+	// these tokens, as rendered templates and prompts for completion mean them.
 	// User-defined tokens are read either way.
 	Special bool
 	// BOS puts what the file asks for around the text: the BOS token first if
