@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 )
@@ -66,6 +69,32 @@ func TestMetrics(t *testing.T) {
 		require.Contains(t, text, line+"\n")
 	}
 	require.Contains(t, text, "ingot_engine_step_seconds_total")
+}
+
+// TestMetricsOfDrafts repeats a prompt's words, so that look-up finds drafts, and compares the counters with the rows' figures.
+func TestMetricsOfDrafts(t *testing.T) {
+	t.Parallel()
+	backend, err := cpu.New(1)
+	require.NoError(t, err)
+	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend,
+		engine.Options{Draft: engine.DraftNGram, DraftTokens: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	b.worker.generate = eng.Generate
+	words := strings.Repeat("311,312,313,", 8)
+	b.enqueue(t, `{"custom_id":"a","prompt":[`+words+`311],"max_tokens":40,"ignore_eos":true}`+"\n", enqueue.Options{})
+	stop := b.start(t)
+	row := b.results(t)["a"]
+	stop()
+	require.Positive(t, row.Stats.DraftTokens)
+	require.Positive(t, row.Stats.AcceptedTokens)
+
+	server := httptest.NewServer(b.worker.Handler())
+	defer server.Close()
+	_, text := get(t, server.URL+"/metrics")
+	require.Contains(t, text, fmt.Sprintf("ingot_draft_tokens_total %d\n", row.Stats.DraftTokens))
+	require.Contains(t, text, fmt.Sprintf("ingot_accepted_tokens_total %d\n", row.Stats.AcceptedTokens))
 }
 
 func TestHealth(t *testing.T) {
