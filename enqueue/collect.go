@@ -31,6 +31,8 @@ type Collected struct {
 	Written  int  // are new
 	Failed   int  // are errors, of all
 	Finished bool // the batch is finished, and all its rows are there
+
+	Cancelled bool // the batch was cancelled, and all rows that were recorded before are there
 }
 
 // Collect writes those results of out's batch that out does not hold. It can be interrupted and repeated at any time: each
@@ -38,9 +40,11 @@ type Collected struct {
 func Collect(ctx context.Context, rdb redis.UniversalClient, out *job.Output, o CollectOptions) (Collected, error) {
 	c := collector{store: job.NewStore(rdb), out: out, options: o}
 	kept, _ := out.Counts()
-	finished, err := c.run(ctx)
+	end, err := c.run(ctx)
 	held, failed := out.Counts()
-	return Collected{Kept: kept, Written: held - kept, Failed: failed, Finished: finished}, err
+	return Collected{
+		Kept: kept, Written: held - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
+	}, err
 }
 
 type collector struct {
@@ -50,8 +54,9 @@ type collector struct {
 	after   string // the last entry of the stream that was read
 }
 
-// run reads to the end of the stream, which is that of the batch where it is finished or where run is to follow it.
-func (c *collector) run(ctx context.Context) (finished bool, err error) {
+// run reads to the end of the stream, which is that of the batch where it has ended or where run is to follow it. It returns
+// the batch's state before the last look.
+func (c *collector) run(ctx context.Context) (job.State, error) {
 	for {
 		var s job.Status
 		err := c.insist(ctx, func() (err error) {
@@ -59,26 +64,25 @@ func (c *collector) run(ctx context.Context) (finished bool, err error) {
 			return err
 		})
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		if c.options.Progress != nil {
 			c.options.Progress(s)
 		}
-		// All rows of a batch that is finished now are in the stream already.
-		finished := s.State == job.Completed
+		// All rows of a batch that has ended now are in the stream already.
 		wait := block
-		if finished || !c.options.Follow {
+		if s.Ended() || !c.options.Follow {
 			wait = 0
 		}
 		n, err := c.page(ctx, wait)
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		if n == 0 && wait == 0 {
-			return finished, nil
+			return s.State, nil
 		}
 		if err := ctx.Err(); err != nil {
-			return false, err
+			return "", err
 		}
 	}
 }
@@ -113,9 +117,4 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 
 func (c *collector) insist(ctx context.Context, f func() error) error {
 	return job.Insist(ctx, patience, f)
-}
-
-// Status reads how far a batch is. A batch that Redis does not know gives job.ErrNoBatch.
-func Status(ctx context.Context, rdb redis.UniversalClient, batch string) (job.Status, error) {
-	return job.NewStore(rdb).Status(ctx, batch)
 }

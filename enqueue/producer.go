@@ -106,6 +106,9 @@ func NewProducer(ctx context.Context, rdb redis.UniversalClient, o Options, file
 	if err != nil || created {
 		return p, err
 	}
+	if known.Cancelled {
+		return nil, fmt.Errorf("batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
+	}
 	if known.Alias != o.Alias || known.Priority != o.Priority {
 		return nil, fmt.Errorf("batch %s was queued for model %s with priority %s: give the same, or another batch id",
 			o.Batch, known.Alias, known.Priority)

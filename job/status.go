@@ -1,9 +1,13 @@
 package job
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +21,7 @@ const (
 	Enqueueing State = "enqueueing" // its rows are still being queued, or the producer was interrupted
 	InProgress State = "in_progress"
 	Completed  State = "completed" // every row is recorded
+	Cancelled  State = "cancelled" // before every row was recorded
 )
 
 // Status is how far a batch is.
@@ -27,10 +32,11 @@ type Status struct {
 	State    State    `json:"state"`
 	FileSHA  string   `json:"file_sha256"`
 
-	Created  time.Time  `json:"created_at"`
-	Started  *time.Time `json:"started_at"`  // when a worker took the first row
-	Finished *time.Time `json:"finished_at"` // when the last row was recorded
-	Expires  *time.Time `json:"expires_at"`  // when the results go
+	Created   time.Time  `json:"created_at"`
+	Started   *time.Time `json:"started_at"`  // when a worker took the first row
+	Finished  *time.Time `json:"finished_at"` // when the last row was recorded
+	Cancelled *time.Time `json:"cancelled_at"`
+	Expires   *time.Time `json:"expires_at"` // when the results go
 
 	Total   int `json:"total"`   // rows; 0 until all are queued
 	Done    int `json:"done"`    // answered
@@ -49,6 +55,9 @@ type Status struct {
 // Waiting is the number of rows that no worker has taken, as far as it is known.
 func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running) }
 
+// Ended tells whether nothing more will be recorded.
+func (s Status) Ended() bool { return s.State == Completed || s.State == Cancelled }
+
 // Status reads how far a batch is.
 func (s *Store) Status(ctx context.Context, batch string) (Status, error) {
 	pipe := s.rdb.Pipeline()
@@ -59,9 +68,37 @@ func (s *Store) Status(ctx context.Context, batch string) (Status, error) {
 		return Status{}, fmt.Errorf("read batch %s: %w", batch, err)
 	}
 	if len(meta.Val()) == 0 {
-		return Status{}, fmt.Errorf("batch %s: %w (it was never queued here, or its retention is over)", batch, ErrNoBatch)
+		return Status{}, fmt.Errorf("batch %s: %w (it was never queued here, or its retention is over; ingot status lists what is here)",
+			batch, ErrNoBatch)
 	}
 	return newStatus(batch, meta, int(running.Val()), life.Val()), nil
+}
+
+// Batches reads how far each batch is that Redis knows, the newest first.
+func (s *Store) Batches(ctx context.Context) ([]Status, error) {
+	var all []Status
+	before, after, _ := strings.Cut(key("*", "meta"), "*")
+	found := s.rdb.Scan(ctx, 0, key("*", "meta"), 1000).Iterator()
+	for seen := map[string]bool{}; found.Next(ctx); { // SCAN may give a key twice
+		batch := strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after)
+		if seen[batch] {
+			continue
+		}
+		seen[batch] = true
+		st, err := s.Status(ctx, batch)
+		if errors.Is(err, ErrNoBatch) { // its retention ended meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, st)
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Batch, b.Batch)) })
+	return all, nil
 }
 
 func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life time.Duration) Status {
@@ -85,6 +122,7 @@ func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life t
 		FileSHA:          m["file_sha256"],
 		Started:          moment("started_ms"),
 		Finished:         moment("finished_ms"),
+		Cancelled:        moment("cancelled_ms"),
 		Total:            number("total"),
 		Done:             number("done"),
 		Failed:           number("failed"),
@@ -101,6 +139,8 @@ func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life t
 	switch {
 	case s.Finished != nil:
 		s.State = Completed
+	case s.Cancelled != nil:
+		s.State = Cancelled
 	case m["total"] != "":
 		s.State = InProgress
 	}

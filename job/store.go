@@ -14,6 +14,20 @@ import (
 // ErrNoBatch says that Redis knows no batch of an id: it was never queued, or its retention is over.
 var ErrNoBatch = errors.New("no such batch")
 
+// ErrCancelled says that a batch was cancelled: nothing is done for it any more.
+var ErrCancelled = errors.New("batch is cancelled")
+
+// gone tells by a script's answer why it did nothing, or gives nil.
+func gone(n int) error {
+	switch n {
+	case -1:
+		return ErrNoBatch
+	case -2:
+		return ErrCancelled
+	}
+	return nil
+}
+
 // Store keeps batches and their results in Redis, under these keys (the braces keep a batch on one node of a cluster):
 //
 //	ingot:{BATCH}:meta      hash: what the batch is, its counts and times
@@ -22,7 +36,7 @@ var ErrNoBatch = errors.New("no such batch")
 //	ingot:{BATCH}:results   hash: the line of output of each line that is recorded
 //	ingot:{BATCH}:stream    stream: the lines in the order in which they were recorded
 //
-// A batch whose rows are all recorded goes when its retention is over. An unfinished one stays.
+// A batch whose rows are all recorded, or that was cancelled, goes when its retention is over. An unfinished one stays.
 type Store struct {
 	rdb redis.UniversalClient
 }
@@ -43,12 +57,15 @@ var (
 	sealSource string
 	//go:embed lua/finish.lua
 	finishSource string
+	//go:embed lua/cancel.lua
+	cancelSource string
 
 	createScript  = redis.NewScript(createSource)
 	beginScript   = redis.NewScript(beginSource)
 	releaseScript = redis.NewScript(releaseSource)
 	recordScript  = redis.NewScript(recordSource + finishSource)
 	sealScript    = redis.NewScript(sealSource + finishSource)
+	cancelScript  = redis.NewScript(cancelSource)
 )
 
 func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
@@ -74,6 +91,7 @@ type Batch struct {
 	Priority  Priority
 	FileSHA   string // of the whole input, in hex; empty where it is not known yet
 	Retention time.Duration
+	Cancelled bool
 }
 
 // Create makes a batch known, and returns it as it is known: where it was known before, that is what it was made as.
@@ -91,20 +109,53 @@ func (s *Store) Create(ctx context.Context, b Batch) (known Batch, created bool,
 	if err != nil {
 		return Batch{}, false, fmt.Errorf("read batch %s: %w", b.ID, err)
 	}
-	known = Batch{ID: b.ID, Alias: m["model"], Priority: Priority(m["priority"]), FileSHA: m["file_sha256"]}
+	known = Batch{ID: b.ID, Alias: m["model"], Priority: Priority(m["priority"]), FileSHA: m["file_sha256"], Cancelled: m["cancelled_ms"] != ""}
 	return known, false, nil
 }
 
 // Seal says that all rows of a batch are queued, how many they are, and the SHA-256 of their file.
 func (s *Store) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
 	n, err := sealScript.Run(ctx, s.rdb, allKeys(batch), total, now(), fileSHA).Int()
-	if err == nil && n < 0 {
-		err = ErrNoBatch
+	if err == nil {
+		err = gone(n)
 	}
 	if err != nil {
 		return fmt.Errorf("complete batch %s: %w", batch, err)
 	}
 	return nil
+}
+
+// Cancel ends a batch before its time: none of its rows is begun or recorded any more, and its results go after their
+// retention. It returns the lines that were running. Where all rows were recorded before, it does nothing and says so.
+func (s *Store) Cancel(ctx context.Context, batch string) (running []int, finished bool, err error) {
+	lines, err := s.rdb.HKeys(ctx, key(batch, "attempts")).Result()
+	if err != nil {
+		return nil, false, fmt.Errorf("cancel batch %s: %w", batch, err)
+	}
+	n, err := cancelScript.Run(ctx, s.rdb, allKeys(batch), now()).Int()
+	if err == nil {
+		err = gone(n)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("cancel batch %s: %w", batch, err)
+	}
+	for _, text := range lines {
+		line, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, false, fmt.Errorf("cancel batch %s: a row that runs has line %q", batch, text)
+		}
+		running = append(running, line)
+	}
+	return running, n == 0, nil
+}
+
+// Cancelled tells whether a batch was cancelled.
+func (s *Store) Cancelled(ctx context.Context, batch string) (bool, error) {
+	cancelled, err := s.rdb.HExists(ctx, key(batch, "meta"), "cancelled_ms").Result()
+	if err != nil {
+		return false, fmt.Errorf("read batch %s: %w", batch, err)
+	}
+	return cancelled, nil
 }
 
 // Recorded is the set of a batch's lines that are recorded.
@@ -126,14 +177,14 @@ func (l Lines) Has(line int) bool { return line/8 < len(l) && l[line/8]&(0x80>>(
 var ErrRecorded = errors.New("row is recorded")
 
 // Begin counts a delivery of a row to a worker and returns its number, from 1. A row that needs no more work gives
-// ErrRecorded, and one of an unknown batch ErrNoBatch.
+// ErrRecorded, one of an unknown batch ErrNoBatch, and one of a cancelled batch ErrCancelled.
 func (s *Store) Begin(ctx context.Context, batch string, line int) (attempt int, err error) {
 	n, err := beginScript.Run(ctx, s.rdb, keys(batch, "meta", "done", "attempts"), line, now()).Int()
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("begin line %d of batch %s: %w", line, batch, err)
 	case n < 0:
-		return 0, ErrNoBatch
+		return 0, gone(n)
 	case n == 0:
 		return 0, ErrRecorded
 	}
@@ -149,7 +200,7 @@ func (s *Store) Release(ctx context.Context, batch string, line int) error {
 }
 
 // Record stores what became of a row, counts it and appends it to the batch's stream, all at once. It tells whether this was
-// the first time; another time changes nothing. An unknown batch gives ErrNoBatch.
+// the first time; another time changes nothing. An unknown batch gives ErrNoBatch, a cancelled one ErrCancelled.
 func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool, err error) {
 	outcome := "done"
 	if r.Failed {
@@ -171,8 +222,8 @@ func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool,
 		}
 	}
 	n, err := recordScript.Run(ctx, s.rdb, allKeys(batch), args...).Int()
-	if err == nil && n < 0 {
-		err = ErrNoBatch
+	if err == nil {
+		err = gone(n)
 	}
 	if err != nil {
 		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, batch, err)

@@ -204,6 +204,100 @@ func TestABatchThatIsGoneTakesNothing(t *testing.T) {
 	})
 }
 
+func TestACancelledBatchTakesNothingMore(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		_, _, err := s.Cancel(t.Context(), "b")
+		require.ErrorIs(t, err, job.ErrNoBatch)
+		newBatch(t, s)
+		for line := 1; line <= 2; line++ {
+			_, err := s.Begin(t.Context(), "b", line)
+			require.NoError(t, err)
+		}
+		_, err = s.Record(t.Context(), "b", result(1, false))
+		require.NoError(t, err)
+		cancelled, err := s.Cancelled(t.Context(), "b")
+		require.NoError(t, err)
+		require.False(t, cancelled)
+
+		running, finished, err := s.Cancel(t.Context(), "b")
+		require.NoError(t, err)
+		require.False(t, finished)
+		require.Equal(t, []int{2}, running)
+		cancelled, err = s.Cancelled(t.Context(), "b")
+		require.NoError(t, err)
+		require.True(t, cancelled)
+		_, err = s.Begin(t.Context(), "b", 3)
+		require.ErrorIs(t, err, job.ErrCancelled)
+		require.NoError(t, s.Release(t.Context(), "b", 2))
+		_, err = s.Record(t.Context(), "b", result(2, false))
+		require.ErrorIs(t, err, job.ErrCancelled)
+		require.ErrorIs(t, s.Seal(t.Context(), "b", 3, "sha"), job.ErrCancelled)
+		running, _, err = s.Cancel(t.Context(), "b")
+		require.NoError(t, err, "it can be repeated")
+		require.Empty(t, running)
+
+		st := status(t, s)
+		require.Equal(t, job.Cancelled, st.State)
+		require.True(t, st.Ended())
+		require.Equal(t, []int{1, 0, 0}, []int{st.Done, st.Failed, st.Running})
+		require.WithinDuration(t, time.Now(), *st.Cancelled, time.Minute)
+		require.WithinDuration(t, time.Now().Add(time.Hour), *st.Expires, time.Minute)
+		left := r.Client.Keys(t.Context(), "ingot:*").Val()
+		require.Len(t, left, 4)
+		for _, key := range left {
+			require.Greater(t, r.Client.PTTL(t.Context(), key).Val(), 50*time.Minute, key)
+		}
+		rows, err := s.Read(t.Context(), "b", "", 10, 0, all)
+		require.NoError(t, err)
+		require.Len(t, rows, 1, "what was recorded can be collected")
+		known, created, err := s.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, Retention: time.Hour})
+		require.NoError(t, err)
+		require.False(t, created)
+		require.True(t, known.Cancelled)
+	})
+}
+
+func TestAFinishedBatchCannotBeCancelled(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		newBatch(t, s)
+		_, err := s.Record(t.Context(), "b", result(1, false))
+		require.NoError(t, err)
+		require.NoError(t, s.Seal(t.Context(), "b", 1, "sha"))
+		_, finished, err := s.Cancel(t.Context(), "b")
+		require.NoError(t, err)
+		require.True(t, finished)
+		require.Equal(t, job.Completed, status(t, s).State)
+	})
+}
+
+func TestBatchesAreListedTheNewestFirst(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		list, err := s.Batches(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, list)
+		var want []string
+		for i := range 30 {
+			id := fmt.Sprintf("b.%d_-", i)
+			_, _, err := s.Create(t.Context(), job.Batch{ID: id, Alias: "m", Priority: job.Bulk, Retention: time.Hour})
+			require.NoError(t, err)
+			require.NoError(t, r.Client.HSet(t.Context(), "ingot:{"+id+"}:meta", "created_ms", 1000-i).Err())
+			want = append(want, id)
+		}
+		require.NoError(t, r.Client.Set(t.Context(), "ingot:other", "x", 0).Err())
+		list, err = s.Batches(t.Context())
+		require.NoError(t, err)
+		var got []string
+		for _, b := range list {
+			got = append(got, b.Batch)
+		}
+		require.Equal(t, want, got)
+		require.Equal(t, "m", list[0].Alias)
+	})
+}
+
 func TestReadFetchesWhatIsWanted(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)

@@ -37,6 +37,9 @@ func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 	case errors.Is(err, job.ErrNoBatch):
 		log.Warn("a job's batch is gone: it is dropped")
 		return nil
+	case errors.Is(err, job.ErrCancelled):
+		log.Debug("a job's batch is cancelled: it is dropped")
+		return nil
 	case err != nil:
 		return err
 	}
@@ -80,6 +83,9 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		w.metrics.jobs.WithLabelValues("handed_back").Inc()
 		log.Info("job handed back")
 		return job.Result{}, errors.Join(errHandedBack, w.store.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
+	case ctx.Err() != nil && w.cancelled(ctx, d):
+		log.Debug("a job's batch was cancelled: it is dropped")
+		return job.Result{}, errLeaseLost // asynq has ended the delivery, and the next one is dropped
 	case ctx.Err() != nil:
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("lease lost: the machine slept, or redis was out of reach; the job is delivered again")
@@ -94,6 +100,12 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return job.Result{}, err
 	}
 	return w.failure(d, code, fmt.Sprintf("%v (attempt %d of %d)", err, d.attempt, d.MaxAttempts)), nil
+}
+
+// cancelled tells whether a delivery was ended because its batch was cancelled.
+func (w *Worker) cancelled(ctx context.Context, d delivery) bool {
+	cancelled, err := w.store.Cancelled(context.WithoutCancel(ctx), d.Batch)
+	return err == nil && cancelled
 }
 
 // attempt answers a job with the engine. A panic becomes an error.
@@ -177,8 +189,8 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 		return err
 	})
 	switch {
-	case errors.Is(err, job.ErrNoBatch):
-		log.Warn("a job's batch is gone: its result is dropped")
+	case errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrCancelled):
+		log.Warn("a job's batch is gone or cancelled: its result is dropped")
 		return nil
 	case err != nil:
 		log.Error("a result could not be written: the job is delivered again", "error", err)

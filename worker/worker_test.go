@@ -374,6 +374,55 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)
 }
 
+// A batch is cancelled while one of its rows runs: that is stopped, and the others are dropped. Another batch goes on.
+func TestACancelledBatchIsDropped(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		begun, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
+		b := setUp(t, r, func(ctx context.Context, req engine.Request) (engine.Completion, error) {
+			if req.Text != "hold" {
+				return engine.Completion{Choices: []engine.Choice{{}}}, nil
+			}
+			begun <- struct{}{}
+			<-ctx.Done()
+			stopped <- struct{}{}
+			return engine.Completion{}, ctx.Err()
+		}, Config{Concurrency: 1, Strict: true})
+		workers, err := enqueue.Workers(r.Client, job.DefaultAlias)
+		require.NoError(t, err)
+		require.Zero(t, workers)
+		unwanted := strings.Repeat("{\"prompt\": \"hold\"}\n", 50)
+		b.enqueue(t, unwanted, enqueue.Options{Batch: "unwanted", Priority: job.Critical})
+		b.enqueue(t, `{"id": "row-1", "prompt": "other"}`, enqueue.Options{})
+		b.start(t)
+		<-begun
+		require.Eventually(t, func() bool {
+			workers, err := enqueue.Workers(r.Client, job.DefaultAlias)
+			return err == nil && workers == 1 && r.Client.PubSubNumSub(t.Context(), "asynq:cancel").Val()["asynq:cancel"] == 1
+		}, time.Minute, time.Millisecond)
+		workers, err = enqueue.Workers(r.Client, "other")
+		require.NoError(t, err)
+		require.Zero(t, workers)
+
+		finished, err := enqueue.Cancel(t.Context(), r.Client, "unwanted")
+		require.NoError(t, err)
+		require.False(t, finished)
+		<-stopped
+		require.Len(t, b.results(t), 1)
+		var none bytes.Buffer
+		got, err := enqueue.Collect(t.Context(), r.Client, job.NewOutput(&none, "unwanted"), enqueue.CollectOptions{Follow: true})
+		require.NoError(t, err)
+		require.Equal(t, enqueue.Collected{Cancelled: true}, got)
+		require.Eventually(t, func() bool {
+			info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo("default:critical")
+			return err == nil && info.Size == 0
+		}, time.Minute, time.Millisecond)
+		_, err = enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(unwanted),
+			enqueue.Options{Batch: "unwanted", Priority: job.Critical})
+		require.ErrorIs(t, err, job.ErrCancelled)
+		require.ErrorContains(t, err, "give another batch id")
+	})
+}
+
 func TestPriorities(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)

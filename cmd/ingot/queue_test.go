@@ -167,6 +167,47 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 	require.Len(t, ids, 2)
 }
 
+// TestCancel: a batch that nobody serves is found in the list and ended.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	redis := func(code int, args ...string) result {
+		t.Helper()
+		r := ingot(t, "", append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r
+	}
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	require.Equal(t, 1, strings.Count(redis(exitOK, "status").stdout, "\n"), "a heading")
+	require.Equal(t, "[]\n", redis(exitOK, "status", "--json").stdout)
+	redis(exitOK, "enqueue", write(t, "in.jsonl", askMarch+"\nno JSON\n"), "--batch", "nightly", "--model-name", "tinny")
+	require.Regexp(t, `(?m)^nightly  in_progress  2     0         1       tinny +default +\d`, redis(exitOK, "status").stdout)
+	require.Regexp(t, `(?m)^workers +none serves model name "tinny" now$`, redis(exitOK, "status", "nightly").stdout)
+
+	r := redis(exitOK, "cancel", "nightly")
+	require.Equal(t, "nightly: cancelled, with 0 answered and 1 failed\n", r.stderr)
+	require.Empty(t, r.stdout)
+	text := redis(exitOK, "status", "nightly").stdout
+	require.Regexp(t, `(?m)^state +cancelled$`, text)
+	require.Regexp(t, `(?m)^rows +0 answered, 1 failed, the rest cancelled$`, text)
+	require.Regexp(t, `(?m)^kept until `, text)
+	require.NotContains(t, text, "workers")
+	var all []job.Status
+	require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "--json").stdout), &all))
+	require.Len(t, all, 1)
+	require.Equal(t, job.Cancelled, all[0].State)
+
+	r = redis(exitOK, "results", "nightly", "-o", out)
+	require.Contains(t, r.stderr, "1 row, 1 failed: the batch is cancelled, and there are no more\n")
+	r = redis(exitFailure, "results", "nightly", "-o", out, "--follow")
+	require.Contains(t, r.stderr, "ingot: read results: batch nightly: batch is cancelled\n")
+	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
+	r = redis(exitFailure, "cancel", "weekly")
+	require.Contains(t, r.stderr, "ingot: cancel batch weekly: no such batch\n")
+	require.Equal(t, exitUsage, ingot(t, "", "cancel", "a b", "--redis", url).code)
+	require.Equal(t, exitUsage, ingot(t, "", "cancel", "--redis", url).code)
+}
+
 // TestEnqueueStopsOnInterrupt: also while it waits for rows, with a word on how to go on.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ func newResults() *cobra.Command {
 		Short: "Write the results of a batch to a file",
 		Long: `Results writes the finished rows of a batch to OUT, which is - for stdout. What OUT holds already is kept, so it
 can be interrupted and repeated at any time: each row stands in OUT exactly once. With --follow it waits for
-rows until the batch is finished. Rows that failed are error lines; they do not change the exit code.`,
+rows until the batch is finished, and fails where it is cancelled. Rows that failed are error lines; they do not change the exit code.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]`,
 		Args: arguments("BATCH"),
@@ -41,8 +41,18 @@ rows until the batch is finished. Rows that failed are error lines; they do not 
 			}
 			defer rdb.Close() //nolint:errcheck // everything sent was answered
 			// A batch that does not exist leaves no empty file behind.
-			if _, err := enqueue.Status(cmd.Context(), rdb, batch); err != nil {
+			s, err := enqueue.Status(cmd.Context(), rdb, batch)
+			if err != nil {
 				return fmt.Errorf("read results: %w", err)
+			}
+			if follow && !s.Ended() {
+				workers, err := enqueue.Workers(rdb, s.Alias)
+				if err != nil {
+					return fmt.Errorf("read results: %w", err)
+				}
+				if workers == 0 {
+					cmd.PrintErrf("no worker serves model name %q now: waiting for one\n", s.Alias)
+				}
 			}
 			output, err := openOutput(cmd, out, batch)
 			if err != nil {
@@ -56,6 +66,9 @@ rows until the batch is finished. Rows that failed are error lines; they do not 
 			cmd.PrintErrln(collected(c))
 			if err != nil {
 				return errors.New("stopped before the end: run it again for the rest")
+			}
+			if follow && c.Cancelled {
+				return fmt.Errorf("read results: batch %s: %w", batch, job.ErrCancelled)
 			}
 			return nil
 		},
@@ -74,8 +87,11 @@ func collected(c enqueue.Collected) string {
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", c.Failed)
 	}
-	if c.Finished {
+	switch {
+	case c.Finished:
 		return text + ": the batch is finished"
+	case c.Cancelled:
+		return text + ": the batch is cancelled, and there are no more"
 	}
 	return text + ": the batch is not finished"
 }

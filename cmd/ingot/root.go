@@ -92,7 +92,7 @@ YAML file with the flags' names as keys. Exit codes: 0 done, 1 failed, 2 wrong u
 	config.AddFlag(flags, config.LogLevel)
 	config.AddFlag(flags, config.LogFormat)
 	root.AddCommand(
-		newRun(), newEnqueue(), newWorker(), newResults(), newStatus(),
+		newRun(), newEnqueue(), newWorker(), newResults(), newStatus(), newCancel(),
 		newBench(), newDoctor(), newModel(), newTokenize(), newRender(), newVersion(),
 	)
 	return root

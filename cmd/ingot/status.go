@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
@@ -17,26 +19,42 @@ import (
 func newStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status BATCH --redis URL",
-		Short: "Show how far a batch is",
-		Example: `  ingot status nightly-2026-01-02 --redis redis://localhost:6379/0
+		Use:   "status [BATCH] --redis URL",
+		Short: "Show how far a batch is, or list all batches",
+		Long: `Status shows how far a batch is: its rows, their speed, and how many workers serve its model name. Without BATCH it lists
+the batches that the server knows, the newest first.`,
+		Example: `  ingot status --redis redis://localhost:6379/0
+  ingot status nightly-2026-01-02 --redis redis://localhost:6379/0
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq .state`,
-		Args: arguments("BATCH"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return arguments("BATCH")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := settings(cmd, config.Redis)
 			if err != nil {
 				return err
 			}
-			if err := job.CheckBatch(args[0]); err != nil {
-				return &usageError{err}
+			if len(args) > 0 {
+				if err := job.CheckBatch(args[0]); err != nil {
+					return &usageError{err}
+				}
 			}
 			rdb, _, err := job.Dial(cmd.Context(), cfg.Redis)
 			if err != nil {
 				return err
 			}
 			defer rdb.Close() //nolint:errcheck // everything sent was answered
-			s, err := enqueue.Status(cmd.Context(), rdb, args[0])
-			if err != nil {
+			if len(args) == 0 {
+				return listBatches(cmd, rdb, asJSON)
+			}
+			var s batchStatus
+			if s.Status, err = enqueue.Status(cmd.Context(), rdb, args[0]); err != nil {
+				return fmt.Errorf("read status: %w", err)
+			}
+			if s.Workers, err = enqueue.Workers(rdb, s.Alias); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
 			if asJSON {
@@ -50,6 +68,33 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
+// batchStatus is what is shown of a batch.
+type batchStatus struct {
+	job.Status
+	Workers int `json:"workers"` // that serve its model name
+}
+
+func listBatches(cmd *cobra.Command, rdb redis.UniversalClient, asJSON bool) error {
+	all, err := enqueue.Batches(cmd.Context(), rdb)
+	if err != nil {
+		return fmt.Errorf("read status: %w", err)
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), append([]job.Status{}, all...)) // none is [], not null
+	}
+	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "batch\tstate\trows\tanswered\tfailed\tmodel name\tpriority\tcreated") //nolint:errcheck // Flush reports it
+	for _, s := range all {
+		total := "?" // more are to come
+		if s.Total > 0 || s.State == job.Completed {
+			total = strconv.Itoa(s.Total)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", s.Batch, s.State, total, s.Done, s.Failed, s.Alias, s.Priority, //nolint:errcheck // Flush reports it
+			s.Created.Local().Format(time.DateTime))
+	}
+	return t.Flush()
+}
+
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -57,7 +102,7 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-func writeStatus(w io.Writer, s job.Status) error {
+func writeStatus(w io.Writer, s batchStatus) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
@@ -71,16 +116,27 @@ func writeStatus(w io.Writer, s job.Status) error {
 	line("model name", "%s", s.Alias)
 	line("priority", "%s", s.Priority)
 	line("state", "%s", s.State)
-	if s.State == job.Enqueueing {
+	switch s.State {
+	case job.Enqueueing:
 		line("rows", "%d answered, %d failed, %d running, more to come", s.Done, s.Failed, s.Running)
-	} else {
+	case job.Cancelled:
+		line("rows", "%d answered, %d failed, the rest cancelled", s.Done, s.Failed)
+	default:
 		line("rows", "%d: %d answered, %d failed, %d running, %d waiting", s.Total, s.Done, s.Failed, s.Running, s.Waiting())
+	}
+	switch {
+	case s.Ended():
+	case s.Workers == 0:
+		line("workers", "none serves model name %q now", s.Alias)
+	default:
+		line("workers", "%d", s.Workers)
 	}
 	line("tokens", "%d of prompts, %d of answers", s.PromptTokens, s.CompletionTokens)
 	line("speed", "%.1f rows/s, %.1f tokens/s", s.RowsPerSecond, s.TokensPerSecond)
 	moment("created", &s.Created)
 	moment("started", s.Started)
 	moment("finished", s.Finished)
+	moment("cancelled", s.Cancelled)
 	moment("kept until", s.Expires)
 	return t.Flush()
 }

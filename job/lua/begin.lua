@@ -1,7 +1,12 @@
--- Counts a delivery of a job. Returns its number, 0 where the row is recorded, -1 where the batch is unknown.
+-- Counts a delivery of a job. Returns its number, 0 where the row is recorded, -1 where the batch is unknown, -2
+-- where it is cancelled.
 -- KEYS: meta, done, attempts. ARGV: line, now in ms.
-if redis.call('EXISTS', KEYS[1]) == 0 then
+local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
+if not is[1] then
   return -1
+end
+if is[2] then
+  return -2
 end
 if redis.call('GETBIT', KEYS[2], ARGV[1]) == 1 then
   return 0

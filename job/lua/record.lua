@@ -1,9 +1,13 @@
 -- Records what became of a row: stores its result, counts it, and appends its line to the batch's stream. The second time
--- for one row changes nothing and returns 0; an unknown batch returns -1.
+-- for one row changes nothing and returns 0; an unknown batch returns -1, a cancelled one -2.
 -- KEYS: meta, done, attempts, results, stream.
 -- ARGV: line, result, 'done' or 'failed', now in ms, then counters of meta with what to add to them.
-if redis.call('EXISTS', KEYS[1]) == 0 then
+local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
+if not is[1] then
   return -1
+end
+if is[2] then
+  return -2
 end
 if redis.call('SETBIT', KEYS[2], ARGV[1], 1) == 1 then
   return 0

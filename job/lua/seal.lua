@@ -1,7 +1,11 @@
--- Says how many rows a batch has, once all are queued.
+-- Says how many rows a batch has, once all are queued. An unknown batch returns -1, a cancelled one -2.
 -- KEYS: meta, done, attempts, results, stream. ARGV: total, now in ms, SHA-256 of the file.
-if redis.call('EXISTS', KEYS[1]) == 0 then
+local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
+if not is[1] then
   return -1
+end
+if is[2] then
+  return -2
 end
 redis.call('HSET', KEYS[1], 'total', ARGV[1], 'file_sha256', ARGV[3])
 redis.call('HSETNX', KEYS[1], 'last_ms', ARGV[2])

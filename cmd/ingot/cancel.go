@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
+)
+
+func newCancel() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cancel BATCH --redis URL",
+		Short: "End a batch before all its rows are answered",
+		Long: `Cancel ends a batch that is not finished. Rows that are being answered are stopped, and those that wait are dropped as
+workers come to them. What was recorded stays for "ingot results", and goes after the same 7 days as that of a finished
+batch. The id cannot be used again until then. To cancel a finished batch changes nothing.`,
+		Example: "  ingot cancel nightly-2026-01-02 --redis redis://localhost:6379/0",
+		Args:    arguments("BATCH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := settings(cmd, config.Redis)
+			if err != nil {
+				return err
+			}
+			if err := job.CheckBatch(args[0]); err != nil {
+				return &usageError{err}
+			}
+			rdb, _, err := job.Dial(cmd.Context(), cfg.Redis)
+			if err != nil {
+				return err
+			}
+			defer rdb.Close() //nolint:errcheck // everything sent was answered
+			finished, err := enqueue.Cancel(cmd.Context(), rdb, args[0])
+			if err != nil {
+				return err
+			}
+			s, err := enqueue.Status(cmd.Context(), rdb, args[0])
+			if err != nil {
+				return fmt.Errorf("read status: %w", err)
+			}
+			text := "cancelled"
+			if finished {
+				text = "finished before"
+			}
+			cmd.PrintErrf("%s: %s, with %d answered and %d failed\n", s.Batch, text, s.Done, s.Failed)
+			return nil
+		},
+	}
+	config.AddFlag(cmd.Flags(), config.Redis)
+	return cmd
+}

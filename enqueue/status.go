@@ -1,0 +1,36 @@
+package enqueue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Status reads how far a batch is. A batch that Redis does not know gives job.ErrNoBatch.
+func Status(ctx context.Context, rdb redis.UniversalClient, batch string) (job.Status, error) {
+	return job.NewStore(rdb).Status(ctx, batch)
+}
+
+// Batches reads how far each batch is that Redis knows, the newest first.
+func Batches(ctx context.Context, rdb redis.UniversalClient) ([]job.Status, error) {
+	return job.NewStore(rdb).Batches(ctx)
+}
+
+// Workers is the number of workers that serve a model alias now. One that died is counted for some seconds more.
+func Workers(rdb redis.UniversalClient, alias string) (int, error) {
+	servers, err := asynq.NewInspectorFromRedisClient(rdb).Servers()
+	if err != nil {
+		return 0, fmt.Errorf("list workers: %w", err)
+	}
+	n := 0
+	for _, s := range servers {
+		if _, ok := s.Queues[job.Queue(alias, job.Default)]; ok {
+			n++
+		}
+	}
+	return n, nil
+}

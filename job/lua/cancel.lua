@@ -1,0 +1,16 @@
+-- Ends a batch before its time: no more of its rows are begun or recorded, and its keys go after their retention. Returns 1,
+-- 0 where all rows were recorded before, and -1 where the batch is unknown.
+-- KEYS: meta, done, attempts, results, stream. ARGV: now in ms.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return -1
+end
+if redis.call('HEXISTS', KEYS[1], 'finished_ms') == 1 then
+  return 0
+end
+if redis.call('HSETNX', KEYS[1], 'cancelled_ms', ARGV[1]) == 1 then
+  redis.call('DEL', KEYS[3])
+  for i = 1, #KEYS do
+    redis.call('PEXPIRE', KEYS[i], redis.call('HGET', KEYS[1], 'retention_ms'))
+  end
+end
+return 1
