@@ -51,12 +51,16 @@ func (d driven) finish(c *call) {
 	require.NoError(d.t, c.err)
 }
 
-// putBack takes the pages of the only running sequence, as where older ones need them, and lets others go before it.
-func (d driven) putBack() {
+// putBack takes the pages of the only running sequence, as where older ones need them, and answers another request before the
+// sequence goes on.
+func (d driven) putBack(meanwhile Request) {
 	l := d.loop
 	require.Len(d.t, l.running, 1)
-	l.running[0].putBack()
-	l.waiting, l.running = append(l.waiting, l.running...), l.running[:0]
+	s := l.running[0]
+	s.putBack()
+	l.running = l.running[:0]
+	d.finish(d.begin(meanwhile))
+	l.waiting = append(l.waiting, s)
 }
 
 // A prompt whose scoring was interrupted, since its pages went to an older sequence, is scored on from where it was, also
@@ -74,8 +78,7 @@ func TestAPromptThatWasPutBackIsScoredInFull(t *testing.T) {
 			got := d.begin(scored)
 			d.step()
 			require.Len(t, got.promptScores.ids, 8)
-			d.putBack()
-			d.finish(d.begin(Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true}))
+			d.putBack(Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
 			d.finish(got)
 			require.Equal(t, want.promptScores, got.promptScores)
 		})
@@ -89,9 +92,20 @@ func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
 	c := d.begin(Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
 	d.step()
 	d.step()
-	d.putBack()
+	d.putBack(Request{Tokens: []int32{7}, MaxTokens: 1, IgnoreEOS: true})
 	d.finish(c)
 	require.Zero(t, c.stats().CachedTokens)
+}
+
+// A prompt that was put back before any of it was computed is spared what others compute meanwhile, and that is told.
+func TestPagesOfOthersAreCountedAfterAPutBack(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{PageSize: 4, PrefillChunk: 8, Context: 64, Draft: DraftOff})
+	c := d.begin(Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
+	d.loop.admit()
+	d.putBack(Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
+	d.finish(c)
+	require.Equal(t, 32, c.stats().CachedTokens)
 }
 
 // ascending is a prompt of n tokens.

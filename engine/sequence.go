@@ -23,7 +23,7 @@ type sequence struct {
 	from     int          // of them, those before the present step
 	rows     int          // rows in the present step
 	passed   int          // times that another sequence was admitted before it out of turn
-	again    bool         // it was running before, and was put back
+	again    bool         // it was computed in part before, and was put back
 	draft    drafts
 
 	text   answerText
@@ -95,7 +95,8 @@ func (s *sequence) settle() {
 // putBack takes the sequence's pages away; it has to be admitted and computed again.
 func (s *sequence) putBack() {
 	s.table.Release()
-	s.table, s.computed, s.from, s.rows, s.again = nil, 0, 0, 0, true
+	s.again = s.again || s.computed > 0
+	s.table, s.computed, s.from, s.rows = nil, 0, 0, 0
 	s.draft.clear()
 }
 
