@@ -30,7 +30,7 @@ func newModelInfo() *cobra.Command {
 		Use:   "info FILE",
 		Short: "Describe a model file",
 		Long: `Info describes a GGUF file: its architecture and sizes, its tokenizer and chat template, its tensors by type,
-and the memory that one token takes in the KV cache. Weights are not read, unless --sha256 asks for it.`,
+and the memory that one token takes in the KV cache, of its default type f16. Weights are not read, unless --sha256 asks for it.`,
 		Example: `  ingot model info model.gguf
   ingot model info model.gguf --json --sha256 | jq .sha256`,
 		Args: arguments("FILE"),
@@ -91,7 +91,7 @@ func writeInfo(w io.Writer, m modelInfo) error {
 	line("tokenizer", "%s", m.tokenizerText())
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[m.ChatTemplate])
 	if m.CacheBytesPerToken > 0 {
-		line("cache", "%s a token", bytesText(m.CacheBytesPerToken))
+		line("cache", "%s a token in f16", bytesText(m.CacheBytesPerToken))
 	}
 	if err := t.Flush(); err != nil || len(m.Tensors) == 0 {
 		return err

@@ -16,14 +16,14 @@ func TestModelInfo(t *testing.T) {
 			Name: "tiny-glm", Architecture: "deepseek2", Parameters: 6_090_432 + 1_199_552 + 5*8, // and the corrections of five routers, which the card does not count
 			Layers: 5, MTPLayers: 1, Hidden: 256, Heads: 4, KVHeads: 1, Experts: 8, ExpertsUsed: 2, ExpertsShared: 1,
 			Context: 4096, Vocab: 2048, Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
-			CacheBytesPerToken: 6 * (64 + 32) * 4,
+			CacheBytesPerToken: 6 * (64 + 32) * 2,
 			SHA256:             "c4d04f92bf1d16b14e3924cb64aefe76336164e36d970f6044bc3741d51a1b00",
 		},
 		tinyLlama: {
 			Name: "tiny-llama", Architecture: "llama", Parameters: 3_541_248,
 			Layers: 4, Hidden: 256, Heads: 8, KVHeads: 2, Context: 4096, Vocab: 2048,
 			Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
-			CacheBytesPerToken: 4 * (2*32 + 2*32) * 4,
+			CacheBytesPerToken: 4 * (2*32 + 2*32) * 2,
 			SHA256:             "8e227e38c18a31dbe3a9281d96dd31910690c610a8d3c0afff65ad7a6bdcb38d",
 		},
 	} {
@@ -50,7 +50,7 @@ func TestModelInfoText(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	for _, line := range []string{
 		`architecture\s+deepseek2`, `layers\s+5`, `experts\s+8, 2 used a token, 1 shared`, `tokenizer\s+gpt2, split rule glm4`,
-		`chat template\s+yes`, `cache\s+2\.2 KiB a token`, `Q8_0\s+\d+\s+\S+ MiB`,
+		`chat template\s+yes`, `cache\s+1\.1 KiB a token in f16`, `Q8_0\s+\d+\s+\S+ MiB`,
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
 	}

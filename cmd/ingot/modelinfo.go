@@ -38,7 +38,7 @@ type modelInfo struct {
 	PreTokenizer string `json:"pre_tokenizer"`
 	ChatTemplate bool   `json:"chat_template"`
 
-	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, float32; 0 where the model cannot be run
+	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, in f16; 0 where the model cannot be run
 	Tensors            []typeInfo `json:"tensors"`               // by type, the largest first
 }
 
@@ -99,7 +99,7 @@ func describe(f *gguf.File) modelInfo {
 		return info
 	}
 	info.Layers = uint64(c.Layers)
-	info.CacheBytesPerToken = uint64(c.Layers+c.DraftLayers) * uint64(c.KeyCols+c.ValueCols) * 4
+	info.CacheBytesPerToken = uint64(c.Layers+c.DraftLayers) * uint64(c.KeyCols+c.ValueCols) * 2
 	return info
 }
 
