@@ -100,7 +100,18 @@ func (w *weightFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
+// either refuses a command line that names both a model and a shape. A model that is only a setting gives way to a shape.
+func (w *weightFlags) either(flags *pflag.FlagSet) error {
+	if flags.Changed(string(config.Model)) && w.shape != "" {
+		return usagef("--model and --shape are two things to measure: give one")
+	}
+	return nil
+}
+
 func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
+	if err := b.weights.either(cmd.Flags()); err != nil {
+		return err
+	}
 	cases, err := b.cases()
 	if err != nil {
 		return err

@@ -36,6 +36,9 @@ result depends on it.`,
 				return err
 			}
 			if sweep {
+				if err := weights.either(cmd.Flags()); err != nil {
+					return err
+				}
 				return sweepGeometry(cmd, cfg, &weights, cmp.Or(json, config.GeometryFile()))
 			}
 			for _, name := range []string{string(config.Model), "shape", "quant", string(config.KV)} {

@@ -16,9 +16,7 @@ func newModel() *cobra.Command {
 		Short:   "Look at model files",
 		Example: "  ingot model info model.gguf",
 		Args:    noCommand,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("a command is missing")
-		},
+		RunE:    noneGiven,
 	}
 	cmd.AddCommand(newModelInfo())
 	return cmd

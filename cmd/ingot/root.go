@@ -27,6 +27,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	checkAdded(root) // which write where they find stdout now
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -97,6 +98,29 @@ YAML file with the flags' names as keys. Exit codes: 0 done, 1 failed, 2 wrong u
 	)
 	return root
 }
+
+// checkAdded has the commands that cobra adds by itself refuse an argument that names nothing, as the others do.
+func checkAdded(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				topic, rest, err := root.Find(args)
+				if err != nil {
+					return err
+				}
+				return noCommand(topic, rest)
+			}
+		case "completion":
+			c.Args, c.RunE = noCommand, noneGiven
+		}
+	}
+}
+
+// noneGiven is a command that has others below it and does nothing by itself.
+func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }
 
 // noCommand is the check of a command that has others below it and got an argument that names none of them.
 func noCommand(cmd *cobra.Command, args []string) error {

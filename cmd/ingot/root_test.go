@@ -51,6 +51,12 @@ func TestUsageErrors(t *testing.T) {
 		{"cancel", "BATCH is missing", "ingot cancel"},
 		{"status a:b --redis redis://x", `batch id "a:b": use 1 to 128 letters`, "ingot status"},
 		{"model", "a command is missing", "ingot model"},
+		{"help rum", `unknown command "rum"; did you mean "run"?`, "ingot help"},
+		{"help model inof", `unknown command "inof"; did you mean "info"?`, "ingot help"},
+		{"completion", "a command is missing", "ingot completion"},
+		{"completion tcsh", `unknown command "tcsh"`, "ingot completion"},
+		{"bench --model m --shape smollm-135m", "--model and --shape are two things to measure: give one", "ingot bench"},
+		{"bench kernels --sweep --model m --shape smollm-135m", "--model and --shape are two things to measure: give one", "ingot bench kernels"},
 		{"model inof", `unknown command "inof"; did you mean "info"?`, "ingot model"},
 		{"model info", "FILE is missing", "ingot model info"},
 		{"bench --roofline M5", "a model is missing: give --model FILE or --shape NAME", "ingot bench"},
@@ -125,6 +131,18 @@ func TestNoArgumentsShowsHelp(t *testing.T) {
 	require.Equal(t, exitUsage, r.code)
 	require.Empty(t, r.stdout)
 	require.Contains(t, r.stderr, "Available Commands:")
+}
+
+func TestHelpOfACommand(t *testing.T) {
+	t.Parallel()
+	for _, topic := range []string{"", "run", "model info", "completion bash"} {
+		r := ingot(t, "", strings.Fields("help "+topic)...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Equal(t, ingot(t, "", append(strings.Fields(topic), "--help")...).stdout, r.stdout)
+	}
+	r := ingot(t, "", "completion", "bash")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "complete ")
 }
 
 // TestHelp goes through all commands: each has examples, and the examples use flags that it has.
