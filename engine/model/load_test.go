@@ -91,6 +91,8 @@ func TestRefusals(t *testing.T) {
 		{"no temperature by position", "glm", func(b *build) { b.set("attention.temperature_scale", float32(0)) }, "", false},
 		{"no experts used", "glm", func(b *build) { b.remove("expert_used_count") }, "deepseek2.expert_used_count", false},
 		{"more experts used than there are", "glm", func(b *build) { b.set("expert_used_count", glmExperts+1) }, "deepseek2.expert_used_count", false},
+		{"far too many experts", "glm", func(b *build) { b.set("expert_count", 1025) }, "deepseek2.expert_count", true},
+		{"far too many experts used", "glm", func(b *build) { b.set("expert_count", 1024); b.set("expert_used_count", 65) }, "deepseek2.expert_used_count", true},
 		{"no heads' sizes", "glm", func(b *build) { b.remove("attention.value_length_mla") }, "deepseek2.attention.value_length_mla", false},
 		{"rotation of a whole head", "glm", func(b *build) { b.set("rope.dimension_count", glmNope+glmRope) }, "rotation", false},
 		{"MTP layers alone", "glm", func(b *build) { b.set("nextn_predict_layers", 4) }, "deepseek2.nextn_predict_layers", false},
