@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -165,6 +166,41 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 		ids[r.stdout] = true
 	}
 	require.Len(t, ids, 2)
+}
+
+// TestNightly runs the script of the docs twice, and a third time after a better score than there can be.
+func TestNightly(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skip("docs/nightly.sh was not run: install jq")
+	}
+	url := redistest.Start(t).URL
+	dir := t.TempDir()
+	self, err := filepath.Abs(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, filepath.Join(dir, "ingot")))
+	script, err := filepath.Abs("../../docs/nightly.sh")
+	require.NoError(t, err)
+	questions := write(t, "questions.jsonl", `{"id":"a","answer":"April.",`+askMarch[1:len(askMarch)-len(`,"id":"march"}`)]+"}\n"+
+		`{"id":"b","answer":"Paris.",`+askFinland[1:]+"\n")
+	startWorker(t, url, job.DefaultAlias)
+	nightly := func() (string, error) {
+		cmd := exec.CommandContext(t.Context(), script, questions)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), asProgram+"=1", "INGOT_REDIS="+url, "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	scores := filepath.Join(dir, "scores")
+	for run := range 2 {
+		out, err := nightly()
+		require.NoError(t, err, out)
+		require.Regexp(t, fmt.Sprintf(`^(nightly-[\d-]+ 0\.5\n){%d}$`, run+1), readFile(t, scores))
+	}
+	require.NoError(t, os.WriteFile(scores, []byte("nightly-1 0.9\n"), 0o600))
+	out, err := nightly()
+	require.Error(t, err)
+	require.Contains(t, out, ": the score is 0.5, after 0.9\n")
 }
 
 // TestCancel: a batch that nobody serves is found in the list and ended.
