@@ -23,7 +23,7 @@ type Options struct {
 	Cache string
 	// Seed, where it is not 0, shuffles the order of fibres, and the order of dispatches between two barriers.
 	Seed uint32
-	// Memory is how many bytes of buffers there may be; by default 64 GB.
+	// Memory is how many bytes of buffers there may be; by default what the machine has.
 	Memory int
 	// Workers is how many threadgroups run side by side; by default one a processor.
 	Workers int
@@ -91,7 +91,10 @@ func Open(o Options) (*Device, error) {
 		}
 	}
 	if o.Memory == 0 {
-		o.Memory = 64 << 30
+		var err error
+		if o.Memory, err = physical(); err != nil {
+			return nil, fmt.Errorf("open the host device: %w", err)
+		}
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)

@@ -426,3 +426,14 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, metal.Counters{Buffers: 2, UploadedBytes: 600}, dev.Counters())
 }
+
+// TestMemoryOfTheMachine is what there may be where nothing else is said.
+func TestMemoryOfTheMachine(t *testing.T) {
+	dev := open(t, host.Options{})
+	memory := dev.Info().Memory
+	require.Greater(t, memory, 64<<20)
+	require.Less(t, memory, 64<<40)
+	_, err := dev.NewBuffer(memory+1, metal.Shared)
+	require.ErrorIs(t, err, metal.ErrMemory)
+	require.Equal(t, 1<<20, open(t, host.Options{Memory: 1 << 20}).Info().Memory)
+}

@@ -178,12 +178,11 @@ static void describe(char* text, size_t size, const Fibre& f) {
 static bool advance(Worker& w, uint32_t simdgroup) {
     Fibre* f = w.fibres + simdgroup * lanes;
     uchar order[lanes];
-    for (uint32_t i = 0; i < lanes; i++) {
-        order[i] = i;
-        if (w.launch->seed) {
-            uint32_t j = draw(w, i + 1);
-            order[i] = order[j], order[j] = i;
-        }
+    for (uint32_t i = 0; i < lanes; i++) order[i] = i;
+    for (uint32_t i = lanes - 1; w.launch->seed && i > 0; i--) {
+        uint32_t j = draw(w, i + 1);
+        uchar other = order[i];
+        order[i] = order[j], order[j] = other;
     }
     bool any = false;
     for (uint32_t i = 0; i < lanes; i++) {
