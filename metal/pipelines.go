@@ -28,10 +28,10 @@ const (
 	splitKeys        = 256 // split_keys of attention.metal
 	threadgroupBytes = 32 << 10
 
-	tileStride   = 36 // tile_stride of tile.h
-	smallTile    = 32 // rows or inputs
-	choicesTile  = 32 // choices of a tile of expert_tiles.metal
-	groupThreads = 64 // of group_experts
+	tileStride   = 36  // tile_stride of tile.h
+	smallTile    = 32  // rows or inputs
+	choicesTile  = 32  // choices of a tile of expert_tiles.metal
+	groupThreads = 512 // of group_experts
 
 	attentionPairs      = 16 // pairs of attention_tile.metal
 	attentionTileGroups = 4

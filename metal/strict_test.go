@@ -15,42 +15,98 @@ import (
 
 var attributes = regexp.MustCompile(`\[\[[^\]]*\]\]`)
 
-// checkStrictly is what clang says of a source whose pointers have address spaces.
-func checkStrictly(t *testing.T, clang string, src metal.Source) string {
+// clang runs clang++ over a source whose pointers have address spaces. The language is C++14, on which Metal 3 is founded.
+func clang(t *testing.T, src string, flags ...string) (string, error) {
 	t.Helper()
 	declarations, err := os.ReadFile("testdata/strict.h")
 	require.NoError(t, err)
-	text := strings.ReplaceAll(attributes.ReplaceAllString(src.Text, ""), "#include <", "// ")
-	cmd := exec.CommandContext(t.Context(), clang, "--target=aarch64-linux-gnu", "-x", "c++", "-std=c++20", "-fsyntax-only",
-		"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-ignored-qualifiers", "-Wno-unused-function", "-Werror", "-")
-	cmd.Stdin = strings.NewReader("#line 1 \"strict.h\"\n" + string(declarations) + text)
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		require.Empty(t, string(out))
-	}
-	return string(out)
+	text := strings.ReplaceAll(attributes.ReplaceAllString(src, ""), "#include <", "// ")
+	return clangOn(t, "#line 1 \"strict.h\"\n"+string(declarations)+text, append([]string{"-x", "c++", "-std=c++14"}, flags...)...)
 }
 
-// TestAddressSpaces checks all kernels with clang, as a stand-in for Apple's compiler in what the host driver lets pass.
-func TestAddressSpaces(t *testing.T) {
-	clang, err := exec.LookPath("clang++")
-	if err != nil {
-		t.Skip("address spaces of the kernels are not checked: clang++ is not installed")
+func clangOn(t *testing.T, text string, flags ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "clang++", append(append([]string{"--target=aarch64-linux-gnu"}, flags...), "-")...)
+	cmd.Stdin = strings.NewReader(text)
+	var messages strings.Builder
+	cmd.Stderr = &messages
+	out, err := cmd.Output()
+	return string(out) + messages.String(), err
+}
+
+// eachFile runs a test with the text of every kernel file, where clang is installed.
+func eachFile(t *testing.T, g metal.Geometry, test func(t *testing.T, text string)) {
+	t.Helper()
+	if _, err := exec.LookPath("clang++"); err != nil {
+		t.Skip("the kernels are not compiled with address spaces: clang++ is not installed")
 	}
 	files, err := fs.Glob(os.DirFS("kernels"), "*.metal")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, name := range files {
 		t.Run(name, func(t *testing.T) {
-			src, err := metal.Kernel(name, metal.AllCandidates())
+			src, err := metal.Kernel(name, g)
 			require.NoError(t, err)
-			require.Empty(t, checkStrictly(t, clang, src))
+			test(t, src.Text)
 		})
 	}
+}
+
+// checkStrictly is what clang says of a source.
+func checkStrictly(t *testing.T, text string) string {
+	t.Helper()
+	out, err := clang(t, text, "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-ignored-qualifiers", "-Wno-unused-function",
+		"-Wno-unused-const-variable", "-Wno-undefined-inline", "-Werror")
+	if err == nil {
+		require.Empty(t, out)
+	}
+	return out
+}
+
+// TestAddressSpaces checks all kernels with clang, as a stand-in for Apple's compiler in what the host driver lets pass.
+func TestAddressSpaces(t *testing.T) {
+	eachFile(t, metal.AllCandidates(), func(t *testing.T, text string) { require.Empty(t, checkStrictly(t, text)) })
 	for _, wrong := range []string{
 		"float f(device const float* p) { const float* q = p; return *q; }",
 		"void f(threadgroup float* p) { device float* q = p; *q = 0; }",
+		"template <int N> float f() { if constexpr (N > 0) return N; return 0; }", // later than C++14
+		"float f() { UNROLL return 1; }",
 	} {
-		require.NotEmpty(t, checkStrictly(t, clang, metal.Source{Text: wrong}), wrong)
+		require.NotEmpty(t, checkStrictly(t, wrong), wrong)
 	}
+}
+
+// inMemory is the functions of a source that keep values of a thread in memory when they are optimised. It is compiled twice,
+// as Apple does, for all GPUs and then for one. What a GPU keeps in memory instead of registers is many times slower.
+func inMemory(t *testing.T, text string) (names []string) {
+	t.Helper()
+	optimise := []string{"-O2", "-fno-vectorize", "-fno-slp-vectorize", "-S", "-emit-llvm", "-o", "-"}
+	out, err := clang(t, text, append(optimise, "-w", "-mllvm", "-inline-threshold=1000000")...)
+	require.NoError(t, err, out)
+	out, err = clangOn(t, out, append(optimise, "-x", "ir")...)
+	require.NoError(t, err, out)
+	name := ""
+	for line := range strings.Lines(out) {
+		if rest, ok := strings.CutPrefix(line, "define "); ok {
+			_, rest, _ = strings.Cut(rest, "@")
+			name, _, _ = strings.Cut(rest, "(")
+		}
+		if strings.Contains(line, " = alloca ") {
+			names = append(names, name)
+		}
+	}
+	require.NotEmpty(t, name, "functions were compiled")
+	return names
+}
+
+// TestArraysAreInRegisters has no kernel keep an array in memory, as it does where a loop over it is not unrolled.
+func TestArraysAreInRegisters(t *testing.T) {
+	t.Parallel()
+	eachFile(t, metal.DefaultGeometry(), func(t *testing.T, text string) { require.Empty(t, inMemory(t, text)) })
+	require.Equal(t, []string{"rolled"}, inMemory(t, `extern "C" float rolled(device const float* p, uint n) {
+		float v[64];
+		for (uint i = 0; i < 64; i++) v[i] = p[i] * p[i + n];
+		for (uint i = 0; i < n; i++) v[i % 64] += p[i];
+		return v[n];
+	}`))
 }

@@ -81,7 +81,8 @@ inline T shown(const char (*slots)[16], uint lane) {
 #define INFINITY __builtin_inff()
 #define INGOT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-// CONSTANT and INSTANTIATE are explained in kernels/defs.h.
+// CONSTANT, INSTANTIATE and UNROLL are explained in kernels/defs.h.
+#define UNROLL
 #define CONSTANT(type, name, index) \
     static const struct name##_type { operator type() const { return ingot::constant<type>(index); } } name = {};
 #define INGOT_JOIN2(a, b) a##b
@@ -144,6 +145,11 @@ template <class T> struct packed_vec4 {
 };
 typedef packed_vec4<float> packed_float4;
 typedef packed_vec4<half> packed_half4;
+typedef packed_vec4<ushort> packed_ushort4;
+struct packed_ushort2 {
+    ushort x, y;
+    operator ushort2() const { return {x, y}; }
+};
 
 template <class To, class From> inline To as_type(From v) { return __builtin_bit_cast(To, v); }
 
@@ -188,7 +194,7 @@ template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T
 template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
 // tree_sums of kernels/defs.h, in one operation: the first lane that goes on does the work of all.
 #define TREE_SUMS
-inline void tree_sums(float* v, uint n, INGOT_SITE) {
+template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     const char(*slots)[16] = ingot::meet(v, file, line);
     ingot::Simdgroup& s = *ingot::self().simdgroup;
     if (s.summed == ingot::self().round) return;

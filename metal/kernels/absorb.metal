@@ -43,7 +43,7 @@ kernel void absorb(
     float sums[R * N];
     device const uchar* w = kb + (ulong(group.z) * args.latent + first) * args.row_bytes;
     products<W, R, N>(w, args.row_bytes, args.latent - first, q, args.q_stride, args.rows - row, args.nope, lane, sums);
-    for (uint i = 0; i < R * N; i++) {
+    UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
         if (lane == i % 32 && first + r < args.latent && row + j < args.rows) dst[j * args.dst_stride + first + r] = sums[i];
     }

@@ -2,6 +2,9 @@
 // same kernel or by attention_join.
 #include "attention.h"
 
+// add_four adds the products of four values each to a sum, in order.
+inline float add_four(float4 a, float4 b, float sum) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum)))); }
+
 // attention takes Q query heads of one key head at a time, which read keys and values once, and value heads of up to 32·V
 // values. Grid: (splits or 1, heads / Q / simdgroups, rows).
 template <typename P, uint V, uint Q>
@@ -34,97 +37,109 @@ kernel void attention(
     threadgroup float* weights = query + Q * padded;
     threadgroup uint* rows = (threadgroup uint*)(weights + Q * 32);
     q += group.z * args.q_stride + head * args.key_dim;
-    for (uint h = 0; h < Q; h++) {
+    UNROLL for (uint h = 0; h < Q; h++) {
         for (uint d = lane; d < args.key_dim; d += 32) query[h * padded + d] = q[h * args.key_dim + d];
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
 
     float m[Q], l[Q], total[Q][V];
-    for (uint h = 0; h < Q; h++) {
+    UNROLL for (uint h = 0; h < Q; h++) {
         m[h] = -INFINITY;
         l[h] = 0;
-        for (uint i = 0; i < V; i++) total[h][i] = 0;
+        UNROLL for (uint i = 0; i < V; i++) total[h][i] = 0;
     }
     uint begin = group.x * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
     for (uint split = begin; split < end; split += split_keys) {
         float split_m[Q], split_l[Q], sums[Q][V];
-        for (uint h = 0; h < Q; h++) {
+        UNROLL for (uint h = 0; h < Q; h++) {
             split_m[h] = -INFINITY;
             split_l[h] = 0;
-            for (uint i = 0; i < V; i++) sums[h][i] = 0;
+            UNROLL for (uint i = 0; i < V; i++) sums[h][i] = 0;
         }
         for (uint first = split; first < min(split + split_keys, n); first += 32) {
             uint count = min(n - first, 32u), p = first + lane;
             float scores[Q];
-            for (uint h = 0; h < Q; h++) scores[h] = lane < count ? 0.0f : -INFINITY;
+            UNROLL for (uint h = 0; h < Q; h++) scores[h] = lane < count ? 0.0f : -INFINITY;
             if (lane < count) {
                 uint row = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
                 rows[lane] = row;
                 device const uchar* key = keys + ulong(row) * key_bytes;
                 uint d = 0;
+                for (; d + 16 <= args.key_dim; d += 16) {
+                    // All of these are read before the first is waited for.
+                    float4 k0 = P::four(key, d), k1 = P::four(key, d + 4), k2 = P::four(key, d + 8), k3 = P::four(key, d + 12);
+                    UNROLL for (uint h = 0; h < Q; h++) {
+                        threadgroup const float4* x = (threadgroup const float4*)(query + h * padded + d);
+                        float4 x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
+                        scores[h] = add_four(k3, x3, add_four(k2, x2, add_four(k1, x1, add_four(k0, x0, scores[h]))));
+                    }
+                }
                 for (; d + 4 <= args.key_dim; d += 4) {
                     float4 k = P::four(key, d);
-                    for (uint h = 0; h < Q; h++) {
-                        threadgroup const float* x = query + h * padded + d;
-                        scores[h] = fma(k.x, x[0], scores[h]);
-                        scores[h] = fma(k.y, x[1], scores[h]);
-                        scores[h] = fma(k.z, x[2], scores[h]);
-                        scores[h] = fma(k.w, x[3], scores[h]);
-                    }
+                    UNROLL for (uint h = 0; h < Q; h++) scores[h] = add_four(k, *(threadgroup const float4*)(query + h * padded + d), scores[h]);
                 }
                 for (; d < args.key_dim; d++) {
                     float k = P::at(key, d);
-                    for (uint h = 0; h < Q; h++) scores[h] = fma(k, query[h * padded + d], scores[h]);
+                    UNROLL for (uint h = 0; h < Q; h++) scores[h] = fma(k, query[h * padded + d], scores[h]);
                 }
-                for (uint h = 0; h < Q; h++) scores[h] *= args.scale;
+                UNROLL for (uint h = 0; h < Q; h++) scores[h] *= args.scale;
             }
             float by[Q], added[Q];
-            for (uint h = 0; h < Q; h++) {
+            UNROLL for (uint h = 0; h < Q; h++) {
                 float larger = max(split_m[h], simd_max(scores[h]));
                 by[h] = exp(split_m[h] - larger);
                 split_m[h] = larger;
                 added[h] = exp(scores[h] - larger);
                 weights[h * 32 + lane] = added[h];
             }
-            tree_sums(added, Q);
+            tree_sums<Q>(added);
             simdgroup_barrier(mem_flags::mem_threadgroup);
-            for (uint h = 0; h < Q; h++) {
+            UNROLL for (uint h = 0; h < Q; h++) {
                 split_l[h] = fma(split_l[h], by[h], added[h]);
-                for (uint i = 0; i < V; i++) sums[h][i] *= by[h];
+                UNROLL for (uint i = 0; i < V; i++) sums[h][i] *= by[h];
             }
-            for (uint j = 0; j < count; j++) {
-                device const uchar* value = values + ulong(rows[j]) * value_bytes;
-                for (uint i = 0; i < V; i++) {
+            // Values of several keys are read before the first is waited for. Past the last key they are its own, and not used.
+            constexpr uint together = 32 / V;
+            for (uint j = 0; j < count; j += together) {
+                device const uchar* row[together];
+                UNROLL for (uint t = 0; t < together; t++) row[t] = values + ulong(rows[min(j + t, count - 1)]) * value_bytes;
+                UNROLL for (uint i = 0; i < V; i++) {
                     uint d = lane + 32 * i;
-                    if (d >= args.value_dim) break;
-                    float v = P::at(value, d);
-                    for (uint h = 0; h < Q; h++) sums[h][i] = fma(weights[h * 32 + j], v, sums[h][i]);
+                    float v[together];
+                    if (d < args.value_dim) {
+                        UNROLL for (uint t = 0; t < together; t++) v[t] = P::at(row[t], d);
+                        UNROLL for (uint t = 0; t < together; t++) {
+                            UNROLL for (uint h = 0; h < Q; h++) {
+                                if (j + t < count) sums[h][i] = fma(weights[h * 32 + j + t], v[t], sums[h][i]);
+                            }
+                        }
+                    }
                 }
             }
             simdgroup_barrier(mem_flags::mem_threadgroup);
         }
         if (args.splits > 0) {
-            for (uint h = 0; h < Q; h++) {
+            UNROLL for (uint h = 0; h < Q; h++) {
                 device float* part = parts + ((ulong(group.z) * args.heads + head + h) * args.splits + group.x) * (args.value_dim + 2);
                 if (lane == 0) {
                     part[0] = split_m[h];
                     part[1] = split_l[h];
                 }
-                for (uint i = 0; i < V; i++) {
+                UNROLL for (uint i = 0; i < V; i++) {
                     uint d = lane + 32 * i;
                     if (d < args.value_dim) part[2 + d] = sums[h][i];
                 }
             }
             return;
         }
-        for (uint h = 0; h < Q; h++) {
+        UNROLL for (uint h = 0; h < Q; h++) {
             float2 by = join(m[h], l[h], split_m[h], split_l[h]);
-            for (uint i = 0; i < V; i++) total[h][i] = fma(total[h][i], by.x, sums[h][i] * by.y);
+            UNROLL for (uint i = 0; i < V; i++) total[h][i] = fma(total[h][i], by.x, sums[h][i] * by.y);
         }
     }
     dst += group.z * args.dst_stride + head * args.value_dim;
-    for (uint h = 0; h < Q; h++) {
-        for (uint i = 0; i < V; i++) {
+    UNROLL for (uint h = 0; h < Q; h++) {
+        UNROLL for (uint i = 0; i < V; i++) {
             uint d = lane + 32 * i;
             if (d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] / l[h];
         }

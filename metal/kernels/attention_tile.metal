@@ -15,7 +15,7 @@ constant uint stride = 36;  // of 32 values in threadgroup memory
 // stage_eight copies eight of a row's n values, from column d on; zeros where there are none.
 template <typename P>
 inline void stage_eight(device const uchar* row, uint d, uint n, threadgroup float* to) {
-    for (uint i = 0; i < 8; i += 4) {
+    UNROLL for (uint i = 0; i < 8; i += 4) {
         if (d + i + 4 <= n) {
             float4 v = P::four(row, d + i);
             to[i] = v.x;
@@ -73,7 +73,7 @@ kernel void attention_tile(
         joined_l[tid] = 0;
     }
     simdgroup_float8x8 total[2][C], sums[2][C];
-    for (uint c = 0; c < C; c++) {
+    UNROLL for (uint c = 0; c < C; c++) {
         total[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         total[1][c] = total[0][c];
     }
@@ -82,7 +82,7 @@ kernel void attention_tile(
             split_m[tid] = -INFINITY;
             split_l[tid] = 0;
         }
-        for (uint c = 0; c < C; c++) {
+        UNROLL for (uint c = 0; c < C; c++) {
             sums[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
             sums[1][c] = sums[0][c];
         }
@@ -98,7 +98,7 @@ kernel void attention_tile(
                 threadgroup_barrier(mem_flags::mem_threadgroup);
                 uint pair = tile.first + min(tid / 8, tile.count - 1);
                 device const float* query = q + (tile.row + pair / per) * args.q_stride + (kv_head * per + pair % per) * args.key_dim;
-                for (uint i = 0; i < 4; i++) {
+                UNROLL for (uint i = 0; i < 4; i++) {
                     uint col = d + tid % 8 * 4 + i;
                     staged[(32 + tid / 8) * stride + tid % 8 * 4 + i] = col < args.key_dim ? query[col] : 0.0f;
                 }
@@ -135,27 +135,28 @@ kernel void attention_tile(
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             // Values: a simdgroup has 8·C of them.
-            for (uint c = 0; c < C; c++) {
-                for (uint j = 0; j < 2; j++) {
+            UNROLL for (uint c = 0; c < C; c++) {
+                UNROLL for (uint j = 0; j < 2; j++) {
                     sums[0][c].thread_elements()[j] *= by[r];
                     sums[1][c].thread_elements()[j] *= by[8 + r];
                 }
             }
             threadgroup float* own = staged + simdgroup * 32 * stride;
-            for (uint c = 0; c < C; c += 4) {
+            UNROLL for (uint c = 0; c < C; c += 4) {
                 uint d = (simdgroup * C + c) * 8;
-                if (d >= args.value_dim) break;
-                simdgroup_barrier(mem_flags::mem_threadgroup);
-                for (uint i = 0; i < 32; i += 8) stage_eight<P>(values + ulong(rows[lane]) * value_bytes, d + i, args.value_dim, own + lane * stride + i);
-                simdgroup_barrier(mem_flags::mem_threadgroup);
-                for (uint k = 0; k < 32; k += 8) {
-                    simdgroup_float8x8 a1;
-                    simdgroup_load(a, scores + k, stride);
-                    simdgroup_load(a1, scores + 8 * stride + k, stride);
-                    for (uint i = 0; i < 4; i++) {
-                        simdgroup_load(b, own + k * stride + 8 * i, stride);
-                        simdgroup_multiply_accumulate(sums[0][c + i], a, b, sums[0][c + i]);
-                        simdgroup_multiply_accumulate(sums[1][c + i], a1, b, sums[1][c + i]);
+                if (d < args.value_dim) {
+                    simdgroup_barrier(mem_flags::mem_threadgroup);
+                    UNROLL for (uint i = 0; i < 32; i += 8) stage_eight<P>(values + ulong(rows[lane]) * value_bytes, d + i, args.value_dim, own + lane * stride + i);
+                    simdgroup_barrier(mem_flags::mem_threadgroup);
+                    UNROLL for (uint k = 0; k < 32; k += 8) {
+                        simdgroup_float8x8 a1;
+                        simdgroup_load(a, scores + k, stride);
+                        simdgroup_load(a1, scores + 8 * stride + k, stride);
+                        UNROLL for (uint i = 0; i < 4; i++) {
+                            simdgroup_load(b, own + k * stride + 8 * i, stride);
+                            simdgroup_multiply_accumulate(sums[0][c + i], a, b, sums[0][c + i]);
+                            simdgroup_multiply_accumulate(sums[1][c + i], a1, b, sums[1][c + i]);
+                        }
                     }
                 }
             }
@@ -173,8 +174,8 @@ kernel void attention_tile(
             join_g[tid] = f.y;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint c = 0; c < C; c++) {
-            for (uint j = 0; j < 2; j++) {
+        UNROLL for (uint c = 0; c < C; c++) {
+            UNROLL for (uint j = 0; j < 2; j++) {
                 total[0][c].thread_elements()[j] = fma(total[0][c].thread_elements()[j], join_f[r], sums[0][c].thread_elements()[j] * join_g[r]);
                 total[1][c].thread_elements()[j] = fma(total[1][c].thread_elements()[j], join_f[8 + r], sums[1][c].thread_elements()[j] * join_g[8 + r]);
             }
@@ -182,19 +183,20 @@ kernel void attention_tile(
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     threadgroup float* own = staged + simdgroup * 32 * stride;
-    for (uint c = 0; c < C; c += 4) {
+    UNROLL for (uint c = 0; c < C; c += 4) {
         uint d = (simdgroup * C + c) * 8;
-        if (d >= args.value_dim) break;
-        simdgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint i = 0; i < 4; i++) {
-            simdgroup_store(total[0][c + i], own + 8 * i, stride);
-            simdgroup_store(total[1][c + i], own + 8 * stride + 8 * i, stride);
-        }
-        simdgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint i = 0; i < tile.count; i++) {
-            uint pair = tile.first + i;
-            device float* to = dst + (tile.row + pair / per) * args.dst_stride + (kv_head * per + pair % per) * args.value_dim;
-            if (d + lane < args.value_dim) to[d + lane] = own[i * stride + lane] / joined_l[i];
+        if (d < args.value_dim) {
+            simdgroup_barrier(mem_flags::mem_threadgroup);
+            UNROLL for (uint i = 0; i < 4; i++) {
+                simdgroup_store(total[0][c + i], own + 8 * i, stride);
+                simdgroup_store(total[1][c + i], own + 8 * stride + 8 * i, stride);
+            }
+            simdgroup_barrier(mem_flags::mem_threadgroup);
+            for (uint i = 0; i < tile.count; i++) {
+                uint pair = tile.first + i;
+                device float* to = dst + (tile.row + pair / per) * args.dst_stride + (kv_head * per + pair % per) * args.value_dim;
+                if (d + lane < args.value_dim) to[d + lane] = own[i * stride + lane] / joined_l[i];
+            }
         }
     }
 }

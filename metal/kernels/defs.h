@@ -1,12 +1,17 @@
 // What every kernel file starts with. Kernels are plain Metal Shading Language; drivers other than Apple's bring their own
-// two macros.
+// macros.
 #if defined(__METAL_VERSION__)
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
+// Products and sums are fused where fma says so and nowhere else: a row has the same bits in kernels that are written differently.
+#pragma STDC FP_CONTRACT OFF
 // INSTANTIATE(name, function, arguments...) makes a kernel of a template under a name of its own.
 #define INSTANTIATE(name, function, ...) template [[host_name(name)]] kernel decltype(function<__VA_ARGS__>) function<__VA_ARGS__>;
 // CONSTANT(type, name, index) is a value that is set when the pipeline is made.
 #define CONSTANT(type, name, index) constant type name [[function_constant(index)]];
+// UNROLL stands before a loop over an array of the thread's own: an index that the compiler does not know puts the array into
+// memory, and compilers do not unroll such loops by themselves where they are long.
+#define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
 using namespace metal;
@@ -16,12 +21,13 @@ using namespace metal;
     X(F32, "F32") X(F16, "F16") X(BF16, "BF16") X(Q4_0, "Q4_0") X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \
     X(Q8_0, "Q8_0") X(Q4_K, "Q4_K") X(Q5_K, "Q5_K") X(Q6_K, "Q6_K")
 
-// tree_sums adds each of n values over a simdgroup's lanes, in a fixed tree: lane i with i^16, then with i^8, and so on. All
+// tree_sums adds each of N values over a simdgroup's lanes, in a fixed tree: lane i with i^16, then with i^8, and so on. All
 // lanes receive the sums. simd_sum would do, but the order of its sums is the device's own. A driver may bring a quicker
 // one of the same order.
 #if !defined(TREE_SUMS)
-inline void tree_sums(thread float* v, uint n) {
-    for (uint i = 0; i < n; i++) {
+template <uint N>
+inline void tree_sums(thread float* v) {
+    UNROLL for (uint i = 0; i < N; i++) {
         v[i] += simd_shuffle_xor(v[i], 16);
         v[i] += simd_shuffle_xor(v[i], 8);
         v[i] += simd_shuffle_xor(v[i], 4);
@@ -32,7 +38,7 @@ inline void tree_sums(thread float* v, uint n) {
 #endif
 
 inline float tree_sum(float v) {
-    tree_sums(&v, 1);
+    tree_sums<1>(&v);
     return v;
 }
 

@@ -16,40 +16,52 @@ struct ExpertTile {
     uint count;  // 0 for none
 };
 
-// group_experts sorts a routing's choices (row*used + k) by expert, those of one expert in order, and cuts them into tiles.
-// One threadgroup; shared has an integer an expert.
+// chosen tells whether choice i of a routing is an expert.
+inline uint chosen(device const float* routing, constant GroupArgs& args, uint i, uint expert) {
+    if (i >= args.rows * args.used) return 0;
+    return uint(routing[i / args.used * args.routing_stride + i % args.used]) == expert ? 1 : 0;
+}
+
+// group_experts sorts a routing's choices (row*used + k) by expert, those of one expert in order, and cuts them into tiles. One
+// threadgroup, whose simdgroups take an expert each and look at 32 choices at once; shared has an integer an expert.
 kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],
     device ExpertTile* tiles [[buffer(2)]],
     constant GroupArgs& args [[buffer(3)]],
     threadgroup uint* counts [[threadgroup(0)]],
-    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
-    uint threads = simdgroups * 32;
-    for (uint e = tid; e < args.experts; e += threads) {
+    uint all = args.rows * args.used;
+    for (uint e = simdgroup; e < args.experts; e += simdgroups) {
         uint n = 0;
-        for (uint i = 0; i < args.rows * args.used; i++) n += uint(routing[i / args.used * args.routing_stride + i % args.used]) == e;
-        counts[e] = n;
+        for (uint i = lane; i < all; i += 32) n += chosen(routing, args, i, e);
+        n = simd_sum(n);
+        if (lane == 0) counts[e] = n;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint e = tid; e < args.experts; e += threads) {
-        uint at = 0, tile = 0;
-        for (uint i = 0; i < e; i++) {
+    for (uint e = simdgroup; e < args.experts; e += simdgroups) {
+        uint at = 0, tile = 0, count = counts[e];
+        for (uint i = lane; i < e; i += 32) {
             at += counts[i];
             tile += (counts[i] + 31) / 32;
         }
-        for (uint from = 0; from < counts[e]; from += 32) {
-            tiles[tile].expert = e;
-            tiles[tile].first = at + from;
-            tiles[tile].count = min(counts[e] - from, 32u);
-            tile++;
+        at = simd_sum(at);
+        tile = simd_sum(tile);
+        for (uint i = lane; 32 * i < count; i += 32) {
+            tiles[tile + i].expert = e;
+            tiles[tile + i].first = at + 32 * i;
+            tiles[tile + i].count = min(count - 32 * i, 32u);
         }
         if (e == args.experts - 1) {
-            for (; tile < args.tiles; tile++) tiles[tile].count = 0;
+            for (uint i = tile + (count + 31) / 32 + lane; i < args.tiles; i += 32) tiles[i].count = 0;
         }
-        for (uint i = 0; i < args.rows * args.used; i++) {
-            if (uint(routing[i / args.used * args.routing_stride + i % args.used]) == e) choices[at++] = i;
+        for (uint first = 0; first < all; first += 32) {
+            uint own = chosen(routing, args, first + lane, e);
+            uint before = simd_prefix_exclusive_sum(own);
+            if (own != 0) choices[at + before] = first + lane;
+            at += simd_sum(own);
         }
     }
 }

@@ -38,7 +38,7 @@ kernel void route(
     for (uint e = simdgroup * R; e < args.experts; e += simdgroups * R) {
         float logits[R];
         products<W, R, 1>(router + ulong(e) * args.row_bytes, args.row_bytes, args.experts - e, x, args.x_stride, 1, args.n, lane, logits);
-        for (uint r = 0; r < R; r++) {
+        UNROLL for (uint r = 0; r < R; r++) {
             if (lane == r && e + r < args.experts) probabilities[e + r] = logits[r];
         }
     }
@@ -135,7 +135,7 @@ kernel void gated_experts(
     float g[R], u[R];
     products<W, R, 1>(gate + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, g);
     products<W, R, 1>(up + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, u);
-    for (uint r = 0; r < R; r++) {
+    UNROLL for (uint r = 0; r < R; r++) {
         if (lane == r && first + r < out) dst[r] = silu(g[r]) * u[r];
     }
 }
@@ -172,20 +172,20 @@ kernel void experts_add(
     h += group.y * args.h_stride;
     dst += group.y * args.dst_stride + first;
     float sums[R], p[R];
-    for (uint r = 0; r < R; r++) sums[r] = 0;
+    UNROLL for (uint r = 0; r < R; r++) sums[r] = 0;
     for (uint k = 0; k < args.used; k++) {
         device const uchar* w = down + (ulong(routing[k]) * args.out + first) * args.row_bytes;
         products<W, R, 1>(w, args.row_bytes, args.out - first, h + k * args.n, args.h_stride, 1, args.n, lane, p);
         float weight = routing[args.used + k];
-        for (uint r = 0; r < R; r++) sums[r] = fma(weight, p[r], sums[r]);
+        UNROLL for (uint r = 0; r < R; r++) sums[r] = fma(weight, p[r], sums[r]);
     }
-    for (uint r = 0; r < R; r++) {
+    UNROLL for (uint r = 0; r < R; r++) {
         if (lane == r && first + r < args.out) dst[r] += sums[r];
     }
     if (args.shared_n == 0) return;
     device const uchar* w = shared_down + ulong(first) * args.shared_row_bytes;
     products<W, R, 1>(w, args.shared_row_bytes, args.out - first, h + args.used * args.n, args.h_stride, 1, args.shared_n, lane, p);
-    for (uint r = 0; r < R; r++) {
+    UNROLL for (uint r = 0; r < R; r++) {
         if (lane == r && first + r < args.out) dst[r] += p[r];
     }
 }

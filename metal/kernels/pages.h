@@ -6,12 +6,12 @@
 //   at(row, d)                 value d
 //   four(row, d)               values d to d+3; d is a multiple of 4
 //   store(row, src, dims, ...) which a whole simdgroup calls
-#include "defs.h"
+#include "bits.h"
 
 struct PageF32 {
     static inline uint row_bytes(uint dims) { return 4 * dims; }
     static inline float at(device const uchar* row, uint d) { return ((device const float*)row)[d]; }
-    static inline float4 four(device const uchar* row, uint d) { return *(device const packed_float4*)(row + 4 * d); }
+    static inline float4 four(device const uchar* row, uint d) { return float4(*(device const packed_float4*)(row + 4 * d)); }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint d = lane; d < dims; d += 32) ((device float*)row)[d] = src[d];
     }
@@ -21,8 +21,7 @@ struct PageF16 {
     static inline uint row_bytes(uint dims) { return 2 * dims; }
     static inline float at(device const uchar* row, uint d) { return float(((device const half*)row)[d]); }
     static inline float4 four(device const uchar* row, uint d) {
-        device const half* p = (device const half*)row + d;
-        return float4(float(p[0]), float(p[1]), float(p[2]), float(p[3]));
+        return float4(half4(*(device const packed_half4*)(row + 2 * d)));
     }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint d = lane; d < dims; d += 32) ((device half*)row)[d] = half(src[d]);
@@ -33,14 +32,13 @@ struct PageQ8_0 {
     static inline uint row_bytes(uint dims) { return dims / 32 * 34; }
     static inline float at(device const uchar* row, uint d) {
         device const uchar* b = row + d / 32 * 34;
-        return float(*(device const half*)b) * float(int(uint(b[2 + d % 32]) << 24) >> 24);
+        return read_half(b) * signed_byte(b[2 + d % 32]);
     }
     static inline float4 four(device const uchar* row, uint d) {
         device const uchar* b = row + d / 32 * 34;
-        float scale = float(*(device const half*)b);
-        device const ushort* q = (device const ushort*)(b + 2 + d % 32);
-        uint v = uint(q[0]) | uint(q[1]) << 16;
-        return float4(scale * float(int(v << 24) >> 24), scale * float(int(v << 16) >> 24), scale * float(int(v << 8) >> 24), scale * float(int(v) >> 24));
+        float scale = read_half(b), scale8 = scale * by_256;
+        uint v = read_4(b + 2 + d % 32) ^ 0x80808080, high = v >> 16;  // signed bytes, 128 more
+        return float4(scale * number(v, 0xff, 0x80), scale8 * number(v, 0xff00, 0x8000), scale * number(high, 0xff, 0x80), scale8 * number(high, 0xff00, 0x8000));
     }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint i = 0; i < dims / 32; i++) {
@@ -57,15 +55,13 @@ struct PageQ4_0 {
     static inline uint row_bytes(uint dims) { return dims / 32 * 18; }
     static inline float at(device const uchar* row, uint d) {
         device const uchar* b = row + d / 32 * 18;
-        uint q = b[2 + d % 16] >> (d & 16 ? 4 : 0);
-        return float(*(device const half*)b) * float(int(q & 15) - 8);
+        return read_half(b) * number(b[2 + d % 16] >> (d & 16 ? 4 : 0), 15, 8);
     }
     static inline float4 four(device const uchar* row, uint d) {
         device const uchar* b = row + d / 32 * 18;
-        float scale = float(*(device const half*)b);
-        device const ushort* q = (device const ushort*)(b + 2 + d % 16);
-        uint v = (uint(q[0]) | uint(q[1]) << 16) >> (d & 16 ? 4 : 0);
-        return float4(scale * float(int(v & 15) - 8), scale * float(int((v >> 8) & 15) - 8), scale * float(int((v >> 16) & 15) - 8), scale * float(int((v >> 24) & 15) - 8));
+        float scale = read_half(b), scale8 = scale * by_256;
+        uint v = read_4(b + 2 + d % 16) >> (d & 16 ? 4 : 0), high = v >> 16;
+        return float4(scale * number(v, 0xf, 0x8), scale8 * number(v, 0xf00, 0x800), scale * number(high, 0xf, 0x8), scale8 * number(high, 0xf00, 0x800));
     }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint i = 0; i < dims / 32; i++) {

@@ -51,7 +51,7 @@ kernel void product(
 
     float sums[R * N];
     products<W, R, N>(w + (ulong(group.z) * out + first) * args.row_bytes, args.row_bytes, out - first, x, args.x_stride, args.rows - row, args.n, lane, sums);
-    for (uint i = 0; i < R * N; i++) {
+    UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
         if (lane == i % 32 && first + r < out && row + j < args.rows) {
             device float* to = dst + j * args.dst_stride + r;
@@ -91,7 +91,7 @@ kernel void gated_product(
     float g[R * N], u[R * N];
     products<W, R, N>(gate + at, args.row_bytes, args.out - first, x, args.x_stride, args.rows - row, args.n, lane, g);
     products<W, R, N>(up + at, args.row_bytes, args.out - first, x, args.x_stride, args.rows - row, args.n, lane, u);
-    for (uint i = 0; i < R * N; i++) {
+    UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
         if (lane == i % 32 && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = silu(g[i]) * u[i];
     }

@@ -6,19 +6,24 @@
 //   load(row, c, n, w)  the 16 weights of chunk c of a row of n, in the order in which they are summed
 //   at(c, i)            where in the row weights 4i to 4i+3 of these stand
 // A chunk that reaches past the end of a row has zeros there; only types without blocks have such.
-#include "defs.h"
+#include "bits.h"
 
-inline ushort read16(device const uchar* p) { return *(device const ushort*)p; }
-inline uint read32(device const uchar* p) { return uint(read16(p)) | uint(read16(p + 2)) << 16; }
-inline float read_half(device const uchar* p) { return float(*(device const half*)p); }
-inline uint byte_of(uint v, uint i) { return (v >> (8 * i)) & 255; }
-inline float signed_byte(uint v) { return float(int(v << 24) >> 24); }
+inline void put(float4 v, thread float* w) {
+    w[0] = v.x;
+    w[1] = v.y;
+    w[2] = v.z;
+    w[3] = v.w;
+}
 
 struct F32 {
     enum { block = 1, bytes = 4 };
     static inline void load(device const uchar* row, uint c, uint n, thread float* w) {
         device const float* p = (device const float*)row + 16 * c;
-        for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? p[i] : 0.0f;
+        if (16 * c + 16 <= n) {
+            UNROLL for (uint i = 0; i < 16; i += 4) put(float4(*(device const packed_float4*)(p + i)), w + i);
+        } else {
+            UNROLL for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? p[i] : 0.0f;
+        }
     }
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
@@ -27,7 +32,11 @@ struct F16 {
     enum { block = 1, bytes = 2 };
     static inline void load(device const uchar* row, uint c, uint n, thread float* w) {
         device const half* p = (device const half*)row + 16 * c;
-        for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? float(p[i]) : 0.0f;
+        if (16 * c + 16 <= n) {
+            UNROLL for (uint i = 0; i < 16; i += 4) put(float4(half4(*(device const packed_half4*)(p + i))), w + i);
+        } else {
+            UNROLL for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? float(p[i]) : 0.0f;
+        }
     }
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
@@ -36,7 +45,14 @@ struct BF16 {
     enum { block = 1, bytes = 2 };
     static inline void load(device const uchar* row, uint c, uint n, thread float* w) {
         device const ushort* p = (device const ushort*)row + 16 * c;
-        for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? as_type<float>(uint(p[i]) << 16) : 0.0f;
+        if (16 * c + 16 <= n) {
+            UNROLL for (uint i = 0; i < 16; i += 4) {
+                ushort4 v = ushort4(*(device const packed_ushort4*)(p + i));
+                UNROLL for (uint j = 0; j < 4; j++) w[i + j] = as_type<float>(uint(v[j]) << 16);
+            }
+        } else {
+            UNROLL for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? as_type<float>(uint(p[i]) << 16) : 0.0f;
+        }
     }
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
@@ -48,50 +64,52 @@ struct Q4_0 {
     enum { block = 32, bytes = 18 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 18;
-        float d = read_half(b);
-        b += 2 + 8 * (c & 1);
-        for (uint i = 0; i < 4; i++) {
-            uint q = read16(b + 2 * i);
-            w[2 * i] = d * float(int(q & 15) - 8);
-            w[2 * i + 1] = d * float(int((q >> 8) & 15) - 8);
-            w[2 * i + 8] = d * float(int((q >> 4) & 15) - 8);
-            w[2 * i + 9] = d * float(int(q >> 12) - 8);
+        float d = read_half(b), d4 = d * by_16, d8 = d * by_256, d12 = d * by_4096;
+        ushort4 q = read_8(b + 2 + 8 * (c & 1));
+        UNROLL for (uint i = 0; i < 4; i++) {
+            w[2 * i] = d * number(q[i], 0xf, 0x8);
+            w[2 * i + 1] = d8 * number(q[i], 0xf00, 0x800);
+            w[2 * i + 8] = d4 * number(q[i], 0xf0, 0x80);
+            w[2 * i + 9] = d12 * number(q[i], 0xf000, 0x8000);
         }
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
+
+// nibbles are d·q+m of 16 numbers of four bits, in the order of blocks of 32: of the low ones d and m, of the high ones e and k.
+inline void nibbles(ushort4 q, float d, float m, float e, float k, thread float* w) {
+    float d8 = d * by_256, e4 = e * by_16, e12 = e * by_4096;
+    UNROLL for (uint i = 0; i < 4; i++) {
+        w[2 * i] = fma(d, number(q[i], 0xf, 0), m);
+        w[2 * i + 1] = fma(d8, number(q[i], 0xf00, 0), m);
+        w[2 * i + 8] = fma(e4, number(q[i], 0xf0, 0), k);
+        w[2 * i + 9] = fma(e12, number(q[i], 0xf000, 0), k);
+    }
+}
 
 struct Q4_1 {
     enum { block = 32, bytes = 20 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 20;
         float d = read_half(b), m = read_half(b + 2);
-        b += 4 + 8 * (c & 1);
-        for (uint i = 0; i < 4; i++) {
-            uint q = read16(b + 2 * i);
-            w[2 * i] = fma(d, float(q & 15), m);
-            w[2 * i + 1] = fma(d, float((q >> 8) & 15), m);
-            w[2 * i + 8] = fma(d, float((q >> 4) & 15), m);
-            w[2 * i + 9] = fma(d, float(q >> 12), m);
-        }
+        nibbles(read_8(b + 4 + 8 * (c & 1)), d, m, d, m, w);
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// fifth is bit i of the high bits of a block, as the fifth bit of a weight.
-inline uint fifth(uint high, uint i) { return ((high >> i) & 1) << 4; }
+// five is a number of five bits: four of q from bit at on, and bit i of high.
+inline float five(uint q, uint at, uint high, uint i, uint zero) { return number(((q >> at) & 15) | (((high >> i) & 1) << 4), 31, zero); }
 
 struct Q5_0 {
     enum { block = 32, bytes = 22 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 22;
         float d = read_half(b);
-        uint high = read32(b + 2) >> (8 * (c & 1));
-        b += 6 + 8 * (c & 1);
-        for (uint i = 0; i < 8; i++) {
-            uint q = uint(read16(b + (i & 6))) >> (8 * (i & 1));
-            w[i] = d * float(int((q & 15) | fifth(high, i)) - 16);
-            w[i + 8] = d * float(int(((q >> 4) & 15) | fifth(high, i + 16)) - 16);
+        uint high = read_4(b + 2) >> (8 * (c & 1));
+        ushort4 q = read_8(b + 6 + 8 * (c & 1));
+        UNROLL for (uint i = 0; i < 8; i++) {
+            w[i] = d * five(q[i / 2], 8 * (i & 1), high, i, 16);
+            w[i + 8] = d * five(q[i / 2], 8 * (i & 1) + 4, high, i + 16, 16);
         }
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
@@ -102,12 +120,11 @@ struct Q5_1 {
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 24;
         float d = read_half(b), m = read_half(b + 2);
-        uint high = read32(b + 4) >> (8 * (c & 1));
-        b += 8 + 8 * (c & 1);
-        for (uint i = 0; i < 8; i++) {
-            uint q = uint(read16(b + (i & 6))) >> (8 * (i & 1));
-            w[i] = fma(d, float((q & 15) | fifth(high, i)), m);
-            w[i + 8] = fma(d, float(((q >> 4) & 15) | fifth(high, i + 16)), m);
+        uint high = read_4(b + 4) >> (8 * (c & 1));
+        ushort4 q = read_8(b + 8 + 8 * (c & 1));
+        UNROLL for (uint i = 0; i < 8; i++) {
+            w[i] = fma(d, five(q[i / 2], 8 * (i & 1), high, i, 0), m);
+            w[i + 8] = fma(d, five(q[i / 2], 8 * (i & 1) + 4, high, i + 16, 0), m);
         }
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
@@ -117,21 +134,27 @@ struct Q8_0 {
     enum { block = 32, bytes = 34 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 34;
-        float d = read_half(b);
+        float d = read_half(b), d8 = d * by_256;
         b += 2 + 16 * (c & 1);
-        for (uint i = 0; i < 8; i++) {
-            uint q = read16(b + 2 * i);
-            w[2 * i] = d * signed_byte(q & 255);
-            w[2 * i + 1] = d * signed_byte(q >> 8);
+        ushort4 q[2] = {read_8(b), read_8(b + 8)};
+        UNROLL for (uint i = 0; i < 8; i++) {
+            uint v = q[i / 4][i % 4] ^ 0x8080;  // signed bytes, 128 more
+            w[2 * i] = d * number(v, 0xff, 0x80);
+            w[2 * i + 1] = d8 * number(v, 0xff00, 0x8000);
         }
     }
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// k_scale unpacks the 6-bit scale and minimum of sub-block j of a Q4_K or Q5_K block from its 12 bytes q.
-inline float2 k_scale(device const uchar* q, uint j) {
-    if (j < 4) return float2(float(q[j] & 63), float(q[j + 4] & 63));
-    return float2(float((q[j + 4] & 15) | ((q[j - 4] >> 6) << 4)), float((q[j + 4] >> 4) | ((q[j] >> 6) << 4)));
+// k_scales unpacks the 6-bit scales and minima of sub-blocks 2j and 2j+1 of a Q4_K or Q5_K block from its 12 bytes q: x and y
+// are the first one's, z and w the second one's. The first four sub-blocks have theirs in the low bits of bytes 0 to 7; the
+// others in bytes 8 to 11 and the high bits of bytes 0 to 7.
+inline float4 k_scales(device const uchar* q, uint j) {
+    q += 2 * (j & 1);
+    uint low = *(device const ushort*)q, next = *(device const ushort*)(q + 4), high = *(device const ushort*)(q + 8);
+    uint scales = j < 2 ? low & 0x3f3f : (high & 0x0f0f) | ((low >> 2) & 0x3030);
+    uint minima = j < 2 ? next & 0x3f3f : ((high >> 4) & 0x0f0f) | ((next >> 2) & 0x3030);
+    return float4(number(scales, 0x3f, 0), number(minima, 0x3f, 0), number(scales, 0x3f00, 0) * by_256, number(minima, 0x3f00, 0) * by_256);
 }
 
 // In blocks of 256, 32 bytes hold two sub-blocks of 32, in their low and high halves; a chunk is 8 of these bytes.
@@ -143,16 +166,8 @@ struct Q4_K {
         device const uchar* b = row + ulong(c / 16) * 144;
         uint j = c % 16 / 4;
         float d = read_half(b), m = -read_half(b + 2);
-        float2 low = k_scale(b + 4, 2 * j), high = k_scale(b + 4, 2 * j + 1);
-        float d1 = d * low.x, m1 = m * low.y, d2 = d * high.x, m2 = m * high.y;
-        b += 16 + 32 * j + 8 * (c & 3);
-        for (uint i = 0; i < 4; i++) {
-            uint q = read16(b + 2 * i);
-            w[2 * i] = fma(d1, float(q & 15), m1);
-            w[2 * i + 1] = fma(d1, float((q >> 8) & 15), m1);
-            w[2 * i + 8] = fma(d2, float((q >> 4) & 15), m2);
-            w[2 * i + 9] = fma(d2, float(q >> 12), m2);
-        }
+        float4 s = k_scales(b + 4, j);
+        nibbles(read_8(b + 16 + 32 * j + 8 * (c & 3)), d * s.x, m * s.y, d * s.z, m * s.w, w);
     }
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
@@ -163,19 +178,26 @@ struct Q5_K {
         device const uchar* b = row + ulong(c / 16) * 176;
         uint j = c % 16 / 4;
         float d = read_half(b), m = -read_half(b + 2);
-        float2 low = k_scale(b + 4, 2 * j), high = k_scale(b + 4, 2 * j + 1);
-        float d1 = d * low.x, m1 = m * low.y, d2 = d * high.x, m2 = m * high.y;
-        device const uchar* h = b + 16 + 8 * (c & 3);
-        b += 48 + 32 * j + 8 * (c & 3);
-        for (uint i = 0; i < 8; i++) {
-            uint q = uint(read16(b + (i & 6))) >> (8 * (i & 1));
-            uint bits = uint(read16(h + (i & 6))) >> (8 * (i & 1) + 2 * j);
-            w[i] = fma(d1, float((q & 15) | (bits & 1) << 4), m1);
-            w[i + 8] = fma(d2, float(((q >> 4) & 15) | (bits & 2) << 3), m2);
+        float4 s = k_scales(b + 4, j);
+        float d1 = d * s.x, m1 = m * s.y, d2 = d * s.z, m2 = m * s.w;
+        ushort4 high = read_8(b + 16 + 8 * (c & 3)), q = read_8(b + 48 + 32 * j + 8 * (c & 3));
+        UNROLL for (uint i = 0; i < 8; i++) {
+            uint bits = high[i / 2] >> (2 * j);
+            w[i] = fma(d1, five(q[i / 2], 8 * (i & 1), bits, 8 * (i & 1), 0), m1);
+            w[i + 8] = fma(d2, five(q[i / 2], 8 * (i & 1) + 4, bits, 8 * (i & 1) + 1, 0), m2);
         }
     }
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
+
+// sixes are four numbers of six bits, in a byte each, less 32, times d.
+inline void sixes(uint v, float d, thread float* w) {
+    float d8 = d * by_256;
+    w[0] = d * number(v, 0x3f, 0x20);
+    w[1] = d8 * number(v, 0x3f00, 0x2000);
+    w[2] = d * number(v >> 16, 0x3f, 0x20);
+    w[3] = d8 * number(v >> 16, 0x3f00, 0x2000);
+}
 
 // A half of a Q6_K block has 64 bytes of low bits, 32 of high bits and 8 scales. A chunk is 4 bytes of the high bits: 4
 // weights in each quarter of the half.
@@ -185,16 +207,12 @@ struct Q6_K {
         device const uchar* b = row + ulong(c / 16) * 210;
         uint h = c % 16 / 8, l = 4 * (c & 7);
         float d = read_half(b + 208);
-        uint low = read32(b + 64 * h + l), next = read32(b + 64 * h + l + 32), high = read32(b + 128 + 32 * h + l);
+        uint low = read_4(b + 64 * h + l), next = read_4(b + 64 * h + l + 32), high = read_4(b + 128 + 32 * h + l);
         device const uchar* scales = b + 192 + 8 * h + l / 16;
-        float d0 = d * signed_byte(scales[0]), d1 = d * signed_byte(scales[2]), d2 = d * signed_byte(scales[4]), d3 = d * signed_byte(scales[6]);
-        for (uint i = 0; i < 4; i++) {
-            uint p = byte_of(low, i), q = byte_of(next, i), bits = byte_of(high, i);
-            w[i] = d0 * float(int((p & 15) | (bits & 3) << 4) - 32);
-            w[i + 4] = d1 * float(int((q & 15) | (bits & 12) << 2) - 32);
-            w[i + 8] = d2 * float(int(p >> 4 | (bits & 48)) - 32);
-            w[i + 12] = d3 * float(int(q >> 4 | (bits & 192) >> 2) - 32);
-        }
+        sixes((low & 0x0f0f0f0f) | (high & 0x03030303) << 4, d * signed_byte(scales[0]), w);
+        sixes((next & 0x0f0f0f0f) | (high & 0x0c0c0c0c) << 2, d * signed_byte(scales[2]), w + 4);
+        sixes((low >> 4 & 0x0f0f0f0f) | (high & 0x30303030), d * signed_byte(scales[4]), w + 8);
+        sixes((next >> 4 & 0x0f0f0f0f) | (high & 0xc0c0c0c0) >> 2, d * signed_byte(scales[6]), w + 12);
     }
     static inline uint at(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
 };
@@ -202,35 +220,46 @@ struct Q6_K {
 // load_inputs reads what the weights of chunk c multiply.
 template <typename W>
 inline void load_inputs(device const float* x, uint c, uint n, thread float* v) {
-    for (uint i = 0; i < 4; i++) {
+    UNROLL for (uint i = 0; i < 4; i++) {
         uint k = W::at(c, i);
         if (W::block > 1 || k + 4 <= n) {
-            float4 four = *(device const packed_float4*)(x + k);
-            v[4 * i] = four.x;
-            v[4 * i + 1] = four.y;
-            v[4 * i + 2] = four.z;
-            v[4 * i + 3] = four.w;
+            put(float4(*(device const packed_float4*)(x + k)), v + 4 * i);
         } else {
-            for (uint j = 0; j < 4; j++) v[4 * i + j] = k + j < n ? x[k + j] : 0.0f;
+            UNROLL for (uint j = 0; j < 4; j++) v[4 * i + j] = k + j < n ? x[k + j] : 0.0f;
         }
     }
 }
 
+// add_chunk adds the product of a chunk of weights and its inputs to a sum.
+inline float add_chunk(thread const float* weights, thread const float* inputs, float sum) {
+    UNROLL for (uint i = 0; i < 16; i++) sum = fma(weights[i], inputs[i], sum);
+    return sum;
+}
+
 // products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r times row j. A lane dequantises
-// its chunks once for all N. Of the rows only the first w_rows and x_rows are there; the others repeat the last.
+// its chunks once for all N. Of the rows only the first w_rows and x_rows are there; the others repeat the last. What there is
+// less of, weights or inputs, is kept in registers, and the other read row by row.
 template <typename W, uint R, uint N>
 inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
-    for (uint i = 0; i < R * N; i++) sums[i] = 0;
+    UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;
     for (uint c = lane; 16 * c < n; c += 32) {
-        float weights[R][16];
-        for (uint r = 0; r < R; r++) W::load(w + ulong(min(r, w_rows - 1)) * row_bytes, c, n, weights[r]);
-        for (uint j = 0; j < N; j++) {
-            float inputs[16];
-            load_inputs<W>(x + min(j, x_rows - 1) * x_stride, c, n, inputs);
-            for (uint r = 0; r < R; r++) {
-                for (uint i = 0; i < 16; i++) sums[r * N + j] = fma(weights[r][i], inputs[i], sums[r * N + j]);
+        if (N < R) {
+            float inputs[N][16];
+            UNROLL for (uint j = 0; j < N; j++) load_inputs<W>(x + min(j, x_rows - 1) * x_stride, c, n, inputs[j]);
+            UNROLL for (uint r = 0; r < R; r++) {
+                float weights[16];
+                W::load(w + ulong(min(r, w_rows - 1)) * row_bytes, c, n, weights);
+                UNROLL for (uint j = 0; j < N; j++) sums[r * N + j] = add_chunk(weights, inputs[j], sums[r * N + j]);
+            }
+        } else {
+            float weights[R][16];
+            UNROLL for (uint r = 0; r < R; r++) W::load(w + ulong(min(r, w_rows - 1)) * row_bytes, c, n, weights[r]);
+            UNROLL for (uint j = 0; j < N; j++) {
+                float inputs[16];
+                load_inputs<W>(x + min(j, x_rows - 1) * x_stride, c, n, inputs);
+                UNROLL for (uint r = 0; r < R; r++) sums[r * N + j] = add_chunk(weights[r], inputs, sums[r * N + j]);
             }
         }
     }
-    tree_sums(sums, R * N);
+    tree_sums<R * N>(sums);
 }

@@ -22,7 +22,7 @@ kernel void embed(
     float w[16];
     W::load(table + ulong(tokens[group.y * args.token_stride]) * args.row_bytes, c, args.cols, w);
     dst += group.y * args.dst_stride;
-    for (uint i = 0; i < 16; i++) {
+    UNROLL for (uint i = 0; i < 16; i++) {
         uint k = W::at(c, i / 4) + i % 4;
         if (k < args.cols) dst[k] = w[i];
     }

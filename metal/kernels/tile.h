@@ -43,7 +43,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
     float levels[5][8], sums[8];
     for (uint i = 0; i < 32; i++) {
         simdgroup_float8x8 c0 = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), c1 = c0, c2 = c0, c3 = c0;
-        for (uint j = 0; j < 8; j++) sums[j] = 0;
+        UNROLL for (uint j = 0; j < 8; j++) sums[j] = 0;
         for (uint first = strand_of(i); first < chunks; first += 64) {
             uint count = first + 32 < chunks ? 2 : 1;
             threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -54,7 +54,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
                 } else {
                     load_inputs<W>(x_row, first + 32 * half_of, n, v);
                 }
-                for (uint j = 0; j < 16; j++) stage[j] = v[j];
+                UNROLL for (uint j = 0; j < 16; j++) stage[j] = v[j];
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (plain != 0) {
@@ -62,7 +62,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
                 threadgroup const float* x = a + lane / 2 * tile_stride;
                 threadgroup const float* w = b + 8 * (lane & 1) * tile_stride;
                 for (uint k = 0; k < 16 * count; k++) {
-                    for (uint j = 0; j < 8; j++) sums[j] = fma(w[j * tile_stride + k], x[k], sums[j]);
+                    UNROLL for (uint j = 0; j < 8; j++) sums[j] = fma(w[j * tile_stride + k], x[k], sums[j]);
                 }
                 continue;
             }
@@ -79,33 +79,31 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
             }
         }
         if (plain == 0) {
-            for (uint j = 0; j < 2; j++) {
+            UNROLL for (uint j = 0; j < 2; j++) {
                 sums[j] = c0.thread_elements()[j];
                 sums[2 + j] = c1.thread_elements()[j];
                 sums[4 + j] = c2.thread_elements()[j];
                 sums[6 + j] = c3.thread_elements()[j];
             }
         }
-        for (uint level = 0; level < 5; level++) {
-            bool carry = (i >> level & 1) != 0;
-            for (uint j = 0; j < 8; j++) {
-                if (carry) {
-                    sums[j] = levels[level][j] + sums[j];
-                } else {
-                    levels[level][j] = sums[j];
-                }
+        bool carry = true;
+        UNROLL for (uint level = 0; level < 5; level++) {
+            bool waits = carry && (i >> level & 1) == 0;  // as this digit of i becomes 1
+            carry = carry && !waits;
+            UNROLL for (uint j = 0; j < 8; j++) {
+                if (waits) levels[level][j] = sums[j];
+                if (carry) sums[j] = levels[level][j] + sums[j];
             }
-            if (!carry) break;
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     threadgroup float* out = shared + tile_result(16 * (simdgroup / across), 16 * (simdgroup % across));
     if (plain != 0) {
-        for (uint j = 0; j < 8; j++) out[tile_result(lane / 2, 8 * (lane & 1) + j)] = sums[j];
+        UNROLL for (uint j = 0; j < 8; j++) out[tile_result(lane / 2, 8 * (lane & 1) + j)] = sums[j];
     } else {
         simdgroup_float8x8 c;
-        for (uint i = 0; i < 4; i++) {
-            for (uint j = 0; j < 2; j++) c.thread_elements()[j] = sums[2 * i + j];
+        UNROLL for (uint i = 0; i < 4; i++) {
+            UNROLL for (uint j = 0; j < 2; j++) c.thread_elements()[j] = sums[2 * i + j];
             simdgroup_store(c, out + tile_result(i / 2 * 8, i % 2 * 8), weights + 4);
         }
     }

@@ -37,7 +37,7 @@ kernel void language(
     float third = exp(v / 3.0f);
     x[288 + lane] = by_shuffles(third);
     float sum[1] = {third};
-    tree_sums(sum, 1);
+    tree_sums<1>(sum);
     x[320 + lane] = sum[0];
 }
 
