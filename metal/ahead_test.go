@@ -1,6 +1,7 @@
 package metal_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/host"
@@ -102,5 +104,41 @@ func TestWaitsOfStepsAhead(t *testing.T) {
 		require.Zero(t, after.Buffers-before.Buffers)
 		require.Zero(t, after.UploadedBytes-before.UploadedBytes)
 		require.NoError(t, eng.Close())
+	}
+}
+
+// watched counts the dispatches that may begin a command buffer.
+type watched struct {
+	metal.Device
+	apart int
+}
+
+func (w *watched) Submit(work []metal.Dispatch) (metal.Ticket, error) {
+	for i := range work {
+		if work[i].Apart {
+			w.apart++
+		}
+	}
+	return w.Device.Submit(work)
+}
+
+// TestLongStepsMayBeCut has a long prompt's step cut after each layer, if the device does so, and a token's or a short one's not.
+func TestLongStepsMayBeCut(t *testing.T) {
+	t.Parallel()
+	dev, err := host.Open(host.Options{})
+	if errors.Is(err, host.ErrNoCompiler) {
+		t.Skipf("the kernels are not tested: %v", err)
+	}
+	require.NoError(t, err)
+	w := &watched{Device: dev}
+	be, err := metal.New(w, metal.Options{})
+	require.NoError(t, err)
+	m := modeltest.Load(t, be, modeltest.Micro(t, "micro-llama"))
+	for rows, most := range map[int]int{1: 0, 63: 0, 64: 100} {
+		w.apart = 0
+		_, err := m.Forward(modeltest.Batch(make([]int32, rows), 0))
+		require.NoError(t, err)
+		require.Equal(t, most > 0, w.apart > 1, "%d rows", rows)
+		require.LessOrEqual(t, w.apart, most)
 	}
 }

@@ -31,7 +31,8 @@ type Device interface {
 	Contents(b Buffer) []byte
 	// Upload copies src into any buffer through staging memory of bounded size, and returns when src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
-	// Submit encodes dispatches into one command buffer and commits it.
+	// Submit encodes dispatches into a command buffer and commits it. Where dispatches allow it, long work is several, one after
+	// another.
 	Submit(work []Dispatch) (Ticket, error)
 	// Wait blocks until a submission and all before it are done. The error is the first of those that were not waited for; it
 	// does not keep others from running.
@@ -128,6 +129,9 @@ type Dispatch struct {
 	// Barrier makes the dispatch wait for what those before it in the list have written. Dispatches without one may
 	// run beside those before them.
 	Barrier bool
+	// Apart allows the dispatch and those after it to be a command buffer of their own. A system ends a command buffer with an
+	// error that takes the GPU for too long.
+	Apart bool
 }
 
 // Binding is a buffer from a byte offset on.

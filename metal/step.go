@@ -31,10 +31,15 @@ type step struct {
 	tokens    Binding // [rows], one in tokenStep values
 	tokenStep int
 	tables    Binding // the page tables
+	long      bool    // the step may take so long that it had better be several command buffers
+	apart     bool    // the next dispatch may begin one
 
 	pairs                          Binding // tiles of attention, for pairHeads heads a key head, from row pairFrom on
 	pairHeads, pairFrom, pairCount int
 }
+
+// longRows is the rows of a sequence from which on a step is long.
+const longRows = 64
 
 // stepsAhead is how many steps can be under way at once. While the GPU is at one, the host records those after it.
 const stepsAhead = 8
@@ -77,6 +82,7 @@ func (s *step) grow(n int) error {
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
 	s.batch, s.err, s.pairHeads = batch, nil, 0
+	s.long, s.apart = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
 	if s.underWay == stepsAhead {
 		s.wait()
@@ -161,8 +167,9 @@ func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ..
 		Buffers: s.bindings[from:len(s.bindings):len(s.bindings)], Args: s.args[at:len(s.args):len(s.args)],
 		ThreadgroupMemory: (g.shared + 15) &^ 15,
 		Groups:            [3]int{g.x, g.y, max(g.z, 1)}, Threads: [3]int{32 * g.simdgroups, 1, 1},
-		Barrier: !g.beside,
+		Barrier: !g.beside, Apart: s.apart,
 	})
+	s.apart = false
 }
 
 // Submit implements compute.Step.
@@ -210,9 +217,11 @@ func (s *step) wait() {
 	s.retired = s.retired[:0]
 }
 
-// Checkpoint implements compute.Step. With a trace, what is recorded so far runs first.
+// Checkpoint implements compute.Step. With a trace, what is recorded so far runs first. In a long step, it is where a command
+// buffer may end.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	if s.batch.Trace == nil {
+		s.apart = s.long
 		return
 	}
 	s.submit()

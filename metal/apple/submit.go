@@ -9,12 +9,20 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// mostInFlight is how many submissions can be under way at once: below the 64 of a queue, at which Metal would block.
-const mostInFlight = 32
+const (
+	// mostInFlight is how many submissions can be under way at once.
+	mostInFlight = 32
+	// mostParts is how many command buffers may be under way for a submission to become several: with one for each of the others,
+	// there are less than the 64 of a queue, at which Metal would block.
+	mostParts = 28
+	// leastPart is the dispatches of a command buffer that is part of a submission: enough that the time between two does not
+	// count.
+	leastPart = 24
+)
 
 var errNoEncoder = errors.New("the queue makes no command buffer")
 
-// submission is a command buffer that is committed and not waited for.
+// submission is a command buffer that is committed and not waited for. Those of one ticket stand one after another.
 type submission struct {
 	ticket   metal.Ticket
 	commands id
@@ -42,8 +50,8 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	if d.closed {
 		return 0, fmt.Errorf("submit %d dispatches: %w", len(work), ErrClosed)
 	}
-	if len(d.inFlight) == mostInFlight {
-		return 0, fmt.Errorf("submit %d dispatches: %d submissions are under way; wait for one first", len(work), mostInFlight)
+	if n := d.underWay(); n == mostInFlight {
+		return 0, fmt.Errorf("submit %d dispatches: %d submissions are under way; wait for one first", len(work), n)
 	}
 	// What breaks Metal's rules ends the process, or worse, so it is found before.
 	for i := range work {
@@ -58,9 +66,16 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	if e.err != nil {
 		return 0, fmt.Errorf("submit %d dispatches: %w", len(work), e.err)
 	}
-	d.counters.CommandBuffers++
 	d.counters.Dispatches += len(work)
 	return d.submitted, nil
+}
+
+// underWay is how many submissions are.
+func (d *Device) underWay() int {
+	if len(d.inFlight) == 0 {
+		return 0
+	}
+	return int(d.submitted - d.inFlight[0].ticket + 1)
 }
 
 // check finds what the GPU cannot be asked to do.
@@ -101,13 +116,29 @@ func (d *Device) check(w *metal.Dispatch) error {
 // encode is Submit on the device's thread.
 func (d *Device) encode() { d.encoding.err = d.commit(d.encoding.work) }
 
-// commit encodes work into a command buffer of its own.
+// commit encodes work into a command buffer, or several where it may be cut.
 func (d *Device) commit(work []metal.Dispatch) error {
-	o := d.objc
 	if err := d.recover(); err != nil {
 		return err
 	}
 	d.residency.commit(d)
+	d.submitted++
+	from := 0
+	for i := range work {
+		if work[i].Apart && i-from >= leastPart && len(d.inFlight) < mostParts {
+			if err := d.commitPart(work[from:i]); err != nil {
+				return err
+			}
+			from = i
+		}
+	}
+	return d.commitPart(work[from:])
+}
+
+// commitPart encodes work into a command buffer of its own, as part of the last submission. What command buffers before it
+// write, it sees: Metal looks after that for all buffers.
+func (d *Device) commitPart(work []metal.Dispatch) error {
+	o := d.objc
 	commands := o.retain(id(o.send(d.queue, queueCommandBuffer)))
 	encoder := id(o.send(commands, commandsCompute, dispatchConcurrent))
 	if encoder == 0 {
@@ -129,7 +160,7 @@ func (d *Device) commit(work []metal.Dispatch) error {
 	o.send(encoder, encoderEnd)
 	o.send(commands, commandsCommit)
 	runtime.KeepAlive(work)
-	d.submitted++
+	d.counters.CommandBuffers++
 	d.inFlight = append(d.inFlight, submission{d.submitted, commands})
 	return nil
 }

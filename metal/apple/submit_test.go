@@ -166,6 +166,59 @@ func TestSeveralUnderWay(t *testing.T) {
 	require.Equal(t, 3, d.Counters().Waits)
 }
 
+// TestLongWorkIsSeveralCommandBuffers cuts work where it allows it, but not into pieces that are too small.
+func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
+	t.Parallel()
+	d, s := carriedOut(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 128, metal.Shared)
+	args := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 32), 1)
+	work := make([]metal.Dispatch, 4*leastPart)
+	for i := range work {
+		work[i] = one(p, args, b, b)
+		work[i].Barrier, work[i].Apart = true, i%10 == 0
+	}
+	const parts = 4 // from 0, 30, 60 and 90 on
+	require.Equal(t, 24, leastPart)
+	var last metal.Ticket
+	for n := 1; n <= mostInFlight; n++ { // not all of them are cut, so that the queue does not overflow
+		ticket, err := d.Submit(work)
+		require.NoError(t, err)
+		if n < 5 {
+			require.Equal(t, n*parts, s.Sent("MTLCommandBuffer", "commit"))
+		}
+		last = ticket
+	}
+	_, err := d.Submit(work)
+	require.ErrorContains(t, err, "32 submissions are under way")
+	timing, err := d.Wait(last - 30)
+	require.NoError(t, err)
+	require.Greater(t, timing.End, timing.Start)
+	require.Equal(t, 2*uint32(len(work)), binary.LittleEndian.Uint32(d.Contents(b)))
+	_, err = d.Wait(last)
+	require.NoError(t, err)
+	require.Equal(t, mostInFlight*uint32(len(work)), binary.LittleEndian.Uint32(d.Contents(b)))
+	require.Equal(t, s.Sent("MTLCommandBuffer", "commit"), d.Counters().CommandBuffers)
+	require.Equal(t, 2, d.Counters().Waits)
+}
+
+// TestFaultInAPart is that of the submission.
+func TestFaultInAPart(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 128, metal.Shared)
+	work := make([]metal.Dispatch, 3*leastPart)
+	for i := range work {
+		work[i] = one(p, nil, b)
+		work[i].Apart = true
+	}
+	s.Fail(standin.GPUFault, 1, "Impacting Interactivity")
+	ticket, err := d.Submit(work)
+	require.NoError(t, err)
+	_, err = d.Wait(ticket)
+	require.ErrorContains(t, err, "Impacting Interactivity")
+	require.NoError(t, run(d, one(p, nil, b)))
+}
+
 // TestSteadyWorkAllocatesNothing has no memory of Go's allocated, no object of Metal's but the two of a submission, and no
 // buffer or pipeline made.
 func TestSteadyWorkAllocatesNothing(t *testing.T) {

@@ -34,7 +34,10 @@ func (d *Device) await() {
 		e.err = errors.New("it is none that is under way")
 		return
 	}
-	last := d.inFlight[n-1].commands
+	first, last := n-1, d.inFlight[n-1].commands
+	for first > 0 && d.inFlight[first-1].ticket == e.ticket {
+		first--
+	}
 	o.send(last, commandsWait)
 	d.counters.Waits++
 	for i := range d.inFlight[:n] {
@@ -44,7 +47,7 @@ func (d *Device) await() {
 		}
 	}
 	if e.err == nil {
-		e.timing.Start = seconds(o.sendDouble(last, commandsStart))
+		e.timing.Start = seconds(o.sendDouble(d.inFlight[first].commands, commandsStart))
 		e.timing.End = seconds(o.sendDouble(last, commandsEnd))
 	}
 	for i := range d.inFlight[:n] {
