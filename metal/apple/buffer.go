@@ -42,7 +42,7 @@ func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
 	if storage == metal.Shared {
 		options = storageShared
 	}
-	made := buffer{bytes: bytes, object: o.own(id(o.send(d.device, deviceNewBuffer, uintptr(bytes), options)))}
+	made := buffer{bytes: bytes, object: o.own(id(o.send(d.device, deviceNewBuffer, whole(bytes), options)))}
 	if made.object == 0 {
 		have := o.send(d.device, deviceAllocated)
 		return made, fmt.Errorf("make a buffer of %d bytes: Metal makes none, with %d bytes in use: %w", bytes, have, metal.ErrMemory)
@@ -53,6 +53,9 @@ func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
 	d.residency.add(d, made.object)
 	return made, nil
 }
+
+// whole is the words of four bytes that bytes take, in bytes: macOS copies words alone.
+func whole(bytes int) uintptr { return uintptr(bytes+3) &^ 3 }
 
 // buffer returns a buffer that has not been freed, or nil.
 func (d *Device) buffer(b metal.Buffer) *buffer {

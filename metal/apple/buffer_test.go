@@ -60,6 +60,18 @@ func TestUpload(t *testing.T) {
 	require.Equal(t, size+10, d.Counters().UploadedBytes)
 }
 
+// TestUploadOfBrokenWords is possible at the end of a buffer alone.
+func TestUploadOfBrokenWords(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	b := newBuffer(t, d, 102, metal.Private)
+	require.NoError(t, d.Upload(b, 0, make([]byte, 102)))
+	require.NoError(t, d.Upload(b, 100, make([]byte, 2)))
+	require.Equal(t, 2, s.Sent("MTLBlitCommandEncoder", "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"))
+	require.ErrorContains(t, d.Upload(b, 0, make([]byte, 10)), "words of 4 bytes")
+	require.ErrorContains(t, d.Upload(b, 2, make([]byte, 100)), "words of 4 bytes")
+}
+
 func TestUploadFails(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)

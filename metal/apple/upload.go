@@ -33,6 +33,9 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	if offset < 0 || offset > m.bytes || len(src) > m.bytes-offset {
 		return fmt.Errorf("upload %d bytes to byte %d of a buffer of %d bytes", len(src), offset, m.bytes)
 	}
+	if end := offset + len(src); m.contents == nil && (offset%4 != 0 || end%4 != 0 && end != m.bytes) {
+		return fmt.Errorf("upload %d bytes to byte %d of a private buffer: it takes words of 4 bytes", len(src), offset)
+	}
 	var err error
 	if m.contents != nil {
 		copy(unsafe.Slice((*byte)(m.contents), m.bytes)[offset:], src)
@@ -100,7 +103,7 @@ func (s *staging) free(d *Device) {
 	}
 }
 
-// copy starts the copy of a half's first n bytes.
+// copy starts the copy of a half's first n bytes, which are whole words or the last ones of a buffer.
 func (h *half) copy(d *Device, to id, offset, n int) error {
 	o := d.objc
 	h.commands = o.retain(id(o.send(d.queue, queueCommandBuffer)))
@@ -109,7 +112,7 @@ func (h *half) copy(d *Device, to id, offset, n int) error {
 		o.release(&h.commands)
 		return errNoEncoder
 	}
-	o.send(encoder, blitCopy, uintptr(h.buffer.object), 0, uintptr(to), uintptr(offset), uintptr(n))
+	o.send(encoder, blitCopy, uintptr(h.buffer.object), 0, uintptr(to), uintptr(offset), whole(n))
 	o.send(encoder, encoderEnd)
 	o.send(h.commands, commandsCommit)
 	return nil

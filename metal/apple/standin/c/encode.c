@@ -99,6 +99,7 @@ static Result copy(Commands* c, Object* from, Word from_offset, Object* to, Word
         breach("a copy of %lu bytes beyond a buffer's end", (unsigned long)size);
         return word(0);
     }
+    if (from_offset % 4 || to_offset % 4 || size % 4) breach("a copy of %lu bytes from byte %lu to byte %lu: macOS takes multiples of 4", (unsigned long)size, (unsigned long)from_offset, (unsigned long)to_offset);
     Work* w = add_work(c);
     memset(w, 0, offsetof(Work, args));
     w->from = from, w->to = to;
