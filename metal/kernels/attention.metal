@@ -2,9 +2,6 @@
 // same kernel or by attention_join.
 #include "attention.h"
 
-// add_four adds the products of four values each to a sum, in order.
-inline float add_four(float4 a, float4 b, float sum) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum)))); }
-
 // attention takes Q query heads of one key head at a time, which read keys and values once, and value heads of up to 32·V
 // values. Grid: (splits or 1, heads / Q / simdgroups, rows).
 template <typename P, uint V, uint Q>

@@ -42,4 +42,7 @@ inline float tree_sum(float v) {
     return v;
 }
 
+// add_four adds the products of four values each to a sum, in order.
+inline float add_four(float4 a, float4 b, float sum) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum)))); }
+
 inline float silu(float x) { return x / (1.0f + exp(-x)); }

@@ -24,7 +24,7 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
 
 // group_experts sorts a routing's choices (row*used + k) by expert, those of one expert in order, and cuts them into tiles. One
 // threadgroup, whose simdgroups take an expert each and look at 32 choices at once; shared has an integer an expert.
-kernel void group_experts(
+[[max_total_threads_per_threadgroup(512)]] kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],
     device ExpertTile* tiles [[buffer(2)]],

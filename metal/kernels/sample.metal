@@ -59,7 +59,7 @@ inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f8
 // not finite, the sum is infinite. The row is gone through twice, whatever k is: each thread keeps the best of every so many
 // values, and those of one thread are looked at again when its best was taken. A threadgroup a row; shared has two values a
 // simdgroup.
-kernel void top(
+[[max_total_threads_per_threadgroup(512)]] kernel void top(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],
     constant TopArgs& args [[buffer(2)]],

@@ -58,11 +58,16 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (plain != 0) {
-                // The lane has activation lane/2 and eight of the weights.
-                threadgroup const float* x = a + lane / 2 * tile_stride;
-                threadgroup const float* w = b + 8 * (lane & 1) * tile_stride;
-                for (uint k = 0; k < 16 * count; k++) {
-                    UNROLL for (uint j = 0; j < 8; j++) sums[j] = fma(w[j * tile_stride + k], x[k], sums[j]);
+                // The lane has two activations and four weights.
+                threadgroup const float* x = a + 2 * (lane / 4) * tile_stride;
+                threadgroup const float* w = b + 4 * (lane % 4) * tile_stride;
+                for (uint k = 0; k < 16 * count; k += 4) {
+                    float4 x0 = *(threadgroup const float4*)(x + k), x1 = *(threadgroup const float4*)(x + tile_stride + k);
+                    UNROLL for (uint j = 0; j < 4; j++) {
+                        float4 v = *(threadgroup const float4*)(w + j * tile_stride + k);
+                        sums[j] = add_four(v, x0, sums[j]);
+                        sums[4 + j] = add_four(v, x1, sums[4 + j]);
+                    }
                 }
                 continue;
             }
@@ -99,7 +104,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
     threadgroup_barrier(mem_flags::mem_threadgroup);
     threadgroup float* out = shared + tile_result(16 * (simdgroup / across), 16 * (simdgroup % across));
     if (plain != 0) {
-        UNROLL for (uint j = 0; j < 8; j++) out[tile_result(lane / 2, 8 * (lane & 1) + j)] = sums[j];
+        UNROLL for (uint j = 0; j < 8; j++) out[tile_result(2 * (lane / 4) + j / 4, 4 * (lane % 4) + j % 4)] = sums[j];
     } else {
         simdgroup_float8x8 c;
         UNROLL for (uint i = 0; i < 4; i++) {
