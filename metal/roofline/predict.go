@@ -32,7 +32,8 @@ type Prediction struct {
 //	seconds a step = bytes / bandwidth + dispatches * DispatchTime
 //
 // A step's dispatches wait for each other, so their costs add up. Bandwidth is the whole of what the chip is said to have,
-// of which kernels get a part; arithmetic is left out, which hides behind reading with one row and less so with each more. So it is what may be hoped for.
+// of which kernels get a part; arithmetic is left out, which hides behind reading with one row and less so with each more. So
+// it is what may be hoped for.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Prediction, error) {
 	if batch < 1 || batch > MaxBatch {
 		return nil, fmt.Errorf("predict a step of %d streams: 1 to %d can be predicted", batch, MaxBatch)
