@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,6 +28,7 @@ type pool struct {
 	_    [56]byte
 
 	closed atomic.Bool
+	ended  sync.WaitGroup // the helpers
 }
 
 // share is what has been claimed of a thread's share: in the upper bits the number of the task it belongs to, below them the
@@ -61,7 +63,7 @@ func newPool(threads int) *pool {
 	p := &pool{shares: make([]share, threads), helpers: make([]helper, threads-1)}
 	for i := range p.helpers {
 		p.helpers[i].wake = make(chan struct{}, 1)
-		go p.help(i + 1)
+		p.ended.Go(func() { p.help(i + 1) })
 	}
 	return p
 }
@@ -185,10 +187,11 @@ func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	}
 }
 
-// close ends the helpers. The pool must be idle.
+// close ends the helpers and returns when they are gone. The pool must be idle.
 func (p *pool) close() {
 	p.closed.Store(true)
 	for i := range p.helpers {
 		p.helpers[i].rouse()
 	}
+	p.ended.Wait()
 }

@@ -41,6 +41,7 @@ type workers struct {
 	args    [][3]uintptr    // [workers] of a call each
 	start   []chan struct{} // [workers-1] of those beside the caller
 	done    sync.WaitGroup
+	ended   sync.WaitGroup // those beside the caller
 }
 
 func newWorkers(n int) *workers {
@@ -48,12 +49,12 @@ func newWorkers(n int) *workers {
 	for i := range len(w.args) - 1 {
 		c := make(chan struct{})
 		w.start = append(w.start, c)
-		go func() {
+		w.ended.Go(func() {
 			for range c {
 				w.call(i + 1)
 				w.done.Done()
 			}
-		}()
+		})
 	}
 	return w
 }
@@ -62,6 +63,7 @@ func (w *workers) close() {
 	for _, c := range w.start {
 		close(c)
 	}
+	w.ended.Wait()
 }
 
 func (w *workers) call(i int) {
