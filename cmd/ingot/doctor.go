@@ -90,6 +90,8 @@ type backendState struct {
 	// Read back from the compiler; empty where no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
+	// Matrices is whether tiles use simdgroup matrices: "used" or "not used"; empty where no kernel was run.
+	Matrices string `json:"matrices,omitempty"`
 	// Swept is the choices of the user's geometry file, for all devices.
 	Swept int `json:"swept,omitempty"`
 
@@ -228,7 +230,10 @@ func examineDevice(cfg *config.Config, name string) (backendState, compute.Backe
 		return s, nil
 	}
 	s.fill(dev.Info())
-	s.Swept = len(geometry)
+	s.Swept, s.Matrices = len(geometry), "used"
+	if be.PlainTiles() {
+		s.Matrices = "not used"
+	}
 	s.Available, s.Device = true, be.Device()
 	return s, be
 }

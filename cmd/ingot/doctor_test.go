@@ -66,6 +66,7 @@ func TestDoctorCompilesForTheHostBackend(t *testing.T) {
 	require.Equal(t, "3.1", state.LanguageVersion)
 	require.Equal(t, "relaxed", state.MathMode)
 	require.Contains(t, state.Device, ", fast kernels")
+	require.Equal(t, "used", state.Matrices)
 	require.True(t, d.Model.Fits)
 	require.EqualValues(t, 64<<20, d.Model.Memory)
 }

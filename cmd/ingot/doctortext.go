@@ -69,6 +69,9 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 	if s.Swept > 0 {
 		line("", "geometry from %s, choices: %d", config.GeometryFile(), s.Swept)
 	}
+	if s.Matrices != "" {
+		line("", "simdgroup matrices, which have to sum as the kernels for one row do: %s", s.Matrices)
+	}
 	if s.Family == "" {
 		return
 	}
