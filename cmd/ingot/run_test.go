@@ -247,7 +247,7 @@ func TestRunGoesOnAfterAKill(t *testing.T) {
 // TestRunStopsOnSignals: the first signal ends the program within moments, with whole lines and a word on how to go on.
 func TestRunStopsOnSignals(t *testing.T) {
 	t.Parallel()
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "out.jsonl")

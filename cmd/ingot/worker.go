@@ -16,8 +16,8 @@ func newWorker() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker --redis URL --model FILE",
 		Short: "Answer jobs from the queue",
-		Long: `Worker loads a model and answers the jobs that are queued for its alias. It runs until it gets SIGTERM or SIGINT:
-then it takes no more jobs, lets running ones finish for 30 seconds, and hands the rest back to the queue.
+		Long: `Worker loads a model and answers the jobs that are queued for its alias. It runs until it gets SIGTERM, SIGINT or
+SIGHUP: then it takes no more jobs, lets running ones finish for 30 seconds, and hands the rest back to the queue.
 With --listen it serves /healthz and /metrics (Prometheus) over HTTP.`,
 		Example: `  ingot worker --redis redis://localhost:6379/0 --model model.gguf
   ingot worker --redis redis://queue:6379/0 --model glm-4.7-flash.gguf --name glm --concurrency 32 --listen :9090`,
