@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/job"
 )
 
@@ -79,6 +80,8 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.failure(d, row.Code, row.Message), nil
 	case errors.Is(err, engine.ErrBadRequest):
 		return w.failure(d, job.CodeBadRequest, err.Error()), nil
+	case errors.Is(err, sample.ErrNotFinite): // the same tokens give the same logits at every attempt
+		return w.failure(d, job.CodeFailed, err.Error()+": the model's file may be damaged: compare its SHA-256"), nil
 	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, engine.ErrClosed):
 		w.metrics.jobs.WithLabelValues("handed_back").Inc()
 		log.Info("job handed back")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
@@ -250,6 +251,8 @@ func TestFailedAttempts(t *testing.T) {
 		{"an error that stays", 9, func() error { return broken }, 2, job.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
 		{"a panic that stays", 9, func() error { panic("oops") }, 2, job.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
 		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", engine.ErrBadRequest) }, 1, job.CodeBadRequest, "line 1: bad request: too long"},
+		{"a model that gives no numbers", 9, func() error { return sample.ErrNotFinite }, 1, job.CodeFailed,
+			"line 1: logits are not finite: the model's file may be damaged: compare its SHA-256"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
