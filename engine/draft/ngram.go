@@ -14,8 +14,9 @@ const (
 // NGram drafts from a sequence's own text: where its last tokens stood before, what followed then is the guess (prompt
 // look-up decoding). It finds the latest such place in constant time and keeps four bytes a token and order.
 type NGram struct {
-	seen  int // tokens whose n-grams are in the tables
-	table [longestNGram + 1][]int32
+	seen  int     // tokens whose n-grams are in the tables
+	slots int     // of a table, a power of two
+	table []int32 // a table an order, one after another
 }
 
 // mostSlots bounds a table, to 256 KiB: in a text of more tokens, later n-grams take the places of earlier ones. Many sequences
@@ -24,15 +25,11 @@ const mostSlots = 1 << 16
 
 // NewNGram returns an NGram for texts of up to the given number of tokens.
 func NewNGram(tokens int) *NGram {
-	size := 16
-	for size < min(2*tokens, mostSlots) {
-		size *= 2
+	slots := 16
+	for slots < min(2*tokens, mostSlots) {
+		slots *= 2
 	}
-	g := &NGram{}
-	for n := shortestNGram; n <= longestNGram; n++ {
-		g.table[n] = make([]int32, size)
-	}
-	return g
+	return &NGram{slots: slots, table: make([]int32, (longestNGram-shortestNGram+1)*slots)}
 }
 
 // Draft appends up to limit guesses of what follows tokens to dst. Each call has to continue the text of the one before.
@@ -43,7 +40,7 @@ func (g *NGram) Draft(dst, tokens []int32, limit int) []int32 {
 			continue
 		}
 		suffix := tokens[len(tokens)-n:]
-		at := int(g.table[n][g.slot(suffix)]) // what followed starts here; 0 where nothing was seen
+		at := int(g.table[g.slot(suffix)]) // what followed starts here; 0 where nothing was seen
 		if at < n || at >= len(tokens) || !slices.Equal(tokens[at-n:at], suffix) {
 			continue
 		}
@@ -65,7 +62,7 @@ func (g *NGram) Draft(dst, tokens []int32, limit int) []int32 {
 func (g *NGram) learn(tokens []int32) {
 	for at := max(g.seen, 1); at < len(tokens); at++ {
 		for n := shortestNGram; n <= min(longestNGram, at); n++ {
-			g.table[n][g.slot(tokens[at-n:at])] = int32(at)
+			g.table[g.slot(tokens[at-n:at])] = int32(at)
 		}
 	}
 	g.seen = max(g.seen, len(tokens))
@@ -78,5 +75,5 @@ func (g *NGram) slot(gram []int32) int {
 		h = (h ^ uint64(uint32(t))) * 1099511628211
 	}
 	h ^= h >> 29
-	return int(h) & (len(g.table[len(gram)]) - 1)
+	return (len(gram)-shortestNGram)*g.slots + int(h)&(g.slots-1)
 }
