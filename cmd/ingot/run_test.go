@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -247,12 +248,16 @@ func TestRunGoesOnAfterAKill(t *testing.T) {
 // TestRunStopsOnSignals: the first signal ends the program within moments, with whole lines and a word on how to go on.
 func TestRunStopsOnSignals(t *testing.T) {
 	t.Parallel()
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		t.Run(signal.String(), func(t *testing.T) {
+	// Where tests run under nohup, the programs they start would ignore it too; what is caught, they start without.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "out.jsonl")
 			cmd := halfway(t, someRows(60), out, "--model", tinyLlama, "--concurrency", "2")
-			require.NoError(t, cmd.Process.Signal(signal))
+			require.NoError(t, cmd.Process.Signal(sig))
 			require.ErrorContains(t, cmd.Wait(), "exit status 1")
 			stderr := cmd.Stderr.(*bytes.Buffer).String()
 			require.Contains(t, stderr, "ingot: stopped before the end: run it again for the rest\n")
