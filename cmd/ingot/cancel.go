@@ -7,7 +7,6 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
 )
 
 func newCancel() *cobra.Command {
@@ -24,10 +23,7 @@ batch. The id cannot be used again until then. To cancel a finished batch change
 			if err != nil {
 				return err
 			}
-			if err := job.CheckBatch(args[0]); err != nil {
-				return &usageError{err}
-			}
-			rdb, _, err := job.Dial(cmd.Context(), cfg.Redis)
+			rdb, err := dialBatch(cmd, cfg, args)
 			if err != nil {
 				return err
 			}

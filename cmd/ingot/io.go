@@ -78,6 +78,17 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
+// dialBatch connects to Redis for a command about the batch that its arguments name, if any.
+func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redis.Client, error) {
+	for _, batch := range args {
+		if err := job.CheckBatch(batch); err != nil {
+			return nil, &usageError{err}
+		}
+	}
+	rdb, _, err := job.Dial(cmd.Context(), cfg.Redis) // how Redis is set matters to those that queue and answer
+	return rdb, err
+}
+
 // dial connects to Redis and logs what is risky about how it is set.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redis.Client, error) {
 	rdb, warnings, err := job.Dial(cmd.Context(), cfg.Redis)

@@ -32,10 +32,7 @@ rows until the batch is finished, and fails where it is cancelled. Rows that fai
 				return usagef("-o OUT is missing")
 			}
 			batch := args[0]
-			if err := job.CheckBatch(batch); err != nil {
-				return &usageError{err}
-			}
-			rdb, _, err := job.Dial(cmd.Context(), cfg.Redis)
+			rdb, err := dialBatch(cmd, cfg, args)
 			if err != nil {
 				return err
 			}

@@ -37,12 +37,7 @@ the batches that the server knows, the newest first.`,
 			if err != nil {
 				return err
 			}
-			if len(args) > 0 {
-				if err := job.CheckBatch(args[0]); err != nil {
-					return &usageError{err}
-				}
-			}
-			rdb, _, err := job.Dial(cmd.Context(), cfg.Redis)
+			rdb, err := dialBatch(cmd, cfg, args)
 			if err != nil {
 				return err
 			}
