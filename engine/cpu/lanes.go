@@ -25,8 +25,8 @@ type lanes struct {
 type lane struct {
 	backend Backend // of one thread
 	batch   compute.Batch
-	after   int // the first lane that has rows of its first sequence
-	_       [64]byte
+	after   int          // the first lane that has rows of its first sequence
+	_       [64]byte     // others look at what follows all the time: it has a cache line of its own
 	reached atomic.Int64 // how many of the pending attentions find in the cache what the lane's rows store there
 	_       [56]byte
 }
