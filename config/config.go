@@ -28,7 +28,7 @@ type Config struct {
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
 	Backend     string     // one of the constants
-	Kernels     metal.Mode // of the backends metal and host
+	Kernels     metal.Mode // of the backends metal and emulator
 	Threads     int        // of the CPU backend; 0 for one a processor
 	Context     int        // most tokens of prompt and answer; 0 for the model's own
 	KV          gguf.Type
@@ -44,10 +44,10 @@ type Config struct {
 
 // The values of Backend.
 const (
-	BackendAuto  = "auto" // metal on a Mac with a GPU that it runs on, else cpu
-	BackendMetal = "metal"
-	BackendCPU   = "cpu"
-	BackendHost  = "host" // the GPU's kernels compiled for the processor, for tests
+	BackendAuto     = "auto" // metal on a Mac with a GPU that it runs on, else cpu
+	BackendMetal    = "metal"
+	BackendCPU      = "cpu"
+	BackendEmulator = "emulator" // the GPU's kernels compiled for the processor, for tests
 )
 
 // Load reads the settings for a command whose flags were made with AddFlag and parsed. Its errors name the setting, where its

@@ -70,10 +70,10 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
 	},
 	{
-		name: Backend, usage: "compute with `BACKEND`: auto (metal if possible), metal, cpu or host (for tests)", def: BackendAuto,
+		name: Backend, usage: "compute with `BACKEND`: auto (metal if possible), metal, cpu or emulator (for tests)", def: BackendAuto,
 		set: func(c *Config, s string) error {
 			c.Backend = s
-			return oneOf(s, BackendAuto, BackendMetal, BackendCPU, BackendHost)
+			return oneOf(s, BackendAuto, BackendMetal, BackendCPU, BackendEmulator)
 		},
 	},
 	{

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
@@ -46,11 +46,11 @@ func TestBadRequestsNameTheReason(t *testing.T) {
 	require.Zero(t, e.Snapshot().Steps)
 }
 
-func messages(t *testing.T, json string) *chat.Object {
+func messages(t *testing.T, json string) *jinja.Object {
 	t.Helper()
-	v, err := chat.ParseJSON([]byte(json))
+	v, err := jinja.ParseJSON([]byte(json))
 	require.NoError(t, err)
-	return v.(*chat.Object)
+	return v.(*jinja.Object)
 }
 
 func TestChatUsesTheTemplate(t *testing.T) {
@@ -146,7 +146,7 @@ func TestTemplateVariables(t *testing.T) {
 	t.Parallel()
 	e := open(t, withTemplate(t, "{{ bos_token }}{{ eos_token }}{{ strftime_now('%d %B %Y') }}"), engine.Options{})
 	date := time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC)
-	got := generate(t, e, engine.Request{Chat: chat.NewObject(), Date: date, PromptOnly: true})
+	got := generate(t, e, engine.Request{Chat: jinja.NewObject(), Date: date, PromptOnly: true})
 	bos, _ := e.Tokenizer().BOS()
 	eos, _ := e.Tokenizer().EOS()
 	require.Equal(t, []int32{bos, eos}, got.PromptTokens[:2])

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 // template is a model's chat template.
 type template struct {
-	*chat.Template
+	*jinja.Template
 	developer bool // it knows messages of that role
 }
 
@@ -26,7 +26,7 @@ func readTemplate(f *gguf.File) (*template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the model file's chat template cannot be read: %w", err)
 	}
-	t, err := chat.Parse(key, source)
+	t, err := jinja.Parse(key, source)
 	if err != nil {
 		return nil, fmt.Errorf("the model file's chat template cannot be used: %w", err)
 	}
@@ -37,7 +37,7 @@ func readTemplate(f *gguf.File) (*template, error) {
 // documents are defined, and none.
 var templateDefaults = []struct {
 	name  string
-	value chat.Value
+	value jinja.Value
 }{
 	{"tools", nil},
 	{"documents", nil},
@@ -45,7 +45,7 @@ var templateDefaults = []struct {
 }
 
 // render makes the prompt of a chat. A template begins with BOS itself where its model wants it.
-func (e *Engine) render(messages *chat.Object, date time.Time) (string, error) {
+func (e *Engine) render(messages *jinja.Object, date time.Time) (string, error) {
 	if e.template == nil {
 		return "", badRequest("%w", e.templateErr)
 	}
@@ -68,7 +68,7 @@ func (e *Engine) render(messages *chat.Object, date time.Time) (string, error) {
 		instructAsSystem(vars)
 	}
 	text, err := e.template.Render(vars, date)
-	if raised := (*chat.RaiseError)(nil); errors.As(err, &raised) {
+	if raised := (*jinja.RaiseError)(nil); errors.As(err, &raised) {
 		return "", badRequest("the chat template refuses the messages: %w", raised)
 	}
 	if err != nil {
@@ -79,13 +79,13 @@ func (e *Engine) render(messages *chat.Object, date time.Time) (string, error) {
 
 // instructAsSystem gives messages of the role "developer", OpenAI's newer name for "system", the older one. A template that
 // does not know a role leaves its messages out, and the model would answer without its instructions.
-func instructAsSystem(vars *chat.Object) {
+func instructAsSystem(vars *jinja.Object) {
 	v, _ := vars.Get("messages")
-	given, _ := v.([]chat.Value)
-	messages := make([]chat.Value, len(given))
+	given, _ := v.([]jinja.Value)
+	messages := make([]jinja.Value, len(given))
 	for i, v := range given {
 		messages[i] = v
-		m, ok := v.(*chat.Object)
+		m, ok := v.(*jinja.Object)
 		if !ok {
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 // prompts reads a completion's prompt: a string, an array of ids, an array of strings, or an array of arrays of ids.
@@ -52,12 +52,12 @@ func (o *object) prompts() []prompt {
 }
 
 // chatContext reads what a chat template sees: messages, tools and the template's own settings.
-func (o *object) chatContext() *chat.Object {
-	ctx := chat.NewObject()
+func (o *object) chatContext() *jinja.Object {
+	ctx := jinja.NewObject()
 	ctx.Set("messages", o.messages())
 	forbidden := o.toolsForbidden()
 	if raw, ok := o.get("tools", array); ok && !forbidden {
-		if tools, ok := o.parse("tools", raw).([]chat.Value); ok && len(tools) > 0 {
+		if tools, ok := o.parse("tools", raw).([]jinja.Value); ok && len(tools) > 0 {
 			ctx.Set("tools", tools)
 		}
 	}
@@ -70,7 +70,7 @@ func (o *object) chatContext() *chat.Object {
 		ctx.Set("add_generation_prompt", o.boolean("add_generation_prompt"))
 	}
 	if raw, ok := o.get("chat_template_kwargs", dict); ok {
-		extra, _ := o.parse("chat_template_kwargs", raw).(*chat.Object)
+		extra, _ := o.parse("chat_template_kwargs", raw).(*jinja.Object)
 		if extra == nil {
 			return ctx
 		}
@@ -85,8 +85,8 @@ func (o *object) chatContext() *chat.Object {
 	return ctx
 }
 
-func (o *object) parse(name string, raw json.RawMessage) chat.Value {
-	v, err := chat.ParseJSON(raw)
+func (o *object) parse(name string, raw json.RawMessage) jinja.Value {
+	v, err := jinja.ParseJSON(raw)
 	if err != nil {
 		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
 		return nil
@@ -111,19 +111,19 @@ func (o *object) toolsForbidden() bool {
 }
 
 // messages reads a chat's messages. Contents made of text parts are joined with newlines, since templates expect strings.
-func (o *object) messages() []chat.Value {
+func (o *object) messages() []jinja.Value {
 	raw, ok := o.get("messages", array)
 	if !ok {
 		o.fail(CodeMissing, `"messages" is missing`)
 		return nil
 	}
-	list, _ := o.parse("messages", raw).([]chat.Value)
+	list, _ := o.parse("messages", raw).([]jinja.Value)
 	if len(list) == 0 {
 		o.fail(CodeInvalidValue, `"messages" is empty`)
 		return nil
 	}
 	for i, v := range list {
-		m, ok := v.(*chat.Object)
+		m, ok := v.(*jinja.Object)
 		if !ok {
 			o.fail(CodeInvalidType, `"messages[%d]" must be an object, not %s`, i, kindOfValue(v))
 			return nil
@@ -136,7 +136,7 @@ func (o *object) messages() []chat.Value {
 // roles are OpenAI's. Templates leave messages of a role that they do not know out, without a word.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
-func (o *object) message(i int, m *chat.Object) {
+func (o *object) message(i int, m *jinja.Object) {
 	v, ok := m.Get("role")
 	role, isText := v.(string)
 	switch {
@@ -150,7 +150,7 @@ func (o *object) message(i int, m *chat.Object) {
 	content, ok := m.Get("content")
 	switch content := content.(type) {
 	case string:
-	case []chat.Value:
+	case []jinja.Value:
 		m.Set("content", o.joinParts(i, content))
 	case nil:
 		if role != "assistant" { // one that only calls tools may be silent
@@ -170,10 +170,10 @@ func (o *object) missingContent(i int, there bool) {
 	o.fail(CodeMissing, `"messages[%d].content" is missing`, i)
 }
 
-func (o *object) joinParts(i int, parts []chat.Value) string {
+func (o *object) joinParts(i int, parts []jinja.Value) string {
 	texts := make([]string, len(parts))
 	for k, v := range parts {
-		part, ok := v.(*chat.Object)
+		part, ok := v.(*jinja.Object)
 		if !ok {
 			o.fail(CodeInvalidType, `"messages[%d].content[%d]" must be an object, not %s`, i, k, kindOfValue(v))
 			return ""
@@ -194,16 +194,16 @@ func (o *object) joinParts(i int, parts []chat.Value) string {
 
 // parseArguments makes objects of the arguments of earlier tool calls, which OpenAI's messages hold as JSON text and
 // templates expect as objects.
-func parseArguments(m *chat.Object) {
+func parseArguments(m *jinja.Object) {
 	v, _ := m.Get("tool_calls")
-	calls, _ := v.([]chat.Value)
+	calls, _ := v.([]jinja.Value)
 	for _, c := range calls {
-		call, ok := c.(*chat.Object)
+		call, ok := c.(*jinja.Object)
 		if !ok {
 			continue
 		}
 		f, _ := call.Get("function")
-		function, ok := f.(*chat.Object)
+		function, ok := f.(*jinja.Object)
 		if !ok {
 			continue
 		}
@@ -212,13 +212,13 @@ func parseArguments(m *chat.Object) {
 		if !ok {
 			continue
 		}
-		if parsed, err := chat.ParseJSON([]byte(source)); err == nil {
+		if parsed, err := jinja.ParseJSON([]byte(source)); err == nil {
 			function.Set("arguments", parsed)
 		}
 	}
 }
 
-func kindOfValue(v chat.Value) kind {
+func kindOfValue(v jinja.Value) kind {
 	switch v.(type) {
 	case nil:
 		return null
@@ -226,9 +226,9 @@ func kindOfValue(v chat.Value) kind {
 		return boolean
 	case string:
 		return text
-	case []chat.Value:
+	case []jinja.Value:
 		return array
-	case *chat.Object:
+	case *jinja.Object:
 		return dict
 	}
 	return number

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 // Limits of a request that are not OpenAI's.
@@ -28,7 +28,7 @@ const leastTopP = 1e-9
 type Request struct {
 	endpoint Endpoint
 	settings engine.Request // without a prompt, and without a seed
-	chat     *chat.Object   // of /v1/chat/completions
+	chat     *jinja.Object  // of /v1/chat/completions
 	prompts  []prompt       // of /v1/completions, at least one
 
 	seed     *int64

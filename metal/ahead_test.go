@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // oneByOne waits for each step before it begins the next.
@@ -29,8 +29,8 @@ func TestStepsAhead(t *testing.T) {
 	for _, name := range []string{"micro-llama", "micro-glm"} {
 		t.Run(name, func(t *testing.T) {
 			path := "../engine/model/testdata/" + name + ".gguf"
-			ahead := open(t, metal.Options{}, host.Options{})
-			waiting := open(t, metal.Options{}, host.Options{})
+			ahead := open(t, metal.Options{}, emulator.Options{})
+			waiting := open(t, metal.Options{}, emulator.Options{})
 			want := answerMix(t, path, oneByOne{waiting})
 			require.True(t, slices.ContainsFunc(want, func(c engine.Completion) bool {
 				return c.Choices[0].FinishReason == engine.FinishStop && len(c.Choices[0].Tokens)%8 > 2
@@ -91,7 +91,7 @@ func TestWaitsOfStepsAhead(t *testing.T) {
 	t.Parallel()
 	const tokens = 81
 	for _, path := range []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"} {
-		be := open(t, metal.Options{}, host.Options{})
+		be := open(t, metal.Options{}, emulator.Options{})
 		eng, err := engine.Open(path, be, engine.Options{Context: 256, Draft: engine.DraftOff})
 		require.NoError(t, err)
 		before := be.Counters()
@@ -125,8 +125,8 @@ func (w *watched) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 // TestLongStepsMayBeCut has a long prompt's step cut after each layer, if the device does so, and a token's or a short one's not.
 func TestLongStepsMayBeCut(t *testing.T) {
 	t.Parallel()
-	dev, err := host.Open(host.Options{})
-	if errors.Is(err, host.ErrNoCompiler) {
+	dev, err := emulator.Open(emulator.Options{})
+	if errors.Is(err, emulator.ErrNoCompiler) {
 		t.Skipf("the kernels are not tested: %v", err)
 	}
 	require.NoError(t, err)

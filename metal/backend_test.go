@@ -9,14 +9,14 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/compute/computetest"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// open starts the backend on the host driver.
-func open(tb testing.TB, o metal.Options, h host.Options) *metal.Backend {
+// open starts the backend on the emulator.
+func open(tb testing.TB, o metal.Options, h emulator.Options) *metal.Backend {
 	tb.Helper()
-	dev, err := host.Open(h)
-	if errors.Is(err, host.ErrNoCompiler) {
+	dev, err := emulator.Open(h)
+	if errors.Is(err, emulator.ErrNoCompiler) {
 		tb.Skipf("the kernels are not tested: %v", err)
 	}
 	require.NoError(tb, err)
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
-				return open(tb, c.options, host.Options{Seed: c.seed})
+				return open(tb, c.options, emulator.Options{Seed: c.seed})
 			})
 		})
 	}
@@ -70,7 +70,7 @@ func TestConformanceOfFastKernels(t *testing.T) {
 			t.Parallel()
 			computetest.RunFast(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
-				be := open(tb, metal.Options{Mode: metal.FastMath, Geometry: geometry}, host.Options{})
+				be := open(tb, metal.Options{Mode: metal.FastMath, Geometry: geometry}, emulator.Options{})
 				require.False(tb, be.PlainTiles())
 				return be
 			})
@@ -82,7 +82,7 @@ func TestConformanceOfFastKernels(t *testing.T) {
 func TestDevice(t *testing.T) {
 	var name string
 	for i, suffix := range []string{"", ", debug kernels", ", fast kernels"} {
-		be := open(t, metal.Options{Mode: metal.Mode(i)}, host.Options{})
+		be := open(t, metal.Options{Mode: metal.Mode(i)}, emulator.Options{})
 		if i == 0 {
 			name = be.Device()
 		}
@@ -93,7 +93,7 @@ func TestDevice(t *testing.T) {
 
 // TestTilesAgree has the host's matrices sum in the order of a row alone, as they are made to.
 func TestTilesAgree(t *testing.T) {
-	be := open(t, metal.Options{}, host.Options{})
+	be := open(t, metal.Options{}, emulator.Options{})
 	require.False(t, be.PlainTiles())
 	require.NoError(t, be.Close())
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// recorder is the host driver with the captures that it has no GPU for.
+// recorder is the emulator with the captures that it has no GPU for.
 type recorder struct {
-	*host.Device
+	*emulator.Device
 	events  []string
 	refused error
 }
@@ -38,8 +38,8 @@ func (r *recorder) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 // captured runs steps of a backend whose device captures two of them, from the second on.
 func captured(t *testing.T, steps int, refused error) ([]string, error) {
 	t.Helper()
-	dev, err := host.Open(host.Options{})
-	if errors.Is(err, host.ErrNoCompiler) {
+	dev, err := emulator.Open(emulator.Options{})
+	if errors.Is(err, emulator.ErrNoCompiler) {
 		t.Skipf("captures are not tested: %v", err)
 	}
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
 // Package metal is the compute backend on a GPU: kernels in Metal Shading Language, the backend that binds and orders them,
-// and the device interface that its drivers implement. metal/apple drives Apple's Metal; metal/host compiles the same kernels
+// and the device interface that its drivers implement. metal/apple drives Apple's Metal; metal/emulator compiles the same kernels
 // for the CPU, so that every kernel and every binding is tested on any machine.
 package metal
 
@@ -62,7 +62,7 @@ type (
 
 // Info describes a device.
 type Info struct {
-	Driver            string // "metal" or "host"
+	Driver            string // "metal" or "emulator"
 	Name              string // such as "Apple M4 Max"
 	Family            string // such as "Apple9"; empty where it has none
 	Memory            int    // bytes that work should stay below: recommendedMaxWorkingSetSize

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // question is one with a single right answer.
@@ -54,15 +54,15 @@ type setup struct {
 }
 
 // chatOf is a conversation of a question and its answer, and a second question. All have their beginning in common.
-func chatOf(first, q question) *chat.Object {
-	var messages []chat.Value
+func chatOf(first, q question) *jinja.Object {
+	var messages []jinja.Value
 	for _, m := range [][2]string{{"user", first.Question}, {"assistant", first.Answer}, {"user", q.Question}} {
-		message := chat.NewObject()
+		message := jinja.NewObject()
 		message.Set("role", m[0])
 		message.Set("content", m[1])
 		messages = append(messages, message)
 	}
-	prompt := chat.NewObject()
+	prompt := jinja.NewObject()
 	prompt.Set("messages", messages)
 	return prompt
 }
@@ -70,7 +70,7 @@ func chatOf(first, q question) *chat.Object {
 // answer asks all questions, some at a time, and adds up the figures. Every answer has to begin with the right one.
 func answer(t *testing.T, path string, questions []question, s setup) (tokens [][]int32, stats engine.Stats) {
 	t.Helper()
-	eng, err := engine.Open(path, open(t, metal.Options{}, host.Options{}), s.opts)
+	eng, err := engine.Open(path, open(t, metal.Options{}, emulator.Options{}), s.opts)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, eng.Close()) }()
 	tokens = make([][]int32, len(questions))

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
-	"github.com/ingot-run/ingot/engine/model/shape"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // operations makes the memory of operations on a backend.
@@ -97,7 +97,7 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 // TestGeometryChangesNoBits runs every operation with every geometry that there is for it, on sizes that none divides.
 func TestGeometryChangesNoBits(t *testing.T) {
 	t.Parallel()
-	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
+	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	const in, out, heads, nope, latent, dims, experts, used, ffn = 768, 75, 3, 256, 69, 32, 37, 3, 256
 	for _, kind := range []gguf.Type{gguf.TypeQ40, gguf.TypeQ6K} {
@@ -152,7 +152,7 @@ func TestGeometryChangesNoBits(t *testing.T) {
 // and tiles from elsewhere on.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	t.Parallel()
-	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, host.Options{})
+	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
 	const positions = 600
@@ -246,7 +246,7 @@ func TestGeometryRefuses(t *testing.T) {
 
 // narrow is a device that takes few threads of every kernel.
 type narrow struct {
-	*host.Device
+	*emulator.Device
 	most int // threads that were dispatched
 }
 
@@ -265,8 +265,8 @@ func (n *narrow) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 
 // TestGeometryOfDevice takes the closest choice, those of other devices left out, and no more threads than the device does.
 func TestGeometryOfDevice(t *testing.T) {
-	require.NoError(t, open(t, metal.Options{}, host.Options{}).Close()) // or skip
-	dev, err := host.Open(host.Options{})
+	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // or skip
+	dev, err := emulator.Open(emulator.Options{})
 	require.NoError(t, err)
 	device := &narrow{Device: dev}
 	be, err := metal.New(device, metal.Options{Geometry: metal.AllCandidates()})
@@ -278,11 +278,11 @@ func TestGeometryOfDevice(t *testing.T) {
 		{Device: "Apple9", Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1},
 		{Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Simdgroups: 32},
 		{Kernel: metal.Route, Type: "F32", In: 64, Out: 41, Inputs: 1, Simdgroups: 8},
-		{Device: "host", Kernel: metal.Route, Inputs: 1, Simdgroups: 8},
+		{Device: "emulator", Kernel: metal.Route, Inputs: 1, Simdgroups: 8},
 		{Kernel: metal.Route, Type: "F32", Inputs: 1, Rows: 1},
 		{Kernel: metal.Product, Inputs: 8, Simdgroups: 8}, {Kernel: metal.ProductTile, From: 9, Rows: 64, Inputs: 64},
 	}))
-	require.Equal(t, metal.Choice{Device: "host", Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1, Simdgroups: 32},
+	require.Equal(t, metal.Choice{Device: "emulator", Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1, Simdgroups: 32},
 		be.Choice(metal.Route, gguf.TypeF32, 64, 40, 1))
 	require.Equal(t, 8, be.Choice(metal.Route, gguf.TypeF16, 64, 40, 1).Simdgroups)
 

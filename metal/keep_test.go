@@ -10,12 +10,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // compilations counts what a device compiles, and whether it is closed.
 type compilations struct {
-	*host.Device
+	*emulator.Device
 	compiled atomic.Int32
 	closed   bool
 }
@@ -33,8 +33,8 @@ func (c *compilations) Close() error {
 // TestKeep runs backends one after another on a device: what the first has compiled serves them all, and none leaves memory
 // behind.
 func TestKeep(t *testing.T) {
-	dev, err := host.Open(host.Options{})
-	if errors.Is(err, host.ErrNoCompiler) {
+	dev, err := emulator.Open(emulator.Options{})
+	if errors.Is(err, emulator.ErrNoCompiler) {
 		t.Skipf("kept kernels are not tested: %v", err)
 	}
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // bundled are the bundled models.
@@ -24,7 +24,7 @@ func TestReferences(t *testing.T) {
 	t.Parallel()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
 		t.Helper()
-		m := modeltest.Load(t, open(t, metal.Options{}, host.Options{}), path)
+		m := modeltest.Load(t, open(t, metal.Options{}, emulator.Options{}), path)
 		worst := 0.0
 		for i, c := range cases {
 			require.Equal(t, c.GreedyTokens, modeltest.Greedy(t, m, c.PromptTokens, len(c.GreedyTokens)), "case %d", i)
@@ -40,7 +40,7 @@ func TestReferencesWithFastKernels(t *testing.T) {
 	t.Parallel()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
 		t.Helper()
-		m := modeltest.Load(t, open(t, metal.Options{Mode: metal.FastMath}, host.Options{}), path)
+		m := modeltest.Load(t, open(t, metal.Options{Mode: metal.FastMath}, emulator.Options{}), path)
 		worst := 0.0
 		for i, c := range cases {
 			worst = max(worst, modeltest.WorstLogprob(t, m, &c, len(c.Tokens())))
@@ -60,7 +60,7 @@ func TestLongGeneration(t *testing.T) {
 	for _, path := range bundled {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			prompt := []int32{5, 300, 17, 900, 41, 7, 1200, 33}
-			got := modeltest.Greedy(t, modeltest.Load(t, open(t, metal.Options{}, host.Options{}), path), prompt, tokens)
+			got := modeltest.Greedy(t, modeltest.Load(t, open(t, metal.Options{}, emulator.Options{}), path), prompt, tokens)
 			reference, err := cpu.New(0)
 			require.NoError(t, err)
 			cpuModel := modeltest.Load(t, reference, path)
@@ -92,7 +92,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
 	} {
 		t.Run(filepath.Base(c.path), func(t *testing.T) {
-			be := open(t, metal.Options{}, host.Options{})
+			be := open(t, metal.Options{}, emulator.Options{})
 			m := modeltest.Load(t, be, c.path)
 			loaded := be.Counters()
 			const long = 260 // positions, so that attention is split
@@ -130,7 +130,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 
 // TestModelTooLarge loads a model onto a device without room for it, and learns how much there is and how much it takes.
 func TestModelTooLarge(t *testing.T) {
-	be := open(t, metal.Options{}, host.Options{Memory: 12 << 20})
+	be := open(t, metal.Options{}, emulator.Options{Memory: 12 << 20})
 	f, err := gguf.Open("../models/tiny-glm.q8_0.gguf")
 	require.NoError(t, err)
 	_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16})

@@ -10,14 +10,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // TestDecodingBesidePrompts splits the positions of rows that decode in a step with a prompt, too, where they stand before it;
 // all rows have the bits that they have alone.
 func TestDecodingBesidePrompts(t *testing.T) {
 	t.Parallel()
-	be := open(t, metal.Options{}, host.Options{Seed: 5})
+	be := open(t, metal.Options{}, emulator.Options{Seed: 5})
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
 	const heads, dim, positions = 4, 32, 512
@@ -68,7 +68,7 @@ func TestDecodingBesidePrompts(t *testing.T) {
 // TestScratchInParts takes rows in parts where the memory for them is short, with the same bits.
 func TestScratchInParts(t *testing.T) {
 	t.Parallel()
-	be := open(t, metal.Options{Geometry: tilesFrom(2)}, host.Options{})
+	be := open(t, metal.Options{Geometry: tilesFrom(2)}, emulator.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
 	const in, ffn, used, experts, rows = 32, 2048, 20, 24, 700

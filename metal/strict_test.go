@@ -63,7 +63,7 @@ func checkStrictly(t *testing.T, text string) string {
 	return out
 }
 
-// TestAddressSpaces checks all kernels with clang, as a stand-in for Apple's compiler in what the host driver lets pass.
+// TestAddressSpaces checks all kernels with clang, as a stand-in for Apple's compiler in what the emulator lets pass.
 func TestAddressSpaces(t *testing.T) {
 	eachFile(t, metal.AllCandidates(), func(t *testing.T, text string) { require.Empty(t, checkStrictly(t, text)) })
 	for _, wrong := range []string{

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 // leastAccuracy is the share of held-out questions that every quantised file has to answer right.
@@ -64,11 +64,11 @@ func measure(t *testing.T, path string) (total tally) {
 	answers := make([]string, len(questions))
 	group, ctx := errgroup.WithContext(t.Context())
 	for i, q := range questions {
-		message := chat.NewObject()
+		message := jinja.NewObject()
 		message.Set("role", "user")
 		message.Set("content", q.Question)
-		prompt := chat.NewObject()
-		prompt.Set("messages", []chat.Value{message})
+		prompt := jinja.NewObject()
+		prompt.Set("messages", []jinja.Value{message})
 		group.Go(func() error {
 			c, err := eng.Generate(ctx, engine.Request{Chat: prompt, MaxTokens: 160})
 			if err != nil {

@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine/bench"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/apple"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // launch opens the backend that the settings ask for.
@@ -91,8 +91,8 @@ func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	l.told = true
-	if dev.Info().Driver == "host" {
-		log.Warn("the host backend runs the GPU's kernels on the processor: it is for tests, and slow")
+	if dev.Info().Driver == "emulator" {
+		log.Warn("the emulator runs the GPU's kernels on the processor: it is for tests, and slow")
 	}
 	start, progress := time.Now(), compileProgress(l.stderr)
 	geometry := l.geometry
@@ -136,10 +136,10 @@ func (l *launch) end() error {
 
 // openDevice opens the device of a backend other than cpu.
 func openDevice(name string) (metal.Device, error) {
-	if name == config.BackendHost {
-		dev, err := host.Open(host.Options{})
+	if name == config.BackendEmulator {
+		dev, err := emulator.Open(emulator.Options{})
 		if err != nil {
-			return nil, fmt.Errorf("open the host backend: %w", err)
+			return nil, fmt.Errorf("open the emulator: %w", err)
 		}
 		return dev, nil
 	}
@@ -155,7 +155,7 @@ func (l *launch) checkCapture() error {
 	switch {
 	case l.capture == "":
 		return nil
-	case l.cfg.Backend == config.BackendCPU || l.cfg.Backend == config.BackendHost:
+	case l.cfg.Backend == config.BackendCPU || l.cfg.Backend == config.BackendEmulator:
 		return usagef("--capture records the work of a GPU through Metal, and the backend here is %s", l.cfg.Backend)
 	case !strings.HasSuffix(l.capture, ".gputrace"):
 		return usagef("--capture %s: the file's name has to end in .gputrace", l.capture)

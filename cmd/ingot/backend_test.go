@@ -11,17 +11,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine/bench"
+	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/host"
+	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// needCompiler skips tests of the host backend where the kernels cannot be compiled.
+// needCompiler skips tests of the emulator where the kernels cannot be compiled.
 func needCompiler(t *testing.T) {
 	t.Helper()
-	dev, err := host.Open(host.Options{})
-	if errors.Is(err, host.ErrNoCompiler) {
-		t.Skipf("the host backend is not tested: %v", err)
+	dev, err := emulator.Open(emulator.Options{})
+	if errors.Is(err, emulator.ErrNoCompiler) {
+		t.Skipf("the emulator is not tested: %v", err)
 	}
 	require.NoError(t, err)
 	require.NoError(t, dev.Close())
@@ -51,11 +51,11 @@ func TestRunOnTheHostBackend(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
 	in := write(t, "in.jsonl", askMarch+"\n")
-	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off")
+	r := ingot(t, "", "run", in, "-o", "-", "--model", tinyLlama, "--backend", "emulator", "--context", "128", "--draft", "off")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	got := readAnswers(t, r.stdout)["march"]
 	require.Equal(t, "April.", got.Response.Body.Choices[0].Message.Content)
-	require.Equal(t, "host", got.Stats.Backend)
+	require.Equal(t, "emulator", got.Stats.Backend)
 	require.NotEmpty(t, got.Stats.Device)
 	require.Contains(t, r.stderr, "it is for tests, and slow")
 }
@@ -64,11 +64,11 @@ func TestRunOnTheHostBackend(t *testing.T) {
 func TestBenchCountsOnTheHostBackend(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
-	r := ingot(t, "", "bench", "--model", tinyLlama, "--backend", "host", "--prompt", "4", "--gen", "6", "--repeat", "1", "--draft", "off", "--json", "-")
+	r := ingot(t, "", "bench", "--model", tinyLlama, "--backend", "emulator", "--prompt", "4", "--gen", "6", "--repeat", "1", "--draft", "off", "--json", "-")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	var records []bench.Record
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &records))
-	require.Equal(t, "host", records[0].Backend)
+	require.Equal(t, "emulator", records[0].Backend)
 	// Four layers of 8 dispatches, below 257 positions, and 5 besides. The prompt is one step, its answer five more.
 	require.Equal(t, &bench.PerStep{Dispatches: 37, CommandBuffers: 1, Waits: 2. / 6}, records[0].PerStep)
 	require.InDelta(t, 1, records[0].TokensPerStep, 0)
@@ -79,10 +79,10 @@ func TestCaptureIsRefused(t *testing.T) {
 	t.Parallel()
 	there := write(t, "a.gputrace", "")
 	for args, want := range map[string]string{
-		"--backend cpu --capture a.gputrace":  "the backend here is cpu",
-		"--backend host --capture a.gputrace": "the backend here is host",
-		"--capture a.trace":                   "the file's name has to end in .gputrace",
-		"--capture " + there:                  "it is there already",
+		"--backend cpu --capture a.gputrace":      "the backend here is cpu",
+		"--backend emulator --capture a.gputrace": "the backend here is host",
+		"--capture a.trace":                       "the file's name has to end in .gputrace",
+		"--capture " + there:                      "it is there already",
 	} {
 		r := ingot(t, "", append(strings.Fields("run - -o - --model none"), strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, r.code, r.stderr)
@@ -96,31 +96,31 @@ func TestGeometry(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	path := filepath.Join(dir, "ingot", "geometry.json")
-	have := metal.Geometry{{Device: "host", Kernel: metal.Product, Type: "Q4_0", Inputs: 1, Rows: 4, Simdgroups: 8}}
+	have := metal.Geometry{{Device: "emulator", Kernel: metal.Product, Type: "Q4_0", Inputs: 1, Rows: 4, Simdgroups: 8}}
 	require.NoError(t, writeGeometry(path, have))
 	got, err := readGeometry(path)
 	require.NoError(t, err)
 	require.Equal(t, have, got)
 
 	in := write(t, "in.jsonl", askMarch+"\n")
-	answer := []string{"run", in, "-o", "-", "--model", tinyLlama, "--backend", "host", "--context", "128", "--draft", "off"}
+	answer := []string{"run", in, "-o", "-", "--model", tinyLlama, "--backend", "emulator", "--context", "128", "--draft", "off"}
 	r := ingot(t, "", answer...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stdout, "April.")
 
-	require.Regexp(t, `geometry from `+path+`, choices: 1`, ingot(t, "", "doctor", "--backend", "host").stdout)
+	require.Regexp(t, `geometry from `+path+`, choices: 1`, ingot(t, "", "doctor", "--backend", "emulator").stdout)
 	require.NoError(t, os.WriteFile(path, []byte(`[{"kernel":"product","inputs":1,"rows":3}]`), 0o600))
 	r = ingot(t, "", answer...)
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, path+": read a geometry: choice 1: ")
 	require.Contains(t, r.stderr, "remove the file, or sweep again")
-	require.Contains(t, doctor(t, exitFailure, "--backend", "host").Backends[2].Reason, path+": read a geometry")
+	require.Contains(t, doctor(t, exitFailure, "--backend", "emulator").Backends[2].Reason, path+": read a geometry")
 
 	require.NoError(t, os.Remove(path))
 	for args, want := range map[string]string{
-		"--backend host":                           "a model is missing: give --model FILE or --shape NAME",
-		"--backend cpu --model " + tinyLlama:       "--sweep is for the kernels of a GPU",
-		"--backend host --shape smollm-135million": "smollm-135million",
+		"--backend emulator":                           "a model is missing: give --model FILE or --shape NAME",
+		"--backend cpu --model " + tinyLlama:           "--sweep is for the kernels of a GPU",
+		"--backend emulator --shape smollm-135million": "smollm-135million",
 	} {
 		r := ingot(t, "", append(strings.Fields("bench kernels --sweep"), strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, r.code, r.stderr)

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/bench"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine/bench"
 )
 
 func newBenchKernels() *cobra.Command {

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ingot-run/ingot/bench/roofline"
+	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/engine/model/shape"
-	"github.com/ingot-run/ingot/metal/roofline"
 )
 
 // predict prints what a chip would allow, for every batch and context.

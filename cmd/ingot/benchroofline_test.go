@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/metal/roofline"
+	"github.com/ingot-run/ingot/bench/roofline"
 )
 
 // TestBenchRoofline predicts for a shape and for a file, which are the same model.

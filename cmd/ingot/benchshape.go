@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/engine/model/shape"
 )
 
 const shapeNames = shape.Names

@@ -26,7 +26,7 @@ func newDoctor() *cobra.Command {
 		Short: "Say what this machine can compute with, and what would be chosen",
 		Long: `Doctor prints what matters about this machine: the processor's instructions, free memory, each backend with its device
 and limits or the reason why it cannot be used, and which of them the settings choose. The GPU's kernels are compiled as
-for a run; those of the backend host only with --backend host.
+for a run; those of the backend emulator only with --backend emulator.
 
 With --redis it sees whether the server answers, with --model whether the model fits. It exits with 1 where the chosen
 backend, the server or the model cannot be used.`,
@@ -155,9 +155,9 @@ func examine(ctx context.Context, cfg *config.Config) (d *diagnosis, problems er
 func (d *diagnosis) examineBackends(cfg *config.Config) error {
 	metalState, metalBackend := examineDevice(cfg, config.BackendMetal)
 	cpuState, cpuBackend := d.examineCPU(cfg)
-	hostState, hostBackend := examineDevice(cfg, config.BackendHost)
-	d.Backends = []backendState{metalState, cpuState, hostState}
-	opened := map[string]compute.Backend{config.BackendMetal: metalBackend, config.BackendCPU: cpuBackend, config.BackendHost: hostBackend}
+	emulatorState, emulated := examineDevice(cfg, config.BackendEmulator)
+	d.Backends = []backendState{metalState, cpuState, emulatorState}
+	opened := map[string]compute.Backend{config.BackendMetal: metalBackend, config.BackendCPU: cpuBackend, config.BackendEmulator: emulated}
 
 	d.Chosen = choice{Setting: cfg.Backend, Backend: cfg.Backend, Why: "it is set"}
 	if cfg.Backend == config.BackendAuto {
@@ -212,7 +212,7 @@ func examineDevice(cfg *config.Config, name string) (backendState, compute.Backe
 		return s, nil
 	}
 	s.fill(dev.Info())
-	if name == config.BackendHost && cfg.Backend != name {
+	if name == config.BackendEmulator && cfg.Backend != name {
 		s.LanguageVersion, s.MathMode, s.Available = "", "", true
 		if err := dev.Close(); err != nil {
 			s.Available, s.Reason = false, oneLine(err.Error())

@@ -25,7 +25,7 @@ func TestDoctorText(t *testing.T) {
 	require.Empty(t, r.stderr)
 	for _, line := range []string{
 		`ingot +\S+ \(go\S+\)`, `system +` + runtime.GOOS + "/" + runtime.GOARCH + `, \d+ processors`, `CPU kernels +\w+.*`,
-		`free memory +[\d.]+ [KMGT]iB`, `backend metal +.+`, `backend cpu +\S+ \w+, \d+ threads`, `backend host +.+`,
+		`free memory +[\d.]+ [KMGT]iB`, `backend metal +.+`, `backend cpu +\S+ \w+, \d+ threads`, `backend emulator +.+`,
 		`--backend cpu +cpu: it is set`, `model +` + tinyGLM,
 		// As in the model's card: 6 layers of 64+32 values of 4 bytes.
 		` +weights [\d.]+ MiB, cache 2\.2 KiB a token, of [\d.]+ [MGT]iB that they may take`,
@@ -59,8 +59,8 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 func TestDoctorCompilesForTheHostBackend(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
-	d := doctor(t, exitOK, "--backend", "host", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
-	require.Equal(t, "host", d.Chosen.Backend)
+	d := doctor(t, exitOK, "--backend", "emulator", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
+	require.Equal(t, "emulator", d.Chosen.Backend)
 	state := d.Backends[2]
 	require.True(t, state.Available)
 	require.Equal(t, "3.1", state.LanguageVersion)

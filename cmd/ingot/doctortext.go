@@ -62,7 +62,7 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 		return
 	}
 	note := ""
-	if s.Name == config.BackendHost {
+	if s.Name == config.BackendEmulator {
 		note = " (for tests: runs the GPU's kernels on the processor, slowly)"
 	}
 	line(name, "%s%s", s.Device, note)

@@ -10,7 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/ingot-run/ingot/worker/local"
+	"github.com/ingot-run/ingot/local"
 )
 
 // isTerminal tells whether w shows what is written to a person.

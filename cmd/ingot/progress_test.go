@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/worker/local"
+	"github.com/ingot-run/ingot/local"
 )
 
 func TestProgressText(t *testing.T) {

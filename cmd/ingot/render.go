@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 func newRender() *cobra.Command {
@@ -56,7 +56,7 @@ func render(template string, now time.Time, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read template: %w", err)
 	}
-	t, err := chat.Parse(template, string(source))
+	t, err := jinja.Parse(template, string(source))
 	if err != nil {
 		return fmt.Errorf("parse template: %w", err)
 	}
@@ -64,11 +64,11 @@ func render(template string, now time.Time, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read context from stdin: %w", err)
 	}
-	value, err := chat.ParseJSON(raw)
+	value, err := jinja.ParseJSON(raw)
 	if err != nil {
 		return fmt.Errorf("read context from stdin: %w", err)
 	}
-	ctx, ok := value.(*chat.Object)
+	ctx, ok := value.(*jinja.Object)
 	if !ok {
 		return fmt.Errorf("read context from stdin: it is not a JSON object")
 	}

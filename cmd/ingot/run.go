@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/worker/local"
+	"github.com/ingot-run/ingot/local"
 )
 
 func newRun() *cobra.Command {

@@ -8,21 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/standin"
+	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 func TestInfo(t *testing.T) {
 	t.Parallel()
 	d, _ := recorded(t)
 	require.Equal(t, metal.Info{
-		Driver: "metal", Name: "Stand-in M3 Max", Family: "Apple9", Memory: 16 << 30, MaxBuffer: 8 << 30, MaxThreadgroup: 1024,
+		Driver: "metal", Name: "Fake M3 Max", Family: "Apple9", Memory: 16 << 30, MaxBuffer: 8 << 30, MaxThreadgroup: 1024,
 		ThreadgroupMemory: 32 << 10, UnifiedMemory: true, ResidencySets: true,
 	}, d.Info())
 }
 
 func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 	t.Parallel()
-	s := standin.Start(t, nil)
+	s := fakemetal.Start(t, nil)
 	s.Settings.OldSystem = 1
 	d := opened(t, s)
 	require.False(t, d.Info().ResidencySets)
@@ -37,26 +37,26 @@ func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 // TestNoDefaultDevice takes the first of all devices, as in a session without a screen.
 func TestNoDefaultDevice(t *testing.T) {
 	t.Parallel()
-	s := standin.Start(t, nil)
+	s := fakemetal.Start(t, nil)
 	s.Settings.NoDefault = 1
-	require.Equal(t, "Stand-in M3 Max", opened(t, s).Info().Name)
+	require.Equal(t, "Fake M3 Max", opened(t, s).Info().Name)
 }
 
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		prepare     func(s *standin.StandIn)
+		prepare     func(s *fakemetal.Fake)
 		says        string
 		unsupported bool
 	}{
-		"no device":  {func(s *standin.StandIn) { s.Fail(standin.NoDevice, 0, "none") }, "finds no device", true},
-		"old device": {func(s *standin.StandIn) { s.Settings.Family = 1005 }, `family "Apple5"`, true},
-		"no queue":   {func(s *standin.StandIn) { s.Fail(standin.NoQueue, 0, "none") }, "command queue", false},
-		"no set":     {func(s *standin.StandIn) { s.Fail(standin.NoResidency, 0, "not today") }, "residency set: not today", false},
+		"no device":  {func(s *fakemetal.Fake) { s.Fail(fakemetal.NoDevice, 0, "none") }, "finds no device", true},
+		"old device": {func(s *fakemetal.Fake) { s.Settings.Family = 1005 }, `family "Apple5"`, true},
+		"no queue":   {func(s *fakemetal.Fake) { s.Fail(fakemetal.NoQueue, 0, "none") }, "command queue", false},
+		"no set":     {func(s *fakemetal.Fake) { s.Fail(fakemetal.NoResidency, 0, "not today") }, "residency set: not today", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := standin.Start(t, nil)
+			s := fakemetal.Start(t, nil)
 			c.prepare(s)
 			_, err := open([]string{s.Library})
 			require.ErrorContains(t, err, c.says)
@@ -115,7 +115,7 @@ func TestUseAfterClose(t *testing.T) {
 	d.FreeBuffer(b)
 }
 
-// TestRulesAreChecked breaks some, to see that the stand-in finds them.
+// TestRulesAreChecked breaks some, to see that the fake finds them.
 func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -158,7 +158,7 @@ func TestRulesAreChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ignored := &silent{TB: t}
-			s := standin.Start(ignored, nil)
+			s := fakemetal.Start(ignored, nil)
 			d := opened(t, s)
 			d.thread.do(func() { c.does(d) })
 			found := s.Breaches()

@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/metal/apple/standin"
+	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
-func signatures(t *testing.T) map[string]standin.Signature {
+func signatures(t *testing.T) map[string]fakemetal.Signature {
 	t.Helper()
-	list, err := standin.Signatures()
+	list, err := fakemetal.Signatures()
 	require.NoError(t, err)
-	byName := map[string]standin.Signature{}
+	byName := map[string]fakemetal.Signature{}
 	for _, s := range list {
 		byName[s.Class+" "+s.Selector] = s
 	}

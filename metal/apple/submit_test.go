@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/standin"
+	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 // checkIncrease runs a chain of dispatches of which each needs what the one before has written.
@@ -211,7 +211,7 @@ func TestFaultInAPart(t *testing.T) {
 		work[i] = one(p, nil, b)
 		work[i].Apart = true
 	}
-	s.Fail(standin.GPUFault, 1, "Impacting Interactivity")
+	s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
 	ticket, err := d.Submit(work)
 	require.NoError(t, err)
 	_, err = d.Wait(ticket)
@@ -255,7 +255,7 @@ func TestGPUFault(t *testing.T) {
 	p := kernel(t, d, metal.Release, "increase")
 	b := newBuffer(t, d, 256, metal.Shared)
 	w := one(p, make([]byte, 8), b, b)
-	s.Fail(standin.GPUFault, 1, "Caused GPU Address Fault Error (0000000b:kIOGPUCommandBufferCallbackErrorPageFault)")
+	s.Fail(fakemetal.GPUFault, 1, "Caused GPU Address Fault Error (0000000b:kIOGPUCommandBufferCallbackErrorPageFault)")
 	var tickets [3]metal.Ticket
 	for i := range tickets {
 		var err error
@@ -285,7 +285,7 @@ func TestGPUFaultAmongSeveral(t *testing.T) {
 	checkIncrease(t, d, p) // makes the memory of uploads
 	live := len(s.Live())
 	for _, failing := range []int{0, 2, 4} {
-		s.Fail(standin.GPUFault, failing, "Caused GPU Hang Error")
+		s.Fail(fakemetal.GPUFault, failing, "Caused GPU Hang Error")
 		var ticket metal.Ticket
 		for range 5 {
 			var err error
@@ -304,7 +304,7 @@ func TestGPUOutOfMemory(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
 	s.Settings.ErrorCode = errorMemory
-	s.Fail(standin.GPUFault, 0, "Insufficient Memory")
+	s.Fail(fakemetal.GPUFault, 0, "Insufficient Memory")
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
 	err := run(d, one(p, nil, b))
 	require.ErrorIs(t, err, metal.ErrMemory)
@@ -316,8 +316,8 @@ func TestNoQueueAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
-	s.Fail(standin.GPUFault, 0, "fault")
-	s.Fail(standin.NoQueue, 0, "none")
+	s.Fail(fakemetal.GPUFault, 0, "fault")
+	s.Fail(fakemetal.NoQueue, 0, "none")
 	require.ErrorContains(t, run(d, one(p, nil, b)), "fault")
 	require.ErrorContains(t, run(d, one(p, nil, b)), "go on after the GPU has given up")
 	require.NoError(t, run(d, one(p, nil, b)))

@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/jinja"
+)
+
+// ReadQuestions reads JSON lines with a "question" each, as models/heldout.jsonl has them, and asks each as a user's message
+// through the model's chat template, greedily, for an answer of up to gen tokens.
+func ReadQuestions(r io.Reader, gen int) ([]engine.Request, error) {
+	var reqs []engine.Request
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		var line struct {
+			Question string `json:"question"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if line.Question == "" {
+			return nil, fmt.Errorf(`line %d: "question" is missing`, n)
+		}
+		message, prompt := jinja.NewObject(), jinja.NewObject()
+		message.Set("role", "user")
+		message.Set("content", line.Question)
+		prompt.Set("messages", []jinja.Value{message})
+		reqs = append(reqs, engine.Request{Chat: prompt, MaxTokens: gen})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(reqs) == 0 {
+		return nil, fmt.Errorf("there is no question in it")
+	}
+	return reqs, nil
+}

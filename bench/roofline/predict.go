@@ -1,0 +1,75 @@
+package roofline
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// DispatchTime is what a dispatch costs the GPU beside its work, as measured by others on an M1 Pro.
+const DispatchTime = 3800 * time.Nanosecond
+
+// Prediction is the speed of decoding that a chip would allow. It is not a measurement.
+type Prediction struct {
+	Chip      string  `json:"chip"`
+	Bandwidth float64 `json:"bandwidth"` // bytes a second
+	Batch     int     `json:"batch"`     // streams, of a row each
+	Context   int     `json:"context"`   // positions that each row sees
+
+	BytesPerStep  float64 `json:"bytes_per_step"`
+	Dispatches    int     `json:"dispatches"`
+	ReadingMs     float64 `json:"reading_ms"`     // of a step: bytes over bandwidth
+	DispatchingMs float64 `json:"dispatching_ms"` // of a step: dispatches times DispatchTime
+	TokensPerS    float64 `json:"predicted_tokens_per_s"`
+}
+
+// Predict predicts a step of so many streams at each of the chip's bandwidths:
+//
+//	seconds a step = bytes / bandwidth + dispatches * DispatchTime
+//
+// A step's dispatches wait for each other, so their costs add up. Bandwidth is the whole of what the chip is said to have,
+// of which kernels get a part; arithmetic is left out, which hides behind reading with one row and less so with each more. So
+// it is what may be hoped for.
+func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Prediction, error) {
+	if batch < 1 || batch > MaxBatch {
+		return nil, fmt.Errorf("predict a step of %d streams: 1 to %d can be predicted", batch, MaxBatch)
+	}
+	traffic, err := bench.NewTraffic(f, kv, bench.StepTokens(batch))
+	if err != nil {
+		return nil, err
+	}
+	dispatches, err := Dispatches(f, context+1)
+	if err != nil {
+		return nil, err
+	}
+	bytes := traffic.Decode(float64(batch), 1, float64(context+1))
+	list := make([]Prediction, len(chip.Bandwidths))
+	for i, gigabytes := range chip.Bandwidths {
+		bandwidth := gigabytes * 1e9
+		reading, dispatching := bytes/bandwidth, float64(dispatches)*DispatchTime.Seconds()
+		list[i] = Prediction{
+			Chip: chip.Name, Bandwidth: bandwidth, Batch: batch, Context: context, BytesPerStep: bytes, Dispatches: dispatches,
+			ReadingMs: 1e3 * reading, DispatchingMs: 1e3 * dispatching, TokensPerS: float64(batch) / (reading + dispatching),
+		}
+	}
+	return list, nil
+}
+
+// WriteTable writes predictions for people, and that they are no measurements.
+func WriteTable(w io.Writer, list []Prediction) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "chip\tGB/s\tbatch\tcontext\tMB/step\tdispatches\treading ms\tdispatching ms\tpredicted tok/s\t") //nolint:errcheck // Flush reports it
+	for _, p := range list {
+		fmt.Fprintf(t, "%s\t%.0f\t%d\t%d\t%.1f\t%d\t%.3f\t%.3f\t%.1f\t\n", //nolint:errcheck // Flush reports it
+			p.Chip, p.Bandwidth/1e9, p.Batch, p.Context, p.BytesPerStep/1e6, p.Dispatches, p.ReadingMs, p.DispatchingMs, p.TokensPerS)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "A prediction, not a measurement: bytes over bandwidth, and %v a dispatch. Nothing was run.\n", DispatchTime)
+	return err
+}

@@ -1,0 +1,83 @@
+package jinja
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// conformance is testdata/conformance.json, which testdata/conformance.py writes: what Python's jinja2 makes of small
+// templates of every filter, test, operator and rule.
+type conformance struct {
+	Context json.RawMessage
+	Times   []struct {
+		Time        time.Time
+		Format, Out string
+	}
+	Cases []struct {
+		Group, Template string
+		Out, Err        *string
+	}
+}
+
+func readConformance(t testing.TB) (table conformance, ctx *Object) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/conformance.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &table))
+	require.Greater(t, len(table.Cases), 1000)
+	v, err := ParseJSON(table.Context)
+	require.NoError(t, err)
+	return table, v.(*Object)
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	table, ctx := readConformance(t)
+	before := mustRepr(t, ctx)
+	now := time.Date(2026, 1, 2, 15, 4, 5, 678901000, time.UTC)
+	for i, c := range table.Cases {
+		t.Run(fmt.Sprintf("%s/%d", c.Group, i), func(t *testing.T) {
+			var got string
+			tmpl, err := Parse("case", c.Template)
+			if err == nil {
+				got, err = tmpl.Render(ctx, now)
+			}
+			if c.Out != nil {
+				require.NoError(t, err, c.Template)
+				require.Equal(t, *c.Out, got, c.Template)
+				return
+			}
+			require.Error(t, err, "%s\nrendered %q, jinja2 fails with %s", c.Template, got, *c.Err)
+			message, raised := strings.CutPrefix(*c.Err, "TemplateError: ")
+			var refusal *RaiseError
+			require.Equal(t, raised, errors.As(err, &refusal), *c.Err)
+			if raised {
+				require.Equal(t, message, refusal.Message)
+			}
+		})
+	}
+	require.Equal(t, before, mustRepr(t, ctx), "rendering changed the context")
+}
+
+func TestStrftime(t *testing.T) {
+	t.Parallel()
+	table, _ := readConformance(t)
+	require.NotEmpty(t, table.Times)
+	for _, c := range table.Times {
+		require.Equal(t, c.Out, strftime(c.Time, c.Format), "%s of %s", c.Format, c.Time)
+	}
+}
+
+func mustRepr(t testing.TB, v Value) string {
+	t.Helper()
+	s, err := newRender(&Template{}, NewObject(), time.Time{}).repr(v)
+	require.NoError(t, err)
+	return s
+}

@@ -1,0 +1,68 @@
+package jinja
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzTemplate parses and renders arbitrary text. Whatever it is, that ends in a prompt or an *Error, twice the same, and
+// leaves the context as it was.
+func FuzzTemplate(f *testing.F) {
+	table, ctx := readConformance(f)
+	for _, c := range table.Cases {
+		f.Add(c.Template)
+	}
+	f.Add(chatML)
+	const budget = 1 << 22
+	f.Fuzz(func(t *testing.T, source string) {
+		tmpl, err := Parse("fuzz", source)
+		if err != nil {
+			var located *Error
+			require.ErrorAs(t, err, &located)
+			return
+		}
+		before := mustRepr(t, ctx)
+		first, err1 := renderWithin(tmpl, ctx, budget, maxOutput)
+		second, err2 := renderWithin(tmpl, ctx, budget, maxOutput)
+		require.Equal(t, first, second)
+		require.Equal(t, err1, err2)
+		require.Equal(t, before, mustRepr(t, ctx))
+		if err1 == nil {
+			require.True(t, utf8.ValidString(first))
+		}
+	})
+}
+
+// FuzzParseJSON compares with encoding/json on what is JSON, and wants tojson to give the same values back.
+func FuzzParseJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":[1,-2.5e3,true,null,"\u00e9\ud83c\udf89\ud800\n"],"b":{}}`, `[]`, `"x"`, `01`, `-0`, `1e999`, `{"a":1,"a":2}`,
+		"[1,]", "\"\x01\"", strings.Repeat("9", 30), " [ ] ", `"\x"`, "nul", "[[[[1]]]]", "\xff",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := ParseJSON(data)
+		if !json.Valid(data) || !utf8.Valid(data) {
+			require.Error(t, err)
+			return
+		}
+		if err != nil {
+			require.Regexp(t, "nested more than|more than 4300 digits", err.Error())
+			return
+		}
+		r := newRender(&Template{}, nil, vectorsNow)
+		text, err := filterToJSON(r, v, args{})
+		require.NoError(t, err)
+		again, err := ParseJSON([]byte(text.(string)))
+		if strings.Contains(text.(string), "Infinity") {
+			return // Python's name for what JSON cannot hold
+		}
+		require.NoError(t, err)
+		require.Equal(t, mustRepr(t, v), mustRepr(t, again))
+	})
+}

@@ -1,0 +1,325 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+type tokenKind uint8
+
+const (
+	tokEOF tokenKind = iota
+	tokText
+	tokPrintBegin // {{
+	tokPrintEnd   // }}
+	tokBlockBegin // {%
+	tokBlockEnd   // %}
+	tokName
+	tokString
+	tokNumber
+	tokOp
+)
+
+type token struct {
+	kind   tokenKind
+	text   string // of a name, an operator, a string's value or the template's text
+	value  Value  // of a number: int64 or float64
+	offset int
+}
+
+// describe names a token in an error.
+func (t token) describe() string {
+	switch t.kind {
+	case tokEOF:
+		return "the end of the template"
+	case tokText:
+		return "text"
+	case tokPrintBegin:
+		return "'{{'"
+	case tokPrintEnd:
+		return "'}}'"
+	case tokBlockBegin:
+		return "'{%'"
+	case tokBlockEnd:
+		return "'%}'"
+	case tokString:
+		return "a string"
+	case tokNumber:
+		return "a number"
+	}
+	return "'" + t.text + "'"
+}
+
+type lexer struct {
+	src    string
+	pos    int
+	tokens []token
+}
+
+// lex splits a whole template. White space around tags is gone in the result: the rules of trim_blocks (the newline after
+// a block or comment goes), of lstrip_blocks (spaces between the start of a line and a block or comment go) and of the
+// signs - and + in tags.
+func lex(src string) ([]token, error) {
+	l := lexer{src: src}
+	for l.pos < len(src) {
+		if err := l.text(); err != nil {
+			return nil, err
+		}
+	}
+	return append(l.tokens, token{kind: tokEOF, offset: len(src)}), nil
+}
+
+func (l *lexer) add(kind tokenKind, text string, offset int) {
+	l.tokens = append(l.tokens, token{kind: kind, text: text, offset: offset})
+}
+
+// text reads up to the next tag, and the tag.
+func (l *lexer) text() error {
+	start := l.pos
+	open := l.nextTag()
+	if open < 0 {
+		l.add(tokText, l.src[start:], start)
+		l.pos = len(l.src)
+		return nil
+	}
+	if rest, sign, ok := rawBegin(l.src[open:]); ok {
+		l.textBefore(start, open, sign, true)
+		l.pos = len(l.src) - len(rest)
+		return l.raw(open)
+	}
+	kind := l.src[open+1]
+	l.pos = open + 2
+	sign := l.sign()
+	l.textBefore(start, open, sign, kind != '{')
+	switch kind {
+	case '#':
+		return l.comment(open)
+	case '%':
+		l.add(tokBlockBegin, "", open)
+	default:
+		l.add(tokPrintBegin, "", open)
+	}
+	return l.tag(kind == '%')
+}
+
+// nextTag is the offset of the next {{, {% or {#, or -1.
+func (l *lexer) nextTag() int {
+	for i := l.pos; ; i++ {
+		n := strings.IndexByte(l.src[i:], '{')
+		if n < 0 || i+n+1 >= len(l.src) {
+			return -1
+		}
+		i += n
+		switch l.src[i+1] {
+		case '{', '%', '#':
+			return i
+		}
+	}
+}
+
+// sign reads the - or + after the opening of a tag.
+func (l *lexer) sign() byte {
+	if l.pos < len(l.src) && (l.src[l.pos] == '-' || l.src[l.pos] == '+') {
+		l.pos++
+		return l.src[l.pos-1]
+	}
+	return 0
+}
+
+// textBefore adds the text from start up to the tag at open.
+func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
+	s := l.src[start:open]
+	switch {
+	case sign == '-':
+		s = strings.TrimRightFunc(s, isSpace)
+	case sign == 0 && isBlock:
+		line := strings.LastIndexByte(s, '\n') + 1
+		atLineStart := line > 0 || start == 0 || l.src[start-1] == '\n'
+		if atLineStart && strings.TrimLeftFunc(s[line:], isSpace) == "" {
+			s = s[:line]
+		}
+	}
+	if s != "" {
+		l.add(tokText, s, start)
+	}
+}
+
+// rawBegin recognises {% raw %} and gives what follows it.
+func rawBegin(s string) (rest string, sign byte, ok bool) {
+	s, ok = strings.CutPrefix(s, "{%")
+	if !ok {
+		return "", 0, false
+	}
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		sign, s = s[0], s[1:]
+	}
+	s, ok = strings.CutPrefix(strings.TrimLeftFunc(s, isSpace), "raw")
+	if !ok {
+		return "", 0, false
+	}
+	s = strings.TrimLeftFunc(s, isSpace)
+	if rest, ok := strings.CutPrefix(s, "-%}"); ok {
+		return strings.TrimLeftFunc(rest, isSpace), sign, true
+	}
+	rest, ok = strings.CutPrefix(s, "%}")
+	return rest, sign, ok
+}
+
+// raw reads the text up to {% endraw %}.
+func (l *lexer) raw(open int) error {
+	start := l.pos
+	if start == len(l.src) {
+		return nil // as Jinja has it, an opening that nothing follows needs no end
+	}
+	for i := start; ; i++ {
+		n := strings.Index(l.src[i:], "{%")
+		if n < 0 {
+			return errAt(open, errors.New("missing end of raw directive"))
+		}
+		i += n
+		l.pos = i + 2
+		sign := l.sign()
+		l.skipSpace()
+		if !strings.HasPrefix(l.src[l.pos:], "endraw") {
+			continue
+		}
+		l.pos += len("endraw")
+		l.skipSpace()
+		if l.close("%}", true) {
+			l.textBefore(start, i, sign, true)
+			return nil
+		}
+	}
+}
+
+func (l *lexer) comment(open int) error {
+	if l.pos == len(l.src) {
+		return nil // as for raw
+	}
+	n := strings.Index(l.src[l.pos:], "#}")
+	if n < 0 {
+		return errAt(open, errors.New("missing end of comment tag"))
+	}
+	l.pos += n
+	if n > 0 && (l.src[l.pos-1] == '-' || l.src[l.pos-1] == '+') {
+		l.pos--
+	}
+	l.close("#}", true)
+	return nil
+}
+
+// close reads the end of a tag with its sign. trim takes the newline after it, unless the sign is +.
+func (l *lexer) close(end string, trim bool) bool {
+	rest := l.src[l.pos:]
+	switch {
+	case strings.HasPrefix(rest, end):
+		l.pos += len(end)
+		if trim && strings.HasPrefix(l.src[l.pos:], "\n") {
+			l.pos++
+		}
+	case strings.HasPrefix(rest, "-") && strings.HasPrefix(rest[1:], end):
+		l.pos += 1 + len(end)
+		l.skipSpace()
+	case trim && strings.HasPrefix(rest, "+") && strings.HasPrefix(rest[1:], end):
+		l.pos += 1 + len(end)
+	default:
+		return false
+	}
+	return true
+}
+
+func (l *lexer) skipSpace() {
+	l.pos = len(l.src) - len(strings.TrimLeftFunc(l.src[l.pos:], isSpace))
+}
+
+// tag reads what stands between the ends of a {{ }} or a {% %}.
+func (l *lexer) tag(block bool) error {
+	var open []byte // brackets that wait for their partner
+	for {
+		l.skipSpace()
+		start := l.pos
+		if len(open) == 0 {
+			if block && l.close("%}", true) {
+				l.add(tokBlockEnd, "", start)
+				return nil
+			}
+			if !block && l.close("}}", false) {
+				l.add(tokPrintEnd, "", start)
+				return nil
+			}
+		}
+		if start >= len(l.src) {
+			return nil // the parser says what is missing
+		}
+		if err := l.one(); err != nil {
+			return errAt(start, err)
+		}
+		last := l.tokens[len(l.tokens)-1]
+		if last.kind != tokOp {
+			continue
+		}
+		switch last.text {
+		case "{":
+			open = append(open, '}')
+		case "(":
+			open = append(open, ')')
+		case "[":
+			open = append(open, ']')
+		case "}", ")", "]":
+			if len(open) == 0 {
+				return errAt(start, fmt.Errorf("unexpected '%s'", last.text))
+			}
+			if want := open[len(open)-1]; want != last.text[0] {
+				return errAt(start, fmt.Errorf("unexpected '%s', expected '%c'", last.text, want))
+			}
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// operators has the longer ones first.
+var operators = []string{
+	"//", "**", "==", "!=", ">=", "<=",
+	"+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";",
+}
+
+// one reads one name, number, string or operator.
+func (l *lexer) one() error {
+	start := l.pos
+	rest := l.src[start:]
+	c := rest[0]
+	switch {
+	case c >= '0' && c <= '9':
+		return l.number()
+	case c == '\'' || c == '"':
+		return l.quoted(c)
+	}
+	if n := nameLength(rest); n > 0 {
+		l.pos += n
+		l.add(tokName, rest[:n], start)
+		return nil
+	}
+	for _, op := range operators {
+		if strings.HasPrefix(rest, op) {
+			l.pos += len(op)
+			l.add(tokOp, op, start)
+			return nil
+		}
+	}
+	r, _ := utf8.DecodeRuneInString(rest)
+	return fmt.Errorf("unexpected character %q", r)
+}
+
+// nameLength is the length in bytes of the identifier at the start of s, or 0.
+func nameLength(s string) int {
+	for i, r := range s {
+		if r == '_' || unicode.IsLetter(r) || i > 0 && (unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || r == '·') {
+			continue
+		}
+		return i
+	}
+	return len(s)
+}

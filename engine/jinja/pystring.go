@@ -1,0 +1,223 @@
+package jinja
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+)
+
+// This file has what Python's str knows about characters.
+
+// isSpace is str.isspace for one character: Go's white space and four more separators.
+func isSpace(r rune) bool {
+	return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// runeCount is len of a Python string.
+func runeCount(s string) int { return utf8.RuneCountInString(s) }
+
+// runeOffset is the offset in bytes of the character with the given index; len(s) for an index past the end.
+func runeOffset(s string, index int) int {
+	if index <= 0 {
+		return 0
+	}
+	for i := range s {
+		if index == 0 {
+			return i
+		}
+		index--
+	}
+	return len(s)
+}
+
+// Case mapping is full: ß becomes SS, and Σ at the end of a word ς. A Caser keeps state, so each use makes its own.
+
+func upper(s string) string {
+	if isASCII(s) {
+		return strings.ToUpper(s)
+	}
+	return cases.Upper(language.Und).String(s)
+}
+
+func lower(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	return cases.Lower(language.Und).String(s)
+}
+
+func casefold(s string) string { return cases.Fold().String(s) }
+
+// titleRune is the title case of a word's first character.
+func titleRune(r rune) string {
+	if r < utf8.RuneSelf {
+		return string(unicode.ToUpper(r))
+	}
+	if t := unicode.ToTitle(r); t != r || unicode.IsUpper(r) || unicode.IsTitle(r) {
+		return string(t)
+	}
+	up := []rune(cases.Upper(language.Und).String(string(r)))
+	return string(up[:1]) + strings.ToLower(string(up[1:]))
+}
+
+// capitalize makes the first character title case and the others lower case.
+func capitalize(s string) string {
+	if s == "" {
+		return s
+	}
+	r, size := utf8.DecodeRuneInString(s)
+	return titleRune(r) + lower(s[size:])
+}
+
+// title is str.title: every run of letters with case is a word.
+func title(s string) string {
+	var b strings.Builder
+	inWord := false
+	for i, r := range s {
+		switch {
+		case !isCased(r):
+			b.WriteRune(r)
+		case inWord:
+			b.WriteString(lowerAt(s, i, r))
+		default:
+			b.WriteString(titleRune(r))
+		}
+		inWord = isCased(r)
+	}
+	return b.String()
+}
+
+// lowerAt is the lower case of the character at i, which for a Σ depends on where it stands.
+func lowerAt(s string, i int, r rune) string {
+	if r != 'Σ' {
+		return lower(string(r))
+	}
+	next, _ := utf8.DecodeRuneInString(s[i+len("Σ"):])
+	if isCased(next) {
+		return "σ"
+	}
+	return "ς"
+}
+
+func isLowerCase(r rune) bool { return unicode.IsLower(r) || unicode.Is(unicode.Other_Lowercase, r) }
+func isUpperCase(r rune) bool { return unicode.IsUpper(r) || unicode.Is(unicode.Other_Uppercase, r) }
+func isCased(r rune) bool     { return isLowerCase(r) || isUpperCase(r) || unicode.IsTitle(r) }
+
+func swapCase(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case unicode.IsUpper(r):
+			b.WriteString(lowerAt(s, i, r))
+		case unicode.IsLower(r):
+			b.WriteString(upper(string(r)))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// isLineEnd says which characters splitlines breaks at.
+func isLineEnd(r rune) bool {
+	switch r {
+	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
+		return true
+	}
+	return false
+}
+
+func splitLines(s string, keepEnds bool) []string {
+	var lines []string
+	for s != "" {
+		i := strings.IndexFunc(s, isLineEnd)
+		if i < 0 {
+			return append(lines, s)
+		}
+		_, size := utf8.DecodeRuneInString(s[i:])
+		if strings.HasPrefix(s[i:], "\r\n") {
+			size = 2
+		}
+		if keepEnds {
+			lines = append(lines, s[:i+size])
+		} else {
+			lines = append(lines, s[:i])
+		}
+		s = s[i+size:]
+	}
+	return lines
+}
+
+// isPrintable is str.isprintable for one character.
+func isPrintable(r rune) bool { return unicode.IsPrint(r) }
+
+// every says whether s is not empty and all its characters are in the set.
+func every(s string, in func(rune) bool) bool {
+	for _, r := range s {
+		if !in(r) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isAlpha(r rune) bool   { return unicode.IsLetter(r) }
+func isDecimal(r rune) bool { return unicode.Is(unicode.Nd, r) }
+
+// isDigit is true for decimals and for the superscript and circled digits.
+func isDigit(r rune) bool {
+	return isDecimal(r) || r == '²' || r == '³' || r == '¹' || r == 0x2070 || r >= 0x2074 && r <= 0x2079 ||
+		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468
+}
+
+func isNumeric(r rune) bool { return unicode.IsNumber(r) || isDigit(r) }
+
+func isAlnum(r rune) bool { return isAlpha(r) || isNumeric(r) }
+
+// hasCase is islower or isupper: all letters with case are in the set, and there is one.
+func hasCase(s string, in func(rune) bool) bool {
+	found := false
+	for _, r := range s {
+		if !isCased(r) {
+			continue
+		}
+		if !in(r) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// isTitled is str.istitle.
+func isTitled(s string) bool {
+	found, inWord := false, false
+	for _, r := range s {
+		switch {
+		case unicode.IsUpper(r) || unicode.IsTitle(r):
+			if inWord {
+				return false
+			}
+			found, inWord = true, true
+		case isCased(r):
+			if !inWord {
+				return false
+			}
+		default:
+			inWord = false
+		}
+	}
+	return found
+}

@@ -1,0 +1,285 @@
+package jinja
+
+// Jinja decides where a name lives before a template runs, by looking at each scope as a whole: a name that a scope sets
+// anywhere is the scope's own everywhere, and starts with the value that it has outside. This file does the same in the
+// same order, because the order shows: whether a name that is set only in one branch of an if falls back to the context
+// depends on where it was read first.
+
+// ref is where a variable is found: in a slot of the frame that is up functions out, or for up -1 among the render's
+// context variables.
+type ref struct{ up, slot int }
+
+func (at ref) in(f *frame) *frame {
+	for range at.up {
+		f = f.outer
+	}
+	return f
+}
+
+func (at ref) get(r *render, f *frame) Value {
+	if at.up < 0 {
+		return r.ctx[at.slot]
+	}
+	return at.in(f).vars[at.slot]
+}
+
+func (at ref) set(f *frame, v Value) { at.in(f).vars[at.slot] = v }
+
+// scope is what is left of a scope once a template is bound.
+type scope struct {
+	routine *routine // nil if the variables live in the frame of the function around
+	loads   []slotLoad
+}
+
+// slotLoad gives a variable its first value: that of another variable, or undefined.
+type slotLoad struct {
+	slot      int
+	from      ref
+	undefined *undefined // if not nil
+}
+
+// routine is a function with a frame of its own.
+type routine struct {
+	depth int // functions around it
+	slots int // of its frame
+}
+
+// enter starts the scope. It returns the frame to run it with, which is new if the scope is that of a function.
+func (s *scope) enter(r *render, f *frame) *frame {
+	if s.routine != nil {
+		f = s.routine.frame(r, f)
+	}
+	s.load(r, f)
+	return f
+}
+
+// frame is a new frame of the function. Where the budget does not pay for it, the next step fails.
+func (in *routine) frame(r *render, outer *frame) *frame {
+	_ = r.spend(in.slots)
+	return &frame{vars: make([]Value, in.slots), outer: outer}
+}
+
+// load gives the variables of the scope, whose frame is f, their first values. Where the budget does not pay for it, the
+// next step fails.
+func (s *scope) load(r *render, f *frame) {
+	_ = r.spend(len(s.loads))
+	for i := range s.loads {
+		l := &s.loads[i]
+		if l.undefined != nil {
+			f.vars[l.slot] = l.undefined
+		} else {
+			f.vars[l.slot] = l.from.get(r, f)
+		}
+	}
+}
+
+// variable is a name in a scope. It gets a slot, or a place in the context if it is only read and nobody sets it.
+type variable struct {
+	name    string
+	routine *routine
+	slot    int
+	context bool // slot is the place in the context
+}
+
+type loadKind uint8
+
+const (
+	loadParam   loadKind = iota // set by the loop, call or with that opens the scope
+	loadContext                 // from the context
+	loadAlias                   // from the scope around
+	loadNothing                 // undefined
+)
+
+type load struct {
+	kind  loadKind
+	outer *variable // of loadAlias
+}
+
+// symbols collects the names of a scope. The branches of an if are looked at in copies that are then joined.
+type symbols struct {
+	parent  *symbols
+	routine *routine
+	made    map[string]*variable // every variable of the scope, shared by copies
+	refs    map[string]*variable
+	loads   map[*variable]load
+	stores  map[string]bool
+}
+
+// inner starts a scope inside s. A nil routine means that of s.
+func (s *symbols) inner(in *routine) *symbols {
+	if in == nil {
+		in = s.routine
+	}
+	return newSymbols(s, in)
+}
+
+func newSymbols(parent *symbols, in *routine) *symbols {
+	return &symbols{
+		parent: parent, routine: in, made: map[string]*variable{}, refs: map[string]*variable{},
+		loads: map[*variable]load{}, stores: map[string]bool{},
+	}
+}
+
+func (s *symbols) copy() *symbols {
+	c := newSymbols(s.parent, s.routine)
+	c.made = s.made
+	c.add(s)
+	return c
+}
+
+func (s *symbols) add(other *symbols) {
+	for name, v := range other.refs {
+		s.refs[name] = v
+	}
+	for v, l := range other.loads {
+		s.loads[v] = l
+	}
+	for name := range other.stores {
+		s.stores[name] = true
+	}
+}
+
+func (s *symbols) find(name string) *variable {
+	for ; s != nil; s = s.parent {
+		if v := s.refs[name]; v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (s *symbols) define(name string, l load) {
+	v := s.made[name]
+	if v == nil {
+		v = &variable{name: name, routine: s.routine}
+		s.made[name] = v
+	}
+	s.refs[name] = v
+	s.loads[v] = l
+}
+
+func (s *symbols) load(name string) {
+	if s.find(name) == nil {
+		s.define(name, load{kind: loadContext})
+	}
+}
+
+func (s *symbols) store(name string) {
+	s.stores[name] = true
+	if s.refs[name] != nil {
+		return
+	}
+	if outer := s.parent.find(name); outer != nil {
+		s.define(name, load{loadAlias, outer})
+		return
+	}
+	s.define(name, load{kind: loadNothing})
+}
+
+func (s *symbols) declare(name string) {
+	s.stores[name] = true
+	s.define(name, load{kind: loadParam})
+}
+
+// target declares the names of a loop's target.
+func (s *symbols) target(e any) {
+	if n, ok := e.(*nameExpr); ok {
+		s.declare(n.name)
+		return
+	}
+	children(e, s.target)
+}
+
+// join brings the names of branches together: a name that only some of them set keeps the value from before.
+func (s *symbols) join(branches ...*symbols) {
+	set := map[string]bool{}
+	for _, b := range branches {
+		for name := range b.stores {
+			if !s.stores[name] {
+				set[name] = true
+			}
+		}
+	}
+	for _, b := range branches {
+		s.add(b)
+	}
+	for name := range set {
+		v := s.find(name)
+		if outer := s.parent.find(name); outer != nil {
+			s.loads[v] = load{loadAlias, outer}
+		} else {
+			s.loads[v] = load{kind: loadContext}
+		}
+	}
+}
+
+func visitAll[T any](s *symbols, nodes []T) {
+	for _, n := range nodes {
+		s.visit(n)
+	}
+}
+
+// visit looks at a node of the scope. It does not go into the scopes inside it.
+func (s *symbols) visit(n any) {
+	switch n := n.(type) {
+	case *nameExpr:
+		switch n.use {
+		case useLoad:
+			s.load(n.name)
+		case useStore:
+			s.store(n.name)
+		case useParam:
+			s.declare(n.name)
+		}
+	case *ifStmt:
+		s.visit(n.test)
+		body, elifs, other := s.copy(), s.copy(), s.copy()
+		visitAll(body, n.body)
+		visitAll(elifs, n.elifs)
+		visitAll(other, n.other)
+		s.join(body, elifs, other)
+	case *setStmt:
+		s.visit(n.value)
+		s.visit(n.target)
+	case *setBlockStmt:
+		s.visit(n.target)
+	case *forStmt:
+		s.visit(n.seq)
+	case *macroStmt:
+		s.store(n.def.name)
+	case *callStmt:
+		if n.call != nil {
+			s.visit(n.call)
+		}
+	case *filterStmt:
+		s.visit(n.filter)
+	case *withStmt:
+		visitAll(s, n.values)
+	default:
+		children(n, s.visit)
+	}
+}
+
+// undeclared says which of the names a body reads before it sets them. It looks into the scopes inside, too.
+func undeclared(body []stmt, names ...string) map[string]bool {
+	open, found := map[string]bool{}, map[string]bool{}
+	for _, name := range names {
+		open[name] = true
+	}
+	var visit func(n any)
+	visit = func(n any) {
+		name, ok := n.(*nameExpr)
+		switch {
+		case !ok:
+			children(n, visit)
+		case name.use != useLoad:
+			delete(open, name.name)
+		case open[name.name]:
+			found[name.name] = true
+		}
+	}
+	for _, s := range body {
+		visit(s)
+	}
+	return found
+}

@@ -1,0 +1,57 @@
+package jinja
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// vectorsNow is the time that the recorded prompts were rendered at.
+var vectorsNow = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+
+// TestModelTemplates renders the templates of real models and compares with what Python's jinja2 made of them.
+func TestModelTemplates(t *testing.T) {
+	t.Parallel()
+	root := os.Getenv("INGOT_VECTORS")
+	if root == "" {
+		t.Skip("the templates of real models are not tested: set INGOT_VECTORS to the folder that holds templates/")
+	}
+	dir := filepath.Join(root, "templates")
+	read := func(name string, into any) {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, into))
+	}
+	var cases map[string]json.RawMessage
+	read("cases.json", &cases)
+	var expected map[string]map[string]struct{ Out, Err *string }
+	read("expected.json", &expected)
+	require.NotEmpty(t, expected)
+	for file, byCase := range expected {
+		t.Run(strings.TrimSuffix(file, ".jinja"), func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(filepath.Join(dir, file))
+			require.NoError(t, err)
+			tmpl, err := Parse(file, string(source))
+			require.NoError(t, err)
+			for name, want := range byCase {
+				before := string(cases[name])
+				ctx, err := ParseJSON(cases[name])
+				require.NoError(t, err)
+				got, err := tmpl.Render(ctx.(*Object), vectorsNow)
+				if want.Out == nil {
+					require.Error(t, err, "%s: jinja2 fails with %s", name, *want.Err)
+					continue
+				}
+				require.NoError(t, err, name)
+				require.Equal(t, *want.Out, got, name)
+				require.Equal(t, before, string(cases[name]))
+			}
+		})
+	}
+}

@@ -1,0 +1,170 @@
+#include "objects.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control.h"
+
+enum { arena_size = 1 << 14, pool_size = 1 << 14, breach_count = 64, breach_size = 512 };
+
+static Object arena[arena_size];
+static uint32_t free_ring[arena_size]; // freed objects are used again as late as can be, so that stale pointers show
+static uint32_t free_from, free_to, used, alive;
+
+static Object* pool[pool_size];
+static size_t pool_used, pools;
+static pthread_t pool_thread;
+
+static char breaches[breach_count][breach_size];
+static uint32_t breached;
+
+const char* const class_names[ClassCount] = {
+    "none",
+#define X(name, above) #name,
+    CLASSES(X)
+#undef X
+};
+
+static const Class above_of[ClassCount] = {
+    NoClass,
+#define X(name, above) Class##above,
+    CLASSES(X)
+#undef X
+};
+
+bool is_kind(Class c, Class above) {
+    while (c != above && c != ClassNSObject) c = above_of[c];
+    return c == above;
+}
+
+void breach(const char* format, ...) {
+    va_list list;
+    va_start(list, format);
+    if (breached < breach_count) vsnprintf(breaches[breached], breach_size, format, list);
+    breached++;
+    va_end(list);
+}
+
+EXPORT const char* standin_breach(uint32_t i) { return i < breached && i < breach_count ? breaches[i] : NULL; }
+EXPORT uint32_t standin_live(void) { return alive; }
+
+EXPORT const char* standin_live_name(uint32_t n) {
+    for (uint32_t i = 0; i < used; i++)
+        if (arena[i].live && !arena[i].is_class && !arena[i].single && n-- == 0) return class_names[arena[i].kind];
+    return NULL;
+}
+
+Object* new_object(Class kind) {
+    Object* o;
+    if (used < arena_size) {
+        o = &arena[used++];
+    } else {
+        if (free_from == free_to) {
+            fprintf(stderr, "fakemetal: more than %d objects are alive\n", arena_size);
+            abort();
+        }
+        o = &arena[free_ring[free_from++ % arena_size]];
+    }
+    *o = (Object){.live = true, .initialised = true, .kind = kind, .retains = 1};
+    alive++;
+    return o;
+}
+
+Object* new_text(Class kind, const char* text) {
+    Object* o = new_object(kind);
+    o->text = strdup(text);
+    return o;
+}
+
+Object* class_object(Class kind) {
+    static Object* classes[ClassCount];
+    if (!classes[kind]) {
+        classes[kind] = new_object(kind);
+        classes[kind]->is_class = true;
+        alive--;
+    }
+    return classes[kind];
+}
+
+Object* live_object(Word pointer) {
+    Word first = (Word)arena;
+    if (pointer < first || pointer >= (Word)(arena + used) || (pointer - first) % sizeof(Object)) return NULL;
+    Object* o = (Object*)pointer;
+    return o->live ? o : NULL;
+}
+
+void retain(Object* o) {
+    if (!o->is_class && !o->single) o->retains++;
+}
+
+void release(Object* o) {
+    if (o->is_class || o->single || --o->retains > 0) return;
+    finish(o);
+    free(o->text);
+    for (size_t i = 0; i < sizeof o->held / sizeof *o->held; i++)
+        if (o->held[i]) release(o->held[i]);
+    o->live = false;
+    alive--;
+    free_ring[free_to++ % arena_size] = (uint32_t)(o - arena);
+}
+
+void hold(Object* o, int at, Object* what) {
+    if (what) retain(what);
+    if (o->held[at]) release(o->held[at]);
+    o->held[at] = what;
+}
+
+bool in_pool(void) { return pools > 0 && pthread_equal(pool_thread, pthread_self()); }
+
+Object* autorelease(Object* o) {
+    if (pool_used == pool_size) {
+        breach("more than %d objects in autorelease pools", pool_size);
+        return o;
+    }
+    pool[pool_used++] = o;
+    return o;
+}
+
+EXPORT Word objc_autoreleasePoolPush(void) {
+    if (pools++ == 0)
+        pool_thread = pthread_self();
+    else if (!in_pool())
+        breach("an autorelease pool is pushed on a second thread");
+    return pool_used + 1;
+}
+
+EXPORT void objc_autoreleasePoolPop(Word token) {
+    if (!in_pool() || token == 0 || token > pool_used + 1) {
+        breach("an autorelease pool is popped on another thread, twice or out of order");
+        return;
+    }
+    pools--;
+    while (pool_used >= token) release(pool[--pool_used]);
+}
+
+EXPORT Word objc_retain(Word pointer) {
+    Object* o = live_object(pointer);
+    if (o)
+        retain(o);
+    else if (pointer)
+        breach("objc_retain of %p, which is no live object", (void*)pointer);
+    return pointer;
+}
+
+EXPORT void objc_release(Word pointer) {
+    Object* o = live_object(pointer);
+    if (o)
+        release(o);
+    else if (pointer)
+        breach("objc_release of %p, which is no live object", (void*)pointer);
+}
+
+EXPORT Word objc_getClass(const char* name) {
+    for (Class c = ClassNSObject; c < ClassCount; c++)
+        if (!strcmp(class_names[c], name)) return (Word)class_object(c);
+    breach("objc_getClass of %s, which the fake has not", name);
+    return 0;
+}

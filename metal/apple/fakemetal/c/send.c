@@ -1,0 +1,164 @@
+// objc_msgSend: finds the method, checks receiver and arguments, and lets it be handled.
+#include "send.h"
+
+#include <string.h>
+
+enum { most_words = 6 };
+
+typedef struct Row {
+    Class kind;           // that has the method
+    bool of_class;        // it is the class that is asked
+    const char* selector;
+    const char* args;     // a letter each: see messages.go
+    Class classes[3];     // of the arguments that are objects, in their order
+    char returns;
+} Row;
+
+static const Row rows[MessageCount] = {
+#define X(kind, id, of_class, selector, args, c0, c1, c2, returns) {Class##kind, of_class, selector, args, {c0, c1, c2}, returns},
+    MESSAGES(X)
+#undef X
+};
+
+// A SEL is a row of the first message with this selector.
+EXPORT Word sel_registerName(const char* name) {
+    for (int i = 0; i < MessageCount; i++)
+        if (!strcmp(rows[i].selector, name)) return (Word)&rows[i];
+    breach("sel_registerName of %s, which is in no row of the signatures", name);
+    return 0;
+}
+
+// missing are methods that systems before macOS 15 have not.
+static bool missing(Message m) {
+    return settings.old_system && (m == MTLDevice_newResidencySetWithDescriptor_error_ || m == MTLCompileOptions_setMathMode_ ||
+        m == MTLCompileOptions_mathMode || m == MTLCompileOptions_setMathFloatingPointFunctions_);
+}
+
+static int search(const Object* o, const Row* selector) {
+    for (int i = (int)(selector - rows); i < MessageCount; i++)
+        if (!strcmp(rows[i].selector, selector->selector) && is_kind(o->kind, rows[i].kind) && rows[i].of_class == o->is_class) return i;
+    return -1;
+}
+
+// method is the row of a selector for an object, or -1.
+static int method(const Object* o, const Row* selector) {
+    static int found[MessageCount][ClassCount][2]; // 2 above the row; 0 before it is searched for
+    int* at = &found[selector - rows][o->kind][o->is_class];
+    if (*at == 0) *at = 2 + search(o, selector);
+    int m = *at - 2;
+    return m < 0 || missing(m) ? -1 : m;
+}
+
+static const Row* selector_of(Word sel) {
+    Word first = (Word)rows;
+    if (sel < first || sel >= (Word)(rows + MessageCount) || (sel - first) % sizeof(Row)) return NULL;
+    return (const Row*)sel;
+}
+
+// check_args compares words with their kinds, and returns how many words the kinds are.
+static int check_args(const Row* r, const Word* a, bool* bad) {
+    int at = 0, nth = 0;
+    for (const char* k = r->args; *k; k++, at++) {
+        const char* wrong = NULL;
+        switch (*k) {
+        case 'u': case 'n': break;
+        case 'b': if (a[at] > 1) wrong = "no BOOL"; break;
+        case 's': if (!selector_of(a[at])) wrong = "no selector"; break;
+        case 'c': case 'p': case 'z': if (a[at] < 4096) wrong = "no address"; break;
+        case 'e': if (a[at] < 4096 || a[at] % 8) wrong = "no place for an NSError"; break;
+        case 'r': at++; break; // NSRange takes two words
+        case 'o': {
+            const Object* o = live_object(a[at]);
+            Class c = r->classes[nth++];
+            if (!o)
+                wrong = "no live object";
+            else if (!is_kind(o->kind, c) || o->is_class)
+                wrong = "an object of another class";
+            else if (!o->initialised)
+                wrong = "an object before its init";
+            break;
+        }
+        default: wrong = "of no known kind";
+        }
+        if (wrong) {
+            breach("-[%s %s]: word %d is %#lx, %s", class_names[r->kind], r->selector, at, (unsigned long)a[at], wrong);
+            *bad = true;
+        }
+    }
+    return at;
+}
+
+static Result handle(Object* self, Message m, const Word* a) {
+    switch (rows[m].kind) {
+    case ClassNSObject:
+        if (m == NSObject_respondsToSelector_) {
+            const Row* asked = selector_of(a[0]);
+            return word(method(self, asked) >= 0);
+        }
+        return foundation(self, m, a);
+    case ClassNSString: case ClassNSError: case ClassNSArray: case ClassNSDictionary: case ClassNSURL:
+    case ClassMTLCaptureManager: case ClassMTLCaptureDescriptor:
+        return foundation(self, m, a);
+    case ClassMTLCommandQueue: case ClassMTLCommandBuffer: case ClassMTLResidencySet:
+        return commands(self, m, a);
+    case ClassMTLCommandEncoder: case ClassMTLComputeCommandEncoder: case ClassMTLBlitCommandEncoder:
+        return encode(self, m, a);
+    default:
+        return device(self, m, a);
+    }
+}
+
+// The words after the selector are those of the widest message. The caller's frame is filled with zeros behind what it
+// passes, so a word too many shows, unless it is 0.
+__attribute__((visibility("hidden"), used)) Result standin_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
+    if (self == 0) return word(0);
+    const Word a[most_words] = {a0, a1, a2, a3, a4, a5};
+    const Row* selector = selector_of(sel);
+    if (!selector) {
+        breach("objc_msgSend with %#lx, which is no selector", (unsigned long)sel);
+        return word(0);
+    }
+    Object* o = live_object(self);
+    if (!o) {
+        breach("%s is sent to %#lx, which is no live object", selector->selector, (unsigned long)self);
+        return word(0);
+    }
+    if (!in_pool()) breach("%s is sent to a %s outside of an autorelease pool of the thread", selector->selector, class_names[o->kind]);
+    int m = method(o, selector);
+    if (m < 0) {
+        breach("%s %s does not recognise %s", o->is_class ? "class" : "an object of class", class_names[o->kind], selector->selector);
+        return word(0);
+    }
+    if (!o->initialised && m != NSObject_init) breach("%s is sent to a %s before its init", selector->selector, class_names[o->kind]);
+    bool bad = false;
+    // Doubles are asked for by another way, whose frame is not filled.
+    for (int at = check_args(&rows[m], a, &bad); at < most_words && rows[m].returns != 'd'; at++)
+        if (a[at]) {
+            breach("-[%s %s]: a word too many, %#lx", class_names[rows[m].kind], rows[m].selector, (unsigned long)a[at]);
+            bad = true;
+        }
+    count_message(m);
+    return bad ? word(0) : handle(o, m, a);
+}
+
+// objc_msgSend returns in the integer register and in the first register for doubles at once, as callers expect one or the
+// other. MTLSize is passed by address on arm64; on x86-64 the real one would have it on the stack, and this one does not.
+#if defined(__x86_64__)
+// A struct of a word and a double comes back in rax and xmm0.
+EXPORT Result objc_msgSend(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
+    return standin_send(self, sel, a0, a1, a2, a3, a4, a5);
+}
+#elif defined(__aarch64__)
+// The struct comes back in x0 and x1.
+#if defined(__APPLE__)
+#define NAME(s) "_" s
+#else
+#define NAME(s) s
+__asm__(".type objc_msgSend, %function");
+#endif
+__asm__(".text\n.p2align 2\n.globl " NAME("objc_msgSend") "\n" NAME("objc_msgSend") ":\n"
+        "stp x29, x30, [sp, #-16]!\nmov x29, sp\nbl " NAME("standin_send") "\n"
+        "fmov d0, x1\nldp x29, x30, [sp], #16\nret\n");
+#else
+#error "the fake knows the calling conventions of x86-64 and arm64"
+#endif

@@ -1,0 +1,132 @@
+package fakemetal
+
+import (
+	_ "embed" // the signatures
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// signatures are the messages that the driver sends, a line each: class, selector, result and arguments as Apple's C++
+// bindings declare them (macOS 26).
+//
+//go:embed signatures.tsv
+var signatures string
+
+// Signature is a method as it is called.
+type Signature struct {
+	Class, Selector string
+	// Args are the arguments, a letter each: u an integer, n an enumeration, b a BOOL, s a selector, c a C string, p another
+	// address, e the address of an NSError, z the address of an MTLSize, r an NSRange, o an object.
+	Args    string
+	Classes []string // of the arguments that are objects
+	// Returns is u, n, b, c, p or o, v for nothing or d for a double.
+	Returns byte
+}
+
+// Words is how many registers the arguments take.
+func (s Signature) Words() int { return len(s.Args) + strings.Count(s.Args, "r") }
+
+// classMethods are sent to a class: the bindings do not tell.
+var classMethods = []string{"alloc", "stringWithCString:encoding:", "dictionaryWithObject:forKey:", "fileURLWithPath:", "sharedCaptureManager"}
+
+// Signatures are all messages that the fake knows.
+func Signatures() ([]Signature, error) {
+	var list []Signature
+	for line := range strings.Lines(signatures) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 4 {
+			return nil, fmt.Errorf("read signatures: %q has %d fields, not 4", line, len(f))
+		}
+		s, err := parse(f[0], f[1], f[2], f[3])
+		if err != nil {
+			return nil, fmt.Errorf("read signatures: %s %s: %w", f[0], f[1], err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func parse(class, selector, returns, args string) (Signature, error) {
+	s := Signature{Class: objcName(class), Selector: selector}
+	var list []string
+	if args != "" {
+		list = strings.Split(args, ", ")
+	}
+	// Bindings of static functions take the receiver as their first argument.
+	if takes := strings.Count(selector, ":"); len(list) == takes+1 {
+		list = list[1:]
+	} else if len(list) != takes {
+		return s, fmt.Errorf("%d arguments, %d colons", len(list), takes)
+	}
+	for _, a := range list {
+		kind, object := kindOf(a)
+		s.Args += string(kind)
+		if kind == 'o' {
+			s.Classes = append(s.Classes, object)
+		}
+	}
+	s.Returns, _ = kindOf(returns + " result")
+	return s, nil
+}
+
+// kindOf is the letter of a declaration of a type and a name, and the class of an object.
+func kindOf(declaration string) (kind byte, class string) {
+	at := strings.LastIndexByte(declaration, ' ')
+	kindName, name := strings.TrimPrefix(declaration[:at], "const "), declaration[at+1:]
+	base, isPointer := strings.CutSuffix(kindName, "*")
+	base = strings.TrimSuffix(base, " const")
+	switch {
+	case strings.HasSuffix(name, "[]") || base == "void" && isPointer:
+		return 'p', ""
+	case base == "NS::Error*":
+		return 'e', ""
+	case base == "char" && isPointer:
+		return 'c', ""
+	case isPointer:
+		return 'o', objcName(base)
+	case kindName == "void":
+		return 'v', ""
+	case kindName == "bool":
+		return 'b', ""
+	case kindName == "SEL":
+		return 's', ""
+	case kindName == "CFTimeInterval":
+		return 'd', ""
+	case kindName == "MTL::Size":
+		return 'z', ""
+	case kindName == "NS::Range":
+		return 'r', ""
+	case slices.Contains([]string{"NS::UInteger", "UInteger", "NS::Integer", "uint64_t"}, kindName):
+		return 'u', ""
+	}
+	return 'n', ""
+}
+
+// objcName is a class of the bindings by its own name.
+func objcName(class string) string {
+	switch class {
+	case "_Object", "_Class":
+		return "NSObject"
+	}
+	if !strings.Contains(class, "::") {
+		return "NS" + class
+	}
+	return strings.ReplaceAll(class, "::", "")
+}
+
+// header is messages.h: the signatures for C.
+func header(list []Signature) string {
+	var b strings.Builder
+	b.WriteString("#pragma once\n#include \"objects.h\"\n#define MESSAGES(X) \\\n")
+	for _, s := range list {
+		classes := [3]string{"NoClass", "NoClass", "NoClass"}
+		for i, c := range s.Classes {
+			classes[i] = "Class" + c
+		}
+		fmt.Fprintf(&b, "X(%s, %s, %t, %q, %q, %s, '%c') \\\n", s.Class, strings.ReplaceAll(s.Selector, ":", "_"),
+			slices.Contains(classMethods, s.Selector), s.Selector, s.Args, strings.Join(classes[:], ", "), s.Returns)
+	}
+	b.WriteString("\ntypedef enum Message {\n#define X(kind, id, ...) kind##_##id,\nMESSAGES(X)\n#undef X\nMessageCount\n} Message;\n")
+	return b.String()
+}

@@ -1,0 +1,367 @@
+// Package emulator is the driver of metal.Device without a GPU: it compiles the kernels for the processor, with a C++ compiler,
+// behind a prelude that stands in for Metal's language and library, and runs each thread of a threadgroup as a fibre. It
+// exists to test kernels and bindings on any machine: threadgroup memory is poisoned, the order of fibres can be shuffled,
+// memory is checked in mode Debug, and a barrier that not all threads reach, or a simdgroup operation in diverging lanes,
+// is an error of Wait. It is not fast.
+package emulator
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// Options are settings of a device. The zero value is good for use.
+type Options struct {
+	// Cache is the folder of compiled kernels; by default one in the user's cache folder, or where that cannot be written, in
+	// the system's folder of temporary files.
+	Cache string
+	// Seed, where it is not 0, shuffles the order of fibres, and the order of dispatches between two barriers.
+	Seed uint32
+	// Memory is how many bytes of buffers there may be; by default what the machine has.
+	Memory int
+	// Workers is how many threadgroups run side by side; by default one a processor.
+	Workers int
+}
+
+// Device implements metal.Device.
+type Device struct {
+	options   Options
+	compiler  *compiler
+	workers   *workers
+	compiling sync.Mutex // held for mode and libraries
+	mode      metal.Mode
+	libraries []*loadedLibrary
+	pipelines []*pipeline
+	buffers   []*buffer
+	memory    int
+	counters  metal.Counters
+	started   time.Time
+	random    *rand.Rand
+
+	bindings []bindingC
+	order    []int
+	ticket   metal.Ticket // the last
+	waited   metal.Ticket // the last that was waited for
+	timing   metal.Timing // of the last
+	failures []failure    // of those that were not waited for
+}
+
+// failure is the error of a submission.
+type failure struct {
+	ticket metal.Ticket
+	err    error
+}
+
+// loadedLibrary is a library with the workers that this device runs its kernels by.
+type loadedLibrary struct {
+	*library
+	workers []uintptr
+}
+
+type pipeline struct {
+	kernel
+	name      string
+	library   *loadedLibrary
+	constants []uint32
+}
+
+type buffer struct {
+	memory  []byte // a whole number of pages
+	bytes   int
+	storage metal.Storage
+}
+
+// mostConstants is the number of function constants that a kernel can have.
+const mostConstants = 64
+
+var _ metal.Device = (*Device)(nil)
+
+// Open looks for a C++ compiler and makes a device. The error is ErrNoCompiler where there is none.
+func Open(o Options) (*Device, error) {
+	if o.Cache == "" {
+		var err error
+		if o.Cache, err = cacheFolder(); err != nil {
+			return nil, fmt.Errorf("find a folder for compiled kernels: %w", err)
+		}
+	}
+	if o.Memory == 0 {
+		var err error
+		if o.Memory, err = physical(); err != nil {
+			return nil, fmt.Errorf("open the emulator: %w", err)
+		}
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	c, err := findCompiler(o.Cache)
+	if err != nil {
+		return nil, err
+	}
+	return &Device{
+		options: o, compiler: c, workers: newWorkers(o.Workers), started: time.Now(),
+		random: rand.New(rand.NewPCG(uint64(o.Seed), 0)), //nolint:gosec // an order of execution is no secret
+	}, nil
+}
+
+// Info implements metal.Device.
+func (d *Device) Info() metal.Info {
+	math := map[metal.Mode]string{metal.Release: "safe", metal.Debug: "safe", metal.FastMath: "relaxed"}
+	return metal.Info{
+		Driver: "emulator", Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
+		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: true, LanguageVersion: "3.1", MathMode: math[d.mode],
+	}
+}
+
+// Compile implements metal.Device.
+func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
+	path, err := d.compiler.compile(src, mode)
+	if err != nil {
+		return 0, err
+	}
+	l, err := load(path)
+	if err != nil {
+		return 0, err
+	}
+	workers, err := l.makeWorkers(d.options.Workers)
+	if err != nil {
+		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
+	}
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	d.mode = mode
+	d.libraries = append(d.libraries, &loadedLibrary{l, workers})
+	return metal.Library(len(d.libraries)), nil
+}
+
+// Pipeline implements metal.Device.
+func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
+	if lib == 0 || int(lib) > len(d.libraries) {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d is none", function, lib)
+	}
+	l := d.libraries[lib-1]
+	k, ok := l.kernels[function]
+	if !ok {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has none of this name", function)
+	}
+	p := &pipeline{kernel: k, name: function, library: l, constants: make([]uint32, mostConstants)}
+	for _, c := range constants {
+		if c.Index < 0 || c.Index >= mostConstants {
+			return 0, fmt.Errorf("make a pipeline of kernel %s: function constant %d is not below %d", function, c.Index, mostConstants)
+		}
+		p.constants[c.Index] = c.Value
+	}
+	d.pipelines = append(d.pipelines, p)
+	d.counters.Pipelines++
+	return metal.Pipeline(len(d.pipelines)), nil
+}
+
+// PipelineInfo implements metal.Device.
+func (d *Device) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
+	return metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}
+}
+
+// NewBuffer implements metal.Device.
+func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
+	if bytes < 1 {
+		return 0, fmt.Errorf("make a buffer of %d bytes: it has to have at least 1", bytes)
+	}
+	if d.memory+bytes > d.options.Memory {
+		return 0, fmt.Errorf("make a buffer of %d bytes: %d of %d bytes are taken: %w", bytes, d.memory, d.options.Memory, metal.ErrMemory)
+	}
+	memory, err := allocate(bytes)
+	if err != nil {
+		return 0, fmt.Errorf("make a buffer of %d bytes: %w", bytes, errors.Join(metal.ErrMemory, err))
+	}
+	d.memory += bytes
+	d.counters.Buffers++
+	d.buffers = append(d.buffers, &buffer{memory, bytes, storage})
+	return metal.Buffer(len(d.buffers)), nil
+}
+
+// buffer returns a buffer that has not been freed. Another is a mistake of the program.
+func (d *Device) buffer(b metal.Buffer) *buffer {
+	if b == 0 || int(b) > len(d.buffers) || d.buffers[b-1] == nil {
+		panic(fmt.Sprintf("emulator: buffer %d is none", b))
+	}
+	return d.buffers[b-1]
+}
+
+// FreeBuffer implements metal.Device.
+func (d *Device) FreeBuffer(b metal.Buffer) {
+	m := d.buffer(b)
+	d.memory -= m.bytes
+	d.buffers[b-1] = nil
+	if err := release(m.memory); err != nil {
+		panic(fmt.Sprintf("emulator: free a buffer: %v", err))
+	}
+}
+
+// Contents implements metal.Device.
+func (d *Device) Contents(b metal.Buffer) []byte {
+	m := d.buffer(b)
+	if m.storage != metal.Shared {
+		panic("emulator: the contents of a private buffer are the device's own")
+	}
+	return m.memory[:m.bytes:m.bytes]
+}
+
+// Upload implements metal.Device.
+func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
+	m := d.buffer(b)
+	if offset < 0 || offset+len(src) > m.bytes {
+		return fmt.Errorf("upload %d bytes to byte %d of a buffer of %d bytes", len(src), offset, m.bytes)
+	}
+	copy(m.memory[offset:], src)
+	d.counters.UploadedBytes += len(src)
+	return nil
+}
+
+// Submit implements metal.Device. All work is done when it returns; what went wrong is told by Wait.
+func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
+	for i := range work {
+		if err := d.check(&work[i]); err != nil {
+			return 0, fmt.Errorf("submit dispatch %d, %s: %w", i, work[i].Name, err)
+		}
+	}
+	d.counters.CommandBuffers++
+	d.counters.Dispatches += len(work)
+	d.ticket++
+	d.timing.Start = time.Since(d.started)
+	for _, i := range d.arrange(work) {
+		w := &work[i]
+		if err := d.dispatch(w); err != nil {
+			err = fmt.Errorf("dispatch %d, %s, kernel %s: %w", i, w.Name, d.pipelines[w.Pipeline-1].name, err)
+			d.failures = append(d.failures, failure{d.ticket, err})
+			break
+		}
+	}
+	d.timing.End = time.Since(d.started)
+	return d.ticket, nil
+}
+
+// arrange is the order in which work is run: as it stands, or with a seed shuffled between two barriers.
+func (d *Device) arrange(work []metal.Dispatch) []int {
+	d.order = d.order[:0]
+	for i := range work {
+		d.order = append(d.order, i)
+	}
+	if d.options.Seed == 0 {
+		return d.order
+	}
+	from := 0
+	for to := 1; to <= len(work); to++ {
+		if to < len(work) && !work[to].Barrier {
+			continue
+		}
+		run := d.order[from:to]
+		d.random.Shuffle(len(run), func(i, j int) { run[i], run[j] = run[j], run[i] })
+		from = to
+	}
+	return d.order
+}
+
+// check finds what does not fit the kernel's parameters.
+func (d *Device) check(w *metal.Dispatch) error {
+	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
+		return fmt.Errorf("pipeline %d is none", w.Pipeline)
+	}
+	p, threads := d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
+	switch {
+	case len(w.Buffers) != p.buffers:
+		return fmt.Errorf("%d buffers are bound, kernel %s takes %d", len(w.Buffers), p.name, p.buffers)
+	case len(w.Args) != p.args:
+		return fmt.Errorf("arguments have %d bytes, those of kernel %s have %d", len(w.Args), p.name, p.args)
+	case (w.ThreadgroupMemory > 0) != p.shared:
+		return fmt.Errorf("%d bytes of threadgroup memory, kernel %s takes it: %t", w.ThreadgroupMemory, p.name, p.shared)
+	case w.ThreadgroupMemory > 32<<10 || w.ThreadgroupMemory%16 != 0:
+		return fmt.Errorf("%d bytes of threadgroup memory: at most 32 KB, a multiple of 16", w.ThreadgroupMemory)
+	case threads < 32 || threads > 1024 || threads%32 != 0:
+		return fmt.Errorf("threadgroups of %v threads: a multiple of 32, at most 1024", w.Threads)
+	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1:
+		return fmt.Errorf("a grid of %v threadgroups", w.Groups)
+	}
+	for i, b := range w.Buffers {
+		if m := d.buffer(b.Buffer); b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
+			return fmt.Errorf("buffer %d of %d bytes is bound from byte %d on", i, m.bytes, b.Offset)
+		}
+	}
+	return nil
+}
+
+func (d *Device) dispatch(w *metal.Dispatch) error {
+	p, l := d.pipelines[w.Pipeline-1], &d.workers.launch
+	d.bindings = d.bindings[:0]
+	for _, b := range w.Buffers {
+		m := d.buffer(b.Buffer)
+		low := address(m.memory)
+		d.bindings = append(d.bindings, bindingC{low, low + uintptr(b.Offset), low + uintptr(m.bytes)})
+	}
+	d.bindings = append(d.bindings, bindingC{}) // never empty
+	l.buffers, l.constants, l.args = &d.bindings[0], &p.constants[0], nil
+	if len(w.Args) > 0 {
+		l.args = &w.Args[0]
+	}
+	l.sharedSize, l.threads, l.seed = uint32(w.ThreadgroupMemory), uint32(w.Threads[0]*w.Threads[1]*w.Threads[2]), 0
+	for i, n := range w.Groups {
+		l.groups[i] = uint32(n)
+	}
+	if d.options.Seed != 0 {
+		l.seed = d.random.Uint32() | 1
+	}
+	d.workers.run, d.workers.own, d.workers.entry = p.library.run, p.library.workers, p.index
+	return d.workers.do()
+}
+
+// Wait implements metal.Device.
+func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
+	if t <= d.waited || t > d.ticket {
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is none that is under way", t)
+	}
+	d.counters.Waits++
+	d.waited = t
+	var first error
+	for len(d.failures) > 0 && d.failures[0].ticket <= t {
+		if first == nil {
+			first = d.failures[0].err
+		}
+		d.failures = d.failures[1:]
+	}
+	return d.timing, first
+}
+
+// Memory implements metal.Device.
+func (d *Device) Memory() int { return d.memory }
+
+// Counters implements metal.Device.
+func (d *Device) Counters() metal.Counters { return d.counters }
+
+// StartCapture implements metal.Device.
+func (d *Device) StartCapture(string) error {
+	return errors.New("capture the GPU's work: the emulator has no GPU")
+}
+
+// StopCapture implements metal.Device.
+func (d *Device) StopCapture() error {
+	return errors.New("end a capture: the emulator has no GPU")
+}
+
+// Close implements metal.Device.
+func (d *Device) Close() error {
+	for i, b := range d.buffers {
+		if b != nil {
+			d.FreeBuffer(metal.Buffer(i + 1))
+		}
+	}
+	d.workers.close()
+	for _, l := range d.libraries {
+		l.freeWorkers(l.workers)
+	}
+	d.libraries = nil
+	return nil
+}
