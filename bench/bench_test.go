@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -34,8 +36,8 @@ func times(ms ...int) (list []time.Time) {
 // Two streams: the second begins later, and ends after the first. Its drafts give it two tokens at 50 ms.
 func twoStreams() run {
 	r := round{start: at(0), end: at(90), answers: []answer{
-		{start: at(0), times: times(10, 30, 40, 50, 60), stats: engine.Stats{PromptTokens: 8, CachedTokens: 3}},
-		{start: at(5), times: times(20, 35, 50, 50, 70, 80), stats: engine.Stats{PromptTokens: 8, DraftTokens: 4, AcceptedTokens: 1}},
+		{start: at(0), times: times(10, 30, 40, 50, 60), stats: generation.Stats{PromptTokens: 8, CachedTokens: 3}},
+		{start: at(5), times: times(20, 35, 50, 50, 70, 80), stats: generation.Stats{PromptTokens: 8, DraftTokens: 4, AcceptedTokens: 1}},
 	}}
 	return run{rounds: []round{r}, elapsed: 90 * time.Millisecond}
 }
@@ -174,7 +176,7 @@ func TestMeasure(t *testing.T) {
 		require.Equal(t, want, 16*math.Floor(r.CachedTokens/16), name)
 	}
 	_, err := b.Measure(t.Context(), Case{Mode: Decode, Batch: 1, Prompt: 1100, Gen: 2})
-	require.ErrorIs(t, err, engine.ErrBadRequest)
+	require.ErrorIs(t, err, generation.ErrBadRequest)
 }
 
 func TestSharingOff(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
 )
 
 // Mode is what of a request is measured.
@@ -40,7 +40,7 @@ type Case struct {
 	Shared  int // leading tokens of Prompt that all prompts of a run have in common
 
 	// Requests are asked in place of random ones, where there are any; Rows, Prompt, Gen, Context and Shared are then 0.
-	Requests []engine.Request
+	Requests []generation.Request
 }
 
 // maxSeed separates the random tokens of contexts from those of runs.
@@ -68,9 +68,9 @@ func (c *Case) check() error {
 }
 
 // requests are those of a run. Those of one context follow the same one in every run.
-func (c *Case) requests(run uint64, vocab int) []engine.Request {
+func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	if c.Requests != nil {
-		reqs := make([]engine.Request, len(c.Requests))
+		reqs := make([]generation.Request, len(c.Requests))
 		for i, r := range c.Requests {
 			r.Timed = true
 			reqs[i] = r
@@ -78,12 +78,12 @@ func (c *Case) requests(run uint64, vocab int) []engine.Request {
 		return reqs
 	}
 	shared := tokens(run, maxSeed, c.Shared, vocab)
-	reqs := make([]engine.Request, max(c.Rows, c.Batch))
+	reqs := make([]generation.Request, max(c.Rows, c.Batch))
 	for i := range reqs {
 		prompt := c.context(i%c.Batch, vocab)
 		prompt = append(prompt, shared...)
 		prompt = append(prompt, tokens(run, uint64(i), c.Prompt-c.Shared, vocab)...)
-		reqs[i] = engine.Request{Tokens: prompt, MaxTokens: c.Gen, IgnoreEOS: true, Timed: true}
+		reqs[i] = generation.Request{Tokens: prompt, MaxTokens: c.Gen, IgnoreEOS: true, Timed: true}
 	}
 	return reqs
 }

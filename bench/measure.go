@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
@@ -61,9 +63,9 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 // prepare fills the cache with the contexts and runs a first round that does not count.
 func (b *Bench) prepare(ctx context.Context, c Case) error {
 	if c.Context > 0 {
-		reqs := make([]engine.Request, c.Batch)
+		reqs := make([]generation.Request, c.Batch)
 		for i := range reqs {
-			reqs[i] = engine.Request{Tokens: c.context(i, b.engine.Info().Vocab), MaxTokens: 1, IgnoreEOS: true}
+			reqs[i] = generation.Request{Tokens: c.context(i, b.engine.Info().Vocab), MaxTokens: 1, IgnoreEOS: true}
 		}
 		if _, err := b.round(ctx, reqs, c.Batch); err != nil {
 			return err
@@ -100,7 +102,7 @@ type round struct {
 type answer struct {
 	start time.Time
 	times []time.Time // of its tokens
-	stats engine.Stats
+	stats generation.Stats
 }
 
 // run runs a case once. Where a part of the requests is measured, rounds of Batch of them follow each other; in mode full, each
@@ -128,7 +130,7 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 }
 
 // round asks requests, so many at a time.
-func (b *Bench) round(ctx context.Context, reqs []engine.Request, atOnce int) (round, error) {
+func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int) (round, error) {
 	r := round{answers: make([]answer, len(reqs)), start: time.Now()}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 // ReadQuestions reads JSON lines with a "question" each, as models/heldout.jsonl has them, and asks each as a user's message
 // through the model's chat template, greedily, for an answer of up to gen tokens.
-func ReadQuestions(r io.Reader, gen int) ([]engine.Request, error) {
-	var reqs []engine.Request
+func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
+	var reqs []generation.Request
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		var line struct {
@@ -29,7 +30,7 @@ func ReadQuestions(r io.Reader, gen int) ([]engine.Request, error) {
 		message.Set("role", "user")
 		message.Set("content", line.Question)
 		prompt.Set("messages", []jinja.Value{message})
-		reqs = append(reqs, engine.Request{Chat: prompt, MaxTokens: gen})
+		reqs = append(reqs, generation.Request{Chat: prompt, MaxTokens: gen})
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err

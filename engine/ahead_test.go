@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 // mostAhead is the steps that several lets be under way.
@@ -63,10 +64,10 @@ func (s oneOfSeveral) Run() error {
 }
 
 // drawGreedy draws a request of which most take the likeliest token next and go on for a while.
-func drawGreedy(t *rapid.T, context int) engine.Request {
+func drawGreedy(t *rapid.T, context int) generation.Request {
 	req := drawRequest(t, context)
 	if rapid.IntRange(0, 3).Draw(t, "greedy") > 0 {
-		req.Sampling = sample.Params{}
+		req.Sampling = generation.Sampling{}
 		req.MaxTokens = rapid.IntRange(1, 40).Draw(t, "long")
 		req.MinTokens = min(req.MinTokens, req.MaxTokens)
 	}
@@ -77,7 +78,7 @@ func drawGreedy(t *rapid.T, context int) engine.Request {
 }
 
 // timeless is what a request became, but for how long it took.
-func timeless(c engine.Completion) engine.Completion {
+func timeless(c generation.Completion) generation.Completion {
 	c.Stats.TTFT, c.Stats.Total, c.Stats.Prefill, c.Stats.Decode = 0, 0, 0, 0
 	return c
 }
@@ -115,7 +116,7 @@ func TestStepsAheadChangeNothing(t *testing.T) {
 }
 
 // near compares log-probabilities.
-func near(t require.TestingT, want, got []engine.TokenLogprob) {
+func near(t require.TestingT, want, got []generation.TokenLogprob) {
 	require.Len(t, got, len(want))
 	for i := range want {
 		require.Equal(t, want[i].ID, got[i].ID)
@@ -147,7 +148,7 @@ func TestAnyMixWithStepsAhead(t *testing.T) {
 				case rapid.Bool().Draw(rt, "few pages"):
 					opts.Memory = fit.Weights + fit.PerToken*context*5/4
 				}
-				reqs := make([]engine.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
+				reqs := make([]generation.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
 				for i := range reqs {
 					reqs[i] = drawGreedy(rt, context)
 				}
@@ -163,7 +164,7 @@ func TestAnyMixWithStepsAhead(t *testing.T) {
 
 // generateArriving answers requests of which the first is there at once, and each other arrives in some step, or when the
 // first is done.
-func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Options, reqs []engine.Request) []engine.Completion {
+func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Options, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	be, here := newSeveralOf(t, rapid.IntRange(1, 4).Draw(rt, "threads")), make([]gate, len(reqs))
 	at := rapid.SliceOfN(rapid.Int64Range(1, 60), len(reqs), len(reqs)).Draw(rt, "arrives in step")
@@ -179,7 +180,7 @@ func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Option
 		}
 	}
 	e := openOn(t, path, be, opts)
-	got, errs := make([]engine.Completion, len(reqs)), make([]error, len(reqs))
+	got, errs := make([]generation.Completion, len(reqs)), make([]error, len(reqs))
 	var group sync.WaitGroup
 	for i, req := range reqs {
 		group.Go(func() {
@@ -204,7 +205,7 @@ func TestWaitsOfStepsAhead(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
 	e := openOn(t, microGLM, be, engine.Options{Draft: engine.DraftOff})
-	c := generate(t, e, engine.Request{Tokens: randomTokens(1, 9), N: 3, MaxTokens: 1 + 100, IgnoreEOS: true})
+	c := generate(t, e, generation.Request{Tokens: randomTokens(1, 9), N: 3, MaxTokens: 1 + 100, IgnoreEOS: true})
 	require.Equal(t, 101, c.Stats.Steps, "one for the prompt")
 	require.Equal(t, int64(101), be.begun.Load())
 	require.LessOrEqual(t, be.waits.Load(), int64(1+100/mostAhead+1))
@@ -226,7 +227,7 @@ func TestDraftingWithStepsAhead(t *testing.T) {
 		be := newSeveral(t)
 		e := openOn(t, c.path, be, c.opts)
 		before := be.waits.Load() - be.begun.Load() // those that the cost of steps was measured by
-		req := engine.Request{Tokens: randomTokens(1, 9), MaxTokens: 100, IgnoreEOS: true}
+		req := generation.Request{Tokens: randomTokens(1, 9), MaxTokens: 100, IgnoreEOS: true}
 		got := generate(t, e, req)
 		without := before - (be.waits.Load() - be.begun.Load())
 		t.Logf("%d of %d steps were not waited for, %d drafts", without, got.Stats.Steps, got.Stats.DraftTokens)
@@ -243,7 +244,7 @@ func TestShortAnswersAreNotComputedAhead(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
 	e := openOn(t, microLlama, be, engine.Options{Draft: engine.DraftOff})
-	req := engine.Request{Tokens: randomTokens(1, 9), MaxTokens: 4, IgnoreEOS: true}
+	req := generation.Request{Tokens: randomTokens(1, 9), MaxTokens: 4, IgnoreEOS: true}
 	tokens := generate(t, e, req).Choices[0].Tokens
 	req.MaxTokens, req.StopIDs = 100, tokens[3:]
 	answer := func(n int) (steps, vain int64) {
@@ -268,7 +269,7 @@ func TestAFailingStepAhead(t *testing.T) {
 		be := newSeveral(t)
 		be.failing = failing
 		e := openOn(t, microLlama, be, engine.Options{Draft: engine.DraftOff})
-		req := engine.Request{Tokens: randomTokens(1, 9), MaxTokens: 20, IgnoreEOS: true}
+		req := generation.Request{Tokens: randomTokens(1, 9), MaxTokens: 20, IgnoreEOS: true}
 		_, err := e.Generate(t.Context(), req)
 		require.ErrorIs(t, err, errDevice)
 		idle(t, e)
@@ -289,9 +290,9 @@ func TestCancelledWithStepsAhead(t *testing.T) {
 			}
 		}
 		e := openOn(t, microGLM, be, engine.Options{Draft: engine.DraftOff})
-		req := engine.Request{Tokens: randomTokens(1, 20), MaxTokens: 30, IgnoreEOS: true}
+		req := generation.Request{Tokens: randomTokens(1, 20), MaxTokens: 30, IgnoreEOS: true}
 		var group sync.WaitGroup
-		var kept engine.Completion
+		var kept generation.Completion
 		var keptErr, err error
 		group.Go(func() { _, err = e.Generate(ctx, req) })
 		group.Go(func() { kept, keptErr = e.Generate(t.Context(), req) })

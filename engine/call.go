@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
@@ -36,9 +38,9 @@ type call struct {
 const answerRoom = 1024
 
 // newCall turns a request into sequences.
-func (e *Engine) newCall(ctx context.Context, req *Request) (*call, error) {
+func (e *Engine) newCall(ctx context.Context, req *generation.Request) (*call, error) {
 	c := &call{ctx: ctx, start: time.Now(), done: make(chan struct{})}
-	if err := req.check(e.config.Vocab); err != nil {
+	if err := req.Validate(e.config.Vocab); err != nil {
 		return nil, err
 	}
 	var err error
@@ -57,7 +59,7 @@ func (e *Engine) newCall(ctx context.Context, req *Request) (*call, error) {
 	c.timed = req.Timed
 	c.promptScores.top = req.TopLogprobs
 
-	n := req.choices()
+	n := req.NumChoices()
 	if c.promptOnly {
 		n = 1
 	}
@@ -80,7 +82,7 @@ func (e *Engine) newCall(ctx context.Context, req *Request) (*call, error) {
 }
 
 // prompt is the ids of a request's prompt, which are in the vocabulary and at least one.
-func (e *Engine) prompt(req *Request) ([]int32, error) {
+func (e *Engine) prompt(req *generation.Request) ([]int32, error) {
 	given := 0
 	for _, is := range []bool{req.Chat != nil, req.Text != "", len(req.Tokens) > 0} {
 		if is {
@@ -89,9 +91,9 @@ func (e *Engine) prompt(req *Request) ([]int32, error) {
 	}
 	switch {
 	case given == 0:
-		return nil, badRequest("the prompt is empty")
+		return nil, generation.BadRequest("the prompt is empty")
 	case given > 1:
-		return nil, badRequest("more than one of messages, a text and token ids is given as the prompt")
+		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt")
 	case req.Chat != nil:
 		text, err := e.render(req.Chat, req.Date)
 		if err != nil {
@@ -103,7 +105,7 @@ func (e *Engine) prompt(req *Request) ([]int32, error) {
 	}
 	for i, id := range req.Tokens {
 		if id < 0 || int(id) >= e.config.Vocab {
-			return nil, badRequest("id %d, number %d of the prompt, is not in the vocabulary, which has ids 0 to %d", id, i+1, e.config.Vocab-1)
+			return nil, generation.BadRequest("id %d, number %d of the prompt, is not in the vocabulary, which has ids 0 to %d", id, i+1, e.config.Vocab-1)
 		}
 	}
 	return slices.Clone(req.Tokens), nil
@@ -124,21 +126,21 @@ func (e *Engine) decoder(prompt []int32) *tokenizer.Decoder {
 func (e *Engine) encode(text string, bos bool) ([]int32, error) {
 	ids := e.tokenizer.Encode(text, tokenizer.EncodeOptions{Special: true, BOS: bos})
 	if len(ids) == 0 {
-		return nil, badRequest("the prompt is empty")
+		return nil, generation.BadRequest("the prompt is empty")
 	}
 	return ids, nil
 }
 
 // limit is the most tokens of each sequence of a request, the prompt's among them.
-func (e *Engine) limit(req *Request, prompt int) (int, error) {
+func (e *Engine) limit(req *generation.Request, prompt int) (int, error) {
 	context := e.opts.Context
 	switch {
 	case prompt > context:
-		return 0, badRequest("the prompt has %d tokens; the context holds %d", prompt, context)
+		return 0, generation.BadRequest("the prompt has %d tokens; the context holds %d", prompt, context)
 	case req.PromptOnly:
 		return prompt, nil
 	case prompt == context:
-		return 0, badRequest("the prompt has %d tokens and fills the context, so that nothing can be generated", prompt)
+		return 0, generation.BadRequest("the prompt has %d tokens and fills the context, so that nothing can be generated", prompt)
 	case req.MaxTokens == 0 || req.MaxTokens > context-prompt:
 		return context, nil
 	}

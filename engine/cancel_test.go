@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -28,7 +30,7 @@ func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t, others) }) // after the engine is closed
 	const jobs, callers = 10_000, 8
 	e := open(t, microGLM, engine.Options{MaxSequences: 4, Context: 96, PrefillChunk: 16})
-	req := engine.Request{Tokens: randomTokens(1, 40), MaxTokens: 50, IgnoreEOS: true}
+	req := generation.Request{Tokens: randomTokens(1, 40), MaxTokens: 50, IgnoreEOS: true}
 	alone := generate(t, e, req)
 	longest := max(2*time.Millisecond, 2*alone.Stats.TTFT) // so that some get to their answers on a slow machine, too
 	idle(t, e)
@@ -75,7 +77,7 @@ func TestADeadlineFreesPages(t *testing.T) {
 			defer cancel()
 			// The step takes until the deadline.
 			e := open(t, microGLM, engine.Options{PrefillChunk: 10, Draft: engine.DraftOff, Trace: atStep(step, func() { <-ctx.Done() })})
-			_, err := e.Generate(ctx, engine.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
+			_, err := e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			idle(t, e)
 			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no step is spent on it any more")

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -41,11 +43,11 @@ func TestCancellationFreesPages(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			e := open(t, microGLM, engine.Options{PrefillChunk: 10, Trace: atStep(step, cancel)})
-			_, err := e.Generate(ctx, engine.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
+			_, err := e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
 			require.ErrorIs(t, err, context.Canceled)
 			waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
 			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no step is spent on it any more")
-			require.Len(t, generate(t, e, engine.Request{Tokens: randomTokens(1, 30), MaxTokens: 5, IgnoreEOS: true}).Choices[0].Tokens, 5)
+			require.Len(t, generate(t, e, generation.Request{Tokens: randomTokens(1, 30), MaxTokens: 5, IgnoreEOS: true}).Choices[0].Tokens, 5)
 		})
 	}
 }
@@ -58,7 +60,7 @@ func TestCancellationWhileWaiting(t *testing.T) {
 	var first sync.WaitGroup
 	var firstErr error
 	first.Go(func() {
-		_, firstErr = e.Generate(t.Context(), engine.Request{Tokens: randomTokens(1, 5), MaxTokens: 5, IgnoreEOS: true})
+		_, firstErr = e.Generate(t.Context(), generation.Request{Tokens: randomTokens(1, 5), MaxTokens: 5, IgnoreEOS: true})
 	})
 	waitFor(t, func() bool { return e.Snapshot().Running == 1 })
 
@@ -67,7 +69,7 @@ func TestCancellationWhileWaiting(t *testing.T) {
 	var err error
 	var second sync.WaitGroup
 	second.Go(func() {
-		_, err = e.Generate(ctx, engine.Request{Tokens: randomTokens(1, 5), MaxTokens: 5})
+		_, err = e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 5), MaxTokens: 5})
 	})
 	waitFor(t, func() bool { return e.Snapshot().Waiting == 1 })
 	cancel()
@@ -80,7 +82,7 @@ func TestCancellationWhileWaiting(t *testing.T) {
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
 	require.Equal(t, uint64(5), e.Snapshot().GeneratedTokens, "it was never begun")
 
-	_, err = e.Generate(ctx, engine.Request{})
+	_, err = e.Generate(ctx, generation.Request{})
 	require.ErrorIs(t, err, context.Canceled, "nothing is looked at once the caller is gone")
 }
 
@@ -94,7 +96,7 @@ func TestCloseFailsWhatIsNotDone(t *testing.T) {
 	var closed atomic.Int32
 	for range 5 {
 		calls.Go(func() {
-			if _, err := e.Generate(t.Context(), engine.Request{Tokens: randomTokens(1, 5), IgnoreEOS: true}); errors.Is(err, engine.ErrClosed) {
+			if _, err := e.Generate(t.Context(), generation.Request{Tokens: randomTokens(1, 5), IgnoreEOS: true}); errors.Is(err, generation.ErrClosed) {
 				closed.Add(1)
 			}
 		})
@@ -105,8 +107,8 @@ func TestCloseFailsWhatIsNotDone(t *testing.T) {
 	waitFor(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err := e.Generate(ctx, engine.Request{Tokens: randomTokens(1, 5), MaxTokens: 1})
-		return errors.Is(err, engine.ErrClosed)
+		_, err := e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 5), MaxTokens: 1})
+		return errors.Is(err, generation.ErrClosed)
 	})
 	g.open()
 	calls.Wait()

@@ -5,24 +5,25 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 // mixedRequests are greedy and sampled requests on prompts of many lengths, with everything that could tell a difference
 // in a bit.
-func mixedRequests() []engine.Request {
-	var reqs []engine.Request
+func mixedRequests() []generation.Request {
+	var reqs []generation.Request
 	for i, n := range []int{1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130} {
-		req := engine.Request{
+		req := generation.Request{
 			Tokens: randomTokens(uint64(n), n), MaxTokens: 12 + i%5, IgnoreEOS: true,
 			Logprobs: true, TopLogprobs: 3, PromptLogprobs: i%4 == 0,
 		}
 		if i%2 == 1 {
-			req.Sampling = sample.Params{Temperature: 0.9, TopP: 0.95, RepetitionPenalty: 1.1, Seed: uint64(i)}
+			req.Sampling = generation.Sampling{Temperature: 0.9, TopP: 0.95, RepetitionPenalty: 1.1, Seed: uint64(i)}
 		}
 		reqs = append(reqs, req)
 	}
@@ -37,7 +38,7 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 			t.Parallel()
 			reqs := mixedRequests()
 			alone := open(t, path, engine.Options{Context: 256})
-			want := make([]engine.Completion, len(reqs))
+			want := make([]generation.Completion, len(reqs))
 			for i, req := range reqs {
 				want[i] = generate(t, alone, req)
 				require.InDelta(t, 1, want[i].Stats.BatchMean, 0)
@@ -72,14 +73,14 @@ func TestTheSameBitsOnAnyThreads(t *testing.T) {
 			t.Parallel()
 			reqs := mixedRequests()
 			alone := open(t, path, engine.Options{Context: 256, Draft: engine.DraftOff})
-			want := make([]engine.Completion, len(reqs))
+			want := make([]generation.Completion, len(reqs))
 			for i, req := range reqs {
 				want[i] = generate(t, alone, req)
 			}
 			for _, threads := range []int{2, 3, 16} {
 				for _, draft := range []engine.Drafting{engine.DraftOff, engine.DraftAuto} {
 					e := openOn(t, path, backendOf(t, threads), engine.Options{Context: 256, MaxSequences: 12, Draft: draft})
-					got, errs := make([]engine.Completion, len(reqs)), make([]error, len(reqs))
+					got, errs := make([]generation.Completion, len(reqs)), make([]error, len(reqs))
 					var group sync.WaitGroup
 					for i, req := range reqs {
 						group.Go(func() { got[i], errs[i] = e.Generate(t.Context(), req) })
@@ -96,15 +97,15 @@ func TestTheSameBitsOnAnyThreads(t *testing.T) {
 }
 
 // same requires that two completions are alike in all but their times.
-func same(t require.TestingT, want, got engine.Completion, about string) {
-	want.Stats, got.Stats = engine.Stats{}, engine.Stats{}
+func same(t require.TestingT, want, got generation.Completion, about string) {
+	want.Stats, got.Stats = generation.Stats{}, generation.Stats{}
 	require.Equal(t, want, got, about)
 }
 
 // drawRequest draws a request of any kind that the engine's small context holds.
-func drawRequest(t *rapid.T, context int) engine.Request {
+func drawRequest(t *rapid.T, context int) generation.Request {
 	id := rapid.Int32Range(0, 2047)
-	req := engine.Request{
+	req := generation.Request{
 		Tokens:         rapid.SliceOfN(id, 1, context-1).Draw(t, "prompt"),
 		N:              rapid.IntRange(0, 3).Draw(t, "n"),
 		MaxTokens:      rapid.IntRange(1, 12).Draw(t, "max_tokens"),
@@ -118,7 +119,7 @@ func drawRequest(t *rapid.T, context int) engine.Request {
 	}
 	req.MinTokens = rapid.IntRange(0, min(4, req.MaxTokens)).Draw(t, "min_tokens")
 	if rapid.Bool().Draw(t, "sampled") {
-		req.Sampling = sample.Params{
+		req.Sampling = generation.Sampling{
 			Temperature:       rapid.Float64Range(0.1, 2).Draw(t, "temperature"),
 			TopK:              rapid.SampledFrom([]int{0, 1, 40, 300}).Draw(t, "top_k"),
 			TopP:              rapid.Float64Range(0.1, 1).Draw(t, "top_p"),
@@ -145,7 +146,7 @@ func drawDrafting(t *rapid.T, path string, opts *engine.Options) {
 }
 
 // shareBeginnings makes some requests begin alike, so that they share pages.
-func shareBeginnings(t *rapid.T, reqs []engine.Request) {
+func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 	for i := 1; i < len(reqs); i++ {
 		n := min(len(reqs[0].Tokens), len(reqs[i].Tokens)-1)
 		if rapid.Bool().Draw(t, "shared") {
@@ -179,7 +180,7 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 					}
 				}
 				opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 30).Draw(rt, "step tokens")
-				reqs := make([]engine.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
+				reqs := make([]generation.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
 				for i := range reqs {
 					reqs[i] = drawRequest(rt, context)
 				}

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/sample"
@@ -16,7 +18,7 @@ func TestDrawAmongManyEquals(t *testing.T) {
 	best := []float32{1, 2, 4, 3, 3, 3, sum}
 	other := map[int32]bool{}
 	for seed := range uint64(40) {
-		params := sample.Params{Temperature: 1, TopK: top - 1, Seed: seed}
+		params := generation.Sampling{Temperature: 1, TopK: top - 1, Seed: seed}
 		c := &call{prompt: []int32{1, 2}, scores: true}
 		s := &sequence{call: c, sampler: sample.New(params, 0, c.prompt), tokens: c.prompt, scores: scores{top: 1}}
 		require.Equal(t, top, s.needs(0, 64))

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -16,7 +18,6 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 // Both families, with random weights: see models/README.md.
@@ -57,7 +58,7 @@ func backendOf(t testing.TB, threads int) *cpu.Backend {
 }
 
 // generate answers a request that has to succeed.
-func generate(t testing.TB, e *engine.Engine, req engine.Request) engine.Completion {
+func generate(t testing.TB, e *engine.Engine, req generation.Request) generation.Completion {
 	t.Helper()
 	c, err := e.Generate(t.Context(), req)
 	require.NoError(t, err)
@@ -66,10 +67,10 @@ func generate(t testing.TB, e *engine.Engine, req engine.Request) engine.Complet
 
 // generateAll answers requests that are all in the engine before the first step ends. The engine's Trace must be the
 // gate's.
-func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []engine.Request) []engine.Completion {
+func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	defer g.open()
-	out := make([]engine.Completion, len(reqs))
+	out := make([]generation.Completion, len(reqs))
 	errs := make([]error, len(reqs))
 	var sequences int
 	var returned atomic.Int64 // sequences of requests that took no step
@@ -126,8 +127,8 @@ func randomTokens(seed uint64, n int) []int32 {
 
 // force makes a request generate distinct tokens in the given order and then, again and again, others: each token's bias
 // beats all that come later, and once it is there the penalty takes it back.
-func force(req engine.Request, ids ...int32) engine.Request {
-	req.Sampling = sample.Params{PresencePenalty: 1e6, LogitBias: map[int32]float64{}}
+func force(req generation.Request, ids ...int32) generation.Request {
+	req.Sampling = generation.Sampling{PresencePenalty: 1e6, LogitBias: map[int32]float64{}}
 	for i, id := range ids {
 		req.Sampling.LogitBias[id] = 9e5 - 1e4*float64(i)
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -64,10 +66,10 @@ func TestAFailingStep(t *testing.T) {
 	}}
 	e := openOn(t, microGLM, be, engine.Options{MaxSequences: 2, Draft: engine.DraftOff, Trace: g.trace})
 	defer g.open()
-	req := engine.Request{Tokens: randomTokens(1, 20), MaxTokens: 6, IgnoreEOS: true}
+	req := generation.Request{Tokens: randomTokens(1, 20), MaxTokens: 6, IgnoreEOS: true}
 	var mu sync.Mutex
 	var failed int
-	var answered []engine.Completion
+	var answered []generation.Completion
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
@@ -109,11 +111,11 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 	g := newGate()
 	e := openOn(t, microLlama, be, engine.Options{Draft: engine.DraftOff, Trace: g.trace})
 	defer g.open()
-	good := engine.Request{Tokens: randomTokens(8, 7), MaxTokens: 6, IgnoreEOS: true}
+	good := generation.Request{Tokens: randomTokens(8, 7), MaxTokens: 6, IgnoreEOS: true}
 	var wg sync.WaitGroup
 	var badErr, goodErr error
-	var c engine.Completion
-	wg.Go(func() { _, badErr = e.Generate(t.Context(), engine.Request{Tokens: bad, N: 2, MaxTokens: 6}) })
+	var c generation.Completion
+	wg.Go(func() { _, badErr = e.Generate(t.Context(), generation.Request{Tokens: bad, N: 2, MaxTokens: 6}) })
 	wg.Go(func() { c, goodErr = e.Generate(t.Context(), good) })
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting == 3 })
 	g.open()
@@ -121,6 +123,6 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 	require.NoError(t, goodErr)
 	require.ErrorIs(t, badErr, sample.ErrNotFinite)
 	require.ErrorContains(t, badErr, "position 6")
-	require.NotErrorIs(t, badErr, engine.ErrBadRequest)
+	require.NotErrorIs(t, badErr, generation.ErrBadRequest)
 	require.Equal(t, generate(t, e, good).Choices, c.Choices)
 }

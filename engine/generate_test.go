@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -18,11 +20,11 @@ func TestGreedyMatchesTheReference(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Draft: engine.DraftOff})
 			for _, ref := range modeltest.Cases(t, path) {
-				c := generate(t, e, engine.Request{Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true})
+				c := generate(t, e, generation.Request{Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true})
 				require.Equal(t, ref.PromptTokens, c.PromptTokens)
 				require.Len(t, c.Choices, 1)
 				require.Equal(t, ref.GreedyTokens, c.Choices[0].Tokens)
-				require.Equal(t, engine.FinishLength, c.Choices[0].FinishReason)
+				require.Equal(t, generation.FinishLength, c.Choices[0].FinishReason)
 				require.Equal(t, len(ref.PromptTokens), c.Stats.PromptTokens)
 				require.Equal(t, len(ref.GreedyTokens), c.Stats.CompletionTokens)
 				require.Equal(t, len(ref.GreedyTokens), c.Stats.Steps)
@@ -42,7 +44,7 @@ func TestTinyModelsMatchTheirReferences(t *testing.T) {
 			path := modeltest.Tiny(t, name)
 			e := open(t, path, engine.Options{})
 			for _, ref := range modeltest.Cases(t, path) {
-				c := generate(t, e, engine.Request{Text: ref.Text, MaxTokens: 96})
+				c := generate(t, e, generation.Request{Text: ref.Text, MaxTokens: 96})
 				require.Equal(t, ref.PromptTokens, c.PromptTokens)
 				require.Equal(t, ref.GreedyTokens, c.Choices[0].Tokens)
 				require.Equal(t, ref.GreedyText, c.Choices[0].Text)
@@ -58,7 +60,7 @@ func TestLogprobsMatchTheReference(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Draft: engine.DraftOff})
 			for _, ref := range modeltest.Cases(t, path) {
-				c := generate(t, e, engine.Request{
+				c := generate(t, e, generation.Request{
 					Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true,
 					Logprobs: true, PromptLogprobs: true, TopLogprobs: 8,
 				})
@@ -84,7 +86,7 @@ func TestLogprobsMatchTheReference(t *testing.T) {
 func TestLogprobsOfTheWholeVocabularySumToOne(t *testing.T) {
 	t.Parallel()
 	e := open(t, microGLM, engine.Options{})
-	c := generate(t, e, engine.Request{
+	c := generate(t, e, generation.Request{
 		Tokens: randomTokens(1, 5), MaxTokens: 3, IgnoreEOS: true,
 		Logprobs: true, PromptLogprobs: true, TopLogprobs: e.Info().Vocab,
 	})
@@ -108,25 +110,25 @@ func TestPromptOnly(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 200})
 	prompt := randomTokens(2, 200)
-	c := generate(t, e, engine.Request{Tokens: prompt, PromptOnly: true, PromptLogprobs: true, TopLogprobs: 2, N: 2})
+	c := generate(t, e, generation.Request{Tokens: prompt, PromptOnly: true, PromptLogprobs: true, TopLogprobs: 2, N: 2})
 	require.Len(t, c.Choices, 2)
 	for _, choice := range c.Choices {
-		require.Equal(t, engine.Choice{FinishReason: engine.FinishLength}, choice)
+		require.Equal(t, generation.Choice{FinishReason: generation.FinishLength}, choice)
 	}
 	require.Zero(t, c.Stats.CompletionTokens)
 	require.Zero(t, c.Stats.TTFT)
 	require.Positive(t, c.Stats.Steps)
 
-	answered := generate(t, e, engine.Request{Tokens: prompt[:199], MaxTokens: 1, PromptLogprobs: true, TopLogprobs: 2, N: 2})
+	answered := generate(t, e, generation.Request{Tokens: prompt[:199], MaxTokens: 1, PromptLogprobs: true, TopLogprobs: 2, N: 2})
 	require.Equal(t, c.PromptLogprobs[:199], answered.PromptLogprobs)
 
-	for _, req := range []engine.Request{
+	for _, req := range []generation.Request{
 		{Tokens: prompt, PromptOnly: true},
 		{Tokens: prompt[:1], PromptOnly: true, PromptLogprobs: true},
 	} {
 		c := generate(t, e, req)
 		require.Zero(t, c.Stats.Steps, "there is nothing to compute")
-		require.Equal(t, engine.FinishLength, c.Choices[0].FinishReason)
+		require.Equal(t, generation.FinishLength, c.Choices[0].FinishReason)
 	}
 }
 
@@ -134,11 +136,11 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 20})
 	for _, most := range []int{0, 100, 15} {
-		c := generate(t, e, engine.Request{Tokens: randomTokens(3, 5), MaxTokens: most, IgnoreEOS: true})
+		c := generate(t, e, generation.Request{Tokens: randomTokens(3, 5), MaxTokens: most, IgnoreEOS: true})
 		require.Len(t, c.Choices[0].Tokens, 15)
-		require.Equal(t, engine.FinishLength, c.Choices[0].FinishReason)
+		require.Equal(t, generation.FinishLength, c.Choices[0].FinishReason)
 	}
-	c := generate(t, e, engine.Request{Tokens: randomTokens(3, 19), IgnoreEOS: true})
+	c := generate(t, e, generation.Request{Tokens: randomTokens(3, 19), IgnoreEOS: true})
 	require.Len(t, c.Choices[0].Tokens, 1)
 }
 
@@ -146,7 +148,7 @@ func TestStatsTellTheTimes(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{PrefillChunk: 10, PageSize: 10, Draft: engine.DraftOff})
 	before := e.Snapshot()
-	c := generate(t, e, engine.Request{Tokens: randomTokens(4, 35), MaxTokens: 6, IgnoreEOS: true, N: 2})
+	c := generate(t, e, generation.Request{Tokens: randomTokens(4, 35), MaxTokens: 6, IgnoreEOS: true, N: 2})
 	s := c.Stats
 	require.Equal(t, 35, s.PromptTokens)
 	require.Equal(t, 12, s.CompletionTokens)

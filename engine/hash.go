@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/ingot-run/ingot/generation"
 )
 
 // digest is the SHA-256 of the model file, taken in the background since a large file takes many seconds.
@@ -43,7 +45,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	h := sha256.New()
 	for {
 		if ctx.Err() != nil {
-			return "", fmt.Errorf("hash %s: %w", path, ErrClosed)
+			return "", fmt.Errorf("hash %s: %w", path, generation.ErrClosed)
 		}
 		_, err := io.CopyN(h, f, 4<<20)
 		if errors.Is(err, io.EOF) {

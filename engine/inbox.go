@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/ingot-run/ingot/generation"
+)
 
 // inbox takes calls from many goroutines to the loop.
 type inbox struct {
@@ -17,7 +21,7 @@ func (b *inbox) put(c *call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return ErrClosed
+		return generation.ErrClosed
 	}
 	b.calls = append(b.calls, c)
 	b.signal()

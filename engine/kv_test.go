@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -29,7 +31,7 @@ func TestCacheTypes(t *testing.T) {
 				same(t, generate(t, alone, reqs[i]), got, "in a batch")
 			}
 
-			score := engine.Request{Tokens: randomTokens(8, 60), PromptOnly: true, PromptLogprobs: true}
+			score := generation.Request{Tokens: randomTokens(8, 60), PromptOnly: true, PromptLogprobs: true}
 			want, got := generate(t, exact, score).PromptLogprobs, generate(t, alone, score).PromptLogprobs
 			sum := 0.0
 			for i := range want {

@@ -3,6 +3,8 @@ package engine
 import (
 	"strings"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
@@ -48,8 +50,8 @@ func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 }
 
 // logprobs names the tokens.
-func (s *scores) logprobs(t *tokenizer.Tokenizer) []TokenLogprob {
-	all := make([]TokenLogprob, len(s.ids))
+func (s *scores) logprobs(t *tokenizer.Tokenizer) []generation.TokenLogprob {
+	all := make([]generation.TokenLogprob, len(s.ids))
 	for i, id := range s.ids {
 		all[i] = named(t, id)
 		all[i].Logprob = s.of[i]
@@ -63,10 +65,10 @@ func (s *scores) logprobs(t *tokenizer.Tokenizer) []TokenLogprob {
 }
 
 // named is a token with its text: what it adds to an answer, or a control token's name.
-func named(t *tokenizer.Tokenizer, id int32) TokenLogprob {
+func named(t *tokenizer.Tokenizer, id int32) generation.TokenLogprob {
 	b := t.Bytes(id)
 	if b == nil {
 		b = []byte(t.Token(id))
 	}
-	return TokenLogprob{ID: id, Text: strings.ToValidUTF8(string(b), "\uFFFD"), Bytes: b}
+	return generation.TokenLogprob{ID: id, Text: strings.ToValidUTF8(string(b), "\uFFFD"), Bytes: b}
 }

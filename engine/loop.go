@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/sample"
@@ -38,8 +40,8 @@ func (l *loop) run() {
 	for {
 		var open bool
 		if l.waiting, open = l.inbox.takeTo(l.waiting); !open {
-			fail(l.running, ErrClosed)
-			fail(l.waiting, ErrClosed)
+			fail(l.running, generation.ErrClosed)
+			fail(l.waiting, generation.ErrClosed)
 		}
 		l.sweep()
 		l.admit()
@@ -120,7 +122,7 @@ func (l *loop) handOut(logits [][]float32, step int, now time.Time) (prompt, gen
 		}
 		if s.length() > before {
 			generated++
-			l.stops.note(s.reason == FinishStop)
+			l.stops.note(s.reason == generation.FinishStop)
 			s.draft.compare(s.tokens[before])
 			s.call.figures.token(now)
 			if s.call.timed {

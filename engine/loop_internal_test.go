@@ -3,12 +3,13 @@ package engine
 import (
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 const microGLM = "model/testdata/micro-glm.gguf"
@@ -19,7 +20,7 @@ type several struct{ compute.Backend }
 func (several) Ahead() int { return 8 }
 
 // decoding returns a loop whose four sequences have generated for a while, and what runs its next step.
-func decoding(t testing.TB, ahead bool, opts Options, params sample.Params) (l *loop, step func()) {
+func decoding(t testing.TB, ahead bool, opts Options, params generation.Sampling) (l *loop, step func()) {
 	t.Helper()
 	const warm = 40
 	reference, err := cpu.New(2)
@@ -32,7 +33,7 @@ func decoding(t testing.TB, ahead bool, opts Options, params sample.Params) (l *
 	opts.KV = gguf.TypeF16
 	e, err := open(microGLM, be, opts)
 	require.NoError(t, err)
-	c, err := e.newCall(t.Context(), &Request{Tokens: []int32{1, 2, 3, 1, 2, 3}, N: 4, IgnoreEOS: true, Sampling: params})
+	c, err := e.newCall(t.Context(), &generation.Request{Tokens: []int32{1, 2, 3, 1, 2, 3}, N: 4, IgnoreEOS: true, Sampling: params})
 	require.NoError(t, err)
 	require.NoError(t, e.inbox.put(c))
 	l = e.loop
@@ -55,16 +56,16 @@ var decodings = []struct {
 	name   string
 	ahead  bool
 	opts   Options
-	params sample.Params
+	params generation.Sampling
 }{
-	{"greedy", false, Options{Draft: DraftOff}, sample.Params{}},
-	{"sampled", false, Options{Draft: DraftOff}, sample.Params{Temperature: 1, TopP: 0.9, TopK: 50, FrequencyPenalty: 0.1}},
-	{"greedy, steps ahead", true, Options{Draft: DraftOff}, sample.Params{}},
-	{"sampled from the best", true, Options{Draft: DraftOff}, sample.Params{Temperature: 1, TopP: 0.9, TopK: 50}},
-	{"drafting by MTP", false, Options{Draft: DraftMTP, DraftTokens: 3}, sample.Params{}},
-	{"drafting by look-up", false, Options{Draft: DraftNGram, DraftTokens: 3}, sample.Params{LogitBias: map[int32]float64{7: 100}}},
-	{"drafting by a model", false, Options{Draft: DraftModel, DraftModel: microGLM, DraftTokens: 3}, sample.Params{}},
-	{"drafting as it pays", false, Options{}, sample.Params{}},
+	{"greedy", false, Options{Draft: DraftOff}, generation.Sampling{}},
+	{"sampled", false, Options{Draft: DraftOff}, generation.Sampling{Temperature: 1, TopP: 0.9, TopK: 50, FrequencyPenalty: 0.1}},
+	{"greedy, steps ahead", true, Options{Draft: DraftOff}, generation.Sampling{}},
+	{"sampled from the best", true, Options{Draft: DraftOff}, generation.Sampling{Temperature: 1, TopP: 0.9, TopK: 50}},
+	{"drafting by MTP", false, Options{Draft: DraftMTP, DraftTokens: 3}, generation.Sampling{}},
+	{"drafting by look-up", false, Options{Draft: DraftNGram, DraftTokens: 3}, generation.Sampling{LogitBias: map[int32]float64{7: 100}}},
+	{"drafting by a model", false, Options{Draft: DraftModel, DraftModel: microGLM, DraftTokens: 3}, generation.Sampling{}},
+	{"drafting as it pays", false, Options{}, generation.Sampling{}},
 }
 
 // A step that only decodes allocates nothing, from taking calls in to drafting for the next: what grows with a text, such

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/cpu"
@@ -25,7 +27,7 @@ func drive(t *testing.T, opts Options) driven {
 	return driven{t, e}
 }
 
-func (d driven) begin(req Request) *call {
+func (d driven) begin(req generation.Request) *call {
 	c, err := d.newCall(d.t.Context(), &req)
 	require.NoError(d.t, err)
 	d.loop.waiting = append(d.loop.waiting, c.seqs...)
@@ -53,7 +55,7 @@ func (d driven) finish(c *call) {
 
 // putBack takes the pages of the only running sequence, as where older ones need them, and answers another request before the
 // sequence goes on.
-func (d driven) putBack(meanwhile Request) {
+func (d driven) putBack(meanwhile generation.Request) {
 	l := d.loop
 	require.Len(d.t, l.running, 1)
 	s := l.running[0]
@@ -71,14 +73,14 @@ func TestAPromptThatWasPutBackIsScoredInFull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := drive(t, Options{PageSize: 4, PrefillChunk: 8, Context: 64, Draft: DraftOff})
-			scored := Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true, PromptLogprobs: true, PromptOnly: promptOnly}
+			scored := generation.Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true, PromptLogprobs: true, PromptOnly: promptOnly}
 			want := d.begin(scored)
 			d.finish(want)
 
 			got := d.begin(scored)
 			d.step()
 			require.Len(t, got.promptScores.ids, 8)
-			d.putBack(Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
+			d.putBack(generation.Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
 			d.finish(got)
 			require.Equal(t, want.promptScores, got.promptScores)
 		})
@@ -89,10 +91,10 @@ func TestAPromptThatWasPutBackIsScoredInFull(t *testing.T) {
 func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{PageSize: 4, PrefillChunk: 8, Context: 64, Draft: DraftOff})
-	c := d.begin(Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
+	c := d.begin(generation.Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
 	d.step()
 	d.step()
-	d.putBack(Request{Tokens: []int32{7}, MaxTokens: 1, IgnoreEOS: true})
+	d.putBack(generation.Request{Tokens: []int32{7}, MaxTokens: 1, IgnoreEOS: true})
 	d.finish(c)
 	require.Zero(t, c.stats().CachedTokens)
 }
@@ -101,9 +103,9 @@ func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
 func TestPagesOfOthersAreCountedAfterAPutBack(t *testing.T) {
 	t.Parallel()
 	d := drive(t, Options{PageSize: 4, PrefillChunk: 8, Context: 64, Draft: DraftOff})
-	c := d.begin(Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
+	c := d.begin(generation.Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
 	d.loop.admit()
-	d.putBack(Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
+	d.putBack(generation.Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
 	d.finish(c)
 	require.Equal(t, 32, c.stats().CachedTokens)
 }

@@ -7,19 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/jinja"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 func TestBadRequestsNameTheReason(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 10})
 	ok := []int32{1, 2, 3}
-	for want, req := range map[string]engine.Request{
+	for want, req := range map[string]generation.Request{
 		"the prompt is empty":                            {},
 		"more than one of messages, a text":              {Text: "a", Tokens: ok},
 		"id 2048, number 2 of the prompt":                {Tokens: []int32{0, 2048}},
@@ -36,11 +37,11 @@ func TestBadRequestsNameTheReason(t *testing.T) {
 		"stop token 2048":                          {Tokens: ok, StopIDs: []int32{2048}},
 		"top_logprobs is -1":                       {Tokens: ok, TopLogprobs: -1},
 		"top_logprobs is 2049":                     {Tokens: ok, TopLogprobs: 2049},
-		"temperature is NaN":                       {Tokens: ok, Sampling: sample.Params{Temperature: math.NaN()}},
-		"logit_bias names token 2048":              {Tokens: ok, Sampling: sample.Params{LogitBias: map[int32]float64{2048: 1}}},
+		"temperature is NaN":                       {Tokens: ok, Sampling: generation.Sampling{Temperature: math.NaN()}},
+		"logit_bias names token 2048":              {Tokens: ok, Sampling: generation.Sampling{LogitBias: map[int32]float64{2048: 1}}},
 	} {
 		_, err := e.Generate(t.Context(), req)
-		require.ErrorIs(t, err, engine.ErrBadRequest, want)
+		require.ErrorIs(t, err, generation.ErrBadRequest, want)
 		require.ErrorContains(t, err, want)
 	}
 	require.Zero(t, e.Snapshot().Steps)
@@ -59,7 +60,7 @@ func TestChatUsesTheTemplate(t *testing.T) {
 	ctx := messages(t, `{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name the capital of Finland."}]}`)
 	before := ctx.Keys()
 	rendered := "[gMASK]<sop><|system|>Be brief.<|user|>Name the capital of Finland."
-	greedy := engine.Request{MaxTokens: 8, IgnoreEOS: true}
+	greedy := generation.Request{MaxTokens: 8, IgnoreEOS: true}
 
 	asText, asChat := greedy, greedy
 	asText.Text = rendered + "<|assistant|></think>"
@@ -92,7 +93,7 @@ func TestDevelopersInstructAsSystem(t *testing.T) {
 			t.Parallel()
 			e := open(t, withTemplate(t, c.source), engine.Options{})
 			ctx := messages(t, asked)
-			got := generate(t, e, engine.Request{Chat: ctx, MaxTokens: 1})
+			got := generate(t, e, generation.Request{Chat: ctx, MaxTokens: 1})
 			require.Equal(t, c.want, e.Tokenizer().Decode(got.PromptTokens))
 			require.Equal(t, messages(t, asked), ctx, "the caller's object is left alone")
 		})
@@ -134,10 +135,10 @@ func TestTemplatesThatCannotAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, withTemplate(t, c.source), engine.Options{})
-			_, err := e.Generate(t.Context(), engine.Request{Chat: messages(t, `{"messages": []}`)})
-			require.ErrorIs(t, err, engine.ErrBadRequest)
+			_, err := e.Generate(t.Context(), generation.Request{Chat: messages(t, `{"messages": []}`)})
+			require.ErrorIs(t, err, generation.ErrBadRequest)
 			require.ErrorContains(t, err, c.want)
-			generate(t, e, engine.Request{Text: "but a text is answered", MaxTokens: 1})
+			generate(t, e, generation.Request{Text: "but a text is answered", MaxTokens: 1})
 		})
 	}
 }
@@ -146,7 +147,7 @@ func TestTemplateVariables(t *testing.T) {
 	t.Parallel()
 	e := open(t, withTemplate(t, "{{ bos_token }}{{ eos_token }}{{ strftime_now('%d %B %Y') }}"), engine.Options{})
 	date := time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC)
-	got := generate(t, e, engine.Request{Chat: jinja.NewObject(), Date: date, PromptOnly: true})
+	got := generate(t, e, generation.Request{Chat: jinja.NewObject(), Date: date, PromptOnly: true})
 	bos, _ := e.Tokenizer().BOS()
 	eos, _ := e.Tokenizer().EOS()
 	require.Equal(t, []int32{bos, eos}, got.PromptTokens[:2])
@@ -175,7 +176,7 @@ func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 		m.Set("tokenizer.ggml.eos_token_id", uint32(2))
 		return m
 	}), engine.Options{})
-	for _, req := range []engine.Request{{Tokens: []int32{1, 900}}, {Text: "any"}} {
+	for _, req := range []generation.Request{{Tokens: []int32{1, 900}}, {Text: "any"}} {
 		req.MaxTokens = 2
 		c := generate(t, e, force(req, 1000, 1001))
 		require.Equal(t, " w1000 w1001", c.Choices[0].Text)

@@ -4,20 +4,21 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 func TestChoicesAndSeeds(t *testing.T) {
 	t.Parallel()
 	e := open(t, microGLM, engine.Options{})
-	ask := func(seed uint64, n int) []engine.Choice {
-		return generate(t, e, engine.Request{
+	ask := func(seed uint64, n int) []generation.Choice {
+		return generate(t, e, generation.Request{
 			Tokens: randomTokens(5, 9), N: n, MaxTokens: 16, IgnoreEOS: true,
-			Sampling: sample.Params{Temperature: 1, Seed: seed},
+			Sampling: generation.Sampling{Temperature: 1, Seed: seed},
 		}).Choices
 	}
 	three := ask(1, 3)
@@ -31,7 +32,7 @@ func TestChoicesAndSeeds(t *testing.T) {
 func TestGreedyChoicesAreEqual(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
-	c := generate(t, e, engine.Request{Tokens: randomTokens(6, 9), N: 3, MaxTokens: 8, IgnoreEOS: true})
+	c := generate(t, e, generation.Request{Tokens: randomTokens(6, 9), N: 3, MaxTokens: 8, IgnoreEOS: true})
 	require.Equal(t, c.Choices[0], c.Choices[1])
 	require.Equal(t, c.Choices[0], c.Choices[2])
 }
@@ -41,8 +42,8 @@ func TestLogitBias(t *testing.T) {
 	e := open(t, microLlama, engine.Options{})
 	ref := modeltest.Cases(t, microLlama)[0]
 	ask := func(bias map[int32]float64) []int32 {
-		return generate(t, e, engine.Request{
-			Tokens: ref.PromptTokens, MaxTokens: 4, IgnoreEOS: true, Sampling: sample.Params{LogitBias: bias},
+		return generate(t, e, generation.Request{
+			Tokens: ref.PromptTokens, MaxTokens: 4, IgnoreEOS: true, Sampling: generation.Sampling{LogitBias: bias},
 		}).Choices[0].Tokens
 	}
 	require.Equal(t, []int32{77, 77, 77, 77}, ask(map[int32]float64{77: 1000}))
@@ -55,13 +56,13 @@ func TestPenalties(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
 	ref := modeltest.Cases(t, microLlama)[0] // which repeats itself
-	ask := func(p sample.Params) []int32 {
-		return generate(t, e, engine.Request{Tokens: ref.PromptTokens, MaxTokens: 24, IgnoreEOS: true, Sampling: p}).Choices[0].Tokens
+	ask := func(p generation.Sampling) []int32 {
+		return generate(t, e, generation.Request{Tokens: ref.PromptTokens, MaxTokens: 24, IgnoreEOS: true, Sampling: p}).Choices[0].Tokens
 	}
 	distinct := func(ids []int32) int { return len(slices.Compact(slices.Sorted(slices.Values(ids)))) }
-	require.Equal(t, ref.GreedyTokens, ask(sample.Params{RepetitionPenalty: 1}))
+	require.Equal(t, ref.GreedyTokens, ask(generation.Sampling{RepetitionPenalty: 1}))
 	require.Less(t, distinct(ref.GreedyTokens), 10)
-	for name, p := range map[string]sample.Params{
+	for name, p := range map[string]generation.Sampling{
 		"presence":   {PresencePenalty: 1000},
 		"frequency":  {FrequencyPenalty: 1000},
 		"repetition": {RepetitionPenalty: 1e6},
@@ -70,10 +71,10 @@ func TestPenalties(t *testing.T) {
 	}
 	// Repetition counts the prompt as well, the others do not.
 	prompt := ref.GreedyTokens[:1]
-	first := func(p sample.Params) int32 {
+	first := func(p generation.Sampling) int32 {
 		p.LogitBias = map[int32]float64{prompt[0]: 100}
-		return generate(t, e, engine.Request{Tokens: prompt, MaxTokens: 1, IgnoreEOS: true, Sampling: p}).Choices[0].Tokens[0]
+		return generate(t, e, generation.Request{Tokens: prompt, MaxTokens: 1, IgnoreEOS: true, Sampling: p}).Choices[0].Tokens[0]
 	}
-	require.Equal(t, prompt[0], first(sample.Params{PresencePenalty: 1000, FrequencyPenalty: 1000}))
-	require.NotEqual(t, prompt[0], first(sample.Params{RepetitionPenalty: 1e6}))
+	require.Equal(t, prompt[0], first(generation.Sampling{PresencePenalty: 1000, FrequencyPenalty: 1000}))
+	require.NotEqual(t, prompt[0], first(generation.Sampling{RepetitionPenalty: 1e6}))
 }

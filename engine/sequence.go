@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/engine/tokenizer"
@@ -30,7 +32,7 @@ type sequence struct {
 	scores scores      // of the answer
 	times  []time.Time // likewise, where asked for
 
-	reason     FinishReason // empty while it goes on
+	reason     generation.FinishReason // empty while it goes on
 	stopReason string
 }
 
@@ -80,7 +82,7 @@ func (s *sequence) advance() (prompt int) {
 	prompt = max(0, min(s.rows, len(s.call.prompt)-s.computed))
 	s.computed += s.rows
 	if s.call.promptOnly && s.computed == s.wanted() {
-		s.reason = FinishLength
+		s.reason = generation.FinishLength
 	}
 	return prompt
 }
@@ -119,21 +121,21 @@ func (s *sequence) take(o output, g given, w *sample.Scratch) error {
 // extend adds a token to the text and decides whether the sequence ends with it. stops tells whether it may stop.
 func (s *sequence) extend(id int32, stops bool) {
 	if stops && slices.Contains(s.call.stopIDs, id) {
-		s.end(FinishStop)
+		s.end(generation.FinishStop)
 		return
 	}
 	s.text.text = s.decoder.Append(s.text.text, id)
 	if i := s.text.watch(stops); i >= 0 {
-		s.reason, s.stopReason = FinishStop, string(s.text.stops[i])
+		s.reason, s.stopReason = generation.FinishStop, string(s.text.stops[i])
 		return
 	}
 	if s.length() == s.call.limit {
-		s.end(FinishLength)
+		s.end(generation.FinishLength)
 	}
 }
 
 // end ends the sequence; what the decoder held back of an unfinished character becomes text.
-func (s *sequence) end(reason FinishReason) {
+func (s *sequence) end(reason generation.FinishReason) {
 	s.reason = reason
 	s.text.text = append(s.text.text, s.decoder.Flush()...)
 }

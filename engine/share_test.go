@@ -3,6 +3,8 @@ package engine_test
 import (
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -17,9 +19,9 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 			g := newGate()
 			e := open(t, path, engine.Options{Context: 256, StepTokens: 64, Draft: engine.DraftOff, Trace: g.trace})
 			preamble := randomTokens(1, 100)
-			var reqs []engine.Request
+			var reqs []generation.Request
 			for i := range int32(10) {
-				reqs = append(reqs, engine.Request{Tokens: append(preamble[:100:100], 500+i, 600+i), MaxTokens: 3, IgnoreEOS: true})
+				reqs = append(reqs, generation.Request{Tokens: append(preamble[:100:100], 500+i, 600+i), MaxTokens: 3, IgnoreEOS: true})
 			}
 			computed := 0
 			for _, c := range generateAll(t, e, g, reqs) {
@@ -37,9 +39,9 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 // Where pages run out, the youngest sequences are put back and computed again, to the same tokens.
 func TestPutBack(t *testing.T) {
 	t.Parallel()
-	reqs := make([]engine.Request, 4)
+	reqs := make([]generation.Request, 4)
 	for i := range reqs {
-		reqs[i] = engine.Request{Tokens: randomTokens(uint64(i), 10), MaxTokens: 50, IgnoreEOS: true, Logprobs: true, PromptLogprobs: true}
+		reqs[i] = generation.Request{Tokens: randomTokens(uint64(i), 10), MaxTokens: 50, IgnoreEOS: true, Logprobs: true, PromptLogprobs: true}
 	}
 	roomy := open(t, microLlama, engine.Options{Context: 64, Draft: engine.DraftOff})
 	g := newGate()

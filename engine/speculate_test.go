@@ -4,10 +4,11 @@ import (
 	"math"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 // A model that drafts for itself is right every time: each step yields all drafts and one token more.
@@ -17,7 +18,7 @@ func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Context: 128, Draft: engine.DraftModel, DraftModel: path, DraftTokens: 4})
-			c := generate(t, e, engine.Request{Tokens: randomTokens(1, 9), MaxTokens: 51, IgnoreEOS: true})
+			c := generate(t, e, generation.Request{Tokens: randomTokens(1, 9), MaxTokens: 51, IgnoreEOS: true})
 			require.Equal(t, c.Stats.DraftTokens, c.Stats.AcceptedTokens)
 			require.Equal(t, 11, c.Stats.Steps, "the prompt gives one token, ten steps five each")
 		})
@@ -33,7 +34,7 @@ func TestLookUpOfARepetition(t *testing.T) {
 		prompt = append(prompt, 11, 22, 33, 44, 55)
 	}
 	// A bias makes the model repeat one token.
-	req := engine.Request{Tokens: prompt, MaxTokens: 41, IgnoreEOS: true, Sampling: sample.Params{LogitBias: map[int32]float64{7: 100}}}
+	req := generation.Request{Tokens: prompt, MaxTokens: 41, IgnoreEOS: true, Sampling: generation.Sampling{LogitBias: map[int32]float64{7: 100}}}
 	c := generate(t, e, req)
 	require.Greater(t, c.Stats.AcceptedTokens, 20)
 	require.Less(t, c.Stats.Steps, 21)
@@ -47,8 +48,8 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 	e := open(t, microGLM, engine.Options{Context: 64, Draft: engine.DraftMTP, DraftTokens: 3})
 	prompt := randomTokens(5, 12)
 	// Few candidates and a low temperature, so that each is drawn often.
-	params := sample.Params{Temperature: 0.7, TopK: 4}
-	first := generate(t, e, engine.Request{Tokens: prompt, MaxTokens: 1, IgnoreEOS: true, Logprobs: true, TopLogprobs: 4})
+	params := generation.Sampling{Temperature: 0.7, TopK: 4}
+	first := generate(t, e, generation.Request{Tokens: prompt, MaxTokens: 1, IgnoreEOS: true, Logprobs: true, TopLogprobs: 4})
 	lead := first.Choices[0].Tokens[0]
 
 	// The second token follows the first as a draft or after one; take the rows that began with the likeliest first token.
@@ -56,7 +57,7 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 	drafted := 0
 	for seed := range uint64(draws) {
 		params.Seed = seed
-		c := generate(t, e, engine.Request{Tokens: prompt, MaxTokens: 4, IgnoreEOS: true, Sampling: params})
+		c := generate(t, e, generation.Request{Tokens: prompt, MaxTokens: 4, IgnoreEOS: true, Sampling: params})
 		drafted += c.Stats.DraftTokens
 		if got := c.Choices[0].Tokens; got[0] == lead {
 			counts[got[1]]++
@@ -66,7 +67,7 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 	require.Greater(t, drafted, draws)
 	require.Greater(t, n, 300.0)
 
-	after := generate(t, e, engine.Request{Tokens: append(prompt, lead), MaxTokens: 1, IgnoreEOS: true, Logprobs: true, TopLogprobs: 4})
+	after := generate(t, e, generation.Request{Tokens: append(prompt, lead), MaxTokens: 1, IgnoreEOS: true, Logprobs: true, TopLogprobs: 4})
 	top := after.Choices[0].Logprobs[0].Top
 	total := 0.0
 	for _, l := range top {
@@ -94,7 +95,7 @@ func TestDraftingToTheEndOfTheContext(t *testing.T) {
 		{Draft: engine.DraftNGram, DraftTokens: 8},
 	} {
 		o.Context = 64
-		c := generate(t, open(t, microGLM, o), engine.Request{Tokens: prompt, IgnoreEOS: true})
+		c := generate(t, open(t, microGLM, o), generation.Request{Tokens: prompt, IgnoreEOS: true})
 		if want == nil {
 			want = c.Choices[0].Tokens
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/cpu"
@@ -29,7 +31,7 @@ func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 			defer func() { require.NoError(t, e.closeFiles()) }()
 			l := e.loop
 			begin := func(tokens, answer int, first int32) *call {
-				req := Request{Tokens: make([]int32, tokens), MaxTokens: answer, IgnoreEOS: true}
+				req := generation.Request{Tokens: make([]int32, tokens), MaxTokens: answer, IgnoreEOS: true}
 				for i := range req.Tokens {
 					req.Tokens[i] = first
 				}

@@ -3,6 +3,8 @@ package engine
 import (
 	"sync"
 	"time"
+
+	"github.com/ingot-run/ingot/generation"
 )
 
 // Snapshot is the engine's state and its counts since it was opened.
@@ -71,9 +73,9 @@ func (f *figures) token(now time.Time) {
 }
 
 // stats is the figures of a call that is done.
-func (c *call) stats() Stats {
+func (c *call) stats() generation.Stats {
 	f := &c.figures
-	s := Stats{PromptTokens: len(c.prompt), Total: time.Since(c.start), Steps: f.steps}
+	s := generation.Stats{PromptTokens: len(c.prompt), Total: time.Since(c.start), Steps: f.steps}
 	s.CachedTokens = f.cached
 	s.DraftTokens, s.AcceptedTokens = f.drafted, f.accepted
 	for _, seq := range c.seqs {

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -39,7 +41,7 @@ func TestStopStrings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := generate(t, e, force(engine.Request{
+			got := generate(t, e, force(generation.Request{
 				Tokens: randomTokens(1, 4), MaxTokens: len(answer), Stop: c.stop, MinTokens: c.min, Logprobs: true,
 			}, answer...)).Choices[0]
 			require.Equal(t, c.text, got.Text)
@@ -47,9 +49,9 @@ func TestStopStrings(t *testing.T) {
 			require.Len(t, got.Logprobs, c.tokens)
 			require.Equal(t, c.reason, got.StopReason)
 			if c.reason == "" {
-				require.Equal(t, engine.FinishLength, got.FinishReason)
+				require.Equal(t, generation.FinishLength, got.FinishReason)
 			} else {
-				require.Equal(t, engine.FinishStop, got.FinishReason)
+				require.Equal(t, generation.FinishStop, got.FinishReason)
 			}
 		})
 	}
@@ -65,21 +67,21 @@ func TestStopIDs(t *testing.T) {
 	prompt := randomTokens(1, 4)
 	for name, c := range map[string]struct {
 		answer []int32 // what the bias prefers
-		req    engine.Request
+		req    generation.Request
 		want   []int32
 		text   string
-		finish engine.FinishReason
+		finish generation.FinishReason
 	}{
-		"the model's own":        {[]int32{words[0], eos}, engine.Request{MaxTokens: 4}, []int32{words[0], eos}, "a", engine.FinishStop},
-		"the request's":          {words, engine.Request{MaxTokens: 4, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
-		"as the last token":      {words, engine.Request{MaxTokens: 3, StopIDs: words[2:3]}, words[:3], "ab", engine.FinishStop},
-		"at once":                {words, engine.Request{MaxTokens: 3, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
-		"after half a character": {[]int32{half, eos}, engine.Request{MaxTokens: 4}, []int32{half, eos}, "\uFFFD", engine.FinishStop},
-		"EOS is ignored":         {[]int32{eos, words[0]}, engine.Request{MaxTokens: 2, IgnoreEOS: true}, []int32{eos, words[0]}, "a", engine.FinishLength},
-		"but not stop ids":       {words, engine.Request{MaxTokens: 3, IgnoreEOS: true, StopIDs: words[:1]}, words[:1], "", engine.FinishStop},
-		"EOS is held back":       {append([]int32{eos}, words...), engine.Request{MaxTokens: 4, MinTokens: 2}, []int32{words[0], words[1], eos}, "ab", engine.FinishStop},
-		"stop ids are, too":      {words, engine.Request{MaxTokens: 4, MinTokens: 2, StopIDs: words[:1]}, []int32{words[1], words[2], words[0]}, "bc", engine.FinishStop},
-		"all but the longest":    {words, engine.Request{MaxTokens: 2, MinTokens: 2, StopIDs: words[:1]}, words[1:3], "bc", engine.FinishLength},
+		"the model's own":        {[]int32{words[0], eos}, generation.Request{MaxTokens: 4}, []int32{words[0], eos}, "a", generation.FinishStop},
+		"the request's":          {words, generation.Request{MaxTokens: 4, StopIDs: words[2:3]}, words[:3], "ab", generation.FinishStop},
+		"as the last token":      {words, generation.Request{MaxTokens: 3, StopIDs: words[2:3]}, words[:3], "ab", generation.FinishStop},
+		"at once":                {words, generation.Request{MaxTokens: 3, StopIDs: words[:1]}, words[:1], "", generation.FinishStop},
+		"after half a character": {[]int32{half, eos}, generation.Request{MaxTokens: 4}, []int32{half, eos}, "\uFFFD", generation.FinishStop},
+		"EOS is ignored":         {[]int32{eos, words[0]}, generation.Request{MaxTokens: 2, IgnoreEOS: true}, []int32{eos, words[0]}, "a", generation.FinishLength},
+		"but not stop ids":       {words, generation.Request{MaxTokens: 3, IgnoreEOS: true, StopIDs: words[:1]}, words[:1], "", generation.FinishStop},
+		"EOS is held back":       {append([]int32{eos}, words...), generation.Request{MaxTokens: 4, MinTokens: 2}, []int32{words[0], words[1], eos}, "ab", generation.FinishStop},
+		"stop ids are, too":      {words, generation.Request{MaxTokens: 4, MinTokens: 2, StopIDs: words[:1]}, []int32{words[1], words[2], words[0]}, "bc", generation.FinishStop},
+		"all but the longest":    {words, generation.Request{MaxTokens: 2, MinTokens: 2, StopIDs: words[:1]}, words[1:3], "bc", generation.FinishLength},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/jinja"
 )
@@ -47,7 +49,7 @@ var templateDefaults = []struct {
 // render makes the prompt of a chat. A template begins with BOS itself where its model wants it.
 func (e *Engine) render(messages *jinja.Object, date time.Time) (string, error) {
 	if e.template == nil {
-		return "", badRequest("%w", e.templateErr)
+		return "", generation.BadRequest("%w", e.templateErr)
 	}
 	if date.IsZero() {
 		date = time.Now()
@@ -69,10 +71,10 @@ func (e *Engine) render(messages *jinja.Object, date time.Time) (string, error) 
 	}
 	text, err := e.template.Render(vars, date)
 	if raised := (*jinja.RaiseError)(nil); errors.As(err, &raised) {
-		return "", badRequest("the chat template refuses the messages: %w", raised)
+		return "", generation.BadRequest("the chat template refuses the messages: %w", raised)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: render the chat template: %w", ErrBadRequest, err)
+		return "", fmt.Errorf("%w: render the chat template: %w", generation.ErrBadRequest, err)
 	}
 	return text, nil
 }

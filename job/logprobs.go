@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
 )
 
 // leastLogprob stands for impossible tokens, as in OpenAI's responses: JSON has no infinity.
@@ -24,8 +24,8 @@ func (l logprob) MarshalJSON() ([]byte, error) {
 }
 
 // scored are the tokens of an answer whose log-probabilities are shown: all but a stop id.
-func scored(c engine.Choice) []engine.TokenLogprob {
-	if n := len(c.Logprobs); n > 0 && c.FinishReason == engine.FinishStop && c.StopReason == "" {
+func scored(c generation.Choice) []generation.TokenLogprob {
+	if n := len(c.Logprobs); n > 0 && c.FinishReason == generation.FinishStop && c.StopReason == "" {
 		return c.Logprobs[:n-1]
 	}
 	return c.Logprobs
@@ -49,7 +49,7 @@ type tokenLogprob struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-func newChatLogprobs(tokens []engine.TokenLogprob) *chatLogprobs {
+func newChatLogprobs(tokens []generation.TokenLogprob) *chatLogprobs {
 	l := &chatLogprobs{Content: make([]chatToken, len(tokens))}
 	for i, t := range tokens {
 		top := make([]tokenLogprob, len(t.Top))
@@ -61,7 +61,7 @@ func newChatLogprobs(tokens []engine.TokenLogprob) *chatLogprobs {
 	return l
 }
 
-func newTokenLogprob(t engine.TokenLogprob) tokenLogprob {
+func newTokenLogprob(t generation.TokenLogprob) tokenLogprob {
 	bytes := make([]int, len(t.Bytes))
 	for i, b := range t.Bytes {
 		bytes[i] = int(b)
@@ -79,12 +79,12 @@ type completionLogprobs struct {
 }
 
 // newCompletionLogprobs lists the tokens of an echoed prompt, which reads prefix, and those of the answer.
-func newCompletionLogprobs(prefix string, prompt, answer []engine.TokenLogprob, top int) *completionLogprobs {
+func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
 	n := len(prompt) + len(answer)
 	l := &completionLogprobs{make([]string, 0, n), make([]*logprob, 0, n), make([]map[string]logprob, 0, n), make([]int, 0, n)}
 	begun := 0 // characters begun so far
 	for i := range n {
-		var t engine.TokenLogprob
+		var t generation.TokenLogprob
 		if i < len(prompt) {
 			t = prompt[i]
 		} else {
@@ -115,7 +115,7 @@ func newCompletionLogprobs(prefix string, prompt, answer []engine.TokenLogprob, 
 }
 
 // alternatives are the most likely tokens and the one chosen, by their texts. Of two tokens of one text the likelier counts.
-func alternatives(t engine.TokenLogprob, top int) map[string]logprob {
+func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	if top == 0 {
 		return nil
 	}

@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/ingot-run/ingot/engine/jinja"
 )
 
@@ -21,15 +22,15 @@ const (
 // completionTokens is OpenAI's default of max_tokens on /v1/completions. A chat has no limit but the context.
 const completionTokens = 16
 
-// leastTopP stands in for a top_p of 0, which OpenAI takes as the best token alone; in sample.Params 0 is off.
+// leastTopP stands in for a top_p of 0, which OpenAI takes as the best token alone; in generation.Sampling 0 is off.
 const leastTopP = 1e-9
 
 // Request is the body of a row with its types checked and its defaults filled in.
 type Request struct {
 	endpoint Endpoint
-	settings engine.Request // without a prompt, and without a seed
-	chat     *jinja.Object  // of /v1/chat/completions
-	prompts  []prompt       // of /v1/completions, at least one
+	settings generation.Request // without a prompt, and without a seed
+	chat     *jinja.Object      // of /v1/chat/completions
+	prompts  []prompt           // of /v1/completions, at least one
 
 	seed     *int64
 	echo     bool
@@ -78,7 +79,7 @@ func (r *Request) seedOf(j *Job) int64 {
 }
 
 // Engine is what to ask the engine for prompt i of a job.
-func (r *Request) Engine(i int, j *Job) engine.Request {
+func (r *Request) Engine(i int, j *Job) generation.Request {
 	req := r.settings
 	req.Date = time.UnixMilli(j.EnqueuedMS)
 	req.Sampling.Seed = uint64(r.seedOf(j)) + uint64(i)

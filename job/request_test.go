@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/jinja"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 var testJob = &Job{Batch: "b", Line: 3, Sum: "0badcafe", CustomID: "x", EnqueuedMS: 1_700_000_000_000, TimeoutMS: 1000, MaxAttempts: 3}
@@ -25,14 +25,14 @@ func TestDefaultsAreOpenAIs(t *testing.T) {
 	t.Parallel()
 	seed := uint64(derivedSeed("b", 3))
 	date := time.UnixMilli(testJob.EnqueuedMS)
-	sampling := sample.Params{Temperature: 1, TopP: 1, RepetitionPenalty: 1, Seed: seed}
-	require.Equal(t, engine.Request{Text: "hi", Date: date, Sampling: sampling, N: 1, MaxTokens: 16},
+	sampling := generation.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, Seed: seed}
+	require.Equal(t, generation.Request{Text: "hi", Date: date, Sampling: sampling, N: 1, MaxTokens: 16},
 		parse(t, Completions, `{"prompt":"hi"}`).Engine(0, testJob))
 
 	chatted := parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}]}`).Engine(0, testJob)
 	require.Equal(t, []string{"messages"}, chatted.Chat.Keys())
 	chatted.Chat = nil
-	require.Equal(t, engine.Request{Date: date, Sampling: sampling, N: 1}, chatted)
+	require.Equal(t, generation.Request{Date: date, Sampling: sampling, N: 1}, chatted)
 }
 
 func TestFieldsReachTheEngine(t *testing.T) {
@@ -41,62 +41,62 @@ func TestFieldsReachTheEngine(t *testing.T) {
 	for _, c := range []struct {
 		endpoint Endpoint
 		fields   string
-		check    func(r engine.Request) any
+		check    func(r generation.Request) any
 		want     any
 	}{
-		{Completions, `"temperature":0`, func(r engine.Request) any { return r.Sampling.Temperature }, 0.0},
-		{Completions, `"temperature":2`, func(r engine.Request) any { return r.Sampling.Temperature }, 2.0},
-		{Completions, `"temperature":null`, func(r engine.Request) any { return r.Sampling.Temperature }, 1.0},
-		{Completions, `"temperature":7e-1`, func(r engine.Request) any { return r.Sampling.Temperature }, 0.7},
-		{Completions, `"top_p":0.9`, func(r engine.Request) any { return r.Sampling.TopP }, 0.9},
-		{Completions, `"top_p":0`, func(r engine.Request) any { return r.Sampling.TopP }, leastTopP},
-		{Completions, `"top_k":40`, func(r engine.Request) any { return r.Sampling.TopK }, 40},
-		{Completions, `"top_k":-1`, func(r engine.Request) any { return r.Sampling.TopK }, 0},
-		{Completions, `"top_k":0`, func(r engine.Request) any { return r.Sampling.TopK }, 0},
-		{Completions, `"min_p":0.05`, func(r engine.Request) any { return r.Sampling.MinP }, 0.05},
-		{Completions, `"repetition_penalty":1.1`, func(r engine.Request) any { return r.Sampling.RepetitionPenalty }, 1.1},
-		{Completions, `"presence_penalty":-2`, func(r engine.Request) any { return r.Sampling.PresencePenalty }, -2.0},
-		{Completions, `"frequency_penalty":2`, func(r engine.Request) any { return r.Sampling.FrequencyPenalty }, 2.0},
-		{Completions, `"logit_bias":{"5":-100,"6":0.5}`, func(r engine.Request) any { return r.Sampling.LogitBias }, map[int32]float64{5: -100, 6: 0.5}},
-		{Completions, `"logit_bias":{}`, func(r engine.Request) any { return len(r.Sampling.LogitBias) }, 0},
-		{Completions, `"seed":42`, func(r engine.Request) any { return r.Sampling.Seed }, uint64(42)},
-		{Completions, `"seed":0`, func(r engine.Request) any { return r.Sampling.Seed }, uint64(0)},
-		{Completions, `"seed":-1`, func(r engine.Request) any { return r.Sampling.Seed }, uint64(math.MaxUint64)},
-		{Completions, `"seed":9223372036854775807`, func(r engine.Request) any { return r.Sampling.Seed }, uint64(math.MaxInt64)},
-		{Completions, `"n":3`, func(r engine.Request) any { return r.N }, 3},
-		{Completions, `"n":3.0`, func(r engine.Request) any { return r.N }, 3},
-		{Completions, `"n":2,"best_of":2`, func(r engine.Request) any { return r.N }, 2},
-		{Completions, `"best_of":1`, func(r engine.Request) any { return r.N }, 1},
-		{Completions, `"max_tokens":7`, func(r engine.Request) any { return r.MaxTokens }, 7},
-		{Completions, `"max_tokens":null`, func(r engine.Request) any { return r.MaxTokens }, 16},
-		{Completions, `"max_tokens":0,"echo":true`, func(r engine.Request) any { return r.PromptOnly }, true},
-		{Completions, `"max_tokens":1,"echo":true`, func(r engine.Request) any { return r.PromptOnly }, false},
-		{Chat, `"max_tokens":7`, func(r engine.Request) any { return r.MaxTokens }, 7},
-		{Chat, `"max_completion_tokens":8`, func(r engine.Request) any { return r.MaxTokens }, 8},
-		{Chat, `"max_tokens":7,"max_completion_tokens":8`, func(r engine.Request) any { return r.MaxTokens }, 8},
-		{Chat, `"min_tokens":7`, func(r engine.Request) any { return r.MinTokens }, 7},
-		{Chat, `"ignore_eos":true`, func(r engine.Request) any { return r.IgnoreEOS }, true},
-		{Completions, `"stop":"\n"`, func(r engine.Request) any { return r.Stop }, []string{"\n"}},
-		{Completions, `"stop":["a","b","c","d","e"]`, func(r engine.Request) any { return r.Stop }, []string{"a", "b", "c", "d", "e"}},
-		{Completions, `"stop":[]`, func(r engine.Request) any { return len(r.Stop) }, 0},
-		{Completions, `"stop_token_ids":[1,2]`, func(r engine.Request) any { return r.StopIDs }, []int32{1, 2}},
-		{Chat, `"logprobs":true`, func(r engine.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 0}},
-		{Chat, `"logprobs":true,"top_logprobs":20`, func(r engine.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 20}},
-		{Chat, `"logprobs":false,"top_logprobs":0`, func(r engine.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{false, 0}},
-		{Completions, `"logprobs":0`, func(r engine.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 0}},
-		{Completions, `"logprobs":5`, func(r engine.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 5}},
-		{Completions, `"logprobs":5`, func(r engine.Request) any { return r.PromptLogprobs }, false},
-		{Completions, `"logprobs":5,"echo":true`, func(r engine.Request) any { return r.PromptLogprobs }, true},
-		{Completions, `"echo":true`, func(r engine.Request) any { return r.PromptLogprobs }, false},
-		{Completions, `"stream":false,"suffix":"","use_beam_search":false,"length_penalty":1.0`, func(r engine.Request) any { return r.Text }, "hi"},
-		{Completions, `"model":"gpt-4","user":"me","metadata":{"a":"b"},"store":true,"service_tier":"flex"`, func(r engine.Request) any { return r.Text }, "hi"},
-		{Chat, `"response_format":{"type": "text"},"modalities":["text"],"tool_choice":"auto","parallel_tool_calls":true`, func(r engine.Request) any { return r.N }, 1},
-		{Chat, `"add_generation_prompt":false`, func(r engine.Request) any { v, _ := r.Chat.Get("add_generation_prompt"); return v }, false},
-		{Chat, `"chat_template_kwargs":{"enable_thinking":false}`, func(r engine.Request) any { v, _ := r.Chat.Get("enable_thinking"); return v }, false},
-		{Chat, `"reasoning_effort":"low"`, func(r engine.Request) any { v, _ := r.Chat.Get("reasoning_effort"); return v }, "low"},
-		{Chat, `"tools":[{"type":"function"}]`, func(r engine.Request) any { v, _ := r.Chat.Get("tools"); return len(v.([]jinja.Value)) }, 1},
-		{Chat, `"tools":[{"type":"function"}],"tool_choice":"none"`, func(r engine.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
-		{Chat, `"tools":[]`, func(r engine.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
+		{Completions, `"temperature":0`, func(r generation.Request) any { return r.Sampling.Temperature }, 0.0},
+		{Completions, `"temperature":2`, func(r generation.Request) any { return r.Sampling.Temperature }, 2.0},
+		{Completions, `"temperature":null`, func(r generation.Request) any { return r.Sampling.Temperature }, 1.0},
+		{Completions, `"temperature":7e-1`, func(r generation.Request) any { return r.Sampling.Temperature }, 0.7},
+		{Completions, `"top_p":0.9`, func(r generation.Request) any { return r.Sampling.TopP }, 0.9},
+		{Completions, `"top_p":0`, func(r generation.Request) any { return r.Sampling.TopP }, leastTopP},
+		{Completions, `"top_k":40`, func(r generation.Request) any { return r.Sampling.TopK }, 40},
+		{Completions, `"top_k":-1`, func(r generation.Request) any { return r.Sampling.TopK }, 0},
+		{Completions, `"top_k":0`, func(r generation.Request) any { return r.Sampling.TopK }, 0},
+		{Completions, `"min_p":0.05`, func(r generation.Request) any { return r.Sampling.MinP }, 0.05},
+		{Completions, `"repetition_penalty":1.1`, func(r generation.Request) any { return r.Sampling.RepetitionPenalty }, 1.1},
+		{Completions, `"presence_penalty":-2`, func(r generation.Request) any { return r.Sampling.PresencePenalty }, -2.0},
+		{Completions, `"frequency_penalty":2`, func(r generation.Request) any { return r.Sampling.FrequencyPenalty }, 2.0},
+		{Completions, `"logit_bias":{"5":-100,"6":0.5}`, func(r generation.Request) any { return r.Sampling.LogitBias }, map[int32]float64{5: -100, 6: 0.5}},
+		{Completions, `"logit_bias":{}`, func(r generation.Request) any { return len(r.Sampling.LogitBias) }, 0},
+		{Completions, `"seed":42`, func(r generation.Request) any { return r.Sampling.Seed }, uint64(42)},
+		{Completions, `"seed":0`, func(r generation.Request) any { return r.Sampling.Seed }, uint64(0)},
+		{Completions, `"seed":-1`, func(r generation.Request) any { return r.Sampling.Seed }, uint64(math.MaxUint64)},
+		{Completions, `"seed":9223372036854775807`, func(r generation.Request) any { return r.Sampling.Seed }, uint64(math.MaxInt64)},
+		{Completions, `"n":3`, func(r generation.Request) any { return r.N }, 3},
+		{Completions, `"n":3.0`, func(r generation.Request) any { return r.N }, 3},
+		{Completions, `"n":2,"best_of":2`, func(r generation.Request) any { return r.N }, 2},
+		{Completions, `"best_of":1`, func(r generation.Request) any { return r.N }, 1},
+		{Completions, `"max_tokens":7`, func(r generation.Request) any { return r.MaxTokens }, 7},
+		{Completions, `"max_tokens":null`, func(r generation.Request) any { return r.MaxTokens }, 16},
+		{Completions, `"max_tokens":0,"echo":true`, func(r generation.Request) any { return r.PromptOnly }, true},
+		{Completions, `"max_tokens":1,"echo":true`, func(r generation.Request) any { return r.PromptOnly }, false},
+		{Chat, `"max_tokens":7`, func(r generation.Request) any { return r.MaxTokens }, 7},
+		{Chat, `"max_completion_tokens":8`, func(r generation.Request) any { return r.MaxTokens }, 8},
+		{Chat, `"max_tokens":7,"max_completion_tokens":8`, func(r generation.Request) any { return r.MaxTokens }, 8},
+		{Chat, `"min_tokens":7`, func(r generation.Request) any { return r.MinTokens }, 7},
+		{Chat, `"ignore_eos":true`, func(r generation.Request) any { return r.IgnoreEOS }, true},
+		{Completions, `"stop":"\n"`, func(r generation.Request) any { return r.Stop }, []string{"\n"}},
+		{Completions, `"stop":["a","b","c","d","e"]`, func(r generation.Request) any { return r.Stop }, []string{"a", "b", "c", "d", "e"}},
+		{Completions, `"stop":[]`, func(r generation.Request) any { return len(r.Stop) }, 0},
+		{Completions, `"stop_token_ids":[1,2]`, func(r generation.Request) any { return r.StopIDs }, []int32{1, 2}},
+		{Chat, `"logprobs":true`, func(r generation.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 0}},
+		{Chat, `"logprobs":true,"top_logprobs":20`, func(r generation.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 20}},
+		{Chat, `"logprobs":false,"top_logprobs":0`, func(r generation.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{false, 0}},
+		{Completions, `"logprobs":0`, func(r generation.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 0}},
+		{Completions, `"logprobs":5`, func(r generation.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 5}},
+		{Completions, `"logprobs":5`, func(r generation.Request) any { return r.PromptLogprobs }, false},
+		{Completions, `"logprobs":5,"echo":true`, func(r generation.Request) any { return r.PromptLogprobs }, true},
+		{Completions, `"echo":true`, func(r generation.Request) any { return r.PromptLogprobs }, false},
+		{Completions, `"stream":false,"suffix":"","use_beam_search":false,"length_penalty":1.0`, func(r generation.Request) any { return r.Text }, "hi"},
+		{Completions, `"model":"gpt-4","user":"me","metadata":{"a":"b"},"store":true,"service_tier":"flex"`, func(r generation.Request) any { return r.Text }, "hi"},
+		{Chat, `"response_format":{"type": "text"},"modalities":["text"],"tool_choice":"auto","parallel_tool_calls":true`, func(r generation.Request) any { return r.N }, 1},
+		{Chat, `"add_generation_prompt":false`, func(r generation.Request) any { v, _ := r.Chat.Get("add_generation_prompt"); return v }, false},
+		{Chat, `"chat_template_kwargs":{"enable_thinking":false}`, func(r generation.Request) any { v, _ := r.Chat.Get("enable_thinking"); return v }, false},
+		{Chat, `"reasoning_effort":"low"`, func(r generation.Request) any { v, _ := r.Chat.Get("reasoning_effort"); return v }, "low"},
+		{Chat, `"tools":[{"type":"function"}]`, func(r generation.Request) any { v, _ := r.Chat.Get("tools"); return len(v.([]jinja.Value)) }, 1},
+		{Chat, `"tools":[{"type":"function"}],"tool_choice":"none"`, func(r generation.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
+		{Chat, `"tools":[]`, func(r generation.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
 	} {
 		t.Run(c.fields, func(t *testing.T) {
 			t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
 )
 
 // usage is OpenAI's count of a response's tokens.
@@ -74,7 +74,7 @@ type choiceIDs struct {
 
 // Response is the body that answers a request, and its figures, from what the engine made of each of its prompts. from goes
 // into the figures.
-func (r *Request) Response(j *Job, done []engine.Completion, finished time.Time, from Origin) (body any, s Stats) {
+func (r *Request) Response(j *Job, done []generation.Completion, finished time.Time, from Origin) (body any, s Stats) {
 	s = sumStats(done)
 	s.Origin = from
 	u := usage{PromptTokens: s.PromptTokens, CompletionTokens: s.CompletionTokens, TotalTokens: s.PromptTokens + s.CompletionTokens}
@@ -94,7 +94,7 @@ func (r *Request) Response(j *Job, done []engine.Completion, finished time.Time,
 	return completionBody{h, r.completionChoices(done), u}, s
 }
 
-func (r *Request) chatChoices(done []engine.Completion) []chatChoice {
+func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
 	var choices []chatChoice
 	for _, c := range done {
 		for _, answer := range c.Choices {
@@ -114,10 +114,10 @@ func (r *Request) chatChoices(done []engine.Completion) []chatChoice {
 	return choices
 }
 
-func (r *Request) completionChoices(done []engine.Completion) []completionChoice {
+func (r *Request) completionChoices(done []generation.Completion) []completionChoice {
 	var choices []completionChoice
 	for i, c := range done {
-		prefix, tokens := "", []engine.TokenLogprob(nil)
+		prefix, tokens := "", []generation.TokenLogprob(nil)
 		if r.echo {
 			prefix, tokens = r.promptText(i, c), c.PromptLogprobs
 		}
@@ -139,7 +139,7 @@ func (r *Request) completionChoices(done []engine.Completion) []completionChoice
 }
 
 // promptText is prompt i as it was written, or what the bytes of its ids spell.
-func (r *Request) promptText(i int, c engine.Completion) string {
+func (r *Request) promptText(i int, c generation.Completion) string {
 	if r.prompts[i].ids == nil {
 		return r.prompts[i].text
 	}
@@ -150,7 +150,7 @@ func (r *Request) promptText(i int, c engine.Completion) string {
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
 }
 
-func (r *Request) ids(c engine.Completion, answer engine.Choice) choiceIDs {
+func (r *Request) ids(c generation.Completion, answer generation.Choice) choiceIDs {
 	if !r.tokenIDs {
 		return choiceIDs{}
 	}
@@ -163,7 +163,7 @@ func (r *Request) ids(c engine.Completion, answer engine.Choice) choiceIDs {
 
 // sumStats are the figures of a row over its prompts, which ran side by side: counts and times in steps add up, and the
 // row's first and last moments are those of all prompts together.
-func sumStats(done []engine.Completion) Stats {
+func sumStats(done []generation.Completion) Stats {
 	var s Stats
 	var prefill, decode, ttft, total time.Duration
 	later := 0 // tokens after the first of each choice

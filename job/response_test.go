@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/ingot-run/ingot/engine"
 )
 
 var testOrigin = Origin{
@@ -20,9 +20,9 @@ var testOrigin = Origin{
 }
 
 // scoredToken is a token whose alternatives are itself and one more.
-func scoredToken(text string, p float64, other string) engine.TokenLogprob {
-	t := engine.TokenLogprob{Text: text, Bytes: []byte(text), Logprob: p}
-	t.Top = []engine.TokenLogprob{t, {Text: other, Bytes: []byte(other), Logprob: p - 1}}
+func scoredToken(text string, p float64, other string) generation.TokenLogprob {
+	t := generation.TokenLogprob{Text: text, Bytes: []byte(text), Logprob: p}
+	t.Top = []generation.TokenLogprob{t, {Text: other, Bytes: []byte(other), Logprob: p - 1}}
 	return t
 }
 
@@ -42,30 +42,30 @@ func TestResultLines(t *testing.T) {
 	require.NoError(t, err)
 	want := strings.Split(strings.TrimSpace(string(golden)), "\n")
 
-	stats := engine.Stats{
+	stats := generation.Stats{
 		PromptTokens: 10, CachedTokens: 4, CompletionTokens: 5, TTFT: 1500 * time.Microsecond, Total: 12 * time.Millisecond,
 		Prefill: time.Millisecond, Decode: 8 * time.Millisecond, Steps: 5, DraftTokens: 3, AcceptedTokens: 2, BatchMean: 1.5,
 	}
-	prompt := []engine.TokenLogprob{scoredToken("Hé", 0, ""), scoredToken(" <b>", -2, "!")}
+	prompt := []generation.TokenLogprob{scoredToken("Hé", 0, ""), scoredToken(" <b>", -2, "!")}
 	prompt[0].Top = nil
-	answer := []engine.TokenLogprob{scoredToken("caf", -1, "x"), eAcute, tail, scoredToken("!", math.Inf(-1), "?"), scoredToken("</s>", -3, "y")}
-	stopped := engine.Choice{Text: "café!", Tokens: []int32{1, 2, 3, 4, 0}, FinishReason: engine.FinishStop, Logprobs: answer}
+	answer := []generation.TokenLogprob{scoredToken("caf", -1, "x"), eAcute, tail, scoredToken("!", math.Inf(-1), "?"), scoredToken("</s>", -3, "y")}
+	stopped := generation.Choice{Text: "café!", Tokens: []int32{1, 2, 3, 4, 0}, FinishReason: generation.FinishStop, Logprobs: answer}
 
 	for i, c := range []struct {
 		name     string
 		endpoint Endpoint
 		body     string
-		done     []engine.Completion
+		done     []generation.Completion
 	}{
-		{"chat", Chat, `{"messages":[{"role":"user","content":"hi"}]}`, []engine.Completion{{Choices: []engine.Choice{stopped}, Stats: stats}}},
+		{"chat", Chat, `{"messages":[{"role":"user","content":"hi"}]}`, []generation.Completion{{Choices: []generation.Choice{stopped}, Stats: stats}}},
 		{"chat with log-probabilities and ids", Chat, `{"messages":[{"role":"user","content":"hi"}],"seed":-7,"n":2,"logprobs":true,"top_logprobs":2,"return_token_ids":true}`,
-			[]engine.Completion{{PromptTokens: []int32{8, 9}, Choices: []engine.Choice{stopped, {Text: "", FinishReason: engine.FinishStop, StopReason: "caf", Tokens: []int32{1}, Logprobs: answer[:1]}}, Stats: stats}}},
+			[]generation.Completion{{PromptTokens: []int32{8, 9}, Choices: []generation.Choice{stopped, {Text: "", FinishReason: generation.FinishStop, StopReason: "caf", Tokens: []int32{1}, Logprobs: answer[:1]}}, Stats: stats}}},
 		{"completion, echoed with log-probabilities", Completions, `{"prompt":"Hé <b>","echo":true,"logprobs":2}`,
-			[]engine.Completion{{PromptTokens: []int32{8, 9}, PromptLogprobs: prompt, Choices: []engine.Choice{stopped}, Stats: stats}}},
+			[]generation.Completion{{PromptTokens: []int32{8, 9}, PromptLogprobs: prompt, Choices: []generation.Choice{stopped}, Stats: stats}}},
 		{"completion, prompt only", Completions, `{"prompt":[8,9],"echo":true,"logprobs":0,"max_tokens":0,"return_token_ids":true}`,
-			[]engine.Completion{{PromptTokens: []int32{8, 9}, PromptLogprobs: prompt, Choices: []engine.Choice{{FinishReason: engine.FinishLength}}, Stats: engine.Stats{PromptTokens: 2, Total: time.Millisecond, Steps: 1, BatchMean: 1}}}},
+			[]generation.Completion{{PromptTokens: []int32{8, 9}, PromptLogprobs: prompt, Choices: []generation.Choice{{FinishReason: generation.FinishLength}}, Stats: generation.Stats{PromptTokens: 2, Total: time.Millisecond, Steps: 1, BatchMean: 1}}}},
 		{"completion of two prompts", Completions, `{"prompt":["a","b"],"n":1,"max_tokens":5}`,
-			[]engine.Completion{{Choices: []engine.Choice{stopped}, Stats: stats}, {Choices: []engine.Choice{{Text: "b", FinishReason: engine.FinishLength}}, Stats: engine.Stats{
+			[]generation.Completion{{Choices: []generation.Choice{stopped}, Stats: stats}, {Choices: []generation.Choice{{Text: "b", FinishReason: generation.FinishLength}}, Stats: generation.Stats{
 				PromptTokens: 2, CompletionTokens: 5, TTFT: time.Millisecond, Total: 15 * time.Millisecond, Prefill: time.Millisecond, Decode: 8 * time.Millisecond, Steps: 5, BatchMean: 2.5,
 			}}}},
 	} {
@@ -93,7 +93,7 @@ func TestResultLines(t *testing.T) {
 // A BOS that the tokenizer puts before a text is a token, but takes no room in the echoed text.
 func TestTextOffsetsLeaveBOSOut(t *testing.T) {
 	t.Parallel()
-	tokens := []engine.TokenLogprob{scoredToken("<s>", 0, ""), scoredToken("a", -1, "x"), scoredToken("b", -1, "x")}
+	tokens := []generation.TokenLogprob{scoredToken("<s>", 0, ""), scoredToken("a", -1, "x"), scoredToken("b", -1, "x")}
 	require.Equal(t, []int{0, 0, 1}, newCompletionLogprobs("ab", tokens, nil, 0).TextOffset)
 	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("<s>ab", tokens, nil, 0).TextOffset, "written out, or given as an id")
 	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("", nil, tokens, 0).TextOffset)

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
-	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/emulator"
 )
@@ -32,8 +33,8 @@ func TestStepsAhead(t *testing.T) {
 			ahead := open(t, metal.Options{}, emulator.Options{})
 			waiting := open(t, metal.Options{}, emulator.Options{})
 			want := answerMix(t, path, oneByOne{waiting})
-			require.True(t, slices.ContainsFunc(want, func(c engine.Completion) bool {
-				return c.Choices[0].FinishReason == engine.FinishStop && len(c.Choices[0].Tokens)%8 > 2
+			require.True(t, slices.ContainsFunc(want, func(c generation.Completion) bool {
+				return c.Choices[0].FinishReason == generation.FinishStop && len(c.Choices[0].Tokens)%8 > 2
 			}), "some end between two waits")
 			got := answerMix(t, path, ahead)
 			for i := range want {
@@ -52,16 +53,16 @@ func TestStepsAhead(t *testing.T) {
 
 // answerMix answers requests of many lengths, a few at a time: greedy ones, with stop ids and log-probabilities, and among
 // them some that are sampled from the best tokens or from all.
-func answerMix(t *testing.T, path string, be compute.Backend) []engine.Completion {
+func answerMix(t *testing.T, path string, be compute.Backend) []generation.Completion {
 	t.Helper()
 	eng, err := engine.Open(path, be, engine.Options{Context: 128, Draft: engine.DraftOff})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, eng.Close()) }()
-	out := make([]engine.Completion, 12)
+	out := make([]generation.Completion, 12)
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(3)
 	for i := range out {
-		req := engine.Request{MaxTokens: 10 + 3*i, N: 1 + i%2, IgnoreEOS: i%3 > 0, MinTokens: i % 5, Logprobs: i%4 == 0, TopLogprobs: i % 4}
+		req := generation.Request{MaxTokens: 10 + 3*i, N: 1 + i%2, IgnoreEOS: i%3 > 0, MinTokens: i % 5, Logprobs: i%4 == 0, TopLogprobs: i % 4}
 		for j := range 5 + 4*i {
 			req.Tokens = append(req.Tokens, int32(31*i+17*j)%2000)
 		}
@@ -70,9 +71,9 @@ func answerMix(t *testing.T, path string, be compute.Backend) []engine.Completio
 		}
 		switch i {
 		case 7:
-			req.Sampling = sample.Params{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 5}
+			req.Sampling = generation.Sampling{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 5}
 		case 9:
-			req.Sampling = sample.Params{Temperature: 1, PresencePenalty: 0.5, Seed: 5}
+			req.Sampling = generation.Sampling{Temperature: 1, PresencePenalty: 0.5, Seed: 5}
 		}
 		group.Go(func() (err error) {
 			if out[i], err = eng.Generate(ctx, req); err != nil {
@@ -95,7 +96,7 @@ func TestWaitsOfStepsAhead(t *testing.T) {
 		eng, err := engine.Open(path, be, engine.Options{Context: 256, Draft: engine.DraftOff})
 		require.NoError(t, err)
 		before := be.Counters()
-		_, err = eng.Generate(t.Context(), engine.Request{Tokens: []int32{5, 300, 17}, MaxTokens: tokens, IgnoreEOS: true})
+		_, err = eng.Generate(t.Context(), generation.Request{Tokens: []int32{5, 300, 17}, MaxTokens: tokens, IgnoreEOS: true})
 		require.NoError(t, err)
 		after := be.Counters()
 		require.Equal(t, tokens, after.CommandBuffers-before.CommandBuffers)

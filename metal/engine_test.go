@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -68,7 +70,7 @@ func chatOf(first, q question) *jinja.Object {
 }
 
 // answer asks all questions, some at a time, and adds up the figures. Every answer has to begin with the right one.
-func answer(t *testing.T, path string, questions []question, s setup) (tokens [][]int32, stats engine.Stats) {
+func answer(t *testing.T, path string, questions []question, s setup) (tokens [][]int32, stats generation.Stats) {
 	t.Helper()
 	eng, err := engine.Open(path, open(t, metal.Options{}, emulator.Options{}), s.opts)
 	require.NoError(t, err)
@@ -76,7 +78,7 @@ func answer(t *testing.T, path string, questions []question, s setup) (tokens []
 	tokens = make([][]int32, len(questions))
 	var adding sync.Mutex
 	ask := func(ctx context.Context, i int) error {
-		c, err := eng.Generate(ctx, engine.Request{Chat: chatOf(questions[0], questions[i]), MaxTokens: 6, IgnoreEOS: true})
+		c, err := eng.Generate(ctx, generation.Request{Chat: chatOf(questions[0], questions[i]), MaxTokens: 6, IgnoreEOS: true})
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -70,7 +72,7 @@ func measure(t *testing.T, path string) (total tally) {
 		prompt := jinja.NewObject()
 		prompt.Set("messages", []jinja.Value{message})
 		group.Go(func() error {
-			c, err := eng.Generate(ctx, engine.Request{Chat: prompt, MaxTokens: 160})
+			c, err := eng.Generate(ctx, generation.Request{Chat: prompt, MaxTokens: 160})
 			if err != nil {
 				return err
 			}

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/ingot-run/ingot/generation"
 
-	"github.com/ingot-run/ingot/engine"
+	"github.com/stretchr/testify/require"
 )
 
 // story is the model's greedy text for 200 tokens after BOS as its author's programs give it, in C and in PyTorch
@@ -29,7 +29,7 @@ func TestStory(t *testing.T) {
 	eng := open(t, filepath.Join(dir, "stories260K.gguf"))
 	bos, ok := eng.Tokenizer().BOS()
 	require.True(t, ok)
-	c, err := eng.Generate(t.Context(), engine.Request{Tokens: []int32{bos}, MaxTokens: 200})
+	c, err := eng.Generate(t.Context(), generation.Request{Tokens: []int32{bos}, MaxTokens: 200})
 	require.NoError(t, err)
 	require.Equal(t, story, c.Choices[0].Text)
 	require.Len(t, c.Choices[0].Tokens, 200)

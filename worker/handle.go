@@ -8,10 +8,11 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/job"
 )
@@ -78,11 +79,11 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	switch {
 	case errors.As(err, &row):
 		return w.failure(d, row.Code, row.Message), nil
-	case errors.Is(err, engine.ErrBadRequest):
+	case errors.Is(err, generation.ErrBadRequest):
 		return w.failure(d, job.CodeBadRequest, err.Error()), nil
 	case errors.Is(err, sample.ErrNotFinite): // the same tokens give the same logits at every attempt
 		return w.failure(d, job.CodeFailed, err.Error()+": the model's file may be damaged: compare its SHA-256"), nil
-	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, engine.ErrClosed):
+	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, generation.ErrClosed):
 		w.metrics.jobs.WithLabelValues("handed_back").Inc()
 		log.Info("job handed back")
 		return job.Result{}, errors.Join(errHandedBack, w.store.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
@@ -143,8 +144,8 @@ func (w *Worker) panicked(d delivery, p any) error {
 }
 
 // complete asks the engine for each prompt of a row.
-func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]engine.Completion, error) {
-	done := make([]engine.Completion, r.Prompts())
+func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]generation.Completion, error) {
+	done := make([]generation.Completion, r.Prompts())
 	if len(done) == 1 {
 		var err error
 		done[0], err = w.generate(ctx, r.Engine(0, d.Job))
@@ -165,7 +166,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]en
 }
 
 // ask is generate on a goroutine of its own, where a panic would be the end of the worker.
-func (w *Worker) ask(ctx context.Context, d delivery, r engine.Request) (c engine.Completion, err error) {
+func (w *Worker) ask(ctx context.Context, d delivery, r generation.Request) (c generation.Completion, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = w.panicked(d, p)

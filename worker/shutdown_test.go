@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/hibiken/asynq"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 )
@@ -26,10 +27,10 @@ func (b *bench) count(t testing.TB, outcome string) int {
 func TestShutdownHandsJobsBack(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		taken := make(chan struct{}, 10)
-		b := setUp(t, r, func(ctx context.Context, _ engine.Request) (engine.Completion, error) {
+		b := setUp(t, r, func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 			taken <- struct{}{}
 			<-ctx.Done()
-			return engine.Completion{}, ctx.Err()
+			return generation.Completion{}, ctx.Err()
 		}, Config{Concurrency: 2, ShutdownTimeout: 10 * time.Millisecond})
 		b.enqueue(t, prompts(5), enqueue.Options{MaxAttempts: 1})
 		stop := b.start(t)
@@ -57,10 +58,10 @@ func TestShutdownLetsJobsFinish(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
 	taken, finish := make(chan struct{}), make(chan struct{})
-	b := setUp(t, r, func(context.Context, engine.Request) (engine.Completion, error) {
+	b := setUp(t, r, func(context.Context, generation.Request) (generation.Completion, error) {
 		close(taken)
 		<-finish
-		return engine.Completion{Choices: []engine.Choice{{Text: "ok"}}}, nil
+		return generation.Completion{Choices: []generation.Choice{{Text: "ok"}}}, nil
 	}, Config{Concurrency: 1, ShutdownTimeout: time.Minute})
 	b.enqueue(t, prompts(1), enqueue.Options{})
 	ctx, cancel := context.WithCancel(t.Context())

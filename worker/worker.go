@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -52,7 +54,7 @@ type Worker struct {
 	pulse   pulse
 
 	// The engine's.
-	generate func(context.Context, engine.Request) (engine.Completion, error)
+	generate func(context.Context, generation.Request) (generation.Completion, error)
 	sha256   func(context.Context) (string, error)
 	snapshot func() engine.Snapshot
 

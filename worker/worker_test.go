@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
@@ -43,7 +45,7 @@ type bench struct {
 }
 
 // setUp makes a worker. Where generate is not nil it stands in for the engine's: faults cannot be had from a real one.
-func setUp(t testing.TB, r *redistest.Server, generate func(context.Context, engine.Request) (engine.Completion, error), c Config) *bench {
+func setUp(t testing.TB, r *redistest.Server, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
 	t.Helper()
 	if c.Concurrency == 0 {
 		c.Concurrency = 4
@@ -228,12 +230,12 @@ type faults struct {
 	fail     func() error
 }
 
-func (f *faults) generate(_ context.Context, r engine.Request) (engine.Completion, error) {
+func (f *faults) generate(_ context.Context, r generation.Request) (generation.Completion, error) {
 	n, _ := f.attempts.LoadOrStore(fmt.Sprint(r.Tokens), new(atomic.Int64))
 	if n.(*atomic.Int64).Add(1) <= f.times {
-		return engine.Completion{}, f.fail()
+		return generation.Completion{}, f.fail()
 	}
-	return engine.Completion{Choices: []engine.Choice{{Text: "ok", FinishReason: engine.FinishStop}}}, nil
+	return generation.Completion{Choices: []generation.Choice{{Text: "ok", FinishReason: generation.FinishStop}}}, nil
 }
 
 func TestFailedAttempts(t *testing.T) {
@@ -250,7 +252,7 @@ func TestFailedAttempts(t *testing.T) {
 		{"a panic that passes", 1, func() error { panic("oops") }, 2, "", ""},
 		{"an error that stays", 9, func() error { return broken }, 2, job.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
 		{"a panic that stays", 9, func() error { panic("oops") }, 2, job.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
-		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", engine.ErrBadRequest) }, 1, job.CodeBadRequest, "line 1: bad request: too long"},
+		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", generation.ErrBadRequest) }, 1, job.CodeBadRequest, "line 1: bad request: too long"},
 		{"a model that gives no numbers", 9, func() error { return sample.ErrNotFinite }, 1, job.CodeFailed,
 			"line 1: logits are not finite: the model's file may be damaged: compare its SHA-256"},
 	} {
@@ -277,11 +279,11 @@ func TestFailedAttempts(t *testing.T) {
 // The prompts of a row run side by side; a panic in one of them is the row's error, too, and not the end of the worker.
 func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(_ context.Context, r engine.Request) (engine.Completion, error) {
+	b := setUp(t, redistest.StartMini(t), func(_ context.Context, r generation.Request) (generation.Completion, error) {
 		if r.Text == "bad" {
 			panic("oops")
 		}
-		return engine.Completion{Choices: []engine.Choice{{Text: "ok"}}}, nil
+		return generation.Completion{Choices: []generation.Choice{{Text: "ok"}}}, nil
 	}, Config{})
 	b.enqueue(t, `{"custom_id":"row-1","prompt":["good","bad"]}`, enqueue.Options{MaxAttempts: 1})
 	b.start(t)
@@ -291,9 +293,9 @@ func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
 
 func TestAnAttemptIsLimitedInTime(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(ctx context.Context, _ engine.Request) (engine.Completion, error) {
+	b := setUp(t, redistest.StartMini(t), func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 		<-ctx.Done()
-		return engine.Completion{}, ctx.Err()
+		return generation.Completion{}, ctx.Err()
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 1, Timeout: time.Second})
 	stop := b.start(t)
@@ -305,7 +307,7 @@ func TestAnAttemptIsLimitedInTime(t *testing.T) {
 
 func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(context.Context, engine.Request) (engine.Completion, error) {
+	b := setUp(t, redistest.StartMini(t), func(context.Context, generation.Request) (generation.Completion, error) {
 		panic("not again")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 3})
@@ -321,7 +323,7 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 
 func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(context.Context, engine.Request) (engine.Completion, error) {
+	b := setUp(t, redistest.StartMini(t), func(context.Context, generation.Request) (generation.Completion, error) {
 		panic("it is recorded")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
@@ -356,10 +358,10 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetTaskInfo("default:default", "b:1")
 	require.NoError(t, err)
 	ctx, lose := context.WithCancel(t.Context())
-	b.worker.generate = func(ctx context.Context, _ engine.Request) (engine.Completion, error) {
+	b.worker.generate = func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 		lose()
 		<-ctx.Done()
-		return engine.Completion{}, ctx.Err()
+		return generation.Completion{}, ctx.Err()
 	}
 	err = b.worker.handle(ctx, asynq.NewTask(info.Type, info.Payload))
 	require.ErrorIs(t, err, errLeaseLost)
@@ -381,14 +383,14 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 func TestACancelledBatchIsDropped(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		begun, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
-		b := setUp(t, r, func(ctx context.Context, req engine.Request) (engine.Completion, error) {
+		b := setUp(t, r, func(ctx context.Context, req generation.Request) (generation.Completion, error) {
 			if req.Text != "hold" {
-				return engine.Completion{Choices: []engine.Choice{{}}}, nil
+				return generation.Completion{Choices: []generation.Choice{{}}}, nil
 			}
 			begun <- struct{}{}
 			<-ctx.Done()
 			stopped <- struct{}{}
-			return engine.Completion{}, ctx.Err()
+			return generation.Completion{}, ctx.Err()
 		}, Config{Concurrency: 1, Strict: true})
 		workers, err := enqueue.Workers(r.Client, job.DefaultAlias)
 		require.NoError(t, err)
@@ -430,9 +432,9 @@ func TestPriorities(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
 	var order []string
-	b := setUp(t, r, func(_ context.Context, req engine.Request) (engine.Completion, error) {
+	b := setUp(t, r, func(_ context.Context, req generation.Request) (generation.Completion, error) {
 		order = append(order, req.Text) // one at a time
-		return engine.Completion{Choices: []engine.Choice{{}}}, nil
+		return generation.Completion{Choices: []generation.Choice{{}}}, nil
 	}, Config{Concurrency: 1, Strict: true})
 	for _, p := range []job.Priority{job.Bulk, job.Default, job.Critical} {
 		b.enqueue(t, strings.Repeat(fmt.Sprintf("{\"prompt\":%q}\n", p), 3), enqueue.Options{Batch: string(p), Priority: p})

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -152,7 +154,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 	if mode == bench.Prefill {
 		gens = counts{1}
 	}
-	var asked []engine.Request
+	var asked []generation.Request
 	if b.questions != "" {
 		if asked, err = readQuestions(b.questions, slices.Max(b.gen)); err != nil {
 			return nil, err
@@ -177,7 +179,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 	return cases, nil
 }
 
-func readQuestions(path string, gen int) ([]engine.Request, error) {
+func readQuestions(path string, gen int) ([]generation.Request, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read questions: %w", err)

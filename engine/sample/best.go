@@ -38,7 +38,7 @@ func (s *Sampler) Greedy() bool { return s.params.Temperature == 0 && s.Needs() 
 // Needs is how many of the highest logits SampleBest takes; 0 where only Sample can draw the next token, from all of them.
 func (s *Sampler) Needs() int {
 	switch {
-	case len(s.barred) > 0 || len(s.bias) > 0 || s.params.penalises():
+	case len(s.barred) > 0 || len(s.bias) > 0 || penalises(&s.params):
 		return 0
 	case s.params.Temperature == 0:
 		return 1

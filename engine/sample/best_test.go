@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -31,7 +33,7 @@ func TestSampleBestIsSample(t *testing.T) {
 		for i := range logits {
 			logits[i] = float32(math.Round(rapid.Float64Range(-8, 8).Draw(t, "logit")*steps) / steps)
 		}
-		p := sample.Params{
+		p := generation.Sampling{
 			Temperature: rapid.SampledFrom([]float64{0, 0.05, 0.7, 1, 3}).Draw(t, "temperature"),
 			TopK:        rapid.IntRange(1, min(40, len(logits)-1)).Draw(t, "top_k"),
 			TopP:        rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.95, 1}).Draw(t, "top_p"),
@@ -65,19 +67,19 @@ func TestSampleBestIsSample(t *testing.T) {
 // All logits are needed where the highest alone do not decide.
 func TestNeeds(t *testing.T) {
 	for _, c := range []struct {
-		params sample.Params
+		params generation.Sampling
 		want   int
 	}{
-		{sample.Params{}, 1},
-		{sample.Params{TopK: 40}, 1},
-		{sample.Params{Temperature: 1, TopK: 40}, 41},
-		{sample.Params{Temperature: 1, TopK: 40, TopP: 0.9, MinP: 0.1}, 41},
-		{sample.Params{Temperature: 1}, 0},
-		{sample.Params{Temperature: 1, TopP: 0.9}, 0},
-		{sample.Params{RepetitionPenalty: 1.1}, 0},
-		{sample.Params{PresencePenalty: 1}, 0},
-		{sample.Params{FrequencyPenalty: -1}, 0},
-		{sample.Params{LogitBias: map[int32]float64{1: 1}}, 0},
+		{generation.Sampling{}, 1},
+		{generation.Sampling{TopK: 40}, 1},
+		{generation.Sampling{Temperature: 1, TopK: 40}, 41},
+		{generation.Sampling{Temperature: 1, TopK: 40, TopP: 0.9, MinP: 0.1}, 41},
+		{generation.Sampling{Temperature: 1}, 0},
+		{generation.Sampling{Temperature: 1, TopP: 0.9}, 0},
+		{generation.Sampling{RepetitionPenalty: 1.1}, 0},
+		{generation.Sampling{PresencePenalty: 1}, 0},
+		{generation.Sampling{FrequencyPenalty: -1}, 0},
+		{generation.Sampling{LogitBias: map[int32]float64{1: 1}}, 0},
 	} {
 		s := sample.New(c.params, 0, []int32{1})
 		require.Equal(t, c.want, s.Needs(), "%+v", c.params)
@@ -92,7 +94,7 @@ func TestNeeds(t *testing.T) {
 func TestBestOfLogitsThatAreNotFinite(t *testing.T) {
 	for _, sum := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		best := sample.ReadBest([]float32{0, 1, float32(sum)}, 1)
-		_, _, err := sample.New(sample.Params{}, 0, nil).SampleBest(best, 0, &sample.Scratch{})
+		_, _, err := sample.New(generation.Sampling{}, 0, nil).SampleBest(best, 0, &sample.Scratch{})
 		require.ErrorIs(t, err, sample.ErrNotFinite)
 	}
 }

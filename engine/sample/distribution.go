@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/ingot-run/ingot/generation"
 )
 
 // Distribution is the tokens that can be drawn, by ascending id, and how likely each is: Weights[i]/Total. No weight is 0.
@@ -34,8 +36,8 @@ func (w *Scratch) only(id int32) Distribution {
 // truncate applies temperature, min-p, top-k and top-p to logits whose highest is best. A weight is the probability
 // relative to the best token's: exp((logit-best)/temperature). So min-p and top-k are bounds on logits, which spares the
 // exponentials of all that they cut off.
-func (w *Scratch) truncate(logits []float32, best float64, p *Params) Distribution {
-	least := p.least(best)
+func (w *Scratch) truncate(logits []float32, best float64, p *generation.Sampling) Distribution {
+	least := minLogit(p, best)
 	if p.TopK > 0 && p.TopK < len(logits) {
 		least = max(least, float64(w.kth(logits, p.TopK)))
 	}
@@ -51,14 +53,14 @@ func (w *Scratch) truncate(logits []float32, best float64, p *Params) Distributi
 
 // truncateBest is truncate where the n highest logits are what top-k keeps. Ids are taken in ascending order, as there, so
 // that the weights have the same sum.
-func (w *Scratch) truncateBest(b Best, n int, p *Params) Distribution {
+func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) Distribution {
 	w.places = w.places[:0]
 	for i := range n {
 		w.places = append(w.places, i)
 	}
 	slices.SortFunc(w.places, func(i, j int) int { return cmp.Compare(b.ids[i], b.ids[j]) })
 	best := float64(b.values[0])
-	least := p.least(best)
+	least := minLogit(p, best)
 	w.clear()
 	total := 0.0
 	for _, i := range w.places {
@@ -69,8 +71,8 @@ func (w *Scratch) truncateBest(b Best, n int, p *Params) Distribution {
 	return w.topP(total, p)
 }
 
-// least is the lowest logit that min-p keeps.
-func (p *Params) least(best float64) float64 {
+// minLogit is the lowest logit that min-p keeps.
+func minLogit(p *generation.Sampling, best float64) float64 {
 	if p.MinP > 0 {
 		return best + p.Temperature*math.Log(p.MinP)
 	}
@@ -81,7 +83,7 @@ func (p *Params) least(best float64) float64 {
 func (w *Scratch) clear() { w.ids, w.values, w.weights = w.ids[:0], w.values[:0], w.weights[:0] }
 
 // weigh makes a token a candidate and returns its weight; one of weight 0 is none.
-func (w *Scratch) weigh(id int32, logit float32, best float64, p *Params) float64 {
+func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sampling) float64 {
 	weight := math.Exp((float64(logit) - best) / p.Temperature)
 	if weight > 0 {
 		w.ids = append(w.ids, id)
@@ -92,7 +94,7 @@ func (w *Scratch) weigh(id int32, logit float32, best float64, p *Params) float6
 }
 
 // topP is the distribution of the candidates, whose weights have the given sum, after top-p.
-func (w *Scratch) topP(total float64, p *Params) Distribution {
+func (w *Scratch) topP(total float64, p *generation.Sampling) Distribution {
 	if p.TopP > 0 && p.TopP < 1 {
 		total = w.keepMass(p.TopP*total, total)
 	}

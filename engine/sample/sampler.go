@@ -1,3 +1,8 @@
+// Package sample goes from a row of logits to a token: penalties, temperature, truncation, and a draw that depends on the
+// seed, the position and the choice alone, so that a row gets the same tokens in any batch and after any retry.
+//
+// The order of the edits and what each setting means are vLLM's (its V1 sampler): ruled-out ids, logit bias, repetition,
+// frequency and presence penalties, temperature, min-p, top-k, top-p.
 package sample
 
 import (
@@ -6,6 +11,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/ingot-run/ingot/generation"
 )
 
 // ErrNotFinite is wrapped by the errors of logits that hold a NaN or an infinity, which only a broken model or a broken
@@ -15,7 +22,7 @@ var ErrNotFinite = errors.New("logits are not finite")
 // Sampler draws the tokens of one sequence. It knows the tokens so far as far as the penalties need them. It is not safe
 // for concurrent use.
 type Sampler struct {
-	params Params
+	params generation.Sampling
 	choice int
 	bias   []bias
 	barred []int32 // ids that cannot be drawn
@@ -51,15 +58,15 @@ type Scratch struct {
 
 // New returns the sampler of choice number choice of a request with these parameters, which must be valid. It keeps
 // nothing of prompt.
-func New(p Params, choice int, prompt []int32) *Sampler {
+func New(p generation.Sampling, choice int, prompt []int32) *Sampler {
 	s := &Sampler{params: p, choice: choice}
 	for _, id := range slices.Sorted(maps.Keys(p.LogitBias)) {
 		s.bias = append(s.bias, bias{id: id, value: float32(p.LogitBias[id])})
 	}
-	if p.penalises() {
+	if penalises(&p) {
 		s.seen.place = make(map[int32]int)
 	}
-	if p.repeats() {
+	if repeats(&p) {
 		for _, id := range prompt {
 			s.seen.add(id, 0)
 		}
@@ -134,7 +141,7 @@ func (s *Sampler) edit(logits []float32, w *Scratch) []float32 {
 // logit and multiplies a negative one; presence takes its penalty once, frequency as often as the token came.
 func (s *Sampler) penalise(logit float32, count int) float32 {
 	p := &s.params
-	if p.repeats() {
+	if repeats(p) {
 		if logit > 0 {
 			logit /= float32(p.RepetitionPenalty)
 		} else {
@@ -182,4 +189,13 @@ func checkFinite(logits []float32) error {
 		}
 	}
 	return nil
+}
+
+// penalises reports whether the tokens seen so far change the logits.
+func penalises(p *generation.Sampling) bool {
+	return repeats(p) || p.PresencePenalty != 0 || p.FrequencyPenalty != 0
+}
+
+func repeats(p *generation.Sampling) bool {
+	return p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1
 }

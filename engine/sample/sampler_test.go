@@ -7,6 +7,8 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -19,7 +21,7 @@ type ranked struct {
 
 // reference is the distribution by its definition, on sorted probabilities: edit every logit, sort, soften, cut, soften
 // again, cut. near tells that a cut falls so close to a token's edge that rounding may decide on it.
-func reference(logits []float32, p Params, prompt, answer, barred []int32) (all []ranked, near bool) {
+func reference(logits []float32, p generation.Sampling, prompt, answer, barred []int32) (all []ranked, near bool) {
 	for i := range logits {
 		id := int32(i)
 		if !slices.Contains(barred, id) {
@@ -56,7 +58,7 @@ func reference(logits []float32, p Params, prompt, answer, barred []int32) (all 
 	return soften(all, p.Temperature), near
 }
 
-func referenceEdit(x float64, id int32, p Params, prompt, answer []int32) float64 {
+func referenceEdit(x float64, id int32, p generation.Sampling, prompt, answer []int32) float64 {
 	times := 0.0
 	for _, a := range answer {
 		if a == id {
@@ -86,8 +88,8 @@ func soften(all []ranked, temperature float64) []ranked {
 }
 
 // drawParams draws settings whose edits are exact in float32, as are the logits they are used on.
-func drawParams(t *rapid.T, vocab int) Params {
-	p := Params{
+func drawParams(t *rapid.T, vocab int) generation.Sampling {
+	p := generation.Sampling{
 		TopK:              rapid.IntRange(0, vocab+2).Draw(t, "top_k"),
 		RepetitionPenalty: rapid.SampledFrom([]float64{0, 0.5, 1, 2}).Draw(t, "repetition"),
 		PresencePenalty:   float64(rapid.IntRange(-4, 4).Draw(t, "presence")) / 2,
@@ -154,7 +156,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 	for i := range logits {
 		logits[i] = float32(i%13)/4 - float32(i%3)/2
 	}
-	for name, p := range map[string]Params{
+	for name, p := range map[string]generation.Sampling{
 		"temperature":    {Temperature: 1, Seed: 1},
 		"cold":           {Temperature: 0.6, Seed: 2},
 		"top_k":          {Temperature: 1.3, TopK: 5, Seed: 3},
@@ -201,7 +203,7 @@ func TestDrawCoversTheEnds(t *testing.T) {
 
 func TestGreedyTakesTheLowestOfEquals(t *testing.T) {
 	t.Parallel()
-	id, err := New(Params{}, 0, nil).Sample([]float32{1, 3, 2, 3}, 0, new(Scratch))
+	id, err := New(generation.Sampling{}, 0, nil).Sample([]float32{1, 3, 2, 3}, 0, new(Scratch))
 	require.NoError(t, err)
 	require.Equal(t, int32(1), id)
 }
@@ -209,10 +211,10 @@ func TestGreedyTakesTheLowestOfEquals(t *testing.T) {
 func TestExtremeTemperatures(t *testing.T) {
 	t.Parallel()
 	logits := []float32{-3, 90, 89, 90}
-	cold, err := New(Params{Temperature: 5e-324}, 0, nil).Distribution(logits, new(Scratch))
+	cold, err := New(generation.Sampling{Temperature: 5e-324}, 0, nil).Distribution(logits, new(Scratch))
 	require.NoError(t, err)
 	require.Equal(t, []int32{1, 3}, cold.IDs)
-	hot, err := New(Params{Temperature: math.MaxFloat64}, 0, nil).Distribution(logits, new(Scratch))
+	hot, err := New(generation.Sampling{Temperature: math.MaxFloat64}, 0, nil).Distribution(logits, new(Scratch))
 	require.NoError(t, err)
 	require.Equal(t, []float64{1, 1, 1, 1}, hot.Weights)
 }
@@ -220,7 +222,7 @@ func TestExtremeTemperatures(t *testing.T) {
 func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
-		for _, p := range []Params{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}} {
+		for _, p := range []generation.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}} {
 			_, err := New(p, 0, nil).Sample([]float32{0, 1, bad, 2}, 0, new(Scratch))
 			require.ErrorIs(t, err, ErrNotFinite)
 			require.ErrorContains(t, err, "token 2")
@@ -228,9 +230,9 @@ func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 		_, err := LogSumExp([]float32{0, bad})
 		require.ErrorIs(t, err, ErrNotFinite)
 	}
-	_, err := New(Params{}, 0, nil).Sample(nil, 0, new(Scratch))
+	_, err := New(generation.Sampling{}, 0, nil).Sample(nil, 0, new(Scratch))
 	require.ErrorIs(t, err, ErrNotFinite)
-	s := New(Params{}, 0, nil)
+	s := New(generation.Sampling{}, 0, nil)
 	s.Bar([]int32{0, 1})
 	_, err = s.Sample([]float32{1, 2}, 0, new(Scratch))
 	require.ErrorIs(t, err, ErrNotFinite)
@@ -238,7 +240,7 @@ func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 
 func TestValidateNamesTheSetting(t *testing.T) {
 	t.Parallel()
-	for want, p := range map[string]Params{
+	for want, p := range map[string]generation.Sampling{
 		"temperature":                {Temperature: -1},
 		"temperature is NaN":         {Temperature: math.NaN()},
 		"temperature is +Inf":        {Temperature: math.Inf(1)},
@@ -260,7 +262,7 @@ func TestValidateNamesTheSetting(t *testing.T) {
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	logits := randomLogits(5000)
-	for name, p := range map[string]Params{
+	for name, p := range map[string]generation.Sampling{
 		"greedy": {},
 		"all":    {Temperature: 1, TopK: 200, TopP: 0.9, MinP: 0.01, RepetitionPenalty: 1.1, FrequencyPenalty: 0.1, LogitBias: map[int32]float64{1: 1}},
 	} {
@@ -291,7 +293,7 @@ func randomLogits(n int) []float32 {
 
 func BenchmarkSample(b *testing.B) {
 	logits := randomLogits(151936)
-	for name, p := range map[string]Params{
+	for name, p := range map[string]generation.Sampling{
 		"greedy":      {},
 		"temperature": {Temperature: 0.8},
 		"top_k":       {Temperature: 0.8, TopK: 40},

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ingot-run/ingot/generation"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -28,7 +30,7 @@ func micro(t *testing.T, d *Device, name string) (*engine.Engine, []modeltest.Ca
 
 func generate(t *testing.T, eng *engine.Engine, c modeltest.Case) ([]int32, error) {
 	t.Helper()
-	done, err := eng.Generate(t.Context(), engine.Request{Tokens: c.PromptTokens, MaxTokens: len(c.GreedyTokens), IgnoreEOS: true})
+	done, err := eng.Generate(t.Context(), generation.Request{Tokens: c.PromptTokens, MaxTokens: len(c.GreedyTokens), IgnoreEOS: true})
 	if err != nil {
 		return nil, err
 	}

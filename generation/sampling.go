@@ -1,17 +1,12 @@
-// Package sample goes from a row of logits to a token: penalties, temperature, truncation, and a draw that depends on the
-// seed, the position and the choice alone, so that a row gets the same tokens in any batch and after any retry.
-//
-// The order of the edits and what each setting means are vLLM's (its V1 sampler): ruled-out ids, logit bias, repetition,
-// frequency and presence penalties, temperature, min-p, top-k, top-p.
-package sample
+package generation
 
 import (
 	"fmt"
 	"math"
 )
 
-// Params says how tokens are drawn from logits. The zero value is greedy without penalties.
-type Params struct {
+// Sampling says how tokens are drawn from logits. The zero value is greedy without penalties.
+type Sampling struct {
 	Temperature       float64           // 0 is greedy: the highest logit after bias and penalties, the lowest id of equals
 	TopK              int               // the number of best tokens to keep, and those equal to the last; 0 keeps all
 	TopP              float64           // keeps the fewest best tokens that hold this share of the probability; 0 and 1 keep all
@@ -27,7 +22,7 @@ type Params struct {
 const leastRepetition = 1e-6
 
 // Validate reports the first setting that is out of range for a vocabulary of the given size.
-func (p *Params) Validate(vocab int) error {
+func (p *Sampling) Validate(vocab int) error {
 	checks := []struct {
 		name   string
 		value  float64
@@ -61,10 +56,3 @@ func (p *Params) Validate(vocab int) error {
 	}
 	return nil
 }
-
-// penalises tells whether the tokens seen so far change the logits.
-func (p *Params) penalises() bool {
-	return p.repeats() || p.PresencePenalty != 0 || p.FrequencyPenalty != 0
-}
-
-func (p *Params) repeats() bool { return p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1 }
