@@ -176,7 +176,7 @@ const vocab = 64
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {
-		seq := compute.Seq{First: i, Rows: 1}
+		seq := compute.Seq{Rows: 1}
 		position := int32(0)
 		if pages != nil {
 			seq.Pages = pages[i]

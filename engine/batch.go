@@ -42,7 +42,8 @@ func (b *batch) hasPrompts() bool {
 }
 
 func (b *batch) add(s *sequence, top int) {
-	b.Seqs = append(b.Seqs, compute.Seq{First: len(b.Tokens), Rows: s.rows, Pages: s.table.Pages()})
+	s.first = len(b.Tokens)
+	b.Seqs = append(b.Seqs, compute.Seq{Rows: s.rows, Pages: s.table.Pages()})
 	b.seqs = append(b.seqs, s)
 	for position := s.computed; position < s.computed+s.rows; position++ {
 		if s.outputs(position) {

@@ -63,7 +63,7 @@ func (p *pass) reset() {
 
 // begin starts the rows of a sequence.
 func (p *pass) begin(s *sequence) {
-	p.Seqs = append(p.Seqs, compute.Seq{First: len(p.Tokens), Pages: s.table.Pages()})
+	p.Seqs = append(p.Seqs, compute.Seq{Pages: s.table.Pages()})
 }
 
 func (p *pass) row(token int32, position int, state int32) {
@@ -151,7 +151,7 @@ func (c *chain) take(b *batch, i, to int) int {
 	}
 	c.pass.begin(s)
 	for ; d.filled < to; d.filled++ {
-		c.pass.row(s.tokens[d.filled+c.shift], d.filled, int32(b.Seqs[i].First+d.filled-s.from))
+		c.pass.row(s.tokens[d.filled+c.shift], d.filled, int32(s.first+d.filled-s.from))
 	}
 	return n
 }

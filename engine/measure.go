@@ -50,7 +50,7 @@ func (sp *speculation) measure(forward func(*compute.Batch) ([][]float32, error)
 func firstTokens(n, vocab int) *pass {
 	p := &pass{Batch: compute.Batch{Top: 1}}
 	for i := range int32(n) {
-		p.Seqs = append(p.Seqs, compute.Seq{First: int(i), Pages: []int32{i}})
+		p.Seqs = append(p.Seqs, compute.Seq{Pages: []int32{i}})
 		p.row(int32((2*int(i)+1)*vocab/(2*n)), 0, i)
 		p.Outputs = append(p.Outputs, i)
 	}

@@ -24,6 +24,7 @@ type sequence struct {
 	computed int          // positions whose keys are in the cache
 	from     int          // of them, those before the present step
 	rows     int          // rows in the present step
+	first    int          // index of the first of them
 	passed   int          // times that another sequence was admitted before it out of turn
 	again    bool         // it was computed in part before, and was put back
 	draft    drafts

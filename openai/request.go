@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // Limits of a request that are not OpenAI's.
@@ -28,7 +28,7 @@ const leastTopP = 1e-9
 type Request struct {
 	endpoint Endpoint
 	settings generation.Request // without a prompt, and without a seed
-	chat     *jinja.Object      // of /v1/chat/completions
+	chat     *ordered.Object    // of /v1/chat/completions
 	prompts  []prompt           // of /v1/completions, at least one
 
 	seed     *int64

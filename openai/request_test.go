@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // testSeed is the seed of requests that name none.
@@ -99,7 +99,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 		{Chat, `"add_generation_prompt":false`, func(r generation.Request) any { v, _ := r.Chat.Get("add_generation_prompt"); return v }, false},
 		{Chat, `"chat_template_kwargs":{"enable_thinking":false}`, func(r generation.Request) any { v, _ := r.Chat.Get("enable_thinking"); return v }, false},
 		{Chat, `"reasoning_effort":"low"`, func(r generation.Request) any { v, _ := r.Chat.Get("reasoning_effort"); return v }, "low"},
-		{Chat, `"tools":[{"type":"function"}]`, func(r generation.Request) any { v, _ := r.Chat.Get("tools"); return len(v.([]jinja.Value)) }, 1},
+		{Chat, `"tools":[{"type":"function"}]`, func(r generation.Request) any { v, _ := r.Chat.Get("tools"); return len(v.([]ordered.Value)) }, 1},
 		{Chat, `"tools":[{"type":"function"}],"tool_choice":"none"`, func(r generation.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
 		{Chat, `"tools":[]`, func(r generation.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
 	} {
@@ -147,21 +147,21 @@ func TestMessages(t *testing.T) {
 		{"role":"assistant","tool_calls":[]},
 		{"role":"tool","tool_call_id":"1","content":"3"}]}`)
 	v, _ := generationOf(r, 0).Chat.Get("messages")
-	messages := v.([]jinja.Value)
+	messages := v.([]ordered.Value)
 	require.Len(t, messages, 4)
 
-	first := messages[0].(*jinja.Object)
+	first := messages[0].(*ordered.Object)
 	require.Equal(t, []string{"role", "content", "name"}, first.Keys(), "keys keep their order")
 	content, _ := first.Get("content")
 	require.Equal(t, "one\ntwo", content)
 
-	calls, _ := messages[1].(*jinja.Object).Get("tool_calls")
-	arguments := func(i int) jinja.Value {
-		f, _ := calls.([]jinja.Value)[i].(*jinja.Object).Get("function")
-		a, _ := f.(*jinja.Object).Get("arguments")
+	calls, _ := messages[1].(*ordered.Object).Get("tool_calls")
+	arguments := func(i int) ordered.Value {
+		f, _ := calls.([]ordered.Value)[i].(*ordered.Object).Get("function")
+		a, _ := f.(*ordered.Object).Get("arguments")
 		return a
 	}
-	require.Equal(t, []string{"b", "a"}, arguments(0).(*jinja.Object).Keys(), "arguments are an object for the template")
+	require.Equal(t, []string{"b", "a"}, arguments(0).(*ordered.Object).Keys(), "arguments are an object for the template")
 	require.Equal(t, "{oops", arguments(1), "what is no JSON stays text")
 }
 

@@ -68,7 +68,7 @@ func counted(t *testing.T, f *gguf.File, rows, position int) int {
 		b.Tokens = append(b.Tokens, 5)
 		b.Positions = append(b.Positions, int32(position))
 		b.Outputs = append(b.Outputs, int32(row))
-		b.Seqs = append(b.Seqs, compute.Seq{First: position, Rows: 1, Pages: table})
+		b.Seqs = append(b.Seqs, compute.Seq{Rows: 1, Pages: table})
 	}
 	before := be.Counters().Dispatches
 	_, err = m.Forward(b)

@@ -115,7 +115,6 @@ type Batch struct {
 // Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence; earlier
 // positions were stored by earlier steps or by earlier rows of this one.
 type Seq struct {
-	First int     // index of its first row
 	Rows  int     // number of its rows, at least 1
 	Pages []int32 // its page table: position p is slot p%PageSize of page Pages[p/PageSize]
 }

@@ -84,7 +84,7 @@ func requirePlain(t *testing.T, path string, tolerance float64) {
 		var step compute.Batch
 		var want [][]float64
 		for i, s := range []*sequence{a, b} {
-			step.Seqs = append(step.Seqs, compute.Seq{First: len(step.Tokens), Rows: rows[i], Pages: s.pages})
+			step.Seqs = append(step.Seqs, compute.Seq{Rows: rows[i], Pages: s.pages})
 			for range rows[i] {
 				step.Outputs = append(step.Outputs, int32(len(step.Tokens)))
 				step.Tokens = append(step.Tokens, s.tokens[at[i]])
