@@ -48,7 +48,7 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 	p := q.producer
 	sha := hex.EncodeToString(whole.Sum(nil))
 	if first != "" && sha != first {
-		return sum, fmt.Errorf("the file changed while it was read, so that the batch is %w: enqueue it again, as a new batch", rows.ErrOtherFile)
+		return sum, fmt.Errorf("the file changed while it was read, so its batch was %w: enqueue it again as a new batch", rows.ErrOtherFile)
 	}
 	if err := p.checkFile(sha); err != nil {
 		return sum, err

@@ -126,7 +126,7 @@ func (p *Producer) checkFile(sha string) error {
 	if sha == "" || p.fileSHA == "" || sha == p.fileSHA {
 		return nil
 	}
-	return fmt.Errorf("batch %s: %w: it was made of a file with SHA-256 %.12s…, this one has %.12s…; give another batch id",
+	return fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
 		p.batch, rows.ErrOtherFile, p.fileSHA, sha)
 }
 

@@ -2,7 +2,7 @@ package openai
 
 import "encoding/json"
 
-// maxPrompts is the maximum number of prompts in a completion's array of prompts, as in OpenAI's API.
+// maxPrompts is the maximum number of prompts in a completion's array of prompts.
 const maxPrompts = 2048
 
 // prompt is one prompt of a completion: ids if they are not nil, else text.

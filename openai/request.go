@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// maxStops is the maximum number of stop strings. OpenAI allows 4.
+// maxStops is the maximum number of stop strings. OpenAI's maximum is 4.
 const maxStops = 64
 
 // defaultMaxTokens is OpenAI's default of max_tokens on /v1/completions. A chat is limited by the context only.
