@@ -117,5 +117,5 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 }
 
 func (c *collector) insist(ctx context.Context, f func() error) error {
-	return job.Insist(ctx, patience, f)
+	return job.Retry(ctx, patience, f)
 }

@@ -187,7 +187,7 @@ func (w *Worker) failure(d delivery, code, message string) job.Result {
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	first := false
-	err := job.Insist(ctx, recordPatience, func() (err error) {
+	err := job.Retry(ctx, recordPatience, func() (err error) {
 		first, err = w.store.Record(ctx, j.Batch, r)
 		return err
 	})

@@ -79,8 +79,8 @@ func Both(t *testing.T, test func(t *testing.T, s *Server)) {
 func connect(t testing.TB, addr string) *Server {
 	t.Helper()
 	// A command that seems lost is sent again, and may then have been carried out twice: none is, however slow the machine.
-	const patience = 5 * time.Minute
-	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience})
+	const maxWait = 5 * time.Minute
+	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return &Server{URL: "redis://" + addr + "/0", Client: c}
 }
