@@ -21,7 +21,7 @@ import (
 // oneByOne waits for each step before it begins the next.
 type oneByOne struct{ compute.Backend }
 
-func (oneByOne) Ahead() int { return 1 }
+func (oneByOne) MaxInFlight() int { return 1 }
 
 // TestStepsAhead answers greedy and sampled requests, some at a time, with steps that are not waited for and with those that
 // are: nothing differs but the last digits of log-probabilities.

@@ -44,8 +44,8 @@ const longRows = 64
 // stepsAhead is how many steps can be under way at once. While the GPU is at one, the host records those after it.
 const stepsAhead = 8
 
-// Ahead implements compute.Backend.
-func (b *Backend) Ahead() int { return stepsAhead }
+// MaxInFlight implements compute.Backend.
+func (b *Backend) MaxInFlight() int { return stepsAhead }
 
 // indices is a shared buffer that takes a step's small integers.
 type indices struct {
@@ -226,15 +226,7 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	}
 	s.submit()
 	s.wait()
-	for r, row := range s.Floats(t) {
-		c := compute.Checkpoint{Layer: layer, Stage: stage, Row: r}
-		for _, v := range row {
-			c.Sum += float64(v)
-			c.Norm += float64(v) * float64(v)
-		}
-		c.Norm = math.Sqrt(c.Norm)
-		s.batch.Trace(c)
-	}
+	s.batch.Report(layer, stage, s.Floats(t))
 }
 
 // at binds a tensor.
