@@ -27,7 +27,7 @@ type Config struct {
 	Model       string // path of a GGUF file
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
-	Backend     string     // one of the constants
+	Backend     string     // BackendAuto, BackendCPU or the name of a driver
 	Kernels     metal.Mode // of the backends metal and emulator
 	Threads     int        // of the CPU backend; 0 for one a processor
 	Context     int        // most tokens of prompt and answer; 0 for the model's own
@@ -42,12 +42,10 @@ type Config struct {
 	LogFormat   string // text or json
 }
 
-// The values of Backend.
+// The values of Backend that are not names of GPU drivers.
 const (
-	BackendAuto     = "auto" // metal on a Mac with a GPU that it runs on, else cpu
-	BackendMetal    = "metal"
-	BackendCPU      = "cpu"
-	BackendEmulator = "emulator" // the GPU's kernels compiled for the processor, for tests
+	BackendAuto = "auto" // the first GPU that a driver finds, else cpu
+	BackendCPU  = "cpu"
 )
 
 // Load reads the settings for a command whose flags were made with AddFlag and parsed. Its errors name the setting, where its

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
 // Name is the name of a setting: its key in a config file and, in most commands, its flag.
@@ -52,6 +53,9 @@ type setting struct {
 	set   func(c *Config, text string) error // errors say what is allowed
 }
 
+// backends are the values of Backend, those for tests last.
+var backends = slices.Concat([]string{BackendAuto}, drivers.Names(true), []string{BackendCPU}, drivers.Names(false))
+
 var settings = []setting{
 	{
 		name: Redis, usage: "`URL` of the Redis server, such as redis://:password@host:6379/0",
@@ -70,11 +74,8 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
 	},
 	{
-		name: Backend, usage: "compute with `BACKEND`: auto (metal if possible), metal, cpu or emulator (for tests)", def: BackendAuto,
-		set: func(c *Config, s string) error {
-			c.Backend = s
-			return oneOf(s, BackendAuto, BackendMetal, BackendCPU, BackendEmulator)
-		},
+		name: Backend, usage: "compute with `BACKEND`: auto (a GPU if possible), " + alternatives(backends[1:]) + " (for tests)", def: BackendAuto,
+		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, backends...) },
 	},
 	{
 		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (checks) or fast (inexact)", def: "release",
@@ -170,8 +171,13 @@ func oneOf(s string, allowed ...string) error {
 	if slices.Contains(allowed, s) {
 		return nil
 	}
-	last := len(allowed) - 1
-	return fmt.Errorf("%q is not known; give %s or %s", s, strings.Join(allowed[:last], ", "), allowed[last])
+	return fmt.Errorf("%q is not known; give %s", s, alternatives(allowed))
+}
+
+// alternatives returns names as "a, b or c".
+func alternatives(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 func integer(s string, low, high int) (int, error) {

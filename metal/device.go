@@ -8,8 +8,13 @@ import (
 	"time"
 )
 
-// ErrMemory is wrapped by the errors of buffers that the device has no room for.
-var ErrMemory = errors.New("the device has not enough memory")
+var (
+	// ErrMemory is wrapped by the errors of buffers that the device has no room for.
+	ErrMemory = errors.New("the device has not enough memory")
+	// ErrUnsupported is wrapped by the errors of opening a driver where another backend has to be chosen: on another system, without
+	// a GPU, or with one that cannot run the kernels.
+	ErrUnsupported = errors.New("no GPU that Ingot's kernels run on")
+)
 
 // Device is a GPU, or what stands in for one. Work is described as data, a list of dispatches, and handed over a list at a
 // time, so that encoding allocates nothing and can be counted. Methods are called from one goroutine at a time, but for Compile.

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
 // write prints the diagnosis for people.
@@ -62,8 +63,8 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 		return
 	}
 	note := ""
-	if s.Name == config.BackendEmulator {
-		note = " (for tests: runs the GPU's kernels on the processor, slowly)"
+	if d, _ := drivers.Find(s.Name); d.Note != "" {
+		note = " (" + d.Note + ")"
 	}
 	line(name, "%s%s", s.Device, note)
 	if s.Swept > 0 {

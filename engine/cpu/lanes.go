@@ -101,7 +101,7 @@ func (l *lanes) begin(b *compute.Batch) {
 				if len(own.Seqs) == 0 {
 					l.lanes[i].after = l.of(first, n)
 				}
-				own.Seqs = append(own.Seqs, compute.Seq{First: at - from, Rows: end - at, Pages: seq.Pages})
+				own.Seqs = append(own.Seqs, compute.Seq{Rows: end - at, Pages: seq.Pages})
 			}
 			first += seq.Rows
 		}

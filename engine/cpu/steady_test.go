@@ -39,7 +39,7 @@ func loadMicro(t testing.TB, name string, set *kernels.Set, threads int) model.M
 func decodeBatch(streams int32) *compute.Batch {
 	b := &compute.Batch{Top: 1}
 	for s := range streams {
-		seq := compute.Seq{First: int(s), Rows: 1}
+		seq := compute.Seq{Rows: 1}
 		for p := range int32(pagesPerStream) {
 			seq.Pages = append(seq.Pages, s*pagesPerStream+p)
 		}

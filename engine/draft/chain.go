@@ -63,7 +63,7 @@ func (p *pass) reset() {
 
 // begin starts the rows of a sequence.
 func (p *pass) begin(pages []int32) {
-	p.Seqs = append(p.Seqs, compute.Seq{First: len(p.Tokens), Pages: pages})
+	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
 }
 
 // row adds a row to the sequence that was begun last.

@@ -40,7 +40,7 @@ func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
 func decoding(k int) *compute.Batch {
 	b := &compute.Batch{Top: k}
 	for i := range int32(3) {
-		seq := compute.Seq{First: int(i), Rows: 1}
+		seq := compute.Seq{Rows: 1}
 		for p := range int32(4) {
 			seq.Pages = append(seq.Pages, 4*i+(p+i)%4)
 		}

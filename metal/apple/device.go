@@ -23,13 +23,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-var (
-	// ErrUnsupported is wrapped by the errors of Open where another backend has to be chosen: another system than macOS on
-	// Apple silicon, no device, or one that cannot run the kernels.
-	ErrUnsupported = errors.New("no GPU that Ingot's Metal kernels run on")
-	// ErrClosed is returned by the methods of a device that is closed.
-	ErrClosed = errors.New("the device is closed")
-)
+// ErrClosed is returned by the methods of a device that is closed.
+var ErrClosed = errors.New("the device is closed")
 
 // Device implements metal.Device.
 type Device struct {
@@ -62,13 +57,14 @@ type features struct {
 
 var _ metal.Device = (*Device)(nil)
 
-// Open takes the system's default GPU.
+// Open opens the system's default GPU. On another system than macOS on Apple silicon, without a GPU, and with one that cannot
+// run the kernels, the error wraps metal.ErrUnsupported.
 func Open() (*Device, error) { return open(systemLibraries) }
 
 // open takes the default GPU of other libraries in place of the system's.
 func open(libraries []string) (*Device, error) {
 	if len(libraries) == 0 {
-		return nil, fmt.Errorf("open Metal: %w: it takes macOS on Apple silicon", ErrUnsupported)
+		return nil, fmt.Errorf("open Metal: %w: it takes macOS on Apple silicon", metal.ErrUnsupported)
 	}
 	o, err := newObjC(libraries)
 	if err != nil {
@@ -99,7 +95,7 @@ func (d *Device) start() error {
 		ResidencySets:     o.responds(d.device, deviceNewResidencySet),
 	}
 	if !o.sendBool(d.device, deviceSupportsFamily, familyApple7) {
-		return fmt.Errorf("%w: %s is of family %q, and the kernels take Apple7 (M1) or later", ErrUnsupported, d.info.Name, d.info.Family)
+		return fmt.Errorf("%w: %s is of family %q, and the kernels take Apple7 (M1) or later", metal.ErrUnsupported, d.info.Name, d.info.Family)
 	}
 	options := o.instance("MTLCompileOptions")
 	d.features.mathMode = o.responds(options, optionsSetMathMode)
@@ -129,7 +125,7 @@ func (d *Device) find() error {
 	}
 	d.objc.release(&list)
 	if d.device == 0 {
-		return fmt.Errorf("%w: Metal finds no device", ErrUnsupported)
+		return fmt.Errorf("%w: Metal finds no device", metal.ErrUnsupported)
 	}
 	return nil
 }
