@@ -9,7 +9,12 @@
 // the same sequence gives the same bits in any company.
 package compute
 
-import "github.com/ingot-run/ingot/engine/gguf"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
 
 // Backend makes a model's memory on one device and runs steps there. Its methods are not safe for concurrent use; the
 // memory that it makes lives until Close.
@@ -69,9 +74,20 @@ type CacheShape struct {
 	KeyCols  int
 	// ValueCols is 0 where the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int
-	// Type is how keys and values are stored: F32, which is the zero value, F16, Q8_0 or Q4_0. The last two need heads that
-	// are whole blocks of 32 values.
+	// Type is how keys and values are stored: one of gguf.CacheTypes, of which F32 is the zero value. A type of blocks needs
+	// heads that are whole blocks.
 	Type gguf.Type
+}
+
+// Check reports what makes a shape impossible: a size that is too small, or a type that no cache has.
+func (s CacheShape) Check() error {
+	if s.Layers < 1 || s.Pages < 1 || s.PageSize < 1 || s.KeyCols < 1 || s.ValueCols < 0 {
+		return fmt.Errorf("shape %+v has a size below 1", s)
+	}
+	if !slices.Contains(gguf.CacheTypes(), s.Type) {
+		return fmt.Errorf("type %v is not supported; use %s", s.Type, gguf.Names(gguf.CacheTypes()))
+	}
+	return nil
 }
 
 // Tensor is a matrix of float32 in a buffer of a backend, or a view of one: Rows rows of Cols values, Stride values apart,
