@@ -24,7 +24,7 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 	@mkdir -p $(dir $(DEMO_OUT))
 	@rm -f $(DEMO_OUT)
 	bin/ingot run models/demo.jsonl -o $(DEMO_OUT) --model $(DEMO_MODEL)
-	@$(GO) run ./models/show models/demo.jsonl $(DEMO_OUT)
+	@bin/ingot show $(DEMO_OUT) --input models/demo.jsonl
 
 .PHONY: check
 check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests

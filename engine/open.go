@@ -77,7 +77,7 @@ func (e *Engine) load() (err error) {
 		Limits:       limits,
 		Tokenizer:    e.files.tokenizer,
 		Speculator:   speculator,
-		MaxInFlight:  e.backend.Ahead(),
+		MaxInFlight:  e.backend.MaxInFlight(),
 		MaxSequences: e.opts.MaxSequences,
 		PrefillChunk: e.opts.PrefillChunk,
 		NoSharing:    e.opts.NoSharing,

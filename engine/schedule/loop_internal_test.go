@@ -17,7 +17,7 @@ import (
 // several is the CPU as a backend that lets several steps be in flight. It runs each when it is submitted.
 type several struct{ compute.Backend }
 
-func (several) Ahead() int { return 8 }
+func (several) MaxInFlight() int { return 8 }
 
 // decoding is a case of sequences that generate.
 type decoding struct {

@@ -60,7 +60,7 @@ func newManual(t testing.TB, s setup) manual {
 	l.Context, l.PageSize = cmp.Or(l.Context, config.Context), cmp.Or(l.PageSize, 16)
 	l.Pages = o.MaxSequences * ((l.Context + l.PageSize - 1) / l.PageSize)
 	o.PrefillChunk = cmp.Or(o.PrefillChunk, l.Rows)
-	o.Limits, o.MaxInFlight = *l, s.backend.Ahead()
+	o.Limits, o.MaxInFlight = *l, s.backend.MaxInFlight()
 	o.Tokenizer, err = tokenizer.New(f.Meta())
 	require.NoError(t, err)
 	o.Model, err = model.Load(s.backend, f, *l)
