@@ -17,7 +17,7 @@ const microGLM = "model/testdata/micro-glm.gguf"
 // several is the CPU, where steps can be under way that have run already.
 type several struct{ compute.Backend }
 
-func (several) Ahead() int { return 8 }
+func (several) MaxInFlight() int { return 8 }
 
 // decoding returns a loop whose four sequences have generated for a while, and what runs its next step.
 func decoding(t testing.TB, ahead bool, opts Options, params generation.Sampling) (l *loop, step func()) {

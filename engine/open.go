@@ -101,7 +101,7 @@ func (e *Engine) load() error {
 	e.meter.now.PagesTotal = limits.Pages
 	e.loop = &loop{
 		model: m,
-		depth: e.backend.Ahead(),
+		depth: e.backend.MaxInFlight(),
 		top:   min(model.MaxTop, e.config.Vocab),
 		opts:  &e.opts,
 		pool:  cache.NewPool(limits.Pages, limits.PageSize),

@@ -235,13 +235,8 @@ func (c *cache) Shape() compute.CacheShape { return c.shape }
 
 // Cache implements compute.Backend.
 func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
-	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
-		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
-	}
-	switch shape.Type {
-	case gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40:
-	default:
-		return nil, fmt.Errorf("make a KV cache of type %v: F32, F16, Q8_0 and Q4_0 are supported", shape.Type)
+	if err := shape.Check(); err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w", err)
 	}
 	slots := shape.Pages * shape.PageSize
 	if slots > math.MaxInt32/max(shape.KeyCols, shape.ValueCols) {

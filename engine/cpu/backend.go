@@ -76,8 +76,8 @@ func (b *Backend) Device() string {
 	return fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
 }
 
-// Ahead implements compute.Backend: operations run as they are called.
-func (b *Backend) Ahead() int { return 1 }
+// MaxInFlight implements compute.Backend: operations run as they are called.
+func (b *Backend) MaxInFlight() int { return 1 }
 
 // Bytes is the memory that packed weights and KV pages take, or may come to take as pages are used.
 func (b *Backend) Bytes() int64 { return b.memory.taken }

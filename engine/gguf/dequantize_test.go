@@ -111,8 +111,8 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 // the last sum, which float64 does once too.
 func TestDequantize(t *testing.T) {
 	t.Parallel()
-	require.Len(t, reference, len(readable))
-	for _, typ := range readable {
+	require.Len(t, reference, len(Types()))
+	for _, typ := range Types() {
 		t.Run(typ.String(), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(1, uint64(typ)))
@@ -221,7 +221,7 @@ func TestRowBytes(t *testing.T) {
 }
 
 func BenchmarkDequantize(b *testing.B) {
-	for _, typ := range readable {
+	for _, typ := range Types() {
 		b.Run(typ.String(), func(b *testing.B) {
 			src := randomBlocks(rand.New(rand.NewPCG(1, 1)), typ, 4096/typ.BlockSize())
 			dst := make([]float32, 4096)

@@ -3,6 +3,7 @@ package computetest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -100,13 +101,11 @@ func (r *rig) verifyStore(what string, c *conversations, want func(line []float3
 	})
 }
 
-// cacheTypes is two of the types that a cache can have, in turn; blocks only where keys and values are whole ones.
+// cacheTypes returns two of the types that a cache can have, in turn; types of blocks only where keys and values are whole
+// blocks.
 func cacheTypes(turn, key, value int) []gguf.Type {
-	if key%32 != 0 || value%32 != 0 {
-		return []gguf.Type{gguf.TypeF32, gguf.TypeF16}
-	}
-	all := []gguf.Type{gguf.TypeF32, gguf.TypeQ80, gguf.TypeF16, gguf.TypeQ40}
-	return []gguf.Type{all[turn%4], all[(turn+1)%4]}
+	all := slices.DeleteFunc(gguf.CacheTypes(), func(t gguf.Type) bool { return key%t.BlockSize() != 0 || value%t.BlockSize() != 0 })
+	return []gguf.Type{all[turn%len(all)], all[(turn+1)%len(all)]}
 }
 
 func checkAttention(r *rig) error {

@@ -95,9 +95,9 @@ func topOf(logits []float32, k int) []approx {
 	return append(append(want, values...), approx{total, tol})
 }
 
-// checkAhead starts as many steps as can be under way and then some, of which each takes its tokens from the one before, and
+// checkInFlight starts more steps than can be in flight, of which each takes its tokens from the one before, and
 // chooses rows of its own. A table's row t is highest at the token that follows t.
-func checkAhead(r *rig) error {
+func checkInFlight(r *rig) error {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)
 	values := r.normal(vocab, vocab)
@@ -105,8 +105,8 @@ func checkAhead(r *rig) error {
 		values[t][next] = 100
 	}
 	table := r.weight(floats(values))
-	if r.be.Ahead() < 1 {
-		return fmt.Errorf("%d steps can be under way", r.be.Ahead())
+	if r.be.MaxInFlight() < 1 {
+		return fmt.Errorf("%d steps may be in flight", r.be.MaxInFlight())
 	}
 	return r.ahead(table, follows, rows)
 }
@@ -123,7 +123,7 @@ func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
 		require.NoError(r.tb, err)
 		return t
 	}
-	vocab, n := len(follows), r.be.Ahead()+3
+	vocab, n := len(follows), r.be.MaxInFlight()+3
 	x, tops, chosen, batches := buffer(rows, vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
 	lists := make([][]int32, n)
 	tokens := make([]int, rows)
@@ -150,7 +150,7 @@ func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
 		}
 		s.Top(tops[i], x, 1)
 		done := s.Submit
-		if (i+1)%r.be.Ahead() == 0 || i == n-1 {
+		if (i+1)%r.be.MaxInFlight() == 0 || i == n-1 {
 			done = s.Run
 		}
 		if err := done(); err != nil {

@@ -21,22 +21,22 @@ import (
 // oneByOne waits for each step before it begins the next.
 type oneByOne struct{ compute.Backend }
 
-func (oneByOne) Ahead() int { return 1 }
+func (oneByOne) MaxInFlight() int { return 1 }
 
-// TestStepsAhead answers greedy and sampled requests, some at a time, with steps that are not waited for and with those that
-// are: nothing differs but the last digits of log-probabilities.
-func TestStepsAhead(t *testing.T) {
+// TestStepsInFlight answers greedy and sampled requests, some at a time, with several steps in flight and with one. Only the last
+// digits of log-probabilities may differ.
+func TestStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"micro-llama", "micro-glm"} {
 		t.Run(name, func(t *testing.T) {
 			path := "../engine/model/testdata/" + name + ".gguf"
-			ahead := open(t, metal.Options{}, emulator.Options{})
+			several := open(t, metal.Options{}, emulator.Options{})
 			waiting := open(t, metal.Options{}, emulator.Options{})
 			want := answerMix(t, path, oneByOne{waiting})
 			require.True(t, slices.ContainsFunc(want, func(c generation.Completion) bool {
 				return c.Choices[0].FinishReason == generation.FinishStop && len(c.Choices[0].Tokens)%8 > 2
 			}), "some end between two waits")
-			got := answerMix(t, path, ahead)
+			got := answerMix(t, path, several)
 			for i := range want {
 				for j, choice := range want[i].Choices {
 					for k, token := range choice.Logprobs {
@@ -46,7 +46,7 @@ func TestStepsAhead(t *testing.T) {
 					require.Equal(t, choice, got[i].Choices[j], "request %d", i)
 				}
 			}
-			require.Less(t, ahead.Counters().Waits, waiting.Counters().Waits)
+			require.Less(t, several.Counters().Waits, waiting.Counters().Waits)
 		})
 	}
 }
@@ -86,9 +86,9 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 	return out
 }
 
-// TestWaitsOfStepsAhead counts what a greedy stream asks of the GPU: a command buffer a token, a wait for eight, and nothing
-// made on the way.
-func TestWaitsOfStepsAhead(t *testing.T) {
+// TestWaitsOfStepsInFlight counts the GPU work of a greedy stream: a command buffer per token and a wait per eight tokens. No
+// pipeline or buffer is made meanwhile.
+func TestWaitsOfStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const tokens = 81
 	for _, path := range []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"} {
@@ -108,23 +108,24 @@ func TestWaitsOfStepsAhead(t *testing.T) {
 	}
 }
 
-// watched counts the dispatches that may begin a command buffer.
+// watched counts the dispatches that may begin a new command buffer.
 type watched struct {
 	metal.Device
-	apart int
+	splits int
 }
 
 func (w *watched) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	for i := range work {
-		if work[i].Apart {
-			w.apart++
+		if work[i].SplitBefore {
+			w.splits++
 		}
 	}
 	return w.Device.Submit(work)
 }
 
-// TestLongStepsMayBeCut has a long prompt's step cut after each layer, if the device does so, and a token's or a short one's not.
-func TestLongStepsMayBeCut(t *testing.T) {
+// TestLongStepsMayBeSplit allows the device to split the step of a long prompt after each layer. Steps of a token or of a short
+// prompt may not be split.
+func TestLongStepsMayBeSplit(t *testing.T) {
 	t.Parallel()
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
@@ -135,11 +136,11 @@ func TestLongStepsMayBeCut(t *testing.T) {
 	be, err := metal.New(w, metal.Options{})
 	require.NoError(t, err)
 	m := modeltest.Load(t, be, modeltest.Micro(t, "micro-llama"))
-	for rows, most := range map[int]int{1: 0, 63: 0, 64: 100} {
-		w.apart = 0
+	for rows, maxSplits := range map[int]int{1: 0, 63: 0, 64: 100} {
+		w.splits = 0
 		_, err := m.Forward(modeltest.Batch(make([]int32, rows), 0))
 		require.NoError(t, err)
-		require.Equal(t, most > 0, w.apart > 1, "%d rows", rows)
-		require.LessOrEqual(t, w.apart, most)
+		require.Equal(t, maxSplits > 0, w.splits > 1, "%d rows", rows)
+		require.LessOrEqual(t, w.splits, maxSplits)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// compilations counts what a device compiles, and whether it is closed.
+// compilations counts what a device compiles and records whether it was closed.
 type compilations struct {
 	*emulator.Device
 	compiled atomic.Int32
@@ -30,19 +30,19 @@ func (c *compilations) Close() error {
 	return c.Device.Close()
 }
 
-// TestKeep runs backends one after another on a device: what the first has compiled serves them all, and none leaves memory
-// behind.
-func TestKeep(t *testing.T) {
+// TestCachedDevice runs backends one after another on a device. Later ones use what the first has compiled, and each frees its
+// memory.
+func TestCachedDevice(t *testing.T) {
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
-		t.Skipf("kept kernels are not tested: %v", err)
+		t.Skipf("cached kernels are not tested: %v", err)
 	}
 	require.NoError(t, err)
 	c := &compilations{Device: dev}
-	kept := metal.Keep(c)
+	cached := metal.NewCachedDevice(c)
 	compiled, pipelines := int32(0), 0
 	for i := range 3 {
-		be, err := metal.New(kept, metal.Options{})
+		be, err := metal.New(cached, metal.Options{})
 		require.NoError(t, err)
 		x, err := be.Buffer(1, 32)
 		require.NoError(t, err)
@@ -58,14 +58,14 @@ func TestKeep(t *testing.T) {
 			require.NoError(t, s.Submit())
 		}
 		require.NoError(t, be.Close())
-		require.Zero(t, kept.Memory())
+		require.Zero(t, cached.Memory())
 		if i == 0 {
-			compiled, pipelines = c.compiled.Load(), kept.Counters().Pipelines
+			compiled, pipelines = c.compiled.Load(), cached.Counters().Pipelines
 		}
 		require.Equal(t, compiled, c.compiled.Load())
-		require.Equal(t, pipelines, kept.Counters().Pipelines)
+		require.Equal(t, pipelines, cached.Counters().Pipelines)
 	}
 	require.False(t, c.closed)
-	require.NoError(t, kept.End())
+	require.NoError(t, cached.CloseDevice())
 	require.True(t, c.closed)
 }

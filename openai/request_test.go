@@ -1,17 +1,25 @@
-package job
+package openai
 
 import (
 	"math"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/ordered"
-
-	"github.com/stretchr/testify/require"
 )
 
-var testJob = &Job{Batch: "b", Line: 3, Sum: "0badcafe", CustomID: "x", EnqueuedMS: 1_700_000_000_000, TimeoutMS: 1000, MaxAttempts: 3}
+// testSeed is the seed of requests that name none.
+const testSeed int64 = 5
+
+var testDate = time.UnixMilli(1_700_000_000_000)
+
+// generationOf is what is asked for prompt i of a request.
+func generationOf(r *Request, i int) generation.Request {
+	return r.Generation(i, r.Seed(testSeed), testDate)
+}
 
 func parse(t testing.TB, e Endpoint, body string) *Request {
 	t.Helper()
@@ -22,16 +30,14 @@ func parse(t testing.TB, e Endpoint, body string) *Request {
 
 func TestDefaultsAreOpenAIs(t *testing.T) {
 	t.Parallel()
-	seed := uint64(derivedSeed("b", 3))
-	date := time.UnixMilli(testJob.EnqueuedMS)
-	sampling := generation.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, Seed: seed}
-	require.Equal(t, generation.Request{Text: "hi", Date: date, Sampling: sampling, N: 1, MaxTokens: 16},
-		parse(t, Completions, `{"prompt":"hi"}`).Engine(0, testJob))
+	sampling := generation.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, Seed: uint64(testSeed)}
+	require.Equal(t, generation.Request{Text: "hi", Date: testDate, Sampling: sampling, N: 1, MaxTokens: 16},
+		generationOf(parse(t, Completions, `{"prompt":"hi"}`), 0))
 
-	chatted := parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}]}`).Engine(0, testJob)
+	chatted := generationOf(parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}]}`), 0)
 	require.Equal(t, []string{"messages"}, chatted.Chat.Keys())
 	chatted.Chat = nil
-	require.Equal(t, generation.Request{Date: date, Sampling: sampling, N: 1}, chatted)
+	require.Equal(t, generation.Request{Date: testDate, Sampling: sampling, N: 1}, chatted)
 }
 
 func TestFieldsReachTheEngine(t *testing.T) {
@@ -103,7 +109,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 			if c.endpoint == Chat {
 				body = `{` + messages + `,` + c.fields + `}`
 			}
-			require.Equal(t, c.want, c.check(parse(t, c.endpoint, body).Engine(0, testJob)))
+			require.Equal(t, c.want, c.check(generationOf(parse(t, c.endpoint, body), 0)))
 		})
 	}
 }
@@ -123,12 +129,12 @@ func TestPrompts(t *testing.T) {
 		`{"prompt":"a \u00e9 \n b"}`: {{Text: "a é \n b"}},
 	} {
 		r := parse(t, Completions, body)
-		require.Equal(t, len(want), r.Prompts(), body)
+		require.Equal(t, len(want), r.NumPrompts(), body)
 		for i, w := range want {
-			req := r.Engine(i, testJob)
+			req := generationOf(r, i)
 			got := given{req.Text, req.Tokens}
 			require.Equal(t, w, got, body)
-			require.Equal(t, uint64(derivedSeed("b", 3))+uint64(i), req.Sampling.Seed, "each prompt draws its own tokens")
+			require.Equal(t, uint64(testSeed)+uint64(i), req.Sampling.Seed, "each prompt draws its own tokens")
 		}
 	}
 }
@@ -140,7 +146,7 @@ func TestMessages(t *testing.T) {
 		{"role":"assistant","content":null,"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"b\":1,\"a\":2}"}},{"function":{"arguments":"{oops"}}]},
 		{"role":"assistant","tool_calls":[]},
 		{"role":"tool","tool_call_id":"1","content":"3"}]}`)
-	v, _ := r.Engine(0, testJob).Chat.Get("messages")
+	v, _ := generationOf(r, 0).Chat.Get("messages")
 	messages := v.([]ordered.Value)
 	require.Len(t, messages, 4)
 
@@ -234,7 +240,7 @@ func TestFieldsThatCannotBeUsedAreNamed(t *testing.T) {
 				body = `{` + messages + `,` + c.fields + `}`
 			}
 			_, err := ParseRequest(c.endpoint, []byte(body))
-			require.Equal(t, &RowError{c.code, c.message}, err)
+			require.Equal(t, &Error{c.code, c.message}, err)
 		})
 	}
 }
@@ -271,22 +277,7 @@ func TestPromptsThatCannotBeUsedAreNamed(t *testing.T) {
 		t.Run(c.body, func(t *testing.T) {
 			t.Parallel()
 			_, err := ParseRequest(c.endpoint, []byte(c.body))
-			require.Equal(t, &RowError{c.code, c.message}, err)
+			require.Equal(t, &Error{c.code, c.message}, err)
 		})
 	}
-}
-
-func TestSeedsFollowFromBatchAndLine(t *testing.T) {
-	t.Parallel()
-	seen := map[int64]bool{}
-	for _, batch := range []string{"a", "b"} {
-		for line := range 100 {
-			seed := derivedSeed(batch, line)
-			require.Equal(t, seed, derivedSeed(batch, line))
-			require.Equal(t, seed, int64(float64(seed)), "every JSON reader keeps it exact")
-			require.GreaterOrEqual(t, seed, int64(0))
-			seen[seed] = true
-		}
-	}
-	require.Len(t, seen, 200)
 }
