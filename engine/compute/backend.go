@@ -34,8 +34,8 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// MaxInFlight is the number of steps that may be submitted before a wait, counting the one that Step.Run completes. It is 1
-	// for backends that run operations as they are called.
+	// MaxInFlight is the maximum number of steps in flight, submitted and not yet waited for: see Step.Submit. It is 1 for
+	// synchronous backends.
 	MaxInFlight() int
 	// Begin starts a step over the rows of b, which must stay unchanged until the step is submitted or has run.
 	Begin(b *Batch) Step

@@ -28,7 +28,7 @@ func (f backend) Begin(b *compute.Batch) compute.Step {
 	return f.replace(site{f.Backend.Begin(b), f.Backend, b})
 }
 
-// MaxInFlight lets steps be under way that have run already.
+// MaxInFlight allows steps in flight, although each has run when it is submitted.
 func (f backend) MaxInFlight() int { return 3 }
 
 // verdict is what a check says of such a backend.
