@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/metal"
 )
@@ -67,7 +66,7 @@ func setMemory(c *Config, s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no size; give one such as 12GiB or 800MB, or a share of what is free such as %d%%", s, engine.MemoryShare)
+	return fmt.Errorf("%q is no size; give one such as 12GiB or 800MB, or a share of what is free such as %d%%", s, engine.DefaultMemoryPercent)
 }
 
 func setDraft(c *Config, s string) (err error) {
@@ -79,7 +78,7 @@ func setDraftTokens(c *Config, s string) (err error) {
 	if c.DraftTokens = 0; s == "auto" {
 		return nil
 	}
-	if c.DraftTokens, err = integer(s, 1, draft.MaxTokens); err != nil {
+	if c.DraftTokens, err = integer(s, 1, engine.MaxDraftTokens); err != nil {
 		return fmt.Errorf("%w, or auto", err)
 	}
 	return nil

@@ -95,7 +95,7 @@ var settings = []setting{
 	},
 	{
 		name: MemoryLimit, usage: "take at most `SIZE` for weights and KV cache: such as 12GiB, or a share of what is free",
-		def: strconv.Itoa(engine.MemoryShare) + "%", set: setMemory,
+		def: strconv.Itoa(engine.DefaultMemoryPercent) + "%", set: setMemory,
 	},
 	{
 		name: Draft, usage: "draft tokens with `HOW`: auto, mtp, ngram, model=FILE with a small model, or off", def: string(engine.DraftAuto),

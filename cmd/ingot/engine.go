@@ -1,14 +1,10 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/compute"
 )
 
 // addEngineFlags adds the flags of commands that load a model.
@@ -34,10 +30,7 @@ func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error
 	if err != nil {
 		return nil, err
 	}
-	if opts, err = l.options(be, opts); err != nil {
-		return nil, errors.Join(err, be.Close())
-	}
-	eng, err := engine.Open(path, be, opts)
+	eng, err := engine.Open(path, be, l.options(opts))
 	if err == nil {
 		l.ready()
 	}
@@ -45,22 +38,9 @@ func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error
 }
 
 // options adds what the settings say.
-func (l *launch) options(be compute.Backend, opts engine.Options) (engine.Options, error) {
-	var err error
-	opts.Memory, err = memory(l.cfg, be)
+func (l *launch) options(opts engine.Options) engine.Options {
+	opts.Memory, opts.MemoryPercent = l.cfg.Memory.Bytes, l.cfg.Memory.Percent
 	opts.KV = l.cfg.KV
 	opts.Draft, opts.DraftModel, opts.DraftTokens = l.cfg.Draft, l.cfg.DraftModel, l.cfg.DraftTokens
-	return opts, err
-}
-
-// memory is the limit of the settings in bytes.
-func memory(cfg *config.Config, be compute.Backend) (int64, error) {
-	if cfg.Memory.Bytes > 0 {
-		return cfg.Memory.Bytes, nil
-	}
-	free, err := be.Free()
-	if err != nil {
-		return 0, fmt.Errorf("find out how much memory is free (give --memory a size instead): %w", err)
-	}
-	return free / 100 * int64(cfg.Memory.Percent), nil
+	return opts
 }

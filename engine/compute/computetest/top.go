@@ -111,20 +111,24 @@ func checkInFlight(r *rig) error {
 	return r.ahead(table, follows, rows)
 }
 
+// manyRows is how many rows one of the steps chooses besides: more integers than a backend sets aside for a step, so that it
+// has to make room after operations have been recorded and while another step is in flight.
+const manyRows = 1 << 17
+
 func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
 	var err error
-	buffer := func(cols int) compute.Tensor {
+	buffer := func(rows, cols int) compute.Tensor {
 		var t compute.Tensor
 		t, err = r.be.Buffer(rows, cols)
 		require.NoError(r.tb, err)
 		return t
 	}
 	vocab, n := len(follows), r.be.MaxInFlight()+3
-	x, tops, chosen, batches := buffer(vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
+	x, tops, chosen, batches := buffer(rows, vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
 	lists := make([][]int32, n)
 	tokens := make([]int, rows)
 	for i := range n {
-		tops[i], chosen[i], batches[i] = buffer(3), buffer(vocab), r.flat(rows, 1)
+		tops[i], chosen[i], batches[i] = buffer(rows, 3), buffer(rows, vocab), r.flat(rows, 1)
 		for j := range tokens {
 			if i == 0 {
 				tokens[j] = r.rand.IntN(vocab)
@@ -136,10 +140,14 @@ func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
 			batches[i].From = tops[i-1]
 		}
 	}
+	many, large := make([]int32, manyRows), buffer(manyRows, vocab)
 	for i, b := range batches {
 		s := r.be.Begin(b)
 		s.Embed(x, table)
 		s.Gather(chosen[i], x, lists[i])
+		if i == 1 {
+			s.Gather(large, x, many)
+		}
 		s.Top(tops[i], x, 1)
 		done := s.Submit
 		if (i+1)%r.be.MaxInFlight() == 0 || i == n-1 {

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"sync"
@@ -6,12 +6,12 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// inbox takes calls from many goroutines to the loop.
+// inbox passes calls from many goroutines to the loop.
 type inbox struct {
 	mu     sync.Mutex
 	calls  []*call
 	closed bool
-	wake   chan struct{} // holds a value when something has come in or the inbox was closed
+	wake   chan struct{} // holds a value when a call has arrived or the inbox was closed
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
@@ -28,7 +28,7 @@ func (b *inbox) put(c *call) error {
 	return nil
 }
 
-// close lets nothing in any more.
+// close refuses further calls.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,7 +43,7 @@ func (b *inbox) signal() {
 	}
 }
 
-// takeTo appends the sequences of all calls that have come in to seqs, and tells whether the inbox is open.
+// takeTo appends the sequences of all calls that have arrived to seqs, and reports whether the inbox is open.
 func (b *inbox) takeTo(seqs []*sequence) (all []*sequence, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *inbox) takeTo(seqs []*sequence) (all []*sequence, open bool) {
 	return seqs, !b.closed
 }
 
-// sequences is the number of sequences that the loop has not seen.
+// sequences is the number of sequences that the loop has not taken.
 func (b *inbox) sequences() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

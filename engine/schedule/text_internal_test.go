@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"strings"
@@ -21,7 +21,7 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 		whole, want, reason := "", "", -1
 		for i, piece := range pieces {
 			a.text = append(a.text, piece...)
-			got = a.watch(i >= free)
+			got = a.findStop(i >= free)
 			before := len(whole)
 			whole += piece
 			want, reason = firstStop(whole, before, stops, i >= free)

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// scores is log-probabilities as the loop collects them: of tokens, and of the top most likely ones beside each.
+// scores is log-probabilities as the loop collects them: of tokens, and of the likeliest alternatives at each.
 type scores struct {
 	top   int
 	ids   []int32   // [tokens]
@@ -34,7 +34,7 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
-// addBest is add where only the highest logits are known, at least the top ones.
+// addBest is add for a row of which only the highest logits are known, at least top of them.
 func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	sum, err := best.LogSumExp()
 	if err != nil {
