@@ -112,27 +112,16 @@ func (w *weight) Shape() []int { return w.shape }
 
 // Weight implements compute.Backend. The tensor is copied to the device, so its data is not read afterwards.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
-	if len(t.Shape) < 1 || len(t.Shape) > 3 {
-		return nil, fmt.Errorf("load tensor %s: it has %d dimensions; 1 to 3 are understood", t.Name, len(t.Shape))
-	}
-	w := &weight{kind: t.Type, shape: t.Shape, in: t.Shape[0], out: 1, matrices: 1}
-	var err error
-	if w.rowBytes, err = t.Type.RowBytes(w.in); err != nil {
+	shape, err := compute.ShapeOf(t)
+	if err != nil {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
+	w := &weight{kind: t.Type, shape: t.Shape, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
 	data := t.Data
-	if len(t.Shape) == 1 {
-		vector := make([]float32, w.in)
-		gguf.Dequantize(vector, t.Type, t.Data)
-		data = floatBytes(vector)
-	} else {
-		w.out = t.Shape[1]
-		if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
-			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
-		}
-	}
-	if len(t.Shape) == 3 {
-		w.matrices = t.Shape[2]
+	if shape.Vector {
+		data = floatBytes(t.Values())
+	} else if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
+		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
 	b.weights = append(b.weights, w)
 	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
@@ -152,8 +141,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 // memory is a buffer of step values: a tensor's Buffer.
 type memory struct {
 	buffer Buffer
-	values []float32
-	rows   [][]float32 // whole ones
+	*compute.Values
 }
 
 // Buffer implements compute.Backend. Its memory is seen by both sides, so that results need no copy.
@@ -165,29 +153,12 @@ func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if err != nil {
 		return compute.Tensor{}, err
 	}
-	m := &memory{buffer: buffer, values: valuesOf[float32](b.device.Contents(buffer))}
-	t := compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}
-	m.rows = rowsOf(t)
-	return t, nil
+	m := &memory{buffer, compute.NewValues(valuesOf[float32](b.device.Contents(buffer)), cols)}
+	return compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}, nil
 }
 
-// Floats implements compute.Backend. Views of whole rows from the first on cost nothing.
-func (b *Backend) Floats(t compute.Tensor) [][]float32 {
-	rows := t.Buffer.(*memory).rows
-	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(rows) && t.Cols == len(rows[0]) {
-		return rows[:t.Rows]
-	}
-	return rowsOf(t)
-}
-
-func rowsOf(t compute.Tensor) [][]float32 {
-	rows := make([][]float32, t.Rows)
-	for r := range rows {
-		at := t.Offset + r*t.Stride
-		rows[r] = t.Buffer.(*memory).values[at : at+t.Cols : at+t.Cols]
-	}
-	return rows
-}
+// Floats implements compute.Backend.
+func (b *Backend) Floats(t compute.Tensor) [][]float32 { return t.Buffer.(*memory).Rows(t) }
 
 // rope is a table of cosines and sines, [positions][dims]: cos and sin of pair i at 2i and 2i+1.
 type rope struct {
@@ -200,19 +171,11 @@ func (r *rope) Dims() int { return r.dims }
 
 // Rope implements compute.Backend.
 func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
-	if positions < 1 || len(f.Freqs) == 0 {
-		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)
+	table, err := f.Table(positions)
+	if err != nil {
+		return nil, err
 	}
 	r := &rope{dims: 2 * len(f.Freqs)}
-	table := make([]float32, 0, r.dims*positions)
-	for p := range positions {
-		for _, freq := range f.Freqs {
-			// The angle is rounded to float32, as in the reference implementations.
-			sin, cos := math.Sincos(float64(float32(p) * freq))
-			table = append(table, float32(cos)*f.Scale, float32(sin)*f.Scale)
-		}
-	}
-	var err error
 	if r.buffer, err = b.newBuffer(4*len(table), Private, "make a RoPE table"); err != nil {
 		return nil, err
 	}

@@ -225,15 +225,7 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	}
 	s.submit()
 	s.wait()
-	for r, row := range s.Floats(t) {
-		c := compute.Checkpoint{Layer: layer, Stage: stage, Row: r}
-		for _, v := range row {
-			c.Sum += float64(v)
-			c.Norm += float64(v) * float64(v)
-		}
-		c.Norm = math.Sqrt(c.Norm)
-		s.batch.Trace(c)
-	}
+	s.batch.Report(layer, stage, s.Floats(t))
 }
 
 // at binds a tensor.

@@ -45,12 +45,12 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 	t, err := c.Buffer(rows, cols)
 	if err != nil {
 		c.err = err
-		return compute.Tensor{Buffer: &memory{values: make([]float32, rows*cols)}, Rows: rows, Cols: cols, Stride: cols}
+		return compute.Tensor{Buffer: &memory{Values: compute.NewValues(make([]float32, rows*cols), cols)}, Rows: rows, Cols: cols, Stride: cols}
 	}
 	m := t.Buffer.(*memory)
 	c.made = append(c.made, m.buffer)
-	for i := range m.values {
-		m.values[i] = float32(c.random.NormFloat64())
+	for i := range m.Floats {
+		m.Floats[i] = float32(c.random.NormFloat64())
 	}
 	return t
 }
@@ -73,7 +73,7 @@ func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *s
 		op(&c.step, dst, x)
 		c.err = c.step.Run()
 	}
-	return c.err == nil && agree(all.Buffer.(*memory).values, alone.Buffer.(*memory).values, c.kernels.mode)
+	return c.err == nil && agree(all.Buffer.(*memory).Floats, alone.Buffer.(*memory).Floats, c.kernels.mode)
 }
 
 // agree compares values to the last bit, or with fast arithmetic to a thousandth of the largest of them, far more than rounding
@@ -112,7 +112,7 @@ const pageOfComparison = 16
 
 func (c *comparison) products() bool {
 	const n, out = 1100, 40
-	values := c.buffer(out, n).Buffer.(*memory).values
+	values := c.buffer(out, n).Buffer.(*memory).Floats
 	w, err := c.Weight(gguf.Tensor{Name: "comparison", Type: gguf.TypeF32, Shape: []int{n, out}, Data: floatBytes(values)})
 	if err != nil {
 		c.err = err

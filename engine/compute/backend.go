@@ -106,6 +106,13 @@ func (t Tensor) Head(n int) Tensor {
 	return t
 }
 
+// Span returns a view of rows from to to.
+func (t Tensor) Span(from, to int) Tensor {
+	t.Offset += from * t.Stride
+	t.Rows = to - from
+	return t
+}
+
 // Slice returns a view of n columns from column from on.
 func (t Tensor) Slice(from, n int) Tensor {
 	t.Offset += from

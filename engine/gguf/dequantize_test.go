@@ -173,19 +173,13 @@ func TestDequantizeFiles(t *testing.T) {
 			ref, ok := exact.Tensor(x.Name)
 			require.True(t, ok, x.Name)
 			require.Equal(t, ref.Shape, x.Shape)
-			require.LessOrEqual(t, relativeRMS(weights(x), weights(ref)), bound, "%s: %s of %v", name, x.Name, x.Type)
+			require.LessOrEqual(t, relativeRMS(x.Values(), ref.Values()), bound, "%s: %s of %v", name, x.Name, x.Type)
 		}
 		require.NoError(t, f.Close())
 	}
 	for typ := range bounds {
 		require.True(t, seen[typ] || typ == TypeF16, "no file has %v", typ)
 	}
-}
-
-func weights(x Tensor) []float32 {
-	out := make([]float32, x.Elements())
-	Dequantize(out, x.Type, x.Data)
-	return out
 }
 
 func relativeRMS(got, want []float32) float64 {

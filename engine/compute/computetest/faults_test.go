@@ -74,14 +74,14 @@ func TestFindsFaults(t *testing.T) {
 		}},
 		{"done again on the row after the last", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
-			whole := dst.Buffer.([]float32)
+			whole := dst.Buffer.(*compute.Values).Floats
 			if end := dst.Offset + dst.Rows*dst.Stride; end < len(whole) {
 				whole[end] = 1
 			}
 		}},
 		{"a column too wide", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
-			whole := dst.Buffer.([]float32)
+			whole := dst.Buffer.(*compute.Values).Floats
 			if end := dst.Offset + dst.Cols; end < len(whole) {
 				whole[end]++
 			}
