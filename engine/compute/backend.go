@@ -34,9 +34,9 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// Ahead is how many steps can be under way at once, counting the last, which is run: see Step.Submit. It is 1 where there
-	// is nothing to gain by more.
-	Ahead() int
+	// MaxInFlight is the maximum number of steps in flight, submitted and not yet waited for: see Step.Submit. It is 1 for
+	// synchronous backends.
+	MaxInFlight() int
 	// Begin starts a step over the rows of b, which must stay unchanged until the step is submitted or has run.
 	Begin(b *Batch) Step
 	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values, valid until the next
@@ -103,6 +103,13 @@ type Tensor struct {
 // Head returns a view of the first n rows.
 func (t Tensor) Head(n int) Tensor {
 	t.Rows = n
+	return t
+}
+
+// Span returns a view of rows from to to.
+func (t Tensor) Span(from, to int) Tensor {
+	t.Offset += from * t.Stride
+	t.Rows = to - from
 	return t
 }
 

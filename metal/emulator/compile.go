@@ -21,6 +21,8 @@ import (
 )
 
 var (
+	//go:embed races.h
+	racesHeader string
 	//go:embed runtime.h
 	runtimeHeader string
 	//go:embed msl.h
@@ -115,7 +117,7 @@ func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err 
 	if err != nil {
 		return "", fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	text := "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + languageHeader + body
+	text := "#line 1 \"races.h\"\n" + racesHeader + "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + languageHeader + body
 	path = filepath.Join(c.cache, c.key(text, mode)+".so")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil

@@ -124,8 +124,8 @@ func checkAttention(r *rig) error {
 	if err := r.verifyAttention("attention of large scores", c); err != nil {
 		return err
 	}
-	// A sequence so long that a backend splits it.
-	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 30))
+	// Sequences so long that a backend splits them, and those whose last split is full or has one position.
+	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
 // verifyAttention stores the sequences twice, in different pages and steps, and attends now to the one, now to the other.

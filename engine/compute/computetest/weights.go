@@ -60,11 +60,10 @@ func (r *rig) matrix(t gguf.Type, shape ...int) *matrix {
 		deviation = 1 / math.Sqrt(float64(shape[0]))
 	}
 	tensor := RandomTensor(r.rand, "weight", t, deviation, shape...)
-	m := &matrix{weight: r.weight(tensor), kind: t, in: shape[0], out: 1, values: make([]float32, tensor.Elements())}
+	m := &matrix{weight: r.weight(tensor), kind: t, in: shape[0], out: 1, values: tensor.Values()}
 	if len(shape) > 1 {
 		m.out = shape[1]
 	}
-	gguf.Dequantize(m.values, t, tensor.Data)
 	return m
 }
 
