@@ -150,8 +150,8 @@ func summary(s local.Summary) string {
 		if s.KeptFailed > 0 {
 			text += fmt.Sprintf(" (%d failed)", s.KeptFailed)
 		}
-		if s.KeptOthers > 0 {
-			text += fmt.Sprintf(" (%d by another model)", s.KeptOthers)
+		if s.KeptByOtherModels > 0 {
+			text += fmt.Sprintf(" (%d by another model)", s.KeptByOtherModels)
 		}
 	}
 	return fmt.Sprintf("%s, %d prompt tokens, %d generated tokens in %s: %.1f rows/s, %.1f tokens/s", text,
