@@ -1,5 +1,6 @@
 // Package modeltest compares models, on any backend, with what Hugging Face transformers computed from the same weights in
-// float32. The cases of the micro models are in the tree; those of the bundled models, in F16, are found through INGOT_MODELS.
+// float32. The cases of the micro models are in engine/model/testdata; those of the bundled models, in F16, are in the folder
+// that INGOT_MODELS names.
 package modeltest
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case is a prompt with the answer that the reference chose greedily..
+// Case is a prompt with the answer that the reference chose greedily.
 type Case struct {
 	Text         string           `json:"text"` // of the prompt; empty in the micro models' cases
 	PromptTokens []int32          `json:"prompt_tokens"`
@@ -30,35 +31,57 @@ func (c *Case) Tokens() []int32 {
 	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
 }
 
-// Each runs a test over every model that has cases, a subtest a model. Those that are not at hand are skipped.
+// Each runs a test over every model that has cases, a subtest a model. Bundled models that are not at hand are skipped.
 func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	t.Helper()
-	for _, name := range []string{"micro-llama", "micro-glm", "tiny-llama", "tiny-glm"} {
+	for _, name := range Micros(t) {
 		t.Run(name, func(t *testing.T) {
 			path := Micro(t, name)
-			if strings.HasPrefix(name, "tiny-") {
-				path = Tiny(t, name)
-			}
+			test(t, path, Cases(t, path))
+		})
+	}
+	for _, name := range []string{"tiny-llama", "tiny-glm"} {
+		t.Run(name, func(t *testing.T) {
+			path := Tiny(t, name)
 			test(t, path, Cases(t, path))
 		})
 	}
 }
 
-// Micro is the path of micro-llama or micro-glm: untrained models of some hundred thousand weights.
+// Micros returns the names of the micro models: untrained models of some hundred thousand weights, one or more a family.
+func Micros(tb testing.TB) []string {
+	tb.Helper()
+	paths, err := filepath.Glob(filepath.Join(testdata(tb), "micro-*.gguf"))
+	require.NoError(tb, err)
+	require.NotEmpty(tb, paths)
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = strings.TrimSuffix(filepath.Base(path), ".gguf")
+	}
+	return names
+}
+
+// Micro returns the path of a micro model, such as micro-llama.
 func Micro(tb testing.TB, name string) string {
+	tb.Helper()
+	return filepath.Join(testdata(tb), name+".gguf")
+}
+
+// testdata finds engine/model/testdata from a folder below the repository's root.
+func testdata(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.Getwd()
 	require.NoError(tb, err)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "engine", "model", "testdata", name+".gguf")
+			return filepath.Join(dir, "engine", "model", "testdata")
 		}
 		require.NotEqual(tb, dir, filepath.Dir(dir), "no folder above has go.mod")
 		dir = filepath.Dir(dir)
 	}
 }
 
-// Tiny is the path of tiny-llama or tiny-glm in F16. The test is skipped where it is not at hand.
+// Tiny returns the path of tiny-llama or tiny-glm in F16. It skips the test if INGOT_MODELS is not set.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
 	dir := os.Getenv("INGOT_MODELS")
@@ -68,7 +91,7 @@ func Tiny(tb testing.TB, name string) string {
 	return filepath.Join(dir, name+".f16.gguf")
 }
 
-// Cases reads the cases of a model, which lie beside its file.
+// Cases reads the cases of a model from the folder of its file.
 func Cases(tb testing.TB, path string) []Case {
 	tb.Helper()
 	base := strings.TrimSuffix(path, ".gguf")
