@@ -154,10 +154,7 @@ func TestDequantizeSpecialScales(t *testing.T) {
 // step; the bounds are twice what these files measure.
 func TestDequantizeFiles(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		t.Skip("files of other quantisers are not compared: set INGOT_MODELS to the folder with tiny-llama.*.gguf")
-	}
+	dir := quantisedFiles()
 	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
 	require.NoError(t, err)
 	defer exact.Close()

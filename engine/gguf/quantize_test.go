@@ -3,7 +3,6 @@ package gguf
 import (
 	"bytes"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -15,10 +14,7 @@ import (
 // files that the reference implementation wrote.
 func TestQuantizeFiles(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		t.Skip("the reference quantiser's files are not compared: set INGOT_MODELS to the folder with tiny-llama.*.gguf")
-	}
+	dir := quantisedFiles()
 	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
 	require.NoError(t, err)
 	defer exact.Close()

@@ -1,18 +1,23 @@
 // Package modeltest compares models, on any backend, with what Hugging Face transformers computed from the same weights in
-// float32. The cases of the micro models are in the tree; those of the bundled models, in F16, are found through INGOT_MODELS.
+// float32. The cases are in the tree: of the micro models, and of the bundled models' weights. With INGOT_MODELS, the bundled models
+// are compared in F16, as they were before they were quantised.
 package modeltest
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Case is a prompt with the answer that the reference chose greedily..
+// Case is a prompt with the answer that the reference chose greedily.
 type Case struct {
 	Text         string           `json:"text"` // of the prompt; empty in the micro models' cases
 	PromptTokens []int32          `json:"prompt_tokens"`
@@ -30,7 +35,7 @@ func (c *Case) Tokens() []int32 {
 	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
 }
 
-// Each runs a test over every model that has cases, a subtest a model. Those that are not at hand are skipped.
+// Each runs a test over every model that has cases, a subtest a model.
 func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	t.Helper()
 	for _, name := range []string{"micro-llama", "micro-glm", "tiny-llama", "tiny-glm"} {
@@ -47,25 +52,55 @@ func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 // Micro is the path of micro-llama or micro-glm: untrained models of some hundred thousand weights.
 func Micro(tb testing.TB, name string) string {
 	tb.Helper()
+	return filepath.Join(root(tb), "engine", "model", "testdata", name+".gguf")
+}
+
+// root is the folder of go.mod.
+func root(tb testing.TB) string {
+	tb.Helper()
 	dir, err := os.Getwd()
 	require.NoError(tb, err)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "engine", "model", "testdata", name+".gguf")
+			return dir
 		}
 		require.NotEqual(tb, dir, filepath.Dir(dir), "no folder above has go.mod")
 		dir = filepath.Dir(dir)
 	}
 }
 
-// Tiny is the path of tiny-llama or tiny-glm in F16. The test is skipped where it is not at hand.
+// bundled are the files in models/ of the tiny models.
+var bundled = map[string]string{"tiny-llama": "tiny-llama.q4_0.gguf", "tiny-glm": "tiny-glm.q8_0.gguf"}
+
+// Tiny is the path of tiny-llama or tiny-glm with weights as precise as the reference's: with INGOT_MODELS the F16 file, else a
+// copy of the bundled file in float32, with the cases of these weights beside it.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		tb.Skipf("set INGOT_MODELS to the folder of %s.f16.gguf to compare it with its reference", name)
+	if dir := os.Getenv("INGOT_MODELS"); dir != "" {
+		return filepath.Join(dir, name+".f16.gguf")
 	}
-	return filepath.Join(dir, name+".f16.gguf")
+	f, err := gguf.Open(filepath.Join(root(tb), "models", bundled[name]))
+	require.NoError(tb, err)
+	var tensors []gguf.Tensor
+	for _, t := range f.Tensors() {
+		weights := make([]float32, t.Elements())
+		gguf.Dequantize(weights, t.Type, t.Data)
+		t.Type, t.Data = gguf.TypeF32, make([]byte, 0, 4*len(weights))
+		for _, w := range weights {
+			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(w))
+		}
+		tensors = append(tensors, t)
+	}
+	path := filepath.Join(tb.TempDir(), name+".gguf")
+	out, err := os.Create(path)
+	require.NoError(tb, err)
+	require.NoError(tb, gguf.Write(out, f.Meta(), tensors))
+	require.NoError(tb, out.Close())
+	require.NoError(tb, f.Close())
+	cases, err := os.ReadFile(filepath.Join(root(tb), "engine", "model", "testdata", name+".json"))
+	require.NoError(tb, err)
+	require.NoError(tb, os.WriteFile(strings.TrimSuffix(path, ".gguf")+".json", cases, 0o600))
+	return path
 }
 
 // Cases reads the cases of a model, which lie beside its file.
