@@ -22,7 +22,7 @@ type Options struct {
 	PrefillChunk int
 	// PageSize is the number of positions of a page of the KV cache.
 	PageSize int
-	// KV is the type of the values in the KV cache: F32, the zero value, is exact; the other types of a cache take less memory.
+	// KV is the type of the values in the KV cache: F32, the zero value, is exact; the others of gguf.CacheTypes take less memory.
 	KV gguf.Type
 	// Memory is the maximum number of bytes of weights and KV cache together.
 	Memory int64
@@ -75,8 +75,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Memory < 0 {
 		return o, fmt.Errorf("the memory is %d bytes; it must be at least 1", o.Memory)
 	}
-	if !slices.Contains([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}, o.KV) {
-		return o, fmt.Errorf("KV cache type %s is not supported; use F32, F16, Q8_0 or Q4_0", o.KV)
+	if types := gguf.CacheTypes(); !slices.Contains(types, o.KV) {
+		return o, fmt.Errorf("KV cache type %s is not supported; use one of %s", o.KV, gguf.Names(types))
 	}
 	if o.Draft == "" {
 		o.Draft = DraftAuto

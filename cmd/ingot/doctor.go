@@ -272,9 +272,8 @@ func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error 
 
 func (d *diagnosis) examineModel(cfg *config.Config) error {
 	d.Model = &modelFit{Path: cfg.Model}
-	l := launch{cfg: cfg}
 	var err error
-	if d.Model.Fit, err = engine.CheckFit(cfg.Model, d.chosen.be, l.options(engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})); err != nil {
+	if d.Model.Fit, err = engine.CheckFit(cfg.Model, d.chosen.be, engineOptions(cfg)); err != nil {
 		d.Model.Error = oneLine(err.Error())
 		return err
 	}

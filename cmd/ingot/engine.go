@@ -24,23 +24,22 @@ func addComputeFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// engine loads the model of a file on the backend that the settings ask for. opts holds what no setting says.
+// engine loads the model of a file on the backend that the settings ask for.
 func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error) {
 	be, err := l.backend()
 	if err != nil {
 		return nil, err
 	}
-	eng, err := engine.Open(path, be, l.options(opts))
+	eng, err := engine.Open(path, be, opts)
 	if err == nil {
 		l.ready()
 	}
 	return eng, err
 }
 
-// options adds what the settings say.
-func (l *launch) options(opts engine.Options) engine.Options {
-	opts.Memory, opts.MemoryPercent = l.cfg.Memory.Bytes, l.cfg.Memory.Percent
-	opts.KV = l.cfg.KV
-	opts.Draft, opts.DraftModel, opts.DraftTokens = l.cfg.Draft, l.cfg.DraftModel, l.cfg.DraftTokens
+// engineOptions are the options of an engine that answers rows.
+func engineOptions(cfg *config.Config) engine.Options {
+	opts := cfg.Engine
+	opts.MaxSequences = cfg.Concurrency
 	return opts
 }

@@ -1,6 +1,6 @@
 // Package modeltest compares models, on any backend, with what Hugging Face transformers computed from the same weights in
-// float32. The cases are in the tree: of the micro models, and of the bundled models' weights. With INGOT_MODELS, the bundled models
-// are compared in F16, as they were before they were quantised.
+// float32. The cases are in engine/model/testdata: of the micro models, and of the bundled models' weights. With INGOT_MODELS, the
+// bundled models are compared in F16, as they were before they were quantised.
 package modeltest
 
 import (
@@ -38,48 +38,67 @@ func (c *Case) Tokens() []int32 {
 // Each runs a test over every model that has cases, a subtest a model.
 func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	t.Helper()
-	for _, name := range []string{"micro-llama", "micro-glm", "tiny-llama", "tiny-glm"} {
+	for _, name := range Micros(t) {
 		t.Run(name, func(t *testing.T) {
 			path := Micro(t, name)
-			if strings.HasPrefix(name, "tiny-") {
-				path = Tiny(t, name)
-			}
+			test(t, path, Cases(t, path))
+		})
+	}
+	for _, name := range []string{"tiny-llama", "tiny-glm"} {
+		t.Run(name, func(t *testing.T) {
+			path := Tiny(t, name)
 			test(t, path, Cases(t, path))
 		})
 	}
 }
 
-// Micro is the path of micro-llama or micro-glm: untrained models of some hundred thousand weights.
-func Micro(tb testing.TB, name string) string {
+// Micros returns the names of the micro models: untrained models of some hundred thousand weights, one or more a family.
+func Micros(tb testing.TB) []string {
 	tb.Helper()
-	return filepath.Join(root(tb), "engine", "model", "testdata", name+".gguf")
+	paths, err := filepath.Glob(filepath.Join(testdata(tb), "micro-*.gguf"))
+	require.NoError(tb, err)
+	require.NotEmpty(tb, paths)
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = strings.TrimSuffix(filepath.Base(path), ".gguf")
+	}
+	return names
 }
 
-// root is the folder of go.mod.
-func root(tb testing.TB) string {
+// Micro returns the path of a micro model, such as micro-llama.
+func Micro(tb testing.TB, name string) string {
+	tb.Helper()
+	return filepath.Join(testdata(tb), name+".gguf")
+}
+
+// testdata finds engine/model/testdata from a folder below the repository's root.
+func testdata(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.Getwd()
 	require.NoError(tb, err)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
+			return filepath.Join(dir, "engine", "model", "testdata")
 		}
 		require.NotEqual(tb, dir, filepath.Dir(dir), "no folder above has go.mod")
 		dir = filepath.Dir(dir)
 	}
 }
 
-// bundled are the files in models/ of the tiny models.
-var bundled = map[string]string{"tiny-llama": "tiny-llama.q4_0.gguf", "tiny-glm": "tiny-glm.q8_0.gguf"}
+// bundled are the files of the tiny models, from engine/model/testdata.
+var bundled = map[string]string{
+	"tiny-llama": "../../../models/tiny-llama.q4_0.gguf",
+	"tiny-glm":   "../../../models/tiny-glm.q8_0.gguf",
+}
 
-// Tiny is the path of tiny-llama or tiny-glm with weights as precise as the reference's: with INGOT_MODELS the F16 file, else a
-// copy of the bundled file in float32, with the cases of these weights beside it.
+// Tiny returns the path of tiny-llama or tiny-glm with weights as precise as those of the reference. That is the F16 file where
+// INGOT_MODELS names its folder, else a copy of the bundled file in float32, with the cases of these weights beside it.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
 	if dir := os.Getenv("INGOT_MODELS"); dir != "" {
 		return filepath.Join(dir, name+".f16.gguf")
 	}
-	f, err := gguf.Open(filepath.Join(root(tb), "models", bundled[name]))
+	f, err := gguf.Open(filepath.Join(testdata(tb), bundled[name]))
 	require.NoError(tb, err)
 	var tensors []gguf.Tensor
 	for _, t := range f.Tensors() {
@@ -97,13 +116,13 @@ func Tiny(tb testing.TB, name string) string {
 	require.NoError(tb, gguf.Write(out, f.Meta(), tensors))
 	require.NoError(tb, out.Close())
 	require.NoError(tb, f.Close())
-	cases, err := os.ReadFile(filepath.Join(root(tb), "engine", "model", "testdata", name+".json"))
+	cases, err := os.ReadFile(filepath.Join(testdata(tb), name+".json"))
 	require.NoError(tb, err)
 	require.NoError(tb, os.WriteFile(strings.TrimSuffix(path, ".gguf")+".json", cases, 0o600))
 	return path
 }
 
-// Cases reads the cases of a model, which lie beside its file.
+// Cases reads the cases of a model from the folder of its file.
 func Cases(tb testing.TB, path string) []Case {
 	tb.Helper()
 	base := strings.TrimSuffix(path, ".gguf")
