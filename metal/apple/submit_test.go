@@ -115,21 +115,21 @@ func TestSubmitRefuses(t *testing.T) {
 	freed := newBuffer(t, d, 256, metal.Shared)
 	d.FreeBuffer(freed)
 	for says, change := range map[string]func(w *metal.Dispatch){
-		"pipeline 9 does not exist":     func(w *metal.Dispatch) { w.Pipeline = 9 },
-		"pipeline 0 does not exist":     func(w *metal.Dispatch) { w.Pipeline = 0 },
-		"at most 31 buffers":             func(w *metal.Dispatch) { w.Buffers = make([]metal.Binding, 32) },
-		"at most 4096":                  func(w *metal.Dispatch) { w.Args = make([]byte, 4097) },
-		"17 bytes of threadgroup":       func(w *metal.Dispatch) { w.ThreadgroupMemory = 17 },
-		"32784 bytes of threadgroup":    func(w *metal.Dispatch) { w.ThreadgroupMemory = 32<<10 + 16 },
-		"threadgroups of [31 1 1]":      func(w *metal.Dispatch) { w.Threads[0] = 31 },
-		"threadgroups of [-32 -1 1]":    func(w *metal.Dispatch) { w.Threads = [3]int{-32, -1, 1} },
-		"threadgroups of [1024 2 1]":    func(w *metal.Dispatch) { w.Threads = [3]int{1024, 2, 1} },
-		"a grid of [0 1 1]":             func(w *metal.Dispatch) { w.Groups[0] = 0 },
-		"does not exist":                func(w *metal.Dispatch) { w.Buffers[0].Buffer = freed },
-		"is bound at byte 256":          func(w *metal.Dispatch) { w.Buffers[0].Offset = 256 },
-		"is bound at byte -4":           func(w *metal.Dispatch) { w.Buffers[0].Offset = -4 },
-		"is bound at byte 2":            func(w *metal.Dispatch) { w.Buffers[0].Offset = 2 },
-		"submit dispatch 0, test: buff": func(w *metal.Dispatch) { w.Buffers[0].Buffer = 77 },
+		"pipeline 9 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 9 },
+		"pipeline 0 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 0 },
+		"at most 31 buffers":                             func(w *metal.Dispatch) { w.Buffers = make([]metal.Binding, 32) },
+		"at most 4096":                                   func(w *metal.Dispatch) { w.Args = make([]byte, 4097) },
+		"17 bytes of threadgroup":                        func(w *metal.Dispatch) { w.ThreadgroupMemory = 17 },
+		"32784 bytes of threadgroup":                     func(w *metal.Dispatch) { w.ThreadgroupMemory = 32<<10 + 16 },
+		"threadgroups of [31 1 1]":                       func(w *metal.Dispatch) { w.Threads[0] = 31 },
+		"threadgroups of [-32 -1 1]":                     func(w *metal.Dispatch) { w.Threads = [3]int{-32, -1, 1} },
+		"threadgroups of [1024 2 1]":                     func(w *metal.Dispatch) { w.Threads = [3]int{1024, 2, 1} },
+		"a grid of [0 1 1]":                              func(w *metal.Dispatch) { w.Groups[0] = 0 },
+		"does not exist":                                 func(w *metal.Dispatch) { w.Buffers[0].Buffer = freed },
+		"is bound at byte 256":                           func(w *metal.Dispatch) { w.Buffers[0].Offset = 256 },
+		"is bound at byte -4":                            func(w *metal.Dispatch) { w.Buffers[0].Offset = -4 },
+		"is bound at byte 2":                             func(w *metal.Dispatch) { w.Buffers[0].Offset = 2 },
+		"submit dispatch 0, test: kernel increase: buff": func(w *metal.Dispatch) { w.Buffers[0].Buffer = 77 },
 	} {
 		w := one(p, nil, b)
 		change(&w)
