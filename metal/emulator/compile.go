@@ -17,13 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/translate"
 )
 
 var (
 	//go:embed runtime.h
 	runtimeHeader string
-	//go:embed msl.h
-	languageHeader string
+	//go:embed library.h
+	libraryHeader string
 )
 
 // translations holds what was translated before, since a process may open many devices.
@@ -33,7 +34,7 @@ func translated(text string) (string, error) {
 	if have, ok := translations.Load(text); ok {
 		return have.(string), nil
 	}
-	out, err := translate(text)
+	out, err := translate.C(text, entry)
 	if err == nil {
 		translations.Store(text, out)
 	}
@@ -93,7 +94,7 @@ func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err 
 	if err != nil {
 		return "", fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	text := "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + languageHeader + body
+	text := "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + body
 	sum := sha256.New()
 	sum.Write(fmt.Appendln(nil, c.path, c.version, c.flags(mode), cpu.X86, len(text)))
 	sum.Write([]byte(text))
