@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 const (
@@ -37,7 +38,7 @@ type Collected struct {
 
 // Collect writes those results of out's batch that out does not hold. It can be interrupted and repeated at any time: each
 // row stands in out exactly once. A batch that Redis does not know gives job.ErrNoBatch.
-func Collect(ctx context.Context, rdb redis.UniversalClient, out *job.Output, o CollectOptions) (Collected, error) {
+func Collect(ctx context.Context, rdb redis.UniversalClient, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{store: job.NewStore(rdb), out: out, options: o}
 	kept, _ := out.Counts()
 	end, err := c.run(ctx)
@@ -49,7 +50,7 @@ func Collect(ctx context.Context, rdb redis.UniversalClient, out *job.Output, o 
 
 type collector struct {
 	store   *job.Store
-	out     *job.Output
+	out     *rows.Output
 	options CollectOptions
 	after   string // the last entry of the stream that was read
 }

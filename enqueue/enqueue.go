@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // senders is the number of goroutines that queue rows: the way to Redis and back takes longer than the work at either end.
@@ -30,7 +30,7 @@ type Summary struct {
 
 // Enqueue reads rows and queues one task for each. It is safe to repeat: rows of the same batch that are queued, running or
 // finished are left alone, so a run that was interrupted is completed by running it again. A file other than the one that
-// the batch was made of is refused with job.ErrOtherFile; where in can seek, this is found before anything is queued.
+// the batch was made of is refused with rows.ErrOtherFile; where in can seek, this is found before anything is queued.
 func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Options) (Summary, error) {
 	first, err := hashAhead(in)
 	if err != nil {
@@ -38,7 +38,7 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 	}
 	whole := sha256.New()
 	q := queueing{
-		batch: o.Batch, rows: job.NewReader(io.TeeReader(in, whole), o.Format), progress: o.Progress,
+		batch: o.Batch, rows: rows.NewReader(io.TeeReader(in, whole), o.Format), progress: o.Progress,
 		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, first) },
 	}
 	sum, err := q.all(ctx)
@@ -48,7 +48,7 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 	p := q.producer
 	sha := hex.EncodeToString(whole.Sum(nil))
 	if first != "" && sha != first {
-		return sum, fmt.Errorf("the file changed while it was read, so that the batch is %w: enqueue it again, as a new batch", job.ErrOtherFile)
+		return sum, fmt.Errorf("the file changed while it was read, so that the batch is %w: enqueue it again, as a new batch", rows.ErrOtherFile)
 	}
 	if err := p.checkFile(sha); err != nil {
 		return sum, err
@@ -79,7 +79,7 @@ func hashAhead(in io.Reader) (string, error) {
 // queueing is the rows of a reader on their way into the queue.
 type queueing struct {
 	batch    string
-	rows     *job.Reader
+	rows     *rows.Reader
 	progress func(Summary)
 	begin    func(context.Context) (*Producer, error) // makes the batch known
 	producer *Producer                                // nil before the first row: what is no file of rows makes no batch
@@ -90,7 +90,7 @@ type queueing struct {
 // all queues all rows.
 func (q *queueing) all(ctx context.Context) (Summary, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	next := make(chan job.Row, senders)
+	next := make(chan rows.Row, senders)
 	group.Go(func() error {
 		defer close(next)
 		return q.feed(ctx, next)
@@ -106,7 +106,7 @@ func (q *queueing) all(ctx context.Context) (Summary, error) {
 }
 
 // feed reads the rows, and makes the batch known once there is one or the file has turned out to be empty.
-func (q *queueing) feed(ctx context.Context, next chan<- job.Row) (err error) {
+func (q *queueing) feed(ctx context.Context, next chan<- rows.Row) (err error) {
 	for row, err := range q.rows.Rows(ctx) {
 		if err == nil && q.producer == nil {
 			q.producer, err = q.begin(ctx)
@@ -129,7 +129,7 @@ func (q *queueing) feed(ctx context.Context, next chan<- job.Row) (err error) {
 	return err
 }
 
-func (q *queueing) send(ctx context.Context, next <-chan job.Row) error {
+func (q *queueing) send(ctx context.Context, next <-chan rows.Row) error {
 	tally := map[Outcome]*atomic.Int64{Added: &q.added, Known: &q.known, Rejected: &q.rejected}
 	for row := range next {
 		outcome, err := q.producer.Add(ctx, row)

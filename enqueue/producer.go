@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // The defaults of Options.
@@ -30,7 +31,7 @@ type Options struct {
 	Batch       string        // id, needed; NewBatchID makes one
 	Alias       string        // model; job.DefaultAlias
 	Priority    job.Priority  // job.Default
-	Format      job.Format    // job.FormatAuto
+	Format      rows.Format   // rows.FormatAuto
 	MaxAttempts int           // deliveries of a job before it is recorded as an error; DefaultMaxAttempts
 	Timeout     time.Duration // of one attempt; DefaultTimeout
 	Retention   time.Duration // of the results, once all are there; DefaultRetention
@@ -126,17 +127,13 @@ func (p *Producer) checkFile(sha string) error {
 		return nil
 	}
 	return fmt.Errorf("batch %s: %w: it was made of a file with SHA-256 %.12s…, this one has %.12s…; give another batch id",
-		p.batch, job.ErrOtherFile, p.fileSHA, sha)
+		p.batch, rows.ErrOtherFile, p.fileSHA, sha)
 }
 
 // Add queues a row, or records its error.
-func (p *Producer) Add(ctx context.Context, row job.Row) (Outcome, error) {
+func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
 	if p.recorded.Has(row.Line) {
 		return Known, nil
-	}
-	if row.Err != nil {
-		_, err := p.store.Record(ctx, p.batch, job.Rejected(p.batch, row, p.options.Version))
-		return Rejected, err
 	}
 	j := job.Job{
 		Batch:       p.batch,
@@ -148,6 +145,11 @@ func (p *Producer) Add(ctx context.Context, row job.Row) (Outcome, error) {
 		EnqueuedMS:  time.Now().UnixMilli(),
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
+	}
+	if row.Err != nil {
+		version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
+		_, err := p.store.Record(ctx, p.batch, job.Failure(&j, *row.Err, version))
+		return Rejected, err
 	}
 	payload, err := j.Encode()
 	if err != nil {

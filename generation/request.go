@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // Errors that a caller decides on. A request that wraps ErrBadRequest will fail the same way however often it is tried.
@@ -24,7 +24,7 @@ type Request struct {
 	// Chat is the context of the model's chat template: "messages", and optionally "tools" and whatever else the template
 	// reads. The engine adds bos_token and eos_token and, where absent, add_generation_prompt (true), tools and documents
 	// (none). It is not changed.
-	Chat   *jinja.Object
+	Chat   *ordered.Object
 	Text   string  // a prompt as text; BOS is added where the model wants it
 	Tokens []int32 // a prompt as ids, used as they are
 	// Date is the day that a chat template prints; zero for today. A caller that may try again gives the same one again.

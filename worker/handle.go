@@ -8,13 +8,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
 )
 
 // promptsAtOnce is how many prompts of one row are in the engine at a time.
@@ -65,7 +65,7 @@ func (d delivery) wait() time.Duration { return max(0, d.taken.Sub(time.UnixMill
 // answer makes the result of a job. An error means that there is none yet: the job goes back to the queue.
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
 	if d.attempt > d.MaxAttempts {
-		return w.failure(d, job.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
 			d.MaxAttempts)), nil
 	}
 	limited, cancel := context.WithTimeout(ctx, d.Timeout())
@@ -74,15 +74,15 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	if err == nil {
 		return result, nil
 	}
-	var row *job.RowError
-	code := job.CodeFailed
+	var row *openai.Error
+	code := openai.CodeFailed
 	switch {
 	case errors.As(err, &row):
 		return w.failure(d, row.Code, row.Message), nil
 	case errors.Is(err, generation.ErrBadRequest):
-		return w.failure(d, job.CodeBadRequest, err.Error()), nil
+		return w.failure(d, openai.CodeBadRequest, err.Error()), nil
 	case errors.Is(err, sample.ErrNotFinite): // the same tokens give the same logits at every attempt
-		return w.failure(d, job.CodeFailed, err.Error()+": the model's file may be damaged: compare its SHA-256"), nil
+		return w.failure(d, openai.CodeFailed, err.Error()+": the model's file may be damaged: compare its SHA-256"), nil
 	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, generation.ErrClosed):
 		w.metrics.jobs.WithLabelValues("handed_back").Inc()
 		log.Info("job handed back")
@@ -95,7 +95,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		log.Warn("lease lost: the machine slept, or redis was out of reach; the job is delivered again")
 		return job.Result{}, errLeaseLost
 	case errors.Is(err, context.DeadlineExceeded):
-		code = job.CodeTimeout
+		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
 	}
 	if d.attempt < d.MaxAttempts {
@@ -119,7 +119,7 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 			err = w.panicked(d, p)
 		}
 	}()
-	request, err := job.ParseRequest(d.Endpoint, d.Body)
+	request, err := openai.ParseRequest(d.Endpoint, d.Body)
 	if err != nil {
 		return job.Result{}, err
 	}
@@ -131,10 +131,9 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 	if origin.ModelSHA256, err = w.sha256(ctx); err != nil {
 		return job.Result{}, err
 	}
-	body, stats := request.Response(d.Job, done, time.Now(), origin)
-	stats.QueueWaitMS = float64(d.wait().Milliseconds())
-	stats.Attempts = d.attempt
-	return job.Answered(d.Job, body, stats), nil
+	return job.Answered(d.Job, request, done, time.Now(), job.Stats{
+		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt, Origin: origin,
+	}), nil
 }
 
 // panicked logs a panic, and is its error.
@@ -144,11 +143,11 @@ func (w *Worker) panicked(d delivery, p any) error {
 }
 
 // complete asks the engine for each prompt of a row.
-func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]generation.Completion, error) {
-	done := make([]generation.Completion, r.Prompts())
+func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([]generation.Completion, error) {
+	done := make([]generation.Completion, r.NumPrompts())
 	if len(done) == 1 {
 		var err error
-		done[0], err = w.generate(ctx, r.Engine(0, d.Job))
+		done[0], err = w.generate(ctx, d.Generation(r, 0))
 		return done, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -156,7 +155,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]ge
 	for i := range done {
 		group.Go(func() error {
 			var err error
-			if done[i], err = w.ask(ctx, d, r.Engine(i, d.Job)); err != nil {
+			if done[i], err = w.ask(ctx, d, d.Generation(r, i)); err != nil {
 				return fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return nil
@@ -176,7 +175,7 @@ func (w *Worker) ask(ctx context.Context, d delivery, r generation.Request) (c g
 }
 
 func (w *Worker) failure(d delivery, code, message string) job.Result {
-	return job.Failure(d.Batch, d.Line, d.Sum, d.CustomID, job.LineError{Code: code, Message: message}, job.Stats{
+	return job.Failure(d.Job, openai.Error{Code: code, Message: message}, job.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()),
 		TotalMS:     float64(time.Since(d.taken).Milliseconds()),
 		Attempts:    d.attempt,

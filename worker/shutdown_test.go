@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/hibiken/asynq"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job/redistest"
 )
 

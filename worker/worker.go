@@ -12,12 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/local"
+	"github.com/ingot-run/ingot/rows"
 )
 
 func newRun() *cobra.Command {
@@ -71,7 +71,7 @@ type runner struct {
 	cfg     *config.Config
 	in, out string
 	capture string
-	format  job.Format
+	format  rows.Format
 	points  *checkpoints // nil unless asked for
 }
 
@@ -105,7 +105,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 }
 
 // answer loads the model and answers the rows, with a progress bar where somebody watches.
-func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum local.Summary, err error) {
+func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	var trace func(compute.Checkpoint)
@@ -142,7 +142,7 @@ func (r *runner) logLevel() slog.Level {
 
 // summary is what a run did, in one line.
 func summary(s local.Summary) string {
-	text := rows(s.Done+s.Failed) + " done"
+	text := countRows(s.Done+s.Failed) + " done"
 	if s.Failed > 0 {
 		text += fmt.Sprintf(" (%d failed)", s.Failed)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/kernelcache"
 )
 
 // Options are settings of a device. The zero value is good for use.
@@ -86,7 +87,7 @@ var _ metal.Device = (*Device)(nil)
 func Open(o Options) (*Device, error) {
 	if o.Cache == "" {
 		var err error
-		if o.Cache, err = cacheFolder(); err != nil {
+		if o.Cache, err = kernelcache.Folder(); err != nil {
 			return nil, fmt.Errorf("open the emulator: find a folder for compiled kernels: %w", err)
 		}
 	}

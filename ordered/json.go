@@ -1,4 +1,4 @@
-package jinja
+package ordered
 
 import (
 	"errors"
@@ -10,9 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// ParseJSON reads one JSON text. Objects become *Object with their keys in the order of the text (of a key that occurs
-// twice, the last value counts), arrays []Value, numbers without fraction and exponent int64 or, where they are too
-// large for it, *big.Int, and other numbers float64. Half a surrogate pair becomes U+FFFD.
+// Limits of a JSON text.
+const (
+	maxDepth  = 1000 // values inside each other
+	maxDigits = 4300 // of an integer, which is Python's limit too
+)
+
+// ParseJSON reads one JSON text. The value of a key that occurs twice is the last one. Half a surrogate pair becomes
+// U+FFFD. An error names the offset in bytes.
 func ParseJSON(data []byte) (Value, error) {
 	p := jsonParser{text: string(data)}
 	if !utf8.ValidString(p.text) {
@@ -55,7 +60,7 @@ func (p *jsonParser) space() {
 	}
 }
 
-// take skips white space and then c, if it is there.
+// take skips white space and then c if it comes next, and reports whether it did.
 func (p *jsonParser) take(c byte) bool {
 	p.space()
 	if p.pos < len(p.text) && p.text[p.pos] == c {
@@ -183,15 +188,12 @@ func (p *jsonParser) number() (Value, error) {
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
 		return n, nil
 	}
-	if len(digits) > maxBigDigits {
-		return nil, fmt.Errorf("an integer has more than %d digits", maxBigDigits)
+	if len(digits) > maxDigits {
+		return nil, fmt.Errorf("an integer has more than %d digits", maxDigits)
 	}
 	n, _ := new(big.Int).SetString(digits, 10)
 	return n, nil
 }
-
-// maxBigDigits is how long an integer may be, which is Python's limit too.
-const maxBigDigits = 4300
 
 func (p *jsonParser) digits() bool {
 	start := p.pos
@@ -201,7 +203,7 @@ func (p *jsonParser) digits() bool {
 	return p.pos > start
 }
 
-// str reads a string; the text at pos is its opening quote. A string without escapes is a part of the text.
+// str reads a string, whose opening quote is at pos. A string without escapes shares the memory of the text.
 func (p *jsonParser) str() (string, error) {
 	p.pos++
 	start := p.pos

@@ -1,4 +1,4 @@
-package job
+package rows
 
 import (
 	"bufio"
@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ingot-run/ingot/openai"
 )
 
 // ErrOtherFile says that something was made of another input file, or by another batch, than the one at hand.
@@ -113,7 +115,7 @@ var errNotResult = errors.New("line is not a result of ingot")
 // begun tells whether text can be the beginning of a line of this output, cut short. A crash of the machine may leave zeros.
 func (o *Output) begun(text []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
-	start := `{"id":"` + linePrefix + o.batch + "-"
+	start := `{"id":"` + openai.ResultPrefix(o.batch)
 	n := min(len(text), len(start))
 	return string(text[:n]) == start[:n]
 }
@@ -121,8 +123,8 @@ func (o *Output) begun(text []byte) bool {
 // hold notes a line found in the file.
 func (o *Output) hold(text []byte) error {
 	var l struct {
-		ID    string     `json:"id"`
-		Error *LineError `json:"error"`
+		ID    string        `json:"id"`
+		Error *openai.Error `json:"error"`
 		Stats struct {
 			ModelSHA256 string `json:"model_sha256"`
 		} `json:"stats"`
@@ -130,7 +132,7 @@ func (o *Output) hold(text []byte) error {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return fmt.Errorf("%w (%w): choose another output", errNotResult, err)
 	}
-	batch, line, sum, err := ParseLineID(l.ID)
+	batch, line, sum, err := openai.ParseResultID(l.ID)
 	if err != nil {
 		return fmt.Errorf("%w: choose another output", err)
 	}

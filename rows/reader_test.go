@@ -1,4 +1,4 @@
-package job
+package rows
 
 import (
 	"bytes"
@@ -14,6 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
 )
 
 func readAll(t testing.TB, r io.Reader, f Format) []Row {
@@ -43,28 +46,28 @@ func TestReaderTakesUsableLines(t *testing.T) {
 	for _, c := range []struct {
 		name, line string
 		id         string
-		endpoint   Endpoint
+		endpoint   openai.Endpoint
 		body       string
 	}{
 		{"batch chat", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"hi"}]}}`,
-			"a", Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
-		{"batch completion", `{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"hi"}}`, "a", Completions, `{"prompt":"hi"}`},
-		{"batch without url", `{"custom_id":"a","body":{"prompt":"hi"}}`, "a", Completions, `{"prompt":"hi"}`},
-		{"batch without url, chat", `{"custom_id":"a","body":{"messages":[{"role":"user","content":"hi"}]}}`, "a", Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
-		{"batch without id", `{"body":{"prompt":"hi"}}`, "line-1", Completions, `{"prompt":"hi"}`},
-		{"batch has no other id", `{"id":7,"body":{"prompt":"hi"}}`, "line-1", Completions, `{"prompt":"hi"}`},
-		{"null is absent", `{"custom_id":null,"method":null,"url":null,"body":{"prompt":"hi","temperature":null}}`, "line-1", Completions, `{"prompt":"hi","temperature":null}`},
-		{"bare chat", `{"messages":[{"role":"user","content":"hi"}]}`, "line-1", Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
-		{"bare completion", `{"prompt":"hi"}`, "line-1", Completions, `{"prompt":"hi"}`},
-		{"bare with custom_id", `{"custom_id":"x","prompt":"hi"}`, "x", Completions, `{"custom_id":"x","prompt":"hi"}`},
-		{"bare with id", `{"id":"x","prompt":"hi"}`, "x", Completions, `{"id":"x","prompt":"hi"}`},
-		{"bare with a number as id", `{"id":17,"prompt":"hi"}`, "17", Completions, `{"id":17,"prompt":"hi"}`},
-		{"custom_id goes before id", `{"id":17,"custom_id":"x","prompt":"hi"}`, "x", Completions, `{"id":17,"custom_id":"x","prompt":"hi"}`},
-		{"a null body is none", `{"body":null,"id":"x","prompt":"hi"}`, "x", Completions, `{"body":null,"id":"x","prompt":"hi"}`},
-		{"null messages are none", `{"messages":null,"prompt":"hi"}`, "line-1", Completions, `{"messages":null,"prompt":"hi"}`},
-		{"fields of the row's own", `{"prompt":"hi","answer":"ho","family":"greeting"}`, "line-1", Completions, `{"prompt":"hi","answer":"ho","family":"greeting"}`},
-		{"white space around", "  {\"prompt\": \"hi\"}\t", "line-1", Completions, "  {\"prompt\": \"hi\"}\t"},
-		{"Windows line end", "{\"prompt\":\"hi\"}\r", "line-1", Completions, `{"prompt":"hi"}`},
+			"a", openai.Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
+		{"batch completion", `{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"hi"}}`, "a", openai.Completions, `{"prompt":"hi"}`},
+		{"batch without url", `{"custom_id":"a","body":{"prompt":"hi"}}`, "a", openai.Completions, `{"prompt":"hi"}`},
+		{"batch without url, chat", `{"custom_id":"a","body":{"messages":[{"role":"user","content":"hi"}]}}`, "a", openai.Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
+		{"batch without id", `{"body":{"prompt":"hi"}}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
+		{"batch has no other id", `{"id":7,"body":{"prompt":"hi"}}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
+		{"null is absent", `{"custom_id":null,"method":null,"url":null,"body":{"prompt":"hi","temperature":null}}`, "line-1", openai.Completions, `{"prompt":"hi","temperature":null}`},
+		{"bare chat", `{"messages":[{"role":"user","content":"hi"}]}`, "line-1", openai.Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
+		{"bare completion", `{"prompt":"hi"}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
+		{"bare with custom_id", `{"custom_id":"x","prompt":"hi"}`, "x", openai.Completions, `{"custom_id":"x","prompt":"hi"}`},
+		{"bare with id", `{"id":"x","prompt":"hi"}`, "x", openai.Completions, `{"id":"x","prompt":"hi"}`},
+		{"bare with a number as id", `{"id":17,"prompt":"hi"}`, "17", openai.Completions, `{"id":17,"prompt":"hi"}`},
+		{"custom_id goes before id", `{"id":17,"custom_id":"x","prompt":"hi"}`, "x", openai.Completions, `{"id":17,"custom_id":"x","prompt":"hi"}`},
+		{"a null body is none", `{"body":null,"id":"x","prompt":"hi"}`, "x", openai.Completions, `{"body":null,"id":"x","prompt":"hi"}`},
+		{"null messages are none", `{"messages":null,"prompt":"hi"}`, "line-1", openai.Completions, `{"messages":null,"prompt":"hi"}`},
+		{"fields of the row's own", `{"prompt":"hi","answer":"ho","family":"greeting"}`, "line-1", openai.Completions, `{"prompt":"hi","answer":"ho","family":"greeting"}`},
+		{"white space around", "  {\"prompt\": \"hi\"}\t", "line-1", openai.Completions, "  {\"prompt\": \"hi\"}\t"},
+		{"Windows line end", "{\"prompt\":\"hi\"}\r", "line-1", openai.Completions, `{"prompt":"hi"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,29 +84,29 @@ func TestReaderTakesUsableLines(t *testing.T) {
 func TestReaderNamesWhatIsWrongWithALine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, line, code, message string }{
-		{"cut short", `{"prompt":"hi"`, CodeInvalidJSON, `is not valid JSON at byte 14: unexpected end of JSON input`},
-		{"two objects", `{"prompt":"hi"} {}`, CodeInvalidJSON, `is not valid JSON at byte 17: invalid character '{' after top-level value`},
-		{"an array", `["hi"]`, CodeInvalidType, `must be an object, not an array`},
-		{"a string", `"hi"`, CodeInvalidType, `must be an object, not a string`},
-		{"a number", `12`, CodeInvalidType, `must be an object, not a number`},
-		{"null", `null`, CodeInvalidType, `must be an object, not null`},
-		{"not JSON", `hello`, CodeInvalidJSON, `is not valid JSON at byte 1: invalid character 'h' looking for beginning of value`},
-		{"not UTF-8", "{\"prompt\":\"h\xffi\"}", CodeInvalidText, `is not UTF-8 at byte 13`},
-		{"nothing to do", `{"custom_id":"a"}`, CodeMissing, `has neither "messages" nor "prompt" nor a "body"`},
-		{"an empty body", `{"custom_id":"a","body":{}}`, CodeMissing, `has neither "messages" nor "prompt" in its body`},
-		{"both", `{"prompt":"hi","messages":[]}`, CodeInvalidValue, `has both "messages" and "prompt"`},
-		{"body's type", `{"custom_id":"a","body":"hi"}`, CodeInvalidType, `"body" must be an object, not a string`},
-		{"method", `{"method":"GET","body":{"prompt":"hi"}}`, CodeInvalidValue, `"method" must be "POST", not "GET"`},
-		{"method's type", `{"method":1,"body":{"prompt":"hi"}}`, CodeInvalidType, `"method" must be a string, not a number`},
-		{"url", `{"url":"/v1/embeddings","body":{"input":"hi"}}`, CodeInvalidValue, `"url" must be "/v1/chat/completions" or "/v1/completions", not "/v1/embeddings"`},
-		{"url's type", `{"url":[],"body":{"prompt":"hi"}}`, CodeInvalidType, `"url" must be a string, not an array`},
-		{"custom_id's type", `{"custom_id":7,"prompt":"hi"}`, CodeInvalidType, `"custom_id" must be a string, not a number`},
-		{"empty custom_id", `{"custom_id":"","prompt":"hi"}`, CodeInvalidValue, `"custom_id" is empty`},
-		{"id's type", `{"id":{},"prompt":"hi"}`, CodeInvalidType, `"id" must be a string or a number, not an object`},
-		{"id that is no whole number", `{"id":1.5,"prompt":"hi"}`, CodeInvalidType, `"id" must be a string or a whole number, not 1.5`},
-		{"body that does not fit its url", `{"url":"/v1/chat/completions","body":{"prompt":"hi"}}`, CodeMissing, `"messages" is missing`},
-		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, CodeInvalidType, `"temperature" must be a number, not a string`},
-		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), CodeInvalidJSON, ""},
+		{"cut short", `{"prompt":"hi"`, openai.CodeInvalidJSON, `is not valid JSON at byte 14: unexpected end of JSON input`},
+		{"two objects", `{"prompt":"hi"} {}`, openai.CodeInvalidJSON, `is not valid JSON at byte 17: invalid character '{' after top-level value`},
+		{"an array", `["hi"]`, openai.CodeInvalidType, `must be an object, not an array`},
+		{"a string", `"hi"`, openai.CodeInvalidType, `must be an object, not a string`},
+		{"a number", `12`, openai.CodeInvalidType, `must be an object, not a number`},
+		{"null", `null`, openai.CodeInvalidType, `must be an object, not null`},
+		{"not JSON", `hello`, openai.CodeInvalidJSON, `is not valid JSON at byte 1: invalid character 'h' looking for beginning of value`},
+		{"not UTF-8", "{\"prompt\":\"h\xffi\"}", openai.CodeInvalidText, `is not UTF-8 at byte 13`},
+		{"nothing to do", `{"custom_id":"a"}`, openai.CodeMissing, `has neither "messages" nor "prompt" nor a "body"`},
+		{"an empty body", `{"custom_id":"a","body":{}}`, openai.CodeMissing, `has neither "messages" nor "prompt" in its body`},
+		{"both", `{"prompt":"hi","messages":[]}`, openai.CodeInvalidValue, `has both "messages" and "prompt"`},
+		{"body's type", `{"custom_id":"a","body":"hi"}`, openai.CodeInvalidType, `"body" must be an object, not a string`},
+		{"method", `{"method":"GET","body":{"prompt":"hi"}}`, openai.CodeInvalidValue, `"method" must be "POST", not "GET"`},
+		{"method's type", `{"method":1,"body":{"prompt":"hi"}}`, openai.CodeInvalidType, `"method" must be a string, not a number`},
+		{"url", `{"url":"/v1/embeddings","body":{"input":"hi"}}`, openai.CodeInvalidValue, `"url" must be "/v1/chat/completions" or "/v1/completions", not "/v1/embeddings"`},
+		{"url's type", `{"url":[],"body":{"prompt":"hi"}}`, openai.CodeInvalidType, `"url" must be a string, not an array`},
+		{"custom_id's type", `{"custom_id":7,"prompt":"hi"}`, openai.CodeInvalidType, `"custom_id" must be a string, not a number`},
+		{"empty custom_id", `{"custom_id":"","prompt":"hi"}`, openai.CodeInvalidValue, `"custom_id" is empty`},
+		{"id's type", `{"id":{},"prompt":"hi"}`, openai.CodeInvalidType, `"id" must be a string or a number, not an object`},
+		{"id that is no whole number", `{"id":1.5,"prompt":"hi"}`, openai.CodeInvalidType, `"id" must be a string or a whole number, not 1.5`},
+		{"body that does not fit its url", `{"url":"/v1/chat/completions","body":{"prompt":"hi"}}`, openai.CodeMissing, `"messages" is missing`},
+		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, openai.CodeInvalidType, `"temperature" must be a number, not a string`},
+		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), openai.CodeInvalidJSON, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -128,14 +131,14 @@ func TestReaderTellsTheFormatByTheFirstLine(t *testing.T) {
 	}{
 		{"objects", "{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n", FormatAuto, []string{`{"prompt":"a"}`, `{"prompt":"b"}`}},
 		{"objects after empty lines and a mark", "\ufeff\n \n{\"prompt\":\"a\"}", FormatAuto, []string{`{"prompt":"a"}`}},
-		{"text later in a file of objects", "{\"prompt\":\"a\"}\nb\n", FormatAuto, []string{`{"prompt":"a"}`, CodeInvalidJSON}},
+		{"text later in a file of objects", "{\"prompt\":\"a\"}\nb\n", FormatAuto, []string{`{"prompt":"a"}`, openai.CodeInvalidJSON}},
 		{"text", "Say <b> & \"c\".\n", FormatAuto, []string{`{"messages":[{"role":"user","content":"Say <b> & \"c\"."}]}`}},
 		{"objects later in a text", "a\n{\"prompt\":\"b\"}\n", FormatAuto, []string{
 			`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"{\"prompt\":\"b\"}"}]}`,
 		}},
 		{"a text that begins with a bracket", "[INST] a [/INST]\n", FormatAuto, []string{`{"messages":[{"role":"user","content":"[INST] a [/INST]"}]}`}},
 		{"text by name", "{a}\n", FormatText, []string{`{"messages":[{"role":"user","content":"{a}"}]}`}},
-		{"objects by name", "a\n", FormatJSONL, []string{CodeInvalidJSON}},
+		{"objects by name", "a\n", FormatJSONL, []string{openai.CodeInvalidJSON}},
 		{"no rows", "\n\n", FormatAuto, nil},
 		{"nothing", "", FormatAuto, nil},
 		{"last line without an end", "a\nb", FormatAuto, []string{
@@ -165,6 +168,12 @@ func TestFormatOfAName(t *testing.T) {
 	} {
 		require.Equal(t, want, FormatOf(path), path)
 	}
+}
+
+func TestFormatNames(t *testing.T) {
+	t.Parallel()
+	_, err := ParseFormat("csv")
+	require.ErrorContains(t, err, "auto, jsonl or text")
 }
 
 func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
@@ -245,7 +254,7 @@ func TestReaderTakesAnIDOnce(t *testing.T) {
 		}
 		codes = append(codes, row.Err.Code)
 	}
-	require.Equal(t, []string{"", "", CodeDuplicateID, CodeDuplicateID, "", ""}, codes)
+	require.Equal(t, []string{"", "", openai.CodeDuplicateID, openai.CodeDuplicateID, "", ""}, codes)
 }
 
 // endless gives n times one byte.
@@ -273,7 +282,7 @@ func TestReaderDoesNotKeepALineThatIsTooLong(t *testing.T) {
 		reader := NewReader(input, FormatAuto)
 		row, err := reader.Next()
 		require.NoError(t, err)
-		require.Equal(t, &RowError{CodeTooLong, "is longer than 16 MiB"}, row.Err)
+		require.Equal(t, &openai.Error{Code: openai.CodeTooLong, Message: "is longer than 16 MiB"}, row.Err)
 		require.LessOrEqual(t, cap(reader.buf), 2*MaxLine)
 		row, err = reader.Next()
 		require.NoError(t, err)
@@ -300,7 +309,7 @@ func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
 		got, gotErr := readRows(iotest.HalfReader(strings.NewReader(input)), FormatAuto)
 		require.Equal(t, wantErr, gotErr)
 		require.Equal(t, want, got)
-		n, err := CountRows(strings.NewReader(input))
+		n, err := Count(strings.NewReader(input), FormatAuto)
 		require.NoError(t, err)
 		require.Len(t, want, n)
 	})
@@ -319,14 +328,14 @@ func checkRows(t require.TestingT, input []byte, f Format) {
 		last = row.Line
 		require.NotEmpty(t, row.CustomID)
 		if row.Err == nil {
-			_, err := ParseRequest(row.Endpoint, row.Body)
+			_, err := openai.ParseRequest(row.Endpoint, row.Body)
 			require.NoError(t, err)
 			require.True(t, json.Valid(row.Body))
 			continue
 		}
 		require.NotEmpty(t, row.Err.Code)
-		result := Rejected("b", row, "test")
-		var line Line
+		result := job.Failure(&job.Job{Batch: "b", Line: row.Line, Sum: row.Sum, CustomID: row.CustomID}, *row.Err, job.Stats{})
+		var line job.Line
 		require.NoError(t, json.Unmarshal(result.Text, &line))
 		require.True(t, strings.HasPrefix(line.Error.Message, fmt.Sprintf("line %d: ", row.Line)), line.Error.Message)
 		require.Equal(t, row.Err.Code, line.Error.Code)

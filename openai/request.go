@@ -1,4 +1,4 @@
-package job
+package openai
 
 import (
 	"encoding/json"
@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/generation"
-
-	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // Limits of a request that are not OpenAI's.
@@ -29,7 +28,7 @@ const leastTopP = 1e-9
 type Request struct {
 	endpoint Endpoint
 	settings generation.Request // without a prompt, and without a seed
-	chat     *jinja.Object      // of /v1/chat/completions
+	chat     *ordered.Object    // of /v1/chat/completions
 	prompts  []prompt           // of /v1/completions, at least one
 
 	seed     *int64
@@ -43,7 +42,7 @@ type prompt struct {
 	ids  []int32
 }
 
-// ParseRequest checks a body of an endpoint. Its errors are *RowError and name the field.
+// ParseRequest checks a body of an endpoint. Its errors are *Error and name the field.
 func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	o, err := parseObject(body, "")
 	if err != nil {
@@ -66,23 +65,22 @@ func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	return r, nil
 }
 
-// Prompts is the number of prompts: more than one only where a completion's prompt is an array of prompts.
-func (r *Request) Prompts() int { return max(1, len(r.prompts)) }
+// NumPrompts is the number of prompts: more than one only if a completion's prompt is an array of prompts.
+func (r *Request) NumPrompts() int { return max(1, len(r.prompts)) }
 
-// seedOf is the seed of the first prompt: the row's own, or one that follows from its batch and line, so that every attempt
-// draws the same tokens. Prompt i of an array has seed+i.
-func (r *Request) seedOf(j *Job) int64 {
+// Seed is the request's own seed, or def if it names none.
+func (r *Request) Seed(def int64) int64 {
 	if r.seed != nil {
 		return *r.seed
 	}
-	return derivedSeed(j.Batch, j.Line)
+	return def
 }
 
-// Engine is what to ask the engine for prompt i of a job.
-func (r *Request) Engine(i int, j *Job) generation.Request {
+// Generation is what to ask the engine for prompt i. Its seed is seed+i. Chat templates print date.
+func (r *Request) Generation(i int, seed int64, date time.Time) generation.Request {
 	req := r.settings
-	req.Date = time.UnixMilli(j.EnqueuedMS)
-	req.Sampling.Seed = uint64(r.seedOf(j)) + uint64(i)
+	req.Date = date
+	req.Sampling.Seed = uint64(seed) + uint64(i)
 	if r.endpoint == Chat {
 		req.Chat = r.chat
 		return req
@@ -121,7 +119,7 @@ func (o *object) logitBias() map[int32]float64 {
 	}
 	inner, err := parseObject(raw, "logit_bias.")
 	if err != nil {
-		o.err = asRowError(err)
+		o.err = err
 		return nil
 	}
 	bias := make(map[int32]float64, len(inner.fields))

@@ -1,8 +1,6 @@
-package job
+package openai
 
 import (
-	"math"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -72,26 +70,36 @@ type choiceIDs struct {
 	TokenIDs       []int32 `json:"token_ids,omitzero"`
 }
 
-// Response is the body that answers a request, and its figures, from what the engine made of each of its prompts. from goes
-// into the figures.
-func (r *Request) Response(j *Job, done []generation.Completion, finished time.Time, from Origin) (body any, s Stats) {
-	s = sumStats(done)
-	s.Origin = from
-	u := usage{PromptTokens: s.PromptTokens, CompletionTokens: s.CompletionTokens, TotalTokens: s.PromptTokens + s.CompletionTokens}
-	u.PromptDetails.CachedTokens = s.CachedTokens
-	h := head{
-		Created:     finished.Unix(),
-		Model:       from.Model,
-		Fingerprint: from.Fingerprint(),
-		Seed:        r.seedOf(j),
-	}
-	id := j.Batch + "-" + strconv.Itoa(j.Line)
+// Answer is what a response's body holds besides its choices and their usage.
+type Answer struct {
+	ID          string // without its prefix, which names the endpoint
+	Created     time.Time
+	Model       string
+	Fingerprint string // system_fingerprint
+	Seed        int64
+}
+
+// Response is the body that answers a request, from the completions of its prompts.
+func (r *Request) Response(a Answer, done []generation.Completion) any {
+	h := head{Created: a.Created.Unix(), Model: a.Model, Fingerprint: a.Fingerprint, Seed: a.Seed}
+	u := newUsage(done)
 	if r.endpoint == Chat {
-		h.ID, h.Object = "chatcmpl-"+id, "chat.completion"
-		return chatBody{h, r.chatChoices(done), u}, s
+		h.ID, h.Object = "chatcmpl-"+a.ID, "chat.completion"
+		return chatBody{h, r.chatChoices(done), u}
 	}
-	h.ID, h.Object = "cmpl-"+id, "text_completion"
-	return completionBody{h, r.completionChoices(done), u}, s
+	h.ID, h.Object = "cmpl-"+a.ID, "text_completion"
+	return completionBody{h, r.completionChoices(done), u}
+}
+
+func newUsage(done []generation.Completion) usage {
+	var u usage
+	for _, c := range done {
+		u.PromptTokens += c.Stats.PromptTokens
+		u.CompletionTokens += c.Stats.CompletionTokens
+		u.PromptDetails.CachedTokens += c.Stats.CachedTokens
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
 }
 
 func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
@@ -160,47 +168,3 @@ func (r *Request) ids(c generation.Completion, answer generation.Choice) choiceI
 	}
 	return ids
 }
-
-// sumStats are the figures of a row over its prompts, which ran side by side: counts and times in steps add up, and the
-// row's first and last moments are those of all prompts together.
-func sumStats(done []generation.Completion) Stats {
-	var s Stats
-	var prefill, decode, ttft, total time.Duration
-	later := 0 // tokens after the first of each choice
-	for i, c := range done {
-		e := c.Stats
-		s.PromptTokens += e.PromptTokens
-		s.CachedTokens += e.CachedTokens
-		s.CompletionTokens += e.CompletionTokens
-		s.Steps += e.Steps
-		s.DraftTokens += e.DraftTokens
-		s.AcceptedTokens += e.AcceptedTokens
-		s.BatchMean += e.BatchMean * float64(e.Steps)
-		prefill += e.Prefill
-		if e.CompletionTokens == 0 { // all of it was the prompt's
-			prefill += e.Total
-		}
-		decode += e.Decode
-		later += max(0, e.CompletionTokens-len(c.Choices))
-		total = max(total, e.Total)
-		if i == 0 || e.TTFT < ttft {
-			ttft = e.TTFT
-		}
-	}
-	s.TTFTMS, s.TotalMS = milliseconds(ttft), milliseconds(total)
-	s.PrefillTPS = rate(s.PromptTokens-s.CachedTokens, prefill)
-	s.DecodeTPS = rate(later, decode)
-	s.BatchMean = round(s.BatchMean/float64(max(s.Steps, 1)), 100)
-	return s
-}
-
-func milliseconds(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 1000) }
-
-func rate(n int, d time.Duration) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return round(float64(n)/d.Seconds(), 100)
-}
-
-func round(v, parts float64) float64 { return math.Round(v*parts) / parts }

@@ -1,4 +1,4 @@
-package job
+package rows
 
 import (
 	"bytes"
@@ -12,21 +12,38 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/openai"
 )
 
-// answer is the result of a line of batch b.
-func answer(line int) Result {
-	return Answered(&Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: "x"}, struct{}{}, Stats{})
+// result is a result of batch b to be written.
+type result struct {
+	line   int
+	text   []byte
+	failed bool
 }
 
-func failure(line int) Result {
-	return Failure("b", line, fmt.Sprintf("%08x", line), "x", LineError{CodeFailed, "no"}, Stats{})
+func newResult(line int, l openai.OutputLine) result {
+	l.ID, l.CustomID = openai.ResultID("b", line, fmt.Sprintf("%08x", line)), "x"
+	text, err := openai.Marshal(l)
+	if err != nil {
+		panic(err)
+	}
+	return result{line, text, l.Error != nil}
 }
 
-func lines(results ...Result) string {
+func answer(line int) result {
+	return newResult(line, openai.OutputLine{Response: &openai.Response{StatusCode: 200, Body: struct{}{}}})
+}
+
+func failure(line int) result {
+	return newResult(line, openai.OutputLine{Error: &openai.Error{Code: openai.CodeFailed, Message: "no"}})
+}
+
+func lines(results ...result) string {
 	var b strings.Builder
 	for _, r := range results {
-		b.Write(r.Text)
+		b.Write(r.text)
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -43,10 +60,10 @@ func openWith(t testing.TB, content string) (*Output, string, error) {
 	return o, path, err
 }
 
-func write(t testing.TB, o *Output, results ...Result) {
+func write(t testing.TB, o *Output, results ...result) {
 	t.Helper()
 	for _, r := range results {
-		require.NoError(t, o.Write(r.Line, r.Text, r.Failed))
+		require.NoError(t, o.Write(r.line, r.text, r.failed))
 	}
 }
 
@@ -172,7 +189,7 @@ func TestOutputGivesWriteErrors(t *testing.T) {
 	o := NewOutput(fullDisk{}, "b")
 	write(t, o, answer(1))
 	require.ErrorContains(t, o.Flush(), "write results: no space left")
-	require.Error(t, o.Write(2, answer(2).Text, false))
+	require.Error(t, o.Write(2, answer(2).text, false))
 	require.Error(t, o.Close())
 }
 
@@ -206,7 +223,7 @@ func TestOutputAfterManyKills(t *testing.T) {
 			require.NoError(t, err)
 			for _, line := range rapid.SliceOf(rapid.IntRange(1, rows)).Draw(t, "order") {
 				r := answer(line)
-				require.NoError(t, o.Write(r.Line, r.Text, r.Failed))
+				require.NoError(t, o.Write(r.line, r.text, r.failed))
 			}
 			require.NoError(t, o.Close())
 			info, err := os.Stat(path)
@@ -217,7 +234,7 @@ func TestOutputAfterManyKills(t *testing.T) {
 		require.NoError(t, err)
 		for line := range rows {
 			r := answer(line + 1)
-			require.NoError(t, o.Write(r.Line, r.Text, r.Failed))
+			require.NoError(t, o.Write(r.line, r.text, r.failed))
 		}
 		require.NoError(t, o.Close())
 		text, err := os.ReadFile(path)

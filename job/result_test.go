@@ -1,6 +1,8 @@
 package job
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"os"
@@ -9,11 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/openai"
 )
+
+var testJob = &Job{Batch: "b", Line: 3, Sum: "0badcafe", CustomID: "x", EnqueuedMS: 1_700_000_000_000, TimeoutMS: 1000, MaxAttempts: 3}
 
 var testOrigin = Origin{
 	Worker: "mac:1", Backend: "cpu", Device: "2 threads", Model: "micro", ModelSHA256: strings.Repeat("0123456789abcdef", 4), Version: "v1",
@@ -53,50 +58,45 @@ func TestResultLines(t *testing.T) {
 
 	for i, c := range []struct {
 		name     string
-		endpoint Endpoint
+		endpoint openai.Endpoint
 		body     string
 		done     []generation.Completion
 	}{
-		{"chat", Chat, `{"messages":[{"role":"user","content":"hi"}]}`, []generation.Completion{{Choices: []generation.Choice{stopped}, Stats: stats}}},
-		{"chat with log-probabilities and ids", Chat, `{"messages":[{"role":"user","content":"hi"}],"seed":-7,"n":2,"logprobs":true,"top_logprobs":2,"return_token_ids":true}`,
+		{"chat", openai.Chat, `{"messages":[{"role":"user","content":"hi"}]}`, []generation.Completion{{Choices: []generation.Choice{stopped}, Stats: stats}}},
+		{"chat with log-probabilities and ids", openai.Chat, `{"messages":[{"role":"user","content":"hi"}],"seed":-7,"n":2,"logprobs":true,"top_logprobs":2,"return_token_ids":true}`,
 			[]generation.Completion{{PromptTokens: []int32{8, 9}, Choices: []generation.Choice{stopped, {Text: "", FinishReason: generation.FinishStop, StopReason: "caf", Tokens: []int32{1}, Logprobs: answer[:1]}}, Stats: stats}}},
-		{"completion, echoed with log-probabilities", Completions, `{"prompt":"Hé <b>","echo":true,"logprobs":2}`,
+		{"completion, echoed with log-probabilities", openai.Completions, `{"prompt":"Hé <b>","echo":true,"logprobs":2}`,
 			[]generation.Completion{{PromptTokens: []int32{8, 9}, PromptLogprobs: prompt, Choices: []generation.Choice{stopped}, Stats: stats}}},
-		{"completion, prompt only", Completions, `{"prompt":[8,9],"echo":true,"logprobs":0,"max_tokens":0,"return_token_ids":true}`,
+		{"completion, prompt only", openai.Completions, `{"prompt":[8,9],"echo":true,"logprobs":0,"max_tokens":0,"return_token_ids":true}`,
 			[]generation.Completion{{PromptTokens: []int32{8, 9}, PromptLogprobs: prompt, Choices: []generation.Choice{{FinishReason: generation.FinishLength}}, Stats: generation.Stats{PromptTokens: 2, Total: time.Millisecond, Steps: 1, BatchMean: 1}}}},
-		{"completion of two prompts", Completions, `{"prompt":["a","b"],"n":1,"max_tokens":5}`,
+		{"completion of two prompts", openai.Completions, `{"prompt":["a","b"],"n":1,"max_tokens":5}`,
 			[]generation.Completion{{Choices: []generation.Choice{stopped}, Stats: stats}, {Choices: []generation.Choice{{Text: "b", FinishReason: generation.FinishLength}}, Stats: generation.Stats{
 				PromptTokens: 2, CompletionTokens: 5, TTFT: time.Millisecond, Total: 15 * time.Millisecond, Prefill: time.Millisecond, Decode: 8 * time.Millisecond, Steps: 5, BatchMean: 2.5,
 			}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			body, s := parse(t, c.endpoint, c.body).Response(testJob, c.done, time.Unix(1_700_000_001, 0), testOrigin)
-			s.QueueWaitMS, s.Attempts = 250, 2
-			require.Equal(t, want[i], string(Answered(testJob, body, s).Text))
+			r, err := openai.ParseRequest(c.endpoint, []byte(c.body))
+			require.NoError(t, err)
+			s := Stats{QueueWaitMS: 250, Attempts: 2, Origin: testOrigin}
+			require.Equal(t, want[i], string(Answered(testJob, r, c.done, time.Unix(1_700_000_001, 0), s).Text))
 		})
 	}
 
 	t.Run("a row that cannot be used", func(t *testing.T) {
 		t.Parallel()
-		rows := readAll(t, strings.NewReader("{\"custom_id\":\"<a>\",\"prompt\":5}"), FormatJSONL)
-		require.Equal(t, want[5], string(Rejected("b", rows[0], "v1").Text))
+		row := "{\"custom_id\":\"<a>\",\"prompt\":5}"
+		_, err := openai.ParseRequest(openai.Completions, []byte(row))
+		sum := sha256.Sum256([]byte(row))
+		j := &Job{Batch: "b", Line: 1, Sum: hex.EncodeToString(sum[:4]), CustomID: "<a>"}
+		require.Equal(t, want[5], string(Failure(j, *openai.AsError(err), Stats{Origin: Origin{Version: "v1"}}).Text))
 	})
 	t.Run("a job that failed", func(t *testing.T) {
 		t.Parallel()
-		r := Failure("b", 3, "0badcafe", "x", LineError{CodeFailed, "device lost (attempt 2 of 2)"}, Stats{QueueWaitMS: 1, TotalMS: 2, Attempts: 2, Origin: testOrigin})
+		r := Failure(testJob, openai.Error{Code: openai.CodeFailed, Message: "device lost (attempt 2 of 2)"}, Stats{QueueWaitMS: 1, TotalMS: 2, Attempts: 2, Origin: testOrigin})
 		require.True(t, r.Failed)
 		require.Equal(t, want[6], string(r.Text))
 	})
-}
-
-// A BOS that the tokenizer puts before a text is a token, but takes no room in the echoed text.
-func TestTextOffsetsLeaveBOSOut(t *testing.T) {
-	t.Parallel()
-	tokens := []generation.TokenLogprob{scoredToken("<s>", 0, ""), scoredToken("a", -1, "x"), scoredToken("b", -1, "x")}
-	require.Equal(t, []int{0, 0, 1}, newCompletionLogprobs("ab", tokens, nil, 0).TextOffset)
-	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("<s>ab", tokens, nil, 0).TextOffset, "written out, or given as an id")
-	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("", nil, tokens, 0).TextOffset)
 }
 
 func TestLinesHaveExactlyTheFieldsOfTheInterface(t *testing.T) {
@@ -125,20 +125,20 @@ func mapKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-func TestLineIDs(t *testing.T) {
+func TestResultIDs(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,20}`).Draw(t, "batch")
 		line := rapid.IntRange(1, math.MaxInt32).Draw(t, "line")
 		require.NoError(t, CheckBatch(batch))
-		gotBatch, gotLine, sum, err := ParseLineID(LineID(batch, line, "0badcafe"))
+		gotBatch, gotLine, sum, err := openai.ParseResultID(openai.ResultID(batch, line, "0badcafe"))
 		require.NoError(t, err)
 		require.Equal(t, batch, gotBatch)
 		require.Equal(t, line, gotLine)
 		require.Equal(t, uint32(0x0badcafe), sum)
 	})
 	for _, id := range []string{"", "batch_req_", "batch_req_b-3", "batch_req_b-x-0badcafe", "batch_req_b-3-zz", "batch_req_b-0-0badcafe", "chatcmpl-b-3-0badcafe", "batch_req_b-99999999999-0badcafe"} {
-		_, _, _, err := ParseLineID(id)
+		_, _, _, err := openai.ParseResultID(id)
 		require.Error(t, err, id)
 	}
 }

@@ -1,4 +1,4 @@
-package job
+package openai
 
 import (
 	"bytes"
@@ -9,47 +9,15 @@ import (
 	"strconv"
 )
 
-// The codes of rows that cannot be used, in results under error.code.
-const (
-	CodeInvalidJSON  = "invalid_json"
-	CodeInvalidText  = "invalid_text" // not UTF-8
-	CodeTooLong      = "line_too_long"
-	CodeDuplicateID  = "duplicate_custom_id"
-	CodeMissing      = "missing_field"
-	CodeInvalidType  = "invalid_type"
-	CodeInvalidValue = "invalid_value"
-	CodeUnsupported  = "unsupported_field" // understood, but not something that Ingot does
-)
-
-// RowError is why a row cannot be used. It will be the same however often the row is tried.
-type RowError struct {
-	Code    string
-	Message string // without the row's name
-}
-
-func (e *RowError) Error() string { return e.Message }
-
-func rowErrorf(code, format string, args ...any) *RowError {
-	return &RowError{Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-func asRowError(err error) *RowError {
-	var row *RowError
-	if errors.As(err, &row) {
-		return row
-	}
-	return &RowError{Code: CodeInvalidValue, Message: err.Error()}
-}
-
 // object is a JSON object whose fields are read with their types checked. The first field that does not fit is kept in err,
 // and fields are read as absent from then on. A field that is null is absent.
 type object struct {
 	fields map[string]json.RawMessage
 	path   string // stands before the names of fields in errors, such as "body."
-	err    *RowError
+	err    *Error
 }
 
-func parseObject(raw []byte, path string) (*object, error) {
+func parseObject(raw []byte, path string) (*object, *Error) {
 	o := &object{path: path}
 	if err := json.Unmarshal(raw, &o.fields); err != nil {
 		return nil, jsonError(err)
@@ -57,12 +25,12 @@ func parseObject(raw []byte, path string) (*object, error) {
 	return o, nil
 }
 
-func jsonError(err error) *RowError {
+func jsonError(err error) *Error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return rowErrorf(CodeInvalidJSON, "is not valid JSON at byte %d: %v", syntax.Offset, err)
+		return errorf(CodeInvalidJSON, "is not valid JSON at byte %d: %v", syntax.Offset, err)
 	}
-	return rowErrorf(CodeInvalidJSON, "is not valid JSON: %v", err)
+	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
 }
 
 // has tells whether a field is there and not null.
@@ -89,7 +57,7 @@ func (o *object) get(name string, kinds ...kind) (json.RawMessage, bool) {
 
 func (o *object) fail(code, format string, args ...any) {
 	if o.err == nil {
-		o.err = rowErrorf(code, format, args...)
+		o.err = errorf(code, format, args...)
 	}
 }
 

@@ -1,11 +1,11 @@
-package job
+package openai
 
 import (
 	"encoding/json"
 	"slices"
 	"strings"
 
-	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // prompts reads a completion's prompt: a string, an array of ids, an array of strings, or an array of arrays of ids.
@@ -52,12 +52,12 @@ func (o *object) prompts() []prompt {
 }
 
 // chatContext reads what a chat template sees: messages, tools and the template's own settings.
-func (o *object) chatContext() *jinja.Object {
-	ctx := jinja.NewObject()
+func (o *object) chatContext() *ordered.Object {
+	ctx := ordered.NewObject()
 	ctx.Set("messages", o.messages())
 	forbidden := o.toolsForbidden()
 	if raw, ok := o.get("tools", array); ok && !forbidden {
-		if tools, ok := o.parse("tools", raw).([]jinja.Value); ok && len(tools) > 0 {
+		if tools, ok := o.parse("tools", raw).([]ordered.Value); ok && len(tools) > 0 {
 			ctx.Set("tools", tools)
 		}
 	}
@@ -70,7 +70,7 @@ func (o *object) chatContext() *jinja.Object {
 		ctx.Set("add_generation_prompt", o.boolean("add_generation_prompt"))
 	}
 	if raw, ok := o.get("chat_template_kwargs", dict); ok {
-		extra, _ := o.parse("chat_template_kwargs", raw).(*jinja.Object)
+		extra, _ := o.parse("chat_template_kwargs", raw).(*ordered.Object)
 		if extra == nil {
 			return ctx
 		}
@@ -85,8 +85,8 @@ func (o *object) chatContext() *jinja.Object {
 	return ctx
 }
 
-func (o *object) parse(name string, raw json.RawMessage) jinja.Value {
-	v, err := jinja.ParseJSON(raw)
+func (o *object) parse(name string, raw json.RawMessage) ordered.Value {
+	v, err := ordered.ParseJSON(raw)
 	if err != nil {
 		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
 		return nil
@@ -111,19 +111,19 @@ func (o *object) toolsForbidden() bool {
 }
 
 // messages reads a chat's messages. Contents made of text parts are joined with newlines, since templates expect strings.
-func (o *object) messages() []jinja.Value {
+func (o *object) messages() []ordered.Value {
 	raw, ok := o.get("messages", array)
 	if !ok {
 		o.fail(CodeMissing, `"messages" is missing`)
 		return nil
 	}
-	list, _ := o.parse("messages", raw).([]jinja.Value)
+	list, _ := o.parse("messages", raw).([]ordered.Value)
 	if len(list) == 0 {
 		o.fail(CodeInvalidValue, `"messages" is empty`)
 		return nil
 	}
 	for i, v := range list {
-		m, ok := v.(*jinja.Object)
+		m, ok := v.(*ordered.Object)
 		if !ok {
 			o.fail(CodeInvalidType, `"messages[%d]" must be an object, not %s`, i, kindOfValue(v))
 			return nil
@@ -136,7 +136,7 @@ func (o *object) messages() []jinja.Value {
 // roles are OpenAI's. Templates leave messages of a role that they do not know out, without a word.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
-func (o *object) message(i int, m *jinja.Object) {
+func (o *object) message(i int, m *ordered.Object) {
 	v, ok := m.Get("role")
 	role, isText := v.(string)
 	switch {
@@ -150,7 +150,7 @@ func (o *object) message(i int, m *jinja.Object) {
 	content, ok := m.Get("content")
 	switch content := content.(type) {
 	case string:
-	case []jinja.Value:
+	case []ordered.Value:
 		m.Set("content", o.joinParts(i, content))
 	case nil:
 		if role != "assistant" { // one that only calls tools may be silent
@@ -170,10 +170,10 @@ func (o *object) missingContent(i int, there bool) {
 	o.fail(CodeMissing, `"messages[%d].content" is missing`, i)
 }
 
-func (o *object) joinParts(i int, parts []jinja.Value) string {
+func (o *object) joinParts(i int, parts []ordered.Value) string {
 	texts := make([]string, len(parts))
 	for k, v := range parts {
-		part, ok := v.(*jinja.Object)
+		part, ok := v.(*ordered.Object)
 		if !ok {
 			o.fail(CodeInvalidType, `"messages[%d].content[%d]" must be an object, not %s`, i, k, kindOfValue(v))
 			return ""
@@ -194,16 +194,16 @@ func (o *object) joinParts(i int, parts []jinja.Value) string {
 
 // parseArguments makes objects of the arguments of earlier tool calls, which OpenAI's messages hold as JSON text and
 // templates expect as objects.
-func parseArguments(m *jinja.Object) {
+func parseArguments(m *ordered.Object) {
 	v, _ := m.Get("tool_calls")
-	calls, _ := v.([]jinja.Value)
+	calls, _ := v.([]ordered.Value)
 	for _, c := range calls {
-		call, ok := c.(*jinja.Object)
+		call, ok := c.(*ordered.Object)
 		if !ok {
 			continue
 		}
 		f, _ := call.Get("function")
-		function, ok := f.(*jinja.Object)
+		function, ok := f.(*ordered.Object)
 		if !ok {
 			continue
 		}
@@ -212,13 +212,13 @@ func parseArguments(m *jinja.Object) {
 		if !ok {
 			continue
 		}
-		if parsed, err := jinja.ParseJSON([]byte(source)); err == nil {
+		if parsed, err := ordered.ParseJSON([]byte(source)); err == nil {
 			function.Set("arguments", parsed)
 		}
 	}
 }
 
-func kindOfValue(v jinja.Value) kind {
+func kindOfValue(v ordered.Value) kind {
 	switch v.(type) {
 	case nil:
 		return null
@@ -226,9 +226,9 @@ func kindOfValue(v jinja.Value) kind {
 		return boolean
 	case string:
 		return text
-	case []jinja.Value:
+	case []ordered.Value:
 		return array
-	case *jinja.Object:
+	case *ordered.Object:
 		return dict
 	}
 	return number

@@ -1,18 +1,25 @@
-package job
+package openai
 
 import (
 	"math"
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
 )
 
-var testJob = &Job{Batch: "b", Line: 3, Sum: "0badcafe", CustomID: "x", EnqueuedMS: 1_700_000_000_000, TimeoutMS: 1000, MaxAttempts: 3}
+// testSeed is the seed of requests that name none.
+const testSeed int64 = 5
+
+var testDate = time.UnixMilli(1_700_000_000_000)
+
+// generationOf is what is asked for prompt i of a request.
+func generationOf(r *Request, i int) generation.Request {
+	return r.Generation(i, r.Seed(testSeed), testDate)
+}
 
 func parse(t testing.TB, e Endpoint, body string) *Request {
 	t.Helper()
@@ -23,16 +30,14 @@ func parse(t testing.TB, e Endpoint, body string) *Request {
 
 func TestDefaultsAreOpenAIs(t *testing.T) {
 	t.Parallel()
-	seed := uint64(derivedSeed("b", 3))
-	date := time.UnixMilli(testJob.EnqueuedMS)
-	sampling := generation.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, Seed: seed}
-	require.Equal(t, generation.Request{Text: "hi", Date: date, Sampling: sampling, N: 1, MaxTokens: 16},
-		parse(t, Completions, `{"prompt":"hi"}`).Engine(0, testJob))
+	sampling := generation.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, Seed: uint64(testSeed)}
+	require.Equal(t, generation.Request{Text: "hi", Date: testDate, Sampling: sampling, N: 1, MaxTokens: 16},
+		generationOf(parse(t, Completions, `{"prompt":"hi"}`), 0))
 
-	chatted := parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}]}`).Engine(0, testJob)
+	chatted := generationOf(parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}]}`), 0)
 	require.Equal(t, []string{"messages"}, chatted.Chat.Keys())
 	chatted.Chat = nil
-	require.Equal(t, generation.Request{Date: date, Sampling: sampling, N: 1}, chatted)
+	require.Equal(t, generation.Request{Date: testDate, Sampling: sampling, N: 1}, chatted)
 }
 
 func TestFieldsReachTheEngine(t *testing.T) {
@@ -94,7 +99,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 		{Chat, `"add_generation_prompt":false`, func(r generation.Request) any { v, _ := r.Chat.Get("add_generation_prompt"); return v }, false},
 		{Chat, `"chat_template_kwargs":{"enable_thinking":false}`, func(r generation.Request) any { v, _ := r.Chat.Get("enable_thinking"); return v }, false},
 		{Chat, `"reasoning_effort":"low"`, func(r generation.Request) any { v, _ := r.Chat.Get("reasoning_effort"); return v }, "low"},
-		{Chat, `"tools":[{"type":"function"}]`, func(r generation.Request) any { v, _ := r.Chat.Get("tools"); return len(v.([]jinja.Value)) }, 1},
+		{Chat, `"tools":[{"type":"function"}]`, func(r generation.Request) any { v, _ := r.Chat.Get("tools"); return len(v.([]ordered.Value)) }, 1},
 		{Chat, `"tools":[{"type":"function"}],"tool_choice":"none"`, func(r generation.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
 		{Chat, `"tools":[]`, func(r generation.Request) any { _, ok := r.Chat.Get("tools"); return ok }, false},
 	} {
@@ -104,7 +109,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 			if c.endpoint == Chat {
 				body = `{` + messages + `,` + c.fields + `}`
 			}
-			require.Equal(t, c.want, c.check(parse(t, c.endpoint, body).Engine(0, testJob)))
+			require.Equal(t, c.want, c.check(generationOf(parse(t, c.endpoint, body), 0)))
 		})
 	}
 }
@@ -124,12 +129,12 @@ func TestPrompts(t *testing.T) {
 		`{"prompt":"a \u00e9 \n b"}`: {{Text: "a é \n b"}},
 	} {
 		r := parse(t, Completions, body)
-		require.Equal(t, len(want), r.Prompts(), body)
+		require.Equal(t, len(want), r.NumPrompts(), body)
 		for i, w := range want {
-			req := r.Engine(i, testJob)
+			req := generationOf(r, i)
 			got := given{req.Text, req.Tokens}
 			require.Equal(t, w, got, body)
-			require.Equal(t, uint64(derivedSeed("b", 3))+uint64(i), req.Sampling.Seed, "each prompt draws its own tokens")
+			require.Equal(t, uint64(testSeed)+uint64(i), req.Sampling.Seed, "each prompt draws its own tokens")
 		}
 	}
 }
@@ -141,22 +146,22 @@ func TestMessages(t *testing.T) {
 		{"role":"assistant","content":null,"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"b\":1,\"a\":2}"}},{"function":{"arguments":"{oops"}}]},
 		{"role":"assistant","tool_calls":[]},
 		{"role":"tool","tool_call_id":"1","content":"3"}]}`)
-	v, _ := r.Engine(0, testJob).Chat.Get("messages")
-	messages := v.([]jinja.Value)
+	v, _ := generationOf(r, 0).Chat.Get("messages")
+	messages := v.([]ordered.Value)
 	require.Len(t, messages, 4)
 
-	first := messages[0].(*jinja.Object)
+	first := messages[0].(*ordered.Object)
 	require.Equal(t, []string{"role", "content", "name"}, first.Keys(), "keys keep their order")
 	content, _ := first.Get("content")
 	require.Equal(t, "one\ntwo", content)
 
-	calls, _ := messages[1].(*jinja.Object).Get("tool_calls")
-	arguments := func(i int) jinja.Value {
-		f, _ := calls.([]jinja.Value)[i].(*jinja.Object).Get("function")
-		a, _ := f.(*jinja.Object).Get("arguments")
+	calls, _ := messages[1].(*ordered.Object).Get("tool_calls")
+	arguments := func(i int) ordered.Value {
+		f, _ := calls.([]ordered.Value)[i].(*ordered.Object).Get("function")
+		a, _ := f.(*ordered.Object).Get("arguments")
 		return a
 	}
-	require.Equal(t, []string{"b", "a"}, arguments(0).(*jinja.Object).Keys(), "arguments are an object for the template")
+	require.Equal(t, []string{"b", "a"}, arguments(0).(*ordered.Object).Keys(), "arguments are an object for the template")
 	require.Equal(t, "{oops", arguments(1), "what is no JSON stays text")
 }
 
@@ -235,7 +240,7 @@ func TestFieldsThatCannotBeUsedAreNamed(t *testing.T) {
 				body = `{` + messages + `,` + c.fields + `}`
 			}
 			_, err := ParseRequest(c.endpoint, []byte(body))
-			require.Equal(t, &RowError{c.code, c.message}, err)
+			require.Equal(t, &Error{c.code, c.message}, err)
 		})
 	}
 }
@@ -272,22 +277,7 @@ func TestPromptsThatCannotBeUsedAreNamed(t *testing.T) {
 		t.Run(c.body, func(t *testing.T) {
 			t.Parallel()
 			_, err := ParseRequest(c.endpoint, []byte(c.body))
-			require.Equal(t, &RowError{c.code, c.message}, err)
+			require.Equal(t, &Error{c.code, c.message}, err)
 		})
 	}
-}
-
-func TestSeedsFollowFromBatchAndLine(t *testing.T) {
-	t.Parallel()
-	seen := map[int64]bool{}
-	for _, batch := range []string{"a", "b"} {
-		for line := range 100 {
-			seed := derivedSeed(batch, line)
-			require.Equal(t, seed, derivedSeed(batch, line))
-			require.Equal(t, seed, int64(float64(seed)), "every JSON reader keeps it exact")
-			require.GreaterOrEqual(t, seed, int64(0))
-			seen[seed] = true
-		}
-	}
-	require.Len(t, seen, 200)
 }
