@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -18,6 +19,7 @@ type Backend struct {
 	// positions is the longest RoPE table's length: no row stands beyond it.
 	positions int
 	scratch   scratch
+	unified   bool // the CPU sees shared buffers, which are as fast as private ones
 }
 
 // Options are settings of a backend. The zero value is good for use.
@@ -31,7 +33,7 @@ type Options struct {
 
 // New compiles the kernels on a device. The backend owns the device from then on, and closes it also where it fails.
 func New(dev Device, o Options) (*Backend, error) {
-	b := &Backend{device: dev}
+	b := &Backend{device: dev, unified: dev.Info().UnifiedMemory}
 	var err error
 	if b.kernels, err = newKernelSet(dev, o.Mode, o.Geometry, o.Progress); err == nil {
 		err = b.step.init(b)
@@ -152,41 +154,76 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 // memory is a buffer of step values: a tensor's Buffer.
 type memory struct {
 	buffer Buffer
-	values []float32
-	rows   [][]float32 // whole ones
+	whole  compute.Tensor // all of it; its Buffer is not set
+	values []float32      // what the CPU sees of it; without unified memory a copy, made when it is first asked for
+	all    [][]float32    // its rows
 }
 
-// Buffer implements compute.Backend. Its memory is seen by both sides, so that results need no copy.
+// see has the CPU see values as the buffer's.
+func (m *memory) see(values []float32) {
+	m.values = values
+	m.all = m.rows(m.whole)
+}
+
+// rows are those of a view.
+func (m *memory) rows(t compute.Tensor) [][]float32 {
+	rows := make([][]float32, t.Rows)
+	for r := range rows {
+		at := t.Offset + r*t.Stride
+		rows[r] = m.values[at : at+t.Cols : at+t.Cols]
+	}
+	return rows
+}
+
+// Buffer implements compute.Backend. Unified memory is seen by both sides, so that results need no copy.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
 	}
-	buffer, err := b.newBuffer(4*rows*cols, Shared, fmt.Sprintf("make a buffer of %d by %d values", rows, cols))
+	storage := Private
+	if b.unified {
+		storage = Shared
+	}
+	buffer, err := b.newBuffer(4*rows*cols, storage, fmt.Sprintf("make a buffer of %d by %d values", rows, cols))
 	if err != nil {
 		return compute.Tensor{}, err
 	}
-	m := &memory{buffer: buffer, values: valuesOf[float32](b.device.Contents(buffer))}
-	t := compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}
-	m.rows = rowsOf(t)
+	m := &memory{buffer: buffer, whole: compute.Tensor{Rows: rows, Cols: cols, Stride: cols}}
+	if b.unified {
+		m.see(valuesOf[float32](b.device.Contents(buffer)))
+	}
+	t := m.whole
+	t.Buffer = m
 	return t, nil
 }
 
-// Floats implements compute.Backend. Views of whole rows from the first on cost nothing.
+// Floats implements compute.Backend. Views of whole rows from the first on cost nothing where memory is unified.
 func (b *Backend) Floats(t compute.Tensor) [][]float32 {
-	rows := t.Buffer.(*memory).rows
-	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(rows) && t.Cols == len(rows[0]) {
-		return rows[:t.Rows]
+	m := t.Buffer.(*memory)
+	if !b.unified {
+		b.fetch(m, t)
 	}
-	return rowsOf(t)
+	if t.Offset == 0 && t.Cols == t.Stride && t.Cols == m.whole.Cols && t.Rows <= m.whole.Rows {
+		return m.all[:t.Rows]
+	}
+	return m.rows(t)
 }
 
-func rowsOf(t compute.Tensor) [][]float32 {
-	rows := make([][]float32, t.Rows)
-	for r := range rows {
-		at := t.Offset + r*t.Stride
-		rows[r] = t.Buffer.(*memory).values[at : at+t.Cols : at+t.Cols]
+// fetch copies a view's values from the device. Where that fails, they become NaN, and the next step reports the error.
+func (b *Backend) fetch(m *memory, t compute.Tensor) {
+	if m.values == nil {
+		m.see(make([]float32, m.whole.Rows*m.whole.Cols))
 	}
-	return rows
+	if t.Rows == 0 {
+		return
+	}
+	values := m.values[t.Offset : t.Offset+(t.Rows-1)*t.Stride+t.Cols]
+	if err := b.device.Read(floatBytes(values), m.buffer, 4*t.Offset); err != nil {
+		b.step.unread = errors.Join(b.step.unread, fmt.Errorf("read a step's results: %w", err))
+		for i := range values {
+			values[i] = float32(math.NaN())
+		}
+	}
 }
 
 // rope is a table of cosines and sines, [positions][dims]: cos and sin of pair i at 2i and 2i+1.

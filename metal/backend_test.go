@@ -41,22 +41,23 @@ func TestConformance(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options metal.Options
-		seed    uint32
+		device  emulator.Options
 	}{
-		{"release", metal.Options{}, 0},
-		{"tiles", metal.Options{Geometry: few}, 0},
-		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}, 0},
-		{"debug, shuffled", metal.Options{Mode: metal.Debug}, 1},
-		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, 2},
+		{"release", metal.Options{}, emulator.Options{}},
+		{"tiles", metal.Options{Geometry: few}, emulator.Options{}},
+		{"tiles, memory of its own", metal.Options{Geometry: few}, emulator.Options{Discrete: true}},
+		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}, emulator.Options{}},
+		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
+		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {
-		if raced && c.seed > 0 { // nothing of it is Go
+		if raced && c.device.Seed > 0 { // nothing of it is Go
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
-				return open(tb, c.options, emulator.Options{Seed: c.seed})
+				return open(tb, c.options, c.device)
 			})
 		})
 	}

@@ -36,6 +36,8 @@ type Device interface {
 	Contents(b Buffer) []byte
 	// Upload copies src into any buffer through staging memory of bounded size, and returns when src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
+	// Read copies from a buffer; where memory is unified, from a shared one. Work that writes there has to be done.
+	Read(dst []byte, b Buffer, offset int) error
 	// Submit encodes dispatches into a command buffer and commits it. Where dispatches allow it, long work is several, one after
 	// another.
 	Submit(work []Dispatch) (Ticket, error)
@@ -67,17 +69,19 @@ type (
 
 // Info describes a device.
 type Info struct {
-	Driver            string // "metal" or "emulator"
+	Driver            string // the name of the backend, such as "metal"
 	Name              string // such as "Apple M4 Max"
 	Family            string // such as "Apple9"; empty where it has none
 	Memory            int    // bytes that work should stay below: recommendedMaxWorkingSetSize
 	MaxBuffer         int    // bytes of one buffer
 	MaxThreadgroup    int    // threads of a threadgroup
 	ThreadgroupMemory int    // bytes
-	UnifiedMemory     bool   // shared buffers are as fast as private ones
-	LanguageVersion   string // of the kernels as compiled, read back from the compiler
-	MathMode          string // likewise: "safe", or "relaxed", which is fast and knows infinities
-	ResidencySets     bool
+	// UnifiedMemory reports whether shared buffers are as fast as private ones. Where they are not, the backend keeps what
+	// kernels read and write in private ones, and copies.
+	UnifiedMemory   bool
+	LanguageVersion string // of the kernels as compiled, read back from the compiler
+	MathMode        string // likewise: "safe", or "relaxed", which is fast and knows infinities
+	ResidencySets   bool
 }
 
 // Source is kernels ready to compile: one text, its #include lines resolved.

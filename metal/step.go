@@ -15,6 +15,8 @@ type step struct {
 	batch *compute.Batch
 	err   error // of an operation or a submission; told by Submit and Run
 
+	unread error // of results that could not be read after the step before
+
 	work     []Dispatch
 	bindings []Binding
 	args     []byte
@@ -24,7 +26,8 @@ type step struct {
 	inputs   *indices            // likewise
 	underWay int                 // submissions that are not waited for
 	last     Ticket              // the newest of them
-	retired  []Buffer            // inputs that were too small, which steps under way may use
+	retired  []indices           // inputs that were too small, which steps under way may use
+	before   int                 // of retired, those of the steps before the present one
 
 	places    Binding // [rows] of place
 	slots     []int32 // the values of places
@@ -47,7 +50,7 @@ const stepsAhead = 8
 // Ahead implements compute.Backend.
 func (b *Backend) Ahead() int { return stepsAhead }
 
-// indices is a shared buffer that takes a step's small integers.
+// indices is a buffer that takes a step's small integers.
 type indices struct {
 	buffer Buffer
 	values []int32
@@ -68,25 +71,48 @@ func (s *step) init(b *Backend) error {
 // grow makes room for n integers. What dispatches are bound to stays until the steps under way have run.
 func (s *step) grow(n int) error {
 	if s.inputs.buffer != 0 {
-		s.retired = append(s.retired, s.inputs.buffer)
+		s.retired = append(s.retired, *s.inputs)
 	}
-	buffer, err := s.newBuffer(4*n, Shared, "make room for a step's rows")
+	storage := Private
+	if s.unified {
+		storage = Shared
+	}
+	buffer, err := s.newBuffer(4*n, storage, "make room for a step's rows")
 	if err != nil {
 		return err
 	}
-	*s.inputs = indices{buffer: buffer, values: valuesOf[int32](s.device.Contents(buffer))}
+	*s.inputs = indices{buffer: buffer}
+	if s.unified {
+		s.inputs.values = valuesOf[int32](s.device.Contents(buffer))
+	} else {
+		s.inputs.values = make([]int32, n)
+	}
 	return nil
+}
+
+// upload brings the step's inputs to the device, where the CPU does not write them there itself.
+func (s *step) upload() error {
+	if s.unified {
+		return nil
+	}
+	for _, in := range s.retired[s.before:] {
+		if err := s.device.Upload(in.buffer, 0, bytesOfInts(in.values[:in.used])); err != nil {
+			return err
+		}
+	}
+	return s.device.Upload(s.inputs.buffer, 0, bytesOfInts(s.inputs.values[:s.inputs.used]))
 }
 
 // Begin implements compute.Backend.
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
-	s.batch, s.err, s.pairHeads = batch, nil, 0
+	s.batch, s.err, s.unread, s.pairHeads = batch, s.unread, nil, 0
 	s.long, s.apart = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
 	if s.underWay == stepsAhead {
 		s.wait()
 	}
+	s.before = len(s.retired)
 	s.turn = (s.turn + 1) % stepsAhead
 	s.inputs = &s.ring[s.turn]
 	s.inputs.used = 0
@@ -193,6 +219,11 @@ func (s *step) submit() {
 	if s.err != nil || len(s.work) == 0 {
 		return
 	}
+	if err := s.upload(); err != nil {
+		s.fail(fmt.Errorf("upload the rows of a step: %w", err))
+		s.clear()
+		return
+	}
 	ticket, err := s.device.Submit(s.work)
 	if err != nil {
 		s.fail(fmt.Errorf("start %d operations on the GPU: %w", len(s.work), err))
@@ -211,10 +242,11 @@ func (s *step) wait() {
 		}
 		s.underWay = 0
 	}
-	for _, b := range s.retired {
-		s.device.FreeBuffer(b)
+	for _, in := range s.retired[:s.before] {
+		s.device.FreeBuffer(in.buffer)
 	}
-	s.retired = s.retired[:0]
+	s.retired = append(s.retired[:0], s.retired[s.before:]...)
+	s.before = 0
 }
 
 // Checkpoint implements compute.Step. With a trace, what is recorded so far runs first. In a long step, it is where a command
