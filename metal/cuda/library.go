@@ -3,6 +3,7 @@ package cuda
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"regexp"
@@ -92,7 +93,14 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 // symbols are the kernels of compiled code by their names: those that INSTANTIATE gives are data of the code, as library.h has
 // it; others go by their symbols.
 func symbols(code []byte) (map[string]string, error) {
-	file, err := elf.NewFile(bytes.NewReader(code))
+	if len(code) < 64 {
+		return nil, fmt.Errorf("read compiled kernels: there are %d bytes", len(code))
+	}
+	// NVIDIA has its own numbers where ELF has the version of its format.
+	plain := slices.Clone(code)
+	plain[elf.EI_VERSION] = byte(elf.EV_CURRENT)
+	binary.LittleEndian.PutUint32(plain[20:], uint32(elf.EV_CURRENT))
+	file, err := elf.NewFile(bytes.NewReader(plain))
 	if err != nil {
 		return nil, fmt.Errorf("read compiled kernels: %w", err)
 	}

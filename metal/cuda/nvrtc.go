@@ -85,7 +85,7 @@ func mathMode(mode metal.Mode) string {
 // flags are those of a mode. Nothing is fused that the kernels do not fuse themselves, but in fast arithmetic, which knows
 // infinities here as well.
 func (c *compiler) flags(mode metal.Mode) []string {
-	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space", "--generate-line-info"}
+	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space"}
 	if mode == metal.FastMath {
 		return append(common, "--fmad=true", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
 	}

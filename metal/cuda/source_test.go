@@ -58,7 +58,7 @@ func TestKernelsCompile(t *testing.T) {
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)
-	cu, err := source("using namespace metal;\ntemplate <typename T, uint N> kernel void add(device T* a [[buffer(0)]], uint i [[thread_index_in_threadgroup]]) { a[i] += T(N); }\n" +
+	cu, err := source("using namespace metal;\ntemplate <typename T, uint N> kernel void add(device float* a [[buffer(0)]], uint i [[thread_index_in_threadgroup]]) { a[i] += T(N); }\n" +
 		"#define ADDS(type, name) INSTANTIATE(\"add-\" name, add, type, 3)\nADDS(float, \"floats\") ADDS(uint, \"integers\")\n" +
 		"kernel void one(device float* a [[buffer(0)]]) { a[0] = 1; }\n")
 	require.NoError(t, err)
