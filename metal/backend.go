@@ -114,27 +114,16 @@ func (w *weight) Shape() []int { return w.shape }
 
 // Weight implements compute.Backend. The tensor is copied to the device, so its data is not read afterwards.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
-	if len(t.Shape) < 1 || len(t.Shape) > 3 {
-		return nil, fmt.Errorf("load tensor %s: it has %d dimensions; 1 to 3 are understood", t.Name, len(t.Shape))
-	}
-	w := &weight{kind: t.Type, shape: t.Shape, in: t.Shape[0], out: 1, matrices: 1}
-	var err error
-	if w.rowBytes, err = t.Type.RowBytes(w.in); err != nil {
+	shape, err := compute.ShapeOf(t)
+	if err != nil {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
+	w := &weight{kind: t.Type, shape: t.Shape, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
 	data := t.Data
-	if len(t.Shape) == 1 {
-		vector := make([]float32, w.in)
-		gguf.Dequantize(vector, t.Type, t.Data)
-		data = floatBytes(vector)
-	} else {
-		w.out = t.Shape[1]
-		if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
-			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
-		}
-	}
-	if len(t.Shape) == 3 {
-		w.matrices = t.Shape[2]
+	if shape.Vector {
+		data = floatBytes(t.Values())
+	} else if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
+		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
 	b.weights = append(b.weights, w)
 	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
@@ -153,26 +142,10 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 
 // memory is a buffer of step values: a tensor's Buffer.
 type memory struct {
-	buffer Buffer
-	whole  compute.Tensor // all of it; its Buffer is not set
-	values []float32      // what the CPU sees of it; without unified memory a copy, made when it is first asked for
-	all    [][]float32    // its rows
-}
-
-// see has the CPU see values as the buffer's.
-func (m *memory) see(values []float32) {
-	m.values = values
-	m.all = m.rows(m.whole)
-}
-
-// rows are those of a view.
-func (m *memory) rows(t compute.Tensor) [][]float32 {
-	rows := make([][]float32, t.Rows)
-	for r := range rows {
-		at := t.Offset + r*t.Stride
-		rows[r] = m.values[at : at+t.Cols : at+t.Cols]
-	}
-	return rows
+	buffer          Buffer
+	rows            int
+	cols            int
+	*compute.Values // what the CPU sees; without unified memory a copy, made when it is first asked for
 }
 
 // Buffer implements compute.Backend. Unified memory is seen by both sides, so that results need no copy.
@@ -188,38 +161,33 @@ func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if err != nil {
 		return compute.Tensor{}, err
 	}
-	m := &memory{buffer: buffer, whole: compute.Tensor{Rows: rows, Cols: cols, Stride: cols}}
+	m := &memory{buffer: buffer, rows: rows, cols: cols}
 	if b.unified {
-		m.see(valuesOf[float32](b.device.Contents(buffer)))
+		m.Values = compute.NewValues(valuesOf[float32](b.device.Contents(buffer)), cols)
 	}
-	t := m.whole
-	t.Buffer = m
-	return t, nil
+	return compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}, nil
 }
 
-// Floats implements compute.Backend. Views of whole rows from the first on cost nothing where memory is unified.
+// Floats implements compute.Backend.
 func (b *Backend) Floats(t compute.Tensor) [][]float32 {
 	m := t.Buffer.(*memory)
 	if !b.unified {
 		b.fetch(m, t)
 	}
-	if t.Offset == 0 && t.Cols == t.Stride && t.Cols == m.whole.Cols && t.Rows <= m.whole.Rows {
-		return m.all[:t.Rows]
-	}
-	return m.rows(t)
+	return m.Rows(t)
 }
 
-// fetch copies a view's values from the device. Where that fails, they become NaN, and the next step reports the error.
+// fetch copies a view's values from the device. If that fails, they become NaN, and the next step reports the error.
 func (b *Backend) fetch(m *memory, t compute.Tensor) {
-	if m.values == nil {
-		m.see(make([]float32, m.whole.Rows*m.whole.Cols))
+	if m.Values == nil {
+		m.Values = compute.NewValues(make([]float32, m.rows*m.cols), m.cols)
 	}
 	if t.Rows == 0 {
 		return
 	}
-	values := m.values[t.Offset : t.Offset+(t.Rows-1)*t.Stride+t.Cols]
+	values := m.Floats[t.Offset : t.Offset+(t.Rows-1)*t.Stride+t.Cols]
 	if err := b.device.Read(floatBytes(values), m.buffer, 4*t.Offset); err != nil {
-		b.step.unread = errors.Join(b.step.unread, fmt.Errorf("read a step's results: %w", err))
+		b.step.unread = errors.Join(b.step.unread, fmt.Errorf("read the results of a step: %w", err))
 		for i := range values {
 			values[i] = float32(math.NaN())
 		}
@@ -237,19 +205,11 @@ func (r *rope) Dims() int { return r.dims }
 
 // Rope implements compute.Backend.
 func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
-	if positions < 1 || len(f.Freqs) == 0 {
-		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)
+	table, err := f.Table(positions)
+	if err != nil {
+		return nil, err
 	}
 	r := &rope{dims: 2 * len(f.Freqs)}
-	table := make([]float32, 0, r.dims*positions)
-	for p := range positions {
-		for _, freq := range f.Freqs {
-			// The angle is rounded to float32, as in the reference implementations.
-			sin, cos := math.Sincos(float64(float32(p) * freq))
-			table = append(table, float32(cos)*f.Scale, float32(sin)*f.Scale)
-		}
-	}
-	var err error
 	if r.buffer, err = b.newBuffer(4*len(table), Private, "make a RoPE table"); err != nil {
 		return nil, err
 	}
@@ -272,13 +232,8 @@ func (c *cache) Shape() compute.CacheShape { return c.shape }
 
 // Cache implements compute.Backend.
 func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
-	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
-		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
-	}
-	switch shape.Type {
-	case gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40:
-	default:
-		return nil, fmt.Errorf("make a KV cache of type %v: F32, F16, Q8_0 and Q4_0 are supported", shape.Type)
+	if err := shape.Check(); err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w", err)
 	}
 	slots := shape.Pages * shape.PageSize
 	if slots > math.MaxInt32/max(shape.KeyCols, shape.ValueCols) {

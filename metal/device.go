@@ -135,12 +135,12 @@ type Dispatch struct {
 	ThreadgroupMemory int
 	Groups            [3]int // threadgroups
 	Threads           [3]int // threads of a threadgroup, a multiple of the SIMD width in all
-	// Barrier makes the dispatch wait for what those before it in the list have written. Dispatches without one may
-	// run beside those before them.
+	// Barrier makes the dispatch wait for the writes of all dispatches before it in the list. A dispatch without one may run
+	// concurrently with those before it.
 	Barrier bool
-	// Apart allows the dispatch and those after it to be a command buffer of their own. A system ends a command buffer with an
-	// error that takes the GPU for too long.
-	Apart bool
+	// SplitBefore allows the driver to start a new command buffer at this dispatch. Systems end a command buffer with an error if it
+	// occupies the GPU for too long.
+	SplitBefore bool
 }
 
 // Binding is a buffer from a byte offset on.

@@ -141,11 +141,8 @@ func (c *Choice) check() error {
 	return nil
 }
 
-// weightTypes are the types that kernels read: EACH_TYPE of defs.h.
-var weightTypes = []gguf.Type{
-	gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ40, gguf.TypeQ41, gguf.TypeQ50, gguf.TypeQ51, gguf.TypeQ80, gguf.TypeQ4K,
-	gguf.TypeQ5K, gguf.TypeQ6K,
-}
+// weightTypes are the types that kernels read; EACH_TYPE of defs.h lists the same.
+var weightTypes = gguf.Types()
 
 // closeness orders choices by what they name.
 func (c *Choice) closeness() (n int) {

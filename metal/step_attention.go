@@ -29,7 +29,7 @@ func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table
 		uint32(r.dims), uint32(c.shape.PageSize),
 	}
 	record(s, "rope_store", c.kernels.ropeStore, grid{x: qkv.Rows, y: 1, simdgroups: storeGroups}, &a,
-		at(qkv), Binding{Buffer: r.buffer}, s.places, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]})
+		at(qkv), Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]})
 }
 
 // Latents implements compute.Step.
@@ -45,7 +45,7 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 	groups := normGroups(widest)
 	gain := Binding{Buffer: w.buffer}
 	record(s, "latents", c.kernels.latents, grid{x: t.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a,
-		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.places, Binding{Buffer: c.keys[layer]})
+		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]})
 }
 
 // Attention implements compute.Step. A sequence with many rows has them taken in tiles. So have those after it in the batch;
@@ -78,7 +78,7 @@ func (s *step) rowsBefore(many int) (rows int) {
 
 // attentionFew records the attention of the batch's first rows, each by itself. Where they see many positions, these are split
 // over the GPU and joined.
-func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, beside bool) {
+func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, concurrent bool) {
 	chosen := c.kernels.choose(shape)
 	k, room, ok := c.kernels.forHeads(shape, chosen.heads)
 	if !ok {
@@ -94,12 +94,12 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 	a.splits = uint32(splits)
 	units := shape.Heads / k.heads
 	groups := min(chosen.simdgroups, k.simdgroups, units, threadgroupBytes/room)
-	g := grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room, beside: beside}
+	g := grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room, concurrent: concurrent}
 	record(s, "attention", k.pipeline, g, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))
 	if splits > 0 {
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
-			Binding{Buffer: s.scratch.buffer}, s.places, at(dst))
+			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, from)
 	a := attentionArgsOf(dst, q, shape, c)
 	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: attentionTileGroups, shared: attentionTileBytes}, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, tiles, at(dst))
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, at(dst))
 }
 
 // pairTiles lists the tiles of pairs of a row and one of the heads that read the same keys, from a sequence's first row on;

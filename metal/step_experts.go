@@ -32,8 +32,8 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	groups := used * k.groups(w.out)
 	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
 	sharedGate, sharedUp := gate, up
-	apart := e.SharedGate != nil && (e.SharedGate.Type() != w.kind || e.SharedUp.Type() != w.kind)
-	if e.SharedGate != nil && !apart {
+	separate := e.SharedGate != nil && (e.SharedGate.Type() != w.kind || e.SharedUp.Type() != w.kind)
+	if e.SharedGate != nil && !separate {
 		shared := e.SharedGate.(*weight)
 		a.sharedOut = uint32(shared.out)
 		groups += k.groups(shared.out)
@@ -41,7 +41,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	}
 	record(s, "gated_experts", k.pipeline, grid{x: groups, y: dst.Rows, simdgroups: k.simdgroups}, &a,
 		gate, up, sharedGate, sharedUp, at(x), at(routing), at(dst))
-	if apart {
+	if separate {
 		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp)
 	}
 }
@@ -60,14 +60,14 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	}
 	down := Binding{Buffer: w.buffer}
 	shared := down
-	apart := e.SharedDown != nil && e.SharedDown.Type() != w.kind
-	if e.SharedDown != nil && !apart {
+	separate := e.SharedDown != nil && e.SharedDown.Type() != w.kind
+	if e.SharedDown != nil && !separate {
 		d := e.SharedDown.(*weight)
 		a.sharedN, a.sharedRowBytes, shared.Buffer = uint32(d.in), uint32(d.rowBytes), d.buffer
 	}
 	record(s, "experts_add", k.pipeline, grid{x: k.groups(w.out), y: dst.Rows, simdgroups: k.simdgroups}, &a,
 		down, shared, at(h), at(routing), at(dst))
-	if apart {
+	if separate {
 		d := e.SharedDown.(*weight)
 		s.MatMulAdd(dst, h.Slice(used*w.in, d.in), e.SharedDown)
 	}
@@ -112,7 +112,7 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 	if e.SharedGate.Type() == e.SharedUp.Type() {
 		s.gatedTile(shared, x, e.SharedGate, e.SharedUp, true)
 	} else {
-		s.gateApart(shared, x, e.SharedGate, e.SharedUp)
+		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp)
 	}
 }
 

@@ -45,7 +45,7 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 	t, err := c.Buffer(rows, cols)
 	if err != nil {
 		c.err = err
-		return compute.Tensor{Buffer: &memory{values: make([]float32, rows*cols)}, Rows: rows, Cols: cols, Stride: cols}
+		return compute.Tensor{Buffer: &memory{Values: compute.NewValues(make([]float32, rows*cols), cols)}, Rows: rows, Cols: cols, Stride: cols}
 	}
 	m := t.Buffer.(*memory)
 	c.made = append(c.made, m.buffer)
@@ -55,7 +55,7 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 		}
 	}
 	if !c.unified {
-		c.err = c.device.Upload(m.buffer, 0, floatBytes(m.values))
+		c.err = c.device.Upload(m.buffer, 0, floatBytes(m.Floats))
 	}
 	return t
 }
@@ -84,7 +84,7 @@ func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *s
 // values are all of a buffer.
 func (c *comparison) values(t compute.Tensor) []float32 {
 	c.Floats(t)
-	return t.Buffer.(*memory).values
+	return t.Buffer.(*memory).Values.Floats
 }
 
 // agree compares values to the last bit, or with fast arithmetic to a thousandth of the largest of them, far more than rounding

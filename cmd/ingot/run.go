@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/local"
 	"github.com/ingot-run/ingot/rows"
@@ -118,9 +117,9 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 	}
 	l := newLaunch(r.cfg, stderr)
 	l.level, l.capture = r.logLevel(), r.capture
-	eng, err := l.engine(r.cfg.Model, engine.Options{
-		Context: r.cfg.Context, MaxSequences: r.cfg.Concurrency, Trace: trace,
-	})
+	opts := engineOptions(r.cfg)
+	opts.Trace = trace
+	eng, err := l.engine(r.cfg.Model, opts)
 	if err != nil {
 		return sum, err
 	}

@@ -111,8 +111,8 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 // the last sum, which float64 does once too.
 func TestDequantize(t *testing.T) {
 	t.Parallel()
-	require.Len(t, reference, len(readable))
-	for _, typ := range readable {
+	require.Len(t, reference, len(Types()))
+	for _, typ := range Types() {
 		t.Run(typ.String(), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(1, uint64(typ)))
@@ -173,19 +173,13 @@ func TestDequantizeFiles(t *testing.T) {
 			ref, ok := exact.Tensor(x.Name)
 			require.True(t, ok, x.Name)
 			require.Equal(t, ref.Shape, x.Shape)
-			require.LessOrEqual(t, relativeRMS(weights(x), weights(ref)), bound, "%s: %s of %v", name, x.Name, x.Type)
+			require.LessOrEqual(t, relativeRMS(x.Values(), ref.Values()), bound, "%s: %s of %v", name, x.Name, x.Type)
 		}
 		require.NoError(t, f.Close())
 	}
 	for typ := range bounds {
 		require.True(t, seen[typ] || typ == TypeF16, "no file has %v", typ)
 	}
-}
-
-func weights(x Tensor) []float32 {
-	out := make([]float32, x.Elements())
-	Dequantize(out, x.Type, x.Data)
-	return out
 }
 
 func relativeRMS(got, want []float32) float64 {
@@ -221,7 +215,7 @@ func TestRowBytes(t *testing.T) {
 }
 
 func BenchmarkDequantize(b *testing.B) {
-	for _, typ := range readable {
+	for _, typ := range Types() {
 		b.Run(typ.String(), func(b *testing.B) {
 			src := randomBlocks(rand.New(rand.NewPCG(1, 1)), typ, 4096/typ.BlockSize())
 			dst := make([]float32, 4096)

@@ -33,7 +33,7 @@ func TestQuantizeFiles(t *testing.T) {
 			compared++
 			ref, _ := exact.Tensor(x.Name)
 			got := make([]byte, len(x.Data))
-			require.NoError(t, Quantize(got, typ, weights(ref)))
+			require.NoError(t, Quantize(got, typ, ref.Values()))
 			require.True(t, bytes.Equal(x.Data, got), "%s: %s", name, x.Name)
 		}
 		require.Greater(t, compared, 10)
@@ -50,7 +50,7 @@ func TestRequantize(t *testing.T) {
 		require.NoError(t, err)
 		for _, x := range f.Tensors() {
 			got := make([]byte, len(x.Data))
-			require.NoError(t, Quantize(got, x.Type, weights(x)))
+			require.NoError(t, Quantize(got, x.Type, x.Values()))
 			require.True(t, bytes.Equal(x.Data, got), "%s: %s of %v", path, x.Name, x.Type)
 		}
 		require.NoError(t, f.Close())

@@ -26,7 +26,7 @@ var errDevice = errors.New("device lost")
 
 func (failingStep) Submit() error { return errDevice }
 
-func (*severalAhead) Ahead() int { return 5 }
+func (*severalAhead) MaxInFlight() int { return 5 }
 
 func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
 	step := s.Backend.Begin(b)

@@ -125,7 +125,7 @@ func (d *Device) commit(work []metal.Dispatch) error {
 	d.submitted++
 	from := 0
 	for i := range work {
-		if work[i].Apart && i-from >= leastPart && len(d.inFlight) < mostParts {
+		if work[i].SplitBefore && i-from >= leastPart && len(d.inFlight) < mostParts {
 			if err := d.commitPart(work[from:i]); err != nil {
 				return err
 			}

@@ -175,7 +175,7 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	work := make([]metal.Dispatch, 4*leastPart)
 	for i := range work {
 		work[i] = one(p, args, b, b)
-		work[i].Barrier, work[i].Apart = true, i%10 == 0
+		work[i].Barrier, work[i].SplitBefore = true, i%10 == 0
 	}
 	const parts = 4 // from 0, 30, 60 and 90 on
 	require.Equal(t, 24, leastPart)
@@ -209,7 +209,7 @@ func TestFaultInAPart(t *testing.T) {
 	work := make([]metal.Dispatch, 3*leastPart)
 	for i := range work {
 		work[i] = one(p, nil, b)
-		work[i].Apart = true
+		work[i].SplitBefore = true
 	}
 	s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
 	ticket, err := d.Submit(work)

@@ -16,6 +16,8 @@ import (
 )
 
 var (
+	//go:embed races.h
+	racesHeader string
 	//go:embed runtime.h
 	runtimeHeader string
 	//go:embed library.h
@@ -47,7 +49,7 @@ func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err 
 	if err != nil {
 		return "", fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	text := "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + body
+	text := "#line 1 \"races.h\"\n" + racesHeader + "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + body
 	return kernelcache.File(c.cache, c.key(text, mode)+".so", func(path string) error {
 		cmd := exec.Command(c.path, append(c.flags(mode), "-o", path, "-")...) //nolint:noctx // a compiler ends by itself
 		cmd.Stdin = strings.NewReader(text)
