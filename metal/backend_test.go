@@ -25,6 +25,15 @@ func open(tb testing.TB, o metal.Options, h emulator.Options) *metal.Backend {
 	return be
 }
 
+// starter starts the backend on a device.
+type starter func(tb testing.TB, o metal.Options) *metal.Backend
+
+// emulated starts the backend on the emulator.
+func emulated(tb testing.TB, o metal.Options) *metal.Backend {
+	tb.Helper()
+	return open(tb, o, emulator.Options{})
+}
+
 // tilesFrom has tiles used from so many rows on.
 func tilesFrom(rows int) (g metal.Geometry) {
 	for _, kernel := range []string{metal.ProductTile, metal.GatedTile, metal.ExpertGatedTile, metal.ExpertDownTile, metal.AttentionTile} {
