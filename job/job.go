@@ -13,12 +13,12 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Job is one row on the queue: the payload of its task. It holds the row's body as it stood in the file. asynq's
-// heartbeat writes the payloads of all running tasks again every 5 s, so nothing is added here that can be found elsewhere.
+// Job is one row on the queue: the payload of its task. Body is the row's, byte for byte. Jobs are kept small, because asynq's
+// heartbeat writes the payloads of all running tasks again every 5 s.
 type Job struct {
 	Batch       string          `json:"batch"`
-	Line        int             `json:"line"` // of its file, from 1; a batch's rows are known by it
-	Sum         string          `json:"sum"`  // see Row.Sum
+	Line        int             `json:"line"` // number in the file, from 1; identifies the row in its batch
+	Sum         string          `json:"sum"`  // the start of the SHA-256 of the line, 8 hex digits
 	CustomID    string          `json:"custom_id"`
 	Endpoint    openai.Endpoint `json:"url"`
 	Body        json.RawMessage `json:"body"`
@@ -30,19 +30,19 @@ type Job struct {
 // Timeout is the time that one attempt may take.
 func (j *Job) Timeout() time.Duration { return time.Duration(j.TimeoutMS) * time.Millisecond }
 
-// Generation is what to ask the engine for prompt i of the job's request.
+// Generation is the engine's request for prompt i of r, the job's parsed body.
 func (j *Job) Generation(r *openai.Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(j.defaultSeed()), time.UnixMilli(j.EnqueuedMS))
 }
 
-// defaultSeed is the seed of a job whose request names none. It follows from batch and line, so that every attempt draws the
-// same tokens. It has 53 bits, which every JSON reader holds exactly.
+// defaultSeed is the seed of a job whose request names none. It is derived from batch and line, so that every attempt draws the
+// same tokens. It has 53 bits, which JSON readers with float64 numbers hold exactly.
 func (j *Job) defaultSeed() int64 {
 	sum := sha256.Sum256([]byte(TaskID(j.Batch, j.Line)))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }
 
-// Encode is the task's payload.
+// Encode is the payload of the job's task.
 func (j *Job) Encode() ([]byte, error) { return openai.Marshal(j) }
 
 // Decode reads a payload.
@@ -52,7 +52,7 @@ func Decode(payload []byte) (*Job, error) {
 		return nil, fmt.Errorf("read a job's payload: %w", err)
 	}
 	if CheckBatch(j.Batch) != nil || j.Line < 1 || j.MaxAttempts < 1 {
-		return nil, fmt.Errorf("read a job's payload: batch %q, line %d and %d attempts are not a job's", j.Batch, j.Line, j.MaxAttempts)
+		return nil, fmt.Errorf("read a job's payload: batch %q with line %d and %d attempts is not a valid job", j.Batch, j.Line, j.MaxAttempts)
 	}
 	return j, nil
 }

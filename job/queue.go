@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// Priority is how soon a batch is served in comparison with others of the same model.
+// Priority orders the batches of a model.
 type Priority string
 
-// The priorities. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1, or, where it is told
-// to be strict, from the first that is not empty.
+// The priorities. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1. A strict worker takes them
+// from the first queue that is not empty.
 const (
 	Critical Priority = "critical"
 	Default  Priority = "default"
 	Bulk     Priority = "bulk"
 )
 
-// Priorities are all priorities with their weights.
+// Priorities maps each priority to its weight.
 func Priorities() map[Priority]int {
 	return map[Priority]int{Critical: 6, Default: 3, Bulk: 1}
 }
@@ -30,7 +30,7 @@ func ParsePriority(s string) (Priority, error) {
 	return "", fmt.Errorf("priority %q is unknown: use critical, default or bulk", s)
 }
 
-// DefaultAlias names the model of producers and workers that name none.
+// DefaultAlias is the model alias of producers and workers that are given none.
 const DefaultAlias = "default"
 
 var (
@@ -38,7 +38,7 @@ var (
 	batchForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 )
 
-// CheckAlias says whether a model alias can name a queue.
+// CheckAlias returns an error if a model alias cannot be part of a queue's name.
 func CheckAlias(s string) error {
 	if aliasForm.MatchString(s) {
 		return nil
@@ -46,7 +46,7 @@ func CheckAlias(s string) error {
 	return fmt.Errorf("model name %q: use 1 to 128 letters, digits and . _ / @ + -, beginning with a letter or digit", s)
 }
 
-// CheckBatch says whether a batch id can be used in keys and result ids.
+// CheckBatch returns an error if a batch id cannot be part of Redis keys and result ids.
 func CheckBatch(s string) error {
 	if batchForm.MatchString(s) {
 		return nil

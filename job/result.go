@@ -9,13 +9,13 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Line is a line of output: OpenAI's, and the row's figures.
+// Line is a line of output: OpenAI's fields and the row's figures.
 type Line struct {
 	openai.OutputLine
 	Stats Stats `json:"stats"`
 }
 
-// Result is the outcome of a row: its line of output, and what a batch counts of it.
+// Result is the outcome of a row: its line of output, and the figures that its batch adds up.
 type Result struct {
 	Line   int
 	Text   []byte // a Line as JSON, without a newline
@@ -29,7 +29,8 @@ func Failure(j *Job, e openai.Error, s Stats) Result {
 	return newResult(j, openai.OutputLine{Error: &e}, s)
 }
 
-// Answered is the result of a job whose prompts were completed. s needs the Origin; the figures of done are added to it.
+// Answered is the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,
+// attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.add(done)
 	body := r.Response(openai.Answer{

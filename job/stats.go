@@ -7,25 +7,25 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Stats are a row's figures. Those of a row that never reached a worker are zero.
+// Stats are a row's figures. They are zero for a row that never reached a worker.
 type Stats struct {
-	QueueWaitMS      float64 `json:"queue_wait_ms"` // from being queued to being taken by the worker that answered
-	TTFTMS           float64 `json:"ttft_ms"`       // from there to the first generated token
-	TotalMS          float64 `json:"total_ms"`      // from there to the end
+	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the attempt that answered
+	TTFTMS           float64 `json:"ttft_ms"`       // from the start of the attempt to the first generated token
+	TotalMS          float64 `json:"total_ms"`      // from the start of the attempt to the end
 	PromptTokens     int     `json:"prompt_tokens"`
-	CachedTokens     int     `json:"cached_tokens"` // of the prompt, not computed again
+	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
-	PrefillTPS       float64 `json:"prefill_tps"` // computed prompt tokens a second, from admission to the first token
+	PrefillTPS       float64 `json:"prefill_tps"` // prompt tokens computed a second, from admission to the first token
 	DecodeTPS        float64 `json:"decode_tps"`  // tokens a second after the first
-	Steps            int     `json:"steps"`       // forward passes that the row took part in
+	Steps            int     `json:"steps"`       // forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
-	Attempts         int     `json:"attempts"`   // deliveries to a worker, the last one included
+	Attempts         int     `json:"attempts"`   // deliveries to a worker, including the last
 	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in its steps
 	Origin
 }
 
-// Origin is what answered a row.
+// Origin identifies the worker, device and model that answered a row.
 type Origin struct {
 	Worker      string `json:"worker"`
 	Backend     string `json:"backend"`
@@ -35,13 +35,13 @@ type Origin struct {
 	Version     string `json:"version"`
 }
 
-// Fingerprint is OpenAI's system_fingerprint: rows with the same one and the same seed get the same tokens.
+// Fingerprint is OpenAI's system_fingerprint: equal requests with equal fingerprints and seeds get the same tokens.
 func (o Origin) Fingerprint() string {
 	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
 }
 
-// add adds up the figures of a row's prompts, which ran concurrently: counts and times in steps are summed, the first token
-// and the end are those of all prompts together.
+// add fills in the figures of a row's prompts, which ran concurrently. Counts and times in steps are summed. The row's first
+// token is the earliest of all prompts, its end the latest.
 func (s *Stats) add(done []generation.Completion) {
 	var prefill, decode, ttft, total time.Duration
 	later := 0 // tokens after the first of each choice
@@ -55,7 +55,7 @@ func (s *Stats) add(done []generation.Completion) {
 		s.AcceptedTokens += e.AcceptedTokens
 		s.BatchMean += e.BatchMean * float64(e.Steps)
 		prefill += e.Prefill
-		if e.CompletionTokens == 0 { // all of it was the prompt's
+		if e.CompletionTokens == 0 { // nothing was generated
 			prefill += e.Total
 		}
 		decode += e.Decode

@@ -79,7 +79,7 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output
 		if err != nil {
 			return s, err
 		}
-		s.KeptOthers = out.OfOthers(sha)
+		s.KeptOthers = out.ByOtherModels(sha)
 	}
 	return s, err
 }

@@ -2,7 +2,6 @@ package metal
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
@@ -220,13 +219,13 @@ func (s *step) submit() {
 		return
 	}
 	if err := s.upload(); err != nil {
-		s.fail(fmt.Errorf("upload the rows of a step: %w", err))
+		s.fail(err)
 		s.clear()
 		return
 	}
 	ticket, err := s.device.Submit(s.work)
 	if err != nil {
-		s.fail(fmt.Errorf("start %d operations on the GPU: %w", len(s.work), err))
+		s.fail(err)
 	} else {
 		s.last = ticket
 		s.inFlight++
@@ -238,7 +237,7 @@ func (s *step) submit() {
 func (s *step) wait() {
 	if s.inFlight > 0 {
 		if _, err := s.device.Wait(s.last); err != nil {
-			s.fail(fmt.Errorf("run %d steps on the GPU: %w", s.inFlight, err))
+			s.fail(err)
 		}
 		s.inFlight = 0
 	}

@@ -17,7 +17,7 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 		b, bind(bias, b), at(x), at(dst))
 }
 
-// GatedExperts implements compute.Step. Shared experts of another type than the chosen ones are a dispatch of their own.
+// GatedExperts implements compute.Step. Shared experts whose type differs from the routed ones have a dispatch of their own.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
 	if dst.Rows >= w.kernels.expertGatedTile.from {
@@ -73,16 +73,16 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	}
 }
 
-// groupedInts is the most integers that a choice takes in scratch memory: its own place, and a tile's three.
+// groupedInts is the maximum number of integers of scratch memory per choice: one for the choice and three for a tile.
 const groupedInts = 4
 
 // grouped is a routing by expert, in scratch memory.
 type grouped struct {
-	choices, tiles, rest Binding // rest is what is behind them
-	count                int     // tiles, some of them empty
+	choices, tiles, rest Binding // rest is the memory after them
+	count                int     // of tiles; some may be empty
 }
 
-// group records the grouping of a routing.
+// group records the grouping of a routing by expert.
 func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
 	choices := (routing.Rows*used + 3) &^ 3

@@ -4,7 +4,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// MatMul implements compute.Step. Weights of one type that stand together are one dispatch, up to three of them.
+// MatMul implements compute.Step. Up to three consecutive weights of one type share a dispatch.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 	concurrent := false
 	if dst.Rows >= ws[0].(*weight).kernels.productTile.from {
@@ -57,7 +57,7 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 	record(s, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), at(dst))
 }
 
-// productTile records the product of a weight with many rows. a has what is not the same for all weights.
+// productTile records the product of a weight with many rows. a has the arguments that depend on the operation.
 func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, concurrent bool) {
 	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
@@ -97,7 +97,7 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 		bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
 }
 
-// gateSeparately is GatedMatMul for weights of two types, with both products in memory first.
+// gateSeparately is GatedMatMul for weights of two types: both products go to scratch memory first.
 func (s *step) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight) {
 	out := gate.(*weight).out
 	s.inParts(dst.Rows, 2*out, func(first, n int) {
@@ -131,7 +131,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	w, r := kb.(*weight), table.(*rope)
 	k := forRows(w.kernels.absorb, dst.Rows)
 	groups, tiles := k.groups(w.out), dst.Rows >= w.kernels.productTile.from
-	if tiles { // which leave the rotations
+	if tiles { // they leave the rotations to the kernel below
 		s.productTile("absorb", dst, q, w, tileArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims)}, false)
 		groups = 0
 	}

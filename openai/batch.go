@@ -45,7 +45,7 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 	return l, nil
 }
 
-// id is the row's custom_id, or its id, which may be a whole number.
+// id is the line's custom_id; if it has none and is a bare body, its "id", which may be a whole number.
 func (o *object) id() string {
 	if s, ok := o.text("custom_id"); ok || o.err != nil {
 		if s == "" && o.err == nil {
@@ -54,7 +54,7 @@ func (o *object) id() string {
 		return s
 	}
 	if o.has("body") {
-		return "" // the id of a Batch line is custom_id alone
+		return "" // a Batch line has no other id than custom_id
 	}
 	raw, ok := o.get("id", text, number)
 	if !ok {
@@ -71,7 +71,7 @@ func (o *object) id() string {
 	return string(raw)
 }
 
-// target is the endpoint of an OpenAI Batch line: its url, or what its body shows where it has none.
+// target is the endpoint of an OpenAI Batch line: its url or, without one, the endpoint that its body fits.
 func (o *object) target(body json.RawMessage) Endpoint {
 	if method, ok := o.text("method"); ok && method != "POST" {
 		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
@@ -95,7 +95,7 @@ func (o *object) target(body json.RawMessage) Endpoint {
 	return e
 }
 
-// bareTarget is the endpoint of a body without a url.
+// bareTarget is the endpoint that a body fits.
 func (o *object) bareTarget() Endpoint {
 	messages, prompt := o.has("messages"), o.has("prompt")
 	switch {

@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// object is a JSON object whose fields are read with their types checked. The first field that does not fit is kept in err,
-// and fields are read as absent from then on. A field that is null is absent.
+// object is a JSON object whose fields are read with a check of their types. err is the error of the first field that failed
+// its check; after it all fields are read as absent. A null field is absent.
 type object struct {
 	fields map[string]json.RawMessage
-	path   string // stands before the names of fields in errors, such as "body."
+	path   string // prefix of field names in errors, such as "body."
 	err    *Error
 }
 
@@ -33,13 +33,13 @@ func jsonError(err error) *Error {
 	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
 }
 
-// has tells whether a field is there and not null.
+// has reports whether a field is present and not null.
 func (o *object) has(name string) bool {
 	raw, ok := o.fields[name]
 	return ok && kindOf(raw) != null
 }
 
-// get returns a field that is there, not null, and of one of the kinds named.
+// get returns a field that is present, not null and of one of the given kinds. Any other kind is an error.
 func (o *object) get(name string, kinds ...kind) (json.RawMessage, bool) {
 	if o.err != nil || !o.has(name) {
 		return nil, false
@@ -79,7 +79,7 @@ func (o *object) boolean(name string) bool {
 	return ok && raw[0] == 't'
 }
 
-// number reads a field between low and high, or def where it is absent.
+// number reads a number from low to high, or returns def if the field is absent.
 func (o *object) number(name string, low, high, def float64) float64 {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -93,7 +93,7 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	return v
 }
 
-// integer reads a whole number between low and high; 2.0 is one. ok tells whether the field is there.
+// integer reads a whole number from low to high; 2.0 is one. ok reports whether the field is present and valid.
 func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -171,7 +171,7 @@ const (
 	dict    kind = "an object"
 )
 
-// kindOf tells a valid JSON value's type from its first byte.
+// kindOf is the type of a valid JSON value, which its first byte determines.
 func kindOf(raw json.RawMessage) kind {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	if len(raw) == 0 {

@@ -8,23 +8,23 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// leastLogprob stands for impossible tokens, as in OpenAI's responses: JSON has no infinity.
-const leastLogprob = -9999.0
+// minLogprob is the log-probability of impossible tokens in OpenAI's responses, because JSON has no infinity.
+const minLogprob = -9999.0
 
-// logprob is a log-probability that JSON can hold.
+// logprob is a log-probability as JSON.
 type logprob float64
 
-// MarshalJSON writes what is not finite as leastLogprob.
+// MarshalJSON writes values that are not finite as minLogprob.
 func (l logprob) MarshalJSON() ([]byte, error) {
 	v := float64(l)
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		v = leastLogprob
+		v = minLogprob
 	}
 	return json.Marshal(v)
 }
 
-// scored are the tokens of an answer whose log-probabilities are shown: all but a stop id.
-func scored(c generation.Choice) []generation.TokenLogprob {
+// shownLogprobs are the log-probabilities of an answer's tokens without that of a stop id.
+func shownLogprobs(c generation.Choice) []generation.TokenLogprob {
 	if n := len(c.Logprobs); n > 0 && c.FinishReason == generation.FinishStop && c.StopReason == "" {
 		return c.Logprobs[:n-1]
 	}
@@ -42,7 +42,7 @@ type chatToken struct {
 	Top []tokenLogprob `json:"top_logprobs"`
 }
 
-// tokenLogprob is a token. Bytes is a list of numbers in JSON, exact where Token is part of a character.
+// tokenLogprob is a token. Bytes is a list of numbers in JSON; it is exact even if the token is part of a character.
 type tokenLogprob struct {
 	Token   string  `json:"token"`
 	Logprob logprob `json:"logprob"`
@@ -69,20 +69,20 @@ func newTokenLogprob(t generation.TokenLogprob) tokenLogprob {
 	return tokenLogprob{t.Text, logprob(t.Logprob), bytes}
 }
 
-// completionLogprobs are the log-probabilities of a completion, lists of equal length. Where the prompt is echoed its tokens
-// come first; the first of them follows nothing, so that it has neither a log-probability nor alternatives.
+// completionLogprobs are the log-probabilities of a completion, as lists of equal length. The tokens of an echoed prompt come
+// first. The first of them has neither a log-probability nor alternatives, because no token precedes it.
 type completionLogprobs struct {
 	Tokens     []string             `json:"tokens"`
 	Logprobs   []*logprob           `json:"token_logprobs"`
-	Top        []map[string]logprob `json:"top_logprobs"` // empty where none were asked for
+	Top        []map[string]logprob `json:"top_logprobs"` // empty if none were asked for
 	TextOffset []int                `json:"text_offset"`  // in characters
 }
 
-// newCompletionLogprobs lists the tokens of an echoed prompt, which reads prefix, and those of the answer.
+// newCompletionLogprobs lists the tokens of an echoed prompt, whose text is prefix, and those of the answer.
 func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
 	n := len(prompt) + len(answer)
 	l := &completionLogprobs{make([]string, 0, n), make([]*logprob, 0, n), make([]map[string]logprob, 0, n), make([]int, 0, n)}
-	begun := 0 // characters begun so far
+	begun := 0 // characters whose first byte has been seen
 	for i := range n {
 		var t generation.TokenLogprob
 		if i < len(prompt) {
@@ -91,10 +91,10 @@ func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogpr
 			t = answer[i-len(prompt)]
 		}
 		offset := begun
-		if len(t.Bytes) > 0 && continues(t.Bytes[0]) && begun > 0 {
-			offset-- // inside the character that the token before began
+		if len(t.Bytes) > 0 && isContinuation(t.Bytes[0]) && begun > 0 {
+			offset-- // the token continues a character of the token before it
 		}
-		if i > 0 || len(prompt) == 0 || strings.HasPrefix(prefix, string(t.Bytes)) { // else it is a BOS that the text lacks
+		if i > 0 || len(prompt) == 0 || strings.HasPrefix(prefix, string(t.Bytes)) { // else it is a BOS that is not in the text
 			begun += characters(t.Bytes)
 		}
 		l.Tokens = append(l.Tokens, t.Text)
@@ -114,7 +114,8 @@ func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogpr
 	return l
 }
 
-// alternatives are the most likely tokens and the one chosen, by their texts. Of two tokens of one text the likelier counts.
+// alternatives are the most likely tokens and the chosen one, keyed by text. Of two tokens with the same text the more likely
+// one counts.
 func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	if top == 0 {
 		return nil
@@ -131,13 +132,14 @@ func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	return m
 }
 
-// continues tells whether a byte is inside a UTF-8 character.
-func continues(b byte) bool { return b&0xC0 == 0x80 }
+// isContinuation reports whether a byte is inside a UTF-8 character.
+func isContinuation(b byte) bool { return b&0xC0 == 0x80 }
 
+// characters is the number of characters whose first byte is in bytes.
 func characters(bytes []byte) int {
 	n := 0
 	for _, b := range bytes {
-		if !continues(b) {
+		if !isContinuation(b) {
 			n++
 		}
 	}

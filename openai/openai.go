@@ -1,5 +1,5 @@
-// Package openai is OpenAI's wire format: requests with the check of every field, response bodies, and the lines of Batch
-// files. It holds data only: it knows no engine and no queue.
+// Package openai is OpenAI's wire format: requests with a check of every field, response bodies, and the lines of Batch files.
+// It is data only and depends on neither engine nor queue.
 package openai
 
 import (

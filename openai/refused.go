@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// refused are fields that ask for something else than Ingot would answer. A row that sets one to anything but a value that
-// changes nothing is an error rather than an answer to another question.
+// refused are fields that Ingot does not support and whose absence would change the answer. Setting one is an error, except to
+// a value that changes nothing.
 var refused = []struct {
 	field   string
-	only    Endpoint // empty for both
+	only    Endpoint // the endpoint that has the field; empty for both
 	ignored []string // values that change nothing, as JSON
 	why     string
 }{
@@ -26,14 +26,14 @@ var refused = []struct {
 	{"json_schema", "", nil, "output cannot be constrained"},
 	{"allowed_token_ids", "", nil, `use "logit_bias"`},
 	{"bad_words", "", []string{"[]"}, `use "logit_bias"`},
-	{"logits_processors", "", []string{"[]"}, "there are none"},
+	{"logits_processors", "", []string{"[]"}, "custom code is not run"},
 	{"use_beam_search", "", []string{"false"}, "there is no beam search"},
 	{"length_penalty", "", []string{"1", "1.0"}, "there is no beam search"},
 	{"prompt_logprobs", "", nil, `use "echo" and "logprobs" on /v1/completions`},
 	{"include_stop_str_in_output", "", []string{"false"}, "stop strings are left out of the text"},
 	{"skip_special_tokens", "", []string{"true"}, `special tokens are left out of the text; use "return_token_ids"`},
 	{"return_tokens_as_token_ids", "", []string{"false"}, `use "return_token_ids"`},
-	{"truncate_prompt_tokens", "", nil, "prompts are not cut"},
+	{"truncate_prompt_tokens", "", nil, "prompts are not truncated"},
 	{"prompt_embeds", "", nil, "prompts are text or token ids"},
 
 	{"functions", Chat, []string{"[]"}, `use "tools"`},
@@ -41,7 +41,7 @@ var refused = []struct {
 	{"modalities", Chat, []string{`["text"]`}, "only text is generated"},
 	{"audio", Chat, nil, "only text is generated"},
 	{"verbosity", Chat, []string{`"medium"`}, "say it in the messages"},
-	{"web_search_options", Chat, nil, "nothing is looked up"},
+	{"web_search_options", Chat, nil, "there is no web search"},
 	{"chat_template", Chat, nil, "the model's own template is used"},
 	{"continue_final_message", Chat, []string{"false"}, "use /v1/completions with the rendered prompt"},
 	{"add_special_tokens", Chat, []string{"false"}, "the template writes special tokens"},
@@ -51,14 +51,15 @@ var refused = []struct {
 	{"add_special_tokens", Completions, []string{"true"}, "give the prompt as token ids instead"},
 }
 
-// understood are the longer names of the fields that are honoured. A field that is one or two typing errors away from one of
-// them is taken for a mistake; all other fields are the row's own business and are left alone.
+// understood are the longer names of supported fields. A field name that differs from one of them in one or two characters is
+// an error. Other unknown fields are allowed: rows may carry data of their own.
 var understood = []string{
 	"temperature", "max_tokens", "max_completion_tokens", "presence_penalty", "frequency_penalty", "repetition_penalty",
 	"logit_bias", "logprobs", "top_logprobs", "min_tokens", "ignore_eos", "stop_token_ids", "return_token_ids",
 	"add_generation_prompt", "chat_template_kwargs",
 }
 
+// refuse fails on unsupported fields and misspelt names.
 func (o *object) refuse(e Endpoint) {
 	for _, f := range refused {
 		if !o.has(f.field) || (f.only != "" && f.only != e) {
@@ -89,7 +90,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// misspelt returns the field that a name nearly is, or an empty string.
+// misspelt returns the supported field that a name nearly equals, or an empty string.
 func misspelt(name string) string {
 	for _, f := range understood {
 		if name == f {

@@ -12,37 +12,28 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Limits of a request that are not OpenAI's.
-const (
-	maxPrompts = 2048 // in an array
-	maxStops   = 64
-)
+// maxStops is the maximum number of stop strings. OpenAI's maximum is 4.
+const maxStops = 64
 
-// completionTokens is OpenAI's default of max_tokens on /v1/completions. A chat has no limit but the context.
-const completionTokens = 16
+// defaultMaxTokens is OpenAI's default of max_tokens on /v1/completions. A chat is limited by the context only.
+const defaultMaxTokens = 16
 
-// leastTopP stands in for a top_p of 0, which OpenAI takes as the best token alone; in generation.Sampling 0 is off.
-const leastTopP = 1e-9
+// minTopP replaces a top_p of 0. For OpenAI 0 means the best token only; in generation.Sampling 0 means no limit.
+const minTopP = 1e-9
 
 // Request is the body of a row with its types checked and its defaults filled in.
 type Request struct {
 	endpoint Endpoint
-	settings generation.Request // without a prompt, and without a seed
-	chat     *ordered.Object    // of /v1/chat/completions
-	prompts  []prompt           // of /v1/completions, at least one
+	settings generation.Request // without prompt and seed
+	chat     *ordered.Object    // the prompt of /v1/chat/completions
+	prompts  []prompt           // the prompts of /v1/completions, at least one
 
 	seed     *int64
 	echo     bool
 	tokenIDs bool // return_token_ids
 }
 
-// prompt is one prompt of a completion: ids where they are not nil, else text.
-type prompt struct {
-	text string
-	ids  []int32
-}
-
-// ParseRequest checks a body of an endpoint. Its errors are *Error and name the field.
+// ParseRequest checks the body of a request. Its errors are *Error and name the field.
 func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	o, err := parseObject(body, "")
 	if err != nil {
@@ -76,7 +67,7 @@ func (r *Request) Seed(def int64) int64 {
 	return def
 }
 
-// Generation is what to ask the engine for prompt i. Its seed is seed+i. Chat templates print date.
+// Generation is the engine's request for prompt i. Its seed is seed+i; date is the day that chat templates print.
 func (r *Request) Generation(i int, seed int64, date time.Time) generation.Request {
 	req := r.settings
 	req.Date = date
@@ -92,7 +83,7 @@ func (r *Request) Generation(i int, seed int64, date time.Time) generation.Reque
 func (r *Request) readSampling(o *object) {
 	s := &r.settings.Sampling
 	s.Temperature = o.number("temperature", 0, 2, 1)
-	s.TopP = max(o.number("top_p", 0, 1, 1), leastTopP)
+	s.TopP = max(o.number("top_p", 0, 1, 1), minTopP)
 	s.MinP = o.number("min_p", 0, 1, 0)
 	s.PresencePenalty = o.number("presence_penalty", -2, 2, 0)
 	s.FrequencyPenalty = o.number("frequency_penalty", -2, 2, 0)
@@ -123,7 +114,7 @@ func (o *object) logitBias() map[int32]float64 {
 		return nil
 	}
 	bias := make(map[int32]float64, len(inner.fields))
-	for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // in order, so that the same field is named each time
+	for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // sorted, so that errors do not depend on the order of a map
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil || id < 0 {
 			o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %q`, key)
@@ -140,22 +131,22 @@ func (o *object) logitBias() map[int32]float64 {
 func (r *Request) readLength(o *object) {
 	low := int64(1)
 	if r.endpoint == Completions {
-		r.settings.MaxTokens = completionTokens
+		r.settings.MaxTokens = defaultMaxTokens
 		low = 0
 	}
 	if n, ok := o.integer("max_tokens", low, math.MaxInt32); ok {
 		r.settings.MaxTokens = int(n)
 		r.settings.PromptOnly = n == 0
 	}
-	if r.endpoint == Chat { // the newer name goes first
+	if r.endpoint == Chat { // the newer name takes precedence
 		if n, ok := o.integer("max_completion_tokens", 1, math.MaxInt32); ok {
 			r.settings.MaxTokens = int(n)
 		}
 	}
 	n, _ := o.integer("min_tokens", 0, math.MaxInt32)
 	r.settings.MinTokens = int(n)
-	if most := r.settings.MaxTokens; n > 0 && most > 0 && int(n) > most {
-		o.fail(CodeInvalidValue, `"min_tokens" is %d, more than the %d tokens that may be generated`, n, most)
+	if limit := r.settings.MaxTokens; n > 0 && limit > 0 && int(n) > limit {
+		o.fail(CodeInvalidValue, `"min_tokens" is %d, more than the %d tokens that may be generated`, n, limit)
 	}
 	r.settings.IgnoreEOS = o.boolean("ignore_eos")
 }
@@ -204,7 +195,7 @@ func (r *Request) readOutput(o *object) {
 	if r.settings.PromptOnly && !r.echo {
 		o.fail(CodeInvalidValue, `"max_tokens" is 0, which makes sense only with "echo"`)
 	}
-	// A prompt of ids has no text of its own to echo: its tokens' bytes come with their log-probabilities.
+	// The echo of a prompt of ids is made of its tokens' bytes, which come with their log-probabilities.
 	r.settings.PromptLogprobs = r.echo && (ok || r.anyIDs())
 }
 

@@ -54,7 +54,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
 		{Completions, `"temperature":null`, func(r generation.Request) any { return r.Sampling.Temperature }, 1.0},
 		{Completions, `"temperature":7e-1`, func(r generation.Request) any { return r.Sampling.Temperature }, 0.7},
 		{Completions, `"top_p":0.9`, func(r generation.Request) any { return r.Sampling.TopP }, 0.9},
-		{Completions, `"top_p":0`, func(r generation.Request) any { return r.Sampling.TopP }, leastTopP},
+		{Completions, `"top_p":0`, func(r generation.Request) any { return r.Sampling.TopP }, minTopP},
 		{Completions, `"top_k":40`, func(r generation.Request) any { return r.Sampling.TopK }, 40},
 		{Completions, `"top_k":-1`, func(r generation.Request) any { return r.Sampling.TopK }, 0},
 		{Completions, `"top_k":0`, func(r generation.Request) any { return r.Sampling.TopK }, 0},

@@ -18,7 +18,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// head is what both response bodies begin with. Seed is not OpenAI's: it is what to ask for to get the same tokens again.
+// head is the beginning of both response bodies. Seed is not OpenAI's: a request with this seed gets the same tokens again.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
@@ -39,7 +39,7 @@ type chatChoice struct {
 	Message      message       `json:"message"`
 	Logprobs     *chatLogprobs `json:"logprobs"`
 	FinishReason string        `json:"finish_reason"`
-	StopReason   string        `json:"stop_reason,omitempty"` // vLLM's: the stop string that ended it
+	StopReason   string        `json:"stop_reason,omitempty"` // vLLM's: the stop string that ended the choice
 	choiceIDs
 }
 
@@ -114,7 +114,7 @@ func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
 				choiceIDs:    r.ids(c, answer),
 			}
 			if r.settings.Logprobs {
-				choice.Logprobs = newChatLogprobs(scored(answer))
+				choice.Logprobs = newChatLogprobs(shownLogprobs(answer))
 			}
 			choices = append(choices, choice)
 		}
@@ -138,7 +138,7 @@ func (r *Request) completionChoices(done []generation.Completion) []completionCh
 				choiceIDs:    r.ids(c, answer),
 			}
 			if r.settings.Logprobs {
-				choice.Logprobs = newCompletionLogprobs(prefix, tokens, scored(answer), r.settings.TopLogprobs)
+				choice.Logprobs = newCompletionLogprobs(prefix, tokens, shownLogprobs(answer), r.settings.TopLogprobs)
 			}
 			choices = append(choices, choice)
 		}
@@ -146,7 +146,7 @@ func (r *Request) completionChoices(done []generation.Completion) []completionCh
 	return choices
 }
 
-// promptText is prompt i as it was written, or what the bytes of its ids spell.
+// promptText is the text of prompt i; for a prompt of ids, that of their bytes.
 func (r *Request) promptText(i int, c generation.Completion) string {
 	if r.prompts[i].ids == nil {
 		return r.prompts[i].text

@@ -9,17 +9,17 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Format names the form of a file's rows.
+// Format names a format of input files.
 type Format string
 
 // The formats.
 const (
-	FormatAuto  Format = "auto"  // the format that claims the file's first line that is not empty
+	FormatAuto  Format = "auto"  // by the first line that is not empty
 	FormatJSONL Format = "jsonl" // a JSON object a line: an OpenAI Batch line, or a bare body with "messages" or "prompt"
 	FormatText  Format = "text"  // a prompt a line, sent as the message of a user
 )
 
-// format is how files of one format are recognised and read.
+// format describes how to recognise and read files of one format.
 type format struct {
 	name       Format
 	extensions []string // of file names, in lower case
@@ -37,8 +37,7 @@ var formats = []format{
 	{FormatText, nil, anyLine, anyText, parseText},
 }
 
-// FormatOf is the format that a file's name stands for, or FormatAuto. A file with such a name is not taken for another
-// format because of its first line.
+// FormatOf is the format that belongs to the extension of a file's name, or FormatAuto.
 func FormatOf(path string) Format {
 	extension := strings.ToLower(filepath.Ext(path))
 	for _, f := range formats {
@@ -80,7 +79,7 @@ func lookup(f Format) *format {
 	return nil
 }
 
-// formatOf is the format of a file that is said to be of format f, from its first line that is not empty.
+// formatOf resolves FormatAuto with a file's first line that is not empty, and checks that line.
 func formatOf(f Format, first []byte) (*format, error) {
 	of := lookup(f)
 	for i := 0; of == nil; i++ { // the last format claims every line

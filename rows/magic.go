@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// skipStart drops a UTF-8 byte order mark from the start of a file, and refuses what is no text by its first bytes.
+// skipStart removes a UTF-8 byte order mark from the start of a file. It returns an error if the first bytes are those of a
+// known binary format.
 func skipStart(part []byte, err error) ([]byte, error) {
 	for _, other := range []struct{ start, name, instead string }{
 		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},

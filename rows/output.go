@@ -17,11 +17,11 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// ErrOtherFile says that something was made of another input file, or by another batch, than the one at hand.
-var ErrOtherFile = errors.New("not of this input")
+// ErrOtherFile means that results or a batch were made from another input file than the given one.
+var ErrOtherFile = errors.New("made from a different input file")
 
-// Output is a file of results being written, each row once. It knows the rows that it holds by their lines, with 4 bytes
-// and a bit for each line up to the last one held. It is safe for concurrent use.
+// Output is a file of results to which each row is written once. It identifies rows by their lines; this takes 4 bytes and a
+// bit for each line up to the last one held. It is safe for concurrent use.
 type Output struct {
 	path  string
 	batch string
@@ -33,12 +33,12 @@ type Output struct {
 	sums   []uint32 // of the lines found on opening; 0 for others
 	held   int
 	failed int
-	models map[string]int // answers found on opening, by their model_sha256
+	models map[string]int // number of answers found on opening, by model_sha256
 }
 
-// OpenOutput opens or creates the file of a batch's results. What it holds is kept: a last line that was cut short when its
-// writer died is removed, and any other content that is not a result of this batch is refused and left as it is. The file
-// is locked until Close against a second writer. A path that is not a regular file, such as a terminal, is only written to.
+// OpenOutput opens or creates the file of a batch's results. Results in the file are kept. A last line that was cut short when
+// its writer died is removed. Any other content is an error and leaves the file as it is. The file is locked against a second
+// writer until Close. A path that is not a regular file, such as a terminal, is only written to.
 func OpenOutput(path, batch string) (*Output, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -52,7 +52,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	return o, nil
 }
 
-// NewOutput writes a batch's results to w, which holds none yet and stays open.
+// NewOutput writes a batch's results to w, which has none yet. Close does not close w.
 func NewOutput(w io.Writer, batch string) *Output {
 	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10)}
 }
@@ -72,7 +72,7 @@ func (o *Output) load() error {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("%s is being written by another process", o.path)
 	}
-	// Other errors come from file systems without locks.
+	// Any other error means that the file system has no locks.
 	end, err := o.scan()
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (o *Output) load() error {
 	return nil
 }
 
-// scan reads the lines held and returns where the last whole one ends.
+// scan reads the results in the file and returns the offset at which the last whole line ends.
 func (o *Output) scan() (end int64, err error) {
 	r := bufio.NewReaderSize(o.file, 1<<20)
 	for n := 1; ; n++ {
@@ -98,7 +98,7 @@ func (o *Output) scan() (end int64, err error) {
 			return 0, fmt.Errorf("read %s: %w", o.path, err)
 		}
 		if err != nil {
-			if !o.begun(text) {
+			if !o.isCutShort(text) {
 				return 0, fmt.Errorf("%s:%d: %w: choose another output", o.path, n, errNotResult)
 			}
 			return end, nil
@@ -112,15 +112,15 @@ func (o *Output) scan() (end int64, err error) {
 
 var errNotResult = errors.New("line is not a result of ingot")
 
-// begun tells whether text can be the beginning of a line of this output, cut short. A crash of the machine may leave zeros.
-func (o *Output) begun(text []byte) bool {
+// isCutShort reports whether text may be the beginning of a line of this output. A crash of the machine may append zeros.
+func (o *Output) isCutShort(text []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
 	start := `{"id":"` + openai.ResultPrefix(o.batch)
 	n := min(len(text), len(start))
 	return string(text[:n]) == start[:n]
 }
 
-// hold notes a line found in the file.
+// hold records a line found in the file.
 func (o *Output) hold(text []byte) error {
 	var l struct {
 		ID    string        `json:"id"`
@@ -137,7 +137,7 @@ func (o *Output) hold(text []byte) error {
 		return fmt.Errorf("%w: choose another output", err)
 	}
 	if batch != o.batch {
-		return fmt.Errorf("%w: the line is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
+		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
 	}
 	if o.mark(line) {
 		return fmt.Errorf("line %d of the input stands in the output twice: remove one", line)
@@ -152,8 +152,8 @@ func (o *Output) hold(text []byte) error {
 	return nil
 }
 
-// OfOthers is the number of answers found on opening that are not of the model of this SHA-256.
-func (o *Output) OfOthers(sha string) int {
+// ByOtherModels is the number of answers found on opening that another model than the one with this SHA-256 gave.
+func (o *Output) ByOtherModels(sha string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0
@@ -165,7 +165,7 @@ func (o *Output) OfOthers(sha string) int {
 	return n
 }
 
-// mark notes that a line is held and tells whether it was before.
+// mark records that a line is held, and reports whether it was before.
 func (o *Output) mark(line int) (before bool) {
 	o.has = grow(o.has, line/64)
 	bit := uint64(1) << (line % 64)
@@ -184,15 +184,15 @@ func grow[T any](s []T, i int) []T {
 	return append(s, make([]T, i+1-len(s))...)
 }
 
-// Has tells whether a line's result is held.
+// Has reports whether the result of a line is held.
 func (o *Output) Has(line int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return line/64 < len(o.has) && o.has[line/64]&(1<<(line%64)) != 0
 }
 
-// Check compares a row with the result of its line that was found on opening. They differ where the input is another file,
-// or was edited.
+// Check compares a row with the result of its line that was found on opening. It returns ErrOtherFile if the input is another
+// file or was edited.
 func (o *Output) Check(row Row) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -203,8 +203,8 @@ func (o *Output) Check(row Row) error {
 	if err == nil && len(raw) == 4 && binary.BigEndian.Uint32(raw) == o.sums[row.Line] {
 		return nil
 	}
-	return fmt.Errorf("%w: line %d is not the one that %s answers: choose another output, or remove that answer to have the "+
-		"line answered again", ErrOtherFile, row.Line, o.path)
+	return fmt.Errorf("%s was %w: line %d differs; choose another output, or remove its answer to generate it again",
+		o.path, ErrOtherFile, row.Line)
 }
 
 func (o *Output) bit(line int) bool { return o.has[line/64]&(1<<(line%64)) != 0 }
@@ -228,7 +228,7 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 	return nil
 }
 
-// Flush hands what was written to the system.
+// Flush writes buffered results to the file.
 func (o *Output) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -238,17 +238,17 @@ func (o *Output) Flush() error {
 	return nil
 }
 
-// writeError says of an error what failed; those of files name the path.
+// writeError adds what failed. Errors of files already name the path.
 func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
-// Counts are the lines held, and those of them that are errors.
+// Counts are the number of lines held, and of those that are errors.
 func (o *Output) Counts() (held, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held, o.failed
 }
 
-// Close flushes the output and, where it is a file, brings it to the disk and closes it.
+// Close flushes the output; a file is also synced to the disk and closed.
 func (o *Output) Close() error {
 	err := o.Flush()
 	if o.file == nil {
@@ -261,10 +261,10 @@ func (o *Output) Close() error {
 	return errors.Join(err, o.closeFile())
 }
 
-// closeFile closes the file and gives up its lock.
+// closeFile unlocks and closes the file.
 func (o *Output) closeFile() error {
-	// A process that is being started holds every open file until it runs its program, and with the file its lock. File
-	// systems without locks give an error here, as on opening.
+	// Closing alone might not unlock: a child process holds all open files, and their locks, between fork and exec. On file
+	// systems without locks this fails, as it did on opening.
 	unix.Flock(int(o.file.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
 	return o.file.Close()
 }

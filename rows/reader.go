@@ -1,4 +1,4 @@
-// Package rows is files of rows: readers of the files that users bring, and the file of results that a run resumes.
+// Package rows reads files of rows and writes files of results, which can be resumed.
 package rows
 
 import (
@@ -18,26 +18,26 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// MaxLine is the longest line of an input file, in bytes. A longer one becomes an error row without being kept in memory.
+// MaxLine is the maximum length of a line of input, in bytes. A longer line becomes an error row and is not held in memory.
 const MaxLine = 16 << 20
 
 // Row is a line of an input file, checked.
 type Row struct {
-	Line     int             // from 1; empty lines count but are no rows
+	Line     int             // number in the file, from 1; empty lines are counted but are not rows
 	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
-	CustomID string          // the row's own, or line-<Line>
-	Endpoint openai.Endpoint // what it asks for
+	CustomID string          // the row's own, else DefaultID(Line)
+	Endpoint openai.Endpoint // the operation
 	Body     json.RawMessage // the request
-	Err      *openai.Error   // why it cannot be used; then Endpoint and Body are not set
+	Err      *openai.Error   // the reason why it cannot be used; Endpoint and Body are then not set
 }
 
-// Reader reads the rows of a file one at a time. Two rows with one custom_id are found by a set of 64-bit hashes, which takes
-// about 20 bytes a row that names one; the second is an error.
+// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error; the set of 64-bit
+// hashes that finds it takes about 20 bytes for each row with a custom_id.
 type Reader struct {
 	src    *bufio.Reader
 	format Format
 	begun  *format // nil before the first line that is not empty
-	line   int
+	line   int // number of the last line read
 	buf    []byte // of the line being read, reused
 	ids    map[uint64]struct{}
 }
@@ -50,8 +50,8 @@ func NewReader(r io.Reader, f Format) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 64<<10), format: f, ids: map[uint64]struct{}{}}
 }
 
-// Next returns the next row, usable or not, or io.EOF. Other errors are of reading, or of a file that holds no rows at all,
-// such as a JSON array.
+// Next returns the next row, usable or not, or io.EOF. Other errors are read errors, or mean that the file does not consist of
+// rows, for example because it is one JSON array.
 func (r *Reader) Next() (Row, error) {
 	text, whole, err := r.nextLine()
 	if err != nil {
@@ -71,7 +71,7 @@ func rowError(code, format string, args ...any) *openai.Error {
 	return &openai.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// nextLine is readLine without empty lines. Before the first line it finds out the format.
+// nextLine is readLine without empty lines. On the first line it determines the format.
 func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	for {
 		text, whole, err := r.readLine()
@@ -91,8 +91,8 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	}
 }
 
-// Rows are the rows of Next with its errors, of which io.EOF is the end. They end with ctx, too, whose error is the last then:
-// a read that waits, as for a pipe, is left behind, and r cannot be used any more.
+// Rows iterates over the rows and errors of Next up to io.EOF. If ctx is done first, its error is the last. A read that blocks,
+// for example on a pipe, is then abandoned, and r cannot be used any more.
 func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	type next struct {
 		row Row
@@ -146,7 +146,7 @@ func Count(r io.Reader, f Format) (int, error) {
 // DefaultID is the custom_id of a row that names none.
 func DefaultID(line int) string { return fmt.Sprintf("line-%d", line) }
 
-// parse fills in a row from its line, of which it keeps nothing.
+// parse fills in a row from its line. The row does not refer to the line's memory.
 func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
 		row.Err = rowError(openai.CodeInvalidText, "is not UTF-8 at byte %d", i+1)
@@ -173,8 +173,8 @@ func (r *Reader) parse(row *Row, text []byte) {
 	row.Endpoint, row.Body = l.Endpoint, bytes.Clone(l.Body)
 }
 
-// readLine reads a line without its end, into memory that the next call reuses. Of a line over MaxLine the first MaxLine
-// bytes are kept, and it is not whole.
+// readLine reads a line without its line end, into memory that the next call reuses. Of a line over MaxLine it returns the
+// first MaxLine bytes, and whole is false.
 func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	r.buf = r.buf[:0]
 	size := 0

@@ -48,7 +48,7 @@ func TestShutdownHandsJobsBack(t *testing.T) {
 		next.start(t)
 		for _, row := range next.results(t) {
 			require.Nil(t, row.Error)
-			require.Equal(t, 1, row.Stats.Attempts, "what was handed back is no attempt")
+			require.Equal(t, 1, row.Stats.Attempts, "a job that was returned to the queue was no attempt")
 		}
 	})
 }

@@ -76,7 +76,7 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 		if !ok {
 			a = outputRow{CustomID: row.CustomID, missing: true}
 		} else if a.sum != row.Sum {
-			return fmt.Errorf("%w: line %d is not the one that %s answers", rows.ErrOtherFile, row.Line, answers)
+			return fmt.Errorf("%s was %w: line %d differs", answers, rows.ErrOtherFile, row.Line)
 		}
 		delete(byLine, row.Line)
 		if err := a.write(w, question(row)); err != nil {
@@ -86,7 +86,7 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 	if len(byLine) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s answers line %d, which it does not have", rows.ErrOtherFile, answers, slices.Min(slices.Collect(maps.Keys(byLine))))
+	return fmt.Errorf("%s was %w: this one has no row on line %d", answers, rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byLine))))
 }
 
 // outputRow is what is printed of a line of output.

@@ -61,8 +61,8 @@ func TestShowRefusesOtherFiles(t *testing.T) {
 	for _, c := range []struct{ name, answers, want string }{
 		{"rows", askMarch + "\n", ":1: line is not a result of ingot"},
 		{"text", line("1", "2cf24dba") + "hello\n", ":2: line is not a result of ingot"},
-		{"another row", line("1", "0badcafe"), "not of this input: line 1 is not the one that "},
-		{"a row too many", line("1", "2cf24dba") + line("2", "2cf24dba"), "answers line 2, which it does not have"},
+		{"another row", line("1", "0badcafe"), "out.jsonl was made from a different input file: line 1 differs"},
+		{"a row too many", line("1", "2cf24dba") + line("2", "2cf24dba"), "this one has no row on line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -178,8 +178,7 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	}
 }
 
-// best is the likeliest token of an output of the last pass, and its probability, which is 0 where the logits are not
-// finite.
+// best is the likeliest token of an output of the last pass, and its probability, which is 0 if the logits are not finite.
 func (c *chain) best(output int) (id int32, probability float64) {
 	b := sample.ReadBest(c.model.Best(0)[output], 1)
 	sum, err := b.LogSumExp()

@@ -43,7 +43,7 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	}
 }
 
-// searchText drafts from the sequences' own texts where that promises more than passes.
+// searchText drafts from the sequences' own texts if that promises more than passes.
 func (sp *Speculator) searchText(decode []*Sequence) {
 	if !sp.ngram {
 		return

@@ -109,7 +109,7 @@ func (sp *Speculator) learn(s *Sequence) {
 	drafted := len(s.Drafts)
 	tried := drafted
 	if s.gated {
-		tried++ // what was not worth a row counts as wrong where it would have been next
+		tried++ // a draft that was not worth a row counts as wrong if it was next
 	}
 	if tried > 0 {
 		s.record().Observe(tried, s.Accepted)

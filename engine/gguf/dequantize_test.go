@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -154,18 +155,11 @@ func TestDequantizeSpecialScales(t *testing.T) {
 // step; the bounds are twice what these files measure.
 func TestDequantizeFiles(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		t.Skip("files of other quantisers are not compared: set INGOT_MODELS to the folder with tiny-llama.*.gguf")
-	}
-	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
-	require.NoError(t, err)
-	defer exact.Close()
+	exact := openTiny(t, "f16")
 	bounds := map[Type]float64{TypeF16: 0, TypeF32: 0, TypeQ40: 0.2, TypeQ4K: 0.15, TypeQ5K: 0.08, TypeQ6K: 0.04, TypeQ80: 0.012}
 	seen := map[Type]bool{}
 	for _, name := range []string{"q4_0", "q4_k_m", "q5_k_m", "q6_k", "q8_0"} {
-		f, err := Open(filepath.Join(dir, "tiny-llama."+name+".gguf"))
-		require.NoError(t, err)
+		f := openTiny(t, name)
 		for _, x := range f.Tensors() {
 			bound, ok := bounds[x.Type]
 			require.True(t, ok, "%s has %v", x.Name, x.Type)
@@ -175,11 +169,21 @@ func TestDequantizeFiles(t *testing.T) {
 			require.Equal(t, ref.Shape, x.Shape)
 			require.LessOrEqual(t, relativeRMS(x.Values(), ref.Values()), bound, "%s: %s of %v", name, x.Name, x.Type)
 		}
-		require.NoError(t, f.Close())
 	}
 	for typ := range bounds {
 		require.True(t, seen[typ] || typ == TypeF16, "no file has %v", typ)
 	}
+}
+
+// openTiny opens tiny-llama in one of its types: all of it where INGOT_MODELS names the folder of these files, else the first rows
+// of its tensors, which testdata/cut wrote.
+func openTiny(t *testing.T, kind string) *File {
+	t.Helper()
+	dir := cmp.Or(os.Getenv("INGOT_MODELS"), "testdata")
+	f, err := Open(filepath.Join(dir, "tiny-llama."+kind+".gguf"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
 }
 
 func relativeRMS(got, want []float32) float64 {

@@ -56,7 +56,7 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestGenerationGoesOnAfterAFault fails the requests of one step alone: that of a prompt, or one among several under way.
+// TestGenerationGoesOnAfterAFault fails the requests of one step alone: that of a prompt, or one of several in flight.
 func TestGenerationGoesOnAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)

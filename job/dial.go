@@ -7,17 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path)
-// and sees that it answers and is 6.2 or later. Warnings tell of settings with which jobs can be lost.
+// and checks that it answers and is version 6.2 or later. The warnings name settings of the server that can lose jobs.
 func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
@@ -38,7 +36,7 @@ func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, 
 	return c, warnings, nil
 }
 
-// hint says what to look at where a server cannot be used as its URL says, or nothing where the error does.
+// hint suggests what to change in the URL, or is empty if the error itself is clear.
 func hint(opts *redis.Options, err error) string {
 	switch {
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
@@ -53,14 +51,14 @@ func hint(opts *redis.Options, err error) string {
 	return ""
 }
 
-// clientLog passes the Redis client's own log on for debugging. What matters of it comes as an error, too.
+// clientLog passes the Redis client's log on at debug level. Anything important in it is also returned as an error.
 type clientLog struct{}
 
 func (clientLog) Printf(ctx context.Context, format string, args ...any) {
 	slog.DebugContext(ctx, fmt.Sprintf(format, args...), "from", "redis client")
 }
 
-// checkServer reads a server's INFO.
+// checkServer checks the version and settings in a server's INFO.
 func checkServer(info string) (warnings []string, err error) {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -88,36 +86,4 @@ func tooOld(version string) bool {
 	major, err1 := strconv.Atoi(parts[0])
 	minor, err2 := strconv.Atoi(parts[1])
 	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
-}
-
-// Insist calls f until it succeeds, fails for a reason that does not pass, or patience is over. Redis may be restarted under a
-// long batch, or have no room for a while; results and collectors wait for it.
-func Insist(ctx context.Context, patience time.Duration, f func() error) error {
-	deadline := time.Now().Add(patience)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		err := f()
-		if err == nil || !transient(err) || time.Now().Add(pause).After(deadline) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-		}
-	}
-}
-
-// transient tells whether an error may pass when Redis is back, or has room again.
-func transient(err error) bool {
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return true
-	}
-	// OOM: over maxmemory. MISCONF: it cannot write to its disk.
-	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF"} {
-		if redis.HasErrorPrefix(err, reply) {
-			return true
-		}
-	}
-	return false
 }
