@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -42,8 +43,10 @@ func newMTPChain(m model.Drafter, rows int) *chain {
 // newModelChain drafts by a small model.
 func newModelChain(m model.Model, rows int) *chain {
 	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
-		_, err := m.Forward(&p.Batch)
-		return err
+		if _, err := m.Forward(&p.Batch); err != nil {
+			return fmt.Errorf("draft with the small model: %w", err)
+		}
+		return nil
 	}}
 }
 

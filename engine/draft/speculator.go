@@ -5,7 +5,6 @@
 package draft
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/model"
@@ -78,10 +77,7 @@ func (sp *Speculator) Prefill(prompts []*Sequence, running int) error {
 	if sp.chain == nil || len(prompts) == 0 || !sp.worthCatchingUp(running) {
 		return nil
 	}
-	if err := sp.chain.prefill(prompts); err != nil {
-		return fmt.Errorf("process prompts for drafting: %w", err)
-	}
-	return nil
+	return sp.chain.prefill(prompts)
 }
 
 // Observe takes in the results of steps that were computed together: their number, the rows of each, the seconds of all, and
