@@ -89,7 +89,7 @@ func TestOneComputesForAll(t *testing.T) {
 	c.Adopt(other)
 	c.Release()
 	_, busy = d.Adopt(other)
-	require.False(t, busy, "c gave its claim up")
+	require.False(t, busy, "c released its claim")
 }
 
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
@@ -100,7 +100,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 		fill(t, table, text(6, 100*i))
 		table.Release()
 	}
-	// Touch the first text, so that the second is the older one.
+	// Touch the first text, so that the second is evicted first.
 	table := p.NewTable()
 	require.Equal(t, 4, fill(t, table, text(6, 0)))
 	table.Release()
@@ -198,7 +198,7 @@ func TestPoolProperties(t *testing.T) {
 	})
 }
 
-func BenchmarkKeep(b *testing.B) {
+func BenchmarkCommit(b *testing.B) {
 	p := NewPool(1024, 32)
 	tokens := text(32*512+1, 0)
 	b.ReportAllocs()

@@ -1,16 +1,20 @@
 // Package modeltest compares models, on any backend, with what Hugging Face transformers computed from the same weights in
-// float32. The cases of the micro models are in engine/model/testdata; those of the bundled models, in F16, are in the folder
-// that INGOT_MODELS names.
+// float32. The cases are in engine/model/testdata: of the micro models, and of the bundled models' weights. With INGOT_MODELS, the
+// bundled models are compared in F16, as they were before they were quantised.
 package modeltest
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // Case is a prompt with the answer that the reference chose greedily.
@@ -31,7 +35,7 @@ func (c *Case) Tokens() []int32 {
 	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
 }
 
-// Each runs a test over every model that has cases, a subtest a model. Bundled models that are not at hand are skipped.
+// Each runs a test over every model that has cases, a subtest a model.
 func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	t.Helper()
 	for _, name := range Micros(t) {
@@ -81,14 +85,41 @@ func testdata(tb testing.TB) string {
 	}
 }
 
-// Tiny returns the path of tiny-llama or tiny-glm in F16. It skips the test if INGOT_MODELS is not set.
+// bundled are the files of the tiny models, from engine/model/testdata.
+var bundled = map[string]string{
+	"tiny-llama": "../../../models/tiny-llama.q4_0.gguf",
+	"tiny-glm":   "../../../models/tiny-glm.q8_0.gguf",
+}
+
+// Tiny returns the path of tiny-llama or tiny-glm with weights as precise as those of the reference. That is the F16 file where
+// INGOT_MODELS names its folder, else a copy of the bundled file in float32, with the cases of these weights beside it.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		tb.Skipf("set INGOT_MODELS to the folder of %s.f16.gguf to compare it with its reference", name)
+	if dir := os.Getenv("INGOT_MODELS"); dir != "" {
+		return filepath.Join(dir, name+".f16.gguf")
 	}
-	return filepath.Join(dir, name+".f16.gguf")
+	f, err := gguf.Open(filepath.Join(testdata(tb), bundled[name]))
+	require.NoError(tb, err)
+	var tensors []gguf.Tensor
+	for _, t := range f.Tensors() {
+		weights := make([]float32, t.Elements())
+		gguf.Dequantize(weights, t.Type, t.Data)
+		t.Type, t.Data = gguf.TypeF32, make([]byte, 0, 4*len(weights))
+		for _, w := range weights {
+			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(w))
+		}
+		tensors = append(tensors, t)
+	}
+	path := filepath.Join(tb.TempDir(), name+".gguf")
+	out, err := os.Create(path)
+	require.NoError(tb, err)
+	require.NoError(tb, gguf.Write(out, f.Meta(), tensors))
+	require.NoError(tb, out.Close())
+	require.NoError(tb, f.Close())
+	cases, err := os.ReadFile(filepath.Join(testdata(tb), name+".json"))
+	require.NoError(tb, err)
+	require.NoError(tb, os.WriteFile(strings.TrimSuffix(path, ".gguf")+".json", cases, 0o600))
+	return path
 }
 
 // Cases reads the cases of a model from the folder of its file.
