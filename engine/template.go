@@ -61,11 +61,11 @@ func (e *Engine) render(messages *ordered.Object, date time.Time) (string, error
 			vars.Set(absent.name, absent.value)
 		}
 	}
-	if id, ok := e.tokenizer.BOS(); ok {
-		vars.Set("bos_token", e.tokenizer.Token(id))
+	if id, ok := e.files.tokenizer.BOS(); ok {
+		vars.Set("bos_token", e.files.tokenizer.Token(id))
 	}
-	if id, ok := e.tokenizer.EOS(); ok {
-		vars.Set("eos_token", e.tokenizer.Token(id))
+	if id, ok := e.files.tokenizer.EOS(); ok {
+		vars.Set("eos_token", e.files.tokenizer.Token(id))
 	}
 	if !e.template.developer {
 		instructAsSystem(vars)

@@ -95,7 +95,7 @@ func TestDispatchesAreThoseThatTheBackendMakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, at := range []struct{ rows, position int }{{1, 0}, {1, 255}, {1, 256}, {8, 300}} {
 				want := counted(t, f, at.rows, at.position)
-				got, err := roofline.Dispatches(f, at.position+1)
+				got, err := roofline.Dispatches(f, gguf.TypeF32, at.rows, at.position)
 				require.NoError(t, err)
 				require.Equal(t, want, got, "%d rows at position %d", at.rows, at.position)
 			}

@@ -29,10 +29,10 @@ type launch struct {
 	geometry metal.Geometry // beside the choices that come with the program; nil takes the user's
 	keeps    bool           // all backends share a device, until end, so that its kernels are compiled once
 
-	device    metal.Device   // nil on the CPU
-	kept      *metal.Kept    // nil where nothing is kept
-	capturing *metal.Capture // nil where nothing is captured
-	told      bool           // what is said of a backend is said once
+	device    metal.Device        // nil on the CPU
+	kept      *metal.CachedDevice // nil without a cache
+	capturing *metal.Capture      // nil where nothing is captured
+	told      bool                // what is said of a backend is said once
 }
 
 func newLaunch(cfg *config.Config, stderr io.Writer) *launch {
@@ -45,6 +45,7 @@ const captured = 8
 func addCaptureFlag(flags *pflag.FlagSet, path *string) {
 	flags.StringVar(path, "capture", "",
 		fmt.Sprintf("record the GPU's work of the first %d steps to `FILE`.gputrace for Xcode (metal, with MTL_CAPTURE_ENABLED=1)", captured))
+	section(flags, debugging, "capture")
 }
 
 // backend opens the backend. Where a terminal shows it, the kernels' compilation is told as it goes.
@@ -128,7 +129,7 @@ func (l *launch) open(name string) (metal.Device, error) {
 	if err != nil || !l.keeps {
 		return dev, err
 	}
-	l.kept = metal.Keep(dev)
+	l.kept = metal.NewCachedDevice(dev)
 	return l.kept, nil
 }
 
@@ -137,7 +138,7 @@ func (l *launch) end() error {
 	if l.kept == nil {
 		return nil
 	}
-	return l.kept.End()
+	return l.kept.CloseDevice()
 }
 
 // captures reports whether a backend can write captures.

@@ -112,17 +112,12 @@ type redisState struct {
 	Warnings  []string `json:"warnings,omitempty"` // settings with which jobs can be lost
 }
 
-// modelFit is engine.Fit for programs.
+// modelFit is whether a model fits into memory, and how.
 type modelFit struct {
-	Path       string `json:"path"`
-	Fits       bool   `json:"fits"`
-	Error      string `json:"error,omitempty"`
-	Weights    int64  `json:"weights"`
-	CacheToken int64  `json:"cache_per_token"`
-	Memory     int64  `json:"memory"` // that both may take
-	Trained    int    `json:"trained_context"`
-	Context    int    `json:"context"`      // of a row
-	Tokens     int    `json:"cache_tokens"` // of all rows together
+	Path  string `json:"path"`
+	Fits  bool   `json:"fits"`
+	Error string `json:"error,omitempty"`
+	engine.Fit
 }
 
 // openedForDoctor is a backend that a model can be held against.
@@ -277,16 +272,8 @@ func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error 
 
 func (d *diagnosis) examineModel(cfg *config.Config) error {
 	d.Model = &modelFit{Path: cfg.Model}
-	l := launch{cfg: cfg}
-	opts, err := l.options(d.chosen.be, engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})
-	if err == nil {
-		var fit engine.Fit
-		fit, err = engine.CheckFit(cfg.Model, d.chosen.be, opts)
-		m := d.Model
-		m.Weights, m.CacheToken, m.Memory = fit.Weights, fit.PerToken, fit.Memory
-		m.Trained, m.Context, m.Tokens = fit.Trained, fit.Context, fit.Tokens
-	}
-	if err != nil {
+	var err error
+	if d.Model.Fit, err = engine.CheckFit(cfg.Model, d.chosen.be, engineOptions(cfg)); err != nil {
 		d.Model.Error = oneLine(err.Error())
 		return err
 	}

@@ -68,7 +68,7 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 	}
 	require.NotEqual(t, "darwin/arm64", d.System, reasons)
 	require.Equal(t, choice{"auto", "cpu", strings.Join(reasons, "; ")}, d.Chosen)
-	require.Contains(t, d.backend(t, "metal").Reason, "it takes macOS on Apple silicon")
+	require.Contains(t, d.backend(t, "metal").Reason, "the backend metal requires macOS on Apple silicon")
 }
 
 func TestDoctorCompilesForTheHostBackend(t *testing.T) {

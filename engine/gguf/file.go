@@ -43,13 +43,20 @@ func (t Tensor) Elements() int {
 	return n
 }
 
+// Values returns the weights, dequantised.
+func (t Tensor) Values() []float32 {
+	values := make([]float32, t.Elements())
+	Dequantize(values, t.Type, t.Data)
+	return values
+}
+
 // Open maps the file and checks all of it but the weights' values: what it
 // returns can be relied on not to point outside the file. A file that is not
 // well formed gives a *FormatError.
 func Open(path string) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open GGUF file: %w", err)
+		return nil, err
 	}
 	meta, tensors, err := parse(path, data)
 	if err != nil {

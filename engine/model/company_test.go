@@ -149,9 +149,7 @@ func TestJointForm(t *testing.T) {
 	const heads, nope, value, rank = 2, 32, 32, 32
 	for layer := range 4 {
 		k, v := b.tensor(blockName(layer, "attn_k_b")), b.tensor(blockName(layer, "attn_v_b"))
-		keys, values := make([]float32, k.Elements()), make([]float32, v.Elements())
-		gguf.Dequantize(keys, k.Type, k.Data)
-		gguf.Dequantize(values, v.Type, v.Data)
+		keys, values := k.Values(), v.Values()
 		var joint []float32
 		for head := range heads {
 			for i := range nope {

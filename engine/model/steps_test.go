@@ -26,7 +26,7 @@ var errDevice = errors.New("device lost")
 
 func (failingStep) Submit() error { return errDevice }
 
-func (*severalAhead) Ahead() int { return 5 }
+func (*severalAhead) MaxInFlight() int { return 5 }
 
 func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
 	step := s.Backend.Begin(b)
@@ -55,10 +55,10 @@ func decoding(k int) *compute.Batch {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	const steps, k = 5, 7
-	for _, name := range []string{"micro-llama", "micro-glm"} {
+	for _, name := range modeltest.Micros(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, err := gguf.Open("testdata/" + name + ".gguf")
+			f, err := gguf.Open(modeltest.Micro(t, name))
 			require.NoError(t, err)
 			reference, err := cpu.New(2)
 			require.NoError(t, err)

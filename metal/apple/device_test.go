@@ -85,7 +85,7 @@ func TestReleaseOfEverything(t *testing.T) {
 	require.NoError(t, err)
 	d.FreeBuffer(newBuffer(t, d, 64, metal.Private))
 	require.NotEmpty(t, s.Live())
-	require.NoError(t, d.Close()) // with a submission under way
+	require.NoError(t, d.Close()) // with a submission in flight
 	require.Empty(t, s.Live())
 	require.Zero(t, d.objc.owned)
 	require.NoError(t, d.Close())

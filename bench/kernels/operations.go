@@ -1,0 +1,209 @@
+package kernels
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/metal"
+)
+
+// Operation is an operation of a model that has a geometry on a GPU: a kernel for few rows and the one in tiles that goes with it,
+// on weights or pages of a type and shape.
+type Operation struct {
+	Kernel   string // a constant of package metal, not one of tiles
+	Type     gguf.Type
+	In, Out  int                    // of attention: length of a key and of a value
+	Matrices int                    // experts, or heads of MLA; else 1
+	Used     int                    // experts per row
+	Heads    compute.AttentionShape // of attention
+	Latent   bool                   // of attention: values are the leading part of the keys
+}
+
+// kernelsOf has the kernel that reads a tensor, by the end of the tensor's name in GGUF files.
+var kernelsOf = map[string]string{
+	"attn_q": metal.Product, "attn_k": metal.Product, "attn_v": metal.Product, "attn_output": metal.Product,
+	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
+	"ffn_down": metal.Product, "ffn_down_shexp": metal.Product, "nextn.eh_proj": metal.Product, "output": metal.Product,
+	"attn_k_b": metal.Absorb, "ffn_gate": metal.GatedProduct, "ffn_gate_shexp": metal.GatedProduct,
+	"ffn_gate_inp": metal.Route, "ffn_gate_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
+}
+
+// Operations lists the operations of a model's file on a GPU with a cache of type kv: each type and shape once.
+func Operations(f *gguf.File, kv gguf.Type) ([]Operation, error) {
+	c, err := model.ReadConfig(f)
+	if err != nil {
+		return nil, err
+	}
+	used, err := f.Meta().Uint(c.Architecture + ".expert_used_count")
+	if err != nil {
+		used = 0 // the model has no experts
+	}
+	heads, err := f.Meta().Uint(c.Architecture + ".attention.head_count")
+	if err != nil {
+		return nil, err
+	}
+	var list []Operation
+	add := func(o Operation) {
+		if !slices.Contains(list, o) {
+			list = append(list, o)
+		}
+	}
+	_, ownHead := f.Tensor("output.weight")
+	for _, t := range f.Tensors() {
+		kernel := kernelOf(t.Name)
+		if t.Name == "token_embd.weight" && !ownHead {
+			kernel = metal.Product
+		}
+		if kernel == "" || len(t.Shape) < 2 {
+			continue
+		}
+		o := Operation{Kernel: kernel, Type: t.Type, In: t.Shape[0], Out: t.Shape[1], Matrices: 1}
+		if len(t.Shape) == 3 {
+			o.Matrices = t.Shape[2]
+		}
+		if kernel == metal.GatedExperts || kernel == metal.ExpertsAdd || kernel == metal.Route {
+			o.Used = int(used)
+		}
+		add(o)
+	}
+	add(Operation{
+		Kernel: metal.Attention, Type: kv, In: c.KeyDim, Out: c.ValueDim, Latent: c.ValueCols == 0,
+		Heads: compute.AttentionShape{
+			Heads: int(heads), KVHeads: c.KeyCols / c.KeyDim, KeyDim: c.KeyDim, ValueDim: c.ValueDim, Scale: 0.1,
+		},
+	})
+	slices.SortStableFunc(list, func(a, b Operation) int {
+		return cmp.Or(cmp.Compare(a.Kernel, b.Kernel), cmp.Compare(a.Type, b.Type), cmp.Compare(a.In, b.In), cmp.Compare(a.Out, b.Out))
+	})
+	return list, nil
+}
+
+func kernelOf(tensor string) string {
+	name, ok := strings.CutSuffix(tensor, ".weight")
+	if !ok {
+		return ""
+	}
+	if rest, block := strings.CutPrefix(name, "blk."); block {
+		_, name, _ = strings.Cut(rest, ".")
+	}
+	return kernelsOf[name]
+}
+
+// String describes the operation for messages.
+func (o *Operation) String() string {
+	return fmt.Sprintf("%s of %v, %d by %d", o.Kernel, o.Type, o.In, o.Out)
+}
+
+// work makes the operation's weights and memory for up to maxRows rows and context positions. The function that it returns gives
+// the work of a step with fewer. The rows of attention belong to one sequence of context positions.
+func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) work {
+	switch o.Kernel {
+	case metal.Route:
+		return o.route(r, maxRows)
+	case metal.GatedExperts, metal.ExpertsAdd:
+		return o.experts(r, maxRows)
+	case metal.Attention:
+		return o.attention(r, maxRows, context)
+	}
+	return o.products(r, maxRows)
+}
+
+// products is the product of one matrix, of a gate and its counterpart, or of the heads of MLA.
+func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
+	const dims = 32 // that absorb rotates
+	shape := []int{o.In, o.Out}
+	if o.Matrices > 1 {
+		shape = append(shape, o.Matrices)
+	}
+	ws, _ := r.weights(o.Type, shape...)
+	ws = append(ws, r.weight(o.Type, shape...)) // at least two
+	rope := r.rope(dims, 1)
+	x, dst := r.values(maxRows, o.Matrices*(o.In+dims)), r.buffer(maxRows, o.Matrices*(o.Out+dims))
+	return func(rows, _ int) work {
+		x, dst := x.Head(rows), dst.Head(rows)
+		do := func(s compute.Step, i int) { s.MatMul(dst.Slice(0, o.Out), x, ws[i]) }
+		times := len(ws)
+		switch {
+		case o.Kernel == metal.GatedProduct:
+			times = len(ws) / 2
+			do = func(s compute.Step, i int) { s.GatedMatMul(dst.Slice(0, o.Out), x, ws[2*i], ws[2*i+1]) }
+		case o.Kernel == metal.Absorb:
+			do = func(s compute.Step, i int) { s.Absorb(dst, x, ws[i], rope) }
+		case o.Matrices > 1:
+			do = func(s compute.Step, i int) { s.Expand(dst.Slice(0, o.Matrices*o.Out), x, ws[i]) }
+		}
+		return repeat(times, separate(rows, nil), do)
+	}
+}
+
+// repeat is a step that repeats an operation. Operations on many rows, which take longer, are repeated less often.
+func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
+	const few = 8
+	times = max(times*few/max(len(b.Tokens), few), 1)
+	return work{times: times, batch: b, step: func(s compute.Step) {
+		for i := range times {
+			do(s, i)
+		}
+	}}
+}
+
+// route is the choice of experts.
+func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
+	ws, _ := r.weights(o.Type, o.In, o.Out)
+	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
+	rule := compute.RouteShape{Experts: o.Out, Used: o.Used, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
+	return func(rows, _ int) work {
+		return repeat(len(ws), separate(rows, nil), func(s compute.Step, i int) { s.Route(dst.Head(rows), x.Head(rows), ws[i], nil, rule) })
+	}
+}
+
+// experts is one half of a layer of experts. Each row and each repetition chooses its own experts.
+func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
+	w, router := r.weight(o.Type, o.In, o.Out, o.Matrices), r.weight(gguf.TypeF32, o.In, o.Matrices)
+	e := compute.Experts{Gate: w, Up: w, Down: w}
+	x, routing := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
+	h, dst := r.values(maxRows, o.Used*o.In), r.buffer(maxRows, o.Used*o.Out)
+	if r.err == nil {
+		s := r.be.Begin(separate(maxRows, nil))
+		s.Route(routing, x, router, nil, compute.RouteShape{Experts: o.Matrices, Used: o.Used, Gating: compute.GatingSigmoid, Scale: 1})
+		r.fail(s.Run())
+	}
+	return func(rows, _ int) work {
+		return repeat(max(maxRows/rows, 1), separate(rows, nil), func(s compute.Step, i int) {
+			routing := routing
+			routing.Offset = i * rows * routing.Stride
+			routing = routing.Head(rows)
+			if o.Kernel == metal.GatedExperts {
+				s.GatedExperts(dst.Head(rows), x.Head(rows), routing, e)
+			} else {
+				s.ExpertsAdd(dst.Head(rows).Slice(0, o.Out), h.Head(rows), routing, e)
+			}
+		})
+	}
+}
+
+// attention is the attention of the last rows of a sequence over pages of zeros.
+func (o *Operation) attention(r *rig, maxRows, context int) func(rows, context int) work {
+	shape := compute.CacheShape{PageSize: pageSize, Pages: context / pageSize, KeyCols: o.Heads.KVHeads * o.In, Type: o.Type}
+	if !o.Latent {
+		shape.ValueCols = o.Heads.KVHeads * o.Out
+	}
+	bytes, err := o.Type.RowBytes(shape.KeyCols + shape.ValueCols)
+	r.fail(err)
+	shape.Layers = r.repetitions(max(bytes, 1) * context)
+	cache, err := r.be.Cache(shape)
+	r.fail(err)
+	q, dst, table := r.values(maxRows, o.Heads.Heads*o.In), r.buffer(maxRows, o.Heads.Heads*o.Out), pages(1, context)
+	return func(rows, context int) work {
+		b := &compute.Batch{Tokens: make([]int32, rows), Seqs: []compute.Seq{{Rows: rows, Pages: table[0]}}}
+		for i := range rows {
+			b.Positions = append(b.Positions, int32(context-rows+i))
+		}
+		return repeat(shape.Layers, b, func(s compute.Step, layer int) { s.Attention(dst.Head(rows), q.Head(rows), o.Heads, cache, layer) })
+	}
+}

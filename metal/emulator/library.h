@@ -1,0 +1,212 @@
+// The part of Metal's language and library that the kernels use, as C++ on the processor, after msl.h of package translate.
+// Address spaces are gone by now, except for pointers to device and threadgroup memory, which are checked where INGOT_DEBUG
+// is defined.
+
+namespace ingot {
+
+#if defined(INGOT_DEBUG)
+// checked is a pointer that knows the memory it may be used in. Uses of threadgroup memory are watched for races.
+template <class T, bool inThreadgroup>
+struct checked {
+    T* at;
+    const char *low, *high;
+
+    checked() = default;
+    checked(T* p, const char* l, const char* h) : at(p), low(l), high(h) {}
+    template <class U>
+    explicit checked(const checked<U, inThreadgroup>& o) : at((T*)o.at), low(o.low), high(o.high) {}
+    operator checked<const T, inThreadgroup>() const { return {at, low, high}; }
+
+    template <class I> T& operator[](I i) const { return check(at + (int64_t)i); }
+    T& operator*() const { return check(at); }
+    T* operator->() const { return &check(at); }
+    template <class I> checked operator+(I i) const { return {at + (int64_t)i, low, high}; }
+    template <class I> checked operator-(I i) const { return {at - (int64_t)i, low, high}; }
+    template <class I> checked& operator+=(I i) { at += (int64_t)i; return *this; }
+    checked& operator++() { ++at; return *this; }
+
+private:
+    T& check(T* p) const {
+        const char* c = (const char*)p;
+        if (c < low || c + sizeof(T) > high) faultHere("thread %u uses bytes %ld to %ld of %ld bytes of memory", self().tid, (long)(c - low), (long)(c - low + sizeof(T)), (long)(high - low));
+        if ((uintptr_t)c % alignof(T)) faultHere("thread %u uses byte %ld as a value aligned to %u", self().tid, (long)(c - low), (unsigned)alignof(T));
+        if constexpr (inThreadgroup) {
+            Fibre& f = self();
+            f.worker->races->use(f.worker->shared, lane(f), c - low, sizeof(T));
+        }
+        return *p;
+    }
+};
+template <class T> using device_ptr = checked<T, false>;
+template <class T> using threadgroup_ptr = checked<T, true>;
+
+template <class T> device_ptr<T> bind(Fibre& f, uint i) {
+    const Binding& b = f.worker->launch->buffers[i];
+    return {(T*)b.at, b.low, b.high};
+}
+template <class T> threadgroup_ptr<T> shared(Fibre& f) {
+    return {(T*)f.worker->shared, f.worker->shared, f.worker->shared + f.worker->launch->sharedSize};
+}
+#else
+template <class T> using device_ptr = T*;
+template <class T> using threadgroup_ptr = T*;
+
+template <class T> T* bind(Fibre& f, uint i) { return (T*)f.worker->launch->buffers[i].at; }
+template <class T> T* shared(Fibre& f) { return (T*)f.worker->shared; }
+#endif
+
+inline uint3 groups(Fibre& f) {
+    const uint32_t* g = f.worker->launch->groups;
+    return {g[0], g[1], g[2]};
+}
+
+template <class T> T constant(uint i) { return (T)__builtin_bit_cast(T, self().worker->launch->constants[i]); }
+template <> inline bool constant<bool>(uint i) { return self().worker->launch->constants[i] != 0; }
+
+// meet shows a value to the simdgroup and waits until all of its lanes have shown theirs.
+template <class T>
+inline const char (*meet(const T& v, const char* file, int line))[16] {
+    static_assert(sizeof(T) <= 16);
+    Fibre& f = self();
+    auto* slots = f.simdgroup->slots[f.round++ & 1];
+    __builtin_memcpy(slots[f.lane], &v, sizeof v);
+    wait(f, AtSimd, file, line);
+    return slots;
+}
+
+template <class T>
+inline T shown(const char (*slots)[16], uint lane) {
+    T v;
+    __builtin_memcpy(&v, slots[lane], sizeof v);
+    return v;
+}
+
+}  // namespace ingot
+
+#define INFINITY __builtin_inff()
+#define INGOT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+// CONSTANT, INSTANTIATE and UNROLL are explained in kernels/defs.h.
+#define UNROLL
+#define CONSTANT(type, name, index) \
+    static const struct name##_type { operator type() const { return ingot::constant<type>(index); } } name = {};
+#define INSTANTIATE(name, function, ...) \
+    static const ingot::Register INGOT_JOIN(ingot_register_, __COUNTER__)(ingot_entry_##function<__VA_ARGS__>(name));
+
+namespace metal {
+
+template <class To, class From> inline To as_type(From v) { return __builtin_bit_cast(To, v); }
+
+inline float exp(float x) { return __builtin_expf(x); }
+inline float log(float x) { return __builtin_logf(x); }
+inline float sqrt(float x) { return __builtin_sqrtf(x); }
+inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+inline float fabs(float x) { return __builtin_fabsf(x); }
+inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline bool isnan(float x) { return __builtin_isnan(x); }
+inline bool isinf(float x) { return __builtin_isinf(x); }
+inline float rint(float x) { return __builtin_rintf(x); }
+inline float4 fma(float4 a, float4 b, float4 c) { return {fma(a.x, b.x, c.x), fma(a.y, b.y, c.y), fma(a.z, b.z, c.z), fma(a.w, b.w, c.w)}; }
+
+inline void threadgroup_barrier(mem_flags orders, INGOT_SITE) {
+    ingot::Fibre& f = ingot::self();
+    ingot::wait(f, ingot::AtBarrier, file, line);
+    if (orders == mem_flags::mem_threadgroup) f.barriers++;
+}
+inline void simdgroup_barrier(mem_flags orders, INGOT_SITE) {
+    ingot::Fibre& f = ingot::self();
+    ingot::wait(f, ingot::AtSimd, file, line);
+    if (orders == mem_flags::mem_threadgroup) f.simdBarriers++;
+}
+
+template <class T> inline T simd_shuffle(T v, ushort lane, INGOT_SITE) { return ingot::shown<T>(ingot::meet(v, file, line), lane % ingot::lanes); }
+template <class T> inline T simd_broadcast(T v, ushort lane, INGOT_SITE) { return simd_shuffle(v, lane, file, line); }
+template <class T> inline T simd_shuffle_xor(T v, ushort mask, INGOT_SITE) { return simd_shuffle(v, ingot::self().lane ^ mask, file, line); }
+template <class T> inline T simd_shuffle_down(T v, ushort by, INGOT_SITE) { return simd_shuffle(v, ingot::self().lane + by, file, line); }
+template <class T> inline T simd_shuffle_up(T v, ushort by, INGOT_SITE) { return simd_shuffle(v, ingot::self().lane - by, file, line); }
+
+// fold reduces the lanes' values in a tree, the same in every lane.
+template <class T, class F> inline T fold(T v, F f, const char* file, int line) {
+    const char(*slots)[16] = ingot::meet(v, file, line);
+    T all[ingot::lanes];
+    for (uint i = 0; i < ingot::lanes; i++) all[i] = ingot::shown<T>(slots, i);
+    for (uint n = ingot::lanes / 2; n > 0; n /= 2) {
+        for (uint i = 0; i < n; i++) all[i] = f(all[i], all[i + n]);
+    }
+    return all[0];
+}
+template <class T> inline T simd_sum(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return T(a + b); }, file, line); }
+template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return max(a, b); }, file, line); }
+template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
+#if !defined(INGOT_DEBUG)
+// tree_sums of kernels/defs.h, in one operation: the first lane that goes on does the work of all. Debug kernels have the one
+// of defs.h itself, and a test compares the two.
+#define TREE_SUMS
+template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
+    const char(*slots)[16] = ingot::meet(v, file, line);
+    ingot::Simdgroup& s = *ingot::self().simdgroup;
+    if (s.summed == ingot::self().round) return;
+    s.summed = ingot::self().round;
+    float* all[ingot::lanes];
+    for (uint i = 0; i < ingot::lanes; i++) all[i] = ingot::shown<float*>(slots, i);
+    for (uint m = ingot::lanes / 2; m > 0; m /= 2) {
+        for (uint i = 0; i < m; i++) {
+            float *to = all[i], *from = all[i + m];
+#pragma GCC ivdep
+            for (uint k = 0; k < n; k++) to[k] += from[k];
+        }
+    }
+    for (uint i = 1; i < ingot::lanes; i++) __builtin_memcpy(all[i], all[0], n * sizeof(float));
+}
+#endif
+inline bool simd_any(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a | b; }, file, line); }
+inline bool simd_all(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a & b; }, file, line); }
+template <class T> inline T simd_prefix_exclusive_sum(T v, INGOT_SITE) {
+    const char(*slots)[16] = ingot::meet(v, file, line);
+    T sum = T(0);
+    for (uint i = 0; i < ingot::self().lane; i++) sum += ingot::shown<T>(slots, i);
+    return sum;
+}
+
+// A matrix of 8 by 8, two elements a lane, where Apple's GPUs keep them.
+template <class T> struct simdgroup_matrix {
+    T e[2];
+    vec<T, 2>& thread_elements() { return *(vec<T, 2>*)e; }
+    static uint row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
+    static uint col(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
+};
+typedef simdgroup_matrix<float> simdgroup_float8x8;
+typedef simdgroup_matrix<half> simdgroup_half8x8;
+
+template <class T, int, int> inline simdgroup_matrix<T> make_filled_simdgroup_matrix(T v) { return {{v, v}}; }
+
+template <class T, class P> inline void simdgroup_load(simdgroup_matrix<T>& m, P from, ulong stride, ulong2 origin = ulong2(0), bool transpose = false) {
+    uint lane = ingot::self().lane, r = m.row(lane), c = m.col(lane);
+    for (uint i = 0; i < 2; i++) {
+        m.e[i] = transpose ? from[(origin.y + c + i) * stride + origin.x + r] : from[(origin.y + r) * stride + origin.x + c + i];
+    }
+}
+
+template <class T, class P> inline void simdgroup_store(const simdgroup_matrix<T>& m, P to, ulong stride, ulong2 origin = ulong2(0)) {
+    uint lane = ingot::self().lane, r = m.row(lane), c = m.col(lane);
+    for (uint i = 0; i < 2; i++) to[(origin.y + r) * stride + origin.x + c + i] = m.e[i];
+}
+
+// simdgroup_multiply_accumulate is d = a·b + c, each element a chain of fused operations in order.
+template <class T, class A, class B>
+inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<A>& a, const simdgroup_matrix<B>& b, const simdgroup_matrix<T>& c, INGOT_SITE) {
+    struct { float a[2], b[2]; } own = {{(float)a.e[0], (float)a.e[1]}, {(float)b.e[0], (float)b.e[1]}};
+    const char(*slots)[16] = ingot::meet(own, file, line);
+    uint lane = ingot::self().lane, r = d.row(lane), col = d.col(lane);
+    float sum[2] = {(float)c.e[0], (float)c.e[1]};
+    for (uint k = 0; k < 8; k++) {
+        // The lane that holds row r and columns k and k|1.
+        auto holder = [](uint r, uint c) { return (r & 4) * 4 + (r & 3) * 2 + (c & 4) * 2 + (c / 2 & 1); };
+        float x = ((const float*)slots[holder(r, k)])[k & 1];
+        const float* y = (const float*)slots[holder(k, col)] + 2;
+        sum[0] = fma(x, y[0], sum[0]), sum[1] = fma(x, y[1], sum[1]);
+    }
+    d.e[0] = (T)sum[0], d.e[1] = (T)sum[1];
+}
+
+}  // namespace metal

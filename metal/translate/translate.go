@@ -1,0 +1,228 @@
+// Package translate turns kernels in Metal's language into C++, for the drivers whose compilers take that: attributes go,
+// pointers to device and threadgroup memory become types of the driver, and other address spaces go. What calls a kernel is the
+// driver's own.
+package translate
+
+import (
+	_ "embed" // the header
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Header is the part of Metal's language and library that all drivers of translated kernels share.
+//
+//go:embed msl.h
+var Header string
+
+// C translates kernels. The result takes Header before it, and a driver's own prelude: the types ingot::device_ptr<T> and
+// ingot::threadgroup_ptr<T>, and the rest of Metal's library. entry is called for every kernel and returns the text that
+// follows it.
+func C(text string, entry func(k *Kernel) string) (string, error) {
+	t := translator{in: split(text), entry: entry}
+	for t.at < len(t.in) {
+		if err := t.next(); err != nil {
+			return "", err
+		}
+	}
+	return t.out.String(), nil
+}
+
+// tokens are comments, strings, characters, lines of #include <...>, names, numbers, the brackets of attributes, spaces, and
+// any other character by itself.
+var tokens = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|#include\s*<[^\n]*|#line[^\n]*|[A-Za-z_]\w*|\d[\w.]*|\[\[|\s+|.`)
+
+func split(text string) []string { return tokens.FindAllString(text, -1) }
+
+type translator struct {
+	in       []string
+	at       int
+	out      strings.Builder
+	entry    func(k *Kernel) string
+	template string // the template header that stands before at, as written
+	threads  int    // of the attribute max_total_threads_per_threadgroup that stands before at; 0 for none
+}
+
+func (t *translator) next() error {
+	word := t.in[t.at]
+	switch {
+	case strings.HasPrefix(word, "#include"):
+		t.at++
+	case word == "[[":
+		if m := maxThreads.FindStringSubmatch(t.attribute()); m != nil {
+			t.threads, _ = strconv.Atoi(m[1])
+		}
+	case word == "device" || word == "threadgroup":
+		t.space(word + "_ptr")
+	case word == "thread":
+		t.at++
+	case word == "constant":
+		t.out.WriteString("const")
+		t.at++
+	case word == "template":
+		return t.header()
+	case word == "kernel":
+		return t.kernel()
+	default:
+		t.out.WriteString(word)
+		t.at++
+	}
+	return nil
+}
+
+// attribute drops a [[...]] and returns what stood in it.
+func (t *translator) attribute() string {
+	var b strings.Builder
+	for t.at++; t.at < len(t.in) && (t.in[t.at] != "]" || t.at+1 == len(t.in) || t.in[t.at+1] != "]"); t.at++ {
+		b.WriteString(t.in[t.at])
+	}
+	t.at += 2
+	return strings.TrimSpace(b.String())
+}
+
+// space reads an address space: with `const T*` after it, it makes the pointer type; otherwise it is dropped.
+func (t *translator) space(pointer string) {
+	from := t.at + 1
+	at, depth, kind := from, 0, ""
+	for ; at < len(t.in); at++ {
+		word := t.in[at]
+		if depth == 0 && (word == "*" || strings.ContainsAny(word, "&(){};,=[")) {
+			break
+		}
+		switch word {
+		case "<":
+			depth++
+		case ">":
+			depth--
+		}
+		kind += word
+	}
+	kind = strings.TrimSpace(kind)
+	if at == len(t.in) || t.in[at] != "*" {
+		t.at++
+		if t.at < len(t.in) && strings.TrimSpace(t.in[t.at]) == "" {
+			t.at++
+		}
+		return
+	}
+	t.out.WriteString("ingot::" + pointer + "<" + kind + ">")
+	t.at = at + 1
+}
+
+// header copies a template header and keeps it for the kernel that may follow.
+func (t *translator) header() error {
+	from, depth := t.at, 0
+	for ; t.at < len(t.in); t.at++ {
+		word := t.in[t.at]
+		switch word {
+		case "<":
+			depth++
+		case ">":
+			depth--
+		}
+		if word == ">" && depth == 0 {
+			t.at++
+			t.template = strings.Join(t.in[from:t.at], "")
+			t.out.WriteString(t.template)
+			t.blank()
+			if t.at < len(t.in) && t.in[t.at] != "kernel" {
+				t.template = ""
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("a template header has no end")
+}
+
+// blank copies white space and comments.
+func (t *translator) blank() {
+	for t.at < len(t.in) && (strings.TrimSpace(t.in[t.at]) == "" || strings.HasPrefix(t.in[t.at], "//") || strings.HasPrefix(t.in[t.at], "/*")) {
+		t.out.WriteString(t.in[t.at])
+		t.at++
+	}
+}
+
+// kernel copies a kernel and adds what the driver calls it by.
+func (t *translator) kernel() error {
+	k := Kernel{Template: t.template, MaxThreads: t.threads}
+	t.template, t.threads = "", 0
+	for t.at++; t.at < len(t.in) && t.in[t.at] != "("; t.at++ {
+		if strings.TrimSpace(t.in[t.at]) != "" {
+			t.out.WriteString(t.in[t.at] + " ")
+		}
+	}
+	k.Name = lastWord(t.in[:t.at])
+	if err := t.arguments(&k); err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
+	}
+	if err := t.body(); err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
+	}
+	t.out.WriteString(t.entry(&k))
+	return nil
+}
+
+func lastWord(words []string) string {
+	for i := len(words) - 1; i >= 0; i-- {
+		if strings.TrimSpace(words[i]) != "" {
+			return words[i]
+		}
+	}
+	return ""
+}
+
+// arguments copies a kernel's parameters, without their attributes, and collects what is passed for each.
+func (t *translator) arguments(k *Kernel) error {
+	t.out.WriteString("(")
+	depth, start, attribute := 0, t.out.Len(), ""
+	for t.at++; t.at < len(t.in); {
+		word := t.in[t.at]
+		switch {
+		case word == "[[":
+			attribute = t.attribute()
+			continue
+		case word == "(" || word == "<":
+			depth++
+		case word == ">":
+			depth--
+		case word == ")" && depth > 0:
+			depth--
+		case word == "," && depth == 0 || word == ")":
+			if err := k.add(strings.TrimSpace(t.out.String()[start:]), attribute); err != nil {
+				return err
+			}
+			t.out.WriteString(word)
+			t.at++
+			if word == ")" {
+				return nil
+			}
+			start, attribute = t.out.Len(), ""
+			continue
+		}
+		if err := t.next(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("its parameters have no end")
+}
+
+// body copies up to the brace that ends a kernel.
+func (t *translator) body() error {
+	depth := 0
+	for t.at < len(t.in) {
+		word := t.in[t.at]
+		if err := t.next(); err != nil {
+			return err
+		}
+		switch word {
+		case "{":
+			depth++
+		case "}":
+			if depth--; depth == 0 {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("its body has no end")
+}
