@@ -11,6 +11,10 @@ DEMO_MODEL ?= models/tiny-glm.q8_0.gguf
 DEMO_OUT := dist/demo.jsonl
 FUZZTIME ?= 30s
 
+# TEST is `go test` that lists skipped tests and why; RECORD names a file that the outcomes of several runs go to.
+export GO
+TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
+
 .PHONY: build
 build: ## build bin/ingot
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
@@ -20,31 +24,39 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 	@mkdir -p $(dir $(DEMO_OUT))
 	@rm -f $(DEMO_OUT)
 	bin/ingot run models/demo.jsonl -o $(DEMO_OUT) --model $(DEMO_MODEL)
-	@$(GO) run ./models/show models/demo.jsonl $(DEMO_OUT)
+	@bin/ingot show $(DEMO_OUT) --input models/demo.jsonl
+
+.PHONY: check
+check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests
+	$(GOLANGCI) fmt
+	$(GO) vet ./... ./.ci/test
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(GOLANGCI) run ./... ./.ci/test
+	@# Compiling GPU kernels for the processor takes minutes: `make test` does.
+	$(TEST) -skip 'Emulator|HostBackend' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|roofline)$$') ./.ci/test
 
 .PHONY: test
 test: ## install what the tests need where it is missing, vet, and run all tests
-	@sh .ci/install-redis
-	$(GO) vet ./...
-	@# The time limit is for tests that hang: a slow machine may take long.
-	$(GO) test -race -timeout 45m $$($(GO) list ./... | grep -v '/metal$$')
+	@sh .ci/install
+	$(GO) vet ./... ./.ci/test
+	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself.
+	$(TEST) -race -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -v '/metal$$') ./.ci/test
 	@# Package metal compares kernels, of which the race detector sees nothing; metal/apple's tests run its Go code under it.
-	$(GO) test -timeout 45m ./metal
-	@# The race detector allocates by itself.
-	$(GO) test -run AllocatesNothing ./engine ./engine/cpu ./metal/apple
+	$(TEST) -timeout 45m ./metal
+	$(TEST) -run AllocatesNothing ./engine/... ./metal/apple
 
 .PHONY: long
 long: ## run the tests with those that take minutes, such as killing workers
-	@sh .ci/install-redis
-	INGOT_LONG=1 $(GO) test -timeout 45m ./...
+	@sh .ci/install
+	INGOT_LONG=1 $(TEST) -timeout 45m ./...
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@GO='$(GO)' sh .ci/fuzz $(FUZZTIME)
 
 .PHONY: lint
-lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon, building it first where needed
-	$(GOLANGCI) run ./...
+lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; the first run builds it
+	$(GOLANGCI) run ./... ./.ci/test
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run ./...
 
 $(GOLANGCI):
@@ -60,7 +72,7 @@ cross: ## build and vet for Apple silicon
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 
 .PHONY: generate
-generate: ## compile the CPU kernels anew (needs clang-19 and lld-19)
+generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
 	$(GO) generate ./engine/cpu/kernels
 
 .PHONY: arm

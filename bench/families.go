@@ -22,12 +22,8 @@ const (
 )
 
 var (
-	productTypes = []gguf.Type{
-		gguf.TypeQ40, gguf.TypeQ80, gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K, gguf.TypeQ50, gguf.TypeF16, gguf.TypeBF16, gguf.TypeF32,
-	}
-	cacheTypes = []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}
-	rowCounts  = []int{1, 8, 64}
-	contexts   = []int{256, 2048, 8192}
+	rowCounts = []int{1, 8, 64}
+	contexts  = []int{256, 2048, 8192}
 )
 
 // families lists what is measured.
@@ -36,7 +32,7 @@ func families() []family {
 	add := func(name string, t gguf.Type, rows, context int, f func(*rig, *family) work) {
 		all = append(all, family{Kernel{Family: name, Type: strings.ToLower(t.String()), Rows: rows, Context: context}, f, t})
 	}
-	for _, t := range productTypes {
+	for _, t := range gguf.Types() {
 		for _, rows := range rowCounts {
 			add("product", t, rows, 0, productWork)
 		}
@@ -44,13 +40,13 @@ func families() []family {
 	for _, rows := range rowCounts {
 		add("experts", gguf.TypeQ40, rows, 0, expertsWork)
 	}
-	for _, t := range cacheTypes {
+	for _, t := range gguf.CacheTypes() {
 		for _, context := range contexts {
 			add("attention", t, 1, context, attentionWork)
 		}
 		add("attention", t, 8, 2048, attentionWork)
 	}
-	for _, t := range cacheTypes {
+	for _, t := range gguf.CacheTypes() {
 		for _, context := range contexts {
 			add("mla", t, 1, context, mlaWork)
 		}

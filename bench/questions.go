@@ -7,8 +7,7 @@ import (
 	"io"
 
 	"github.com/ingot-run/ingot/generation"
-
-	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // ReadQuestions reads JSON lines with a "question" each, as models/heldout.jsonl has them, and asks each as a user's message
@@ -26,10 +25,10 @@ func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 		if line.Question == "" {
 			return nil, fmt.Errorf(`line %d: "question" is missing`, n)
 		}
-		message, prompt := jinja.NewObject(), jinja.NewObject()
+		message, prompt := ordered.NewObject(), ordered.NewObject()
 		message.Set("role", "user")
 		message.Set("content", line.Question)
-		prompt.Set("messages", []jinja.Value{message})
+		prompt.Set("messages", []ordered.Value{message})
 		reqs = append(reqs, generation.Request{Chat: prompt, MaxTokens: gen})
 	}
 	if err := lines.Err(); err != nil {

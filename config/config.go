@@ -16,42 +16,34 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Config is the settings of all commands, each within its allowed values. Text that no source gives is empty.
+// Config is the settings of all commands, each within its allowed values. Text settings without a value are empty.
 type Config struct {
 	Redis       string // URL, may hold a password
 	Model       string // path of a GGUF file
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
-	Backend     string     // one of the constants
-	Kernels     metal.Mode // of the backends metal and emulator
-	Threads     int        // of the CPU backend; 0 for one a processor
-	Context     int        // most tokens of prompt and answer; 0 for the model's own
-	KV          gguf.Type
-	Memory      Memory
-	Draft       engine.Drafting
-	DraftModel  string // path of the small model's GGUF file, of engine.DraftModel
-	DraftTokens int    // 0 leaves it to what is measured
-	Concurrency int    // rows that the engine works on at once
-	Listen      string // address of metrics and health; empty for none
+	Backend     string         // BackendAuto, BackendCPU or the name of a driver
+	Kernels     metal.Mode     // of the backends metal and emulator
+	Threads     int            // of the CPU backend; 0 for one a processor
+	Engine      engine.Options // context, KV cache, memory and drafting; commands set the rest
+	Concurrency int            // rows that the engine works on at once
+	Listen      string         // address of metrics and health checks; empty for none
 	LogLevel    slog.Level
 	LogFormat   string // text or json
 }
 
-// The values of Backend.
+// The values of Backend that are not names of GPU drivers.
 const (
-	BackendAuto     = "auto" // metal on a Mac with a GPU that it runs on, else cpu
-	BackendMetal    = "metal"
-	BackendCPU      = "cpu"
-	BackendEmulator = "emulator" // the GPU's kernels compiled for the processor, for tests
+	BackendAuto = "auto" // the first GPU that a driver finds, else cpu
+	BackendCPU  = "cpu"
 )
 
 // Load reads the settings for a command whose flags were made with AddFlag and parsed. Its errors name the setting, where its
-// value came from, and what is allowed; a key of the file that is no setting is an error too.
+// value came from, and what is allowed; a key of the file that is not a setting is an error too.
 func Load(flags *pflag.FlagSet) (*Config, error) {
 	v := viper.New()
 	file, err := readFile(v, flags)
@@ -138,7 +130,7 @@ func (c *Config) Require(names ...Name) error {
 	return nil
 }
 
-// readFile reads the config file, where there is one, and refuses keys that are no settings.
+// readFile reads the config file, if there is one, and refuses keys that are not settings.
 func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 	path := findFile(flags)
 	if path == "" {

@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &Config{
 		ModelName: job.DefaultAlias, Priority: job.Default, Backend: "auto", Concurrency: 16,
-		KV: gguf.TypeF16, Memory: Memory{Percent: 70}, Draft: engine.DraftAuto,
+		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto},
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)
 }
@@ -56,8 +56,10 @@ func TestDefaults(t *testing.T) {
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
 		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu", Kernels: metal.FastMath,
-		Threads: 3, KV: gguf.TypeQ80, Memory: Memory{Bytes: 12 << 30}, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
-		Context: 512, Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
+		Threads: 3, Engine: engine.Options{
+			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
+		},
+		Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
 		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Threads: "3",
@@ -195,14 +197,15 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	isolate(t)
-	for text, want := range map[string]Memory{
-		"70%": {Percent: 70}, "1%": {Percent: 1}, "100%": {Percent: 100},
-		"12GiB": {Bytes: 12 << 30}, "1.5 GiB": {Bytes: 3 << 29}, "2TiB": {Bytes: 2 << 40}, "800MB": {Bytes: 800e6}, "64KiB": {Bytes: 64 << 10},
-		"3TB": {Bytes: 3e12}, "7GB": {Bytes: 7e9}, "5MiB": {Bytes: 5 << 20}, "9KB": {Bytes: 9000}, "1048576B": {Bytes: 1 << 20},
+	for text, want := range map[string]engine.Options{
+		"70%": {MemoryPercent: 70}, "1%": {MemoryPercent: 1}, "100%": {MemoryPercent: 100},
+		"12GiB": {Memory: 12 << 30}, "1.5 GiB": {Memory: 3 << 29}, "2TiB": {Memory: 2 << 40}, "800MB": {Memory: 800e6}, "64KiB": {Memory: 64 << 10},
+		"3TB": {Memory: 3e12}, "7GB": {Memory: 7e9}, "5MiB": {Memory: 5 << 20}, "9KB": {Memory: 9000}, "1048576B": {Memory: 1 << 20},
 	} {
 		c, err := load(t, "--memory", text)
 		require.NoError(t, err)
-		require.Equal(t, want, c.Memory, text)
+		want.KV, want.Draft = c.Engine.KV, c.Engine.Draft
+		require.Equal(t, want, c.Engine, text)
 	}
 }
 

@@ -14,8 +14,8 @@ func AddFileFlag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "read settings from `FILE` (default ./ingot.yaml, else ingot/ingot.yaml in $XDG_CONFIG_HOME)")
 }
 
-// findFile returns the path of the config file, or nothing where there is none. A file that --config names has to be there,
-// which reading it will tell.
+// findFile returns the path of the config file, or nothing if there is none. It does not check that a file named by --config
+// exists.
 func findFile(flags *pflag.FlagSet) string {
 	if f := flags.Lookup(fileFlag); f != nil && f.Changed {
 		return f.Value.String()
@@ -32,8 +32,8 @@ func findFile(flags *pflag.FlagSet) string {
 	return ""
 }
 
-// GeometryFile is where the geometry of GPUs is kept that "ingot bench kernels --sweep" finds: ingot/geometry.json in
-// $XDG_CONFIG_HOME, beside the user's config file. It is empty where a user has no home.
+// GeometryFile is the file of the GPU geometry that "ingot bench kernels --sweep" finds: ingot/geometry.json in
+// $XDG_CONFIG_HOME, next to the user's config file. It is empty if the user has no home.
 func GeometryFile() string {
 	dir := userDir()
 	if dir == "" {
@@ -42,7 +42,7 @@ func GeometryFile() string {
 	return filepath.Join(dir, "ingot", "geometry.json")
 }
 
-// userDir is $XDG_CONFIG_HOME, or its default in the XDG Base Directory Specification; empty where a user has no home.
+// userDir is $XDG_CONFIG_HOME, or its default in the XDG Base Directory Specification; empty if the user has no home.
 func userDir() string {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir
@@ -54,5 +54,5 @@ func userDir() string {
 	return filepath.Join(home, ".config")
 }
 
-// isSet tells whether an environment variable has a value; an empty one counts as absent.
+// isSet reports whether an environment variable has a value; an empty one counts as absent.
 func isSet(variable string) bool { return os.Getenv(variable) != "" }

@@ -1,19 +1,15 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"log/slog"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
 // Name is the name of a setting: its key in a config file and, in most commands, its flag.
@@ -44,13 +40,16 @@ func (n Name) Env() string {
 	return "INGOT_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))
 }
 
-// setting is how one setting is shown, checked and stored.
+// setting is how one setting is documented, checked and stored.
 type setting struct {
 	name  Name
 	usage string // of its flag, with what it takes in backquotes
 	def   string
 	set   func(c *Config, text string) error // errors say what is allowed
 }
+
+// backends are the values of Backend, those for tests last.
+var backends = slices.Concat([]string{BackendAuto}, drivers.Names(true), []string{BackendCPU}, drivers.Names(false))
 
 var settings = []setting{
 	{
@@ -70,15 +69,12 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
 	},
 	{
-		name: Backend, usage: "compute with `BACKEND`: auto (metal if possible), metal, cpu or emulator (for tests)", def: BackendAuto,
-		set: func(c *Config, s string) error {
-			c.Backend = s
-			return oneOf(s, BackendAuto, BackendMetal, BackendCPU, BackendEmulator)
-		},
+		name: Backend, usage: "compute with `BACKEND`: auto (a GPU if possible), " + alternatives(backends[1:]) + " (for tests)", def: BackendAuto,
+		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, backends) },
 	},
 	{
 		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (checks) or fast (inexact)", def: "release",
-		set: setKernels,
+		set: func(c *Config, s string) (err error) { c.Kernels, err = choose(kernelModes, s); return err },
 	},
 	{
 		name: Threads, usage: "use `N` threads on the CPU; 0 for one a processor", def: "0",
@@ -86,39 +82,43 @@ var settings = []setting{
 	},
 	{
 		name: Context, usage: "allow `N` tokens of prompt and answer; 0 for what the model was trained for", def: "0",
-		set: func(c *Config, s string) (err error) { c.Context, err = integer(s, 0, 1<<24); return err },
+		set: func(c *Config, s string) (err error) { c.Engine.Context, err = integer(s, 0, 1<<24); return err },
 	},
 	{
-		name: KV, usage: "keep the KV cache as `TYPE`: f32, f16, q8_0 or q4_0; fewer bits hold more rows", def: "f16",
-		set: setKV,
+		name: KV, usage: "store the KV cache as `TYPE`: " + alternatives(namesOf(kvTypes)) + "; fewer bits hold more rows", def: "f16",
+		set: func(c *Config, s string) (err error) { c.Engine.KV, err = choose(kvTypes, s); return err },
 	},
 	{
 		name: MemoryLimit, usage: "take at most `SIZE` for weights and KV cache: such as 12GiB, or a share of what is free",
-		def: strconv.Itoa(engine.MemoryShare) + "%", set: setMemory,
+		def: strconv.Itoa(engine.DefaultMemoryPercent) + "%",
+		set: func(c *Config, s string) error { return setMemory(&c.Engine, s) },
 	},
 	{
-		name: Draft, usage: "draft tokens with `HOW`: auto, mtp, ngram, model=FILE with a small model, or off", def: string(engine.DraftAuto),
-		set: setDraft,
+		name: Draft, usage: "draft tokens with `HOW`: " + engine.DraftSettings + "; FILE is a small model", def: string(engine.DraftAuto),
+		set: func(c *Config, s string) (err error) {
+			c.Engine.Draft, c.Engine.DraftModel, err = engine.ParseDrafting(s)
+			return err
+		},
 	},
 	{
 		name: DraftTokens, usage: "draft `N` tokens a row and step; auto for as many as pay", def: "auto",
-		set: setDraftTokens,
+		set: func(c *Config, s string) (err error) { c.Engine.DraftTokens, err = draftTokens(s); return err },
 	},
 	{
 		name: Concurrency, usage: "work on `N` rows at once", def: "16",
 		set: func(c *Config, s string) (err error) { c.Concurrency, err = integer(s, 1, 4096); return err },
 	},
 	{
-		name: Listen, usage: "serve /metrics and /healthz on `ADDR`, such as :9090; off where empty",
+		name: Listen, usage: "serve /metrics and /healthz on `ADDR`, such as :9090; off if empty",
 		set: func(c *Config, s string) error { c.Listen = s; return checkAddress(s) },
 	},
 	{
-		name: LogLevel, usage: "log from `LEVEL` on: debug, info, warn or error", def: "info",
-		set: setLogLevel,
+		name: LogLevel, usage: "log from `LEVEL` on: " + alternatives(namesOf(logLevels)), def: "info",
+		set: func(c *Config, s string) (err error) { c.LogLevel, err = choose(logLevels, s); return err },
 	},
 	{
-		name: LogFormat, usage: "log as `FORMAT`: text or json", def: "text",
-		set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, "text", "json") },
+		name: LogFormat, usage: "log as `FORMAT`: " + alternatives(logFormats), def: "text",
+		set: func(c *Config, s string) error { c.LogFormat = s; return oneOf(s, logFormats) },
 	},
 }
 
@@ -148,7 +148,7 @@ func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
 	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
 }
 
-// flagValue is a setting's value on the command line. It takes any text, which Load checks as it does that of other sources.
+// flagValue is a setting's value on the command line. It takes any text; Load checks it like that of other sources.
 type flagValue struct {
 	name Name
 	text string
@@ -157,62 +157,11 @@ type flagValue struct {
 func (f *flagValue) String() string     { return f.text }
 func (f *flagValue) Set(s string) error { f.text = s; return nil }
 
-// Type makes help show the default in quotes where it is no number. A type of pflag's own for numbers would have viper read
-// the value, and turn what is none into 0.
+// Type makes help show a default in quotes unless it is a number. It is not one of pflag's own types, for which viper would
+// parse the value itself and read anything malformed as 0.
 func (f *flagValue) Type() string {
 	if _, err := strconv.Atoi(lookup(f.name).def); err == nil {
 		return "number"
 	}
 	return "string"
-}
-
-func oneOf(s string, allowed ...string) error {
-	if slices.Contains(allowed, s) {
-		return nil
-	}
-	last := len(allowed) - 1
-	return fmt.Errorf("%q is not known; give %s or %s", s, strings.Join(allowed[:last], ", "), allowed[last])
-}
-
-func integer(s string, low, high int) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < low || n > high {
-		return 0, fmt.Errorf("%q is not allowed; give a whole number from %d to %d", s, low, high)
-	}
-	return n, nil
-}
-
-func setLogLevel(c *Config, s string) error {
-	levels := map[string]slog.Level{
-		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-	}
-	level, ok := levels[s]
-	if !ok {
-		return fmt.Errorf("%q is not known; give debug, info, warn or error", s)
-	}
-	c.LogLevel = level
-	return nil
-}
-
-// checkRedis keeps the parser's error to itself, because that quotes the URL, which may hold a password.
-func checkRedis(s string) error {
-	if s == "" {
-		return nil
-	}
-	if _, err := redis.ParseURL(s); err != nil {
-		return errors.New("not a Redis URL; give redis://[user:password@]host:port/db, the same with rediss:// for TLS, or unix:///path")
-	}
-	return nil
-}
-
-func checkAddress(s string) error {
-	if s == "" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return fmt.Errorf("%q is no address; give host:port or :port", s)
-	}
-	_, err = integer(port, 0, 65535)
-	return err
 }

@@ -42,7 +42,7 @@ func newSeveralOf(t testing.TB, threads int) *several {
 	return &several{Backend: backendOf(t, threads)}
 }
 
-func (*several) Ahead() int { return mostAhead }
+func (*several) MaxInFlight() int { return mostAhead }
 
 func (b *several) Begin(batch *compute.Batch) compute.Step {
 	n := b.begun.Add(1)

@@ -172,7 +172,7 @@ func TestOpenRefuses(t *testing.T) {
 		"not a model":          {notGGUF, engine.Options{}, "notes.txt"},
 		"another family":       {gpt2, engine.Options{}, model.ErrUnsupported.Error()},
 		"unknown tokenizer":    {unknown, engine.Options{}, "klingon"},
-		"negative sequences":   {microGLM, engine.Options{MaxSequences: -1}, "the most sequences of a step is -1"},
+		"negative sequences":   {microGLM, engine.Options{MaxSequences: -1}, "the maximum number of sequences is -1"},
 		"negative memory":      {microGLM, engine.Options{Memory: -1}, "the memory is -1 bytes"},
 		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step of 7 tokens is too small for 8 sequences"},
 		"context of the model": {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
@@ -180,7 +180,7 @@ func TestOpenRefuses(t *testing.T) {
 			"the cache of a context of 1024 takes 768.0 KiB"},
 		"no page":             {microGLM, engine.Options{Memory: weights(t, microGLM) + 100}, "the cache at least 12.0 KiB"},
 		"no room for weights": {microGLM, engine.Options{Memory: 1000}, "of 1000 bytes that they may take together"},
-		"unknown KV type":     {microGLM, engine.Options{KV: gguf.TypeQ6K}, "the KV cache is to keep Q6_K"},
+		"unknown KV type":     {microGLM, engine.Options{KV: gguf.TypeQ6K}, "KV cache type Q6_K is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

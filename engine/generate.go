@@ -2,55 +2,65 @@ package engine
 
 import (
 	"context"
+	"time"
 
+	"github.com/ingot-run/ingot/engine/tokenizer"
 	"github.com/ingot-run/ingot/generation"
 )
 
 // Generate answers a request. It is safe to call from many goroutines, whose requests share steps; none changes another's
-// tokens. It returns ctx's error as soon as ctx is done, an error that wraps ErrBadRequest where the request can never be
-// answered, and ErrClosed where the engine was closed before it was done.
+// tokens. It returns ctx's error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the request can never
+// be answered, and generation.ErrClosed if the engine was closed before the request was done.
 func (e *Engine) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
+	start := time.Now()
 	if err := ctx.Err(); err != nil {
 		return generation.Completion{}, err
 	}
-	c, err := e.newCall(ctx, &req)
+	if err := req.Validate(e.files.config.Vocab); err != nil {
+		return generation.Completion{}, err
+	}
+	prompt, err := e.prompt(&req)
 	if err != nil {
 		return generation.Completion{}, err
 	}
-	if c.open > 0 {
-		if err := e.inbox.put(c); err != nil {
-			return generation.Completion{}, err
-		}
-		select {
-		case <-c.done:
-		case <-ctx.Done():
-			return generation.Completion{}, ctx.Err()
-		}
-	}
-	if c.err != nil {
-		return generation.Completion{}, c.err
-	}
-	return e.completion(c, &req), nil
+	return e.scheduler.Generate(ctx, start, prompt, &req)
 }
 
-// completion gathers what a call that is done has become.
-func (e *Engine) completion(c *call, req *generation.Request) generation.Completion {
-	out := generation.Completion{PromptTokens: c.prompt, Choices: make([]generation.Choice, req.NumChoices())}
-	if c.scoresPrompt {
-		out.PromptLogprobs = append(out.PromptLogprobs, named(e.tokenizer, c.prompt[0]))
-		out.PromptLogprobs = append(out.PromptLogprobs, c.promptScores.logprobs(e.tokenizer)...)
-	}
-	for i := range out.Choices {
-		if c.promptOnly {
-			out.Choices[i].FinishReason = generation.FinishLength
-			continue
-		}
-		s := c.seqs[i]
-		out.Choices[i] = generation.Choice{Text: string(s.text.text), Tokens: s.answer(), FinishReason: s.reason, StopReason: s.stopReason, Times: s.times}
-		if c.scores {
-			out.Choices[i].Logprobs = s.scores.logprobs(e.tokenizer)
+// prompt is the ids of a request's prompt: at least one, all in the vocabulary.
+func (e *Engine) prompt(req *generation.Request) ([]int32, error) {
+	given := 0
+	for _, is := range []bool{req.Chat != nil, req.Text != "", len(req.Tokens) > 0} {
+		if is {
+			given++
 		}
 	}
-	out.Stats = c.stats()
-	return out
+	switch {
+	case given == 0:
+		return nil, generation.BadRequest("the prompt is empty")
+	case given > 1:
+		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt")
+	case req.Chat != nil:
+		text, err := e.render(req.Chat, req.Date)
+		if err != nil {
+			return nil, err
+		}
+		return e.encode(text, false)
+	case req.Text != "":
+		return e.encode(req.Text, e.files.tokenizer.AddsBOS())
+	}
+	vocab := e.files.config.Vocab
+	for i, id := range req.Tokens {
+		if id < 0 || int(id) >= vocab {
+			return nil, generation.BadRequest("id %d, number %d of the prompt, is not in the vocabulary, which has ids 0 to %d", id, i+1, vocab-1)
+		}
+	}
+	return req.Tokens, nil
+}
+
+func (e *Engine) encode(text string, bos bool) ([]int32, error) {
+	ids := e.files.tokenizer.Encode(text, tokenizer.EncodeOptions{Special: true, BOS: bos})
+	if len(ids) == 0 {
+		return nil, generation.BadRequest("the prompt is empty")
+	}
+	return ids, nil
 }

@@ -1,9 +1,5 @@
-// Package engine turns prompts into text: it tokenises requests, runs many of them at once through a model in batched
-// steps, samples, and finishes each with its figures.
-//
-// Generate prepares a request on its caller's goroutine and hands it to the loop, the one goroutine that owns the model.
-// Between two steps the loop lets go of what has ended and admits what waits. A step takes a row of each sequence that is
-// generating and, up to its budget, rows of prompts.
+// Package engine turns prompts into text with one model on one backend. It renders and tokenises requests on their callers'
+// goroutines; package schedule runs many of them at once in batched steps.
 package engine
 
 import (
@@ -13,28 +9,22 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/schedule"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
 // Engine answers requests with one model on one backend.
 type Engine struct {
-	file        *gguf.File
-	draftFile   *gguf.File // nil but for DraftModel
+	files       *files
 	backend     compute.Backend
-	config      model.Config
 	opts        Options
-	tokenizer   *tokenizer.Tokenizer
-	stopIDs     []int32   // that end an answer by the file
-	template    *template // nil where the file has none that can be used,
+	fit         Fit
+	template    *template // nil if the file has none that can be used,
 	templateErr error     // for this reason
 	digest      *digest
-	inbox       *inbox
-	meter       meter
-	loop        *loop
+	scheduler   *schedule.Scheduler
 	closing     sync.Once
 	closeErr    error
 }
@@ -47,7 +37,7 @@ func Open(path string, be compute.Backend, opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("open the engine: %w", errors.Join(err, be.Close()))
 	}
 	e.digest = startDigest(path)
-	go e.loop.run()
+	go e.scheduler.Run()
 	return e, nil
 }
 
@@ -56,84 +46,58 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := gguf.Open(path)
+	f, err := openFiles(path, &opts)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{file: f, backend: be, opts: opts, inbox: newInbox()}
+	e := &Engine{files: f, backend: be, opts: opts}
 	if err := e.load(); err != nil {
-		return nil, errors.Join(err, e.closeFiles())
+		return nil, errors.Join(err, f.close())
 	}
 	return e, nil
 }
 
-// load reads everything of the file.
-func (e *Engine) load() error {
-	var err error
-	if e.config, err = model.ReadConfig(e.file); err != nil {
+// load loads the weights and makes the scheduler.
+func (e *Engine) load() (err error) {
+	e.template, e.templateErr = readTemplate(e.files.model)
+	if e.fit, err = e.files.fit(&e.opts, e.backend); err != nil {
 		return err
 	}
-	if e.tokenizer, err = tokenizer.New(e.file.Meta()); err != nil {
-		return fmt.Errorf("load the tokenizer of %s: %w", e.file.Path(), err)
-	}
-	if n := e.tokenizer.Size(); n != e.config.Vocab {
-		return fmt.Errorf("load %s: its tokenizer has %d tokens and its embedding %d", e.file.Path(), n, e.config.Vocab)
-	}
-	e.stopIDs = e.tokenizer.StopIDs()
-	e.template, e.templateErr = readTemplate(e.file)
-	plan := memoryPlan{context: e.config.Context}
-	if err := plan.add(e.file, e.config, e.opts.KV); err != nil {
-		return err
-	}
-	if e.opts.Draft == DraftModel {
-		if err := e.openDraftFile(&plan); err != nil {
-			return fmt.Errorf("draft with %s: %w", e.opts.DraftModel, err)
-		}
-	}
-	limits, err := plan.limits(&e.opts, e.backend)
-	if err != nil {
-		return fmt.Errorf("make room for %s: %w", e.file.Path(), err)
-	}
-	m, err := model.Load(e.backend, e.file, limits)
+	limits := e.fit.limits(&e.opts)
+	m, err := model.Load(e.backend, e.files.model, limits)
 	if err != nil {
 		return err
 	}
-	e.meter.now.PagesTotal = limits.Pages
-	e.loop = &loop{
-		model: m,
-		depth: e.backend.Ahead(),
-		top:   min(model.MaxTop, e.config.Vocab),
-		opts:  &e.opts,
-		pool:  cache.NewPool(limits.Pages, limits.PageSize),
-		inbox: e.inbox,
-		meter: &e.meter,
-		done:  make(chan struct{}),
+	speculator, err := e.speculator(m, limits)
+	if err != nil {
+		return err
 	}
-	e.loop.batch.Trace = e.opts.Trace
-	e.loop.spec, err = e.speculation(m, limits)
-	return err
+	e.scheduler = schedule.New(schedule.Options{
+		Model:        m,
+		Limits:       limits,
+		Tokenizer:    e.files.tokenizer,
+		Speculator:   speculator,
+		MaxInFlight:  e.backend.MaxInFlight(),
+		MaxSequences: e.opts.MaxSequences,
+		PrefillChunk: e.opts.PrefillChunk,
+		NoSharing:    e.opts.NoSharing,
+		Trace:        e.opts.Trace,
+	})
+	return nil
 }
 
-// Close fails all requests that are not done, waits for the loop to end, and frees the model and the backend. Closing
-// twice does nothing more.
+// Close fails all requests that are not done, waits for the running step, and frees the model and the backend. Closing twice
+// does nothing more.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {
-		e.inbox.close()
-		<-e.loop.done
+		e.scheduler.Close()
 		e.digest.stop()
-		e.closeErr = errors.Join(e.backend.Close(), e.closeFiles())
+		e.closeErr = errors.Join(e.backend.Close(), e.files.close())
 	})
 	return e.closeErr
 }
 
-func (e *Engine) closeFiles() error {
-	if e.draftFile == nil {
-		return e.file.Close()
-	}
-	return errors.Join(e.file.Close(), e.draftFile.Close())
-}
-
-// Info says what an engine runs.
+// Info describes what an engine runs.
 type Info struct {
 	Model        string // the name that the file gives, or the file's own
 	Architecture string // GGUF's
@@ -146,26 +110,27 @@ type Info struct {
 	MaxSequences int
 }
 
-// Info says what the engine runs.
+// Info describes what the engine runs.
 func (e *Engine) Info() Info {
-	name := e.config.Name
+	file, config := e.files.model, &e.files.config
+	name := config.Name
 	if name == "" {
-		name = filepath.Base(e.file.Path())
+		name = filepath.Base(file.Path())
 	}
 	return Info{
 		Model:        name,
-		Architecture: e.config.Architecture,
-		Path:         e.file.Path(),
-		Bytes:        e.file.Size(),
+		Architecture: config.Architecture,
+		Path:         file.Path(),
+		Bytes:        file.Size(),
 		Backend:      e.backend.Name(),
 		Device:       e.backend.Device(),
-		Context:      e.opts.Context,
-		Vocab:        e.config.Vocab,
+		Context:      e.fit.Context,
+		Vocab:        config.Vocab,
 		MaxSequences: e.opts.MaxSequences,
 	}
 }
 
-// SHA256 is the model file's hash in hexadecimal. It is taken in the background from Open on; SHA256 waits for it.
+// SHA256 is the model file's hash in hexadecimal. It is computed in the background from Open on; SHA256 waits for it.
 func (e *Engine) SHA256(ctx context.Context) (string, error) {
 	select {
 	case <-e.digest.done:
@@ -175,12 +140,11 @@ func (e *Engine) SHA256(ctx context.Context) (string, error) {
 	}
 }
 
+// Snapshot is an engine's state, and its counts since it was opened.
+type Snapshot = schedule.Snapshot
+
 // Snapshot is the engine's state now.
-func (e *Engine) Snapshot() Snapshot {
-	s := e.meter.read()
-	s.Waiting += e.inbox.sequences()
-	return s
-}
+func (e *Engine) Snapshot() Snapshot { return e.scheduler.Snapshot() }
 
 // Tokenizer is the model's tokenizer.
-func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tokenizer }
+func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.files.tokenizer }

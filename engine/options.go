@@ -9,67 +9,64 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Options sizes an engine. Zero values take the defaults.
+// Options sizes an engine. Zero values select the defaults.
 type Options struct {
-	// Context is the most positions of a sequence, prompt and answer together. The default is what the model was trained
-	// for, or less where Memory does not hold as much.
+	// Context is the maximum number of positions of a sequence, prompt and answer together. The default is what the model was
+	// trained for, or less if the memory does not hold as much.
 	Context int
-	// MaxSequences is the most sequences in a step.
+	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
-	// StepTokens is the most rows of a step: one a sequence that is generating, the rest for prompts.
+	// StepTokens is the maximum number of rows of a step: one a sequence that is generating, the rest for prompts.
 	StepTokens int
-	// PrefillChunk is the most rows of one prompt in a step.
+	// PrefillChunk is the maximum number of rows of one prompt in a step.
 	PrefillChunk int
-	// PageSize is the positions of a page of the KV cache.
+	// PageSize is the number of positions of a page of the KV cache.
 	PageSize int
-	// KV is how the KV cache keeps values: F32, the zero value, exactly; F16, Q8_0 or Q4_0 in less memory.
+	// KV is the type of the values in the KV cache: F32, the zero value, is exact; the others of gguf.CacheTypes take less memory.
 	KV gguf.Type
-	// Memory is the most bytes of weights and KV cache together. The default is MemoryShare of what the backend has free.
+	// Memory is the maximum number of bytes of weights and KV cache together.
 	Memory int64
-	// Draft is how tokens are drafted; DraftAuto where empty.
+	// MemoryPercent is the share of the backend's free memory that they may take if Memory is 0.
+	MemoryPercent int
+	// Draft is how tokens are drafted; DraftAuto if empty.
 	Draft Drafting
 	// DraftModel is the file of the small model of DraftModel.
 	DraftModel string
-	// DraftTokens is how many tokens are drafted for a sequence in a step. 0 leaves it to what is measured.
+	// DraftTokens is how many tokens are drafted for a sequence in a step; 0 for as many as pay by what is measured.
 	DraftTokens int
-	// NoSharing computes every prompt in full, also where its beginning is in the cache. Only for measuring what sharing
-	// brings.
+	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for measuring what sharing saves.
 	NoSharing bool
-	// Trace receives the checkpoints of every step, where it is not nil. Only for debugging: it makes steps slow.
+	// Trace receives the checkpoints of every step, if it is not nil. It is for debugging: it makes steps slow.
 	Trace func(compute.Checkpoint)
 }
 
 // The defaults of Options.
 const (
-	DefaultMaxSequences = 32
-	DefaultStepTokens   = 512
-	DefaultPageSize     = 16
-
-	// MemoryShare is the share of free memory, in percent, that weights and KV cache take at most.
-	MemoryShare = 70
+	DefaultMaxSequences  = 32
+	DefaultStepTokens    = 512
+	DefaultPageSize      = 16
+	DefaultMemoryPercent = 70
 )
 
-// promptOutputs is the most prompt rows of a step that reach the output head, for their log-probabilities.
-const promptOutputs = 64
-
-// withDefaults fills in all but Context, and checks.
+// withDefaults checks the options, and fills in all but Context and Memory.
 func (o Options) withDefaults() (Options, error) {
 	for _, s := range []struct {
-		name      string
-		value     *int
-		otherwise int
+		name  string
+		value *int
+		def   int
 	}{
-		{"the most sequences of a step", &o.MaxSequences, DefaultMaxSequences},
-		{"the most tokens of a step", &o.StepTokens, max(DefaultStepTokens, o.MaxSequences)},
+		{"the maximum number of sequences", &o.MaxSequences, DefaultMaxSequences},
+		{"the maximum number of tokens of a step", &o.StepTokens, max(DefaultStepTokens, o.MaxSequences)},
 		{"the size of a cache page", &o.PageSize, DefaultPageSize},
 		{"the context", &o.Context, 0},
 		{"the prefill chunk", &o.PrefillChunk, 0},
+		{"the share of free memory", &o.MemoryPercent, DefaultMemoryPercent},
 	} {
 		if *s.value < 0 {
 			return o, fmt.Errorf("%s is %d; it must be at least 1", s.name, *s.value)
 		}
 		if *s.value == 0 {
-			*s.value = s.otherwise
+			*s.value = s.def
 		}
 	}
 	if o.PrefillChunk == 0 {
@@ -78,14 +75,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Memory < 0 {
 		return o, fmt.Errorf("the memory is %d bytes; it must be at least 1", o.Memory)
 	}
-	if !slices.Contains([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}, o.KV) {
-		return o, fmt.Errorf("the KV cache is to keep %s; it keeps F32, F16, Q8_0 or Q4_0", o.KV)
+	if types := gguf.CacheTypes(); !slices.Contains(types, o.KV) {
+		return o, fmt.Errorf("KV cache type %s is not supported; use one of %s", o.KV, gguf.Names(types))
 	}
 	if o.Draft == "" {
 		o.Draft = DraftAuto
 	}
 	if o.DraftTokens < 0 || o.DraftTokens > draft.MaxTokens {
-		return o, fmt.Errorf("%d tokens to draft; give 1 to %d, or 0 to leave it to what is measured", o.DraftTokens, draft.MaxTokens)
+		return o, fmt.Errorf("%d tokens to draft; give 1 to %d, or 0 for as many as pay", o.DraftTokens, draft.MaxTokens)
 	}
 	if o.StepTokens < o.MaxSequences {
 		return o, fmt.Errorf("a step of %d tokens is too small for %d sequences, which generate a token each", o.StepTokens, o.MaxSequences)

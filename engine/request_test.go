@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 func TestBadRequestsNameTheReason(t *testing.T) {
@@ -47,11 +47,11 @@ func TestBadRequestsNameTheReason(t *testing.T) {
 	require.Zero(t, e.Snapshot().Steps)
 }
 
-func messages(t *testing.T, json string) *jinja.Object {
+func messages(t *testing.T, json string) *ordered.Object {
 	t.Helper()
-	v, err := jinja.ParseJSON([]byte(json))
+	v, err := ordered.ParseJSON([]byte(json))
 	require.NoError(t, err)
-	return v.(*jinja.Object)
+	return v.(*ordered.Object)
 }
 
 func TestChatUsesTheTemplate(t *testing.T) {
@@ -147,7 +147,7 @@ func TestTemplateVariables(t *testing.T) {
 	t.Parallel()
 	e := open(t, withTemplate(t, "{{ bos_token }}{{ eos_token }}{{ strftime_now('%d %B %Y') }}"), engine.Options{})
 	date := time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC)
-	got := generate(t, e, generation.Request{Chat: jinja.NewObject(), Date: date, PromptOnly: true})
+	got := generate(t, e, generation.Request{Chat: ordered.NewObject(), Date: date, PromptOnly: true})
 	bos, _ := e.Tokenizer().BOS()
 	eos, _ := e.Tokenizer().EOS()
 	require.Equal(t, []int32{bos, eos}, got.PromptTokens[:2])

@@ -50,6 +50,6 @@ func TestPutBack(t *testing.T) {
 	for i, c := range generateAll(t, tight, g, reqs) {
 		same(t, generate(t, roomy, reqs[i]), c, "a request that may have been put back")
 	}
-	require.NotZero(t, tight.Snapshot().PutBacks)
+	require.NotZero(t, tight.Snapshot().Preemptions)
 	require.Zero(t, tight.Snapshot().PagesUsed)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/jinja"
@@ -39,7 +40,7 @@ func readTemplate(f *gguf.File) (*template, error) {
 // documents are defined, and none.
 var templateDefaults = []struct {
 	name  string
-	value jinja.Value
+	value ordered.Value
 }{
 	{"tools", nil},
 	{"documents", nil},
@@ -47,7 +48,7 @@ var templateDefaults = []struct {
 }
 
 // render makes the prompt of a chat. A template begins with BOS itself where its model wants it.
-func (e *Engine) render(messages *jinja.Object, date time.Time) (string, error) {
+func (e *Engine) render(messages *ordered.Object, date time.Time) (string, error) {
 	if e.template == nil {
 		return "", generation.BadRequest("%w", e.templateErr)
 	}
@@ -60,11 +61,11 @@ func (e *Engine) render(messages *jinja.Object, date time.Time) (string, error) 
 			vars.Set(absent.name, absent.value)
 		}
 	}
-	if id, ok := e.tokenizer.BOS(); ok {
-		vars.Set("bos_token", e.tokenizer.Token(id))
+	if id, ok := e.files.tokenizer.BOS(); ok {
+		vars.Set("bos_token", e.files.tokenizer.Token(id))
 	}
-	if id, ok := e.tokenizer.EOS(); ok {
-		vars.Set("eos_token", e.tokenizer.Token(id))
+	if id, ok := e.files.tokenizer.EOS(); ok {
+		vars.Set("eos_token", e.files.tokenizer.Token(id))
 	}
 	if !e.template.developer {
 		instructAsSystem(vars)
@@ -81,13 +82,13 @@ func (e *Engine) render(messages *jinja.Object, date time.Time) (string, error) 
 
 // instructAsSystem gives messages of the role "developer", OpenAI's newer name for "system", the older one. A template that
 // does not know a role leaves its messages out, and the model would answer without its instructions.
-func instructAsSystem(vars *jinja.Object) {
+func instructAsSystem(vars *ordered.Object) {
 	v, _ := vars.Get("messages")
-	given, _ := v.([]jinja.Value)
-	messages := make([]jinja.Value, len(given))
+	given, _ := v.([]ordered.Value)
+	messages := make([]ordered.Value, len(given))
 	for i, v := range given {
 		messages[i] = v
-		m, ok := v.(*jinja.Object)
+		m, ok := v.(*ordered.Object)
 		if !ok {
 			continue
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Cancel ends a batch before its time: rows that wait are dropped as workers come to them, and running ones are stopped. What
-// is recorded can be collected until its retention is over. It can be repeated. Where all rows were recorded before, it
-// changes nothing and says so. A batch that Redis does not know gives job.ErrNoBatch.
+// Cancel ends an unfinished batch: running rows are stopped, and waiting rows are dropped when a worker takes them. Recorded
+// results can be collected until their retention is over. Cancel can be repeated. If the batch is finished it changes
+// nothing; finished reports that. The error is job.ErrNoBatch for an unknown batch.
 func Cancel(ctx context.Context, rdb redis.UniversalClient, batch string) (finished bool, err error) {
 	running, finished, err := job.NewStore(rdb).Cancel(ctx, batch)
 	if err != nil || finished {

@@ -7,37 +7,38 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 const (
-	// page is the number of results fetched at a time: all that is in memory of them.
-	page = 32
-	// block is how long a read waits in Redis for the next row, before it looks whether the batch is finished.
-	block = 100 * time.Millisecond
-	// patience is how long Redis may be away.
-	patience = time.Minute
+	// pageSize is the number of results fetched at a time, and held in memory.
+	pageSize = 32
+	// pollInterval is how long a read waits in Redis for the next row before the batch's state is checked again.
+	pollInterval = 100 * time.Millisecond
+	// maxWait is how long Redis may be unreachable.
+	maxWait = time.Minute
 )
 
-// CollectOptions says how results are collected.
+// CollectOptions are the settings of Collect.
 type CollectOptions struct {
-	Follow   bool                             // wait for rows until the batch is finished
+	Follow   bool                             // wait for rows until the batch has ended
 	Progress func(job.Status)                 // called after every page and at the end; may be nil
-	Written  func(rows []job.Recording) error // called after every page, when out has it; may be nil
+	Written  func(rows []job.Recording) error // called after every page that was written to out; may be nil
 }
 
 // Collected counts the lines of an output.
 type Collected struct {
-	Kept     int  // were there before
-	Written  int  // are new
-	Failed   int  // are errors, of all
-	Finished bool // the batch is finished, and all its rows are there
+	Kept     int  // lines that were there before
+	Written  int  // new lines
+	Failed   int  // error lines, of all
+	Finished bool // the batch is finished, and the output has all its rows
 
-	Cancelled bool // the batch was cancelled, and all rows that were recorded before are there
+	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before
 }
 
-// Collect writes those results of out's batch that out does not hold. It can be interrupted and repeated at any time: each
-// row stands in out exactly once. A batch that Redis does not know gives job.ErrNoBatch.
-func Collect(ctx context.Context, rdb redis.UniversalClient, out *job.Output, o CollectOptions) (Collected, error) {
+// Collect writes the results of out's batch that out does not hold. It can be interrupted and repeated at any time; out gets
+// each row exactly once. The error is job.ErrNoBatch for an unknown batch.
+func Collect(ctx context.Context, rdb redis.UniversalClient, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{store: job.NewStore(rdb), out: out, options: o}
 	kept, _ := out.Counts()
 	end, err := c.run(ctx)
@@ -49,17 +50,17 @@ func Collect(ctx context.Context, rdb redis.UniversalClient, out *job.Output, o 
 
 type collector struct {
 	store   *job.Store
-	out     *job.Output
+	out     *rows.Output
 	options CollectOptions
-	after   string // the last entry of the stream that was read
+	after   string // ID of the last entry read from the stream
 }
 
-// run reads to the end of the stream, which is that of the batch where it has ended or where run is to follow it. It returns
-// the batch's state before the last look.
+// run reads to the end of the stream, and with Follow to the end of the batch. It returns the batch's state as it was before
+// the last page.
 func (c *collector) run(ctx context.Context) (job.State, error) {
 	for {
 		var s job.Status
-		err := c.insist(ctx, func() (err error) {
+		err := c.retry(ctx, func() (err error) {
 			s, err = c.store.Status(ctx, c.out.Batch())
 			return err
 		})
@@ -69,8 +70,8 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 		if c.options.Progress != nil {
 			c.options.Progress(s)
 		}
-		// All rows of a batch that has ended now are in the stream already.
-		wait := block
+		// If the batch has ended, all its rows are in the stream.
+		wait := pollInterval
 		if s.Ended() || !c.options.Follow {
 			wait = 0
 		}
@@ -87,11 +88,11 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 	}
 }
 
-// page writes the next results and returns how many entries of the stream it read.
+// page writes the next results and returns the number of stream entries it read.
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	var rows []job.Recording
-	err := c.insist(ctx, func() (err error) {
-		rows, err = c.store.Read(ctx, c.out.Batch(), c.after, page, wait, func(line int) bool { return !c.out.Has(line) })
+	err := c.retry(ctx, func() (err error) {
+		rows, err = c.store.Read(ctx, c.out.Batch(), c.after, pageSize, wait, func(line int) bool { return !c.out.Has(line) })
 		return err
 	})
 	if err != nil || len(rows) == 0 {
@@ -115,6 +116,6 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	return len(rows), nil
 }
 
-func (c *collector) insist(ctx context.Context, f func() error) error {
-	return job.Insist(ctx, patience, f)
+func (c *collector) retry(ctx context.Context, f func() error) error {
+	return job.Retry(ctx, maxWait, f)
 }

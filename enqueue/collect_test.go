@@ -18,6 +18,8 @@ import (
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // makeBatch makes batch b, of so many rows that somebody else queues and answers.
@@ -32,10 +34,10 @@ func makeBatch(t testing.TB, r *redistest.Server) *job.Store {
 // finish records the result of a line, every tenth as an error.
 func finish(t testing.TB, s *job.Store, line int) {
 	t.Helper()
-	j := &job.Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: job.DefaultID(line)}
-	r := job.Answered(j, struct{}{}, job.Stats{})
+	j := &job.Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line)}
+	r := job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{})
 	if line%10 == 0 {
-		r = job.Failure("b", line, j.Sum, j.CustomID, job.LineError{Code: job.CodeFailed, Message: "no"}, job.Stats{})
+		r = job.Failure(j, openai.Error{Code: openai.CodeFailed, Message: "no"}, job.Stats{})
 	}
 	_, err := s.Record(t.Context(), "b", r)
 	require.NoError(t, err)
@@ -52,7 +54,7 @@ func requireRows(t testing.TB, output string, n int) {
 		seen[l.CustomID] = true
 	}
 	for line := range n {
-		require.True(t, seen[job.DefaultID(line+1)], "line %d is missing", line+1)
+		require.True(t, seen[rows.DefaultID(line+1)], "line %d is missing", line+1)
 	}
 	require.Len(t, seen, n)
 }
@@ -63,7 +65,7 @@ func TestCollectWritesWhatIsThere(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "out.jsonl")
 		collect := func(want enqueue.Collected) {
 			t.Helper()
-			out, err := job.OpenOutput(path, "b")
+			out, err := rows.OpenOutput(path, "b")
 			require.NoError(t, err)
 			got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
 			require.NoError(t, err)
@@ -93,15 +95,15 @@ func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
 	s := makeBatch(t, r)
-	const rows = 200
-	for line := range rows {
+	const total = 200
+	for line := range total {
 		finish(t, s, line+1)
 	}
-	require.NoError(t, s.Seal(t.Context(), "b", rows, ""))
+	require.NoError(t, s.Seal(t.Context(), "b", total, ""))
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
-		out, err := job.OpenOutput(path, "b")
+		out, err := rows.OpenOutput(path, "b")
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		pages := 0
@@ -118,48 +120,48 @@ func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(path, info.Size()-random.Int64N(info.Size()/2)))
 	}
-	out, err := job.OpenOutput(path, "b")
+	out, err := rows.OpenOutput(path, "b")
 	require.NoError(t, err)
 	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
 	require.True(t, got.Finished)
-	require.Equal(t, rows, got.Kept+got.Written)
+	require.Equal(t, total, got.Kept+got.Written)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	requireRows(t, string(text), rows)
+	requireRows(t, string(text), total)
 }
 
 func TestFollowEndsWithTheBatch(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := makeBatch(t, r)
-		const rows = 100
+		const total = 100
 		var written bytes.Buffer
 		var got enqueue.Collected
 		var err error
 		var last job.Status
-		progressed := make(chan struct{}, rows+10)
+		progressed := make(chan struct{}, total+10)
 		var following sync.WaitGroup
 		following.Go(func() {
-			got, err = enqueue.Collect(t.Context(), r.Client, job.NewOutput(&written, "b"), enqueue.CollectOptions{
+			got, err = enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
 				Follow:   true,
 				Progress: func(st job.Status) { last = st },
 				Written:  func(rows []job.Recording) error { progressed <- struct{}{}; return nil },
 			})
 		})
-		for line := range rows - 1 {
+		for line := range total - 1 {
 			finish(t, s, line+1)
 			if line%30 == 0 {
 				<-progressed // it is written while others are still missing
 			}
 		}
-		require.NoError(t, s.Seal(t.Context(), "b", rows, ""))
-		finish(t, s, rows)
+		require.NoError(t, s.Seal(t.Context(), "b", total, ""))
+		finish(t, s, total)
 		following.Wait()
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Collected{Written: rows, Failed: 10, Finished: true}, got)
+		require.Equal(t, enqueue.Collected{Written: total, Failed: 10, Finished: true}, got)
 		require.Equal(t, []int{90, 10}, []int{last.Done, last.Failed})
-		requireRows(t, written.String(), rows)
+		requireRows(t, written.String(), total)
 	})
 }
 
@@ -170,7 +172,7 @@ func TestFollowStops(t *testing.T) {
 	finish(t, s, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var written bytes.Buffer
-	got, err := enqueue.Collect(ctx, r.Client, job.NewOutput(&written, "b"), enqueue.CollectOptions{
+	got, err := enqueue.Collect(ctx, r.Client, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
 		Follow: true, Written: func([]job.Recording) error { cancel(); return nil },
 	})
 	require.ErrorIs(t, err, context.Canceled)
@@ -181,7 +183,7 @@ func TestFollowStops(t *testing.T) {
 func TestCollectOfNoBatch(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
-	_, err := enqueue.Collect(t.Context(), r.Client, job.NewOutput(&bytes.Buffer{}, "b"), enqueue.CollectOptions{Follow: true})
+	_, err := enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&bytes.Buffer{}, "b"), enqueue.CollectOptions{Follow: true})
 	require.ErrorIs(t, err, job.ErrNoBatch)
 	_, err = enqueue.Status(t.Context(), r.Client, "b")
 	require.ErrorIs(t, err, job.ErrNoBatch)

@@ -1,4 +1,4 @@
-// Package enqueue is the producer's side: it reads and checks rows, puts them in the queue, and collects their results.
+// Package enqueue is the producer: it checks rows, puts them into the queue, and collects their results.
 package enqueue
 
 import (
@@ -12,43 +12,43 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
-// senders is the number of goroutines that queue rows: the way to Redis and back takes longer than the work at either end.
-// With 16, one producer queues about four times as many rows a second as with one.
+// senders is the number of goroutines that queue rows. Most of their time is the round trip to Redis: 16 of them queue about
+// four times as many rows a second as one.
 const senders = 16
 
-// Summary counts what became of the rows of a file.
+// Summary counts the outcomes of a file's rows.
 type Summary struct {
 	Batch    string `json:"batch"`
-	Rows     int    `json:"rows"`     // in the file; empty lines are none
+	Rows     int    `json:"rows"`     // in the file, without empty lines
 	Added    int    `json:"added"`    // put in the queue
-	Known    int    `json:"known"`    // queued or finished before
-	Rejected int    `json:"rejected"` // recorded as errors, since they cannot be used
+	Known    int    `json:"known"`    // queued or recorded before
+	Rejected int    `json:"rejected"` // recorded as errors because they cannot be used
 }
 
-// Enqueue reads rows and queues one task for each. It is safe to repeat: rows of the same batch that are queued, running or
-// finished are left alone, so a run that was interrupted is completed by running it again. A file other than the one that
-// the batch was made of is refused with job.ErrOtherFile; where in can seek, this is found before anything is queued.
+// Enqueue queues a task for each row of in. It can be repeated to complete a run that was interrupted: it skips rows of the
+// batch that are queued, running or recorded. The error is rows.ErrOtherFile if the batch was made from another file. If in
+// can seek, Enqueue checks that before it queues anything.
 func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Options) (Summary, error) {
-	first, err := hashAhead(in)
+	first, err := hashInput(in)
 	if err != nil {
 		return Summary{Batch: o.Batch}, err
 	}
 	whole := sha256.New()
-	q := queueing{
-		batch: o.Batch, rows: job.NewReader(io.TeeReader(in, whole), o.Format), progress: o.Progress,
+	q := pipeline{
+		batch: o.Batch, rows: rows.NewReader(io.TeeReader(in, whole), o.Format), progress: o.Progress,
 		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, first) },
 	}
-	sum, err := q.all(ctx)
+	sum, err := q.run(ctx)
 	if err != nil {
 		return sum, err
 	}
 	p := q.producer
 	sha := hex.EncodeToString(whole.Sum(nil))
 	if first != "" && sha != first {
-		return sum, fmt.Errorf("the file changed while it was read, so that the batch is %w: enqueue it again, as a new batch", job.ErrOtherFile)
+		return sum, fmt.Errorf("the file changed while it was read, so its batch was %w: enqueue it again as a new batch", rows.ErrOtherFile)
 	}
 	if err := p.checkFile(sha); err != nil {
 		return sum, err
@@ -56,15 +56,15 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 	return sum, p.Seal(ctx, sum.Rows, sha)
 }
 
-// hashAhead is the SHA-256 of all that in will read, or empty where in cannot be read twice.
-func hashAhead(in io.Reader) (string, error) {
+// hashInput is the SHA-256 of the rest of in, or empty if in cannot be read twice.
+func hashInput(in io.Reader) (string, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {
 		return "", nil
 	}
 	start, err := s.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return "", nil //nolint:nilerr // a pipe has the method, too
+		return "", nil //nolint:nilerr // pipes have a Seek that fails
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, in); err != nil {
@@ -76,21 +76,21 @@ func hashAhead(in io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// queueing is the rows of a reader on their way into the queue.
-type queueing struct {
+// pipeline passes rows from a reader to the goroutines that queue them.
+type pipeline struct {
 	batch    string
-	rows     *job.Reader
+	rows     *rows.Reader
 	progress func(Summary)
-	begin    func(context.Context) (*Producer, error) // makes the batch known
-	producer *Producer                                // nil before the first row: what is no file of rows makes no batch
+	begin    func(context.Context) (*Producer, error) // creates the batch
+	producer *Producer                                // nil before the first row, so that a file without rows creates no batch
 
 	read, added, known, rejected atomic.Int64
 }
 
-// all queues all rows.
-func (q *queueing) all(ctx context.Context) (Summary, error) {
+// run queues all rows.
+func (q *pipeline) run(ctx context.Context) (Summary, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	next := make(chan job.Row, senders)
+	next := make(chan rows.Row, senders)
 	group.Go(func() error {
 		defer close(next)
 		return q.feed(ctx, next)
@@ -105,8 +105,8 @@ func (q *queueing) all(ctx context.Context) (Summary, error) {
 	return q.count(), err
 }
 
-// feed reads the rows, and makes the batch known once there is one or the file has turned out to be empty.
-func (q *queueing) feed(ctx context.Context, next chan<- job.Row) (err error) {
+// feed reads the rows. It creates the batch after the first row, or at the end of an empty file.
+func (q *pipeline) feed(ctx context.Context, next chan<- rows.Row) (err error) {
 	for row, err := range q.rows.Rows(ctx) {
 		if err == nil && q.producer == nil {
 			q.producer, err = q.begin(ctx)
@@ -129,7 +129,7 @@ func (q *queueing) feed(ctx context.Context, next chan<- job.Row) (err error) {
 	return err
 }
 
-func (q *queueing) send(ctx context.Context, next <-chan job.Row) error {
+func (q *pipeline) send(ctx context.Context, next <-chan rows.Row) error {
 	tally := map[Outcome]*atomic.Int64{Added: &q.added, Known: &q.known, Rejected: &q.rejected}
 	for row := range next {
 		outcome, err := q.producer.Add(ctx, row)
@@ -141,6 +141,6 @@ func (q *queueing) send(ctx context.Context, next <-chan job.Row) error {
 	return nil
 }
 
-func (q *queueing) count() Summary {
+func (q *pipeline) count() Summary {
 	return Summary{q.batch, int(q.read.Load()), int(q.added.Load()), int(q.known.Load()), int(q.rejected.Load())}
 }

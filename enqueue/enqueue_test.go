@@ -16,6 +16,8 @@ import (
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // prompts is a file of n rows that can be used.
@@ -74,7 +76,7 @@ func TestAJobCarriesItsRow(t *testing.T) {
 	require.WithinRange(t, time.UnixMilli(j.EnqueuedMS), before.Add(-time.Second), time.Now().Add(time.Second))
 	j.EnqueuedMS = 0
 	require.Equal(t, &job.Job{
-		Batch: "b", Line: 2, Sum: j.Sum, CustomID: "row-1", Endpoint: job.Completions,
+		Batch: "b", Line: 2, Sum: j.Sum, CustomID: "row-1", Endpoint: openai.Completions,
 		Body: []byte(`{"custom_id":"row-1","prompt":"hello 1"}`), TimeoutMS: 600_000, MaxAttempts: 3,
 	}, j)
 	require.Len(t, j.Sum, 8)
@@ -146,9 +148,9 @@ func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
 		return err
 	}
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
-	require.ErrorIs(t, run(strings.NewReader(prompts(4)), enqueue.Options{}), job.ErrOtherFile)
+	require.ErrorIs(t, run(strings.NewReader(prompts(4)), enqueue.Options{}), rows.ErrOtherFile)
 	require.Equal(t, 3, queued(t, r, "default:default"), "nothing of another file is queued")
-	require.ErrorIs(t, run(onlyReader{strings.NewReader(prompts(2))}, enqueue.Options{}), job.ErrOtherFile)
+	require.ErrorIs(t, run(onlyReader{strings.NewReader(prompts(2))}, enqueue.Options{}), rows.ErrOtherFile)
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Alias: "m"}), "was queued for model default")
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Priority: job.Bulk}), "with priority default")
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))

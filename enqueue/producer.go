@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // The defaults of Options.
@@ -21,20 +22,20 @@ const (
 	DefaultRetention   = 7 * 24 * time.Hour
 )
 
-// leaveToWorker is added to the time that asynq grants an attempt, so that the worker's own limit comes first: asynq only
-// knows how to try again, the worker can record the error.
-const leaveToWorker = 5 * time.Minute
+// asynqGrace is added to asynq's timeout of an attempt, so that the worker's own timeout ends it first. asynq would only retry;
+// the worker can record the error.
+const asynqGrace = 5 * time.Minute
 
-// Options says where and how rows are queued. Zero values take the defaults named.
+// Options are the settings of a batch. Zero values mean the defaults named.
 type Options struct {
-	Batch       string        // id, needed; NewBatchID makes one
+	Batch       string        // id, required; NewBatchID makes one
 	Alias       string        // model; job.DefaultAlias
 	Priority    job.Priority  // job.Default
-	Format      job.Format    // job.FormatAuto
-	MaxAttempts int           // deliveries of a job before it is recorded as an error; DefaultMaxAttempts
+	Format      rows.Format   // rows.FormatAuto
+	MaxAttempts int           // maximum deliveries of a job, after which its error is recorded; DefaultMaxAttempts
 	Timeout     time.Duration // of one attempt; DefaultTimeout
-	Retention   time.Duration // of the results, once all are there; DefaultRetention
-	Version     string        // of the program, in the results of rows that cannot be used
+	Retention   time.Duration // of the results after the end of the batch; DefaultRetention
+	Version     string        // of the program, for the results of rows that cannot be used
 	Progress    func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
@@ -62,17 +63,17 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
 }
 
-// NewBatchID makes a batch id: a ULID, which sorts by time.
+// NewBatchID makes a batch id: a ULID. ULIDs sort by time.
 func NewBatchID() string { return ulid.Make().String() }
 
-// Outcome is what became of a row that was to be queued.
+// Outcome is what Add did with a row.
 type Outcome int
 
 // The outcomes.
 const (
-	Added    Outcome = iota // it is in the queue
-	Known                   // it was queued or finished before
-	Rejected                // it cannot be used, and its error is recorded
+	Added    Outcome = iota // queued it
+	Known                   // nothing: it was queued or recorded before
+	Rejected                // recorded an error, because it cannot be used
 )
 
 // Producer queues the rows of one batch. Its methods are safe for concurrent use.
@@ -80,14 +81,14 @@ type Producer struct {
 	batch    string
 	queue    string
 	options  Options
-	fileSHA  string // of the file that the batch was made of, where it was made before
+	fileSHA  string // of the batch's file; empty for a new batch
 	recorded job.Lines
 	store    *job.Store
 	client   *asynq.Client
 }
 
-// NewProducer makes the batch of o known, or resumes it. fileSHA is the SHA-256 of its file, or empty where it is not known
-// before the rows are read.
+// NewProducer creates the batch of o, or resumes it. fileSHA is the SHA-256 of its file, or empty if it is not known before all
+// rows are read.
 func NewProducer(ctx context.Context, rdb redis.UniversalClient, o Options, fileSHA string) (*Producer, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -125,18 +126,14 @@ func (p *Producer) checkFile(sha string) error {
 	if sha == "" || p.fileSHA == "" || sha == p.fileSHA {
 		return nil
 	}
-	return fmt.Errorf("batch %s: %w: it was made of a file with SHA-256 %.12s…, this one has %.12s…; give another batch id",
-		p.batch, job.ErrOtherFile, p.fileSHA, sha)
+	return fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
+		p.batch, rows.ErrOtherFile, p.fileSHA, sha)
 }
 
 // Add queues a row, or records its error.
-func (p *Producer) Add(ctx context.Context, row job.Row) (Outcome, error) {
+func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
 	if p.recorded.Has(row.Line) {
 		return Known, nil
-	}
-	if row.Err != nil {
-		_, err := p.store.Record(ctx, p.batch, job.Rejected(p.batch, row, p.options.Version))
-		return Rejected, err
 	}
 	j := job.Job{
 		Batch:       p.batch,
@@ -149,6 +146,11 @@ func (p *Producer) Add(ctx context.Context, row job.Row) (Outcome, error) {
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
 	}
+	if row.Err != nil {
+		version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
+		_, err := p.store.Record(ctx, p.batch, job.Failure(&j, *row.Err, version))
+		return Rejected, err
+	}
 	payload, err := j.Encode()
 	if err != nil {
 		return 0, fmt.Errorf("queue line %d of batch %s: %w", row.Line, p.batch, err)
@@ -156,9 +158,9 @@ func (p *Producer) Add(ctx context.Context, row job.Row) (Outcome, error) {
 	_, err = p.client.EnqueueContext(ctx, asynq.NewTask(job.TaskType, payload),
 		asynq.Queue(p.queue),
 		asynq.TaskID(job.TaskID(p.batch, row.Line)),
-		asynq.Timeout(p.options.Timeout+leaveToWorker),
-		// asynq archives a task whose worker dies on the last attempt that it counts, and an archived task is lost. The
-		// worker counts attempts itself and records the last one's error.
+		asynq.Timeout(p.options.Timeout+asynqGrace),
+		// asynq archives a task, and so loses it, if the worker dies during the last attempt that asynq allows. The worker
+		// therefore counts attempts itself and records the error of the last one.
 		asynq.MaxRetry(math.MaxInt32))
 	switch {
 	case errors.Is(err, asynq.ErrTaskIDConflict):
@@ -169,7 +171,7 @@ func (p *Producer) Add(ctx context.Context, row job.Row) (Outcome, error) {
 	return Added, nil
 }
 
-// Seal says that all rows of the batch are queued, how many they are, and the SHA-256 of their file.
+// Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {
 	return p.store.Seal(ctx, p.batch, rows, fileSHA)
 }

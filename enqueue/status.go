@@ -10,17 +10,17 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Status reads how far a batch is. A batch that Redis does not know gives job.ErrNoBatch.
+// Status reads the progress of a batch. The error is job.ErrNoBatch for an unknown batch.
 func Status(ctx context.Context, rdb redis.UniversalClient, batch string) (job.Status, error) {
 	return job.NewStore(rdb).Status(ctx, batch)
 }
 
-// Batches reads how far each batch is that Redis knows, the newest first.
+// Batches reads the progress of all batches, the newest first.
 func Batches(ctx context.Context, rdb redis.UniversalClient) ([]job.Status, error) {
 	return job.NewStore(rdb).Batches(ctx)
 }
 
-// Workers is the number of workers that serve a model alias now. One that died is counted for some seconds more.
+// Workers is the number of workers that serve a model alias. A worker that died is counted for some more seconds.
 func Workers(rdb redis.UniversalClient, alias string) (int, error) {
 	servers, err := asynq.NewInspectorFromRedisClient(rdb).Servers()
 	if err != nil {

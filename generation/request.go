@@ -1,5 +1,5 @@
-// Package generation has the nouns of generating text: what a caller asks of the engine and what comes back. It imports no
-// engine, so that producers and the wire format can use it.
+// Package generation defines requests to the engine and their completions. It does not import the engine, so that the wire
+// format and producers do not depend on one.
 package generation
 
 import (
@@ -7,52 +7,53 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // Errors that a caller decides on. A request that wraps ErrBadRequest will fail the same way however often it is tried.
 var (
-	// ErrBadRequest says that the request itself cannot be answered: an empty prompt, an id outside the vocabulary, a
-	// prompt longer than the context, a template that refuses the messages, a setting out of range.
+	// ErrBadRequest means that the request itself cannot be answered: an empty prompt, an id outside the vocabulary, a
+	// prompt longer than the context, messages that the chat template refuses, a setting out of range.
 	ErrBadRequest = errors.New("bad request")
-	// ErrClosed says that the engine was closed before the request was done.
+	// ErrClosed means that the engine was closed before the request was done.
 	ErrClosed = errors.New("engine is closed")
 )
 
 // Request is one prompt and how to answer it. Exactly one of Chat, Text and Tokens is the prompt.
 type Request struct {
-	// Chat is the context of the model's chat template: "messages", and optionally "tools" and whatever else the template
-	// reads. The engine adds bos_token and eos_token and, where absent, add_generation_prompt (true), tools and documents
-	// (none). It is not changed.
-	Chat   *jinja.Object
-	Text   string  // a prompt as text; BOS is added where the model wants it
+	// Chat is the context of the model's chat template: "messages", and optionally "tools" and other variables that the
+	// template reads. The engine adds bos_token, eos_token and, if absent, add_generation_prompt (true), tools and documents
+	// (none). The engine does not modify the object.
+	Chat   *ordered.Object
+	Text   string  // a prompt as text; the engine adds BOS if the model expects it
 	Tokens []int32 // a prompt as ids, used as they are
-	// Date is the day that a chat template prints; zero for today. A caller that may try again gives the same one again.
+	// Date is the day that a chat template prints; zero for today. A caller that retries a request sets the same date again,
+	// so that the prompt stays the same.
 	Date time.Time
 
 	Sampling  Sampling
 	N         int      // choices to generate; 0 is 1
-	MaxTokens int      // tokens a choice; 0 for as many as the context holds
-	MinTokens int      // tokens before which no stop is taken: stop ids cannot be drawn, stop strings are passed over
+	MaxTokens int      // maximum tokens of a choice; 0 for as many as the context holds
+	MinTokens int      // minimum tokens of a choice: before them stop ids are not sampled and stop strings are ignored
 	Stop      []string // strings that end a choice; they are left out of its text
-	StopIDs   []int32  // ids that end a choice, beside the model's own
+	StopIDs   []int32  // ids that end a choice, in addition to the model's own
 	IgnoreEOS bool     // the model's own stop ids do not end a choice
 
 	// Logprobs asks for each generated token's log-probability and that of the TopLogprobs most likely ones.
 	Logprobs    bool
 	TopLogprobs int
-	// PromptLogprobs asks the same of the prompt's tokens.
+	// PromptLogprobs asks for the same about the prompt's tokens.
 	PromptLogprobs bool
 	// Timed asks for the time of each generated token.
 	Timed bool
-	// PromptOnly generates nothing: the choices are empty, and their finish reason is FinishLength.
+	// PromptOnly computes the prompt and generates nothing: choices are empty, with FinishLength as their finish reason.
 	PromptOnly bool
 }
 
-// maxChoices bounds N.
+// maxChoices is the maximum of N.
 const maxChoices = 128
 
-// Validate reports the first setting that is out of range for a vocabulary of the given size. It does not look at the prompt.
+// Validate reports the first setting that is out of range for a vocabulary of the given size. It does not check the prompt.
 func (r *Request) Validate(vocab int) error {
 	switch {
 	case r.N < 0 || r.N > maxChoices:

@@ -5,21 +5,21 @@ import (
 	"math"
 )
 
-// Sampling says how tokens are drawn from logits. The zero value is greedy without penalties.
+// Sampling is how tokens are drawn from logits. The zero value is greedy without penalties.
 type Sampling struct {
-	Temperature       float64           // 0 is greedy: the highest logit after bias and penalties, the lowest id of equals
-	TopK              int               // the number of best tokens to keep, and those equal to the last; 0 keeps all
-	TopP              float64           // keeps the fewest best tokens that hold this share of the probability; 0 and 1 keep all
-	MinP              float64           // least probability, as a share of the best one's; 0 keeps all
-	RepetitionPenalty float64           // on tokens of the prompt and the answer (Keskar et al. 2019); 0 and 1 do nothing
-	PresencePenalty   float64           // OpenAI's, on tokens of the answer
-	FrequencyPenalty  float64           // OpenAI's, on tokens of the answer
+	Temperature       float64           // 0 is greedy: the highest logit after bias and penalties; among equals the lowest id
+	TopK              int               // keeps this many of the best tokens, and those equal to the last of them; 0 keeps all
+	TopP              float64           // keeps the smallest set of best tokens with this share of the probability; 0 and 1 keep all
+	MinP              float64           // keeps tokens with at least this share of the best token's probability; 0 keeps all
+	RepetitionPenalty float64           // for tokens of the prompt and the answer (Keskar et al. 2019); 0 and 1 do nothing
+	PresencePenalty   float64           // OpenAI's, for tokens of the answer
+	FrequencyPenalty  float64           // OpenAI's, for tokens of the answer
 	LogitBias         map[int32]float64 // added to the logits of these ids
 	Seed              uint64
 }
 
-// leastRepetition is the least penalty by which a logit can be divided and stay finite.
-const leastRepetition = 1e-6
+// minRepetition is a penalty by which every logit can be divided and stay finite.
+const minRepetition = 1e-6
 
 // Validate reports the first setting that is out of range for a vocabulary of the given size.
 func (p *Sampling) Validate(vocab int) error {
@@ -40,8 +40,8 @@ func (p *Sampling) Validate(vocab int) error {
 			return fmt.Errorf("%s is %g; it must lie between %g and %g", c.name, c.value, c.lo, c.hi)
 		}
 	}
-	if r := p.RepetitionPenalty; r > 0 && r < leastRepetition {
-		return fmt.Errorf("repetition_penalty is %g; it must be 0 or at least %g", r, leastRepetition)
+	if r := p.RepetitionPenalty; r > 0 && r < minRepetition {
+		return fmt.Errorf("repetition_penalty is %g; it must be 0 or at least %g", r, minRepetition)
 	}
 	if p.TopK < 0 || p.TopK > math.MaxInt32 {
 		return fmt.Errorf("top_k is %d; it must lie between 0, for no limit, and %d", p.TopK, math.MaxInt32)

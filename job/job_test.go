@@ -3,8 +3,11 @@ package job
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/openai"
 )
 
 func TestNames(t *testing.T) {
@@ -28,14 +31,12 @@ func TestNames(t *testing.T) {
 	}
 	_, err := ParsePriority("high")
 	require.ErrorContains(t, err, "critical, default or bulk")
-	_, err = ParseFormat("csv")
-	require.ErrorContains(t, err, "auto, jsonl or text")
 }
 
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	j := &Job{
-		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "<x>", Endpoint: Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6, MaxAttempts: 7,
+		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "<x>", Endpoint: openai.Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6, MaxAttempts: 7,
 	}
 	payload, err := j.Encode()
 	require.NoError(t, err)
@@ -72,4 +73,24 @@ func TestServerChecks(t *testing.T) {
 			require.ErrorContains(t, err, c.err)
 		}
 	}
+}
+
+func TestSeedsFollowFromBatchAndLine(t *testing.T) {
+	t.Parallel()
+	seen := map[int64]bool{}
+	for _, batch := range []string{"a", "b"} {
+		for line := range 100 {
+			seed := (&Job{Batch: batch, Line: line}).defaultSeed()
+			require.Equal(t, seed, (&Job{Batch: batch, Line: line}).defaultSeed())
+			require.Equal(t, seed, int64(float64(seed)), "every JSON reader keeps it exact")
+			require.GreaterOrEqual(t, seed, int64(0))
+			seen[seed] = true
+		}
+	}
+	require.Len(t, seen, 200)
+
+	r, err := openai.ParseRequest(openai.Completions, []byte(`{"prompt":["a","b"]}`))
+	require.NoError(t, err)
+	require.Equal(t, uint64(testJob.defaultSeed())+1, testJob.Generation(r, 1).Sampling.Seed)
+	require.Equal(t, time.UnixMilli(testJob.EnqueuedMS), testJob.Generation(r, 1).Date)
 }

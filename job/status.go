@@ -13,18 +13,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// State is how far a batch is.
+// State is a batch's state.
 type State string
 
 // The states, in their order.
 const (
-	Enqueueing State = "enqueueing" // its rows are still being queued, or the producer was interrupted
+	Enqueueing State = "enqueueing" // rows are being queued, or the producer was interrupted
 	InProgress State = "in_progress"
 	Completed  State = "completed" // every row is recorded
 	Cancelled  State = "cancelled" // before every row was recorded
 )
 
-// Status is how far a batch is.
+// Status is the progress of a batch.
 type Status struct {
 	Batch    string   `json:"batch"`
 	Alias    string   `json:"model_name"`
@@ -36,12 +36,12 @@ type Status struct {
 	Started   *time.Time `json:"started_at"`  // when a worker took the first row
 	Finished  *time.Time `json:"finished_at"` // when the last row was recorded
 	Cancelled *time.Time `json:"cancelled_at"`
-	Expires   *time.Time `json:"expires_at"` // when the results go
+	Expires   *time.Time `json:"expires_at"` // when the results will be deleted
 
 	Total   int `json:"total"`   // rows; 0 until all are queued
 	Done    int `json:"done"`    // answered
 	Failed  int `json:"failed"`  // recorded as errors
-	Running int `json:"running"` // taken by a worker and not recorded; those to be tried again count
+	Running int `json:"running"` // taken by a worker and not recorded, including those that will be retried
 
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"`
@@ -52,13 +52,13 @@ type Status struct {
 	TokensPerSecond  float64 `json:"tokens_per_s"`
 }
 
-// Waiting is the number of rows that no worker has taken, as far as it is known.
+// Waiting is the number of rows queued so far that no worker has taken.
 func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running) }
 
-// Ended tells whether nothing more will be recorded.
+// Ended reports whether the batch records no more results.
 func (s Status) Ended() bool { return s.State == Completed || s.State == Cancelled }
 
-// Status reads how far a batch is.
+// Status reads the progress of a batch.
 func (s *Store) Status(ctx context.Context, batch string) (Status, error) {
 	pipe := s.rdb.Pipeline()
 	meta := pipe.HGetAll(ctx, key(batch, "meta"))
@@ -68,25 +68,25 @@ func (s *Store) Status(ctx context.Context, batch string) (Status, error) {
 		return Status{}, fmt.Errorf("read batch %s: %w", batch, err)
 	}
 	if len(meta.Val()) == 0 {
-		return Status{}, fmt.Errorf("batch %s: %w (it was never queued here, or its retention is over; ingot status lists what is here)",
+		return Status{}, fmt.Errorf("batch %s: %w (it was never queued here, or its retention is over; list all batches with ingot status)",
 			batch, ErrNoBatch)
 	}
 	return newStatus(batch, meta, int(running.Val()), life.Val()), nil
 }
 
-// Batches reads how far each batch is that Redis knows, the newest first.
+// Batches reads the progress of all batches, the newest first.
 func (s *Store) Batches(ctx context.Context) ([]Status, error) {
 	var all []Status
 	before, after, _ := strings.Cut(key("*", "meta"), "*")
 	found := s.rdb.Scan(ctx, 0, key("*", "meta"), 1000).Iterator()
-	for seen := map[string]bool{}; found.Next(ctx); { // SCAN may give a key twice
+	for seen := map[string]bool{}; found.Next(ctx); { // SCAN may return a key twice
 		batch := strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after)
 		if seen[batch] {
 			continue
 		}
 		seen[batch] = true
 		st, err := s.Status(ctx, batch)
-		if errors.Is(err, ErrNoBatch) { // its retention ended meanwhile
+		if errors.Is(err, ErrNoBatch) { // its retention has just ended
 			continue
 		}
 		if err != nil {
@@ -104,7 +104,7 @@ func (s *Store) Batches(ctx context.Context) ([]Status, error) {
 func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life time.Duration) Status {
 	m := meta.Val()
 	number := func(name string) int {
-		n, _ := strconv.Atoi(m[name]) // 0 where the field is not there yet
+		n, _ := strconv.Atoi(m[name]) // 0 if the field is not set yet
 		return n
 	}
 	moment := func(name string) *time.Time {

@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNoBatch says that Redis knows no batch of an id: it was never queued, or its retention is over.
+// ErrNoBatch means that Redis has no batch with an id: it was never queued, or its retention is over.
 var ErrNoBatch = errors.New("no such batch")
 
-// ErrCancelled says that a batch was cancelled: nothing is done for it any more.
+// ErrCancelled means that a batch was cancelled, so that its rows are neither answered nor recorded.
 var ErrCancelled = errors.New("batch is cancelled")
 
-// gone tells by a script's answer why it did nothing, or gives nil.
-func gone(n int) error {
+// scriptError is the error for a script's answer, or nil.
+func scriptError(n int) error {
 	switch n {
 	case -1:
 		return ErrNoBatch
@@ -28,20 +28,21 @@ func gone(n int) error {
 	return nil
 }
 
-// Store keeps batches and their results in Redis, under these keys (the braces keep a batch on one node of a cluster):
+// Store holds batches and their results in Redis, under these keys (the braces put all keys of a batch on one node of a
+// cluster):
 //
-//	ingot:{BATCH}:meta      hash: what the batch is, its counts and times
-//	ingot:{BATCH}:done      bitmap: a bit for each line that is recorded, so that nothing is recorded twice
-//	ingot:{BATCH}:attempts  hash: deliveries of each line that was begun and is not recorded
-//	ingot:{BATCH}:results   hash: the line of output of each line that is recorded
-//	ingot:{BATCH}:stream    stream: the lines in the order in which they were recorded
+//	ingot:{BATCH}:meta      hash: the batch's settings, counts and times
+//	ingot:{BATCH}:done      bitmap: a bit for each recorded line, so that nothing is recorded twice
+//	ingot:{BATCH}:attempts  hash: number of deliveries of each line that was begun and is not recorded
+//	ingot:{BATCH}:results   hash: the line of output of each recorded line
+//	ingot:{BATCH}:stream    stream: the recorded lines in the order of recording
 //
-// A batch whose rows are all recorded, or that was cancelled, goes when its retention is over. An unfinished one stays.
+// A finished or cancelled batch is deleted when its retention is over. An unfinished one stays.
 type Store struct {
 	rdb redis.UniversalClient
 }
 
-// NewStore keeps batches in a Redis server.
+// NewStore returns the store of a Redis server.
 func NewStore(rdb redis.UniversalClient) *Store { return &Store{rdb} }
 
 var (
@@ -84,18 +85,18 @@ func allKeys(batch string) []string {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// Batch is what a batch was made as.
+// Batch is the settings of a batch.
 type Batch struct {
 	ID        string
 	Alias     string
 	Priority  Priority
-	FileSHA   string // of the whole input, in hex; empty where it is not known yet
+	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
 	Cancelled bool
 }
 
-// Create makes a batch known, and returns it as it is known: where it was known before, that is what it was made as.
-func (s *Store) Create(ctx context.Context, b Batch) (known Batch, created bool, err error) {
+// Create creates a batch, or returns the settings of the existing one.
+func (s *Store) Create(ctx context.Context, b Batch) (existing Batch, created bool, err error) {
 	n, err := createScript.Run(ctx, s.rdb, keys(b.ID, "meta"),
 		"model", b.Alias, "priority", string(b.Priority), "file_sha256", b.FileSHA,
 		"retention_ms", b.Retention.Milliseconds(), "created_ms", now(), "done", 0, "failed", 0).Int()
@@ -109,24 +110,24 @@ func (s *Store) Create(ctx context.Context, b Batch) (known Batch, created bool,
 	if err != nil {
 		return Batch{}, false, fmt.Errorf("read batch %s: %w", b.ID, err)
 	}
-	known = Batch{ID: b.ID, Alias: m["model"], Priority: Priority(m["priority"]), FileSHA: m["file_sha256"], Cancelled: m["cancelled_ms"] != ""}
-	return known, false, nil
+	existing = Batch{ID: b.ID, Alias: m["model"], Priority: Priority(m["priority"]), FileSHA: m["file_sha256"], Cancelled: m["cancelled_ms"] != ""}
+	return existing, false, nil
 }
 
-// Seal says that all rows of a batch are queued, how many they are, and the SHA-256 of their file.
+// Seal declares that all rows of a batch are queued, with their number and the SHA-256 of their file.
 func (s *Store) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
 	n, err := sealScript.Run(ctx, s.rdb, allKeys(batch), total, now(), fileSHA).Int()
 	if err == nil {
-		err = gone(n)
+		err = scriptError(n)
 	}
 	if err != nil {
-		return fmt.Errorf("complete batch %s: %w", batch, err)
+		return fmt.Errorf("seal batch %s: %w", batch, err)
 	}
 	return nil
 }
 
-// Cancel ends a batch before its time: none of its rows is begun or recorded any more, and its results go after their
-// retention. It returns the lines that were running. Where all rows were recorded before, it does nothing and says so.
+// Cancel ends an unfinished batch: its rows are no longer begun or recorded, and its results are deleted after their retention.
+// It returns the lines that were running. If the batch is finished it changes nothing; finished reports that.
 func (s *Store) Cancel(ctx context.Context, batch string) (running []int, finished bool, err error) {
 	lines, err := s.rdb.HKeys(ctx, key(batch, "attempts")).Result()
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *Store) Cancel(ctx context.Context, batch string) (running []int, finish
 	}
 	n, err := cancelScript.Run(ctx, s.rdb, allKeys(batch), now()).Int()
 	if err == nil {
-		err = gone(n)
+		err = scriptError(n)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("cancel batch %s: %w", batch, err)
@@ -142,14 +143,14 @@ func (s *Store) Cancel(ctx context.Context, batch string) (running []int, finish
 	for _, text := range lines {
 		line, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, false, fmt.Errorf("cancel batch %s: a row that runs has line %q", batch, text)
+			return nil, false, fmt.Errorf("cancel batch %s: a running row has line %q", batch, text)
 		}
 		running = append(running, line)
 	}
 	return running, n == 0, nil
 }
 
-// Cancelled tells whether a batch was cancelled.
+// Cancelled reports whether a batch was cancelled.
 func (s *Store) Cancelled(ctx context.Context, batch string) (bool, error) {
 	cancelled, err := s.rdb.HExists(ctx, key(batch, "meta"), "cancelled_ms").Result()
 	if err != nil {
@@ -158,7 +159,7 @@ func (s *Store) Cancelled(ctx context.Context, batch string) (bool, error) {
 	return cancelled, nil
 }
 
-// Recorded is the set of a batch's lines that are recorded.
+// Recorded is the set of a batch's recorded lines.
 func (s *Store) Recorded(ctx context.Context, batch string) (Lines, error) {
 	bits, err := s.rdb.Get(ctx, key(batch, "done")).Bytes()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -170,37 +171,38 @@ func (s *Store) Recorded(ctx context.Context, batch string) (Lines, error) {
 // Lines is a set of lines.
 type Lines []byte
 
-// Has tells whether a line is in the set.
+// Has reports whether a line is in the set.
 func (l Lines) Has(line int) bool { return line/8 < len(l) && l[line/8]&(0x80>>(line%8)) != 0 }
 
-// ErrRecorded says that a row's result is recorded already.
+// ErrRecorded means that a row's result is already recorded.
 var ErrRecorded = errors.New("row is recorded")
 
-// Begin counts a delivery of a row to a worker and returns its number, from 1. A row that needs no more work gives
-// ErrRecorded, one of an unknown batch ErrNoBatch, and one of a cancelled batch ErrCancelled.
+// Begin counts a delivery of a row to a worker and returns its number, from 1. If the row needs no work, the error is
+// ErrRecorded, ErrNoBatch or ErrCancelled.
 func (s *Store) Begin(ctx context.Context, batch string, line int) (attempt int, err error) {
 	n, err := beginScript.Run(ctx, s.rdb, keys(batch, "meta", "done", "attempts"), line, now()).Int()
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("begin line %d of batch %s: %w", line, batch, err)
 	case n < 0:
-		return 0, gone(n)
+		return 0, scriptError(n)
 	case n == 0:
 		return 0, ErrRecorded
 	}
 	return n, nil
 }
 
-// Release takes back the count of a delivery whose job was handed back unfinished.
+// Release subtracts a delivery that Begin counted and whose job went back to the queue unfinished.
 func (s *Store) Release(ctx context.Context, batch string, line int) error {
 	if err := releaseScript.Run(ctx, s.rdb, keys(batch, "attempts"), line).Err(); err != nil {
-		return fmt.Errorf("hand back line %d of batch %s: %w", line, batch, err)
+		return fmt.Errorf("release line %d of batch %s: %w", line, batch, err)
 	}
 	return nil
 }
 
-// Record stores what became of a row, counts it and appends it to the batch's stream, all at once. It tells whether this was
-// the first time; another time changes nothing. An unknown batch gives ErrNoBatch, a cancelled one ErrCancelled.
+// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
+// recorded it changes nothing; first reports that it was not. The error is ErrNoBatch or ErrCancelled if the batch takes no
+// results.
 func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool, err error) {
 	outcome := "done"
 	if r.Failed {
@@ -223,7 +225,7 @@ func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool,
 	}
 	n, err := recordScript.Run(ctx, s.rdb, allKeys(batch), args...).Int()
 	if err == nil {
-		err = gone(n)
+		err = scriptError(n)
 	}
 	if err != nil {
 		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, batch, err)
@@ -231,16 +233,16 @@ func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool,
 	return n == 1, nil
 }
 
-// Recording is an entry of a batch's stream with the result that it names.
+// Recording is an entry of a batch's stream with the result of its line.
 type Recording struct {
-	ID     string // in the stream
+	ID     string // of the entry
 	Line   int
 	Failed bool
-	Text   []byte // the line of output; nil where it was not wanted or has been dropped
+	Text   []byte // the line of output; nil if it was not wanted or was dropped
 }
 
-// Read returns the next recordings of a batch's stream after the one with ID after, or from the start where after is empty;
-// at most count, and none where wait passes without any. Results are fetched of the lines that want says yes to.
+// Read returns up to count recordings of a batch's stream that follow the one with ID after, or the first ones if after is
+// empty. If there are none, it waits for one, for as long as wait. It fetches results only of the lines for which want is true.
 func (s *Store) Read(ctx context.Context, batch, after string, count int, wait time.Duration, want func(line int) bool) ([]Recording, error) {
 	if after == "" {
 		after = "0"
@@ -288,7 +290,7 @@ func (s *Store) Read(ctx context.Context, batch, after string, count int, wait t
 	return rows, nil
 }
 
-// Drop forgets results that are written elsewhere, and the stream's entries up to the last of them. The rows stay recorded.
+// Drop deletes results that are stored elsewhere, and their entries of the stream. The rows stay recorded.
 func (s *Store) Drop(ctx context.Context, batch string, rows []Recording) error {
 	if len(rows) == 0 {
 		return nil

@@ -415,12 +415,12 @@ func answering(t *testing.T, reply string) string {
 }
 
 // A server without room refuses to write, until it has room again.
-func TestInsistWaitsForRoom(t *testing.T) {
+func TestRetryWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	calls := 0
-	require.NoError(t, job.Insist(t.Context(), time.Minute, func() error {
+	require.NoError(t, job.Retry(t.Context(), time.Minute, func() error {
 		calls++
 		err := r.Client.Set(t.Context(), "k", "v", 0).Err()
 		require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
@@ -429,10 +429,10 @@ func TestInsistWaitsForRoom(t *testing.T) {
 	require.Equal(t, 2, calls)
 }
 
-func TestInsist(t *testing.T) {
+func TestRetry(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	require.NoError(t, job.Insist(t.Context(), time.Minute, func() error {
+	require.NoError(t, job.Retry(t.Context(), time.Minute, func() error {
 		if calls++; calls < 3 {
 			return fmt.Errorf("read: %w", io.EOF)
 		}
@@ -442,13 +442,13 @@ func TestInsist(t *testing.T) {
 
 	broken := errors.New("no")
 	calls = 0
-	require.ErrorIs(t, job.Insist(t.Context(), time.Minute, func() error { calls++; return broken }), broken)
+	require.ErrorIs(t, job.Retry(t.Context(), time.Minute, func() error { calls++; return broken }), broken)
 	require.Equal(t, 1, calls, "another try would not help")
 
 	calls = 0
-	require.ErrorIs(t, job.Insist(t.Context(), time.Millisecond, func() error { calls++; return io.EOF }), io.EOF)
-	require.Equal(t, 1, calls, "patience is over")
+	require.ErrorIs(t, job.Retry(t.Context(), time.Millisecond, func() error { calls++; return io.EOF }), io.EOF)
+	require.Equal(t, 1, calls, "maxWait is over")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, job.Insist(ctx, time.Minute, func() error { cancel(); return io.EOF }), io.EOF)
+	require.ErrorIs(t, job.Retry(ctx, time.Minute, func() error { cancel(); return io.EOF }), io.EOF)
 }

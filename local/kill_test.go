@@ -15,8 +15,8 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/local"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // TestMain lets the test binary be the process that is killed.
@@ -38,19 +38,19 @@ func runFile(in, out string) error {
 	if err != nil {
 		return err
 	}
-	eng, err := engine.Open(filepath.Join("..", "..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
+	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
 	if err != nil {
 		return err
 	}
-	rows, err := os.Open(in)
+	input, err := os.Open(in)
 	if err != nil {
 		return err
 	}
-	output, err := job.OpenOutput(out, local.Batch)
+	output, err := rows.OpenOutput(out, local.Batch)
 	if err != nil {
 		return err
 	}
-	_, err = local.Run(context.Background(), eng, io.MultiReader(rows, os.Stdin), output, local.Options{
+	_, err = local.Run(context.Background(), eng, io.MultiReader(input, os.Stdin), output, local.Options{
 		Concurrency: 8, Logger: quiet, Progress: func(p local.Progress) { fmt.Println(p.Kept + p.Done) },
 	})
 	return err
@@ -61,7 +61,7 @@ func TestRunSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	in, out, whole := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "whole.jsonl")
 	const n = 160
-	require.NoError(t, os.WriteFile(in, []byte(rows(n)), 0o600))
+	require.NoError(t, os.WriteFile(in, []byte(fileOf(n)), 0o600))
 	rowsFile, err := os.Open(in)
 	require.NoError(t, err)
 	defer rowsFile.Close()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/worker"
 )
 
@@ -31,7 +31,7 @@ const poll = 10 * time.Millisecond
 
 // Options says how a file is answered. Zero values take the defaults named.
 type Options struct {
-	Format      job.Format     // job.FormatAuto
+	Format      rows.Format    // rows.FormatAuto
 	Concurrency int            // jobs that the engine may hold at once, at least 1
 	Timeout     time.Duration  // of one attempt; enqueue.DefaultTimeout
 	Version     string         // of the program, in results
@@ -60,8 +60,8 @@ type Summary struct {
 // Run answers the rows of in whose results out, an output of Batch, does not hold. Results reach out as they finish. Only a
 // window of rows is in the queue and in memory at a time. Once ctx is done, Run stops within moments and returns ctx's error
 // with what was done; running it again does the rest.
-func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *job.Output, o Options) (Summary, error) {
-	total, err := countAhead(in)
+func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
+	total, err := countAhead(in, o.Format)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -79,13 +79,13 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *job.Output,
 		if err != nil {
 			return s, err
 		}
-		s.KeptOthers = out.OfOthers(sha)
+		s.KeptOthers = out.ByOtherModels(sha)
 	}
 	return s, err
 }
 
 // countAhead is the number of rows that in will give, or 0 where it cannot be read twice.
-func countAhead(in io.Reader) (int, error) {
+func countAhead(in io.Reader, f rows.Format) (int, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {
 		return 0, nil
@@ -94,7 +94,7 @@ func countAhead(in io.Reader) (int, error) {
 	if err != nil {
 		return 0, nil //nolint:nilerr // a pipe has the method, too
 	}
-	n, err := job.CountRows(in)
+	n, err := rows.Count(in, f)
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ func countAhead(in io.Reader) (int, error) {
 
 type run struct {
 	in       io.Reader
-	out      *job.Output
+	out      *rows.Output
 	options  Options
 	window   *window
 	start    time.Time
@@ -152,7 +152,7 @@ func (r *run) run(ctx context.Context, eng *engine.Engine) error {
 // feed queues the rows that the output does not hold, as many at a time as the window lets in.
 func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
-	rows := job.NewReader(io.TeeReader(r.in, whole), r.options.Format)
+	rows := rows.NewReader(io.TeeReader(r.in, whole), r.options.Format)
 	added := 0
 	for row, err := range rows.Rows(ctx) {
 		if err != nil {

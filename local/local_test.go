@@ -19,15 +19,15 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/local"
+	"github.com/ingot-run/ingot/rows"
 )
 
 func openMicro(t testing.TB) *engine.Engine {
 	t.Helper()
 	backend, err := cpu.New(1)
 	require.NoError(t, err)
-	eng, err := engine.Open(filepath.Join("..", "..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
+	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, eng.Close()) })
 	return eng
@@ -35,8 +35,8 @@ func openMicro(t testing.TB) *engine.Engine {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// rows is a file of n rows of one token each.
-func rows(n int) string {
+// fileOf is a file of n rows of one token each.
+func fileOf(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, "{\"custom_id\":\"row-%d\",\"prompt\":[%d,%d],\"max_tokens\":1}\n", i+1, 300+i%1000, 400+i/1000)
@@ -66,7 +66,7 @@ func stripped(t testing.TB, text string) map[string]string {
 
 func run(t testing.TB, eng *engine.Engine, in io.Reader, path string, o local.Options) (local.Summary, error) {
 	t.Helper()
-	out, err := job.OpenOutput(path, local.Batch)
+	out, err := rows.OpenOutput(path, local.Batch)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, out.Close()) }()
 	if o.Concurrency == 0 {
@@ -85,7 +85,7 @@ func read(t testing.TB, path string) string {
 
 func TestRunAnswersAFile(t *testing.T) {
 	eng := openMicro(t)
-	input := rows(12) + "\nnonsense\n{\"custom_id\":\"row-3\",\"prompt\":\"again\"}\n{\"prompt\":[9999999]}\n"
+	input := fileOf(12) + "\nnonsense\n{\"custom_id\":\"row-3\",\"prompt\":\"again\"}\n{\"prompt\":[9999999]}\n"
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	var last local.Progress
 	sum, err := run(t, eng, strings.NewReader(input), path, local.Options{Version: "v1", Progress: func(p local.Progress) { last = p }})
@@ -118,11 +118,11 @@ func TestRunFromAndToPipes(t *testing.T) {
 	eng := openMicro(t)
 	in, feed := io.Pipe()
 	go func() {
-		_, err := io.WriteString(feed, rows(20))
+		_, err := io.WriteString(feed, fileOf(20))
 		feed.CloseWithError(err)
 	}()
 	var written bytes.Buffer
-	out := job.NewOutput(&written, local.Batch)
+	out := rows.NewOutput(&written, local.Batch)
 	sum, err := local.Run(t.Context(), eng, in, out, local.Options{Concurrency: 4, Logger: quiet})
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 20}, []int{sum.Total, sum.Done})
@@ -134,7 +134,7 @@ func TestRowsAppearAsTheyFinish(t *testing.T) {
 	eng := openMicro(t)
 	in, feed := io.Pipe()
 	progress := make(chan int, 1000)
-	lines := strings.SplitAfter(rows(3), "\n")
+	lines := strings.SplitAfter(fileOf(3), "\n")
 	go func() {
 		for i := range 3 {
 			if _, err := io.WriteString(feed, lines[i]); err != nil {
@@ -148,7 +148,7 @@ func TestRowsAppearAsTheyFinish(t *testing.T) {
 		}
 		feed.Close()
 	}()
-	sum, err := local.Run(t.Context(), eng, in, job.NewOutput(&bytes.Buffer{}, local.Batch), local.Options{
+	sum, err := local.Run(t.Context(), eng, in, rows.NewOutput(&bytes.Buffer{}, local.Batch), local.Options{
 		Concurrency: 2, Logger: quiet, Progress: func(p local.Progress) { progress <- p.Done },
 	})
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestRunReadsOnlyAWindowAhead(t *testing.T) {
 		fmt.Fprintf(&text, "%s%s\"}\n", row, strings.Repeat("x", size-len(row)-3))
 	}
 	require.Equal(t, n*size, text.Len())
-	out := job.NewOutput(io.Discard, local.Batch)
+	out := rows.NewOutput(io.Discard, local.Batch)
 	in := &watched{
 		text: text.String(), row: size, enough: window, is: make(chan struct{}),
 		written: func() int { held, _ := out.Counts(); return held },
@@ -206,7 +206,7 @@ func TestRunReadsOnlyAWindowAhead(t *testing.T) {
 
 func TestRunContinuesWhatWasInterrupted(t *testing.T) {
 	eng := openMicro(t)
-	input := rows(200)
+	input := fileOf(200)
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.jsonl")
 	_, err := run(t, eng, strings.NewReader(input), whole, local.Options{})
@@ -214,7 +214,7 @@ func TestRunContinuesWhatWasInterrupted(t *testing.T) {
 
 	path := filepath.Join(dir, "out.jsonl")
 	for range 3 {
-		out, err := job.OpenOutput(path, local.Batch)
+		out, err := rows.OpenOutput(path, local.Batch)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := 0
@@ -244,14 +244,14 @@ func TestRunContinuesWhatWasInterrupted(t *testing.T) {
 func TestRunNoticesAnotherInput(t *testing.T) {
 	eng := openMicro(t)
 	path := filepath.Join(t.TempDir(), "out.jsonl")
-	_, err := run(t, eng, strings.NewReader(rows(5)), path, local.Options{})
+	_, err := run(t, eng, strings.NewReader(fileOf(5)), path, local.Options{})
 	require.NoError(t, err)
 	before := read(t, path)
-	_, err = run(t, eng, strings.NewReader(strings.ReplaceAll(rows(9), "row-4", "row-x")), path, local.Options{})
-	require.ErrorIs(t, err, job.ErrOtherFile)
+	_, err = run(t, eng, strings.NewReader(strings.ReplaceAll(fileOf(9), "row-4", "row-x")), path, local.Options{})
+	require.ErrorIs(t, err, rows.ErrOtherFile)
 	require.ErrorContains(t, err, "line 4")
 	require.Equal(t, before, read(t, path))
-	sum, err := run(t, eng, strings.NewReader(rows(9)), path, local.Options{})
+	sum, err := run(t, eng, strings.NewReader(fileOf(9)), path, local.Options{})
 	require.NoError(t, err, "a file that has grown is the same file")
 	require.Equal(t, []int{5, 4}, []int{sum.Kept, sum.Done})
 }
@@ -264,11 +264,11 @@ func (b broken) Write([]byte) (int, error) { return 0, b.err }
 func TestRunGivesErrorsOfItsFiles(t *testing.T) {
 	eng := openMicro(t)
 	lost := errors.New("disk lost")
-	_, err := run(t, eng, io.MultiReader(strings.NewReader(rows(3)), broken{lost}), filepath.Join(t.TempDir(), "out.jsonl"), local.Options{})
+	_, err := run(t, eng, io.MultiReader(strings.NewReader(fileOf(3)), broken{lost}), filepath.Join(t.TempDir(), "out.jsonl"), local.Options{})
 	require.ErrorIs(t, err, lost)
-	_, err = local.Run(t.Context(), eng, strings.NewReader(rows(3)), job.NewOutput(broken{lost}, local.Batch), local.Options{Concurrency: 1, Logger: quiet})
+	_, err = local.Run(t.Context(), eng, strings.NewReader(fileOf(3)), rows.NewOutput(broken{lost}, local.Batch), local.Options{Concurrency: 1, Logger: quiet})
 	require.ErrorIs(t, err, lost)
-	_, err = local.Run(t.Context(), eng, strings.NewReader(rows(3)), job.NewOutput(io.Discard, local.Batch), local.Options{Logger: quiet})
+	_, err = local.Run(t.Context(), eng, strings.NewReader(fileOf(3)), rows.NewOutput(io.Discard, local.Batch), local.Options{Logger: quiet})
 	require.ErrorContains(t, err, "concurrency")
 }
 
@@ -277,10 +277,10 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := local.Run(ctx, eng, strings.NewReader(rows(50)), job.NewOutput(io.Discard, local.Batch), local.Options{Concurrency: 4, Logger: quiet})
+	_, err := local.Run(ctx, eng, strings.NewReader(fileOf(50)), rows.NewOutput(io.Discard, local.Batch), local.Options{Concurrency: 4, Logger: quiet})
 	require.NoError(t, err)
 	stopped, stop := context.WithCancel(t.Context())
-	_, err = local.Run(stopped, eng, strings.NewReader(rows(5000)), job.NewOutput(io.Discard, local.Batch), local.Options{
+	_, err = local.Run(stopped, eng, strings.NewReader(fileOf(5000)), rows.NewOutput(io.Discard, local.Batch), local.Options{
 		Concurrency: 4, Logger: quiet, Progress: func(p local.Progress) {
 			if p.Done > 10 {
 				stop()

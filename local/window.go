@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // windowBytes is the most that the bodies of the rows in the window take.
@@ -28,7 +29,7 @@ func newWindow(concurrency int) *window {
 }
 
 // enter waits until there is room for a row.
-func (w *window) enter(ctx context.Context, row job.Row) error {
+func (w *window) enter(ctx context.Context, row rows.Row) error {
 	n := min(max(w.least, int64(len(row.Body))), windowBytes)
 	if err := w.room.Acquire(ctx, n); err != nil {
 		return err

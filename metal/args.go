@@ -2,7 +2,7 @@ package metal
 
 import "unsafe"
 
-// The argument structs of the kernels, field by field as in kernels/*.metal: all fields have 4 bytes.
+// The argument structs of the kernels, with the fields in the order of kernels/*.metal. Every field has 4 bytes.
 type (
 	normArgs struct {
 		cols, srcStride, dstStride uint32
@@ -71,12 +71,12 @@ type (
 	}
 )
 
-// bytesOf is the memory of a struct, in the byte order of the machine, which is the GPU's.
+// bytesOf returns the memory of a struct. The GPU has the byte order of the CPU.
 func bytesOf[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }
 
-// valuesOf is memory as values of a type. It has to be aligned to them, as that of buffers is.
+// valuesOf returns memory as values of a type. The memory must be aligned for them, as that of buffers is.
 func valuesOf[T any](memory []byte) []T {
 	var v T
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), len(memory)/int(unsafe.Sizeof(v)))

@@ -8,14 +8,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Backend is compute.Backend over a device. The operations of a step are recorded and run as one submission.
+// Backend is compute.Backend over a device. It records the operations of a step and submits them together.
 type Backend struct {
 	device  Device
 	kernels *kernelSet
 	weights []*weight
 	caches  []*cache
 	step    step
-	// positions is the longest RoPE table's length: no row stands beyond it.
+	// positions is the length of the longest RoPE table. No row has a position beyond it.
 	positions int
 	scratch   scratch
 }
@@ -23,13 +23,13 @@ type Backend struct {
 // Options are settings of a backend. The zero value is good for use.
 type Options struct {
 	Mode     Mode
-	Progress func(done, total int) // told how many of the kernel files are compiled
-	Geometry Geometry              // beside the choices that come with the program
-	// PlainTiles keeps tiles from using simdgroup matrices.
+	Progress func(done, total int) // called as kernel files are compiled; may be nil
+	Geometry Geometry              // takes precedence over DefaultGeometry
+	// PlainTiles turns off simdgroup matrices in tiles.
 	PlainTiles bool
 }
 
-// New compiles the kernels on a device. The backend owns the device from then on, and closes it also where it fails.
+// New compiles the kernels on a device. The backend owns the device from then on; if New fails, it has closed the device.
 func New(dev Device, o Options) (*Backend, error) {
 	b := &Backend{device: dev}
 	var err error
@@ -48,7 +48,7 @@ func New(dev Device, o Options) (*Backend, error) {
 // Name implements compute.Backend.
 func (b *Backend) Name() string { return b.device.Info().Driver }
 
-// Device implements compute.Backend. It tells of kernels that are not the released ones, since results come from these too.
+// Device implements compute.Backend. Modes other than Release are part of the name, since results depend on them.
 func (b *Backend) Device() string {
 	name := b.device.Info().Name
 	switch b.kernels.mode {
@@ -66,24 +66,24 @@ func (b *Backend) Free() (int64, error) {
 	return int64(b.device.Info().Memory - b.device.Memory()), nil
 }
 
-// PlainTiles tells whether tiles do without simdgroup matrices, since these sum in another order on the device, or since
-// Options say so.
+// PlainTiles reports whether tiles do not use simdgroup matrices: because Options.PlainTiles is set, or because the device's
+// matrices sum in another order than the kernels for few rows.
 func (b *Backend) PlainTiles() bool { return b.kernels.plainTiles }
 
-// Counters are what the device has done.
+// Counters returns the device's counters.
 func (b *Backend) Counters() Counters { return b.device.Counters() }
 
 // Close implements compute.Backend.
 func (b *Backend) Close() error { return b.device.Close() }
 
-// newBuffer makes a buffer; what names what it is for.
+// newBuffer makes a buffer. Errors begin with what, which names the use.
 func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, error) {
 	info := b.device.Info()
 	if bytes > info.MaxBuffer {
-		return 0, fmt.Errorf("%s: %d bytes, more than the %d of the largest buffer: %w", what, bytes, info.MaxBuffer, ErrMemory)
+		return 0, fmt.Errorf("%s: %d bytes exceed the device's largest buffer of %d bytes: %w", what, bytes, info.MaxBuffer, ErrMemory)
 	}
 	if have := b.device.Memory(); have+bytes > info.Memory {
-		return 0, fmt.Errorf("%s: it needs %d MB beside the %d MB in use, of %d MB: %w; choose a smaller model, context or cache",
+		return 0, fmt.Errorf("%s: it needs %d MB and %d of %d MB are in use: %w; choose a smaller model, context or cache",
 			what, bytes>>20, have>>20, info.Memory>>20, ErrMemory)
 	}
 	buffer, err := b.device.NewBuffer(bytes, storage)
@@ -93,7 +93,7 @@ func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, er
 	return buffer, nil
 }
 
-// weight is a tensor of a model: a vector of float32, or matrices as the file has them.
+// weight is a tensor of a model: a vector of float32, or matrices in the type of the file.
 type weight struct {
 	kind     gguf.Type
 	shape    []int
@@ -110,29 +110,18 @@ func (w *weight) Type() gguf.Type { return w.kind }
 // Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.shape }
 
-// Weight implements compute.Backend. The tensor is copied to the device, so its data is not read afterwards.
+// Weight implements compute.Backend. It copies the tensor to the device and does not read its data afterwards.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
-	if len(t.Shape) < 1 || len(t.Shape) > 3 {
-		return nil, fmt.Errorf("load tensor %s: it has %d dimensions; 1 to 3 are understood", t.Name, len(t.Shape))
-	}
-	w := &weight{kind: t.Type, shape: t.Shape, in: t.Shape[0], out: 1, matrices: 1}
-	var err error
-	if w.rowBytes, err = t.Type.RowBytes(w.in); err != nil {
+	shape, err := compute.ShapeOf(t)
+	if err != nil {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
+	w := &weight{kind: t.Type, shape: t.Shape, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
 	data := t.Data
-	if len(t.Shape) == 1 {
-		vector := make([]float32, w.in)
-		gguf.Dequantize(vector, t.Type, t.Data)
-		data = floatBytes(vector)
-	} else {
-		w.out = t.Shape[1]
-		if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
-			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
-		}
-	}
-	if len(t.Shape) == 3 {
-		w.matrices = t.Shape[2]
+	if shape.Vector {
+		data = floatBytes(t.Values())
+	} else if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
+		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
 	b.weights = append(b.weights, w)
 	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
@@ -149,14 +138,13 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// memory is a buffer of step values: a tensor's Buffer.
+// memory is a buffer of step values. It is the Buffer of a compute.Tensor.
 type memory struct {
 	buffer Buffer
-	values []float32
-	rows   [][]float32 // whole ones
+	*compute.Values
 }
 
-// Buffer implements compute.Backend. Its memory is seen by both sides, so that results need no copy.
+// Buffer implements compute.Backend. CPU and GPU share the memory, so that results need no copy.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
@@ -165,31 +153,14 @@ func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if err != nil {
 		return compute.Tensor{}, err
 	}
-	m := &memory{buffer: buffer, values: valuesOf[float32](b.device.Contents(buffer))}
-	t := compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}
-	m.rows = rowsOf(t)
-	return t, nil
+	m := &memory{buffer, compute.NewValues(valuesOf[float32](b.device.Contents(buffer)), cols)}
+	return compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}, nil
 }
 
-// Floats implements compute.Backend. Views of whole rows from the first on cost nothing.
-func (b *Backend) Floats(t compute.Tensor) [][]float32 {
-	rows := t.Buffer.(*memory).rows
-	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(rows) && t.Cols == len(rows[0]) {
-		return rows[:t.Rows]
-	}
-	return rowsOf(t)
-}
+// Floats implements compute.Backend.
+func (b *Backend) Floats(t compute.Tensor) [][]float32 { return t.Buffer.(*memory).Rows(t) }
 
-func rowsOf(t compute.Tensor) [][]float32 {
-	rows := make([][]float32, t.Rows)
-	for r := range rows {
-		at := t.Offset + r*t.Stride
-		rows[r] = t.Buffer.(*memory).values[at : at+t.Cols : at+t.Cols]
-	}
-	return rows
-}
-
-// rope is a table of cosines and sines, [positions][dims]: cos and sin of pair i at 2i and 2i+1.
+// rope is a table [positions][dims] of cosines and sines: those of pair i at 2i and 2i+1.
 type rope struct {
 	dims   int
 	buffer Buffer
@@ -200,19 +171,11 @@ func (r *rope) Dims() int { return r.dims }
 
 // Rope implements compute.Backend.
 func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
-	if positions < 1 || len(f.Freqs) == 0 {
-		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)
+	table, err := f.Table(positions)
+	if err != nil {
+		return nil, err
 	}
 	r := &rope{dims: 2 * len(f.Freqs)}
-	table := make([]float32, 0, r.dims*positions)
-	for p := range positions {
-		for _, freq := range f.Freqs {
-			// The angle is rounded to float32, as in the reference implementations.
-			sin, cos := math.Sincos(float64(float32(p) * freq))
-			table = append(table, float32(cos)*f.Scale, float32(sin)*f.Scale)
-		}
-	}
-	var err error
 	if r.buffer, err = b.newBuffer(4*len(table), Private, "make a RoPE table"); err != nil {
 		return nil, err
 	}
@@ -223,10 +186,10 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	return r, nil
 }
 
-// cache is the KV pages, laid out as kernels/pages.h says, a buffer a layer.
+// cache is the KV pages in the layout of kernels/pages.h, with one buffer per layer.
 type cache struct {
 	shape        compute.CacheShape
-	keys, values []Buffer // [layers]; values are keys where they are the keys' leading ones
+	keys, values []Buffer // [layers]; values equals keys if a position's values are the leading ones of its key
 	kernels      *pageKernels
 }
 
@@ -235,17 +198,12 @@ func (c *cache) Shape() compute.CacheShape { return c.shape }
 
 // Cache implements compute.Backend.
 func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
-	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
-		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
-	}
-	switch shape.Type {
-	case gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40:
-	default:
-		return nil, fmt.Errorf("make a KV cache of type %v: F32, F16, Q8_0 and Q4_0 are supported", shape.Type)
+	if err := shape.Check(); err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w", err)
 	}
 	slots := shape.Pages * shape.PageSize
 	if slots > math.MaxInt32/max(shape.KeyCols, shape.ValueCols) {
-		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer can have %d values", slots, shape.KeyCols, math.MaxInt32)
+		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer holds at most %d values", slots, shape.KeyCols, math.MaxInt32)
 	}
 	c := &cache{shape: shape}
 	var err error
@@ -268,10 +226,10 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	}
 	const rowsAndHeads = 256
 	splits, cols := (positions+splitKeys-1)/splitKeys, max(shape.KeyCols, shape.ValueCols)
-	return c, b.reserve(min(mostParts, rowsAndHeads*splits*(cols+2)*4))
+	return c, b.reserve(min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4))
 }
 
-// pages makes the memory of all layers for slots of cols values.
+// pages makes a buffer per layer for slots of cols values.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {

@@ -34,7 +34,7 @@ func tilesFrom(rows int) (g metal.Geometry) {
 }
 
 // TestConformance runs the suite as released, with kernels that otherwise take larger batches, and with checked memory and
-// fibres in a random order.
+// fibres in a random order. A set-up with tiles fails where the backend falls back to plain ones.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -56,7 +56,9 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
-				return open(tb, c.options, emulator.Options{Seed: c.seed})
+				be := open(tb, c.options, emulator.Options{Seed: c.seed})
+				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
+				return be
 			})
 		})
 	}

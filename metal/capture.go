@@ -5,27 +5,27 @@ import (
 	"sync/atomic"
 )
 
-// Capture is a device that records some of its submissions to a file, for a debugger: those that follow Begin. A capture of
-// more than a few is too large to open, and what comes before the first request is loading.
+// Capture is a device that records the first submissions after Begin to a file for a debugger. A debugger can open captures of a
+// few submissions only, and those before Begin load the model.
 //
-// A capture that cannot be started changes nothing about the work: Close tells why.
+// If the capture cannot be started, the work goes on without it and Close returns the error.
 type Capture struct {
 	Device
 	path  string
 	begun atomic.Bool
 
-	left    int    // submissions that are still to be recorded
-	last    Ticket // of those that are recorded
+	left    int    // submissions still to be recorded
+	last    Ticket // of the recorded submissions
 	running bool
 	err     error
 }
 
-// NewCapture makes a device record so many submissions to a file of a name that ends in .gputrace.
+// NewCapture returns a device that records the given number of submissions. The path has to end in .gputrace.
 func NewCapture(dev Device, path string, submissions int) *Capture {
 	return &Capture{Device: dev, path: path, left: submissions}
 }
 
-// Begin makes the next submission the first that is recorded. Any goroutine may call it.
+// Begin starts the recording with the next submission. Any goroutine may call it.
 func (c *Capture) Begin() { c.begun.Store(true) }
 
 // Submit implements Device.
@@ -56,7 +56,7 @@ func (c *Capture) stop() {
 	c.err = errors.Join(c.err, c.StopCapture())
 }
 
-// Close implements Device. It ends a capture of fewer submissions than were to be recorded.
+// Close implements Device. It ends a capture that has fewer submissions than asked for.
 func (c *Capture) Close() error {
 	if c.running {
 		c.stop()

@@ -1,6 +1,10 @@
 // Package metal is the compute backend on a GPU: kernels in Metal Shading Language, the backend that binds and orders them,
-// and the device interface that its drivers implement. metal/apple drives Apple's Metal; metal/emulator compiles the same kernels
-// for the CPU, so that every kernel and every binding is tested on any machine.
+// and the device interface that the drivers implement; metal/drivers lists them. The driver metal/emulator compiles the same
+// kernels for the CPU, so that every kernel and every binding is tested on any machine.
+//
+// A row of every operation has the same bits in any batch. For this, all kernels of a family sum in one order: each of the 32
+// lanes of a simdgroup adds up a fixed share of the products, called a strand, and the strands are added in a tree. Which
+// products belong to a strand depends on the weight's type and the row's length alone; see kernels/product.metal.
 package metal
 
 import (
@@ -8,76 +12,79 @@ import (
 	"time"
 )
 
-// ErrMemory is wrapped by the errors of buffers that the device has no room for.
-var ErrMemory = errors.New("the device has not enough memory")
+var (
+	// ErrMemory is wrapped by the errors of buffers that do not fit the device's memory.
+	ErrMemory = errors.New("the device has not enough memory")
+	// ErrUnsupported is wrapped by the errors of drivers that cannot be used on this machine: because of the system, or because no
+	// GPU is found that can run the kernels.
+	ErrUnsupported = errors.New("no GPU that Ingot's kernels run on")
+)
 
-// Device is a GPU, or what stands in for one. Work is described as data, a list of dispatches, and handed over a list at a
-// time, so that encoding allocates nothing and can be counted. Methods are called from one goroutine at a time, but for Compile.
+// Device is a GPU as a driver presents it. Work is a list of dispatches, submitted together, so that encoding allocates nothing
+// and can be counted. Methods other than Compile must not be called concurrently.
 type Device interface {
 	// Info describes the device and its limits.
 	Info() Info
-	// Compile compiles the kernels of a source. The error holds the compiler's own text. Several sources may be compiled at
-	// once, from a goroutine each.
+	// Compile compiles the kernels of a source. The error holds the compiler's messages. It may be called concurrently.
 	Compile(src Source, mode Mode) (Library, error)
-	// Pipeline makes a kernel ready to run, with its function constants set.
+	// Pipeline prepares a kernel of a library with the given function constants.
 	Pipeline(lib Library, function string, constants []Constant) (Pipeline, error)
-	// PipelineInfo tells what a pipeline can be dispatched with.
+	// PipelineInfo returns the limits of a pipeline.
 	PipelineInfo(p Pipeline) PipelineInfo
 	// NewBuffer makes a zeroed buffer.
 	NewBuffer(bytes int, storage Storage) (Buffer, error)
-	// FreeBuffer gives a buffer back. Work that uses it has to be done.
+	// FreeBuffer frees a buffer. Work that uses it must be done.
 	FreeBuffer(b Buffer)
-	// Contents is the memory of a shared buffer. It is only to be touched while no submitted work uses the buffer.
+	// Contents returns the memory of a shared buffer. It must not be accessed while submitted work uses the buffer.
 	Contents(b Buffer) []byte
-	// Upload copies src into any buffer through staging memory of bounded size, and returns when src may be reused.
+	// Upload copies src to a buffer of either storage. When it returns, src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
-	// Submit encodes dispatches into a command buffer and commits it. Where dispatches allow it, long work is several, one after
-	// another.
+	// Submit encodes dispatches into a command buffer and commits it; see Dispatch.SplitBefore. Submissions run in order.
 	Submit(work []Dispatch) (Ticket, error)
-	// Wait blocks until a submission and all before it are done. The error is the first of those that were not waited for; it
-	// does not keep others from running.
+	// Wait blocks until a submission and all before it are done. It returns the first error of the submissions that were not waited
+	// for before. The others have run.
 	Wait(t Ticket) (Timing, error)
-	// Memory is what is allocated on the device now.
+	// Memory returns the bytes that are allocated on the device.
 	Memory() int
-	// Counters are what was done since the device was opened, for tests and `ingot bench`.
+	// Counters counts the work since the device was opened, for tests and `ingot bench`.
 	Counters() Counters
-	// StartCapture records the GPU's work to a file for a debugger, until StopCapture.
+	// StartCapture records the GPU's work to a file for a debugger until StopCapture.
 	StartCapture(path string) error
 	StopCapture() error
-	// Close releases everything. Buffers and pipelines are gone afterwards.
+	// Close frees all resources. Handles are invalid afterwards.
 	Close() error
 }
 
-// The handles of a device. The zero value of each is none.
+// The handles of a device. The zero value of each refers to nothing.
 type (
 	// Library is compiled kernels.
 	Library uint32
-	// Pipeline is a kernel made ready to run.
+	// Pipeline is a kernel that is ready to run.
 	Pipeline uint32
 	// Buffer is memory that kernels read and write.
 	Buffer uint32
-	// Ticket is work that was submitted, to wait for.
+	// Ticket identifies a submission. Later submissions have higher tickets.
 	Ticket uint64
 )
 
 // Info describes a device.
 type Info struct {
-	Driver            string // "metal" or "emulator"
+	Driver            string // its name in metal/drivers
 	Name              string // such as "Apple M4 Max"
-	Family            string // such as "Apple9"; empty where it has none
-	Memory            int    // bytes that work should stay below: recommendedMaxWorkingSetSize
+	Family            string // of GPUs with the same geometry, such as "Apple9"; empty if the driver knows none
+	Memory            int    // bytes that all buffers together should stay below; recommendedMaxWorkingSetSize of Metal
 	MaxBuffer         int    // bytes of one buffer
 	MaxThreadgroup    int    // threads of a threadgroup
 	ThreadgroupMemory int    // bytes
 	UnifiedMemory     bool   // shared buffers are as fast as private ones
-	LanguageVersion   string // of the kernels as compiled, read back from the compiler
-	MathMode          string // likewise: "safe", or "relaxed", which is fast and knows infinities
+	LanguageVersion   string // of the compiled kernels, as the compiler reports it
+	MathMode          string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets     bool
 }
 
-// Source is kernels ready to compile: one text, its #include lines resolved.
+// Source is a text of kernels with its headers included.
 type Source struct {
-	Name string // for messages
+	Name string // for error messages
 	Text string
 }
 
@@ -88,21 +95,21 @@ type Mode int
 const (
 	Release Mode = iota // optimised, precise arithmetic
 	Debug               // with bounds checks (INGOT_DEBUG defined), not optimised
-	// FastMath is optimised, with fast arithmetic that still knows infinities, which the kernels of attention need; where the
-	// system has no such arithmetic, it is precise, as MathMode then tells. What a row gives may depend on the rows beside it.
+	// FastMath is optimised, with fast arithmetic that handles infinities, which attention needs. On systems without such arithmetic
+	// it is precise; Info.MathMode has the actual mode. A row's results may depend on the rest of the batch.
 	FastMath
 )
 
-// Storage is where a buffer lies.
+// Storage is where a buffer's memory is.
 type Storage int
 
 // The storages.
 const (
-	Private Storage = iota // the GPU's own; filled by Upload and by kernels
-	Shared                 // seen by the CPU through Contents
+	Private Storage = iota // GPU memory, written by Upload and kernels
+	Shared                 // accessible to the CPU through Contents
 )
 
-// Constant is a function constant: a 32-bit value that the compiler sees. Index is its [[function_constant(Index)]].
+// Constant is a function constant: a 32-bit value that the compiler knows. Index is that of [[function_constant(Index)]].
 type Constant struct {
 	Index int
 	Value uint32
@@ -112,40 +119,40 @@ type Constant struct {
 type PipelineInfo struct {
 	MaxThreads        int // of a threadgroup
 	SimdWidth         int
-	ThreadgroupMemory int // bytes that it declares itself
+	ThreadgroupMemory int // bytes that the kernel declares
 }
 
-// Dispatch is one kernel's run over a grid of threadgroups. Its slices belong to the caller and are not kept.
+// Dispatch is the run of a kernel over a grid of threadgroups. Submit does not retain the slices.
 type Dispatch struct {
 	Name     string // of the operation, for counters and captures
 	Pipeline Pipeline
-	// Buffers are bound at indices 0 and up; a kernel's argument struct follows at the index after the last.
+	// Buffers are bound at indices from 0 on. The argument struct of the kernel follows at the next index.
 	Buffers []Binding
 	Args    []byte // at most 4 KB
-	// ThreadgroupMemory is the bytes of [[threadgroup(0)]]; 0 where the kernel takes none.
+	// ThreadgroupMemory is the bytes of [[threadgroup(0)]]; 0 if the kernel has no such parameter.
 	ThreadgroupMemory int
 	Groups            [3]int // threadgroups
-	Threads           [3]int // threads of a threadgroup, a multiple of the SIMD width in all
-	// Barrier makes the dispatch wait for what those before it in the list have written. Dispatches without one may
-	// run beside those before them.
+	Threads           [3]int // of a threadgroup; the product is a multiple of the SIMD width
+	// Barrier makes the dispatch wait for the writes of all dispatches before it in the list. A dispatch without one may run
+	// concurrently with those before it.
 	Barrier bool
-	// Apart allows the dispatch and those after it to be a command buffer of their own. A system ends a command buffer with an
-	// error that takes the GPU for too long.
-	Apart bool
+	// SplitBefore allows the driver to start a new command buffer at this dispatch: macOS ends command buffers that occupy the GPU for
+	// too long.
+	SplitBefore bool
 }
 
-// Binding is a buffer from a byte offset on.
+// Binding is a buffer from a byte offset to its end.
 type Binding struct {
 	Buffer Buffer
 	Offset int
 }
 
-// Timing is when the GPU worked on a submission.
+// Timing is when the GPU began and finished a submission.
 type Timing struct {
 	Start, End time.Duration // on the device's own clock
 }
 
-// Counters count a device's work.
+// Counters are totals since a device was opened.
 type Counters struct {
 	CommandBuffers int
 	Waits          int

@@ -12,12 +12,12 @@ import (
 	"testing"
 
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/emulator"
 )
@@ -56,15 +56,15 @@ type setup struct {
 }
 
 // chatOf is a conversation of a question and its answer, and a second question. All have their beginning in common.
-func chatOf(first, q question) *jinja.Object {
-	var messages []jinja.Value
+func chatOf(first, q question) *ordered.Object {
+	var messages []ordered.Value
 	for _, m := range [][2]string{{"user", first.Question}, {"assistant", first.Answer}, {"user", q.Question}} {
-		message := jinja.NewObject()
+		message := ordered.NewObject()
 		message.Set("role", m[0])
 		message.Set("content", m[1])
 		messages = append(messages, message)
 	}
-	prompt := jinja.NewObject()
+	prompt := ordered.NewObject()
 	prompt.Set("messages", messages)
 	return prompt
 }

@@ -1,7 +1,7 @@
 package metal
 
 import (
-	_ "embed" // the choices that come with the program
+	_ "embed" // for geometry.json
 	"fmt"
 	"slices"
 	"strings"
@@ -9,29 +9,28 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Geometry is how operations are spread over a GPU. None of it changes a result. Where several choices are for one kernel,
-// the closer one counts: one for a shape over one for a type, that over one for a device, and of equals the later. What it
-// leaves empty comes from the next.
+// Geometry is how operations are spread over a GPU. It does not change results. If several choices apply to a kernel, the most
+// specific one wins: one for a shape over one for a type over one for a device; among equals, the last. Fields that it leaves
+// empty come from the next.
 type Geometry []Choice
 
-// Choice is how one kernel is spread over a GPU, for the devices, types and shapes that it names. An empty field of these
-// stands for all.
+// Choice is how one kernel is spread over a GPU. Device, Type, In and Out limit what it applies to; an empty field does not.
 type Choice struct {
-	Device string `json:"device,omitempty"` // family, such as "Apple9", or driver where that has none
+	Device string `json:"device,omitempty"` // Info.Family, such as "Apple9", or Info.Driver of devices without a family
 	Kernel string `json:"kernel"`           // one of the constants
-	Type   string `json:"type,omitempty"`   // of weights, or of the cache, as GGUF calls it
+	Type   string `json:"type,omitempty"`   // GGUF type of the weights or the cache
 	In     int    `json:"in,omitempty"`     // length of a row of weights, or of a key
 	Out    int    `json:"out,omitempty"`    // rows of a matrix, or length of a value
-	// Inputs is the activations that the kernel takes at once: 1, 2, 4 or 8, of the kernels for few rows a key like the fields
-	// before it. Tiles are free to have 32 or 64.
+	// Inputs is the number of rows of activations that the kernel takes at once. For kernels for few rows (1, 2, 4 or 8) it limits what
+	// the choice applies to; for tiles (32 or 64) it is part of the choice.
 	Inputs int `json:"inputs,omitempty"`
 
-	Rows       int `json:"rows,omitempty"`       // of weights that a simdgroup or a tile takes; of attention, query heads at most
-	Simdgroups int `json:"simdgroups,omitempty"` // of a threadgroup, as far as the device takes them; tiles have what their size needs
-	// From is from how many rows on tiles are used; of attention, from how many positions on these are split.
+	Rows       int `json:"rows,omitempty"`       // of weights per simdgroup or tile; of attention, maximum number of query heads
+	Simdgroups int `json:"simdgroups,omitempty"` // maximum per threadgroup; not of tiles, whose size determines it
+	// From is the number of rows from which on tiles are used; of attention, the number of positions from which on they are split.
 	From int `json:"from,omitempty"`
 
-	Microseconds float64 `json:"microseconds,omitempty"` // that it took when it was swept
+	Microseconds float64 `json:"microseconds,omitempty"` // measured by the sweep
 }
 
 // The kernels that have a geometry.
@@ -50,9 +49,9 @@ const (
 	AttentionTile   = "attention_tile"
 )
 
-// variants are the geometries that there are kernels of, for each number of inputs; of tiles and attention, under 0.
+// variants are the geometries that a kernel is compiled for.
 type variants struct {
-	rows       map[int][]int // rows of weights, by inputs
+	rows       map[int][]int // by inputs; those of tiles and attention under 0
 	simdgroups []int
 	tile       []int // inputs of a tile
 	from       bool
@@ -76,8 +75,8 @@ var (
 	}
 )
 
-// Candidates are all geometries of a kernel that takes so many inputs at once, which is 0 for tiles and attention. They hold
-// for all types and shapes, and leave From as it is.
+// Candidates returns all geometries of a kernel for a number of inputs, which is 0 for tiles and attention. They apply to all
+// types and shapes and leave From empty.
 func Candidates(kernel string, inputs int) Geometry {
 	v := kernelShapes[kernel]
 	groups, tiles := v.simdgroups, v.tile
@@ -98,7 +97,7 @@ func Candidates(kernel string, inputs int) Geometry {
 	return list
 }
 
-// AllCandidates is the candidates of all kernels: a backend that is opened with them can use every geometry.
+// AllCandidates returns the candidates of all kernels. A backend that is opened with them can use every geometry.
 func AllCandidates() Geometry {
 	var all Geometry
 	for kernel, v := range kernelShapes {
@@ -109,14 +108,14 @@ func AllCandidates() Geometry {
 	return all
 }
 
-// check finds what there is no kernel for.
+// check reports a choice that no kernel is compiled for.
 func (c *Choice) check() error {
 	v, ok := kernelShapes[c.Kernel]
 	if !ok {
 		return fmt.Errorf("kernel %q is not known", c.Kernel)
 	}
 	refuse := func(what string, n int, allowed []int) error {
-		return fmt.Errorf("%s has no %s of %d, but %v", c.Kernel, what, n, allowed)
+		return fmt.Errorf("%s: %s is %d; allowed are %v", c.Kernel, what, n, allowed)
 	}
 	inputs := 0
 	if v.rows[0] == nil {
@@ -124,11 +123,11 @@ func (c *Choice) check() error {
 	}
 	switch rows := v.rows[inputs]; {
 	case c.Type != "" && !slices.ContainsFunc(weightTypes, func(t gguf.Type) bool { return t.String() == c.Type }):
-		return fmt.Errorf("%s of type %q: there are kernels for %v", c.Kernel, c.Type, weightTypes)
+		return fmt.Errorf("%s of type %q: the supported types are %v", c.Kernel, c.Type, weightTypes)
 	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From) < 0:
-		return fmt.Errorf("%s of %d by %d from %d on", c.Kernel, c.In, c.Out, c.From)
+		return fmt.Errorf("%s of %d by %d, from %d: none may be negative", c.Kernel, c.In, c.Out, c.From)
 	case v.tile == nil && v.rows[0] == nil && v.rows != nil && rows == nil:
-		return fmt.Errorf("%s for %d inputs at once", c.Kernel, c.Inputs)
+		return fmt.Errorf("%s for %d inputs at once: no such kernel", c.Kernel, c.Inputs)
 	case c.Rows != 0 && !slices.Contains(rows, c.Rows):
 		return refuse("rows", c.Rows, rows)
 	case c.Simdgroups != 0 && !slices.Contains(v.simdgroups, c.Simdgroups):
@@ -136,18 +135,15 @@ func (c *Choice) check() error {
 	case v.tile != nil && c.Inputs != 0 && !slices.Contains(v.tile, c.Inputs):
 		return refuse("inputs", c.Inputs, v.tile)
 	case c.From > 0 && !v.from:
-		return fmt.Errorf("%s has no rows from which on it is used", c.Kernel)
+		return fmt.Errorf("%s: from is missing", c.Kernel)
 	}
 	return nil
 }
 
-// weightTypes are the types that kernels read: EACH_TYPE of defs.h.
-var weightTypes = []gguf.Type{
-	gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ40, gguf.TypeQ41, gguf.TypeQ50, gguf.TypeQ51, gguf.TypeQ80, gguf.TypeQ4K,
-	gguf.TypeQ5K, gguf.TypeQ6K,
-}
+// weightTypes are the types that kernels read. EACH_TYPE of defs.h lists the same.
+var weightTypes = gguf.Types()
 
-// closeness orders choices by what they name.
+// closeness is higher for choices that are more specific.
 func (c *Choice) closeness() (n int) {
 	for i, named := range []bool{c.Device != "", c.Type != "", c.In > 0} {
 		if named {
@@ -157,13 +153,13 @@ func (c *Choice) closeness() (n int) {
 	return n
 }
 
-// same tells whether two choices are for the same thing.
+// same reports whether two choices apply to the same kernel, device, type, shape and inputs.
 func (c *Choice) same(o *Choice) bool {
 	inputs := kernelShapes[c.Kernel].tile != nil || c.Inputs == o.Inputs
 	return c.Device == o.Device && c.Kernel == o.Kernel && c.Type == o.Type && c.In == o.In && c.Out == o.Out && inputs
 }
 
-// With is the geometry with other choices in it, in place of those for the same things.
+// With returns the geometry with more choices, which replace those that apply to the same.
 func (g Geometry) With(more Geometry) Geometry {
 	all := slices.Clone(g)
 	for i := range more {
@@ -174,7 +170,7 @@ func (g Geometry) With(more Geometry) Geometry {
 	return all
 }
 
-// find is what is chosen for a kernel. inputs is 0 for tiles and attention.
+// find merges the choices that apply to a kernel. inputs is 0 for tiles and attention.
 func (g Geometry) find(kernel string, t gguf.Type, in, out, inputs int) (found Choice) {
 	name := t.String()
 	var fitting []*Choice
@@ -200,12 +196,12 @@ func overlay(dst *int, v int) {
 	}
 }
 
-// ofDevice is the choices for a device.
+// ofDevice returns the choices that apply to a device.
 func (g Geometry) ofDevice(name string) Geometry {
 	return slices.DeleteFunc(slices.Clone(g), func(c Choice) bool { return c.Device != "" && c.Device != name })
 }
 
-// deviceName is what choices for a device name it by.
+// deviceName returns the Choice.Device of a device.
 func deviceName(i Info) string {
 	if i.Family != "" {
 		return i.Family
@@ -216,8 +212,8 @@ func deviceName(i Info) string {
 //go:embed geometry.json
 var defaultText string
 
-// DefaultGeometry is the choices that come with the program. They are taken from what is published of other engines; none
-// has been measured on a GPU.
+// DefaultGeometry returns the geometry that comes with the program. Its choices follow what other engines have published; none
+// was measured on a GPU.
 func DefaultGeometry() Geometry {
 	g, err := ReadGeometry(strings.NewReader(defaultText))
 	if err != nil {

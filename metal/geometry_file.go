@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// ReadGeometry reads choices as Write writes them: a JSON list. Its errors name the choice.
+// ReadGeometry reads the JSON list that Write writes. Its errors name the choice.
 func ReadGeometry(r io.Reader) (Geometry, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
@@ -19,7 +19,7 @@ func ReadGeometry(r io.Reader) (Geometry, error) {
 		return nil, fmt.Errorf("read a geometry: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read a geometry: there is more behind the list")
+		return nil, errors.New("read a geometry: data follows the list")
 	}
 	for i := range g {
 		if err := g[i].check(); err != nil {
@@ -29,7 +29,7 @@ func ReadGeometry(r io.Reader) (Geometry, error) {
 	return g, nil
 }
 
-// Write writes the choices as a JSON list, a line each, in an order that depends on them alone.
+// Write writes the choices as a sorted JSON list with one line per choice.
 func (g Geometry) Write(w io.Writer) error {
 	sorted := slices.Clone(g)
 	slices.SortStableFunc(sorted, func(a, b Choice) int {

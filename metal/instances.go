@@ -8,20 +8,20 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// templates are the files whose kernels are templates of rows of weights, and of inputs where they take several. Those that a
-// geometry chooses are instantiated; a library of all would take longer to compile.
+// templates lists, by file, the kernels that are templates over the rows of weights per simdgroup and, if they take several, the
+// inputs. Only the instances that a geometry may choose are compiled, to save compile time.
 var templates = map[string][]string{
 	"product.metal": {Product, GatedProduct},
 	"absorb.metal":  {Absorb},
 	"experts.metal": {Route, GatedExperts, ExpertsAdd},
 }
 
-// instance is the name of a kernel.
+// instance returns the name of an instance of a kernel.
 func instance(kernel string, t gguf.Type, rows, inputs int) string {
 	return fmt.Sprintf("%s_%v_r%d_n%d", kernel, t, rows, inputs)
 }
 
-// Inputs are the numbers of inputs at once that there are candidates of a kernel for, ascending: 0 for tiles and attention.
+// Inputs returns the numbers of inputs that a kernel has candidates for, ascending; 0 alone for tiles and attention.
 func Inputs(kernel string) (list []int) {
 	for n := range kernelShapes[kernel].rows {
 		list = append(list, n)
@@ -30,7 +30,7 @@ func Inputs(kernel string) (list []int) {
 	return list
 }
 
-// instances are the lines that instantiate what the geometry may choose of a file's templates.
+// instances returns the lines that instantiate what the geometry may choose of a file's templates.
 func (g Geometry) instances(file string) string {
 	var text strings.Builder
 	for _, kernel := range templates[file] {
@@ -50,7 +50,7 @@ func (g Geometry) instances(file string) string {
 	return text.String()
 }
 
-// rowsOf are all rows of weights that are chosen for a type somewhere.
+// rowsOf returns the numbers of rows that any choice has for a type, ascending.
 func (g Geometry) rowsOf(kernel string, t gguf.Type, inputs int) (rows []int) {
 	for i := range g {
 		c := &g[i]

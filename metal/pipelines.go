@@ -11,18 +11,18 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// sources are the kernel files, in the order in which they are compiled.
+// sources are the kernel files in the order of compilation.
 var sources = []string{
 	"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal",
 	"tiles.metal", "expert_tiles.metal", "sample.metal",
 	"attention_tile.metal",
 }
 
-// threads of the kernels that have no geometry.
+// Sizes that no geometry chooses.
 const (
 	embedThreads     = 32
 	copyThreads      = 64
-	mostNormGroups   = 8 // simdgroups
+	maxNormGroups    = 8 // simdgroups
 	storeGroups      = 4
 	topGroups        = 16
 	splitKeys        = 256 // split_keys of attention.metal
@@ -30,27 +30,27 @@ const (
 
 	tileStride   = 36  // tile_stride of tile.h
 	smallTile    = 32  // rows or inputs
-	choicesTile  = 32  // choices of a tile of expert_tiles.metal
+	choicesTile  = 32  // choices per tile of expert_tiles.metal
 	groupThreads = 512 // of group_experts
 
-	attentionPairs      = 16 // pairs of attention_tile.metal
+	attentionPairs      = 16 // pairs per tile of attention_tile.metal
 	attentionTileGroups = 4
 	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32)
 )
 
-// compiled is a kernel for few rows with its geometry.
+// compiled is a pipeline for few rows with its geometry.
 type compiled struct {
 	rows, inputs, simdgroups int
 	pipeline                 Pipeline
 }
 
-// groups is the number of threadgroups over out rows of weights.
+// groups returns the number of threadgroups for out rows of weights.
 func (c compiled) groups(out int) int {
 	each := c.rows * c.simdgroups
 	return (out + each - 1) / each
 }
 
-// forRows chooses the kernel that takes all rows at once, or else the one that takes the most.
+// forRows returns the smallest kernel that takes all rows at once, or else the largest.
 func forRows(kernels []compiled, rows int) compiled {
 	for _, k := range kernels {
 		if k.inputs >= rows {
@@ -60,16 +60,16 @@ func forRows(kernels []compiled, rows int) compiled {
 	return kernels[len(kernels)-1]
 }
 
-// tiled is a kernel in tiles of rows of weights by inputs, which is used where there are at least from of these.
+// tiled is a pipeline in tiles of rows of weights by inputs, which is used from so many inputs on.
 type tiled struct {
 	rows, inputs, from int
 	pipeline           Pipeline
 }
 
-// simdgroups is how many of them a tile has: one takes 16 by 16.
+// simdgroups returns the number of simdgroups of a tile. Each takes 16 by 16.
 func (t tiled) simdgroups() int { return t.rows * t.inputs / 256 }
 
-// grid is that of a product with rows of activations. each is the rows of weights that a tile has results of.
+// grid returns the grid of a product with rows of activations. A tile has results of each rows of weights, of out in all.
 func (t tiled) grid(out, each, rows int) grid {
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
@@ -77,7 +77,7 @@ func (t tiled) grid(out, each, rows int) grid {
 	}
 }
 
-// weightShape is what the kernels of a weight are chosen by.
+// weightShape is what determines the kernels of a weight.
 type weightShape struct {
 	kind    gguf.Type
 	in, out int
@@ -92,7 +92,7 @@ type weightKernels struct {
 	productTile, gatedTile, expertGatedTile, expertDownTile tiled
 }
 
-// kernelSet is the compiled kernels. Pipelines are made as models name the types that they need, before the first step.
+// kernelSet is the compiled kernels. Pipelines for a type and shape are made when a weight or cache of it is made.
 type kernelSet struct {
 	device    Device
 	mode      Mode
@@ -102,7 +102,7 @@ type kernelSet struct {
 	weights   map[weightShape]*weightKernels
 	pages     map[gguf.Type]*pageKernels
 
-	plainTiles bool // whether tiles do without simdgroup matrices
+	plainTiles bool // tiles do not use simdgroup matrices
 
 	norm, gather, gate, attentionJoin Pipeline
 	groupExperts, weighExperts, top   Pipeline
@@ -124,7 +124,7 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 	return k, m.err
 }
 
-// compile compiles all files, side by side where the device does so.
+// compile compiles all files, several at a time.
 func (k *kernelSet) compile(progress func(done, total int)) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -156,7 +156,7 @@ func (k *kernelSet) compile(progress func(done, total int)) error {
 	return group.Wait()
 }
 
-// use has kernels chosen by another geometry from now on, where the choices that come with the program have nothing closer.
+// use sets the geometry for kernels chosen from now on: g over DefaultGeometry.
 func (k *kernelSet) use(g Geometry) error {
 	for i := range g {
 		if err := g[i].check(); err != nil {
@@ -168,13 +168,13 @@ func (k *kernelSet) use(g Geometry) error {
 	return nil
 }
 
-// maker makes pipelines up to the first error.
+// maker makes pipelines until the first error, which it holds.
 type maker struct {
 	set *kernelSet
 	err error
 }
 
-// pipeline makes a pipeline, once for the same constants.
+// pipeline returns the pipeline of a kernel with function constants from index 0 on. It makes each once.
 func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	key := fmt.Sprint(name, constants)
 	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
@@ -190,14 +190,14 @@ func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	return p
 }
 
-// few makes a kernel for few rows as the geometry has it, with as many simdgroups of these as the device takes.
+// few returns a kernel for few rows in the geometry's choice, with at most as many simdgroups as the device allows.
 func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
 	p := m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))
 	return compiled{c.Rows, inputs, min(c.Simdgroups, m.simdgroups(p)), p}
 }
 
-// simdgroups is how many of them a threadgroup of a pipeline can have.
+// simdgroups returns the maximum number of simdgroups per threadgroup of a pipeline.
 func (m *maker) simdgroups(p Pipeline) int {
 	if m.err != nil {
 		return 0
@@ -205,7 +205,7 @@ func (m *maker) simdgroups(p Pipeline) int {
 	return m.set.device.PipelineInfo(p).MaxThreads / 32
 }
 
-// all makes the kernels for each number of inputs.
+// all returns the kernel for each number of inputs.
 func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	for _, n := range Inputs(kernel) {
 		list = append(list, m.few(file, kernel, w, n))
@@ -213,29 +213,29 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	return list
 }
 
-// tiles makes a kernel over tile.h. Where the device takes too few threads for the size of a tile, it is made smaller.
+// tiles returns a kernel over tile.h. If the device does not allow enough threads for the chosen size, the tile is smaller.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
 	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From}
 	for m.err == nil {
 		made.pipeline = m.pipeline(file, kernel+"_"+w.kind.String(), flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
-		most := m.simdgroups(made.pipeline)
+		limit := m.simdgroups(made.pipeline)
 		switch {
-		case made.simdgroups() <= most:
+		case made.simdgroups() <= limit:
 			return made
 		case made.inputs > smallTile:
 			made.inputs = smallTile
 		case made.rows > smallTile:
 			made.rows = smallTile
 		case m.err == nil:
-			m.err = fmt.Errorf("make a pipeline of kernel %s of %v: the device takes %d simdgroups of it, and the smallest tile has %d",
-				kernel, w.kind, most, made.simdgroups())
+			m.err = fmt.Errorf("make a pipeline of kernel %s of %v: the device allows %d simdgroups per threadgroup, and the smallest tile has %d",
+				kernel, w.kind, limit, made.simdgroups())
 		}
 	}
 	return made
 }
 
-// forWeight makes the pipelines for a weight, once for each type and shape.
+// forWeight returns the pipelines for a weight. It makes those of a type and shape once.
 func (k *kernelSet) forWeight(w weightShape) (*weightKernels, error) {
 	if have, ok := k.weights[w]; ok {
 		return have, nil

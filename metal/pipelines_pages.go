@@ -12,17 +12,17 @@ type pageKernels struct {
 	ropeStore, latents Pipeline
 	attention          []attentionKernel
 	attentionTiles     []attentionKernel
-	chosen             []attentionChoice // that for all shapes last
+	chosen             []attentionChoice // the one for all shapes is last
 }
 
-// attentionKernel takes heads query heads of a key head at once, with up to 32*values values each.
+// attentionKernel takes several query heads of one key head at once, with up to 32*values values each.
 type attentionKernel struct {
 	values, heads int
-	simdgroups    int // at most
+	simdgroups    int // maximum
 	pipeline      Pipeline
 }
 
-// attentionGeometry is the kernels of attention.metal; of those for as many values, the one with most heads first.
+// attentionGeometry is the kernels of attention.metal. Among those for as many values, the one for most heads is first.
 var attentionGeometry = []attentionKernel{
 	{values: 4, heads: 4}, {values: 4, heads: 2}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1},
 }
@@ -30,15 +30,15 @@ var attentionGeometry = []attentionKernel{
 // attentionTileGeometry is the kernels of attention_tile.metal.
 var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
 
-// attentionChoice is the geometry of attentions with keys of in and values of out values; of all where these are 0.
+// attentionChoice is the geometry of attention with keys of in values and values of out; for all shapes if both are 0.
 type attentionChoice struct {
 	in, out           int
-	heads, simdgroups int // heads at most
+	heads, simdgroups int // maximum of each
 	splitFrom         int // positions
 	tileFrom          int // rows of a sequence
 }
 
-// forPages makes the pipelines of a type of KV pages, once.
+// forPages returns the pipelines of a type of KV pages. It makes them once.
 func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	if have, ok := k.pages[t]; ok {
 		return have, nil
@@ -73,7 +73,7 @@ func (k *kernelSet) attentionFor(t gguf.Type, in, out int) attentionChoice {
 	return attentionChoice{in, out, few.Rows, few.Simdgroups, few.From, many.From}
 }
 
-// choose returns the geometry of an attention.
+// choose returns the geometry for a shape.
 func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	for _, c := range k.chosen {
 		if c.in == shape.KeyDim && c.out == shape.ValueDim {
@@ -83,11 +83,12 @@ func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	return k.chosen[len(k.chosen)-1]
 }
 
-// forHeads chooses the kernel for heads of a shape, and gives the threadgroup memory that a simdgroup needs.
-func (k *pageKernels) forHeads(shape compute.AttentionShape, most int) (a attentionKernel, room int, ok bool) {
+// forHeads returns the kernel for at most maxHeads heads of a shape, and the bytes of threadgroup memory per simdgroup. ok is false
+// if there is none.
+func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a attentionKernel, room int, ok bool) {
 	for _, a := range k.attention {
 		room := 4 * (a.heads*((shape.KeyDim+3)&^3+32) + 32)
-		if shape.ValueDim <= 32*a.values && shape.Heads/shape.KVHeads%a.heads == 0 && a.heads <= most && room <= threadgroupBytes {
+		if shape.ValueDim <= 32*a.values && shape.Heads/shape.KVHeads%a.heads == 0 && a.heads <= maxHeads && room <= threadgroupBytes {
 			return a, room, true
 		}
 	}

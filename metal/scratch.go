@@ -6,31 +6,31 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// scratch is the device's own memory for what an operation passes between its dispatches: the splits of attentions before they
-// are joined, rows grouped by expert, products before their gate. It is made while models are loaded and serves one
-// operation after another; rows that it does not suffice for are taken in parts.
+// scratch is device memory for intermediate results of an operation: splits of an attention before they are joined, rows grouped
+// by expert, products before their gate. It is made while models are loaded, and all operations share it. An operation on more
+// rows than it has room for is done in parts.
 type scratch struct {
 	memory
 	bytes int
 }
 
 const (
-	// mostScratch bounds what is made for products.
-	mostScratch = 32 << 20
-	// mostParts bounds what is made for attentions. Where it does not suffice, rows are not split.
-	mostParts = 64 << 20
+	// maxScratch is the maximum number of bytes for products.
+	maxScratch = 32 << 20
+	// maxSplitBytes is the maximum number of bytes for attention. Rows that need more are not split.
+	maxSplitBytes = 64 << 20
 
-	aligned     = 16  // floats that are left for what is behind others to begin at multiples of 16 bytes
-	scratchRows = 512 // that are taken at once where mostScratch allows it
-	scratchUsed = 8   // experts of a row, likewise
+	aligned     = 16  // floats that remain free, so that each part can begin at a multiple of 16 bytes
+	scratchRows = 512 // rows at a time, if maxScratch allows it
+	scratchUsed = 8   // experts per row, if maxScratch allows it
 )
 
-// reserve makes the scratch memory at least so large. No step may be under way.
+// reserve makes the scratch memory at least as large as bytes. No step may be in flight.
 func (b *Backend) reserve(bytes int) error {
 	if bytes <= b.scratch.bytes {
 		return nil
 	}
-	made, err := b.newBuffer(bytes, Private, "make room for what operations keep between their parts")
+	made, err := b.newBuffer(bytes, Private, "make room for intermediate results")
 	if err != nil {
 		return err
 	}
@@ -41,31 +41,31 @@ func (b *Backend) reserve(bytes int) error {
 	return nil
 }
 
-// reserveFor makes room for the products of a weight.
+// reserveFor makes room for products with a weight.
 func (b *Backend) reserveFor(w *weight) error {
 	each := 2 * w.out
 	if w.matrices > 1 {
 		each = scratchUsed * (w.out + groupedInts)
 	}
-	return b.reserve(4*aligned + min(4*scratchRows*each, max(mostScratch, 4*each)))
+	return b.reserve(4*aligned + min(4*scratchRows*each, max(maxScratch, 4*each)))
 }
 
-// inParts records an operation on as many rows at a time as there is scratch memory for. floats is what a row takes of it.
+// inParts records an operation in parts of as many rows as scratch memory has room for. A row needs the given number of floats.
 func (s *step) inParts(rows, floats int, op func(first, rows int)) {
-	most := (s.scratch.bytes/4 - aligned) / floats
-	if most == 0 {
-		s.fail(fmt.Errorf("a row of a product takes %d bytes of the %d that there are for it", 4*floats, s.scratch.bytes))
+	limit := (s.scratch.bytes/4 - aligned) / floats
+	if limit == 0 {
+		s.fail(fmt.Errorf("a row of a product needs %d bytes of scratch memory, which has %d", 4*floats, s.scratch.bytes))
 		return
 	}
-	if most > 64 {
-		most &^= 63 // whole tiles
+	if limit > 64 {
+		limit &^= 63 // whole tiles
 	}
-	for first := 0; first < rows; first += most {
-		op(first, min(most, rows-first))
+	for first := 0; first < rows; first += limit {
+		op(first, min(limit, rows-first))
 	}
 }
 
-// rowsFrom is a view of n rows from the first on.
+// rowsFrom returns a view of n rows of t from row first on.
 func rowsFrom(t compute.Tensor, first, n int) compute.Tensor {
 	t.Offset += first * t.Stride
 	t.Rows = n

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// kernels holds what Kernel reads: a .metal file a subject, and headers that they share.
+// kernels has one .metal file per subject and the headers that they share.
 //
 //go:embed kernels
 var kernels embed.FS
 
-// Kernel returns the kernels of a file in folder kernels, such as "norm.metal", with the instances of its templates that a
+// Kernel returns the kernels of a file in folder kernels, such as "norm.metal", with the instances of its templates that the
 // geometry may choose.
 func Kernel(name string, g Geometry) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
@@ -25,9 +25,9 @@ func Kernel(name string, g Geometry) (Source, error) {
 	return src, err
 }
 
-// ReadSource reads a file of kernels and puts the headers that it includes by #include "name" in their place, each once.
-// Lines keep their file and number by #line, so that a compiler's messages point to the file that was written. Lines of
-// #include <name> are left to the compiler.
+// ReadSource reads a file of kernels and replaces each #include "name" by that header, at its first occurrence. #line directives
+// keep the file names and line numbers, so that a compiler's messages point to the original files. Lines of #include <name>
+// remain for the compiler.
 func ReadSource(dir fs.FS, name string) (Source, error) {
 	r := reader{dir: dir, seen: map[string]bool{}}
 	if err := r.file(name); err != nil {
@@ -69,7 +69,7 @@ func (r *reader) file(name string) error {
 	return nil
 }
 
-// included is the file that a line includes by its name in quotes.
+// included returns the name of the file that a line includes with quotes.
 func included(line string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "#include")
 	if !ok {

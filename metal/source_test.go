@@ -1,11 +1,15 @@
 package metal_test
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/metal"
 )
 
@@ -27,4 +31,30 @@ func TestReadSource(t *testing.T) {
 	require.ErrorContains(t, err, "bad.h:2")
 	_, err = metal.ReadSource(dir, "none.metal")
 	require.ErrorContains(t, err, "none.metal")
+}
+
+// TestKernelTypes compares the lists of types in the kernels with the tables that the rest of the program derives its lists
+// from.
+func TestKernelTypes(t *testing.T) {
+	for _, c := range []struct {
+		file, macro, prefix string
+		types               []gguf.Type
+	}{
+		{"defs.h", "EACH_TYPE", "", gguf.Types()},
+		{"pages.h", "EACH_PAGE_TYPE", "Page", gguf.CacheTypes()},
+	} {
+		text, err := os.ReadFile("kernels/" + c.file)
+		require.NoError(t, err)
+		_, list, found := strings.Cut(strings.ReplaceAll(string(text), "\\\n", ""), "#define "+c.macro+"(X)")
+		require.True(t, found, c.file)
+		list, _, _ = strings.Cut(list, "\n")
+		var want, got []string
+		for _, kind := range c.types {
+			want = append(want, c.prefix+kind.String()+" "+kind.String())
+		}
+		for _, x := range regexp.MustCompile(`X\((\w+), "(\w+)"\)`).FindAllStringSubmatch(list, -1) {
+			got = append(got, x[1]+" "+x[2])
+		}
+		require.Equal(t, want, got, "%s of kernels/%s", c.macro, c.file)
+	}
 }

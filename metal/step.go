@@ -2,52 +2,51 @@ package metal
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step is compute.Step: it records dispatches and submits them in Run. There is one a backend, begun anew for each batch;
-// what it records into is kept, so that a step allocates nothing once it has grown to its size.
+// step is compute.Step: it records dispatches, which Submit and Run hand to the device. A backend has one, which begins anew for
+// each batch. It reuses its memory, so that a step allocates nothing once the slices have grown.
 type step struct {
 	*Backend
 	batch *compute.Batch
-	err   error // of an operation or a submission; told by Submit and Run
+	err   error // of an operation or a submission; Submit and Run return it
 
 	work     []Dispatch
 	bindings []Binding
 	args     []byte
 
-	ring     [stepsAhead]indices // what the host writes for each step that may be under way
-	turn     int                 // of ring, that of the present step
-	inputs   *indices            // likewise
-	underWay int                 // submissions that are not waited for
-	last     Ticket              // the newest of them
-	retired  []Buffer            // inputs that were too small, which steps under way may use
+	ring     [maxInFlight]indices // inputs of each step that may be in flight
+	turn     int                  // index in ring of the current step
+	inputs   *indices             // of the current step: &ring[turn]
+	inFlight int                  // submissions not yet waited for
+	last     Ticket               // the newest of them
+	retired  []Buffer             // outgrown inputs that steps in flight may still use
 
-	places    Binding // [rows] of place
-	slots     []int32 // the values of places
-	tokens    Binding // [rows], one in tokenStep values
-	tokenStep int
-	tables    Binding // the page tables
-	long      bool    // the step may take so long that it had better be several command buffers
-	apart     bool    // the next dispatch may begin one
+	slotMapping Binding // [rows] of place in kernels/pages.h
+	slots       []int32 // the values of slotMapping
+	tokens      Binding // [rows] of float32, tokenStep values apart
+	tokenStep   int
+	tables      Binding // page tables of all sequences, one after another
+	long        bool    // the step may occupy the GPU too long for one command buffer
+	splitNext   bool    // the next dispatch may begin a new command buffer
 
-	pairs                          Binding // tiles of attention, for pairHeads heads a key head, from row pairFrom on
+	pairs                          Binding // tiles of attention, for pairHeads heads per key head, from row pairFrom on
 	pairHeads, pairFrom, pairCount int
 }
 
-// longRows is the rows of a sequence from which on a step is long.
+// longRows is the number of rows of one sequence that makes a step long.
 const longRows = 64
 
-// stepsAhead is how many steps can be under way at once. While the GPU is at one, the host records those after it.
-const stepsAhead = 8
+// maxInFlight is the maximum number of steps in flight: while the GPU runs one, the CPU records those after it.
+const maxInFlight = 8
 
-// Ahead implements compute.Backend.
-func (b *Backend) Ahead() int { return stepsAhead }
+// MaxInFlight implements compute.Backend.
+func (b *Backend) MaxInFlight() int { return maxInFlight }
 
-// indices is a shared buffer that takes a step's small integers.
+// indices is a shared buffer for the small integers of a step.
 type indices struct {
 	buffer Buffer
 	values []int32
@@ -65,12 +64,12 @@ func (s *step) init(b *Backend) error {
 	return nil
 }
 
-// grow makes room for n integers. What dispatches are bound to stays until the steps under way have run.
+// grow makes room for n integers. The old buffer stays until the steps in flight have run, since their dispatches are bound to it.
 func (s *step) grow(n int) error {
 	if s.inputs.buffer != 0 {
 		s.retired = append(s.retired, s.inputs.buffer)
 	}
-	buffer, err := s.newBuffer(4*n, Shared, "make room for a step's rows")
+	buffer, err := s.newBuffer(4*n, Shared, "make room for the rows of a step")
 	if err != nil {
 		return err
 	}
@@ -82,12 +81,12 @@ func (s *step) grow(n int) error {
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
 	s.batch, s.err, s.pairHeads = batch, nil, 0
-	s.long, s.apart = s.rowsBefore(longRows) < len(batch.Tokens), false
+	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
-	if s.underWay == stepsAhead {
+	if s.inFlight == maxInFlight {
 		s.wait()
 	}
-	s.turn = (s.turn + 1) % stepsAhead
+	s.turn = (s.turn + 1) % maxInFlight
 	s.inputs = &s.ring[s.turn]
 	s.inputs.used = 0
 	rows, tables := len(batch.Tokens), 0
@@ -110,7 +109,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	for _, seq := range batch.Seqs {
 		at += copy(starts[at:], seq.Pages)
 	}
-	s.places, ints = s.take(3 * rows)
+	s.slotMapping, ints = s.take(3 * rows)
 	s.slots = ints
 	row, first := 0, 0
 	for _, seq := range batch.Seqs {
@@ -124,13 +123,13 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	return s
 }
 
-// take makes room for n integers among the step's inputs.
+// take reserves n integers of the step's inputs.
 func (s *step) take(n int) (Binding, []int32) {
 	n = max(n, 1)
 	if s.inputs.used+n > len(s.inputs.values) {
 		if err := s.grow(2*len(s.inputs.values) + n); err != nil {
 			s.fail(err)
-			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // Run will not submit
+			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // never submitted, since the step has failed
 		}
 	}
 	in := s.inputs
@@ -151,13 +150,13 @@ func (s *step) clear() {
 
 // grid is the size of a dispatch.
 type grid struct {
-	x, y, z    int // threadgroups
-	simdgroups int // of a threadgroup
-	shared     int // bytes of threadgroup memory
-	beside     bool
+	x, y, z    int  // threadgroups
+	simdgroups int  // of a threadgroup
+	shared     int  // bytes of threadgroup memory
+	concurrent bool // with the dispatch before it
 }
 
-// record adds a dispatch to the step. Unless it runs beside the one before, it waits for all before it.
+// record adds a dispatch to the step. Unless the grid is concurrent, the dispatch waits for all before it.
 func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ...Binding) {
 	from, at := len(s.bindings), len(s.args)
 	s.bindings = append(s.bindings, buffers...)
@@ -167,9 +166,9 @@ func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ..
 		Buffers: s.bindings[from:len(s.bindings):len(s.bindings)], Args: s.args[at:len(s.args):len(s.args)],
 		ThreadgroupMemory: (g.shared + 15) &^ 15,
 		Groups:            [3]int{g.x, g.y, max(g.z, 1)}, Threads: [3]int{32 * g.simdgroups, 1, 1},
-		Barrier: !g.beside, Apart: s.apart,
+		Barrier: !g.concurrent, SplitBefore: s.splitNext,
 	})
-	s.apart = false
+	s.splitNext = false
 }
 
 // Submit implements compute.Step.
@@ -188,28 +187,28 @@ func (s *step) Run() error {
 	return s.err
 }
 
-// submit starts what is recorded.
+// submit starts the recorded dispatches. An error goes to s.err.
 func (s *step) submit() {
 	if s.err != nil || len(s.work) == 0 {
 		return
 	}
 	ticket, err := s.device.Submit(s.work)
 	if err != nil {
-		s.fail(fmt.Errorf("start %d operations on the GPU: %w", len(s.work), err))
+		s.fail(err)
 	} else {
 		s.last = ticket
-		s.underWay++
+		s.inFlight++
 	}
 	s.clear()
 }
 
-// wait waits for all that is under way.
+// wait waits for all submissions in flight. An error goes to s.err.
 func (s *step) wait() {
-	if s.underWay > 0 {
+	if s.inFlight > 0 {
 		if _, err := s.device.Wait(s.last); err != nil {
-			s.fail(fmt.Errorf("run %d steps on the GPU: %w", s.underWay, err))
+			s.fail(err)
 		}
-		s.underWay = 0
+		s.inFlight = 0
 	}
 	for _, b := range s.retired {
 		s.device.FreeBuffer(b)
@@ -217,30 +216,21 @@ func (s *step) wait() {
 	s.retired = s.retired[:0]
 }
 
-// Checkpoint implements compute.Step. With a trace, what is recorded so far runs first. In a long step, it is where a command
-// buffer may end.
+// Checkpoint implements compute.Step. With a trace, the dispatches so far run first. A long step may be split here.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	if s.batch.Trace == nil {
-		s.apart = s.long
+		s.splitNext = s.long
 		return
 	}
 	s.submit()
 	s.wait()
-	for r, row := range s.Floats(t) {
-		c := compute.Checkpoint{Layer: layer, Stage: stage, Row: r}
-		for _, v := range row {
-			c.Sum += float64(v)
-			c.Norm += float64(v) * float64(v)
-		}
-		c.Norm = math.Sqrt(c.Norm)
-		s.batch.Trace(c)
-	}
+	s.batch.Report(layer, stage, s.Floats(t))
 }
 
 // at binds a tensor.
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
 
-// bind binds a weight, or anything in its place where there is none.
+// bind binds a weight. A kernel does not read the argument of a nil weight, so that any other binding will do for it.
 func bind(w compute.Weight, otherwise Binding) Binding {
 	if w == nil {
 		return otherwise

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// locate fills in the slots of the step's rows, which depend on the cache's page size.
+// locate sets the slots of the step's rows in the slot mapping. They depend on the cache's page size.
 func (s *step) locate(c *cache) {
 	size := int32(c.shape.PageSize)
 	row := 0
@@ -29,7 +29,7 @@ func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table
 		uint32(r.dims), uint32(c.shape.PageSize),
 	}
 	record(s, "rope_store", c.kernels.ropeStore, grid{x: qkv.Rows, y: 1, simdgroups: storeGroups}, &a,
-		at(qkv), Binding{Buffer: r.buffer}, s.places, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]})
+		at(qkv), Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]})
 }
 
 // Latents implements compute.Step.
@@ -45,11 +45,11 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 	groups := normGroups(widest)
 	gain := Binding{Buffer: w.buffer}
 	record(s, "latents", c.kernels.latents, grid{x: t.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a,
-		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.places, Binding{Buffer: c.keys[layer]})
+		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]})
 }
 
-// Attention implements compute.Step. A sequence with many rows has them taken in tiles. So have those after it in the batch;
-// those before it, which decode, are taken as if they were alone.
+// Attention implements compute.Step. From the first sequence with many rows on, all rows of the batch are taken in tiles. The rows
+// before it, which decode, are taken one by one.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
 	chosen := c.kernels.choose(shape)
@@ -65,7 +65,7 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 	}
 }
 
-// rowsBefore is the rows before the first sequence that has at least so many.
+// rowsBefore returns the number of rows before the first sequence that has at least many rows.
 func (s *step) rowsBefore(many int) (rows int) {
 	for _, seq := range s.batch.Seqs {
 		if seq.Rows >= many {
@@ -76,13 +76,13 @@ func (s *step) rowsBefore(many int) (rows int) {
 	return rows
 }
 
-// attentionFew records the attention of the batch's first rows, each by itself. Where they see many positions, these are split
-// over the GPU and joined.
-func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, beside bool) {
+// attentionFew records the attention of the batch's first rows, each by itself. Many positions are split over threadgroups, and a
+// second dispatch joins the splits.
+func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, concurrent bool) {
 	chosen := c.kernels.choose(shape)
 	k, room, ok := c.kernels.forHeads(shape, chosen.heads)
 	if !ok {
-		s.fail(fmt.Errorf("attention with keys of %d and values of %d a head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
+		s.fail(fmt.Errorf("attention with keys of %d and values of %d per head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
 		return
 	}
 	a := attentionArgsOf(dst, q, shape, c)
@@ -94,12 +94,12 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 	a.splits = uint32(splits)
 	units := shape.Heads / k.heads
 	groups := min(chosen.simdgroups, k.simdgroups, units, threadgroupBytes/room)
-	g := grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room, beside: beside}
+	g := grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room, concurrent: concurrent}
 	record(s, "attention", k.pipeline, g, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))
 	if splits > 0 {
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
-			Binding{Buffer: s.scratch.buffer}, s.places, at(dst))
+			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
 	}
 }
 
@@ -111,7 +111,7 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 	}
 }
 
-// attentionTile records the attention of the rows of a batch from a sequence on.
+// attentionTile records the attention of the batch's rows from row from on, which begins a sequence, in tiles.
 func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer, from int) {
 	k := c.kernels.attentionTiles[0]
 	if shape.ValueDim > 32*k.values {
@@ -120,11 +120,11 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, from)
 	a := attentionArgsOf(dst, q, shape, c)
 	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: attentionTileGroups, shared: attentionTileBytes}, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.places, s.tables, tiles, at(dst))
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, at(dst))
 }
 
-// pairTiles lists the tiles of pairs of a row and one of the heads that read the same keys, from a sequence's first row on;
-// once a step.
+// pairTiles returns the tiles of the rows from row from on, and their number. A tile holds pairs of a row and one of the heads that
+// read the same keys. The list is made once per step.
 func (s *step) pairTiles(heads, from int) (Binding, int) {
 	if s.pairHeads == heads && s.pairFrom == from {
 		return s.pairs, s.pairCount

@@ -33,7 +33,7 @@ func TestDecodingBesidePrompts(t *testing.T) {
 	sequences := [][2]int{{1, 400}, {3, 500}, {12, 300}, {1, 511}, {9, 40}} // rows and the position of the last
 	all := &compute.Batch{}
 	for _, s := range sequences {
-		all.Seqs = append(all.Seqs, compute.Seq{First: len(all.Tokens), Rows: s[0], Pages: table})
+		all.Seqs = append(all.Seqs, compute.Seq{Rows: s[0], Pages: table})
 		for i := range s[0] {
 			all.Tokens, all.Positions = append(all.Tokens, 0), append(all.Positions, int32(s[1]-s[0]+1+i))
 		}

@@ -17,7 +17,7 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 		b, bind(bias, b), at(x), at(dst))
 }
 
-// GatedExperts implements compute.Step. Shared experts of another type than the chosen ones are a dispatch of their own.
+// GatedExperts implements compute.Step. Shared experts whose type differs from the routed ones have a dispatch of their own.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
 	if dst.Rows >= w.kernels.expertGatedTile.from {
@@ -32,8 +32,8 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	groups := used * k.groups(w.out)
 	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
 	sharedGate, sharedUp := gate, up
-	apart := e.SharedGate != nil && (e.SharedGate.Type() != w.kind || e.SharedUp.Type() != w.kind)
-	if e.SharedGate != nil && !apart {
+	separate := e.SharedGate != nil && (e.SharedGate.Type() != w.kind || e.SharedUp.Type() != w.kind)
+	if e.SharedGate != nil && !separate {
 		shared := e.SharedGate.(*weight)
 		a.sharedOut = uint32(shared.out)
 		groups += k.groups(shared.out)
@@ -41,7 +41,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	}
 	record(s, "gated_experts", k.pipeline, grid{x: groups, y: dst.Rows, simdgroups: k.simdgroups}, &a,
 		gate, up, sharedGate, sharedUp, at(x), at(routing), at(dst))
-	if apart {
+	if separate {
 		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp)
 	}
 }
@@ -60,29 +60,29 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	}
 	down := Binding{Buffer: w.buffer}
 	shared := down
-	apart := e.SharedDown != nil && e.SharedDown.Type() != w.kind
-	if e.SharedDown != nil && !apart {
+	separate := e.SharedDown != nil && e.SharedDown.Type() != w.kind
+	if e.SharedDown != nil && !separate {
 		d := e.SharedDown.(*weight)
 		a.sharedN, a.sharedRowBytes, shared.Buffer = uint32(d.in), uint32(d.rowBytes), d.buffer
 	}
 	record(s, "experts_add", k.pipeline, grid{x: k.groups(w.out), y: dst.Rows, simdgroups: k.simdgroups}, &a,
 		down, shared, at(h), at(routing), at(dst))
-	if apart {
+	if separate {
 		d := e.SharedDown.(*weight)
 		s.MatMulAdd(dst, h.Slice(used*w.in, d.in), e.SharedDown)
 	}
 }
 
-// groupedInts is the most integers that a choice takes in scratch memory: its own place, and a tile's three.
+// groupedInts is the maximum number of integers of scratch memory per choice: one for the choice and three for a tile.
 const groupedInts = 4
 
 // grouped is a routing by expert, in scratch memory.
 type grouped struct {
-	choices, tiles, rest Binding // rest is what is behind them
-	count                int     // tiles, some of them empty
+	choices, tiles, rest Binding // rest is the memory after them
+	count                int     // of tiles; some may be empty
 }
 
-// group records the grouping of a routing.
+// group records the grouping of a routing by expert.
 func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
 	choices := (routing.Rows*used + 3) &^ 3
@@ -112,7 +112,7 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 	if e.SharedGate.Type() == e.SharedUp.Type() {
 		s.gatedTile(shared, x, e.SharedGate, e.SharedUp, true)
 	} else {
-		s.gateApart(shared, x, e.SharedGate, e.SharedUp)
+		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp)
 	}
 }
 

@@ -4,14 +4,14 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// MatMul implements compute.Step. Weights of one type that stand together are one dispatch, up to three of them.
+// MatMul implements compute.Step. Up to three consecutive weights of one type share a dispatch.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
-	beside := false
+	concurrent := false
 	if dst.Rows >= ws[0].(*weight).kernels.productTile.from {
 		for _, w := range ws {
 			out := w.(*weight).out
-			s.productTile("product", dst.Slice(0, out), x, w.(*weight), tileArgs{}, beside)
-			dst, beside = dst.Slice(out, dst.Cols-out), true
+			s.productTile("product", dst.Slice(0, out), x, w.(*weight), tileArgs{}, concurrent)
+			dst, concurrent = dst.Slice(out, dst.Cols-out), true
 		}
 		return
 	}
@@ -21,8 +21,8 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 			cols += ws[n].(*weight).out
 			n++
 		}
-		s.product("product", dst.Slice(0, cols), x, ws[:n], beside, false)
-		dst, ws, beside = dst.Slice(cols, dst.Cols-cols), ws[n:], true
+		s.product("product", dst.Slice(0, cols), x, ws[:n], concurrent, false)
+		dst, ws, concurrent = dst.Slice(cols, dst.Cols-cols), ws[n:], true
 	}
 }
 
@@ -36,7 +36,7 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 }
 
 // product records the product of up to three weights of one type.
-func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, beside, add bool) {
+func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, concurrent, add bool) {
 	first := ws[0].(*weight)
 	k := forRows(first.kernels.product, dst.Rows)
 	a := productArgs{
@@ -53,22 +53,22 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 		}
 	}
 	a.groups0, a.groups1 = uint32(groups[0]), uint32(groups[1])
-	g := grid{x: groups[0] + groups[1] + groups[2], y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups, beside: beside}
+	g := grid{x: groups[0] + groups[1] + groups[2], y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups, concurrent: concurrent}
 	record(s, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), at(dst))
 }
 
-// productTile records the product of a weight with many rows. a has what is not the same for all weights.
-func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, beside bool) {
+// productTile records the product of a weight with many rows. a has the arguments that depend on the operation.
+func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, concurrent bool) {
 	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
 	k := w.kernels.productTile
 	g := k.grid(w.out, k.rows, dst.Rows)
-	g.z, g.beside = w.matrices, beside
+	g.z, g.concurrent = w.matrices, concurrent
 	record(s, name, k.pipeline, g, &a, Binding{Buffer: w.buffer}, at(x), at(dst))
 }
 
 // gatedTile records a gated product with many rows.
-func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, beside bool) {
+func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, concurrent bool) {
 	w := gate.(*weight)
 	a := tileArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), rows: uint32(dst.Rows),
@@ -76,7 +76,7 @@ func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, beside 
 	}
 	k := w.kernels.gatedTile
 	g := k.grid(w.out, k.rows/2, dst.Rows)
-	g.beside = beside
+	g.concurrent = concurrent
 	record(s, "gated_product", k.pipeline, g, &a, bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
 }
 
@@ -84,7 +84,7 @@ func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, beside 
 func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 	w := gate.(*weight)
 	if gate.Type() != up.Type() {
-		s.gateApart(dst, x, gate, up)
+		s.gateSeparately(dst, x, gate, up)
 		return
 	}
 	if dst.Rows >= w.kernels.gatedTile.from {
@@ -97,8 +97,8 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 		bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
 }
 
-// gateApart is GatedMatMul for weights of two types, with both products in memory first.
-func (s *step) gateApart(dst, x compute.Tensor, gate, up compute.Weight) {
+// gateSeparately is GatedMatMul for weights of two types: both products go to scratch memory first.
+func (s *step) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight) {
 	out := gate.(*weight).out
 	s.inParts(dst.Rows, 2*out, func(first, n int) {
 		both := compute.Tensor{Buffer: &s.scratch.memory, Rows: n, Cols: 2 * out, Stride: 2 * out}
@@ -131,7 +131,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	w, r := kb.(*weight), table.(*rope)
 	k := forRows(w.kernels.absorb, dst.Rows)
 	groups, tiles := k.groups(w.out), dst.Rows >= w.kernels.productTile.from
-	if tiles { // which leave the rotations
+	if tiles { // they leave the rotations to the kernel below
 		s.productTile("absorb", dst, q, w, tileArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims)}, false)
 		groups = 0
 	}
@@ -139,6 +139,6 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 		nope: uint32(w.in), latent: uint32(w.out), dims: uint32(r.dims), rowBytes: uint32(w.rowBytes), rows: uint32(dst.Rows),
 		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), groups: uint32(groups),
 	}
-	record(s, "absorb", k.pipeline, grid{x: groups + 1, y: (dst.Rows + k.inputs - 1) / k.inputs, z: w.matrices, simdgroups: k.simdgroups, beside: tiles}, &a,
-		Binding{Buffer: w.buffer}, at(q), Binding{Buffer: r.buffer}, s.places, at(dst))
+	record(s, "absorb", k.pipeline, grid{x: groups + 1, y: (dst.Rows + k.inputs - 1) / k.inputs, z: w.matrices, simdgroups: k.simdgroups, concurrent: tiles}, &a,
+		Binding{Buffer: w.buffer}, at(q), Binding{Buffer: r.buffer}, s.slotMapping, at(dst))
 }

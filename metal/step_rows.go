@@ -20,8 +20,8 @@ func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
 		at(src), list, at(dst))
 }
 
-// normGroups is the simdgroups that norm a row.
-func normGroups(cols int) int { return min(max((cols+127)/128, 1), mostNormGroups) }
+// normGroups returns the number of simdgroups that normalise a row.
+func normGroups(cols int) int { return min(max((cols+127)/128, 1), maxNormGroups) }
 
 // RMSNorm implements compute.Step.
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {

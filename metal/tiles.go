@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// chooseTiles finds out whether tiles may use simdgroup matrices. Metal does not say in which order these sum, nor where in a
-// simdgroup their elements lie, and a row has to have the same bits alone and in a tile. So both are run once and compared. With
-// fast arithmetic, which promises no bits, they have to agree up to rounding.
+// chooseTiles decides whether tiles use simdgroup matrices. Metal specifies neither the order in which these sum nor which thread
+// holds which element, and a row must have the same bits alone and in a tile. So both are run once and compared. With fast
+// arithmetic, which does not guarantee bits, they have to agree up to rounding.
 func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	if plain {
 		b.kernels.plainTiles = true
@@ -32,7 +32,7 @@ func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	return b.kernels.use(g)
 }
 
-// comparison runs operations in tiles and one row at a time.
+// comparison runs operations in tiles and row by row.
 type comparison struct {
 	*Backend
 	random *rand.Rand
@@ -45,17 +45,17 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 	t, err := c.Buffer(rows, cols)
 	if err != nil {
 		c.err = err
-		return compute.Tensor{Buffer: &memory{values: make([]float32, rows*cols)}, Rows: rows, Cols: cols, Stride: cols}
+		return compute.Tensor{Buffer: &memory{Values: compute.NewValues(make([]float32, rows*cols), cols)}, Rows: rows, Cols: cols, Stride: cols}
 	}
 	m := t.Buffer.(*memory)
 	c.made = append(c.made, m.buffer)
-	for i := range m.values {
-		m.values[i] = float32(c.random.NormFloat64())
+	for i := range m.Floats {
+		m.Floats[i] = float32(c.random.NormFloat64())
 	}
 	return t
 }
 
-// same runs an operation over all rows at once, and over each alone, and compares the bits.
+// same runs an operation on all rows at once and on each alone, and reports whether the results agree.
 func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *step, dst, x compute.Tensor)) bool {
 	all, alone := c.buffer(out.Rows, out.Cols), c.buffer(out.Rows, out.Cols)
 	if c.err != nil {
@@ -73,11 +73,11 @@ func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *s
 		op(&c.step, dst, x)
 		c.err = c.step.Run()
 	}
-	return c.err == nil && agree(all.Buffer.(*memory).values, alone.Buffer.(*memory).values, c.kernels.mode)
+	return c.err == nil && agree(all.Buffer.(*memory).Floats, alone.Buffer.(*memory).Floats, c.kernels.mode)
 }
 
-// agree compares values to the last bit, or with fast arithmetic to a thousandth of the largest of them, far more than rounding
-// does and far less than an element in the wrong place.
+// agree reports whether values have the same bits or, with fast arithmetic, differ by at most a thousandth of the largest. That is
+// far more than rounding causes and far less than a misplaced element.
 func agree(a, b []float32, mode Mode) bool {
 	if mode != FastMath {
 		return slices.Equal(a, b)
@@ -87,14 +87,14 @@ func agree(a, b []float32, mode Mode) bool {
 		largest = max(largest, v, -v)
 	}
 	for i := range a {
-		if d := a[i] - b[i]; !(max(d, -d) <= largest/1000) { // written so that NaN disagrees
+		if d := a[i] - b[i]; !(max(d, -d) <= largest/1000) { // NaN disagrees
 			return false
 		}
 	}
 	return true
 }
 
-// comparedRows is more than a tile of products.
+// comparedRows is more than the rows of a tile.
 const comparedRows = 40
 
 func (c *comparison) batch(pages int) *compute.Batch {
@@ -112,7 +112,7 @@ const pageOfComparison = 16
 
 func (c *comparison) products() bool {
 	const n, out = 1100, 40
-	values := c.buffer(out, n).Buffer.(*memory).values
+	values := c.buffer(out, n).Buffer.(*memory).Floats
 	w, err := c.Weight(gguf.Tensor{Name: "comparison", Type: gguf.TypeF32, Shape: []int{n, out}, Data: floatBytes(values)})
 	if err != nil {
 		c.err = err

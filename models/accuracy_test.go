@@ -11,13 +11,13 @@ import (
 	"testing"
 
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/engine/jinja"
 )
 
 // leastAccuracy is the share of held-out questions that every quantised file has to answer right.
@@ -66,11 +66,11 @@ func measure(t *testing.T, path string) (total tally) {
 	answers := make([]string, len(questions))
 	group, ctx := errgroup.WithContext(t.Context())
 	for i, q := range questions {
-		message := jinja.NewObject()
+		message := ordered.NewObject()
 		message.Set("role", "user")
 		message.Set("content", q.Question)
-		prompt := jinja.NewObject()
-		prompt.Set("messages", []jinja.Value{message})
+		prompt := ordered.NewObject()
+		prompt.Set("messages", []ordered.Value{message})
 		group.Go(func() error {
 			c, err := eng.Generate(ctx, generation.Request{Chat: prompt, MaxTokens: 160})
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// engineCollector reads the engine's figures when Prometheus asks for them.
+// engineCollector exports the engine's figures to Prometheus. It reads them at each scrape.
 type engineCollector struct {
 	snapshot func() engine.Snapshot
 	figures  []engineFigure
@@ -26,7 +26,7 @@ func newEngineCollector(snapshot func() engine.Snapshot) *engineCollector {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	add("running_sequences", "Sequences in the engine's steps.", gauge,
 		func(s engine.Snapshot) float64 { return float64(s.Running) })
-	add("waiting_sequences", "Sequences that wait for a place.", gauge,
+	add("waiting_sequences", "Sequences waiting for admission.", gauge,
 		func(s engine.Snapshot) float64 { return float64(s.Waiting) })
 	add("steps_total", "Forward passes.", counter,
 		func(s engine.Snapshot) float64 { return float64(s.Steps) })

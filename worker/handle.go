@@ -8,19 +8,19 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
 )
 
-// promptsAtOnce is how many prompts of one row are in the engine at a time.
-const promptsAtOnce = 16
+// maxPromptsAtOnce is the maximum number of prompts of one row in the engine.
+const maxPromptsAtOnce = 16
 
-// handle is a delivery of a job: it returns nil once the row's result, an answer or an error, is recorded.
+// handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded.
 func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 	if !w.running.TryRLock() {
 		return errHandedBack
@@ -28,24 +28,24 @@ func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 	defer w.running.RUnlock()
 	j, err := job.Decode(t.Payload())
 	if err != nil {
-		w.log.Error("a task on the queue is not a job of ingot: it is archived", "error", err)
+		w.log.Error("archived a task that is not a job of ingot", "error", err)
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	log := w.log.With("batch", j.Batch, "line", j.Line)
 	attempt, err := w.store.Begin(ctx, j.Batch, j.Line)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
-		return nil // by a worker that died, or lost its lease, before it could tell the queue
+		return nil // by a worker that then died or lost its lease
 	case errors.Is(err, job.ErrNoBatch):
-		log.Warn("a job's batch is gone: it is dropped")
+		log.Warn("dropped a job: its batch does not exist any more")
 		return nil
 	case errors.Is(err, job.ErrCancelled):
-		log.Debug("a job's batch is cancelled: it is dropped")
+		log.Debug("dropped a job: its batch is cancelled")
 		return nil
 	case err != nil:
 		return err
 	}
-	d := delivery{Job: j, attempt: attempt, taken: time.Now()}
+	d := delivery{Job: j, attempt: attempt, start: time.Now()}
 	result, err := w.answer(ctx, d, log)
 	if err != nil {
 		return err
@@ -53,19 +53,19 @@ func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 	return w.record(ctx, j, result, log)
 }
 
-// delivery is a job as it was taken from the queue.
+// delivery is one delivery of a job to this worker.
 type delivery struct {
 	*job.Job
 	attempt int
-	taken   time.Time
+	start   time.Time
 }
 
-func (d delivery) wait() time.Duration { return max(0, d.taken.Sub(time.UnixMilli(d.EnqueuedMS))) }
+func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
 
-// answer makes the result of a job. An error means that there is none yet: the job goes back to the queue.
+// answer makes the result of a job. An error means that the job has no result yet and returns to the queue.
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
 	if d.attempt > d.MaxAttempts {
-		return w.failure(d, job.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
 			d.MaxAttempts)), nil
 	}
 	limited, cancel := context.WithTimeout(ctx, d.Timeout())
@@ -74,28 +74,28 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	if err == nil {
 		return result, nil
 	}
-	var row *job.RowError
-	code := job.CodeFailed
+	var row *openai.Error
+	code := openai.CodeFailed
 	switch {
 	case errors.As(err, &row):
 		return w.failure(d, row.Code, row.Message), nil
 	case errors.Is(err, generation.ErrBadRequest):
-		return w.failure(d, job.CodeBadRequest, err.Error()), nil
-	case errors.Is(err, sample.ErrNotFinite): // the same tokens give the same logits at every attempt
-		return w.failure(d, job.CodeFailed, err.Error()+": the model's file may be damaged: compare its SHA-256"), nil
+		return w.failure(d, openai.CodeBadRequest, err.Error()), nil
+	case errors.Is(err, sample.ErrNotFinite): // another attempt would compute the same logits
+		return w.failure(d, openai.CodeFailed, err.Error()+": the model's file may be damaged: compare its SHA-256"), nil
 	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, generation.ErrClosed):
 		w.metrics.jobs.WithLabelValues("handed_back").Inc()
-		log.Info("job handed back")
+		log.Info("returned a job to the queue")
 		return job.Result{}, errors.Join(errHandedBack, w.store.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
 	case ctx.Err() != nil && w.cancelled(ctx, d):
-		log.Debug("a job's batch was cancelled: it is dropped")
-		return job.Result{}, errLeaseLost // asynq has ended the delivery, and the next one is dropped
+		log.Debug("dropped a job: its batch was cancelled")
+		return job.Result{}, errLeaseLost // asynq has ended this delivery; handle drops the next one
 	case ctx.Err() != nil:
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
-		log.Warn("lease lost: the machine slept, or redis was out of reach; the job is delivered again")
+		log.Warn("lost the lease of a job, which is delivered again: the machine slept, or redis was unreachable")
 		return job.Result{}, errLeaseLost
 	case errors.Is(err, context.DeadlineExceeded):
-		code = job.CodeTimeout
+		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
 	}
 	if d.attempt < d.MaxAttempts {
@@ -106,7 +106,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	return w.failure(d, code, fmt.Sprintf("%v (attempt %d of %d)", err, d.attempt, d.MaxAttempts)), nil
 }
 
-// cancelled tells whether a delivery was ended because its batch was cancelled.
+// cancelled reports whether a delivery ended because its batch was cancelled.
 func (w *Worker) cancelled(ctx context.Context, d delivery) bool {
 	cancelled, err := w.store.Cancelled(context.WithoutCancel(ctx), d.Batch)
 	return err == nil && cancelled
@@ -119,7 +119,7 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 			err = w.panicked(d, p)
 		}
 	}()
-	request, err := job.ParseRequest(d.Endpoint, d.Body)
+	request, err := openai.ParseRequest(d.Endpoint, d.Body)
 	if err != nil {
 		return job.Result{}, err
 	}
@@ -131,32 +131,31 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 	if origin.ModelSHA256, err = w.sha256(ctx); err != nil {
 		return job.Result{}, err
 	}
-	body, stats := request.Response(d.Job, done, time.Now(), origin)
-	stats.QueueWaitMS = float64(d.wait().Milliseconds())
-	stats.Attempts = d.attempt
-	return job.Answered(d.Job, body, stats), nil
+	return job.Answered(d.Job, request, done, time.Now(), job.Stats{
+		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt, Origin: origin,
+	}), nil
 }
 
-// panicked logs a panic, and is its error.
+// panicked logs a panic and returns it as an error.
 func (w *Worker) panicked(d delivery, p any) error {
 	w.log.Error("panic in a job", "batch", d.Batch, "line", d.Line, "panic", p, "stack", string(debug.Stack()))
 	return fmt.Errorf("internal error: %v", p)
 }
 
-// complete asks the engine for each prompt of a row.
-func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]generation.Completion, error) {
-	done := make([]generation.Completion, r.Prompts())
+// complete generates the completions of a row's prompts.
+func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([]generation.Completion, error) {
+	done := make([]generation.Completion, r.NumPrompts())
 	if len(done) == 1 {
 		var err error
-		done[0], err = w.generate(ctx, r.Engine(0, d.Job))
+		done[0], err = w.generate(ctx, d.Generation(r, 0))
 		return done, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(promptsAtOnce)
+	group.SetLimit(maxPromptsAtOnce)
 	for i := range done {
 		group.Go(func() error {
 			var err error
-			if done[i], err = w.ask(ctx, d, r.Engine(i, d.Job)); err != nil {
+			if done[i], err = w.generateOne(ctx, d, d.Generation(r, i)); err != nil {
 				return fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return nil
@@ -165,8 +164,8 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *job.Request) ([]ge
 	return done, group.Wait()
 }
 
-// ask is generate on a goroutine of its own, where a panic would be the end of the worker.
-func (w *Worker) ask(ctx context.Context, d delivery, r generation.Request) (c generation.Completion, err error) {
+// generateOne is generate for a goroutine of its own, on which a panic would end the process.
+func (w *Worker) generateOne(ctx context.Context, d delivery, r generation.Request) (c generation.Completion, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = w.panicked(d, p)
@@ -176,32 +175,32 @@ func (w *Worker) ask(ctx context.Context, d delivery, r generation.Request) (c g
 }
 
 func (w *Worker) failure(d delivery, code, message string) job.Result {
-	return job.Failure(d.Batch, d.Line, d.Sum, d.CustomID, job.LineError{Code: code, Message: message}, job.Stats{
+	return job.Failure(d.Job, openai.Error{Code: code, Message: message}, job.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()),
-		TotalMS:     float64(time.Since(d.taken).Milliseconds()),
+		TotalMS:     float64(time.Since(d.start).Milliseconds()),
 		Attempts:    d.attempt,
 		Origin:      w.origin,
 	})
 }
 
-// record writes a result back, whether or not the lease still holds: only the first result of a row counts.
+// record records a result, even if the lease is lost: only the first result of a row counts.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	first := false
-	err := job.Insist(ctx, recordPatience, func() (err error) {
+	err := job.Retry(ctx, maxRecordWait, func() (err error) {
 		first, err = w.store.Record(ctx, j.Batch, r)
 		return err
 	})
 	switch {
 	case errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrCancelled):
-		log.Warn("a job's batch is gone or cancelled: its result is dropped")
+		log.Warn("dropped a result: its batch is cancelled or does not exist any more")
 		return nil
 	case err != nil:
-		log.Error("a result could not be written: the job is delivered again", "error", err)
+		log.Error("could not record a result: the job is delivered again", "error", err)
 		return err
 	case first:
 		w.metrics.observe(r)
-		log.Debug("job recorded", "failed", r.Failed, "completion_tokens", r.Stats.CompletionTokens)
+		log.Debug("recorded a job", "failed", r.Failed, "completion_tokens", r.Stats.CompletionTokens)
 	}
 	return nil
 }

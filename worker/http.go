@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler serves /metrics, for Prometheus, and /healthz, which answers 200 where Redis is in reach and the engine is not
-// stuck, and else 503 with the reason.
+// Handler serves /metrics for Prometheus, and /healthz. The latter answers 200 if Redis is reachable and the engine makes
+// progress, otherwise 503 with the reason.
 func (w *Worker) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.metrics.registry, promhttp.HandlerOpts{}))
@@ -21,7 +21,7 @@ func (w *Worker) Handler() http.Handler {
 			http.Error(out, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(out, "ok") //nolint:errcheck // the asker is gone
+		fmt.Fprintln(out, "ok") //nolint:errcheck // the client is gone
 	})
 	return mux
 }
@@ -32,10 +32,10 @@ func (w *Worker) health(ctx context.Context) error {
 	if err := w.rdb.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	return w.pulse.check(w.snapshot(), time.Now())
+	return w.engine.check(w.snapshot(), time.Now())
 }
 
-// Serve answers HTTP with Handler on an address until ctx is done. It returns an error where it cannot listen.
+// Serve serves Handler on an address until ctx is done. An error means that it could not listen or serve.
 func (w *Worker) Serve(ctx context.Context, addr string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {

@@ -136,10 +136,10 @@ func TestServe(t *testing.T) {
 }
 
 // An engine is stuck when it has had work for two minutes and ended no step.
-func TestPulse(t *testing.T) {
+func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	var p pulse
+	var p watchdog
 	for _, c := range []struct {
 		after time.Duration
 		s     engine.Snapshot

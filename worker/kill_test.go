@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // TestMain lets the test binary be a worker process.
@@ -86,7 +87,7 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	workers := [2]*exec.Cmd{startProcess(t, r), startProcess(t, r)}
 	start := time.Now()
 	var text bytes.Buffer
-	out := job.NewOutput(&text, "b")
+	out := rows.NewOutput(&text, "b")
 	var killed, survivor *exec.Cmd
 	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{
 		Follow: true,
@@ -150,7 +151,7 @@ func TestNoRowIsLostWithRedis(t *testing.T) {
 	process := startProcess(t, r)
 	start := time.Now()
 	var text bytes.Buffer
-	out := job.NewOutput(&text, "b")
+	out := rows.NewOutput(&text, "b")
 	kills := 0
 	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{
 		Follow: true,

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// metrics are a worker's figures for Prometheus, in a registry of their own.
+// metrics are a worker's metrics for Prometheus, in their own registry.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -29,10 +29,10 @@ func newMetrics(snapshot func() engine.Snapshot) *metrics {
 		registry: prometheus.NewRegistry(),
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_jobs_total",
-			Help: "Deliveries of jobs: done and failed are recorded; retried, handed_back and lease_lost come again.",
+			Help: "Deliveries of jobs by outcome. Jobs that were retried, handed_back or lease_lost are delivered again.",
 		}, []string{"outcome"}),
 		prompt:     counter("ingot_prompt_tokens_total", "Prompt tokens of recorded jobs."),
-		cached:     counter("ingot_cached_tokens_total", "Prompt tokens of recorded jobs that were found in the cache."),
+		cached:     counter("ingot_cached_tokens_total", "Prompt tokens of recorded jobs that the cache had."),
 		completion: counter("ingot_completion_tokens_total", "Generated tokens of recorded jobs."),
 		drafted:    counter("ingot_draft_tokens_total", "Tokens drafted for recorded jobs."),
 		accepted:   counter("ingot_accepted_tokens_total", "Drafted tokens that were accepted."),
@@ -57,14 +57,14 @@ func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// seconds is a histogram whose n buckets double from low on.
+// seconds is a histogram of times with n buckets: low, 2*low, 4*low...
 func seconds(name, help string, low float64, n int) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(low, 2, n),
 	})
 }
 
-// observe counts a result that was recorded for the first time.
+// observe counts a newly recorded result.
 func (m *metrics) observe(r job.Result) {
 	s := r.Stats
 	m.queueWait.Observe(s.QueueWaitMS / 1000)

@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/hibiken/asynq"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
@@ -49,7 +48,7 @@ func TestShutdownHandsJobsBack(t *testing.T) {
 		next.start(t)
 		for _, row := range next.results(t) {
 			require.Nil(t, row.Error)
-			require.Equal(t, 1, row.Stats.Attempts, "what was handed back is no attempt")
+			require.Equal(t, 1, row.Stats.Attempts, "a job that was returned to the queue was no attempt")
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package worker is the consumer's side: it takes jobs from the queue, hands them to the engine, writes results back, and
-// tells how it is doing.
+// Package worker is the consumer: it takes jobs from the queue, passes them to the engine, records results, and serves metrics
+// and health.
 package worker
 
 import (
@@ -12,12 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 )
 
@@ -27,19 +26,19 @@ const (
 	DefaultPollInterval    = 250 * time.Millisecond
 )
 
-// recordPatience is how long a worker waits for Redis to come back before it gives a result up to a later attempt. asynq's
-// lease on the job is over after the same time.
-const recordPatience = 30 * time.Second
+// maxRecordWait is how long a worker waits for Redis when it records a result. After the same time asynq's lease on the job is
+// over, and another worker gets it.
+const maxRecordWait = 30 * time.Second
 
-// Config says what a worker serves and how. Zero values take the defaults named.
+// Config are the settings of a worker. Zero values mean the defaults named.
 type Config struct {
 	Alias           string        // model alias whose queues are served; job.DefaultAlias
 	Name            string        // of the worker, in results; HOST:PID
 	Version         string        // of the program, in results
-	Concurrency     int           // jobs that the engine may hold at once, at least 1
-	Strict          bool          // serve a queue only while those of higher priority are empty; else 6 to 3 to 1
-	ShutdownTimeout time.Duration // for running jobs to finish when Run is to stop; DefaultShutdownTimeout
-	PollInterval    time.Duration // between looks at queues that were empty; DefaultPollInterval
+	Concurrency     int           // maximum jobs in the engine at once, at least 1
+	Strict          bool          // serve a queue only while those of higher priority are empty; otherwise in the ratio 6 to 3 to 1
+	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; DefaultShutdownTimeout
+	PollInterval    time.Duration // time between checks of empty queues; DefaultPollInterval
 	Logger          *slog.Logger  // slog.Default()
 }
 
@@ -48,22 +47,22 @@ type Worker struct {
 	config  Config
 	rdb     redis.UniversalClient
 	store   *job.Store
-	origin  job.Origin // without the model's hash
+	origin  job.Origin // without ModelSHA256
 	log     *slog.Logger
 	metrics *metrics
-	pulse   pulse
+	engine  watchdog
 
-	// The engine's.
+	// Methods of the engine.
 	generate func(context.Context, generation.Request) (generation.Completion, error)
 	sha256   func(context.Context) (string, error)
 	snapshot func() engine.Snapshot
 
-	stopping atomic.Bool // a job that is cancelled is one handed back
-	// running is held for reading by handlers, some of which asynq does not wait for, and for good once Run ends.
+	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
+	// running is read-locked by handlers, some of which asynq does not wait for. At its end, Run locks it and keeps it locked.
 	running sync.RWMutex
 }
 
-// New makes a worker on an engine, which stays the caller's to close after Run has returned.
+// New makes a worker on an engine. The caller closes the engine after Run has returned.
 func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
@@ -85,10 +84,10 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 		c.Logger = slog.Default()
 	}
 	if c.Concurrency < 1 {
-		return nil, fmt.Errorf("worker: concurrency is %d: it must be at least 1", c.Concurrency)
+		return nil, fmt.Errorf("start worker: concurrency is %d: it must be at least 1", c.Concurrency)
 	}
 	if err := job.CheckAlias(c.Alias); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	info := eng.Info()
 	return &Worker{
@@ -106,11 +105,11 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 	}, nil
 }
 
-// Run takes and answers jobs until ctx is done. It then takes no more, lets running jobs finish for ShutdownTimeout, puts
-// the rest back at the head of the queue, and returns nil. It returns an error where it cannot start.
+// Run takes and answers jobs until ctx is done. It then takes no more jobs, lets running ones finish for ShutdownTimeout,
+// returns the rest to the head of their queues, and returns nil. An error means that it could not start.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.rdb.Ping(ctx).Err(); err != nil {
-		if ctx.Err() != nil { // told to stop before it began
+		if ctx.Err() != nil { // stopped before it began
 			return nil
 		}
 		return fmt.Errorf("start worker: reach redis: %w", err)
@@ -144,24 +143,24 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.stopping.Store(true)
 	server.Shutdown()
 	abandon()
-	w.running.Lock() // for good: a handler that only begins now leaves at once
+	w.running.Lock() // and keep it locked: a handler that begins now returns at once
 	w.log.Info("stopped")
 	return nil
 }
 
-// Errors by which the queue is told how a job ended that was not recorded.
+// Errors that handlers return to asynq for jobs that were not recorded.
 var (
-	errHandedBack = errors.New("worker is stopping: job handed back")
+	errHandedBack = errors.New("worker is stopping: job returned to the queue")
 	errLeaseLost  = errors.New("lease is lost: another worker has the job")
 )
 
-// isFailure tells asynq what to count as a failure of a job: not what befell its worker.
+// isFailure reports whether asynq counts an error as a failure of the job. Events of its worker are not.
 func isFailure(err error) bool {
 	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, errLeaseLost) && !errors.Is(err, errHandedBack) &&
 		!errors.Is(err, context.Canceled)
 }
 
-// retryDelay is how long a job waits before it is tried again; n is the number of failures before this one.
+// retryDelay is how long a job waits before its next attempt; n is the number of earlier failures.
 func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
 	if !isFailure(err) {
 		return 0
@@ -169,8 +168,8 @@ func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
 	return min(time.Minute, time.Second<<min(n, 6))
 }
 
-// queueLog passes asynq's log on. What it tells of its own state is for debugging, what it warns of is routine: retries and
-// jobs handed back, which the worker tells itself.
+// queueLog passes asynq's log on. Its state is interesting only for debugging. Its warnings are routine: retries and returned
+// jobs, which the worker logs itself.
 type queueLog struct{ log *slog.Logger }
 
 func (q queueLog) Debug(args ...any) { q.log.Debug(fmt.Sprint(args...), "from", "queue") }

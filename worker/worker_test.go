@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
@@ -23,8 +21,11 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // microLlama is a model of random weights that is part of the repository.
@@ -105,15 +106,15 @@ type resultLine struct {
 			} `json:"usage"`
 		} `json:"body"`
 	} `json:"response"`
-	Error *job.LineError `json:"error"`
-	Stats job.Stats      `json:"stats"`
+	Error *openai.Error `json:"error"`
+	Stats job.Stats     `json:"stats"`
 }
 
 // results follows batch b to its end, and returns its lines by custom_id.
 func (b *bench) results(t testing.TB) map[string]resultLine {
 	t.Helper()
 	var text bytes.Buffer
-	got, err := enqueue.Collect(t.Context(), b.redis.Client, job.NewOutput(&text, "b"), enqueue.CollectOptions{Follow: true})
+	got, err := enqueue.Collect(t.Context(), b.redis.Client, rows.NewOutput(&text, "b"), enqueue.CollectOptions{Follow: true})
 	require.NoError(t, err)
 	require.True(t, got.Finished)
 	return decode(t, text.String())
@@ -198,11 +199,11 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 			require.Negative(t, *p)
 		}
 
-		require.Equal(t, job.CodeBadRequest, lines["long"].Error.Code)
+		require.Equal(t, openai.CodeBadRequest, lines["long"].Error.Code)
 		require.Contains(t, lines["long"].Error.Message, "line 43: ")
 		require.Equal(t, 1, lines["long"].Stats.Attempts)
-		require.Equal(t, job.CodeBadRequest, lines["outside"].Error.Code)
-		require.Equal(t, job.CodeInvalidType, lines["wrong"].Error.Code)
+		require.Equal(t, openai.CodeBadRequest, lines["outside"].Error.Code)
+		require.Equal(t, openai.CodeInvalidType, lines["wrong"].Error.Code)
 		stop()
 		b.requireEmptyQueue(t)
 	})
@@ -250,10 +251,10 @@ func TestFailedAttempts(t *testing.T) {
 	}{
 		{"an error that passes", 1, func() error { return broken }, 2, "", ""},
 		{"a panic that passes", 1, func() error { panic("oops") }, 2, "", ""},
-		{"an error that stays", 9, func() error { return broken }, 2, job.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
-		{"a panic that stays", 9, func() error { panic("oops") }, 2, job.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
-		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", generation.ErrBadRequest) }, 1, job.CodeBadRequest, "line 1: bad request: too long"},
-		{"a model that gives no numbers", 9, func() error { return sample.ErrNotFinite }, 1, job.CodeFailed,
+		{"an error that stays", 9, func() error { return broken }, 2, openai.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
+		{"a panic that stays", 9, func() error { panic("oops") }, 2, openai.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
+		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", generation.ErrBadRequest) }, 1, openai.CodeBadRequest, "line 1: bad request: too long"},
+		{"a model that gives no numbers", 9, func() error { return sample.ErrNotFinite }, 1, openai.CodeFailed,
 			"line 1: logits are not finite: the model's file may be damaged: compare its SHA-256"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -267,7 +268,7 @@ func TestFailedAttempts(t *testing.T) {
 			if c.code == "" {
 				require.Equal(t, "ok", row.Response.Body.Choices[0].Text)
 			} else {
-				require.Equal(t, &job.LineError{Code: c.code, Message: c.message}, row.Error)
+				require.Equal(t, &openai.Error{Code: c.code, Message: c.message}, row.Error)
 				require.NotEmpty(t, row.Stats.Worker)
 			}
 			stop()
@@ -288,7 +289,7 @@ func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
 	b.enqueue(t, `{"custom_id":"row-1","prompt":["good","bad"]}`, enqueue.Options{MaxAttempts: 1})
 	b.start(t)
 	row := b.results(t)["row-1"]
-	require.Equal(t, &job.LineError{Code: job.CodeFailed, Message: "line 1: prompt 1: internal error: oops (attempt 1 of 1)"}, row.Error)
+	require.Equal(t, &openai.Error{Code: openai.CodeFailed, Message: "line 1: prompt 1: internal error: oops (attempt 1 of 1)"}, row.Error)
 }
 
 func TestAnAttemptIsLimitedInTime(t *testing.T) {
@@ -300,7 +301,7 @@ func TestAnAttemptIsLimitedInTime(t *testing.T) {
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 1, Timeout: time.Second})
 	stop := b.start(t)
 	row := b.results(t)["row-1"]
-	require.Equal(t, &job.LineError{Code: job.CodeTimeout, Message: "line 1: not finished within 1s (attempt 1 of 1)"}, row.Error)
+	require.Equal(t, &openai.Error{Code: openai.CodeTimeout, Message: "line 1: not finished within 1s (attempt 1 of 1)"}, row.Error)
 	stop()
 	b.requireEmptyQueue(t)
 }
@@ -317,7 +318,7 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	}
 	b.start(t)
 	row := b.results(t)["row-1"]
-	require.Equal(t, job.CodeAbandoned, row.Error.Code)
+	require.Equal(t, openai.CodeAbandoned, row.Error.Code)
 	require.Equal(t, 4, row.Stats.Attempts)
 }
 
@@ -328,7 +329,8 @@ func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
 	// The worker before recorded it, and died before it could tell the queue.
-	_, err := b.worker.store.Record(t.Context(), "b", job.Answered(&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, struct{}{}, job.Stats{}))
+	_, err := b.worker.store.Record(t.Context(), "b", job.Answered(
+		&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, new(openai.Request), nil, time.Now(), job.Stats{}))
 	require.NoError(t, err)
 	stop := b.start(t)
 	require.Nil(t, b.results(t)["row-1"].Error)
@@ -414,7 +416,7 @@ func TestACancelledBatchIsDropped(t *testing.T) {
 		<-stopped
 		require.Len(t, b.results(t), 1)
 		var none bytes.Buffer
-		got, err := enqueue.Collect(t.Context(), r.Client, job.NewOutput(&none, "unwanted"), enqueue.CollectOptions{Follow: true})
+		got, err := enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&none, "unwanted"), enqueue.CollectOptions{Follow: true})
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Collected{Cancelled: true}, got)
 		require.Eventually(t, func() bool {
@@ -442,7 +444,7 @@ func TestPriorities(t *testing.T) {
 	b.enqueue(t, `{"prompt":"other model"}`, enqueue.Options{Batch: "other", Alias: "other"})
 	stop := b.start(t)
 	for _, batch := range []string{"critical", "default", "bulk"} {
-		_, err := enqueue.Collect(t.Context(), r.Client, job.NewOutput(&bytes.Buffer{}, batch), enqueue.CollectOptions{Follow: true})
+		_, err := enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&bytes.Buffer{}, batch), enqueue.CollectOptions{Follow: true})
 		require.NoError(t, err)
 	}
 	stop()

@@ -1,105 +1,43 @@
 package roofline
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/metal"
 )
 
-const (
-	// splitPositions is how many positions a row may see before its attention is split and joined.
-	splitPositions = 256
-	// besides is what a step has but its layers: embedding, final norm, choice of the rows, output head, choice of the tokens.
-	besides = 5
-)
-
-// MaxBatch is the most rows for which a step's dispatches are those of one row: more take other kernels.
-const MaxBatch = 8
-
-// Dispatches is how many dispatches the Metal backend makes of a step of up to 8 rows, each of which sees up to so many
-// positions. Products of one input are one dispatch where their weights have one type, which not all files give them.
-func Dispatches(f *gguf.File, positions int) (int, error) {
-	c, err := model.ReadConfig(f)
+// Dispatches returns the number of dispatches of a step in which streams decode a row each, greedily, after context positions in
+// a cache of type kv. The GPU backend records the step as it does for a GPU; a device that only counts receives it.
+func Dispatches(f *gguf.File, kv gguf.Type, streams, context int) (n int, err error) {
+	be, err := metal.New(&counter{shared: map[metal.Buffer][]byte{}}, metal.Options{})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("count dispatches: %w", err)
 	}
-	n := besides
-	for i := range c.Layers {
-		l := layer{f, i}
-		n += l.attention(positions > splitPositions) + l.feedForward()
+	defer func() { err = errors.Join(err, be.Close()) }()
+	pages := context/engine.DefaultPageSize + 1 // of a stream
+	m, err := model.Load(be, f, model.Limits{
+		Rows: streams, Outputs: streams, Context: context + 1, Pages: streams * pages, PageSize: engine.DefaultPageSize, KV: kv,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count dispatches: %w", err)
 	}
-	return n, nil
-}
-
-// layer is a layer's tensors.
-type layer struct {
-	file  *gguf.File
-	index int
-}
-
-// has tells whether the layer has a tensor, and of which type.
-func (l layer) has(name string) (gguf.Type, bool) {
-	t, ok := l.file.Tensor(fmt.Sprintf("blk.%d.%s.weight", l.index, name))
-	return t.Type, ok
-}
-
-// products is the dispatches of the products of one input with several weights: those of one type that stand together are
-// one, up to three of them.
-func (l layer) products(names ...string) int {
-	n, together := 0, 0
-	var last gguf.Type
-	for _, name := range names {
-		t, _ := l.has(name)
-		if n == 0 || t != last || together == 3 {
-			n, together, last = n+1, 0, t
+	b := &compute.Batch{Top: 1}
+	for i := range streams {
+		table := make([]int32, pages)
+		for p := range table {
+			table[p] = int32(i*pages + p)
 		}
-		together++
+		b.Seqs = append(b.Seqs, compute.Seq{Rows: 1, Pages: table})
+		b.Tokens, b.Positions, b.Outputs = append(b.Tokens, 0), append(b.Positions, int32(context)), append(b.Outputs, int32(i))
 	}
-	return n
-}
-
-// gated is the dispatches of a gated product: with weights of two types, two products and the gate.
-func (l layer) gated(gate, up string) int {
-	if l.products(gate, up) == 2 {
-		return 3
+	before := be.Counters().Dispatches
+	if _, err := m.Forward(b); err != nil {
+		return 0, fmt.Errorf("count dispatches: %w", err)
 	}
-	return 1
-}
-
-func (l layer) attention(split bool) int {
-	n := 2 // attention, and the product that is added to the residual
-	if split {
-		n++ // its join
-	}
-	n++ // norm
-	if _, ok := l.has("attn_kv_a_mqa"); !ok {
-		return n + l.products("attn_q", "attn_k", "attn_v") + 1 // RoPE with the write to the cache
-	}
-	n += 3 // latents, absorb, expand
-	if _, ok := l.has("attn_q_a"); ok {
-		return n + l.products("attn_q_a", "attn_kv_a_mqa") + 1 // and q_b
-	}
-	return n + l.products("attn_q", "attn_kv_a_mqa")
-}
-
-func (l layer) feedForward() int {
-	n := 1 // norm
-	experts, ok := l.has("ffn_down_exps")
-	if !ok {
-		return n + l.gated("ffn_gate", "ffn_up") + 1
-	}
-	n += 3 // route, gated experts, the sum of their outputs
-	gate, shared := l.has("ffn_gate_shexp")
-	if !shared {
-		return n
-	}
-	up, _ := l.has("ffn_up_shexp")
-	if of, _ := l.has("ffn_gate_exps"); gate != of || up != of {
-		n += l.gated("ffn_gate_shexp", "ffn_up_shexp")
-	}
-	if down, _ := l.has("ffn_down_shexp"); down != experts {
-		n++
-	}
-	return n
+	return be.Counters().Dispatches - before, nil
 }

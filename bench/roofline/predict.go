@@ -10,6 +10,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
+// MaxBatch is the maximum number of streams of a prediction. A step of more is bound by arithmetic, which is left out.
+const MaxBatch = 8
+
 // DispatchTime is what a dispatch costs the GPU beside its work, as measured by others on an M1 Pro.
 const DispatchTime = 3800 * time.Nanosecond
 
@@ -42,7 +45,7 @@ func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Predi
 	if err != nil {
 		return nil, err
 	}
-	dispatches, err := Dispatches(f, context+1)
+	dispatches, err := Dispatches(f, kv, batch, context)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func counted(t *testing.T, f *gguf.File, rows, position int) int {
 		b.Tokens = append(b.Tokens, 5)
 		b.Positions = append(b.Positions, int32(position))
 		b.Outputs = append(b.Outputs, int32(row))
-		b.Seqs = append(b.Seqs, compute.Seq{First: position, Rows: 1, Pages: table})
+		b.Seqs = append(b.Seqs, compute.Seq{Rows: 1, Pages: table})
 	}
 	before := be.Counters().Dispatches
 	_, err = m.Forward(b)
@@ -95,7 +95,7 @@ func TestDispatchesAreThoseThatTheBackendMakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, at := range []struct{ rows, position int }{{1, 0}, {1, 255}, {1, 256}, {8, 300}} {
 				want := counted(t, f, at.rows, at.position)
-				got, err := roofline.Dispatches(f, at.position+1)
+				got, err := roofline.Dispatches(f, gguf.TypeF32, at.rows, at.position)
 				require.NoError(t, err)
 				require.Equal(t, want, got, "%d rows at position %d", at.rows, at.position)
 			}

@@ -46,7 +46,7 @@ func Parse(name string) (*Shape, error) {
 	return nil, fmt.Errorf("shape %q is not known; known are %s", name, Names)
 }
 
-// Write writes a file of the shape with matrices of type quant: F32, F16, BF16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K or Q6_K.
+// Write writes a file of the shape with matrices of type quant, which is one of gguf.Types.
 // As llama.cpp's quantiser does, it gives the output head more bits and rows that are not whole blocks of 256 another
 // type. All weights come from one run of random values a type, so that memory stays a few hundred megabytes; the same
 // call writes the same bytes.
@@ -110,11 +110,15 @@ func (b *builder) head(name string, dims ...int) {
 // floats adds a tensor of float32, as norms, routers and biases are.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
-// shorter is the type in place of one of blocks of 256, for rows that are not whole blocks.
+// shorter has the types that replace those of blocks of 256 in rows that are not whole blocks; for any other it is Q8_0.
 var shorter = map[gguf.Type]gguf.Type{gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80}
 
 func (b *builder) add(name string, t gguf.Type, dims ...int) {
-	if other, ok := shorter[t]; ok && dims[0]%t.BlockSize() != 0 {
+	if dims[0]%t.BlockSize() != 0 {
+		other, ok := shorter[t]
+		if !ok {
+			other = gguf.TypeQ80
+		}
 		t = other
 	}
 	b.list = append(b.list, gguf.Tensor{Name: name, Type: t, Shape: dims})
@@ -143,9 +147,7 @@ func (b *builder) fill() error {
 		}
 		if b.pools[t.Type] == nil {
 			pool := make([]byte, (largest[t.Type]/t.Type.BlockBytes()+1)*t.Type.BlockBytes())
-			if err := Randomize(b.random, t.Type, pool); err != nil {
-				return fmt.Errorf("tensor %s: %w", t.Name, err)
-			}
+			Randomize(b.random, t.Type, pool)
 			b.pools[t.Type] = pool
 		}
 		at := b.random.IntN(slack) * rowBytes[i]

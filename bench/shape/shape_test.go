@@ -103,7 +103,7 @@ func TestWriteRepeats(t *testing.T) {
 func rowsOf(position, sequences, n, seed int) compute.Batch {
 	var b compute.Batch
 	for s := range sequences {
-		seq := compute.Seq{First: s * n, Rows: n}
+		seq := compute.Seq{Rows: n}
 		for p := range pagesEach {
 			seq.Pages = append(seq.Pages, int32(s*pagesEach+p))
 		}

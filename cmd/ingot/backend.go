@@ -17,8 +17,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple"
-	"github.com/ingot-run/ingot/metal/emulator"
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
 // launch opens the backend that the settings ask for.
@@ -30,10 +29,10 @@ type launch struct {
 	geometry metal.Geometry // beside the choices that come with the program; nil takes the user's
 	keeps    bool           // all backends share a device, until end, so that its kernels are compiled once
 
-	device    metal.Device   // nil on the CPU
-	kept      *metal.Kept    // nil where nothing is kept
-	capturing *metal.Capture // nil where nothing is captured
-	told      bool           // what is said of a backend is said once
+	device    metal.Device        // nil on the CPU
+	kept      *metal.CachedDevice // nil without a cache
+	capturing *metal.Capture      // nil where nothing is captured
+	told      bool                // what is said of a backend is said once
 }
 
 func newLaunch(cfg *config.Config, stderr io.Writer) *launch {
@@ -59,14 +58,17 @@ func (l *launch) backend() (compute.Backend, error) {
 	}
 	dev, err := l.open(name)
 	switch {
-	case name == config.BackendAuto && errors.Is(err, apple.ErrUnsupported):
+	case name == config.BackendAuto && errors.Is(err, metal.ErrUnsupported):
 		return l.cpu()
-	case errors.Is(err, apple.ErrUnsupported):
-		return nil, fmt.Errorf("%w; give --backend cpu, or auto for what there is", err)
+	case errors.Is(err, metal.ErrUnsupported):
+		return nil, fmt.Errorf("%w; use --backend cpu, or auto for the best of this machine", err)
 	case err != nil:
-		return nil, fmt.Errorf("%w; --backend cpu does without a GPU", err)
+		return nil, fmt.Errorf("%w; --backend cpu needs no GPU", err)
 	}
 	if l.capture != "" {
+		if driver := dev.Info().Driver; !captures(driver) {
+			return nil, errors.Join(noCapture(driver), dev.Close())
+		}
 		l.capturing = metal.NewCapture(dev, l.capture, captured)
 		dev = l.capturing
 	}
@@ -79,7 +81,7 @@ func (l *launch) backend() (compute.Backend, error) {
 
 func (l *launch) cpu() (compute.Backend, error) {
 	if l.capture != "" {
-		return nil, usagef("--capture records the work of a GPU through Metal, and the backend here is cpu")
+		return nil, noCapture(config.BackendCPU)
 	}
 	return cpu.New(l.cfg.Threads)
 }
@@ -91,8 +93,8 @@ func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	l.told = true
-	if dev.Info().Driver == "emulator" {
-		log.Warn("the emulator runs the GPU's kernels on the processor: it is for tests, and slow")
+	if d, _ := drivers.Find(dev.Info().Driver); d.Note != "" {
+		log.Warn("the backend " + d.Name + " is " + d.Note)
 	}
 	start, progress := time.Now(), compileProgress(l.stderr)
 	geometry := l.geometry
@@ -118,11 +120,15 @@ func (l *launch) open(name string) (metal.Device, error) {
 	if l.kept != nil {
 		return l.kept, nil
 	}
-	dev, err := openDevice(name)
+	open := func() (metal.Device, error) { return drivers.Open(name) }
+	if name == config.BackendAuto {
+		open = drivers.OpenAuto
+	}
+	dev, err := open()
 	if err != nil || !l.keeps {
 		return dev, err
 	}
-	l.kept = metal.Keep(dev)
+	l.kept = metal.NewCachedDevice(dev)
 	return l.kept, nil
 }
 
@@ -131,23 +137,17 @@ func (l *launch) end() error {
 	if l.kept == nil {
 		return nil
 	}
-	return l.kept.End()
+	return l.kept.CloseDevice()
 }
 
-// openDevice opens the device of a backend other than cpu.
-func openDevice(name string) (metal.Device, error) {
-	if name == config.BackendEmulator {
-		dev, err := emulator.Open(emulator.Options{})
-		if err != nil {
-			return nil, fmt.Errorf("open the emulator: %w", err)
-		}
-		return dev, nil
-	}
-	dev, err := apple.Open()
-	if err != nil {
-		return nil, err
-	}
-	return dev, nil
+// captures reports whether a backend can write captures.
+func captures(backend string) bool {
+	d, _ := drivers.Find(backend)
+	return d.Captures
+}
+
+func noCapture(backend string) error {
+	return usagef("--capture records the work of a GPU through Metal, and the backend here is %s", backend)
 }
 
 // checkCapture finds before anything is loaded what would keep Metal from writing a capture.
@@ -155,8 +155,8 @@ func (l *launch) checkCapture() error {
 	switch {
 	case l.capture == "":
 		return nil
-	case l.cfg.Backend == config.BackendCPU || l.cfg.Backend == config.BackendEmulator:
-		return usagef("--capture records the work of a GPU through Metal, and the backend here is %s", l.cfg.Backend)
+	case l.cfg.Backend != config.BackendAuto && !captures(l.cfg.Backend):
+		return noCapture(l.cfg.Backend)
 	case !strings.HasSuffix(l.capture, ".gputrace"):
 		return usagef("--capture %s: the file's name has to end in .gputrace", l.capture)
 	}

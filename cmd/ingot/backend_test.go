@@ -42,7 +42,7 @@ func TestNoMetalHere(t *testing.T) {
 	} {
 		r := ingot(t, "", append(strings.Fields(args), "--backend", "metal")...)
 		require.Equal(t, exitFailure, r.code, args)
-		require.Contains(t, r.stderr, "it takes macOS on Apple silicon", args)
+		require.Contains(t, r.stderr, "the backend metal requires macOS on Apple silicon", args)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestRunOnTheHostBackend(t *testing.T) {
 	require.Equal(t, "April.", got.Response.Body.Choices[0].Message.Content)
 	require.Equal(t, "emulator", got.Stats.Backend)
 	require.NotEmpty(t, got.Stats.Device)
-	require.Contains(t, r.stderr, "it is for tests, and slow")
+	require.Contains(t, r.stderr, "for tests: runs the GPU's kernels on the processor, slowly")
 }
 
 // TestBenchCountsOnTheHostBackend: a step is one submission, and several that decode are one wait.
@@ -80,7 +80,7 @@ func TestCaptureIsRefused(t *testing.T) {
 	there := write(t, "a.gputrace", "")
 	for args, want := range map[string]string{
 		"--backend cpu --capture a.gputrace":      "the backend here is cpu",
-		"--backend emulator --capture a.gputrace": "the backend here is host",
+		"--backend emulator --capture a.gputrace": "the backend here is emulator",
 		"--capture a.trace":                       "the file's name has to end in .gputrace",
 		"--capture " + there:                      "it is there already",
 	} {
@@ -114,7 +114,7 @@ func TestGeometry(t *testing.T) {
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, path+": read a geometry: choice 1: ")
 	require.Contains(t, r.stderr, "remove the file, or sweep again")
-	require.Contains(t, doctor(t, exitFailure, "--backend", "emulator").Backends[2].Reason, path+": read a geometry")
+	require.Contains(t, doctor(t, exitFailure, "--backend", "emulator").backend(t, "emulator").Reason, path+": read a geometry")
 
 	require.NoError(t, os.Remove(path))
 	for args, want := range map[string]string{

@@ -20,7 +20,6 @@ import (
 
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
@@ -194,13 +193,14 @@ func readQuestions(path string, gen int) ([]generation.Request, error) {
 
 // measure measures all cases on one engine that is large enough for each.
 func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path string, cases []bench.Case) (records []bench.Record, err error) {
-	opts := engine.Options{MaxSequences: slices.Max(b.batch), NoSharing: b.noSharing}
+	opts := cfg.Engine
+	opts.MaxSequences, opts.NoSharing, opts.Context = slices.Max(b.batch), b.noSharing, 0
 	if b.questions == "" {
 		for _, c := range cases {
 			opts.Context = max(opts.Context, c.Context+c.Prompt+c.Gen)
 		}
 	}
-	traffic, err := readTraffic(path, cfg.KV, bench.StepTokens(opts.MaxSequences))
+	traffic, err := readTraffic(path, opts.KV, bench.StepTokens(opts.MaxSequences))
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 		if err != nil {
 			return nil, fmt.Errorf("measure %s of %d streams: %w", c.Mode, c.Batch, err)
 		}
-		r.Threads, r.KV, r.Draft = threads, strings.ToLower(cfg.KV.String()), string(cfg.Draft)
+		r.Threads, r.KV, r.Draft = threads, strings.ToLower(opts.KV.String()), string(opts.Draft)
 		records = append(records, r)
 	}
 	return records, nil

@@ -31,7 +31,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	var list []roofline.Prediction
 	for _, context := range b.context {
 		for _, batch := range b.batch {
-			some, err := roofline.Predict(f, cfg.KV, chip, batch, context)
+			some, err := roofline.Predict(f, cfg.Engine.KV, chip, batch, context)
 			if err != nil {
 				return err
 			}

@@ -59,14 +59,9 @@ func writeShape(f *os.File, s *shape.Shape, quant gguf.Type) error {
 	return nil
 }
 
-// weightTypes are the types that random weights can have.
-var weightTypes = []gguf.Type{
-	gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ50, gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K,
-}
-
 func parseQuant(s string) (gguf.Type, error) {
 	var names []string
-	for _, t := range weightTypes {
+	for _, t := range gguf.Types() {
 		if strings.EqualFold(s, t.String()) {
 			return t, nil
 		}

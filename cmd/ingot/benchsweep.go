@@ -36,7 +36,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	if err != nil {
 		return err
 	}
-	operations, err := bench.Operations(f, cfg.KV)
+	operations, err := bench.Operations(f, cfg.Engine.KV)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple"
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
 func newDoctor() *cobra.Command {
@@ -111,17 +112,12 @@ type redisState struct {
 	Warnings  []string `json:"warnings,omitempty"` // settings with which jobs can be lost
 }
 
-// modelFit is engine.Fit for programs.
+// modelFit is whether a model fits into memory, and how.
 type modelFit struct {
-	Path       string `json:"path"`
-	Fits       bool   `json:"fits"`
-	Error      string `json:"error,omitempty"`
-	Weights    int64  `json:"weights"`
-	CacheToken int64  `json:"cache_per_token"`
-	Memory     int64  `json:"memory"` // that both may take
-	Trained    int    `json:"trained_context"`
-	Context    int    `json:"context"`      // of a row
-	Tokens     int    `json:"cache_tokens"` // of all rows together
+	Path  string `json:"path"`
+	Fits  bool   `json:"fits"`
+	Error string `json:"error,omitempty"`
+	engine.Fit
 }
 
 // openedForDoctor is a backend that a model can be held against.
@@ -151,20 +147,25 @@ func examine(ctx context.Context, cfg *config.Config) (d *diagnosis, problems er
 	return d, problems
 }
 
-// examineBackends opens each backend, and keeps the chosen one open.
+// examineBackends opens each backend, and leaves the chosen one open.
 func (d *diagnosis) examineBackends(cfg *config.Config) error {
-	metalState, metalBackend := examineDevice(cfg, config.BackendMetal)
-	cpuState, cpuBackend := d.examineCPU(cfg)
-	emulatorState, emulated := examineDevice(cfg, config.BackendEmulator)
-	d.Backends = []backendState{metalState, cpuState, emulatorState}
-	opened := map[string]compute.Backend{config.BackendMetal: metalBackend, config.BackendCPU: cpuBackend, config.BackendEmulator: emulated}
-
+	opened := map[string]compute.Backend{}
+	add := func(s backendState, be compute.Backend) {
+		d.Backends = append(d.Backends, s)
+		opened[s.Name] = be
+	}
+	all := drivers.All()
+	forUse := len(drivers.Names(true))
+	for i := range all[:forUse] {
+		add(examineDriver(cfg, &all[i]))
+	}
 	d.Chosen = choice{Setting: cfg.Backend, Backend: cfg.Backend, Why: "it is set"}
 	if cfg.Backend == config.BackendAuto {
-		d.Chosen.Backend, d.Chosen.Why = config.BackendMetal, "there is a GPU that the kernels run on"
-		if metalState.unsupported {
-			d.Chosen.Backend, d.Chosen.Why = config.BackendCPU, "metal cannot be used: "+metalState.Reason
-		}
+		d.chooseAuto()
+	}
+	add(d.examineCPU(cfg))
+	for i := range all[forUse:] {
+		add(examineDriver(cfg, &all[forUse+i]))
 	}
 	var err error
 	for name, be := range opened {
@@ -188,6 +189,20 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 	return err
 }
 
+// chooseAuto makes the choice that the setting auto makes among the GPUs' backends: see drivers.OpenAuto.
+func (d *diagnosis) chooseAuto() {
+	var reasons []string
+	for i := range d.Backends {
+		b := &d.Backends[i]
+		if !b.unsupported {
+			d.Chosen.Backend, d.Chosen.Why = b.Name, "there is a GPU that the kernels run on"
+			return
+		}
+		reasons = append(reasons, fmt.Sprintf("%s cannot be used: %s", b.Name, b.Reason))
+	}
+	d.Chosen.Backend, d.Chosen.Why = config.BackendCPU, strings.Join(reasons, "; ")
+}
+
 func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backend) {
 	s := backendState{Name: config.BackendCPU}
 	be, err := cpu.New(cfg.Threads)
@@ -202,17 +217,17 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 	return s, be
 }
 
-// examineDevice opens the device of a backend and compiles the kernels. Those of host take a C++ compiler minutes, so they
-// are left out where they are not asked for, and no backend is returned.
-func examineDevice(cfg *config.Config, name string) (backendState, compute.Backend) {
-	s := backendState{Name: name}
-	dev, err := openDevice(name)
+// examineDriver opens a driver's device and compiles the kernels. Those of drivers for tests take a C++ compiler minutes, so they
+// are compiled only if the settings name the driver; otherwise no backend is returned.
+func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
+	s := backendState{Name: driver.Name}
+	dev, err := driver.Open()
 	if err != nil {
-		s.Reason, s.unsupported = oneLine(err.Error()), errors.Is(err, apple.ErrUnsupported)
+		s.Reason, s.unsupported = oneLine(err.Error()), errors.Is(err, metal.ErrUnsupported)
 		return s, nil
 	}
 	s.fill(dev.Info())
-	if name == config.BackendEmulator && cfg.Backend != name {
+	if !driver.Auto && cfg.Backend != driver.Name {
 		s.LanguageVersion, s.MathMode, s.Available = "", "", true
 		if err := dev.Close(); err != nil {
 			s.Available, s.Reason = false, oneLine(err.Error())
@@ -257,16 +272,8 @@ func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error 
 
 func (d *diagnosis) examineModel(cfg *config.Config) error {
 	d.Model = &modelFit{Path: cfg.Model}
-	l := launch{cfg: cfg}
-	opts, err := l.options(d.chosen.be, engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})
-	if err == nil {
-		var fit engine.Fit
-		fit, err = engine.CheckFit(cfg.Model, d.chosen.be, opts)
-		m := d.Model
-		m.Weights, m.CacheToken, m.Memory = fit.Weights, fit.PerToken, fit.Memory
-		m.Trained, m.Context, m.Tokens = fit.Trained, fit.Context, fit.Tokens
-	}
-	if err != nil {
+	var err error
+	if d.Model.Fit, err = engine.CheckFit(cfg.Model, d.chosen.be, engineOptions(cfg)); err != nil {
 		d.Model.Error = oneLine(err.Error())
 		return err
 	}

@@ -3,19 +3,30 @@ package main
 import (
 	"encoding/json"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-func doctor(t *testing.T, code int, args ...string) diagnosis {
+func doctor(t *testing.T, code int, args ...string) *diagnosis {
 	t.Helper()
 	r := ingot(t, "", append([]string{"doctor", "--json"}, args...)...)
 	require.Equal(t, code, r.code, r.stderr)
-	var d diagnosis
-	require.NoError(t, json.Unmarshal([]byte(r.stdout), &d), r.stdout)
+	d := &diagnosis{}
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), d), r.stdout)
 	return d
+}
+
+// backend returns the state of a backend.
+func (d *diagnosis) backend(t *testing.T, name string) backendState {
+	t.Helper()
+	i := slices.IndexFunc(d.Backends, func(s backendState) bool { return s.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return d.Backends[i]
 }
 
 func TestDoctorText(t *testing.T) {
@@ -40,20 +51,24 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 	t.Parallel()
 	d := doctor(t, exitOK)
 	require.Equal(t, "auto", d.Chosen.Setting)
-	require.Len(t, d.Backends, 3)
-	gpu := d.Backends[0]
-	require.Equal(t, "metal", gpu.Name)
-	if gpu.Available {
-		require.Equal(t, "metal", d.Chosen.Backend)
-		require.NotEmpty(t, gpu.Family)
-		require.NotEmpty(t, gpu.LanguageVersion)
-		require.Equal(t, "safe", gpu.MathMode)
-		require.Positive(t, gpu.WorkingSet)
-		return
+	require.Len(t, d.Backends, len(drivers.All())+1)
+	var reasons []string
+	for i, name := range drivers.Names(true) {
+		gpu := d.Backends[i]
+		require.Equal(t, name, gpu.Name)
+		if gpu.Available {
+			require.Equal(t, name, d.Chosen.Backend)
+			require.NotEmpty(t, gpu.Family)
+			require.NotEmpty(t, gpu.LanguageVersion)
+			require.Equal(t, "safe", gpu.MathMode)
+			require.Positive(t, gpu.WorkingSet)
+			return
+		}
+		reasons = append(reasons, name+" cannot be used: "+gpu.Reason)
 	}
-	require.NotEqual(t, "darwin/arm64", d.System, gpu.Reason)
-	require.Equal(t, choice{"auto", "cpu", "metal cannot be used: " + gpu.Reason}, d.Chosen)
-	require.Contains(t, gpu.Reason, "it takes macOS on Apple silicon")
+	require.NotEqual(t, "darwin/arm64", d.System, reasons)
+	require.Equal(t, choice{"auto", "cpu", strings.Join(reasons, "; ")}, d.Chosen)
+	require.Contains(t, d.backend(t, "metal").Reason, "the backend metal requires macOS on Apple silicon")
 }
 
 func TestDoctorCompilesForTheHostBackend(t *testing.T) {
@@ -61,7 +76,7 @@ func TestDoctorCompilesForTheHostBackend(t *testing.T) {
 	needCompiler(t)
 	d := doctor(t, exitOK, "--backend", "emulator", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
 	require.Equal(t, "emulator", d.Chosen.Backend)
-	state := d.Backends[2]
+	state := d.backend(t, "emulator")
 	require.True(t, state.Available)
 	require.Equal(t, "3.1", state.LanguageVersion)
 	require.Equal(t, "relaxed", state.MathMode)
@@ -77,21 +92,21 @@ func TestDoctorFails(t *testing.T) {
 	text := write(t, "text", "not a model")
 	for _, c := range []struct {
 		name, args, want string
-		check            func(t *testing.T, d diagnosis)
+		check            func(t *testing.T, d *diagnosis)
 	}{
-		{"redis", "--redis redis://127.0.0.1:1/0", "reach redis at 127.0.0.1:1: ", func(t *testing.T, d diagnosis) {
+		{"redis", "--redis redis://127.0.0.1:1/0", "reach redis at 127.0.0.1:1: ", func(t *testing.T, d *diagnosis) {
 			t.Helper()
 			require.False(t, d.Redis.Reachable)
 			require.Contains(t, d.Redis.Error, "127.0.0.1:1")
 		}},
-		{"too large", "--backend cpu --memory 1MiB --model " + tinyGLM, "allow more memory", func(t *testing.T, d diagnosis) {
+		{"too large", "--backend cpu --memory 1MiB --model " + tinyGLM, "allow more memory", func(t *testing.T, d *diagnosis) {
 			t.Helper()
 			require.False(t, d.Model.Fits)
 			require.Contains(t, d.Model.Error, "allow more memory")
 			require.Positive(t, d.Model.Weights)
 			require.EqualValues(t, 1<<20, d.Model.Memory)
 		}},
-		{"no model", "--model " + text, text + ": ", func(t *testing.T, d diagnosis) {
+		{"no model", "--model " + text, text + ": ", func(t *testing.T, d *diagnosis) {
 			t.Helper()
 			require.NotEmpty(t, d.Model.Error)
 		}},

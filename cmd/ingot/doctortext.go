@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
 // write prints the diagnosis for people.
@@ -62,8 +63,8 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 		return
 	}
 	note := ""
-	if s.Name == config.BackendEmulator {
-		note = " (for tests: runs the GPU's kernels on the processor, slowly)"
+	if d, _ := drivers.Find(s.Name); d.Note != "" {
+		note = " (" + d.Note + ")"
 	}
 	line(name, "%s%s", s.Device, note)
 	if s.Swept > 0 {
@@ -83,7 +84,7 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 func (m *modelFit) write(line func(name, format string, args ...any)) {
 	line("model", "%s", m.Path)
 	if m.Weights > 0 {
-		line("", "weights %s, cache %s a token, of %s that they may take", bytesText(uint64(m.Weights)), bytesText(uint64(m.CacheToken)), bytesText(uint64(m.Memory)))
+		line("", "weights %s, cache %s a token, of %s that they may take", bytesText(uint64(m.Weights)), bytesText(uint64(m.PerToken)), bytesText(uint64(m.Memory)))
 	}
 	if !m.Fits {
 		line("", "cannot be run: %s", m.Error)

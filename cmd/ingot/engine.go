@@ -1,14 +1,10 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/compute"
 )
 
 // addEngineFlags adds the flags of commands that load a model.
@@ -28,14 +24,11 @@ func addComputeFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// engine loads the model of a file on the backend that the settings ask for. opts holds what no setting says.
+// engine loads the model of a file on the backend that the settings ask for.
 func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error) {
 	be, err := l.backend()
 	if err != nil {
 		return nil, err
-	}
-	if opts, err = l.options(be, opts); err != nil {
-		return nil, errors.Join(err, be.Close())
 	}
 	eng, err := engine.Open(path, be, opts)
 	if err == nil {
@@ -44,23 +37,9 @@ func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error
 	return eng, err
 }
 
-// options adds what the settings say.
-func (l *launch) options(be compute.Backend, opts engine.Options) (engine.Options, error) {
-	var err error
-	opts.Memory, err = memory(l.cfg, be)
-	opts.KV = l.cfg.KV
-	opts.Draft, opts.DraftModel, opts.DraftTokens = l.cfg.Draft, l.cfg.DraftModel, l.cfg.DraftTokens
-	return opts, err
-}
-
-// memory is the limit of the settings in bytes.
-func memory(cfg *config.Config, be compute.Backend) (int64, error) {
-	if cfg.Memory.Bytes > 0 {
-		return cfg.Memory.Bytes, nil
-	}
-	free, err := be.Free()
-	if err != nil {
-		return 0, fmt.Errorf("find out how much memory is free (give --memory a size instead): %w", err)
-	}
-	return free / 100 * int64(cfg.Memory.Percent), nil
+// engineOptions are the options of an engine that answers rows.
+func engineOptions(cfg *config.Config) engine.Options {
+	opts := cfg.Engine
+	opts.MaxSequences = cfg.Concurrency
+	return opts
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 func newEnqueue() *cobra.Command {
@@ -74,14 +75,14 @@ func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil {
 		return fmt.Errorf("stopped before the end: run it again with --batch %s to queue the rest", sum.Batch)
 	}
-	if sum.Rows == 0 || errors.Is(err, job.ErrOtherFile) {
+	if sum.Rows == 0 || errors.Is(err, rows.ErrOtherFile) {
 		return err
 	}
 	return fmt.Errorf("%w (run it again with --batch %s to queue the rest)", err, sum.Batch)
 }
 
 func enqueued(s enqueue.Summary) string {
-	text := fmt.Sprintf("%s: %d queued", rows(s.Rows), s.Added)
+	text := fmt.Sprintf("%s: %d queued", countRows(s.Rows), s.Added)
 	if s.Known > 0 {
 		text += fmt.Sprintf(", %d known before", s.Known)
 	}
@@ -91,7 +92,7 @@ func enqueued(s enqueue.Summary) string {
 	return text
 }
 
-func rows(n int) string {
+func countRows(n int) string {
 	if n == 1 {
 		return "1 row"
 	}

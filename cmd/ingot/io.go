@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // stdio is the path that means stdin or stdout.
@@ -45,25 +46,25 @@ func isRegular(r io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func openOutput(cmd *cobra.Command, path, batch string) (*job.Output, error) {
+func openOutput(cmd *cobra.Command, path, batch string) (*rows.Output, error) {
 	if path == stdio {
-		return job.NewOutput(cmd.OutOrStdout(), batch), nil
+		return rows.NewOutput(cmd.OutOrStdout(), batch), nil
 	}
-	return job.OpenOutput(path, batch)
+	return rows.OpenOutput(path, batch)
 }
 
 func addFormatFlag(flags *pflag.FlagSet, format *string) {
-	flags.StringVar(format, "format", string(job.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by a .jsonl name or else by the first line")
+	flags.StringVar(format, "format", string(rows.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by a .jsonl name or else by the first line")
 }
 
 // parseFormat is the format of a file, by --format or else by its name.
-func parseFormat(s, path string) (job.Format, error) {
-	f, err := job.ParseFormat(s)
+func parseFormat(s, path string) (rows.Format, error) {
+	f, err := rows.ParseFormat(s)
 	if err != nil {
 		return "", &usageError{fmt.Errorf("--format: %w", err)}
 	}
-	if f == job.FormatAuto {
-		return job.FormatOf(path), nil
+	if f == rows.FormatAuto {
+		return rows.FormatOf(path), nil
 	}
 	return f, nil
 }

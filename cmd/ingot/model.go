@@ -58,7 +58,7 @@ and the memory that one token takes in the KV cache, of its default type f16. We
 func writeInfo(w io.Writer, m modelInfo) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...))) //nolint:errcheck // Flush reports it
 	}
 	count := func(name string, n uint64) {
 		if n > 0 {

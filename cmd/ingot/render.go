@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 func newRender() *cobra.Command {
@@ -64,11 +65,11 @@ func render(template string, now time.Time, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read context from stdin: %w", err)
 	}
-	value, err := jinja.ParseJSON(raw)
+	value, err := ordered.ParseJSON(raw)
 	if err != nil {
 		return fmt.Errorf("read context from stdin: %w", err)
 	}
-	ctx, ok := value.(*jinja.Object)
+	ctx, ok := value.(*ordered.Object)
 	if !ok {
 		return fmt.Errorf("read context from stdin: it is not a JSON object")
 	}

@@ -77,7 +77,7 @@ rows until the batch is finished, and fails where it is cancelled. Rows that fai
 }
 
 func collected(c enqueue.Collected) string {
-	text := rows(c.Kept + c.Written)
+	text := countRows(c.Kept + c.Written)
 	if c.Kept > 0 {
 		text += fmt.Sprintf(", %d of them new", c.Written)
 	}

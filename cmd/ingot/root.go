@@ -53,7 +53,7 @@ func usagef(format string, args ...any) error {
 }
 
 func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return printable(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 }
 
 func newRoot() *cobra.Command {
@@ -93,7 +93,7 @@ YAML file with the flags' names as keys. Exit codes: 0 done, 1 failed, 2 wrong u
 	config.AddFlag(flags, config.LogLevel)
 	config.AddFlag(flags, config.LogFormat)
 	root.AddCommand(
-		newRun(), newEnqueue(), newWorker(), newResults(), newStatus(), newCancel(),
+		newRun(), newEnqueue(), newWorker(), newResults(), newStatus(), newCancel(), newShow(),
 		newBench(), newDoctor(), newModel(), newTokenize(), newRender(), newVersion(),
 	)
 	return root

@@ -11,10 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/local"
+	"github.com/ingot-run/ingot/rows"
 )
 
 func newRun() *cobra.Command {
@@ -71,7 +70,7 @@ type runner struct {
 	cfg     *config.Config
 	in, out string
 	capture string
-	format  job.Format
+	format  rows.Format
 	points  *checkpoints // nil unless asked for
 }
 
@@ -105,7 +104,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 }
 
 // answer loads the model and answers the rows, with a progress bar where somebody watches.
-func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum local.Summary, err error) {
+func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	var trace func(compute.Checkpoint)
@@ -118,9 +117,9 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *job.Output) (sum
 	}
 	l := newLaunch(r.cfg, stderr)
 	l.level, l.capture = r.logLevel(), r.capture
-	eng, err := l.engine(r.cfg.Model, engine.Options{
-		Context: r.cfg.Context, MaxSequences: r.cfg.Concurrency, Trace: trace,
-	})
+	opts := engineOptions(r.cfg)
+	opts.Trace = trace
+	eng, err := l.engine(r.cfg.Model, opts)
 	if err != nil {
 		return sum, err
 	}
@@ -142,7 +141,7 @@ func (r *runner) logLevel() slog.Level {
 
 // summary is what a run did, in one line.
 func summary(s local.Summary) string {
-	text := rows(s.Done+s.Failed) + " done"
+	text := countRows(s.Done+s.Failed) + " done"
 	if s.Failed > 0 {
 		text += fmt.Sprintf(" (%d failed)", s.Failed)
 	}

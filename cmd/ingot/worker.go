@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/worker"
 )
 
@@ -43,7 +42,7 @@ func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return err
 	}
 	defer rdb.Close() //nolint:errcheck // everything sent was answered
-	eng, err := newLaunch(cfg, cmd.ErrOrStderr()).engine(cfg.Model, engine.Options{Context: cfg.Context, MaxSequences: cfg.Concurrency})
+	eng, err := newLaunch(cfg, cmd.ErrOrStderr()).engine(cfg.Model, engineOptions(cfg))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,12 @@
 // the same sequence gives the same bits in any company.
 package compute
 
-import "github.com/ingot-run/ingot/engine/gguf"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
 
 // Backend makes a model's memory on one device and runs steps there. Its methods are not safe for concurrent use; the
 // memory that it makes lives until Close.
@@ -29,9 +34,9 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// Ahead is how many steps can be under way at once, counting the last, which is run: see Step.Submit. It is 1 where there
-	// is nothing to gain by more.
-	Ahead() int
+	// MaxInFlight is the maximum number of steps in flight, submitted and not yet waited for: see Step.Submit. It is 1 for
+	// synchronous backends.
+	MaxInFlight() int
 	// Begin starts a step over the rows of b, which must stay unchanged until the step is submitted or has run.
 	Begin(b *Batch) Step
 	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values, valid until the next
@@ -69,9 +74,20 @@ type CacheShape struct {
 	KeyCols  int
 	// ValueCols is 0 where the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int
-	// Type is how keys and values are stored: F32, which is the zero value, F16, Q8_0 or Q4_0. The last two need heads that
-	// are whole blocks of 32 values.
+	// Type is how keys and values are stored: one of gguf.CacheTypes, of which F32 is the zero value. A type of blocks needs
+	// heads that are whole blocks.
 	Type gguf.Type
+}
+
+// Check reports what makes a shape impossible: a size that is too small, or a type that no cache has.
+func (s CacheShape) Check() error {
+	if s.Layers < 1 || s.Pages < 1 || s.PageSize < 1 || s.KeyCols < 1 || s.ValueCols < 0 {
+		return fmt.Errorf("shape %+v has a size below 1", s)
+	}
+	if !slices.Contains(gguf.CacheTypes(), s.Type) {
+		return fmt.Errorf("type %v is not supported; use %s", s.Type, gguf.Names(gguf.CacheTypes()))
+	}
+	return nil
 }
 
 // Tensor is a matrix of float32 in a buffer of a backend, or a view of one: Rows rows of Cols values, Stride values apart,
@@ -87,6 +103,13 @@ type Tensor struct {
 // Head returns a view of the first n rows.
 func (t Tensor) Head(n int) Tensor {
 	t.Rows = n
+	return t
+}
+
+// Span returns a view of rows from to to.
+func (t Tensor) Span(from, to int) Tensor {
+	t.Offset += from * t.Stride
+	t.Rows = to - from
 	return t
 }
 
@@ -115,7 +138,6 @@ type Batch struct {
 // Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence; earlier
 // positions were stored by earlier steps or by earlier rows of this one.
 type Seq struct {
-	First int     // index of its first row
 	Rows  int     // number of its rows, at least 1
 	Pages []int32 // its page table: position p is slot p%PageSize of page Pages[p/PageSize]
 }

@@ -56,7 +56,7 @@ type Step interface {
 	// Checkpoint reports the rows of t to the batch's Trace; it does nothing without one.
 	Checkpoint(layer int, stage string, t Tensor)
 	// Submit ends the recording of the step and starts it, without waiting for its results. Another step may then begin,
-	// which runs after this one; at most Backend.Ahead are under way. After an error none is.
+	// which runs after this one; at most Backend.MaxInFlight are in flight. After an error none is.
 	Submit() error
 	// Run completes the step and all that were submitted before it: when it returns, all results can be read. The error may
 	// be that of an earlier step. The backend can be used after it.

@@ -10,7 +10,7 @@ import (
 func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	t := &s.byRow
 	t.src, t.shape, t.rope, t.cache, t.layer = qkv, shape, table.(*rope), kv.(*cache), layer
-	t.run(ropeRows, qkv.Rows, 2*qkv.Cols)
+	t.run((*rowsTask).ropeStore, qkv.Rows, 2*qkv.Cols)
 }
 
 // ropeStore rotates and stores a row of RopeStore.

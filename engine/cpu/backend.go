@@ -19,10 +19,9 @@ type Backend struct {
 	kernels *kernels.Set
 	pool    *pool
 	memory  memory
-	scratch []scratch                // [threads]
-	rows    map[*float32][][]float32 // the rows of each buffer, by its first value
+	scratch []scratch // [threads]
 	step    step
-	lanes   *lanes
+	shards  *shards
 
 	weightBytes int // of matrices
 }
@@ -62,9 +61,9 @@ func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	b := &Backend{kernels: set, pool: newPool(threads), scratch: make([]scratch, threads), rows: map[*float32][][]float32{}}
+	b := &Backend{kernels: set, pool: newPool(threads), scratch: make([]scratch, threads)}
 	b.step.begin(b)
-	b.lanes = newLanes(b)
+	b.shards = newShards(b)
 	return b, nil
 }
 
@@ -76,8 +75,8 @@ func (b *Backend) Device() string {
 	return fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
 }
 
-// Ahead implements compute.Backend: operations run as they are called.
-func (b *Backend) Ahead() int { return 1 }
+// MaxInFlight implements compute.Backend: operations run as they are called.
+func (b *Backend) MaxInFlight() int { return 1 }
 
 // Bytes is the memory that packed weights and KV pages take, or may come to take as pages are used.
 func (b *Backend) Bytes() int64 { return b.memory.taken }
@@ -88,44 +87,29 @@ func (b *Backend) Close() error {
 	return b.memory.release()
 }
 
-// Buffer implements compute.Backend. A tensor's buffer is a []float32.
+// Buffer implements compute.Backend. A tensor's buffer is a *compute.Values.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
 	}
-	t := compute.Tensor{Buffer: make([]float32, rows*cols), Rows: rows, Cols: cols, Stride: cols}
-	b.rows[&values(t)[0]] = rowsOf(t)
-	return t, nil
+	return newBuffer(rows, cols), nil
 }
 
-// Floats implements compute.Backend. Views of whole rows from the first on cost nothing.
-func (b *Backend) Floats(t compute.Tensor) [][]float32 {
-	rows := b.rows[&values(t)[0]]
-	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(rows) && t.Cols == len(rows[0]) {
-		return rows[:t.Rows]
-	}
-	return rowsOf(t)
+func newBuffer(rows, cols int) compute.Tensor {
+	return compute.Tensor{Buffer: compute.NewValues(make([]float32, rows*cols), cols), Rows: rows, Cols: cols, Stride: cols}
 }
 
-func rowsOf(t compute.Tensor) [][]float32 {
-	rows := make([][]float32, t.Rows)
-	for r := range rows {
-		rows[r] = row(t, r)
-	}
-	return rows
-}
+// Floats implements compute.Backend.
+func (b *Backend) Floats(t compute.Tensor) [][]float32 { return t.Buffer.(*compute.Values).Rows(t) }
 
 // values returns the values of the whole buffer of t.
-func values(t compute.Tensor) []float32 { return t.Buffer.([]float32) }
+func values(t compute.Tensor) []float32 { return t.Buffer.(*compute.Values).Floats }
 
 // start is where row r of t starts in its buffer.
 func start(t compute.Tensor, r int) int { return t.Offset + r*t.Stride }
 
 // row returns the values of row r of t, in place.
-func row(t compute.Tensor, r int) []float32 {
-	at := start(t, r)
-	return values(t)[at : at+t.Cols : at+t.Cols]
-}
+func row(t compute.Tensor, r int) []float32 { return t.Buffer.(*compute.Values).Row(t, r) }
 
 // grow returns s, or a longer slice where s has fewer than n values.
 func grow[T any](s []T, n int) []T {

@@ -27,21 +27,18 @@ func (c *cache) Shape() compute.CacheShape { return c.shape }
 
 // Cache implements compute.Backend.
 func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
-	if shape.Layers < 1 || shape.Pages < 1 || shape.PageSize < 1 || shape.KeyCols < 1 || shape.ValueCols < 0 {
-		return nil, fmt.Errorf("make a KV cache of shape %+v: a size is below 1", shape)
+	if err := shape.Check(); err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w", err)
 	}
 	k := b.kernels
 	c := &cache{shape: shape, scores: k.Scores, weigh: k.Values, valueBytes: 4}
-	switch shape.Type {
-	case gguf.TypeF32:
+	switch shape.Type { // of gguf.CacheTypes; F32 is the default above
 	case gguf.TypeF16:
 		c.to, c.scores, c.weigh, c.valueBytes = k.ToF16, k.ScoresF16, k.ValuesF16, 2
 	case gguf.TypeQ80:
 		c.from, c.to = k.FromQ80, k.ToQ80
 	case gguf.TypeQ40:
 		c.from, c.to = k.FromQ40, k.ToQ40
-	default:
-		return nil, fmt.Errorf("make a KV cache of type %v: F32, F16, Q8_0 and Q4_0 are supported", shape.Type)
 	}
 	slots := shape.Pages * shape.PageSize
 	var err error

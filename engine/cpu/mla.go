@@ -10,7 +10,7 @@ func (s *step) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float
 		t.second = qGain.(*weight).vector
 	}
 	t.rope, t.cache, t.layer = table.(*rope), kv.(*cache), layer
-	t.run(latentRows, a.Rows, 2*a.Cols)
+	t.run((*rowsTask).latents, a.Rows, 2*a.Cols)
 }
 
 // latents finishes and stores a row of Latents.
@@ -35,7 +35,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	t.outStride, t.inStride = w.out+t.rope.dims, w.in+t.rope.dims
 	s.heads(dst, q, w, t.outStride, t.inStride)
 	t.dst, t.src, t.table = dst, q, w
-	t.run(turnRows, dst.Rows, w.matrices*t.rope.dims)
+	t.run((*rowsTask).turn, dst.Rows, w.matrices*t.rope.dims)
 }
 
 // turn rotates a row's heads of Absorb.

@@ -15,7 +15,7 @@ type router struct {
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
 	p := &s.router.probs
 	if p.Buffer == nil || p.Cols != shape.Experts || len(values(*p)) < dst.Rows*shape.Experts {
-		*p = compute.Tensor{Buffer: make([]float32, dst.Rows*shape.Experts), Cols: shape.Experts, Stride: shape.Experts}
+		*p = newBuffer(dst.Rows, shape.Experts)
 	}
 	p.Rows = dst.Rows
 	s.MatMul(*p, x, router)
@@ -24,7 +24,7 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	if bias != nil {
 		t.gain = bias.(*weight).vector
 	}
-	t.run(chooseRows, dst.Rows, shape.Experts*(shape.Used+1))
+	t.run((*rowsTask).choose, dst.Rows, shape.Experts*(shape.Used+1))
 }
 
 // choose writes the indices of the best experts of a row, then their weights. Of equals the first wins.

@@ -1,9 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
@@ -23,19 +20,11 @@ func (r *rope) at(position int32) []float32 {
 
 // Rope implements compute.Backend.
 func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
-	if positions < 1 || len(f.Freqs) == 0 {
-		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)
+	table, err := f.Table(positions)
+	if err != nil {
+		return nil, err
 	}
-	r := &rope{dims: 2 * len(f.Freqs), table: make([]float32, 2*len(f.Freqs)*positions)}
-	for p := range positions {
-		at := r.at(int32(p))
-		for i, freq := range f.Freqs {
-			// The angle is rounded to float32, as in the reference implementations.
-			sin, cos := math.Sincos(float64(float32(p) * freq))
-			at[2*i], at[2*i+1] = float32(cos)*f.Scale, float32(sin)*f.Scale
-		}
-	}
-	return r, nil
+	return &rope{dims: 2 * len(f.Freqs), table: table}, nil
 }
 
 // rotate turns the leading pairs of heads of src by a row of a RoPE table; dst may be src. Heads stand the given strides

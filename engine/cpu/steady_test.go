@@ -2,7 +2,6 @@ package cpu_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 func loadMicro(t testing.TB, name string, set *kernels.Set, threads int) model.Model {
 	t.Helper()
-	f, err := gguf.Open(filepath.Join("..", "model", "testdata", name))
+	f, err := gguf.Open(modeltest.Micro(t, name))
 	require.NoError(t, err)
 	be, err := cpu.NewWith(threads, set)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func loadMicro(t testing.TB, name string, set *kernels.Set, threads int) model.M
 func decodeBatch(streams int32) *compute.Batch {
 	b := &compute.Batch{Top: 1}
 	for s := range streams {
-		seq := compute.Seq{First: int(s), Rows: 1}
+		seq := compute.Seq{Rows: 1}
 		for p := range int32(pagesPerStream) {
 			seq.Pages = append(seq.Pages, s*pagesPerStream+p)
 		}
@@ -51,14 +51,14 @@ func decodeBatch(streams int32) *compute.Batch {
 	return b
 }
 
-// TestSteadyStepAllocatesNothing decodes with both families once the backend's memory has grown: two threads share three
+// TestSteadyStepAllocatesNothing decodes with every micro model once the backend's memory has grown: two threads share three
 // rows by weights, and of five each takes its own.
 func TestSteadyStepAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates by itself")
 	}
 	for _, set := range kernels.Sets() {
-		for _, name := range []string{"micro-llama.gguf", "micro-glm.gguf"} {
+		for _, name := range modeltest.Micros(t) {
 			for _, streams := range []int32{3, mostStreams} {
 				t.Run(fmt.Sprintf("%s/%s/%d streams", set.Name, name, streams), func(t *testing.T) {
 					m := loadMicro(t, name, set, 2)

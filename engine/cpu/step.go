@@ -1,13 +1,11 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step is compute.Step. There is one a backend, begun anew for each batch; its tasks are kept so that a step allocates
-// nothing once it has grown to its size.
+// step is compute.Step. A backend has one and reuses it for every batch. Its tasks are fields, so that a step allocates
+// nothing once they have grown to their size.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -30,9 +28,9 @@ func (s *step) begin(b *Backend) {
 
 // Begin implements compute.Backend.
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
-	if b.lanes.takes(batch) {
-		b.lanes.begin(batch)
-		return b.lanes
+	if b.shards.takes(batch) {
+		b.shards.begin(batch)
+		return b.shards
 	}
 	b.step.start(batch)
 	return &b.step
@@ -49,7 +47,7 @@ func (s *step) start(batch *compute.Batch) {
 	}
 }
 
-// slot is the page of a row's position and the slot in it.
+// slot returns the page of a row's position and the slot in it.
 func (s *step) slot(c *cache, r int) (page int32, slot int) {
 	position, size := int(s.batch.Positions[r]), c.shape.PageSize
 	return s.batch.Seqs[s.seqOf[r]].Pages[position/size], position % size
@@ -61,7 +59,7 @@ func (s *step) Submit() error { return nil }
 // Run implements compute.Step. Everything has run by then.
 func (s *step) Run() error { return nil }
 
-// token is the id that a row embeds.
+// token returns the id that a row embeds.
 func (s *step) token(r int) int {
 	if s.batch.From.Buffer != nil {
 		return int(row(s.batch.From, r)[0])
@@ -69,12 +67,12 @@ func (s *step) token(r int) int {
 	return int(s.batch.Tokens[r])
 }
 
-// rowsTask is an operation that does each row by itself, a few rows a part.
+// rowsTask is an operation that computes each row on its own. A part has a few rows.
 type rowsTask struct {
 	step *step
-	kind rowsKind
-	n    int // rows
-	each int // rows a part
+	do   func(t *rowsTask, thread, r int) // does row r
+	n    int                              // rows
+	each int                              // rows a part
 
 	dst, src  compute.Tensor
 	gain      []float32
@@ -91,27 +89,13 @@ type rowsTask struct {
 	best      int // values of Top
 }
 
-// rowsKind names the operation of a rowsTask.
-type rowsKind int
-
-const (
-	embedRows rowsKind = iota
-	normRows
-	ropeRows
-	latentRows
-	turnRows
-	chooseRows
-	topRows
-)
-
-// soloValues is for how many values of an operation over rows a second thread is not worth its while, and partValues how many
-// make a part of a larger one.
+// An operation over rows of fewer than soloValues values stays on one thread. A part of a larger one has about partValues.
 const (
 	soloValues = 4096
 	partValues = 8192
 )
 
-// rowsEach is how many of n rows a part takes, each of about the given number of values.
+// rowsEach is the number of rows in a part, of n rows of about the given number of values each.
 func (b *Backend) rowsEach(n, values int) int {
 	threads := len(b.scratch)
 	if threads == 1 || n*values < soloValues {
@@ -122,37 +106,24 @@ func (b *Backend) rowsEach(n, values int) int {
 }
 
 // run does n rows, each of about the given number of values.
-func (t *rowsTask) run(kind rowsKind, n, values int) {
-	t.kind, t.n, t.each = kind, n, t.step.rowsEach(n, values)
+func (t *rowsTask) run(do func(t *rowsTask, thread, r int), n, values int) {
+	t.do, t.n, t.each = do, n, t.step.rowsEach(n, values)
 	t.step.pool.do(t, (n+t.each-1)/t.each)
 }
 
 func (t *rowsTask) part(thread, i int) {
 	for r := i * t.each; r < min((i+1)*t.each, t.n); r++ {
-		switch t.kind {
-		case embedRows:
-			t.table.row(row(t.dst, r), t.step.token(r))
-		case normRows:
-			t.step.norm(thread, row(t.dst, r), row(t.src, r), t.gain, t.eps)
-		case ropeRows:
-			t.ropeStore(thread, r)
-		case latentRows:
-			t.latents(thread, r)
-		case turnRows:
-			t.turn(thread, r)
-		case chooseRows:
-			t.choose(thread, r)
-		case topRows:
-			t.step.top(thread, row(t.dst, r), row(t.src, r), t.best)
-		}
+		t.do(t, thread, r)
 	}
 }
 
 // Embed implements compute.Step.
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 	s.byRow.dst, s.byRow.table = dst, table.(*weight)
-	s.byRow.run(embedRows, dst.Rows, dst.Cols)
+	s.byRow.run((*rowsTask).embed, dst.Rows, dst.Cols)
 }
+
+func (t *rowsTask) embed(_, r int) { t.table.row(row(t.dst, r), t.step.token(r)) }
 
 // Gather implements compute.Step.
 func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
@@ -165,21 +136,16 @@ func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	t := &s.byRow
 	t.dst, t.src, t.gain, t.eps = dst, src, gain.(*weight).vector, eps
-	t.run(normRows, dst.Rows, len(t.gain))
+	t.run((*rowsTask).norm, dst.Rows, len(t.gain))
+}
+
+func (t *rowsTask) norm(thread, r int) {
+	t.step.norm(thread, row(t.dst, r), row(t.src, r), t.gain, t.eps)
 }
 
 // Checkpoint implements compute.Step.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
-	if s.batch.Trace == nil {
-		return
-	}
-	for r := range t.Rows {
-		c := compute.Checkpoint{Layer: layer, Stage: stage, Row: r}
-		for _, v := range row(t, r) {
-			c.Sum += float64(v)
-			c.Norm += float64(v) * float64(v)
-		}
-		c.Norm = math.Sqrt(c.Norm)
-		s.batch.Trace(c)
+	if s.batch.Trace != nil {
+		s.batch.Report(layer, stage, s.Floats(t))
 	}
 }

@@ -10,8 +10,10 @@ import (
 func (s *step) Top(dst, logits compute.Tensor, k int) {
 	t := &s.byRow
 	t.dst, t.src, t.best = dst, logits, k
-	t.run(topRows, dst.Rows, logits.Cols)
+	t.run((*rowsTask).top, dst.Rows, logits.Cols)
 }
+
+func (t *rowsTask) top(thread, r int) { t.step.top(thread, row(t.dst, r), row(t.src, r), t.best) }
 
 // top finds the k best of a row. A NaN counts as the lowest value.
 func (b *Backend) top(thread int, dst, logits []float32, k int) {

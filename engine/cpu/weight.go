@@ -32,22 +32,14 @@ func (w *weight) Shape() []int { return w.tensor.Shape }
 // Weight implements compute.Backend. Matrices are packed for the products: the copy is what steps read from then on, so
 // the pages of the file's mapping can go.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
-	if len(t.Shape) < 1 || len(t.Shape) > 3 {
-		return nil, fmt.Errorf("load tensor %s: it has %d dimensions; 1 to 3 are understood", t.Name, len(t.Shape))
-	}
-	rowBytes, err := t.Type.RowBytes(t.Shape[0])
+	shape, err := compute.ShapeOf(t)
 	if err != nil {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
-	w := &weight{tensor: t, in: t.Shape[0], out: 1, matrices: 1}
-	if len(t.Shape) == 1 {
-		w.vector = make([]float32, w.in)
-		gguf.Dequantize(w.vector, t.Type, t.Data)
+	w := &weight{tensor: t, in: shape.In, out: shape.Out, matrices: shape.Matrices}
+	if shape.Vector {
+		w.vector = t.Values()
 		return w, nil
-	}
-	w.out = t.Shape[1]
-	if len(t.Shape) == 3 {
-		w.matrices = t.Shape[2]
 	}
 	w.groups = (w.out + kernels.GroupRows - 1) / kernels.GroupRows
 	w.groupBytes = kernels.GroupBytes(t.Type, w.in)
@@ -56,7 +48,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
 	b.weightBytes += len(w.packed)
-	p := packing{w, rowBytes}
+	p := packing{w, shape.RowBytes}
 	b.pool.do(&p, (w.matrices*w.groups+packedParts-1)/packedParts)
 	return w, nil
 }

@@ -1,6 +1,6 @@
 package draft
 
-// MaxTokens is the most tokens drafted for a sequence in a step.
+// MaxTokens is the maximum number of tokens drafted for a sequence in a step.
 const MaxTokens = 8
 
 const (
@@ -8,10 +8,10 @@ const (
 	recent = 0.05
 	// trust is how many observations of a sequence of its own weigh as much as what is known of all sequences.
 	trust = 4.0
-	// forget is how far a step without drafts draws a share back to hope.
+	// forget is how far a step without drafts moves a share back to prior.
 	forget = 0.001
-	// hope is the share assumed of a depth before anything was observed: high enough that it is tried.
-	hope = 0.7
+	// prior is the share that is assumed of a depth before anything was observed: high enough to try it.
+	prior = 0.7
 )
 
 // Acceptance is how often the draft at each depth is right, given that those before it were.
@@ -37,15 +37,14 @@ func (a *Acceptance) init() {
 		return
 	}
 	for d := range a.share {
-		a.share[d] = hope
+		a.share[d] = prior
 	}
 	a.known = true
 }
 
 // Record is what a sequence's own drafts have shown.
 type Record struct {
-	Drafted, Accepted int     // tokens
-	tried, right      float64 // tokens that were verified, fading with time
+	tried, right float64 // tokens that were verified, fading with time
 }
 
 // fade is the weight that a sequence's earlier drafts keep after each further chain.
@@ -53,18 +52,16 @@ const fade = 0.9
 
 // Observe records a verified chain.
 func (r *Record) Observe(drafted, accepted int) {
-	r.Drafted += drafted
-	r.Accepted += accepted
 	r.tried = fade*r.tried + float64(min(drafted, accepted+1))
 	r.right = fade*r.right + float64(accepted)
 }
 
-// Rest records that nothing was drafted for want of prospects: what was seen is slowly forgotten, so that drafting is
-// tried again.
+// Rest records that nothing was drafted because it would not have paid. Earlier observations slowly lose their weight, so
+// that drafting is tried again.
 func (a *Acceptance) Rest() {
 	a.init()
 	for d := range a.share {
-		a.share[d] += forget * (hope - a.share[d])
+		a.share[d] += forget * (prior - a.share[d])
 	}
 }
 

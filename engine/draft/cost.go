@@ -2,19 +2,19 @@ package draft
 
 import "sort"
 
-// Cost is the measured seconds of a pass by its number of rows, corrected as it is used. The zero value costs nothing.
+// Cost is the measured seconds of a pass by its number of rows, corrected by the passes that follow. The zero value costs nothing.
 type Cost struct {
 	rows    []int     // ascending
 	seconds []float64 // [rows] as first measured
 	drift   []float64 // [rows] present seconds over measured ones
 }
 
-// follow is how far an observation draws the drift of numbers of rows other than its own: what slows one down, such as
-// another program, slows all.
-const follow = 0.001
+// spill is the weight of an observation in the drift of other numbers of rows: what slows one down, such as another program,
+// slows all.
+const spill = 0.001
 
-// NewCost returns a cost through measured points, at least one, in ascending order of rows. Seconds are made to ascend
-// too: more rows never cost less.
+// NewCost returns a cost through measured points, at least one, in ascending order of rows. Seconds are made
+// ascending too: more rows never cost less.
 func NewCost(rows []int, seconds []float64) Cost {
 	c := Cost{rows: rows, seconds: append([]float64(nil), seconds...)}
 	for i := range c.seconds {
@@ -24,7 +24,7 @@ func NewCost(rows []int, seconds []float64) Cost {
 	return c
 }
 
-// Seconds is what a pass of so many rows is expected to take: between points on a line, beyond the last in proportion.
+// Seconds is what a pass of the given rows is expected to take: interpolated between points, in proportion beyond the last.
 func (c *Cost) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0
@@ -43,16 +43,16 @@ func (c *Cost) Seconds(rows int) float64 {
 
 func (c *Cost) at(i int) float64 { return c.drift[i] * c.seconds[i] }
 
-// Observe corrects the cost by what a pass took.
+// Observe corrects the cost by the seconds that a pass took.
 func (c *Cost) Observe(rows int, seconds float64) {
 	if len(c.rows) == 0 || rows == 0 {
 		return
 	}
-	// A pass that was held up by something else says little.
+	// A pass that something else delayed counts only so much.
 	change := min(max(seconds/c.Seconds(rows), 0.25), 4) - 1
 	nearest := min(sort.SearchInts(c.rows, rows), len(c.rows)-1)
 	for i := range c.drift {
-		weight := follow
+		weight := spill
 		if i == nearest {
 			weight = recent
 		}

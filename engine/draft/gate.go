@@ -2,33 +2,33 @@ package draft
 
 import "math"
 
-// Gate decides while a chain of passes is under way how far it goes: by the probability that the drafting layer or model
-// itself gives each of its drafts, and by how often drafts of that probability were right.
+// Gate decides, pass by pass, how far a chain of passes goes: by the confidence of the drafting layer or model, which is the
+// probability that it gives its own draft, and by how often drafts of that confidence were right.
 type Gate struct {
-	shares [sureness]float64 // of right drafts, by how sure the drafter was
+	shares [classes]float64 // of right drafts, by class of confidence
 	known  bool
 	// Token is what a token is worth at present, and Row what one more row of a step costs, both in seconds; see Planner.
 	Token, Row float64
 }
 
-// sureness is the number of classes of probability: each begins half as far from 1 as the one before it.
-const sureness = 10
+// classes is the number of classes of confidence. Each begins half as far from 1 as the one before it.
+const classes = 10
 
-func class(probability float64) int {
-	c := -math.Log2(max(1-probability, 1e-9))
-	return min(int(c), sureness-1)
+func class(confidence float64) int {
+	c := -math.Log2(max(1-confidence, 1e-9))
+	return min(int(c), classes-1)
 }
 
-// Chance is how likely a draft is right that the drafter gives a probability.
-func (g *Gate) Chance(probability float64) float64 {
+// Chance is the probability that a draft of the given confidence is right.
+func (g *Gate) Chance(confidence float64) float64 {
 	g.init()
-	return g.shares[class(probability)]
+	return g.shares[class(confidence)]
 }
 
-// Observe records what became of a draft whose predecessors were right.
-func (g *Gate) Observe(probability float64, right bool) {
+// Observe records whether a draft whose predecessors were right was right too.
+func (g *Gate) Observe(confidence float64, right bool) {
 	g.init()
-	share := &g.shares[class(probability)]
+	share := &g.shares[class(confidence)]
 	if right {
 		*share += recent * (1 - *share)
 	} else {
@@ -36,7 +36,7 @@ func (g *Gate) Observe(probability float64, right bool) {
 	}
 }
 
-// init takes the drafter at its word until something is known.
+// init sets shares near the confidence itself, which hold until something is known.
 func (g *Gate) init() {
 	if g.known {
 		return
@@ -47,8 +47,9 @@ func (g *Gate) init() {
 	g.known = true
 }
 
-// Keeps tells whether a draft that is right with a chance is worth its row of the next step.
-func (g *Gate) Keeps(chance float64) bool { return chance*g.Token >= g.Row }
+// WorthRow reports whether a draft that is right with the given chance is worth its row of the next step.
+func (g *Gate) WorthRow(chance float64) bool { return chance*g.Token >= g.Row }
 
-// Goes tells whether a further draft that is right with a chance is worth its pass and its row.
-func (g *Gate) Goes(chance, pass float64) bool { return chance*g.Token >= g.Row+pass }
+// WorthPass reports whether a further draft that is right with the given chance is worth its row and a pass of the given
+// seconds.
+func (g *Gate) WorthPass(chance, pass float64) bool { return chance*g.Token >= g.Row+pass }

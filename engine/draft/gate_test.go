@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/engine/draft"
 )
 
-func TestGateLearnsWhatSurenessIsWorth(t *testing.T) {
+func TestGateLearnsWhatConfidenceIsWorth(t *testing.T) {
 	t.Parallel()
 	var g draft.Gate
 	require.Less(t, g.Chance(0.3), g.Chance(0.8))
@@ -17,16 +17,16 @@ func TestGateLearnsWhatSurenessIsWorth(t *testing.T) {
 		g.Observe(0.8, i%4 == 0)
 		g.Observe(0.999, true)
 	}
-	require.InDelta(t, 0.25, g.Chance(0.76), 0.15, "drafts as sure as these were mostly wrong")
+	require.InDelta(t, 0.25, g.Chance(0.76), 0.15, "drafts of this confidence were mostly wrong")
 	require.InDelta(t, 1, g.Chance(0.9995), 0.01)
-	require.Greater(t, g.Chance(0.9), g.Chance(0.8), "others are not touched")
+	require.Greater(t, g.Chance(0.9), g.Chance(0.8), "other classes do not change")
 }
 
 func TestGateWeighsADraftAgainstItsCost(t *testing.T) {
 	t.Parallel()
 	g := draft.Gate{Token: 1, Row: 0.3}
-	require.True(t, g.Keeps(0.31))
-	require.False(t, g.Keeps(0.29))
-	require.True(t, g.Goes(0.61, 0.3), "a further draft costs a pass too")
-	require.False(t, g.Goes(0.59, 0.3))
+	require.True(t, g.WorthRow(0.31))
+	require.False(t, g.WorthRow(0.29))
+	require.True(t, g.WorthPass(0.61, 0.3), "a further draft costs a pass too")
+	require.False(t, g.WorthPass(0.59, 0.3))
 }

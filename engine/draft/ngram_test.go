@@ -45,10 +45,10 @@ func TestNGramIsASearch(t *testing.T) {
 			got := g.Draft(nil, tokens[:n+1], limit)
 			want := searchBack(tokens[:n+1], limit)
 			if len(got) == 0 && len(want) > 0 {
-				continue // another n-gram may have taken the place of this one
+				continue // another n-gram may have overwritten this one
 			}
 			if len(want) > 0 && len(got) == limit && !slices.Equal(got, want) {
-				// A longer n-gram may have lost its place, so that a shorter one was found: it has to be one all the same.
+				// A longer n-gram may have been overwritten, so that a shorter one was found: it has to occur too.
 				require.True(t, followed(tokens[:n+1], got[0]))
 			}
 		}
@@ -70,7 +70,7 @@ func searchBack(tokens []int32, limit int) []int32 {
 	return nil
 }
 
-// followed tells whether next stood after the last two tokens somewhere before.
+// followed reports whether next stood after the last two tokens somewhere before.
 func followed(tokens []int32, next int32) bool {
 	for at := 2; at < len(tokens); at++ {
 		if slices.Equal(tokens[at-2:at], tokens[len(tokens)-2:]) && tokens[at] == next {
@@ -80,7 +80,7 @@ func followed(tokens []int32, next int32) bool {
 	return false
 }
 
-// A text of more tokens than the tables have places finds what stood shortly before, and takes no more memory than others.
+// A text of more tokens than the tables have slots finds what occurred shortly before, in bounded memory.
 func TestNGramOfALongText(t *testing.T) {
 	t.Parallel()
 	const tokens = 1 << 18

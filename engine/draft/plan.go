@@ -1,25 +1,25 @@
 package draft
 
-// Planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens a second:
-// from how likely drafts are right and from what steps of so many rows cost.
+// Planner chooses how many tokens to draft for each sequence of a step, so that it yields the most tokens a second,
+// given the probability that drafts are right and the cost of steps by their rows.
 type Planner struct {
 	Verify Cost // a step of the model, by rows
 	Pass   Cost // one pass of the drafting layer or model, by sequences
-	Limit  int  // most tokens a sequence, up to MaxTokens
+	Limit  int  // maximum number of tokens a sequence, up to MaxTokens
 
-	// What the last plan made of it, in seconds: a token's worth, and the cost of one more row.
+	// The last plan's estimates, in seconds: what a token is worth, and what one more row costs.
 	Token, Row float64
 }
 
 // Candidate is a sequence that may draft.
 type Candidate struct {
 	Chances [MaxTokens]float64 // that the draft at each depth is right, given that those before it are
-	Limit   int                // most tokens
-	Free    bool               // drafted without a pass, as by look-up
-	Length  int                // the plan: tokens to draft
+	Limit   int                // maximum number of tokens
+	Free    bool               // drafted without a pass, as from n-grams
+	Length  int                // tokens to draft, set by Plan
 }
 
-// Yield is the number of drafts, of so many, that are expected to be right.
+// Yield is the expected number of right drafts among the given number of them.
 func (c *Candidate) Yield(length int) float64 {
 	sum, chance := 0.0, 1.0
 	for d := range length {
@@ -29,17 +29,17 @@ func (c *Candidate) Yield(length int) float64 {
 	return sum
 }
 
-// worthwhile is how much faster a step has to be with drafts: what is measured is never exact, to follow texts with the
-// drafting layer costs something too, and the last drafts of an answer go beyond its end.
-const worthwhile = 1.1
+// minGain is how much faster tokens have to come with drafts: measurements are inexact, catching up costs the drafting layer
+// passes too, and the last drafts of an answer go beyond its end.
+const minGain = 1.1
 
-// Plan sets the candidates' lengths, and returns their sum: 0 where drafting would not pay. others is the step's rows
-// beside a row a candidate, such as chunks of prompts.
+// Plan sets the candidates' lengths, and returns their sum, which is 0 if drafting would not pay. others is the number of the
+// step's rows in addition to one a candidate, such as chunks of prompts.
 func (p *Planner) Plan(all []Candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
 	best, bestDepth, total := tokens/p.Verify.Seconds(n), 0, 0
-	enough := best * worthwhile
+	enough := best * minGain
 	for i := range all {
 		all[i].Length = 0
 	}
@@ -52,7 +52,7 @@ func (p *Planner) Plan(all []Candidate, others int) int {
 				continue
 			}
 			chance := c.Yield(depth) - c.Yield(depth-1)
-			// A row that brings less than the step's present yield for its share of the cost is not drafted.
+			// A row has to bring at least what the step brings now for the same cost.
 			if chance < best*p.rowCost(rows) {
 				continue
 			}
@@ -82,8 +82,8 @@ func (p *Planner) Plan(all []Candidate, others int) int {
 	return total
 }
 
-// rowCost is the seconds that one more row adds to a step, over the next few rows so that a jump between two sizes of
-// product does not hide what follows it.
+// rowCost is the seconds that one more row adds to a step: the mean over the next few rows, because the cost jumps between
+// two sizes of product.
 func (p *Planner) rowCost(rows int) float64 {
 	const ahead = 4
 	return (p.Verify.Seconds(rows+ahead) - p.Verify.Seconds(rows)) / ahead

@@ -35,14 +35,14 @@ func TestPlan(t *testing.T) {
 		seqs, others int
 		check        func(t *testing.T, total int)
 	}{
-		"good drafts where rows are free":       {chance: 0.9, verify: flat, pass: slow, seqs: 1, check: atLeast(3)},
-		"no drafts where rows cost in full":     {chance: 0.7, verify: steep, free: true, seqs: 8, check: exactly(0)},
-		"bad drafts that cost passes":           {chance: 0.05, verify: knee, pass: slow, seqs: 1, check: exactly(0)},
-		"bad drafts that cost nothing":          {chance: 0.15, verify: knee, pass: slow, free: true, seqs: 1, check: atLeast(1)},
-		"a drafter as slow as the model":        {chance: 0.9, verify: flat, pass: flat, seqs: 1, check: exactly(0)},
-		"room for one more row a sequence":      {chance: 0.8, verify: knee, seqs: 4, check: exactly(4)},
-		"no room beyond the knee":               {chance: 0.6, verify: knee, seqs: 16, check: exactly(0)},
-		"no room beside the chunks of a prompt": {chance: 0.8, verify: knee, seqs: 1, others: 32, check: exactly(0)},
+		"good drafts where rows are free":        {chance: 0.9, verify: flat, pass: slow, seqs: 1, check: atLeast(3)},
+		"no drafts where rows cost in full":      {chance: 0.7, verify: steep, free: true, seqs: 8, check: exactly(0)},
+		"bad drafts that cost passes":            {chance: 0.05, verify: knee, pass: slow, seqs: 1, check: exactly(0)},
+		"bad drafts that cost nothing":           {chance: 0.15, verify: knee, pass: slow, free: true, seqs: 1, check: atLeast(1)},
+		"a drafter as slow as the model":         {chance: 0.9, verify: flat, pass: flat, seqs: 1, check: exactly(0)},
+		"room for one more row a sequence":       {chance: 0.8, verify: knee, seqs: 4, check: exactly(4)},
+		"no room beyond the knee":                {chance: 0.6, verify: knee, seqs: 16, check: exactly(0)},
+		"no room next to the chunks of a prompt": {chance: 0.8, verify: knee, seqs: 1, others: 32, check: exactly(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +122,7 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	for range 5000 {
 		a.Rest()
 	}
-	require.InDelta(t, 0.7, a.Chances(&draft.Record{})[1], 0.02, "hope returns")
+	require.InDelta(t, 0.7, a.Chances(&draft.Record{})[1], 0.02, "chances return to the prior")
 }
 
 func TestCost(t *testing.T) {

@@ -6,56 +6,45 @@ import (
 	"math"
 )
 
-// Dequantize writes the weights of src, whole blocks of type t, to dst. The
-// lengths are the caller's contract: len(dst) is a whole number of blocks and
-// len(src) is t.RowBytes(len(dst)); the type is readable. Each weight is the
-// format's formula evaluated in float32, the same on every machine.
+// Dequantize writes the weights of src, whole blocks of type t, to dst. The caller guarantees that the type is readable, that
+// len(dst) is a whole number of blocks and that len(src) is t.RowBytes(len(dst)). Each weight is the format's formula
+// evaluated in float32, with the same result on every machine.
 func Dequantize(dst []float32, t Type, src []byte) {
-	switch t {
-	case TypeF32:
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-		}
-	case TypeF16:
-		for i := range dst {
-			dst[i] = half(src[2*i:])
-		}
-	case TypeBF16:
-		for i := range dst {
-			dst[i] = BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
-		}
-	case TypeQ40:
-		eachBlock(dst, src, 32, 18, dequantQ4_0)
-	case TypeQ41:
-		eachBlock(dst, src, 32, 20, dequantQ4_1)
-	case TypeQ50:
-		eachBlock(dst, src, 32, 22, dequantQ5_0)
-	case TypeQ51:
-		eachBlock(dst, src, 32, 24, dequantQ5_1)
-	case TypeQ80:
-		eachBlock(dst, src, 32, 34, dequantQ8_0)
-	case TypeQ4K:
-		eachBlock(dst, src, 256, 144, dequantQ4K)
-	case TypeQ5K:
-		eachBlock(dst, src, 256, 176, dequantQ5K)
-	case TypeQ6K:
-		eachBlock(dst, src, 256, 210, dequantQ6K)
-	default:
+	info := t.info()
+	switch info.blockSize {
+	case 0:
 		panic(fmt.Sprintf("gguf: dequantize %v: not a readable type", t))
+	case 1:
+		info.dequantize(dst, src)
+		return
+	}
+	for size, bytes := info.blockSize, info.blockBytes; len(dst) > 0; dst, src = dst[size:], src[bytes:] {
+		info.dequantize(dst[:size], src[:bytes])
 	}
 }
 
-func eachBlock(dst []float32, src []byte, size, bytes int, block func(y []float32, b []byte)) {
-	for len(dst) > 0 {
-		block(dst[:size], src[:bytes])
-		dst, src = dst[size:], src[bytes:]
+func dequantF32(y []float32, b []byte) {
+	for i := range y {
+		y[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+}
+
+func dequantF16(y []float32, b []byte) {
+	for i := range y {
+		y[i] = half(b[2*i:])
+	}
+}
+
+func dequantBF16(y []float32, b []byte) {
+	for i := range y {
+		y[i] = BF16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
 	}
 }
 
 func half(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// The products below are converted before they are added: Go may otherwise
-// fuse them into one rounding on arm64 and the machines would disagree.
+// The functions below convert products before they add them. Without the conversion Go may fuse both into one rounding on
+// arm64, and results would differ between machines.
 
 func dequantQ4_0(y []float32, b []byte) {
 	d, qs := half(b), b[2:18]
@@ -100,8 +89,7 @@ func dequantQ8_0(y []float32, b []byte) {
 	}
 }
 
-// KScale unpacks the 6-bit scale and minimum of sub-block j (0 to 7) from the
-// 12 packed bytes of a Q4_K or Q5_K block.
+// KScale unpacks the 6-bit scale and minimum of sub-block j (0 to 7) from the 12 packed bytes of a Q4_K or Q5_K block.
 func KScale(j int, q []byte) (scale, minimum uint8) {
 	if j < 4 {
 		return q[j] & 63, q[j+4] & 63
@@ -139,8 +127,8 @@ func dequantQ5K(y []float32, b []byte) {
 	}
 }
 
-// dequantQ6K: each half of 128 weights takes 64 low bytes, 32 high bytes (two
-// bits for each of four weights 32 apart) and 8 scales of 16 weights.
+// dequantQ6K reads halves of 128 weights: each takes 64 low bytes, 32 high bytes (two bits for each of four weights 32
+// apart) and 8 scales of 16 weights.
 func dequantQ6K(y []float32, b []byte) {
 	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
 	for range 2 {

@@ -43,6 +43,13 @@ func (t Tensor) Elements() int {
 	return n
 }
 
+// Values returns the weights, dequantised.
+func (t Tensor) Values() []float32 {
+	values := make([]float32, t.Elements())
+	Dequantize(values, t.Type, t.Data)
+	return values
+}
+
 // Open maps the file and checks all of it but the weights' values: what it
 // returns can be relied on not to point outside the file. A file that is not
 // well formed gives a *FormatError.

@@ -214,7 +214,7 @@ func (p *parser) tensorInfo(i int) (info, error) {
 	}
 	t := Type(number)
 	if !t.Readable() {
-		return info{}, p.fail(at, tensorField(name, "type"), "%v is not supported (supported: %s)", t, supported)
+		return info{}, p.fail(at, tensorField(name, "type"), "%v", t.unsupported())
 	}
 	row, err := t.RowBytes(shape[0])
 	if err != nil {

@@ -4,13 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0
-// or Q4_0. It gives the bytes that GGML's Python package (gguf) gives. It fails if the type
-// is another one, if src is not whole blocks, if dst is not of the length that
-// t.RowBytes(len(src)) gives, or if a quantised type would have to hold a
-// weight that is not finite.
+// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. It gives the bytes that GGML's Python
+// package (gguf) gives. It fails if the type is another one, if src is not whole blocks, if the length of dst is not
+// t.RowBytes(len(src)), or if a quantised type would have to hold a weight that is not finite.
 func Quantize(dst []byte, t Type, src []float32) error {
 	n, err := t.RowBytes(len(src))
 	if err != nil {
@@ -19,44 +18,48 @@ func Quantize(dst []byte, t Type, src []float32) error {
 	if len(dst) != n {
 		return fmt.Errorf("quantise %d weights to %v: destination has %d bytes, want %d", len(src), t, len(dst), n)
 	}
-	switch t {
-	case TypeF32:
-		for i, x := range src {
-			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x))
-		}
-		return nil
-	case TypeF16:
-		for i, x := range src {
-			binary.LittleEndian.PutUint16(dst[2*i:], F32ToF16(x))
-		}
-		return nil
-	case TypeBF16:
-		for i, x := range src {
-			binary.LittleEndian.PutUint16(dst[2*i:], F32ToBF16(x))
-		}
-		return nil
-	case TypeQ80:
-		return quantizeBlocks(dst, t, src, quantQ8_0)
-	case TypeQ40:
-		return quantizeBlocks(dst, t, src, quantQ4_0)
-	default:
-		return fmt.Errorf("quantise to %v: not supported (supported: F32, F16, BF16, Q8_0 and Q4_0)", t)
+	info := t.info()
+	if info.quantize == nil {
+		return fmt.Errorf("quantise to %v: not supported (supported: %s)", t, Names(quantizable()))
 	}
-}
-
-func quantizeBlocks(dst []byte, t Type, src []float32, block func(b []byte, x []float32)) error {
-	size, bytes := t.BlockSize(), t.BlockBytes()
-	for i := 0; i < len(src); i += size {
-		x := src[i : i+size]
+	if info.blockSize == 1 {
+		info.quantize(dst, src)
+		return nil
+	}
+	for i := 0; i < len(src); i += info.blockSize {
+		x := src[i : i+info.blockSize]
 		for j, v := range x {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 				return fmt.Errorf("quantise to %v: weight %d is %v", t, i+j, v)
 			}
 		}
-		block(dst[:bytes], x)
-		dst = dst[bytes:]
+		info.quantize(dst[:info.blockBytes], x)
+		dst = dst[info.blockBytes:]
 	}
 	return nil
+}
+
+// quantizable returns the types that Quantize writes.
+func quantizable() []Type {
+	return slices.DeleteFunc(Types(), func(t Type) bool { return t.info().quantize == nil })
+}
+
+func quantF32(b []byte, x []float32) {
+	for i, v := range x {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+	}
+}
+
+func quantF16(b []byte, x []float32) {
+	for i, v := range x {
+		binary.LittleEndian.PutUint16(b[2*i:], F32ToF16(v))
+	}
+}
+
+func quantBF16(b []byte, x []float32) {
+	for i, v := range x {
+		binary.LittleEndian.PutUint16(b[2*i:], F32ToBF16(v))
+	}
 }
 
 func quantQ8_0(b []byte, x []float32) {

@@ -3,8 +3,6 @@ package gguf
 import (
 	"bytes"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,16 +13,9 @@ import (
 // files that the reference implementation wrote.
 func TestQuantizeFiles(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		t.Skip("the reference quantiser's files are not compared: set INGOT_MODELS to the folder with tiny-llama.*.gguf")
-	}
-	exact, err := Open(filepath.Join(dir, "tiny-llama.f16.gguf"))
-	require.NoError(t, err)
-	defer exact.Close()
+	exact := openTiny(t, "f16")
 	for name, typ := range map[string]Type{"q8_0": TypeQ80, "q4_0": TypeQ40} {
-		f, err := Open(filepath.Join(dir, "tiny-llama."+name+".gguf"))
-		require.NoError(t, err)
+		f := openTiny(t, name)
 		compared := 0
 		for _, x := range f.Tensors() {
 			if x.Type != typ {
@@ -33,11 +24,10 @@ func TestQuantizeFiles(t *testing.T) {
 			compared++
 			ref, _ := exact.Tensor(x.Name)
 			got := make([]byte, len(x.Data))
-			require.NoError(t, Quantize(got, typ, weights(ref)))
+			require.NoError(t, Quantize(got, typ, ref.Values()))
 			require.True(t, bytes.Equal(x.Data, got), "%s: %s", name, x.Name)
 		}
 		require.Greater(t, compared, 10)
-		require.NoError(t, f.Close())
 	}
 }
 
@@ -50,7 +40,7 @@ func TestRequantize(t *testing.T) {
 		require.NoError(t, err)
 		for _, x := range f.Tensors() {
 			got := make([]byte, len(x.Data))
-			require.NoError(t, Quantize(got, x.Type, weights(x)))
+			require.NoError(t, Quantize(got, x.Type, x.Values()))
 			require.True(t, bytes.Equal(x.Data, got), "%s: %s of %v", path, x.Name, x.Type)
 		}
 		require.NoError(t, f.Close())

@@ -3,6 +3,8 @@ package gguf
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
 // Type is a tensor's element type, numbered as in the file.
@@ -23,27 +25,40 @@ const (
 	TypeBF16 Type = 30
 )
 
+// typeInfo is a row of the table of types.
 type typeInfo struct {
 	name       string
 	blockSize  int // weights a block
 	blockBytes int // 0: known by name alone, not readable
+	// dequantize writes the weights of one block; of a type with blocks of one weight, any number of them.
+	dequantize func(y []float32, b []byte)
+	// quantize is its inverse. It is nil for types that Ingot only reads.
+	quantize func(b []byte, x []float32)
+	scales   []blockScale // the float16 scales of a block
 }
 
-// types lists every type GGML has given a number to, so that a file Ingot
-// cannot read is refused by the name its user knows. An array, since attention
-// asks for a type's layout at every page.
+// blockScale is a float16 scale of a block.
+type blockScale struct {
+	at int // byte of the block where it starts
+	// size is the scale for which blocks of random bytes have weights around zero with a standard deviation of about 1. A
+	// scale of the minima has the sign that its minima need.
+	size float64
+}
+
+// types has every type that GGML has given a number to, so that a file that Ingot cannot read is refused by the name that
+// its user knows. It is an array, since attention asks for a type's layout at every page. To add a type, fill its row.
 var types = [...]typeInfo{
-	TypeF32:  {"F32", 1, 4},
-	TypeF16:  {"F16", 1, 2},
-	TypeBF16: {"BF16", 1, 2},
-	TypeQ40:  {"Q4_0", 32, 18},
-	TypeQ41:  {"Q4_1", 32, 20},
-	TypeQ50:  {"Q5_0", 32, 22},
-	TypeQ51:  {"Q5_1", 32, 24},
-	TypeQ80:  {"Q8_0", 32, 34},
-	TypeQ4K:  {"Q4_K", 256, 144},
-	TypeQ5K:  {"Q5_K", 256, 176},
-	TypeQ6K:  {"Q6_K", 256, 210},
+	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantize: dequantF32, quantize: quantF32},
+	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantize: dequantF16, quantize: quantF16},
+	TypeBF16: {name: "BF16", blockSize: 1, blockBytes: 2, dequantize: dequantBF16, quantize: quantBF16},
+	TypeQ40:  {"Q4_0", 32, 18, dequantQ4_0, quantQ4_0, []blockScale{{0, 0.2}}},
+	TypeQ41:  {"Q4_1", 32, 20, dequantQ4_1, nil, []blockScale{{0, 0.2}, {2, -1.5}}},
+	TypeQ50:  {"Q5_0", 32, 22, dequantQ5_0, nil, []blockScale{{0, 0.1}}},
+	TypeQ51:  {"Q5_1", 32, 24, dequantQ5_1, nil, []blockScale{{0, 0.1}, {2, -1.5}}},
+	TypeQ80:  {"Q8_0", 32, 34, dequantQ8_0, quantQ8_0, []blockScale{{0, 0.0135}}},
+	TypeQ4K:  {"Q4_K", 256, 144, dequantQ4K, nil, []blockScale{{0, 0.005}, {2, 0.035}}},
+	TypeQ5K:  {"Q5_K", 256, 176, dequantQ5K, nil, []blockScale{{0, 0.0025}, {2, 0.035}}},
+	TypeQ6K:  {"Q6_K", 256, 210, dequantQ6K, nil, []blockScale{{208, 0.0007}}},
 
 	9: {name: "Q8_1"}, 10: {name: "Q2_K"}, 11: {name: "Q3_K"}, 15: {name: "Q8_K"},
 	16: {name: "IQ2_XXS"}, 17: {name: "IQ2_XS"}, 18: {name: "IQ3_XXS"}, 19: {name: "IQ1_S"},
@@ -52,10 +67,35 @@ var types = [...]typeInfo{
 	29: {name: "IQ1_M"}, 34: {name: "TQ1_0"}, 35: {name: "TQ2_0"}, 39: {name: "MXFP4"},
 }
 
-// supported is for error messages.
-const supported = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K"
+// Types returns the readable types, ordered by the size of their blocks. Every backend computes with all of them.
+func Types() []Type {
+	var list []Type
+	for i := range types {
+		if t := Type(i); t.Readable() {
+			list = append(list, t)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Type) int { return a.BlockSize() - b.BlockSize() })
+	return list
+}
 
-// String gives GGML's name of the type, as in "Q4_K".
+// CacheTypes returns the types that a KV cache can have, from the largest to the smallest. Every backend supports all of
+// them.
+func CacheTypes() []Type { return []Type{TypeF32, TypeF16, TypeQ80, TypeQ40} }
+
+// Names lists types for a message, as in "F32, F16 and Q4_0".
+func Names(list []Type) string {
+	names := make([]string, len(list))
+	for i, t := range list {
+		names[i] = t.String()
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+// String returns GGML's name of the type, as in "Q4_K".
 func (t Type) String() string {
 	if name := t.info().name; name != "" {
 		return name
@@ -63,32 +103,41 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// info is what is known of a type, nothing for a number that GGML has not given.
-func (t Type) info() typeInfo {
+// info returns the type's row of the table, which is zero for a number that GGML has not given.
+func (t Type) info() *typeInfo {
 	if int64(t) < int64(len(types)) {
-		return types[t]
+		return &types[t]
 	}
-	return typeInfo{}
+	return &unknown
 }
 
-// Readable says whether Ingot knows the type's layout; the other methods and
-// Dequantize are for readable types alone. Every tensor of a File has one.
+var unknown typeInfo
+
+// Readable reports whether Ingot knows the type's layout. The other methods and Dequantize need a readable type; every
+// tensor of a File has one.
 func (t Type) Readable() bool { return t.info().blockBytes > 0 }
 
-// BlockSize is the number of weights in a block, 1 for the float types and 0
-// for a type that is not readable.
+// BlockSize is the number of weights in a block, 1 for the float types and 0 for a type that is not readable.
 func (t Type) BlockSize() int { return t.info().blockSize }
 
-// BlockBytes is the number of bytes a block takes, 0 for a type that is not
-// readable.
+// BlockBytes is the number of bytes that a block takes, 0 for a type that is not readable.
 func (t Type) BlockBytes() int { return t.info().blockBytes }
 
-// RowBytes is the number of bytes that a row of n weights takes. It fails if
-// the type is not readable or n is not a whole number of blocks.
+// Scales returns the bytes of a block at which its float16 scales start, none for the float types.
+func (t Type) Scales() []int {
+	var at []int
+	for _, s := range t.info().scales {
+		at = append(at, s.at)
+	}
+	return at
+}
+
+// RowBytes is the number of bytes that a row of n weights takes. It fails if the type is not readable or if n is not a
+// whole number of blocks.
 func (t Type) RowBytes(n int) (int, error) {
 	info := t.info()
 	if info.blockBytes == 0 {
-		return 0, fmt.Errorf("%v is not supported (supported: %s)", t, supported)
+		return 0, t.unsupported()
 	}
 	if n < 0 || n%info.blockSize != 0 {
 		return 0, fmt.Errorf("a row of %d weights is not a whole number of %v blocks of %d", n, t, info.blockSize)
@@ -98,4 +147,9 @@ func (t Type) RowBytes(n int) (int, error) {
 		return 0, fmt.Errorf("a row of %d weights of %v is too large", n, t)
 	}
 	return blocks * info.blockBytes, nil
+}
+
+// unsupported is the error about a type that is not readable.
+func (t Type) unsupported() error {
+	return fmt.Errorf("%v is not supported (supported: %s)", t, Names(Types()))
 }

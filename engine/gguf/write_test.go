@@ -121,10 +121,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-var readable = []Type{TypeF32, TypeF16, TypeBF16, TypeQ40, TypeQ41, TypeQ50, TypeQ51, TypeQ80, TypeQ4K, TypeQ5K, TypeQ6K}
-
 func drawTensor(t *rapid.T, name string) Tensor {
-	typ := rapid.SampledFrom(readable).Draw(t, "type")
+	typ := rapid.SampledFrom(Types()).Draw(t, "type")
 	shape := rapid.SliceOfN(rapid.IntRange(1, 3), 1, 4).Draw(t, "shape")
 	shape[0] *= typ.BlockSize()
 	x := Tensor{Name: name, Type: typ, Shape: shape}

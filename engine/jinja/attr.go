@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // getAttr is object.name: a method or attribute of the object's type in Python, else the item with that key.
@@ -16,7 +18,7 @@ func getAttr(object Value, name string) (Value, error) {
 	if v, ok, err := ownAttr(object, name); ok || err != nil {
 		return v, err
 	}
-	if o, ok := object.(*Object); ok {
+	if o, ok := object.(*ordered.Object); ok {
 		if v, ok := o.Get(name); ok {
 			return v, nil
 		}
@@ -48,13 +50,8 @@ func (r *render) getItem(object, key Value) (Value, error) {
 
 // item is the item of a dictionary or a sequence. Where the budget does not pay for it, the next step fails.
 func (r *render) item(object, key Value) (Value, bool) {
-	if o, ok := object.(*Object); ok {
-		if name, ok := key.(string); ok {
-			_ = r.spend(len(name))
-			return o.Get(name)
-		}
-		v, ok, err := r.lookUp(o, key)
-		return v, ok && err == nil
+	if o, ok := object.(*ordered.Object); ok {
+		return r.lookUp(o, key)
 	}
 	i, ok := integer(key)
 	if !ok {
@@ -105,7 +102,7 @@ func changes(object Value, name string) bool {
 	switch object.(type) {
 	case []Value:
 		return slices.Contains(listChangers, name)
-	case *Object:
+	case *ordered.Object:
 		return slices.Contains(dictChangers, name)
 	}
 	return false

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // chatML is the plainest of the formats in use.
@@ -14,14 +16,14 @@ const chatML = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.con
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
 // tenMessages is a chat without tools.
-func tenMessages(tb testing.TB) *Object {
+func tenMessages(tb testing.TB) *ordered.Object {
 	tb.Helper()
 	turn := `{"role":"user","content":"What is the capital of the country that borders France and Portugal?"},` +
 		`{"role":"assistant","content":"Spain borders both. Its capital is Madrid, with about 3.3 million people."},`
-	ctx, err := ParseJSON([]byte(`{"messages":[{"role":"system","content":"Answer briefly."},` + strings.Repeat(turn, 4) +
+	ctx, err := ordered.ParseJSON([]byte(`{"messages":[{"role":"system","content":"Answer briefly."},` + strings.Repeat(turn, 4) +
 		`{"role":"user","content":"Thanks!"}],"add_generation_prompt":true,"bos_token":"<s>","eos_token":"</s>"}`))
 	require.NoError(tb, err)
-	return ctx.(*Object)
+	return ctx.(*ordered.Object)
 }
 
 func BenchmarkRender(b *testing.B) {
@@ -61,7 +63,7 @@ func BenchmarkParseJSON(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseJSON(data); err != nil {
+		if _, err := ordered.ParseJSON(data); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // args are the arguments of a call.
@@ -65,7 +67,7 @@ func (a *argExprs) eval(r *render, f *frame) (args, error) {
 
 // addAll adds the entries of a dictionary as named arguments.
 func (a *args) addAll(r *render, v Value) error {
-	o, ok := v.(*Object)
+	o, ok := v.(*ordered.Object)
 	if !ok {
 		return fmt.Errorf("argument after ** must be a mapping, not %s", typeName(v))
 	}
@@ -73,15 +75,15 @@ func (a *args) addAll(r *render, v Value) error {
 		return err
 	}
 	given := len(a.named)
-	for _, e := range o.entries {
-		name, ok := text(e.key)
+	for key, value := range entries(o) {
+		name, ok := text(key)
 		if !ok {
 			return errors.New("keywords must be strings")
 		}
 		if slices.ContainsFunc(a.named[:given], func(n named) bool { return n.name == name }) {
 			return fmt.Errorf("the argument '%s' is given twice", name)
 		}
-		a.named = append(a.named, named{name, e.value})
+		a.named = append(a.named, named{name, value})
 	}
 	return nil
 }

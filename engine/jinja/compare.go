@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/big"
 	"strings"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // compare is an operator of comparison.
@@ -54,8 +56,8 @@ func (r *render) equal(a, b Value) (bool, error) {
 	case bool, int64, float64, *big.Int:
 		c, ok := orderNumbers(a, b)
 		return ok && c == orderSame, nil
-	case *Object:
-		y, ok := b.(*Object)
+	case *ordered.Object:
+		y, ok := b.(*ordered.Object)
 		if !ok || x.Len() != y.Len() {
 			return false, nil
 		}
@@ -110,17 +112,17 @@ func (r *render) equalItems(x, y []Value) (bool, error) {
 	return true, nil
 }
 
-func (r *render) equalObjects(x, y *Object) (bool, error) {
+func (r *render) equalObjects(x, y *ordered.Object) (bool, error) {
 	if err := r.nest(); err != nil {
 		return false, err
 	}
 	defer r.unnest()
-	for _, e := range x.entries {
-		v, ok, err := r.lookUp(y, e.key)
-		if !ok || err != nil {
-			return false, err
+	for key, value := range entries(x) {
+		v, ok := r.lookUp(y, key)
+		if !ok {
+			return false, nil
 		}
-		if eq, err := r.equal(e.value, v); !eq || err != nil {
+		if eq, err := r.equal(value, v); !eq || err != nil {
 			return false, err
 		}
 		if err := r.spend(itemCost); err != nil {
@@ -135,15 +137,15 @@ func (r *render) equalViews(x, y *view) (bool, error) {
 	if x.of.Len() != y.of.Len() {
 		return false, nil
 	}
-	for _, e := range x.of.entries {
-		v, ok, err := r.lookUp(y.of, e.key)
-		if !ok || err != nil {
-			return false, err
+	for key, value := range entries(x.of) {
+		v, ok := r.lookUp(y.of, key)
+		if !ok {
+			return false, nil
 		}
 		if x.kind == "dict_keys" {
 			continue
 		}
-		if eq, err := r.equal(e.value, v); !eq || err != nil {
+		if eq, err := r.equal(value, v); !eq || err != nil {
 			return false, err
 		}
 	}
@@ -163,7 +165,7 @@ func identical(a, b Value) bool {
 // isComparable says whether Go can compare a value with ==.
 func isComparable(v Value) bool {
 	switch v.(type) {
-	case nil, bool, int64, float64, string, markup, *big.Int, *Object, *span, *view, *undefined, *iterator, *namespace,
+	case nil, bool, int64, float64, string, markup, *big.Int, *ordered.Object, *span, *view, *undefined, *iterator, *namespace,
 		*macro, *function, *loopContext, *cycler:
 		return true
 	}
@@ -271,13 +273,13 @@ func (r *render) contains(container, v Value) (bool, error) {
 		return strings.Contains(s, part), r.spend(len(s))
 	}
 	switch c := container.(type) {
-	case *Object:
-		_, ok, err := r.lookUp(c, v)
-		return ok, err
+	case *ordered.Object:
+		_, ok := r.lookUp(c, v)
+		return ok, nil
 	case *view:
 		if c.kind == "dict_keys" {
-			_, ok, err := r.lookUp(c.of, v)
-			return ok, err
+			_, ok := r.lookUp(c.of, v)
+			return ok, nil
 		}
 	case *loopContext:
 		return false, errors.New("the variable loop cannot be searched")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // conformance is testdata/conformance.json, which testdata/conformance.py writes: what Python's jinja2 makes of small
@@ -26,15 +28,15 @@ type conformance struct {
 	}
 }
 
-func readConformance(t testing.TB) (table conformance, ctx *Object) {
+func readConformance(t testing.TB) (table conformance, ctx *ordered.Object) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/conformance.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(data, &table))
 	require.Greater(t, len(table.Cases), 1000)
-	v, err := ParseJSON(table.Context)
+	v, err := ordered.ParseJSON(table.Context)
 	require.NoError(t, err)
-	return table, v.(*Object)
+	return table, v.(*ordered.Object)
 }
 
 func TestConformance(t *testing.T) {
@@ -77,7 +79,7 @@ func TestStrftime(t *testing.T) {
 
 func mustRepr(t testing.TB, v Value) string {
 	t.Helper()
-	s, err := newRender(&Template{}, NewObject(), time.Time{}).repr(v)
+	s, err := newRender(&Template{}, ordered.NewObject(), time.Time{}).repr(v)
 	require.NoError(t, err)
 	return s
 }

@@ -1,6 +1,10 @@
 package jinja
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/ordered"
+)
 
 func (e *constExpr) eval(*render, *frame) (Value, error) { return e.value, nil }
 
@@ -38,7 +42,7 @@ func (e *dictExpr) eval(r *render, f *frame) (Value, error) {
 	if err := r.list(len(e.keys) + 1); err != nil {
 		return nil, errAt(int(e.at), err)
 	}
-	o := NewObject()
+	o := ordered.NewObject()
 	for i := range e.keys {
 		k, err := e.keys[i].eval(r, f)
 		if err != nil {
@@ -170,7 +174,7 @@ func (e *attrExpr) eval(r *render, f *frame) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o, ok := object.(*Object); ok && e.plain {
+	if o, ok := object.(*ordered.Object); ok && e.plain {
 		if v, ok := o.Get(e.name); ok {
 			return v, nil
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 func filterList(r *render, v Value, _ args) (Value, error) {
@@ -21,7 +23,7 @@ func filterItems(r *render, v Value, _ args) (Value, error) {
 		switch v := v.(type) {
 		case *undefined:
 			return nothing, nil
-		case *Object:
+		case *ordered.Object:
 			it, err := r.iterate(&view{"dict_items", v})
 			return it.step, err
 		}
@@ -155,7 +157,7 @@ func filterSort(r *render, v Value, a args) (Value, error) {
 }
 
 func filterDictSort(r *render, v Value, a args) (Value, error) {
-	o, ok := v.(*Object)
+	o, ok := v.(*ordered.Object)
 	if !ok {
 		return nil, fmt.Errorf("a dictionary is needed, not '%s'", typeName(v))
 	}
@@ -175,19 +177,22 @@ func filterDictSort(r *render, v Value, a args) (Value, error) {
 func filterUnique(r *render, v Value, a args) (Value, error) {
 	return generator(func() (func() (Value, bool, error), error) {
 		g := newGetter(a.or(1, nil), truth(a.or(0, false)))
-		seen := map[Value]bool{}
+		var seen []Value
 		return r.over(v, func(item Value) (Value, bool, error) {
 			key, err := g.get(r, item)
 			if err != nil {
 				return nil, false, err
 			}
-			hash, err := r.hashKey(key)
-			if err != nil {
-				return nil, false, err
+			for _, other := range seen {
+				if err := r.step(); err != nil {
+					return nil, false, err
+				}
+				if same, err := r.equal(key, other); same || err != nil {
+					return nil, false, err
+				}
 			}
-			known := seen[hash]
-			seen[hash] = true
-			return item, !known, r.list(1)
+			seen = append(seen, key)
+			return item, true, r.list(1)
 		}), nil
 	}), nil
 }

@@ -86,7 +86,7 @@ func parseInt(s string, base int) (Value, bool) {
 	if base == 0 {
 		base = 10
 	}
-	if digits == "" || digits[0] == '-' || digits[0] == '+' || len(digits) > maxBigDigits {
+	if digits == "" || digits[0] == '-' || digits[0] == '+' || len(digits) > maxDigits {
 		return nil, false
 	}
 	if n, err := strconv.ParseInt(sign+digits, base, 64); err == nil {
@@ -95,6 +95,9 @@ func parseInt(s string, base int) (Value, bool) {
 	n, ok := new(big.Int).SetString(sign+digits, base)
 	return n, ok
 }
+
+// maxDigits is the length of the longest integer in a string, which is Python's limit too.
+const maxDigits = 4300
 
 // parseFloat is Python's float of a string.
 func parseFloat(s string) (float64, bool) {

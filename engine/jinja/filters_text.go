@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // textFilter is a filter of a string; any other value is printed first.
@@ -105,7 +107,7 @@ func filterFormat(r *render, v Value, a args) (Value, error) {
 	if len(a.pos) > 0 {
 		return nil, errors.New("can't handle positional and keyword arguments at the same time")
 	}
-	o := NewObject()
+	o := ordered.NewObject()
 	for _, n := range a.named {
 		o.Set(n.name, n.value)
 	}
@@ -216,7 +218,7 @@ func filterURLEncode(r *render, v Value, _ args) (Value, error) {
 		s, err := r.str(v)
 		return urlQuote(s, "/"), err
 	}
-	if o, ok := v.(*Object); ok {
+	if o, ok := v.(*ordered.Object); ok {
 		items = (&view{"dict_items", o}).items()
 	}
 	var b strings.Builder

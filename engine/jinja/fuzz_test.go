@@ -1,12 +1,13 @@
 package jinja
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // FuzzTemplate parses and renders arbitrary text. Whatever it is, that ends in a prompt or an *Error, twice the same, and
@@ -37,31 +38,23 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// FuzzParseJSON compares with encoding/json on what is JSON, and wants tojson to give the same values back.
-func FuzzParseJSON(f *testing.F) {
-	for _, seed := range []string{
-		`{"a":[1,-2.5e3,true,null,"\u00e9\ud83c\udf89\ud800\n"],"b":{}}`, `[]`, `"x"`, `01`, `-0`, `1e999`, `{"a":1,"a":2}`,
-		"[1,]", "\"\x01\"", strings.Repeat("9", 30), " [ ] ", `"\x"`, "nul", "[[[[1]]]]", "\xff",
-	} {
+// FuzzToJSON wants tojson to write JSON that gives the same values back.
+func FuzzToJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":[1,-2.5e3,true,null,"\u00e9\ud83c\udf89\n"],"b":{}}`, `[]`, `"x"`, `-0`, `1e999`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := ParseJSON(data)
-		if !json.Valid(data) || !utf8.Valid(data) {
-			require.Error(t, err)
-			return
-		}
+		v, err := ordered.ParseJSON(data)
 		if err != nil {
-			require.Regexp(t, "nested more than|more than 4300 digits", err.Error())
 			return
 		}
 		r := newRender(&Template{}, nil, vectorsNow)
 		text, err := filterToJSON(r, v, args{})
 		require.NoError(t, err)
-		again, err := ParseJSON([]byte(text.(string)))
 		if strings.Contains(text.(string), "Infinity") {
 			return // Python's name for what JSON cannot hold
 		}
+		again, err := ordered.ParseJSON([]byte(text.(string)))
 		require.NoError(t, err)
 		require.Equal(t, mustRepr(t, v), mustRepr(t, again))
 	})

@@ -1,6 +1,10 @@
 package jinja
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/ordered"
+)
 
 // cursor goes through the elements of a value: those of items, or those that next makes until it returns false.
 type cursor struct {
@@ -58,7 +62,7 @@ func (r *render) items(v Value) ([]Value, error) {
 		return r.characters(s)
 	}
 	switch v := v.(type) {
-	case *Object:
+	case *ordered.Object:
 		if err := r.list(v.Len()); err != nil {
 			return nil, err
 		}
@@ -125,7 +129,7 @@ func (r *render) length(v Value) (int, error) {
 		return runeCount(s), r.spend(len(s))
 	}
 	switch v := v.(type) {
-	case *Object:
+	case *ordered.Object:
 		return v.Len(), nil
 	case *view:
 		return v.of.Len(), nil

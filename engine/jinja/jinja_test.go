@@ -2,8 +2,6 @@ package jinja_test
 
 import (
 	"fmt"
-	"math/big"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
 )
 
 func Example() {
@@ -25,12 +24,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	ctx, err := jinja.ParseJSON([]byte(`{"messages": [{"role": "user", "content": "Hi!"}]}`))
+	ctx, err := ordered.ParseJSON([]byte(`{"messages": [{"role": "user", "content": "Hi!"}]}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	object := ctx.(*jinja.Object)
+	object := ctx.(*ordered.Object)
 	object.Set("add_generation_prompt", true)
 	prompt, err := tmpl.Render(object, time.Now())
 	if err != nil {
@@ -47,9 +46,9 @@ func render(t *testing.T, source, ctx string) string {
 	t.Helper()
 	tmpl, err := jinja.Parse("t", source)
 	require.NoError(t, err)
-	v, err := jinja.ParseJSON([]byte(ctx))
+	v, err := ordered.ParseJSON([]byte(ctx))
 	require.NoError(t, err)
-	out, err := tmpl.Render(v.(*jinja.Object), time.Time{})
+	out, err := tmpl.Render(v.(*ordered.Object), time.Time{})
 	require.NoError(t, err)
 	return out
 }
@@ -66,68 +65,9 @@ func TestJSONGoesThroughUnchanged(t *testing.T) {
 	}
 }
 
-func TestParseJSONErrors(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		``:                                    "parse JSON: offset 0: the text ends where a value is expected",
-		`{"a" 1}`:                             "parse JSON: offset 5: found '1' where a colon is expected",
-		`{"a": 1,}`:                           "parse JSON: offset 8: found '}' where a key is expected",
-		`[1 2]`:                               "parse JSON: offset 3: found '2' where a comma or a closing bracket is expected",
-		`[1] x`:                               "parse JSON: offset 4: found 'x' where the end is expected",
-		`01`:                                  "parse JSON: offset 1: found '1' where the end of the number 0 is expected",
-		`-`:                                   "parse JSON: offset 1: the text ends where a digit is expected",
-		`"a`:                                  "parse JSON: offset 2: the text ends where a closing quote is expected",
-		`"\q"`:                                "parse JSON: offset 2: found 'q' where an escape is expected",
-		"\"\n\"":                              `parse JSON: offset 1: a string holds the control character '\n' unescaped`,
-		"\"\xff\"":                            "parse JSON: the text is not UTF-8",
-		`NaN`:                                 "parse JSON: offset 0: found 'N' where a value is expected",
-		"[" + strings.Repeat("9", 5000) + "]": "parse JSON: offset 5001: an integer has more than 4300 digits",
-	} {
-		_, err := jinja.ParseJSON([]byte(text))
-		require.EqualError(t, err, want)
-	}
-	_, err := jinja.ParseJSON([]byte(strings.Repeat("[", 100_000)))
-	require.ErrorContains(t, err, "nested more than")
-}
-
-func TestParseJSONNumbers(t *testing.T) {
-	t.Parallel()
-	huge, _ := new(big.Int).SetString("9223372036854775808", 10)
-	for text, want := range map[string]jinja.Value{
-		"1": int64(1), "1.0": 1.0, "1e2": 100.0, "-9223372036854775808": int64(-1 << 63), "9223372036854775808": huge,
-	} {
-		got, err := jinja.ParseJSON([]byte(text))
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-}
-
-func TestObjectKeepsOrder(t *testing.T) {
-	t.Parallel()
-	o := jinja.NewObject()
-	var keys []string
-	for i := range 100 {
-		keys = append(keys, fmt.Sprint("key", 100-i))
-		o.Set(keys[i], int64(i))
-	}
-	o.Set(keys[50], "changed")
-	c := o.Clone()
-	c.Set("new", true)
-	c.Set(keys[0], nil)
-	require.Equal(t, keys, o.Keys())
-	require.Equal(t, append(keys, "new"), c.Keys())
-	v, ok := o.Get(keys[50])
-	require.True(t, ok)
-	require.Equal(t, "changed", v)
-	v, _ = o.Get(keys[0])
-	require.Equal(t, int64(0), v)
-	_, ok = o.Get("new")
-	require.False(t, ok)
-}
-
 func TestValuesOfOtherTypesAreRefused(t *testing.T) {
 	t.Parallel()
-	ctx := jinja.NewObject()
+	ctx := ordered.NewObject()
 	ctx.Set("x", map[string]any{"a": 1})
 	for _, source := range []string{
 		"{{ x }}", "{{ x + 1 }}", "{{ x | tojson }}", "{{ [x] }}", "{{ x | list }}", "{{ {x: 1} }}", "{{ x < x }}", "{{ x[0].y }}",
@@ -143,9 +83,9 @@ func TestRaiseError(t *testing.T) {
 	t.Parallel()
 	tmpl, err := jinja.Parse("gemma", "{% if messages[0].role == 'system' %}\n{{ raise_exception('System role not supported') }}{% endif %}")
 	require.NoError(t, err)
-	v, err := jinja.ParseJSON([]byte(`{"messages": [{"role": "system", "content": "x"}]}`))
+	v, err := ordered.ParseJSON([]byte(`{"messages": [{"role": "system", "content": "x"}]}`))
 	require.NoError(t, err)
-	_, err = tmpl.Render(v.(*jinja.Object), time.Time{})
+	_, err = tmpl.Render(v.(*ordered.Object), time.Time{})
 	var refused *jinja.RaiseError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "System role not supported", refused.Message)
@@ -158,9 +98,9 @@ func TestConcurrentRendering(t *testing.T) {
 	tmpl, err := jinja.Parse("t", `{% set ns = namespace(n=0) %}{% macro m(x) %}<{{ x }}>{% endmacro %}`+
 		`{% for m_ in messages if m_.role %}{% set ns.n = ns.n + loop.index %}{{ m(m_.content | upper) }}{% endfor %}{{ ns.n }}{{ who }}`)
 	require.NoError(t, err)
-	v, err := jinja.ParseJSON([]byte(`{"messages": [{"role": "user", "content": "é"}, {"role": "user", "content": "b"}]}`))
+	v, err := ordered.ParseJSON([]byte(`{"messages": [{"role": "user", "content": "é"}, {"role": "user", "content": "b"}]}`))
 	require.NoError(t, err)
-	shared := v.(*jinja.Object)
+	shared := v.(*ordered.Object)
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {

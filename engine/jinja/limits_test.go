@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // renderWithin renders with limits of its own.
-func renderWithin(tmpl *Template, ctx *Object, budget, most int) (string, error) {
+func renderWithin(tmpl *Template, ctx *ordered.Object, budget, most int) (string, error) {
 	r := newRender(tmpl, ctx, vectorsNow)
 	defer r.release()
 	r.budget, r.most = budget, most
@@ -68,11 +70,9 @@ func TestLimits(t *testing.T) {
 		"repr of sharing":  {grow("[1]") + "[ns.x, ns.x] %}{% if i > 40 %}{{ ns.x }}{% endif %}{% endfor %}", nil},
 		"equal sharing":    {grow("[1]") + "[ns.x, ns.x] %}{% if i > 40 %}{{ ns.x == [ns.x[0], ns.x[1]] }}{% endif %}{% endfor %}", nil},
 		"order of sharing": {grow("[1]") + "[ns.x, ns.x] %}{% if i > 40 %}{{ [ns.x, ns.x] < [ns.x] }}{% endif %}{% endfor %}", nil},
-		"keys of sharing":  {grow("(1,)") + "(ns.x, ns.x) %}{{ {ns.x: 1} }}{% endfor %}", nil},
 		"nested list":      {grow("[]") + "[ns.x] %}{% endfor %}{{ ns.x }}", errDepth},
 		"nested json":      {grow("[]") + "[ns.x] %}{% endfor %}{{ ns.x | tojson }}", errDepth},
 		"nested equality":  {grow("[]") + "[ns.x] %}{% endfor %}{% set a = [ns.x] %}{{ ns.x == a }}", errDepth},
-		"nested key":       {grow("()") + "(ns.x,) %}{% endfor %}{{ {ns.x: 1} }}", nil},
 		"own member":       {"{% set ns = namespace() %}{% set ns.x = [ns] %}{{ ns }}", errDepth},
 		"macros":           {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", errCalls},
 		"two macros":       {"{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", errCalls},
@@ -96,9 +96,7 @@ func TestLimits(t *testing.T) {
 		"last characters": {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = x[-1] %}{% endfor %}", errBudget},
 		"long keys":       {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = {x: 1} %}{% endfor %}", errBudget},
 		"looked-up keys":  {"{% set x = 'x' * 1000000 %}{% set y = {x: 1} %}{% for a in range(100000) %}{% set z = y[x] %}{% endfor %}", errBudget},
-		"tuples as keys":  {"{% set x = (1,) * 5000 %}{% set y = {x: 1} %}{% for a in range(100000) %}{% set z = y.get(x) %}{% endfor %}", errBudget},
 		"dates":           {"{{ strftime_now('%d' * 2000000) }}", errBudget},
-		"long tuple":      {"{% set x = ('x' * 1000000,) %}{% set y = {x: 1} %}", errTupleKey},
 		"frames":          {"{% macro m() %}{% if x %}" + sets(1000) + "{% endif %}{% endmacro %}{% for i in range(100000) %}{{ m() }}{% endfor %}", errBudget},
 		"strip tags":      {"{{ ('<>' * 1000000) | striptags }}", errBudget},
 		"tags' words":     {"{{ ('x ' * 3000000) | striptags }}", errOutput},
@@ -113,7 +111,7 @@ func TestLimits(t *testing.T) {
 			t.Parallel()
 			tmpl, err := Parse(name, test.template)
 			require.NoError(t, err)
-			out, err := renderWithin(tmpl, NewObject(), maxBudget/8, maxOutput/8)
+			out, err := renderWithin(tmpl, ordered.NewObject(), maxBudget/8, maxOutput/8)
 			require.Error(t, err, "%d bytes came out", len(out))
 			if test.want != nil {
 				require.ErrorIs(t, err, test.want)
@@ -155,7 +153,7 @@ func TestParserLimits(t *testing.T) {
 	for name, source := range map[string]string{
 		"parentheses":  deep("(", ")"),
 		"lists":        deep("[", "]"),
-		"dictionaries": deep("{1: ", "}"),
+		"dictionaries": deep("{'a': ", "}"),
 		"calls":        deep("f(", ")"),
 		"signs":        deep("- ", ""),
 		"nots":         deep("not ", ""),
@@ -208,7 +206,7 @@ func TestErrorPlaces(t *testing.T) {
 	} {
 		tmpl, err := Parse("t.jinja", source)
 		if err == nil {
-			_, err = tmpl.Render(NewObject(), time.Time{})
+			_, err = tmpl.Render(ordered.NewObject(), time.Time{})
 		}
 		require.EqualError(t, err, want, source)
 		var located *Error

@@ -1,6 +1,10 @@
 package jinja
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/ordered"
+)
 
 // macro is a macro, or the body of a call block, with the frame that it was defined in.
 type macro struct {
@@ -62,7 +66,7 @@ func (m *macro) special(a args, f *frame) error {
 		d.caller.ref.set(f, v)
 	}
 	if d.kwargs != nil {
-		o := NewObject()
+		o := ordered.NewObject()
 		for _, n := range a.named {
 			o.Set(n.name, n.value)
 		}

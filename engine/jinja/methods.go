@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 var dictMethods, listMethods, tupleMethods, floatMethods map[string]*builtin
@@ -37,7 +39,7 @@ func methodOf(object Value, name string) *builtin {
 		return strMethods[name]
 	case markup:
 		return markupMethods[name]
-	case *Object:
+	case *ordered.Object:
 		return dictMethods[name]
 	case []Value:
 		return listMethods[name]
@@ -50,11 +52,11 @@ func methodOf(object Value, name string) *builtin {
 }
 
 func dictView(kind string) func(*render, Value, args) (Value, error) {
-	return func(_ *render, self Value, _ args) (Value, error) { return &view{kind, self.(*Object)}, nil }
+	return func(_ *render, self Value, _ args) (Value, error) { return &view{kind, self.(*ordered.Object)}, nil }
 }
 
 func dictCopy(r *render, self Value, _ args) (Value, error) {
-	o := self.(*Object)
+	o := self.(*ordered.Object)
 	if err := r.list(2 * o.Len()); err != nil {
 		return nil, err
 	}
@@ -62,10 +64,7 @@ func dictCopy(r *render, self Value, _ args) (Value, error) {
 }
 
 func dictGet(r *render, self Value, a args) (Value, error) {
-	v, ok, err := r.lookUp(self.(*Object), a.pos[0])
-	if err != nil {
-		return nil, err
-	}
+	v, ok := r.lookUp(self.(*ordered.Object), a.pos[0])
 	if !ok {
 		return a.or(1, nil), nil
 	}
@@ -118,7 +117,7 @@ func indexItem(r *render, self Value, a args) (Value, error) {
 }
 
 // namespace is an object whose attributes a template can set, in whatever scope it does so.
-type namespace struct{ attrs *Object }
+type namespace struct{ attrs *ordered.Object }
 
 // cycler goes through values again and again.
 type cycler struct {
@@ -185,13 +184,13 @@ func newRange(_ *render, _ Value, a args) (Value, error) {
 }
 
 // newDict is Python's dict: of a mapping or of pairs, and of named arguments.
-func newDict(r *render, a args) (*Object, error) {
+func newDict(r *render, a args) (*ordered.Object, error) {
 	if len(a.pos) > 1 {
 		return nil, fmt.Errorf("dict expected at most 1 argument, got %d", len(a.pos))
 	}
-	o := NewObject()
+	o := ordered.NewObject()
 	if len(a.pos) == 1 {
-		if from, ok := a.pos[0].(*Object); ok {
+		if from, ok := a.pos[0].(*ordered.Object); ok {
 			if err := r.list(from.Len()); err != nil {
 				return nil, err
 			}
@@ -206,7 +205,7 @@ func newDict(r *render, a args) (*Object, error) {
 	return o, r.list(len(a.named))
 }
 
-func addPairs(r *render, o *Object, v Value) error {
+func addPairs(r *render, o *ordered.Object, v Value) error {
 	items, err := r.items(v)
 	if err != nil {
 		return err

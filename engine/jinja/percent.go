@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // percent is the operator % of a string.
@@ -36,7 +38,7 @@ func (r *render) percentText(format string, v Value, marked bool) (string, error
 	switch v := v.(type) {
 	case tuple, group:
 		p.args, _ = elements(v)
-	case *Object:
+	case *ordered.Object:
 		p.single, p.dict = true, v
 	case []Value, *span, *undefined:
 		p.single = true
@@ -88,7 +90,7 @@ func (p *percenter) conversion() error {
 			return errors.New("format requires a mapping")
 		}
 		var ok bool
-		if v, ok = p.dict.(*Object).Get(key); !ok {
+		if v, ok = p.dict.(*ordered.Object).Get(key); !ok {
 			return fmt.Errorf("the format's key '%s' is missing", key)
 		}
 		named = true

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // Limits of a template and of one rendering of it.
@@ -42,11 +44,11 @@ type render struct {
 
 var renders = sync.Pool{New: func() any { return new(render) }}
 
-func newRender(t *Template, ctx *Object, now time.Time) *render {
+func newRender(t *Template, ctx *ordered.Object, now time.Time) *render {
 	r := renders.Get().(*render)
 	out, vars := r.out[:0], r.ctx[:0]
 	if ctx == nil {
-		ctx = NewObject()
+		ctx = ordered.NewObject()
 	}
 	for i, name := range t.names {
 		v := Value(t.absent[i])

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // str is Python's str of a value, which is what a template prints.
@@ -57,7 +59,7 @@ func (r *render) appendRepr(out []byte, v Value) ([]byte, error) {
 		return r.appendTuple(out, v)
 	case group:
 		return r.appendTuple(out, tuple(v))
-	case *Object:
+	case *ordered.Object:
 		return r.appendObject(out, v)
 	case *namespace:
 		out, err := r.appendObject(append(out, "<Namespace "...), v.attrs)
@@ -121,22 +123,24 @@ func (r *render) appendItems(out []byte, open, end string, items []Value) ([]byt
 	return append(out, end...), r.spend(2 * len(items))
 }
 
-func (r *render) appendObject(out []byte, o *Object) ([]byte, error) {
+func (r *render) appendObject(out []byte, o *ordered.Object) ([]byte, error) {
 	if err := r.nest(); err != nil {
 		return out, err
 	}
 	defer r.unnest()
 	out = append(out, '{')
-	for i, e := range o.entries {
-		if i > 0 {
+	first := true
+	for key, value := range entries(o) {
+		if !first {
 			out = append(out, ", "...)
 		}
+		first = false
 		var err error
-		if out, err = r.appendRepr(out, e.key); err != nil {
+		if out, err = r.appendRepr(out, key); err != nil {
 			return out, err
 		}
 		out = append(out, ": "...)
-		if out, err = r.appendRepr(out, e.value); err != nil {
+		if out, err = r.appendRepr(out, value); err != nil {
 			return out, err
 		}
 		if err := r.fits(len(out)); err != nil {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 func strFormat(r *render, self Value, a args) (Value, error) {
-	named := NewObject()
+	named := ordered.NewObject()
 	for _, n := range a.named {
 		named.Set(n.name, n.value)
 	}
@@ -16,14 +18,14 @@ func strFormat(r *render, self Value, a args) (Value, error) {
 }
 
 func strFormatMap(r *render, self Value, a args) (Value, error) {
-	named, ok := a.pos[0].(*Object)
+	named, ok := a.pos[0].(*ordered.Object)
 	if !ok {
 		return nil, fmt.Errorf("format_map needs a mapping, not '%s'", typeName(a.pos[0]))
 	}
 	return formatWith(r, self, nil, named)
 }
 
-func formatWith(r *render, self Value, pos []Value, named *Object) (Value, error) {
+func formatWith(r *render, self Value, pos []Value, named *ordered.Object) (Value, error) {
 	f := formatter{r: r, pos: pos, named: named, escapes: isMarkup(self)}
 	s, err := f.format(selfText(self), 2)
 	return s, err
@@ -33,7 +35,7 @@ func formatWith(r *render, self Value, pos []Value, named *Object) (Value, error
 type formatter struct {
 	r       *render
 	pos     []Value
-	named   *Object
+	named   *ordered.Object
 	escapes bool // the text is marked, so what is filled in is escaped
 
 	auto, manual bool // which kind of numbering the fields have used

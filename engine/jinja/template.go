@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // Template is a parsed chat template. It never changes and is safe for use from many goroutines.
@@ -55,7 +57,7 @@ func Parse(name, source string) (*Template, error) {
 //
 // An error is an *Error with the place in the template. Where the template itself refused the messages by calling
 // raise_exception, it wraps a *RaiseError.
-func (t *Template) Render(ctx *Object, now time.Time) (string, error) {
+func (t *Template) Render(ctx *ordered.Object, now time.Time) (string, error) {
 	r := newRender(t, ctx, now)
 	defer r.release()
 	return r.prompt()

@@ -1,6 +1,10 @@
 package jinja
 
-import "math/big"
+import (
+	"math/big"
+
+	"github.com/ingot-run/ingot/ordered"
+)
 
 // tests are Jinja's, all of them.
 var tests map[string]*builtin
@@ -17,7 +21,7 @@ func init() {
 		"float":     test(func(v Value) bool { _, ok := v.(float64); return ok }),
 		"number":    test(func(v Value) bool { _, ok := float(v); return ok }),
 		"string":    test(func(v Value) bool { _, ok := text(v); return ok }),
-		"mapping":   test(func(v Value) bool { _, ok := v.(*Object); return ok }),
+		"mapping":   test(func(v Value) bool { _, ok := v.(*ordered.Object); return ok }),
 		"sequence":  test(isSequence),
 		"iterable":  test(isIterable),
 		"callable":  test(callable),
@@ -54,8 +58,7 @@ func test(holds func(Value) bool) *builtin {
 func exists(known func(name string) bool) *builtin {
 	return def("", func(r *render, v Value, _ args) (Value, error) {
 		name, ok := text(v)
-		_, err := r.hashKey(v)
-		return ok && known(name), err
+		return ok && known(name), nil
 	})
 }
 
@@ -84,7 +87,7 @@ func isSequence(v Value) bool {
 		return true
 	}
 	switch v.(type) {
-	case *Object, *span, *undefined:
+	case *ordered.Object, *span, *undefined:
 		return true
 	}
 	return false

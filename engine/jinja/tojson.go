@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // jsonWriter writes a value as Python's json.dumps does.
@@ -87,7 +89,7 @@ func (w *jsonWriter) value(v Value) error {
 		w.out = appendJSONString(w.out, v, w.ascii)
 	case markup:
 		w.out = appendJSONString(w.out, string(v), w.ascii)
-	case *Object:
+	case *ordered.Object:
 		return w.object(v)
 	default:
 		items, ok := elements(v)
@@ -118,21 +120,20 @@ func (w *jsonWriter) array(items []Value) error {
 	return w.close(']')
 }
 
-func (w *jsonWriter) object(o *Object) error {
+func (w *jsonWriter) object(o *ordered.Object) error {
 	if o.Len() == 0 {
 		w.out = append(w.out, "{}"...)
 		return w.charge()
 	}
-	entries := o.entries
+	keys := o.Keys()
 	if w.sorted {
-		entries = append([]entry(nil), entries...)
 		var failed error
-		sort.SliceStable(entries, func(i, j int) bool {
-			less, err := w.r.less(entries[i].key, entries[j].key)
-			if err != nil && failed == nil {
+		slices.SortStableFunc(keys, func(a, b string) int {
+			c, err := w.r.order(loadedKey(a), loadedKey(b))
+			if err != nil {
 				failed = err
 			}
-			return less
+			return int(c)
 		})
 		if failed != nil {
 			return failed
@@ -141,17 +142,14 @@ func (w *jsonWriter) object(o *Object) error {
 	if err := w.open('{'); err != nil {
 		return err
 	}
-	for i, e := range entries {
-		key, err := jsonKey(e.key)
-		if err != nil {
-			return err
-		}
+	for i, key := range keys {
 		if err := w.next(i); err != nil {
 			return err
 		}
-		w.out = appendJSONString(w.out, key, w.ascii)
+		w.out = appendJSONString(w.out, strings.TrimPrefix(key, intKey), w.ascii)
 		w.out = append(w.out, w.col...)
-		if err := w.value(e.value); err != nil {
+		value, _ := o.Get(key)
+		if err := w.value(value); err != nil {
 			return err
 		}
 	}
@@ -196,26 +194,6 @@ func (w *jsonWriter) newline() error {
 		w.out = append(w.out, *w.indent...)
 	}
 	return w.charge()
-}
-
-// jsonKey is a dictionary's key as JSON has it.
-func jsonKey(key Value) (string, error) {
-	switch key := key.(type) {
-	case nil:
-		return "null", nil
-	case bool:
-		return strconv.FormatBool(key), nil
-	case int64:
-		return strconv.FormatInt(key, 10), nil
-	case *big.Int:
-		return key.String(), nil
-	case float64:
-		return jsonFloat(key), nil
-	}
-	if s, ok := text(key); ok {
-		return s, nil
-	}
-	return "", fmt.Errorf("keys must be str, int, float, bool or None, not %s", typeName(key))
 }
 
 func jsonFloat(f float64) string {

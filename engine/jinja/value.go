@@ -3,21 +3,14 @@ package jinja
 import (
 	"fmt"
 	"math/big"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
-// Value is what a template computes with. The types that a caller may put into a context are
-//
-//	nil        None
-//	bool
-//	int64      an integer; all other Go integer types are strangers to a template
-//	*big.Int   an integer that is too large for int64: printed and compared, but not computed with
-//	float64
-//	string     UTF-8
-//	[]Value    a list
-//	*Object    a dictionary
-//
-// Rendering changes none of them. A value of any other type gives an error when a template uses it.
-type Value = any
+// Value is what a template computes with. A context holds the types of ordered.Value, of which dictionaries are
+// *ordered.Object; integers too large for int64 are printed and compared, but not computed with. Rendering changes none of
+// them. A value of any other type gives an error when a template uses it.
+type Value = ordered.Value
 
 type (
 	// tuple is an immutable sequence that prints with parentheses.
@@ -67,19 +60,19 @@ func (s *span) at(i int) int64 { return s.start + int64(i)*s.step }
 // view is what a dictionary's keys, values and items methods give.
 type view struct {
 	kind string // "dict_keys", "dict_values" or "dict_items"
-	of   *Object
+	of   *ordered.Object
 }
 
 func (v *view) items() []Value {
-	out := make([]Value, v.of.Len())
-	for i, e := range v.of.entries {
+	out := make([]Value, 0, v.of.Len())
+	for key, value := range entries(v.of) {
 		switch v.kind {
 		case "dict_keys":
-			out[i] = e.key
+			out = append(out, key)
 		case "dict_values":
-			out[i] = e.value
+			out = append(out, value)
 		default:
-			out[i] = tuple{e.key, e.value}
+			out = append(out, tuple{key, value})
 		}
 	}
 	return out
@@ -106,7 +99,7 @@ func typeName(v Value) string {
 		return "tuple"
 	case group:
 		return "_GroupTuple"
-	case *Object:
+	case *ordered.Object:
 		return "dict"
 	case *span:
 		return "range"
@@ -195,7 +188,7 @@ func truth(v Value) bool {
 		return len(v) > 0
 	case tuple:
 		return len(v) > 0
-	case *Object:
+	case *ordered.Object:
 		return v.Len() > 0
 	case *span:
 		return v.len() > 0

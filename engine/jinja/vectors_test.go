@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // vectorsNow is the time that the recorded prompts were rendered at.
@@ -41,9 +43,9 @@ func TestModelTemplates(t *testing.T) {
 			require.NoError(t, err)
 			for name, want := range byCase {
 				before := string(cases[name])
-				ctx, err := ParseJSON(cases[name])
+				ctx, err := ordered.ParseJSON(cases[name])
 				require.NoError(t, err)
-				got, err := tmpl.Render(ctx.(*Object), vectorsNow)
+				got, err := tmpl.Render(ctx.(*ordered.Object), vectorsNow)
 				if want.Out == nil {
 					require.Error(t, err, "%s: jinja2 fails with %s", name, *want.Err)
 					continue

@@ -98,9 +98,9 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 			first := len(all[i]) - left[i]
 			known := min(n, len(all[i])-1-first) // rows with a token after them
 			if known > 0 {
-				draft.Seqs = append(draft.Seqs, compute.Seq{First: len(draft.Tokens), Rows: known, Pages: tables[i]})
+				draft.Seqs = append(draft.Seqs, compute.Seq{Rows: known, Pages: tables[i]})
 			}
-			step.Seqs = append(step.Seqs, compute.Seq{First: len(step.Tokens), Rows: n, Pages: tables[i]})
+			step.Seqs = append(step.Seqs, compute.Seq{Rows: n, Pages: tables[i]})
 			for p := first; p < first+n; p++ {
 				if p < first+known {
 					states = append(states, int32(len(step.Tokens)))
@@ -149,9 +149,7 @@ func TestJointForm(t *testing.T) {
 	const heads, nope, value, rank = 2, 32, 32, 32
 	for layer := range 4 {
 		k, v := b.tensor(blockName(layer, "attn_k_b")), b.tensor(blockName(layer, "attn_v_b"))
-		keys, values := make([]float32, k.Elements()), make([]float32, v.Elements())
-		gguf.Dequantize(keys, k.Type, k.Data)
-		gguf.Dequantize(values, v.Type, v.Data)
+		keys, values := k.Values(), v.Values()
 		var joint []float32
 		for head := range heads {
 			for i := range nope {

@@ -9,22 +9,12 @@ import (
 // glm is the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture deepseek2): multi-head latent attention in its
 // absorbed form, leading dense layers, then mixtures of experts, and optionally a layer of multi-token prediction.
 type glm struct {
-	steps
-	config Config
+	trunk
 	mla    mlaShape
 	route  compute.RouteShape
-	eps    float32
-
-	embd   compute.Weight // {hidden, vocab}
 	layers []glmLayer
-	norm   compute.Weight   // {hidden}
-	output []compute.Weight // one of {hidden, vocab}; the embedding where the file ties them
-	mtp    *glmMTP          // nil where the file has none
-	rope   compute.Rope
-	cache  compute.Cache // the trunk's layers, then the MTP layer
+	mtp    *glmMTP // nil where the file has none
 
-	x       compute.Tensor // [rows, hidden] the residual stream
-	h       compute.Tensor // [rows, hidden] normed
 	a       compute.Tensor // [rows, qA + kvRank + rope] compressed query, latent, shared key
 	q       compute.Tensor // [rows, heads*(nope+rope)], where queries are compressed
 	absorb  compute.Tensor // [rows, heads*(kvRank+rope)] queries in the latent space
@@ -33,8 +23,6 @@ type glm struct {
 	ffn     compute.Tensor // [rows, the widest of ffn and used*expertFFN+shared]
 	routing compute.Tensor // [rows, 2*used]
 	hidden  compute.Tensor // [rows, hidden] after the final norm
-	last    compute.Tensor // [outputs, hidden]
-	logits  compute.Tensor // [outputs, vocab]
 }
 
 // mlaShape is the sizes of multi-head latent attention.
@@ -95,9 +83,6 @@ type glmMTP struct {
 	out      compute.Tensor // [outputs, hidden] the layer's output, before headNorm
 }
 
-// Config implements Model.
-func (m *glm) Config() Config { return m.config }
-
 // forward records a forward pass.
 func (m *glm) forward(s compute.Step, b *compute.Batch) (logits compute.Tensor) {
 	n := len(b.Tokens)
@@ -110,11 +95,7 @@ func (m *glm) forward(s compute.Step, b *compute.Batch) (logits compute.Tensor) 
 	}
 	s.RMSNorm(hidden, x, m.norm, m.eps)
 	s.Checkpoint(m.config.Layers, "norm", hidden)
-	last := m.last.Head(len(b.Outputs))
-	if last.Rows > 0 {
-		s.Gather(last, hidden, b.Outputs)
-	}
-	return m.head(s, last, m.output)
+	return m.head(s, b, hidden)
 }
 
 // block runs a layer over the residual stream x.
@@ -185,16 +166,6 @@ func (m *glm) experts(s compute.Step, l *glmLayer, layer int, x, h compute.Tenso
 	s.ExpertsAdd(x, ffn, routing, l.experts)
 }
 
-// head takes the normed hidden states of the output rows to logits.
-func (m *glm) head(s compute.Step, last compute.Tensor, output []compute.Weight) (logits compute.Tensor) {
-	logits = m.logits.Head(last.Rows)
-	if last.Rows > 0 {
-		s.MatMul(logits, last, output...)
-		s.Checkpoint(m.config.Layers, "logits", logits)
-	}
-	return logits
-}
-
 // Draft implements Drafter.
 func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32, error) {
 	if m.mtp == nil {
@@ -231,11 +202,11 @@ func (m *glm) draft(s compute.Step, b *compute.Batch, from States, states []int3
 	// Of rows that are no outputs only what the cache keeps is wanted.
 	if out.Rows == 0 {
 		m.latents(s, &mtp.layer, m.config.Layers, h)
-		return m.head(s, last, mtp.output)
+		return m.project(s, last, mtp.output)
 	}
 	m.attention(s, &mtp.layer, m.config.Layers, x, h)
 	s.Gather(out, x, b.Outputs)
 	m.feedForward(s, &mtp.layer, m.config.Layers, out)
 	s.RMSNorm(last, out, mtp.headNorm, m.eps)
-	return m.head(s, last, mtp.output)
+	return m.project(s, last, mtp.output)
 }

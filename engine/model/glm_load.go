@@ -8,50 +8,43 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// glm loads a model of the family of GLM-4.7-Flash.
-func (l *loader) glm(lim Limits) (Model, error) {
-	m := &glm{}
-	m.mla = l.mlaShape()
-	m.config = l.glmConfig(m.mla)
-	m.route = l.routeShape(m.config)
-	m.eps = l.eps()
+// loadGLM loads a model of the family of GLM-4.7-Flash.
+func loadGLM(l *loader, c Config, lim Limits) Model {
+	m := &glm{mla: l.mlaShape()}
+	m.route = l.routeShape(c)
 	l.refuse("attention.temperature_scale", 0) // of the queries by position, as in Mistral Large 3
 	if l.err != nil {
-		return nil, l.err
+		return nil
 	}
 	freqs, factor := l.ropeFreqs(m.mla.rope)
 	m.mla.attention.Scale *= float32(l.yarnScale(factor))
 
-	c := m.config
-	m.embd = l.weight("token_embd.weight", c.Hidden, c.Vocab)
+	m.trunk = l.trunk(c)
 	dense := l.sizeOr("leading_dense_block_count", 0)
 	for i := range c.Layers {
 		m.layers = append(m.layers, l.glmLayer(i, m, i >= dense))
 		if l.err != nil {
-			return nil, l.err
+			return nil
 		}
 	}
-	m.norm = l.weight("output_norm.weight", c.Hidden)
-	m.output = l.headOr(m.embd, "output.weight", c)
 	if c.DraftLayers > 0 {
 		m.mtp = l.glmMTP(c.Layers, m, c.Layers >= dense, lim)
 		if l.err != nil {
-			return nil, l.err
+			return nil
 		}
 	}
 	// Only the first MTP layer is run; any after it are left in the file.
 	l.unused(func(name string) bool { return isDerived(name) || inBlocks(name, c.Layers+c.DraftLayers) })
 
 	m.buffers(l, lim)
-	m.rope, m.cache = l.memory(freqs, c, c.Layers+c.DraftLayers, lim)
-	m.steps = l.steps(lim, m.forward)
-	return m, l.err
+	m.memory(l, lim, freqs, m.forward)
+	return m
 }
 
 // buffers makes the step buffers.
 func (m *glm) buffers(l *loader, lim Limits) {
-	c, s := m.config, m.mla
-	m.x, m.h, m.hidden = l.buffer(lim.Rows, c.Hidden), l.buffer(lim.Rows, c.Hidden), l.buffer(lim.Rows, c.Hidden)
+	s := m.mla
+	m.hidden = l.buffer(lim.Rows, m.config.Hidden)
 	m.a = l.buffer(lim.Rows, s.queryCols()+s.kvRank+s.rope)
 	if s.qA > 0 {
 		m.q = l.buffer(lim.Rows, s.heads*(s.nope+s.rope))
@@ -63,7 +56,6 @@ func (m *glm) buffers(l *loader, lim Limits) {
 	if m.route.Used > 0 {
 		m.routing = l.buffer(lim.Rows, 2*m.route.Used)
 	}
-	m.last, m.logits = l.buffer(lim.Outputs, c.Hidden), l.buffer(lim.Outputs, c.Vocab)
 }
 
 // ffnWidth is the widest row of activations that a layer has.
@@ -115,7 +107,9 @@ func (l *loader) mlaShape() mlaShape {
 	return s
 }
 
-func (l *loader) glmConfig(s mlaShape) Config {
+// glmConfig reads the sizes of a model of the family, and whether it has an MTP layer.
+func glmConfig(l *loader) Config {
+	s := l.mlaShape()
 	c := Config{
 		Architecture: l.arch,
 		Name:         l.name(),

@@ -24,6 +24,7 @@ func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
 	return &loader{be: be, file: f, arch: arch, used: map[string]bool{}}
 }
 
+// fail keeps the first error; nil is none.
 func (l *loader) fail(err error) {
 	if l.err == nil {
 		l.err = err
@@ -254,13 +255,21 @@ func (l *loader) name() string {
 	return name
 }
 
-// memory makes the RoPE table and the KV cache.
-func (l *loader) memory(freqs compute.RopeFreqs, c Config, layers int, lim Limits) (compute.Rope, compute.Cache) {
-	if l.err != nil {
-		return nil, nil
+// checkCache refuses a type of the KV cache that does not fit the model. A head's keys and values are whole blocks there.
+func (l *loader) checkCache(c Config, t gguf.Type) {
+	if block := t.BlockSize(); l.err == nil && block > 0 && (c.KeyDim%block != 0 || c.ValueDim%block != 0) {
+		l.fail(fmt.Errorf("a cache of type %v cannot hold heads of %d and %d values, which are not whole blocks of %d; use f16: %w",
+			t, c.KeyDim, c.ValueDim, block, ErrUnsupported))
 	}
-	if _, err := c.PositionBytes(lim.KV); err != nil {
-		l.fail(fmt.Errorf("keep the KV cache as %v: %w", lim.KV, err))
+	if l.err == nil {
+		_, err := c.PositionBytes(t)
+		l.fail(err)
+	}
+}
+
+// memory makes the RoPE table and the KV cache.
+func (l *loader) memory(freqs compute.RopeFreqs, c Config, lim Limits) (compute.Rope, compute.Cache) {
+	if l.err != nil {
 		return nil, nil
 	}
 	rope, err := l.be.Rope(freqs, lim.Context)
@@ -268,7 +277,7 @@ func (l *loader) memory(freqs compute.RopeFreqs, c Config, layers int, lim Limit
 		l.fail(err)
 	}
 	cache, err := l.be.Cache(compute.CacheShape{
-		Layers: layers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
+		Layers: c.Layers + c.DraftLayers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
 	})
 	if err != nil {
 		l.fail(err)

@@ -5,6 +5,9 @@ package model
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -15,7 +18,7 @@ var ErrUnsupported = errors.New("model is not supported")
 
 // Config describes a model as its file does.
 type Config struct {
-	Architecture string // GGUF's general.architecture: "llama" or "deepseek2"
+	Architecture string // GGUF's general.architecture, such as "llama"
 	Name         string // general.name, may be empty
 	Vocab        int
 	Context      int // positions the model was trained for
@@ -100,19 +103,26 @@ const (
 	DraftStates
 )
 
+// family is how files of an architecture are read. Both functions leave their errors with the loader.
+type family struct {
+	config func(l *loader) Config
+	load   func(l *loader, c Config, lim Limits) Model
+}
+
+// families has the model families by GGUF's general.architecture. To add one, write a file like llama.go and add its row.
+var families = map[string]family{
+	"llama":       {llamaConfig, loadLlama},
+	"deepseek2":   {glmConfig, loadGLM},
+	"glm4moelite": {glmConfig, loadGLM}, // deepseek2 under the name that older files use
+}
+
 // ReadConfig reads what a file says of its model, without its weights.
 func ReadConfig(f *gguf.File) (Config, error) {
-	arch, err := architecture(f)
+	l, family, err := open(nil, f)
 	if err != nil {
 		return Config{}, err
 	}
-	l := newLoader(nil, f, arch)
-	var c Config
-	if arch == archLlama {
-		c, _ = l.llamaConfig()
-	} else {
-		c = l.glmConfig(l.mlaShape())
-	}
+	c := family.config(l)
 	if l.err != nil {
 		return Config{}, fmt.Errorf("read the settings of %s: %w", f.Path(), l.err)
 	}
@@ -121,40 +131,34 @@ func ReadConfig(f *gguf.File) (Config, error) {
 
 // Load reads the weights of f onto a backend. The file must stay open for as long as the model is used.
 func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
-	arch, err := architecture(f)
+	l, family, err := open(be, f)
 	if err != nil {
 		return nil, err
 	}
-	l := newLoader(be, f, arch)
+	c := family.config(l)
+	l.checkCache(c, lim.KV)
 	var m Model
-	if arch == archLlama {
-		m, err = l.llama(lim)
-	} else {
-		m, err = l.glm(lim)
+	if l.err == nil {
+		m = family.load(l, c, lim)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", f.Path(), err)
+	if l.err != nil {
+		return nil, fmt.Errorf("load %s: %w", f.Path(), l.err)
 	}
 	// What the backend has copied need not stay in memory twice.
 	return m, f.Release()
 }
 
-// The architectures, by GGUF's general.architecture.
-const (
-	archLlama       = "llama"
-	archDeepSeek2   = "deepseek2"
-	archGLM4MoELite = "glm4moelite" // deepseek2 under the name that older files use
-)
-
-// architecture reads the architecture of a file and refuses those that are not computed here.
-func architecture(f *gguf.File) (string, error) {
+// open finds the family of a file and refuses architectures without one.
+func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	arch, err := f.Meta().String("general.architecture")
 	if err != nil {
-		return "", fmt.Errorf("read the settings of %s: %w", f.Path(), err)
+		return nil, family{}, fmt.Errorf("read the settings of %s: %w", f.Path(), err)
 	}
-	switch arch {
-	case archLlama, archDeepSeek2, archGLM4MoELite:
-		return arch, nil
+	found, ok := families[arch]
+	if !ok {
+		names := slices.Sorted(maps.Keys(families))
+		return nil, family{}, fmt.Errorf("read the settings of %s: architecture %q: %w (supported: %s)",
+			f.Path(), arch, ErrUnsupported, strings.Join(names, ", "))
 	}
-	return "", fmt.Errorf("read the settings of %s: architecture %q: %w (llama and deepseek2 are)", f.Path(), arch, ErrUnsupported)
+	return newLoader(be, f, arch), found, nil
 }

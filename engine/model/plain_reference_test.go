@@ -13,7 +13,7 @@ import (
 // TestPlain compares the plain forward pass with the reference outputs, before other tests rely on it.
 func TestPlain(t *testing.T) {
 	const tolerance = 1e-3 // the reference is in float32
-	for _, name := range []string{"micro-llama", "micro-glm"} {
+	for _, name := range modeltest.Micros(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := modeltest.Micro(t, name)

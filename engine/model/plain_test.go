@@ -29,8 +29,7 @@ func newPlain(tb testing.TB, path string) *plain {
 	tb.Cleanup(func() { require.NoError(tb, f.Close()) })
 	p := &plain{tb: tb, file: f, tensors: map[string][]float64{}, tie: math.Inf(1)}
 	for _, tensor := range f.Tensors() {
-		values := make([]float32, tensor.Elements())
-		gguf.Dequantize(values, tensor.Type, tensor.Data)
+		values := tensor.Values()
 		wide := make([]float64, len(values))
 		for i, v := range values {
 			wide[i] = float64(v)

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // Settings of YaRN (Peng et al. 2023) that files may leave out.
@@ -73,9 +72,7 @@ func (l *loader) divideFreqs(f []float64) {
 	if l.err != nil {
 		return
 	}
-	factors := make([]float32, len(f))
-	gguf.Dequantize(factors, t.Type, t.Data)
-	for i, by := range factors {
+	for i, by := range t.Values() {
 		if !(by > 0) || math.IsInf(float64(by), 0) {
 			l.fail(fmt.Errorf("tensor rope_freqs.weight divides a frequency by %g", by))
 			return

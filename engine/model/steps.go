@@ -24,7 +24,7 @@ type steps struct {
 
 // steps makes what steps under way need of their own.
 func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch) compute.Tensor) steps {
-	m := steps{be: l.be, record: record, tops: make([]compute.Tensor, l.be.Ahead())}
+	m := steps{be: l.be, record: record, tops: make([]compute.Tensor, l.be.MaxInFlight())}
 	for i := range m.tops {
 		m.tops[i] = l.buffer(lim.Outputs, 2*MaxTop+1)
 	}

@@ -26,7 +26,7 @@ var errDevice = errors.New("device lost")
 
 func (failingStep) Submit() error { return errDevice }
 
-func (*severalAhead) Ahead() int { return 5 }
+func (*severalAhead) MaxInFlight() int { return 5 }
 
 func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
 	step := s.Backend.Begin(b)
@@ -40,7 +40,7 @@ func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
 func decoding(k int) *compute.Batch {
 	b := &compute.Batch{Top: k}
 	for i := range int32(3) {
-		seq := compute.Seq{First: int(i), Rows: 1}
+		seq := compute.Seq{Rows: 1}
 		for p := range int32(4) {
 			seq.Pages = append(seq.Pages, 4*i+(p+i)%4)
 		}
@@ -55,10 +55,10 @@ func decoding(k int) *compute.Batch {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	const steps, k = 5, 7
-	for _, name := range []string{"micro-llama", "micro-glm"} {
+	for _, name := range modeltest.Micros(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, err := gguf.Open("testdata/" + name + ".gguf")
+			f, err := gguf.Open(modeltest.Micro(t, name))
 			require.NoError(t, err)
 			reference, err := cpu.New(2)
 			require.NoError(t, err)

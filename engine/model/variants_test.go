@@ -84,7 +84,7 @@ func requirePlain(t *testing.T, path string, tolerance float64) {
 		var step compute.Batch
 		var want [][]float64
 		for i, s := range []*sequence{a, b} {
-			step.Seqs = append(step.Seqs, compute.Seq{First: len(step.Tokens), Rows: rows[i], Pages: s.pages})
+			step.Seqs = append(step.Seqs, compute.Seq{Rows: rows[i], Pages: s.pages})
 			for range rows[i] {
 				step.Outputs = append(step.Outputs, int32(len(step.Tokens)))
 				step.Tokens = append(step.Tokens, s.tokens[at[i]])
@@ -168,10 +168,7 @@ func TestLlamaVariants(t *testing.T) {
 
 // TestWeightTypes runs a model in every type of weights against itself dequantised.
 func TestWeightTypes(t *testing.T) {
-	for _, kind := range []gguf.Type{
-		gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ40, gguf.TypeQ41, gguf.TypeQ50, gguf.TypeQ51, gguf.TypeQ80,
-		gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K,
-	} {
+	for _, kind := range gguf.Types() {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			tolerance := floatTolerance

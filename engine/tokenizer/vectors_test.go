@@ -71,7 +71,7 @@ func TestVectors(t *testing.T) {
 func TestReferencePrompts(t *testing.T) {
 	t.Parallel()
 	tok := open(t, "../../models/tiny-llama.q4_0.gguf")
-	for _, c := range modeltest.Cases(t, modeltest.Tiny(t, "tiny-llama")) {
+	for _, c := range modeltest.Cases(t, "../model/testdata/tiny-llama.gguf") {
 		require.Equal(t, c.PromptTokens, tok.Encode(c.Text, EncodeOptions{Special: true, BOS: true}), "%q", c.Text)
 		require.Equal(t, c.GreedyText, tok.Decode(c.GreedyTokens))
 	}

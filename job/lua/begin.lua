@@ -1,5 +1,5 @@
--- Counts a delivery of a job. Returns its number, 0 where the row is recorded, -1 where the batch is unknown, -2
--- where it is cancelled.
+-- Counts a delivery of a job. Returns its number, 0 if the row is recorded, -1 if the batch is unknown, -2 if it is
+-- cancelled.
 -- KEYS: meta, done, attempts. ARGV: line, now in ms.
 local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
 if not is[1] then

@@ -1,5 +1,5 @@
--- Ends a batch before its time: no more of its rows are begun or recorded, and its keys go after their retention. Returns 1,
--- 0 where all rows were recorded before, and -1 where the batch is unknown.
+-- Ends an unfinished batch: its rows are no longer begun or recorded, and its keys expire after their retention. Returns 1,
+-- 0 if all rows are recorded, -1 if the batch is unknown.
 -- KEYS: meta, done, attempts, results, stream. ARGV: now in ms.
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return -1

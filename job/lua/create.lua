@@ -1,4 +1,4 @@
--- Makes a batch known. Does nothing where it is.
+-- Creates a batch. Returns 1, or 0 if it exists.
 -- KEYS: meta. ARGV: fields and values.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return 0

@@ -1,4 +1,4 @@
--- The end of record and seal: a batch all of whose rows are recorded is finished, and its keys go after their retention.
+-- The end of record and seal: a batch is finished when all its rows are recorded. Its keys then expire after their retention.
 local m = redis.call('HMGET', KEYS[1], 'total', 'done', 'failed', 'retention_ms')
 if m[1] and (tonumber(m[2]) or 0) + (tonumber(m[3]) or 0) >= tonumber(m[1]) then
   redis.call('HSETNX', KEYS[1], 'finished_ms', redis.call('HGET', KEYS[1], 'last_ms'))

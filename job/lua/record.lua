@@ -1,7 +1,7 @@
--- Records what became of a row: stores its result, counts it, and appends its line to the batch's stream. The second time
--- for one row changes nothing and returns 0; an unknown batch returns -1, a cancelled one -2.
+-- Records a row: stores its result, counts it, and appends its line to the batch's stream. Returns 1, 0 if the row is recorded
+-- already, -1 if the batch is unknown, -2 if it is cancelled.
 -- KEYS: meta, done, attempts, results, stream.
--- ARGV: line, result, 'done' or 'failed', now in ms, then counters of meta with what to add to them.
+-- ARGV: line, result, 'done' or 'failed', now in ms, then names of counters of meta and their increments.
 local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
 if not is[1] then
   return -1

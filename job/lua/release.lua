@@ -1,4 +1,4 @@
--- Takes back the count of a delivery whose job was handed back. Does nothing where the row is recorded.
+-- Subtracts a delivery whose job went back to the queue. Does nothing if the row is recorded.
 -- KEYS: attempts. ARGV: line.
 local n = tonumber(redis.call('HGET', KEYS[1], ARGV[1]))
 if not n then

@@ -1,4 +1,4 @@
--- Says how many rows a batch has, once all are queued. An unknown batch returns -1, a cancelled one -2.
+-- Sets the number of rows of a batch, once all are queued. Returns -1 if the batch is unknown, -2 if it is cancelled.
 -- KEYS: meta, done, attempts, results, stream. ARGV: total, now in ms, SHA-256 of the file.
 local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
 if not is[1] then

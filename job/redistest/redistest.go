@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Server is a Redis server of a test's own, empty at first and gone with the test.
+// Server is a Redis server for one test. It starts empty and ends with the test.
 type Server struct {
 	URL    string
 	Client *redis.Client
@@ -26,8 +26,8 @@ type Server struct {
 	process *process // of a real one
 }
 
-// Start starts the machine's redis-server on a free port. Every command is on disk before it is answered, so that the server
-// can be killed. Without a redis-server it skips the test.
+// Start starts the machine's redis-server on a free port. The server writes every command to disk before it answers, so it can
+// be killed. Start skips the test if there is no redis-server.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -49,10 +49,10 @@ func Start(t testing.TB) *Server {
 	}
 }
 
-// tries is how often a server is started: another process may have its port for a moment, or for good.
+// tries is the maximum number of attempts to start a server: another process may take its port.
 const tries = 5
 
-// Restart kills the server's process and starts another one on its data and its port.
+// Restart kills the server's process and starts a new one with the same data and port.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.process.kill()
@@ -78,9 +78,9 @@ func Both(t *testing.T, test func(t *testing.T, s *Server)) {
 
 func connect(t testing.TB, addr string) *Server {
 	t.Helper()
-	// A command that seems lost is sent again, and may then have been carried out twice: none is, however slow the machine.
-	const patience = 5 * time.Minute
-	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience})
+	// The client repeats commands that time out, which can run them twice. With these timeouts no slow machine causes that.
+	const maxWait = 5 * time.Minute
+	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return &Server{URL: "redis://" + addr + "/0", Client: c}
 }

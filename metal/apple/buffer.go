@@ -7,23 +7,23 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// buffer is a buffer of the device; its object is 0 once it is freed.
+// buffer is a buffer of the device. Its object is 0 after it is freed.
 type buffer struct {
 	object   id
 	bytes    int
-	contents unsafe.Pointer // nil where private
+	contents unsafe.Pointer // nil if private
 }
 
-// NewBuffer implements metal.Device. Metal clears new buffers itself.
+// NewBuffer implements metal.Device. Metal zeroes new buffers.
 func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
 	if d.closed {
 		return 0, fmt.Errorf("make a buffer of %d bytes: %w", bytes, ErrClosed)
 	}
 	if bytes < 1 {
-		return 0, fmt.Errorf("make a buffer of %d bytes: it has to have at least 1", bytes)
+		return 0, fmt.Errorf("make a buffer of %d bytes: the size must be at least 1", bytes)
 	}
 	if bytes > d.info.MaxBuffer {
-		return 0, fmt.Errorf("make a buffer of %d bytes: the device's largest has %d: %w", bytes, d.info.MaxBuffer, metal.ErrMemory)
+		return 0, fmt.Errorf("make a buffer of %d bytes: the maximum is %d: %w", bytes, d.info.MaxBuffer, metal.ErrMemory)
 	}
 	var made buffer
 	var err error
@@ -45,7 +45,7 @@ func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
 	made := buffer{bytes: bytes, object: o.own(id(o.send(d.device, deviceNewBuffer, whole(bytes), options)))}
 	if made.object == 0 {
 		have := o.send(d.device, deviceAllocated)
-		return made, fmt.Errorf("make a buffer of %d bytes: Metal makes none, with %d bytes in use: %w", bytes, have, metal.ErrMemory)
+		return made, fmt.Errorf("make a buffer of %d bytes with %d bytes in use: %w", bytes, have, metal.ErrMemory)
 	}
 	if storage == metal.Shared {
 		made.contents = pointer(o.send(made.object, bufferContents))
@@ -54,7 +54,7 @@ func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
 	return made, nil
 }
 
-// whole is the words of four bytes that bytes take, in bytes: macOS copies words alone.
+// whole rounds bytes up to whole words of four bytes, the units that macOS copies.
 func whole(bytes int) uintptr { return uintptr(bytes+3) &^ 3 }
 
 // buffer returns a buffer that has not been freed, or nil.
@@ -65,14 +65,14 @@ func (d *Device) buffer(b metal.Buffer) *buffer {
 	return &d.buffers[b-1]
 }
 
-// FreeBuffer implements metal.Device. After Close, all buffers are free already.
+// FreeBuffer implements metal.Device. After Close it does nothing.
 func (d *Device) FreeBuffer(b metal.Buffer) {
 	if d.closed {
 		return
 	}
 	m := d.buffer(b)
 	if m == nil {
-		panic(fmt.Sprintf("metal: buffer %d is none", b))
+		panic(fmt.Sprintf("metal: buffer %d does not exist", b))
 	}
 	d.thread.do(func() {
 		d.residency.remove(d, m.object)
@@ -81,14 +81,14 @@ func (d *Device) FreeBuffer(b metal.Buffer) {
 	*m = buffer{}
 }
 
-// Contents implements metal.Device. It is nil once the device is closed.
+// Contents implements metal.Device. It returns nil after Close.
 func (d *Device) Contents(b metal.Buffer) []byte {
 	if d.closed {
 		return nil
 	}
 	m := d.buffer(b)
 	if m == nil || m.contents == nil {
-		panic(fmt.Sprintf("metal: buffer %d is none that the CPU sees", b))
+		panic(fmt.Sprintf("metal: buffer %d is not a shared buffer", b))
 	}
 	return unsafe.Slice((*byte)(m.contents), m.bytes)
 }

@@ -23,7 +23,7 @@ func TestMemory(t *testing.T) {
 	s.Fail(fakemetal.NoBuffer, 0, "none")
 	_, err := d.NewBuffer(64, metal.Private)
 	require.ErrorIs(t, err, metal.ErrMemory)
-	require.ErrorContains(t, err, "make a buffer of 64 bytes: Metal makes none, with 1500 bytes in use")
+	require.ErrorContains(t, err, "make a buffer of 64 bytes with 1500 bytes in use")
 	_, err = d.NewBuffer(8<<30+1, metal.Private)
 	require.ErrorIs(t, err, metal.ErrMemory)
 	_, err = d.NewBuffer(0, metal.Private)
@@ -68,8 +68,8 @@ func TestUploadOfBrokenWords(t *testing.T) {
 	require.NoError(t, d.Upload(b, 0, make([]byte, 102)))
 	require.NoError(t, d.Upload(b, 100, make([]byte, 2)))
 	require.Equal(t, 2, s.Sent("MTLBlitCommandEncoder", "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:"))
-	require.ErrorContains(t, d.Upload(b, 0, make([]byte, 10)), "words of 4 bytes")
-	require.ErrorContains(t, d.Upload(b, 2, make([]byte, 100)), "words of 4 bytes")
+	require.ErrorContains(t, d.Upload(b, 0, make([]byte, 10)), "multiples of 4")
+	require.ErrorContains(t, d.Upload(b, 2, make([]byte, 100)), "multiples of 4")
 }
 
 func TestUploadFails(t *testing.T) {
@@ -78,7 +78,7 @@ func TestUploadFails(t *testing.T) {
 	b := newBuffer(t, d, 100, metal.Private)
 	require.ErrorContains(t, d.Upload(b, 90, make([]byte, 11)), "upload 11 bytes to byte 90 of a buffer of 100 bytes")
 	require.ErrorContains(t, d.Upload(b, -1, nil), "to byte -1")
-	require.ErrorContains(t, d.Upload(9, 0, nil), "buffer 9 is none")
+	require.ErrorContains(t, d.Upload(9, 0, nil), "buffer 9 does not exist")
 	s.Fail(fakemetal.NoBuffer, 1, "none") // the second of the staging memory's
 	require.ErrorIs(t, d.Upload(b, 0, make([]byte, 100)), metal.ErrMemory)
 	require.Equal(t, 100, d.Memory())

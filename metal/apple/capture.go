@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// StartCapture implements metal.Device. The file's name ends in .gputrace, and there is none of this name yet.
+// StartCapture implements metal.Device. The path has to end in .gputrace, and the file must not exist.
 func (d *Device) StartCapture(path string) error {
 	if d.closed {
 		return fmt.Errorf("capture the GPU's work to %s: %w", path, ErrClosed)
 	}
 	if d.capturing {
-		return fmt.Errorf("capture the GPU's work to %s: a capture is under way", path)
+		return fmt.Errorf("capture the GPU's work to %s: another capture is running", path)
 	}
 	var err error
 	d.thread.do(func() { err = d.startCapture(path) })
@@ -26,7 +26,7 @@ func (d *Device) startCapture(path string) error {
 	o := d.objc
 	manager := id(o.send(o.classOf("MTLCaptureManager"), captureShared))
 	if !o.sendBool(manager, captureSupports, captureToFile) {
-		return errors.New("files of captures are not written unless MTL_CAPTURE_ENABLED=1 is in the environment when the program starts")
+		return errors.New("Metal writes captures only for programs that are started with MTL_CAPTURE_ENABLED=1 in the environment")
 	}
 	descriptor := o.instance("MTLCaptureDescriptor")
 	defer o.release(&descriptor)
@@ -46,7 +46,7 @@ func (d *Device) StopCapture() error {
 		return fmt.Errorf("end a capture: %w", ErrClosed)
 	}
 	if !d.capturing {
-		return errors.New("end a capture: none is under way")
+		return errors.New("end a capture: none is running")
 	}
 	d.thread.do(func() { d.objc.send(id(d.objc.send(d.objc.classOf("MTLCaptureManager"), captureShared)), captureStop) })
 	d.capturing = false

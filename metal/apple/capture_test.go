@@ -15,9 +15,9 @@ func TestCapture(t *testing.T) {
 	d, s := recorded(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
 	path := filepath.Join(t.TempDir(), "step.gputrace")
-	require.ErrorContains(t, d.StopCapture(), "none is under way")
+	require.ErrorContains(t, d.StopCapture(), "none is running")
 	require.NoError(t, d.StartCapture(path))
-	require.ErrorContains(t, d.StartCapture(path), "a capture is under way")
+	require.ErrorContains(t, d.StartCapture(path), "another capture is running")
 	require.NoError(t, run(d, one(p, nil, b), one(p, nil, b)))
 	require.Equal(t, 2, s.Sent("MTLCommandEncoder", "pushDebugGroup:")) // dispatches have their names
 	require.NoError(t, d.StopCapture())
@@ -38,5 +38,5 @@ func TestCaptureFails(t *testing.T) {
 	require.ErrorContains(t, d.StartCapture(path), "step.gputrace: Capturing is not supported")
 	s.Settings.Captures = 0
 	require.ErrorContains(t, d.StartCapture(path), "MTL_CAPTURE_ENABLED=1")
-	require.ErrorContains(t, d.StopCapture(), "none is under way")
+	require.ErrorContains(t, d.StopCapture(), "none is running")
 }

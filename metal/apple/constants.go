@@ -1,12 +1,12 @@
 package apple
 
-// Values of Metal's and Foundation's enumerations, by the names that Apple gives them.
+// Values of Metal's and Foundation's enumerations, with Apple's names.
 const (
 	utf8Encoding = 4 // NSUTF8StringEncoding
 
-	familyApple1    = 1001 // MTLGPUFamilyApple1; Apple10, of the M5, is 1010
-	familyApple7    = 1007 // of the M1, the first with simdgroup matrices
-	mostAppleFamily = 1016 // asked for downwards, so that later ones are found
+	familyApple1   = 1001 // MTLGPUFamilyApple1; Apple10, of the M5, is 1010
+	familyApple7   = 1007 // of the M1, the first with simdgroup matrices
+	maxAppleFamily = 1016 // above those that exist, so that later ones are recognised
 
 	storageShared  = 0x00 // MTLResourceStorageModeShared
 	storagePrivate = 0x20 // MTLResourceStorageModePrivate
@@ -30,9 +30,9 @@ const (
 	captureToFile = 2 // MTLCaptureDestinationGPUTraceDocument
 )
 
-// Limits that hold for all of Apple's families from Apple7 on, and that Metal has no integer property for.
+// Limits of all families from Apple7 on that are not properties of MTLDevice; see Apple's Metal feature set tables.
 const (
-	mostThreads = 1024    // of a threadgroup
-	mostBuffers = 31      // bound to a kernel
-	mostArgs    = 4 << 10 // bytes of setBytes
+	maxThreads = 1024    // of a threadgroup
+	maxBuffers = 31      // bound to a kernel
+	maxArgs    = 4 << 10 // bytes of setBytes
 )

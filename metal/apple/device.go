@@ -1,17 +1,16 @@
 // Package apple is the driver of metal.Device for Apple's Metal on Apple silicon. It needs no cgo: it opens the system's
 // libraries and sends messages to the Objective-C runtime.
 //
-// One goroutine, locked to its thread, owns the device; each function that is sent to it runs in an autorelease pool of its
-// own. Objects whose reference the driver holds are counted, and Close finds whether all were given back. Nothing is
-// allocated in Submit and Wait.
+// One goroutine, locked to its thread, owns the device. Each function that is sent to it runs in its own autorelease pool. The
+// driver counts its references to objects, and Close reports leaks. Submit and Wait allocate nothing.
 //
-// Metal's own checks are switched on from outside, by variables of the environment that it reads when a process starts:
+// Environment variables, which Metal reads when a process starts, turn on Metal's own checks:
 //
-//	MTL_CAPTURE_ENABLED=1     lets StartCapture write a .gputrace file, which Xcode opens
-//	MTL_DEBUG_LAYER=1         checks every call against Metal's rules; a breach ends the process with its reason
-//	MTL_SHADER_VALIDATION=1   checks the kernels' accesses to memory; a breach is an error of Wait
+//	MTL_CAPTURE_ENABLED=1     allows StartCapture to write a .gputrace file for Xcode
+//	MTL_DEBUG_LAYER=1         checks every call against Metal's rules; a violation ends the process with the reason
+//	MTL_SHADER_VALIDATION=1   checks the memory accesses of kernels; a violation is an error of Wait
 //
-// metal.Debug compiles with INGOT_DEBUG defined and exact arithmetic; Metal's compiler has no level without optimisation.
+// metal.Debug compiles with INGOT_DEBUG defined and precise arithmetic. Metal's compiler always optimises.
 package apple
 
 import (
@@ -23,13 +22,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-var (
-	// ErrUnsupported is wrapped by the errors of Open where another backend has to be chosen: another system than macOS on
-	// Apple silicon, no device, or one that cannot run the kernels.
-	ErrUnsupported = errors.New("no GPU that Ingot's Metal kernels run on")
-	// ErrClosed is returned by the methods of a device that is closed.
-	ErrClosed = errors.New("the device is closed")
-)
+// ErrClosed is wrapped by the errors of methods of a closed device.
+var ErrClosed = errors.New("the device is closed")
 
 // Device implements metal.Device.
 type Device struct {
@@ -52,30 +46,31 @@ type Device struct {
 	encoding  encoding
 	inFlight  []submission // oldest first
 	submitted metal.Ticket // the last
-	faulted   bool         // the queue's work has failed: the next submission gets a new one
+	faulted   bool         // work of the queue has failed: the next submission makes a new queue
 }
 
-// features are what newer systems have.
+// features are those of newer systems.
 type features struct {
 	mathMode bool // MTLCompileOptions.mathMode, of macOS 15
 }
 
 var _ metal.Device = (*Device)(nil)
 
-// Open takes the system's default GPU.
+// Open opens the system's default GPU. The error wraps metal.ErrUnsupported on systems other than macOS on Apple silicon and on
+// machines without a GPU that can run the kernels.
 func Open() (*Device, error) { return open(systemLibraries) }
 
-// open takes the default GPU of other libraries in place of the system's.
+// open opens the default GPU of the given libraries.
 func open(libraries []string) (*Device, error) {
 	if len(libraries) == 0 {
-		return nil, fmt.Errorf("open Metal: %w: it takes macOS on Apple silicon", ErrUnsupported)
+		return nil, fmt.Errorf("open Metal: %w: the backend metal requires macOS on Apple silicon", metal.ErrUnsupported)
 	}
 	o, err := newObjC(libraries)
 	if err != nil {
 		return nil, fmt.Errorf("open Metal: %w", err)
 	}
 	d := &Device{objc: o, thread: startThread(o)}
-	d.encoding.run, d.encoding.wait = d.encode, d.await // made once: a method value is allocated
+	d.encoding.run, d.encoding.wait = d.encode, d.await // made once, since method values are allocated
 	d.thread.do(func() { err = d.start() })
 	if err != nil {
 		return nil, fmt.Errorf("open Metal: %w", errors.Join(err, d.Close()))
@@ -83,7 +78,7 @@ func open(libraries []string) (*Device, error) {
 	return d, nil
 }
 
-// start finds the device and what it can do, and makes its queue.
+// start finds the device and its properties and makes its queue.
 func (d *Device) start() error {
 	o := d.objc
 	if err := d.find(); err != nil {
@@ -93,13 +88,13 @@ func (d *Device) start() error {
 		Driver: "metal", Name: o.goString(id(o.send(d.device, deviceName))), Family: d.family(),
 		Memory:            int(o.send(d.device, deviceWorkingSet)),
 		MaxBuffer:         int(o.send(d.device, deviceMaxBuffer)),
-		MaxThreadgroup:    mostThreads,
+		MaxThreadgroup:    maxThreads,
 		ThreadgroupMemory: int(o.send(d.device, deviceThreadgroupMemory)),
 		UnifiedMemory:     o.sendBool(d.device, deviceUnifiedMemory),
 		ResidencySets:     o.responds(d.device, deviceNewResidencySet),
 	}
 	if !o.sendBool(d.device, deviceSupportsFamily, familyApple7) {
-		return fmt.Errorf("%w: %s is of family %q, and the kernels take Apple7 (M1) or later", ErrUnsupported, d.info.Name, d.info.Family)
+		return fmt.Errorf("%w: %s is of family %q, and the kernels require Apple7 (M1) or later", metal.ErrUnsupported, d.info.Name, d.info.Family)
 	}
 	options := o.instance("MTLCompileOptions")
 	d.features.mathMode = o.responds(options, optionsSetMathMode)
@@ -110,7 +105,7 @@ func (d *Device) start() error {
 	return d.residency.open(d)
 }
 
-// find takes the default device, or the first of all where the system names no default.
+// find takes the system's default device or, if there is none, the first device.
 func (d *Device) find() error {
 	byDefault, err := purego.Dlsym(d.objc.metal, "MTLCreateSystemDefaultDevice")
 	if err != nil {
@@ -129,14 +124,14 @@ func (d *Device) find() error {
 	}
 	d.objc.release(&list)
 	if d.device == 0 {
-		return fmt.Errorf("%w: Metal finds no device", ErrUnsupported)
+		return fmt.Errorf("%w: Metal finds no device", metal.ErrUnsupported)
 	}
 	return nil
 }
 
-// family is the latest of Apple's families that the device is of.
+// family returns the latest of Apple's families that the device supports.
 func (d *Device) family() string {
-	for f := mostAppleFamily; f >= familyApple1; f-- {
+	for f := maxAppleFamily; f >= familyApple1; f-- {
 		if d.objc.sendBool(d.device, deviceSupportsFamily, uintptr(f)) {
 			return fmt.Sprintf("Apple%d", f-familyApple1+1)
 		}
@@ -144,20 +139,20 @@ func (d *Device) family() string {
 	return ""
 }
 
-// newQueue makes the queue, in place of the one that there may be.
+// newQueue makes the queue and releases the previous one.
 func (d *Device) newQueue() error {
 	d.objc.release(&d.queue)
 	if d.queue = d.objc.own(id(d.objc.send(d.device, deviceNewQueue))); d.queue == 0 {
-		return errors.New("make a command queue: Metal makes none")
+		return errors.New("make a command queue: Metal returned none")
 	}
 	d.residency.attach(d)
 	return nil
 }
 
-// Info implements metal.Device. LanguageVersion and MathMode are known once kernels are compiled.
+// Info implements metal.Device. LanguageVersion and MathMode are set after a Compile.
 func (d *Device) Info() metal.Info { return d.info }
 
-// Memory implements metal.Device: all of this process's memory on the device, that of pipelines among it.
+// Memory implements metal.Device: all memory of this process on the device, including that of pipelines.
 func (d *Device) Memory() int {
 	if d.closed {
 		return 0
@@ -170,7 +165,7 @@ func (d *Device) Memory() int {
 // Counters implements metal.Device.
 func (d *Device) Counters() metal.Counters { return d.counters }
 
-// Close implements metal.Device. It waits for what is submitted. Closing twice does nothing more.
+// Close implements metal.Device. It waits for submitted work. A second call does nothing.
 func (d *Device) Close() error {
 	if d.closed {
 		return nil
@@ -182,7 +177,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// free gives everything back.
+// free releases all objects.
 func (d *Device) free() error {
 	o := d.objc
 	if d.capturing {
@@ -206,7 +201,7 @@ func (d *Device) free() error {
 	o.release(&d.queue)
 	o.release(&d.device)
 	if o.owned != 0 {
-		return fmt.Errorf("close Metal: %d references to its objects were not given back", o.owned)
+		return fmt.Errorf("close Metal: %d references to objects leaked", o.owned)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func TestOpenFails(t *testing.T) {
 			c.prepare(s)
 			_, err := open([]string{s.Library})
 			require.ErrorContains(t, err, c.says)
-			require.Equal(t, c.unsupported, errors.Is(err, ErrUnsupported))
+			require.Equal(t, c.unsupported, errors.Is(err, metal.ErrUnsupported))
 			require.Empty(t, s.Live())
 		})
 	}
@@ -69,7 +69,7 @@ func TestOpenFails(t *testing.T) {
 func TestOpenWithoutLibraries(t *testing.T) {
 	t.Parallel()
 	_, err := open(nil)
-	require.ErrorIs(t, err, ErrUnsupported)
+	require.ErrorIs(t, err, metal.ErrUnsupported)
 	_, err = open([]string{"/nowhere/libobjc.dylib"})
 	require.ErrorContains(t, err, "open /nowhere/libobjc.dylib")
 }
@@ -85,7 +85,7 @@ func TestReleaseOfEverything(t *testing.T) {
 	require.NoError(t, err)
 	d.FreeBuffer(newBuffer(t, d, 64, metal.Private))
 	require.NotEmpty(t, s.Live())
-	require.NoError(t, d.Close()) // with a submission under way
+	require.NoError(t, d.Close()) // with a submission in flight
 	require.Empty(t, s.Live())
 	require.Zero(t, d.objc.owned)
 	require.NoError(t, d.Close())

@@ -99,7 +99,7 @@ func one(p metal.Pipeline, args []byte, buffers ...metal.Buffer) metal.Dispatch 
 // TestReal runs the kernels' tests on a Mac's own GPU where there is one.
 func TestReal(t *testing.T) {
 	d, err := Open()
-	if errors.Is(err, ErrUnsupported) {
+	if errors.Is(err, metal.ErrUnsupported) {
 		t.Skipf("Apple's own Metal is not tested: %v", err)
 	}
 	require.NoError(t, err)

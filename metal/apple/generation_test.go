@@ -56,7 +56,7 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestGenerationGoesOnAfterAFault fails the requests of one step alone: that of a prompt, or one among several under way.
+// TestGenerationGoesOnAfterAFault fails the requests of one step alone: that of a prompt, or one of several in flight.
 func TestGenerationGoesOnAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -107,7 +107,7 @@ func TestConformance(t *testing.T) {
 	computetest.Run(t, func(tb testing.TB) compute.Backend {
 		tb.Helper()
 		d, err := Open()
-		if errors.Is(err, ErrUnsupported) {
+		if errors.Is(err, metal.ErrUnsupported) {
 			d, _ = carriedOut(tb)
 			err = nil
 		}

@@ -16,10 +16,10 @@ type pipeline struct {
 	info  metal.PipelineInfo
 }
 
-// languageCheck makes the compiler itself say which language it takes a source for: a program that names no system to be
-// built for, as Go's do, is given an old one where setLanguageVersion is not heeded. The versions are three digits.
+// languageCheck makes the compiler check the language version. Without an effective setLanguageVersion, programs that name no
+// minimum system version, such as Go's, get an old language. __METAL_VERSION__ has three digits.
 const languageCheck = `#if defined(__METAL_VERSION__) && __METAL_VERSION__ < 310
-#error "Metal 3.1 was asked for; the compiler takes this for an older version"
+#error "Metal 3.1 is required, and the compiler reads the source as an older version"
 #endif
 `
 
@@ -56,7 +56,7 @@ func (d *Device) compile(src metal.Source, mode metal.Mode) (id, error) {
 	}
 	version := o.send(options, optionsLanguage)
 	if version != languageVersion {
-		return 0, fmt.Errorf("the language was set to version %s and is %s", versionText(languageVersion), versionText(version))
+		return 0, fmt.Errorf("the language version was set to %s and is %s", versionText(languageVersion), versionText(version))
 	}
 	d.info.LanguageVersion, d.info.MathMode = versionText(version), d.mathText(options)
 	text := o.string(languageCheck + src.Text)
@@ -70,9 +70,9 @@ func (d *Device) compile(src metal.Source, mode metal.Mode) (id, error) {
 	return library, nil
 }
 
-// setMath sets how exact arithmetic is. Fast arithmetic is Metal's relaxed, which still knows infinities, as attention needs.
-// Systems that have no modes but a switch have no such arithmetic, so that they get the exact one. Functions such as exp are
-// precise always: nothing is told of what the fast ones make of infinities.
+// setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode, which handles infinities, as attention needs.
+// Older systems have a switch instead of modes and no such arithmetic, so that they get precise arithmetic. Functions such as exp
+// are always precise: how the fast ones handle infinities is not documented.
 func (d *Device) setMath(options id, mode metal.Mode) {
 	o := d.objc
 	if !d.features.mathMode {
@@ -87,7 +87,7 @@ func (d *Device) setMath(options id, mode metal.Mode) {
 	o.send(options, optionsSetMathFunctions, mathFunctionsPrecise)
 }
 
-// mathText is how exact arithmetic is, as the options have it.
+// mathText returns the precision of arithmetic in the options.
 func (d *Device) mathText(options id) string {
 	if !d.features.mathMode {
 		if d.objc.sendBool(options, optionsFastMath) {
@@ -122,7 +122,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, ErrClosed)
 	}
 	if lib == 0 || int(lib) > len(d.libraries) {
-		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d is none", function, lib)
+		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d does not exist", function, lib)
 	}
 	made := pipeline{name: function}
 	var err error

@@ -45,7 +45,7 @@ func TestPipelineErrors(t *testing.T) {
 	_, err = d.Pipeline(lib, "decrease", nil)
 	require.ErrorContains(t, err, "make a pipeline of kernel decrease: ")
 	_, err = d.Pipeline(lib+1, "increase", nil)
-	require.ErrorContains(t, err, "library 2 is none")
+	require.ErrorContains(t, err, "library 2 does not exist")
 	s.Fail(fakemetal.CompileError, 0, "program_source:1:1: error: unknown type name 'kernal'")
 	_, err = d.Compile(source, metal.Release)
 	require.EqualError(t, err, "compile kernels test.metal: program_source:1:1: error: unknown type name 'kernal'")

@@ -1,6 +1,6 @@
 package apple
 
-// message is what an object or a class is asked: an index into messages.
+// message is an index into messages.
 type message int
 
 // The messages that this driver sends.
@@ -87,8 +87,8 @@ const (
 	messageCount
 )
 
-// messages are the class that takes a message, or a class or protocol above it, and the selector. Apple's documentation of
-// each is found by these two names.
+// messages has, for each message, its selector and the class that declares it, or a class or protocol above. Apple documents each
+// under these two names.
 var messages = [messageCount]struct{ class, selector string }{
 	objectAlloc:       {"NSObject", "alloc"},
 	objectInit:        {"NSObject", "init"},

@@ -10,9 +10,9 @@ import (
 // id is an object or a class of the Objective-C runtime; 0 is nil.
 type id uintptr
 
-// objc is the Objective-C runtime as one thread uses it. A message is a raw call of objc_msgSend with words in registers:
-// right for integers, pointers, NSRange as two words and, on arm64, for structs above 16 bytes by their address, which is
-// all that this driver passes. Floating-point results come back by sendDouble.
+// objc is the Objective-C runtime as one thread uses it. A message is a raw call of objc_msgSend with words in registers. This is
+// correct for integers, for pointers, for NSRange as two words and, on arm64, for structs above 16 bytes by address; the driver
+// passes nothing else. sendDouble returns floating-point results.
 type objc struct {
 	runtime  uintptr // its library
 	metal    uintptr // Metal's
@@ -26,12 +26,12 @@ type objc struct {
 
 	selectors [messageCount]uintptr
 	frame     [8]uintptr // the words of a call
-	text      []byte     // a C string while it is passed
-	failure   id         // what Metal writes an NSError to
-	owned     int        // references held: the ledger that Close finds at zero
+	text      []byte     // the C string of the current call
+	failure   id         // receives an NSError
+	owned     int        // references held; Close reports an error unless it is 0
 }
 
-// newObjC opens libraries, the first of them the runtime and the last Metal.
+// newObjC opens libraries. The first is the runtime, the last is Metal.
 func newObjC(libraries []string) (*objc, error) {
 	o := &objc{}
 	for i, path := range libraries {
@@ -59,14 +59,14 @@ func newObjC(libraries []string) (*objc, error) {
 	return o, nil
 }
 
-// call calls a C function. Words that are addresses have to be of memory that is kept alive and is no stack.
+// call calls a C function. Words that are addresses must point to live memory outside the Go stack.
 func (o *objc) call(function uintptr, words ...uintptr) uintptr {
 	n := copy(o.frame[:], words)
 	result, _, _ := purego.SyscallN(function, o.frame[:n]...)
 	return result
 }
 
-// send sends a message. What m's method is declared with are the words after it; sending to nil returns 0.
+// send sends a message with its arguments. Sending to nil returns 0.
 func (o *objc) send(to id, m message, words ...uintptr) uintptr {
 	o.frame[0], o.frame[1] = uintptr(to), o.selectors[m]
 	n := 2 + copy(o.frame[2:], words)
@@ -74,19 +74,19 @@ func (o *objc) send(to id, m message, words ...uintptr) uintptr {
 	return result
 }
 
-// sendBool sends a message that is answered with a BOOL, of which only the lowest byte counts.
+// sendBool sends a message that returns a BOOL, of which only the lowest byte is defined.
 func (o *objc) sendBool(to id, m message, words ...uintptr) bool {
 	return o.send(to, m, words...)&0xff != 0
 }
 
-// sendDouble sends a message without arguments that is answered with a double.
+// sendDouble sends a message without arguments that returns a double.
 func (o *objc) sendDouble(to id, m message) float64 {
 	o.frame[0], o.frame[1], o.frame[2] = uintptr(to), o.selectors[m], o.msgSend
 	bits, _, _ := purego.SyscallN(sendDoubleABI0, o.frame[:3]...)
 	return *(*float64)(unsafe.Pointer(&bits))
 }
 
-// responds tells whether an object has a method: newer systems' are asked for before they are used.
+// responds reports whether an object has a method. Methods of newer systems are checked before use.
 func (o *objc) responds(to id, m message) bool {
 	return o.sendBool(to, objectResponds, o.selectors[m])
 }
@@ -94,12 +94,12 @@ func (o *objc) responds(to id, m message) bool {
 // classOf returns a class by its name, or 0.
 func (o *objc) classOf(name string) id { return id(o.call(o.class, o.cString(name))) }
 
-// instance makes an object that is owned.
+// instance makes an object. The caller owns it.
 func (o *objc) instance(class string) id {
 	return o.own(id(o.send(id(o.send(o.classOf(class), objectAlloc)), objectInit)))
 }
 
-// own notes a reference that a message has handed over: those whose names start with alloc and new, and retain.
+// own counts a reference that a message has passed to the caller: the results of alloc, new... and retain.
 func (o *objc) own(object id) id {
 	if object != 0 {
 		o.owned++
@@ -107,10 +107,10 @@ func (o *objc) own(object id) id {
 	return object
 }
 
-// retain keeps an object beyond its autorelease pool.
+// retain takes a reference, so that an object outlives its autorelease pool.
 func (o *objc) retain(object id) id { return o.own(id(o.call(o.retainFn, uintptr(object)))) }
 
-// release gives an owned reference back and forgets it. There may be none.
+// release releases an owned reference and sets it to 0. It does nothing for 0.
 func (o *objc) release(object *id) {
 	if *object == 0 {
 		return
@@ -120,7 +120,7 @@ func (o *objc) release(object *id) {
 	*object = 0
 }
 
-// cString is text that C can read, until the next is made.
+// cString returns s as a C string, valid until the next call.
 func (o *objc) cString(s string) uintptr {
 	o.text = append(append(o.text[:0], s...), 0)
 	return uintptr(unsafe.Pointer(&o.text[0]))
@@ -144,13 +144,13 @@ func (o *objc) goString(s id) string {
 	return string(unsafe.Slice((*byte)(text), n))
 }
 
-// failurePointer is where a message puts its NSError. It is cleared.
+// failurePointer clears the last NSError and returns the address that receives the next.
 func (o *objc) failurePointer() uintptr {
 	o.failure = 0
 	return uintptr(unsafe.Pointer(&o.failure))
 }
 
-// failureText is what the last NSError says.
+// failureText returns the description of the last NSError.
 func (o *objc) failureText() string {
 	text := o.goString(id(o.send(o.failure, errorDescription)))
 	if text == "" {
@@ -159,5 +159,5 @@ func (o *objc) failureText() string {
 	return text
 }
 
-// pointer is an address of C's memory.
+// pointer returns an address in C's memory as a pointer.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }

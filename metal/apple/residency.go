@@ -2,8 +2,8 @@ package apple
 
 import "fmt"
 
-// residency is a set of all buffers that the queue keeps in memory, so that the system neither checks them with every
-// submission nor takes them out between two. The zero value is that of a system without such sets (before macOS 15).
+// residency is the set of all buffers, which the queue keeps resident: the system neither checks them at every submission nor
+// evicts them in between. The zero value is for systems without residency sets (before macOS 15).
 type residency struct {
 	set     id
 	changed bool // since the set was committed
@@ -24,7 +24,7 @@ func (r *residency) open(d *Device) error {
 	return nil
 }
 
-// attach makes a queue keep the set's buffers in memory.
+// attach adds the set to the device's queue.
 func (r *residency) attach(d *Device) {
 	if r.set != 0 {
 		d.objc.send(d.queue, queueAddResidencySet, uintptr(r.set))
@@ -45,7 +45,7 @@ func (r *residency) remove(d *Device, buffer id) {
 	}
 }
 
-// commit makes changes take effect, before work is submitted.
+// commit makes changes effective. It is called before work is submitted.
 func (r *residency) commit(d *Device) {
 	if !r.changed {
 		return
@@ -55,7 +55,7 @@ func (r *residency) commit(d *Device) {
 	r.changed = false
 }
 
-// close gives the set back, and with it its references to buffers.
+// close releases the set and its references to buffers.
 func (r *residency) close(d *Device) {
 	if r.set == 0 {
 		return

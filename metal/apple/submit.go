@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// mostInFlight is how many submissions can be under way at once.
-	mostInFlight = 32
-	// mostParts is how many command buffers may be under way for a submission to become several: with one for each of the others,
-	// there are less than the 64 of a queue, at which Metal would block.
-	mostParts = 28
-	// leastPart is the dispatches of a command buffer that is part of a submission: enough that the time between two does not
-	// count.
-	leastPart = 24
+	// maxSubmissions is the maximum number of submissions in flight.
+	maxSubmissions = 32
+	// maxParts is the number of command buffers in flight from which on submissions are not split. With one command buffer for each
+	// further submission, the total stays below 64, the size of a queue, at which Metal blocks.
+	maxParts = 28
+	// minPart is the minimum number of dispatches of a command buffer before a split. It makes the gap between two negligible.
+	minPart = 24
 )
 
-var errNoEncoder = errors.New("the queue makes no command buffer")
+var errNoEncoder = errors.New("the queue returned no command buffer")
 
-// submission is a command buffer that is committed and not waited for. Those of one ticket stand one after another.
+// submission is a command buffer in flight. A submission that was split has several, one after another, with the same ticket.
 type submission struct {
 	ticket   metal.Ticket
 	commands id
@@ -31,8 +30,8 @@ type submission struct {
 // size is MTLSize.
 type size [3]uintptr
 
-// encoding is what Submit and Wait pass to the device's thread and back, and the arrays that messages point to: all of it
-// is here so that nothing is allocated.
+// encoding holds the arguments and results that Submit and Wait exchange with the device's thread, and the arrays that messages
+// point to. It is part of the device so that nothing is allocated.
 type encoding struct {
 	run, wait func()
 
@@ -41,7 +40,7 @@ type encoding struct {
 	timing metal.Timing     // of Wait
 	err    error            // of both
 
-	buffers, offsets [mostBuffers]uintptr
+	buffers, offsets [maxBuffers]uintptr
 	groups, threads  size
 }
 
@@ -50,10 +49,10 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	if d.closed {
 		return 0, fmt.Errorf("submit %d dispatches: %w", len(work), ErrClosed)
 	}
-	if n := d.underWay(); n == mostInFlight {
-		return 0, fmt.Errorf("submit %d dispatches: %d submissions are under way; wait for one first", len(work), n)
+	if n := d.countInFlight(); n == maxSubmissions {
+		return 0, fmt.Errorf("submit %d dispatches: %d submissions are in flight; wait for one first", len(work), n)
 	}
-	// What breaks Metal's rules ends the process, or worse, so it is found before.
+	// A violation of Metal's rules may end the process, so it is found before.
 	for i := range work {
 		if err := d.check(&work[i]); err != nil {
 			return 0, fmt.Errorf("submit dispatch %d, %s: %w", i, work[i].Name, err)
@@ -70,18 +69,18 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return d.submitted, nil
 }
 
-// underWay is how many submissions are.
-func (d *Device) underWay() int {
+// countInFlight returns the number of submissions in flight.
+func (d *Device) countInFlight() int {
 	if len(d.inFlight) == 0 {
 		return 0
 	}
 	return int(d.submitted - d.inFlight[0].ticket + 1)
 }
 
-// check finds what the GPU cannot be asked to do.
+// check reports what violates Metal's rules.
 func (d *Device) check(w *metal.Dispatch) error {
 	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
-		return fmt.Errorf("pipeline %d is none", w.Pipeline)
+		return fmt.Errorf("pipeline %d does not exist", w.Pipeline)
 	}
 	p, threads := &d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	bound := len(w.Buffers)
@@ -89,34 +88,34 @@ func (d *Device) check(w *metal.Dispatch) error {
 		bound++
 	}
 	switch {
-	case bound > mostBuffers:
-		return fmt.Errorf("kernel %s is bound to %d buffers and %d bytes of arguments: at most %d in all", p.name, len(w.Buffers), len(w.Args), mostBuffers)
-	case len(w.Args) > mostArgs:
-		return fmt.Errorf("%d bytes of arguments of kernel %s: at most %d", len(w.Args), p.name, mostArgs)
+	case bound > maxBuffers:
+		return fmt.Errorf("kernel %s has %d buffers and %d bytes of arguments: at most %d buffers are allowed, including one for arguments", p.name, len(w.Buffers), len(w.Args), maxBuffers)
+	case len(w.Args) > maxArgs:
+		return fmt.Errorf("kernel %s has %d bytes of arguments: at most %d are allowed", p.name, len(w.Args), maxArgs)
 	case w.ThreadgroupMemory < 0 || w.ThreadgroupMemory%16 != 0 || w.ThreadgroupMemory+p.info.ThreadgroupMemory > d.info.ThreadgroupMemory:
-		return fmt.Errorf("%d bytes of threadgroup memory for kernel %s: a multiple of 16, and at most %d with its own %d",
-			w.ThreadgroupMemory, p.name, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
+		return fmt.Errorf("kernel %s has %d bytes of threadgroup memory: a multiple of 16 is allowed, up to %d including the %d that it declares",
+			p.name, w.ThreadgroupMemory, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
 	case min(w.Threads[0], w.Threads[1], w.Threads[2]) < 1 || threads > p.info.MaxThreads || threads%p.info.SimdWidth != 0:
-		return fmt.Errorf("threadgroups of %v threads for kernel %s: a multiple of %d in all, at most %d", w.Threads, p.name, p.info.SimdWidth, p.info.MaxThreads)
+		return fmt.Errorf("kernel %s has threadgroups of %v threads: the product must be a multiple of %d, at most %d", p.name, w.Threads, p.info.SimdWidth, p.info.MaxThreads)
 	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1:
-		return fmt.Errorf("a grid of %v threadgroups for kernel %s", w.Groups, p.name)
+		return fmt.Errorf("kernel %s has a grid of %v threadgroups: all must be at least 1", p.name, w.Groups)
 	}
 	for i, b := range w.Buffers {
 		m := d.buffer(b.Buffer)
 		if m == nil {
-			return fmt.Errorf("buffer %d of kernel %s, %d, is none", i, p.name, b.Buffer)
+			return fmt.Errorf("kernel %s: buffer %d is %d, which does not exist", p.name, i, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
-			return fmt.Errorf("buffer %d of kernel %s, of %d bytes, is bound from byte %d on", i, p.name, m.bytes, b.Offset)
+			return fmt.Errorf("kernel %s: buffer %d, of %d bytes, is bound at byte %d", p.name, i, m.bytes, b.Offset)
 		}
 	}
 	return nil
 }
 
-// encode is Submit on the device's thread.
+// encode is the part of Submit on the device's thread.
 func (d *Device) encode() { d.encoding.err = d.commit(d.encoding.work) }
 
-// commit encodes work into a command buffer, or several where it may be cut.
+// commit encodes work into a command buffer, or into several if dispatches allow it.
 func (d *Device) commit(work []metal.Dispatch) error {
 	if err := d.recover(); err != nil {
 		return err
@@ -125,7 +124,7 @@ func (d *Device) commit(work []metal.Dispatch) error {
 	d.submitted++
 	from := 0
 	for i := range work {
-		if work[i].Apart && i-from >= leastPart && len(d.inFlight) < mostParts {
+		if work[i].SplitBefore && i-from >= minPart && len(d.inFlight) < maxParts {
 			if err := d.commitPart(work[from:i]); err != nil {
 				return err
 			}
@@ -135,8 +134,8 @@ func (d *Device) commit(work []metal.Dispatch) error {
 	return d.commitPart(work[from:])
 }
 
-// commitPart encodes work into a command buffer of its own, as part of the last submission. What command buffers before it
-// write, it sees: Metal looks after that for all buffers.
+// commitPart encodes work into a command buffer of the last submission. Metal's hazard tracking makes the writes of earlier command
+// buffers visible to it.
 func (d *Device) commitPart(work []metal.Dispatch) error {
 	o := d.objc
 	commands := o.retain(id(o.send(d.queue, queueCommandBuffer)))
@@ -165,7 +164,7 @@ func (d *Device) commitPart(work []metal.Dispatch) error {
 	return nil
 }
 
-// dispatch binds and encodes a dispatch. Bindings stay with an encoder, so all that a kernel has are set anew.
+// dispatch binds and encodes a dispatch. It sets all bindings, since an encoder retains those of earlier dispatches.
 func (d *Device) dispatch(encoder id, w *metal.Dispatch) {
 	o, e := d.objc, &d.encoding
 	if d.capturing {

@@ -115,21 +115,21 @@ func TestSubmitRefuses(t *testing.T) {
 	freed := newBuffer(t, d, 256, metal.Shared)
 	d.FreeBuffer(freed)
 	for says, change := range map[string]func(w *metal.Dispatch){
-		"pipeline 9 is none":            func(w *metal.Dispatch) { w.Pipeline = 9 },
-		"pipeline 0 is none":            func(w *metal.Dispatch) { w.Pipeline = 0 },
-		"at most 31 in all":             func(w *metal.Dispatch) { w.Buffers = make([]metal.Binding, 32) },
-		"at most 4096":                  func(w *metal.Dispatch) { w.Args = make([]byte, 4097) },
-		"17 bytes of threadgroup":       func(w *metal.Dispatch) { w.ThreadgroupMemory = 17 },
-		"32784 bytes of threadgroup":    func(w *metal.Dispatch) { w.ThreadgroupMemory = 32<<10 + 16 },
-		"threadgroups of [31 1 1]":      func(w *metal.Dispatch) { w.Threads[0] = 31 },
-		"threadgroups of [-32 -1 1]":    func(w *metal.Dispatch) { w.Threads = [3]int{-32, -1, 1} },
-		"threadgroups of [1024 2 1]":    func(w *metal.Dispatch) { w.Threads = [3]int{1024, 2, 1} },
-		"a grid of [0 1 1]":             func(w *metal.Dispatch) { w.Groups[0] = 0 },
-		"is none":                       func(w *metal.Dispatch) { w.Buffers[0].Buffer = freed },
-		"is bound from byte 256 on":     func(w *metal.Dispatch) { w.Buffers[0].Offset = 256 },
-		"is bound from byte -4 on":      func(w *metal.Dispatch) { w.Buffers[0].Offset = -4 },
-		"is bound from byte 2 on":       func(w *metal.Dispatch) { w.Buffers[0].Offset = 2 },
-		"submit dispatch 0, test: buff": func(w *metal.Dispatch) { w.Buffers[0].Buffer = 77 },
+		"pipeline 9 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 9 },
+		"pipeline 0 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 0 },
+		"at most 31 buffers":                             func(w *metal.Dispatch) { w.Buffers = make([]metal.Binding, 32) },
+		"at most 4096":                                   func(w *metal.Dispatch) { w.Args = make([]byte, 4097) },
+		"17 bytes of threadgroup":                        func(w *metal.Dispatch) { w.ThreadgroupMemory = 17 },
+		"32784 bytes of threadgroup":                     func(w *metal.Dispatch) { w.ThreadgroupMemory = 32<<10 + 16 },
+		"threadgroups of [31 1 1]":                       func(w *metal.Dispatch) { w.Threads[0] = 31 },
+		"threadgroups of [-32 -1 1]":                     func(w *metal.Dispatch) { w.Threads = [3]int{-32, -1, 1} },
+		"threadgroups of [1024 2 1]":                     func(w *metal.Dispatch) { w.Threads = [3]int{1024, 2, 1} },
+		"a grid of [0 1 1]":                              func(w *metal.Dispatch) { w.Groups[0] = 0 },
+		"does not exist":                                 func(w *metal.Dispatch) { w.Buffers[0].Buffer = freed },
+		"is bound at byte 256":                           func(w *metal.Dispatch) { w.Buffers[0].Offset = 256 },
+		"is bound at byte -4":                            func(w *metal.Dispatch) { w.Buffers[0].Offset = -4 },
+		"is bound at byte 2":                             func(w *metal.Dispatch) { w.Buffers[0].Offset = 2 },
+		"submit dispatch 0, test: kernel increase: buff": func(w *metal.Dispatch) { w.Buffers[0].Buffer = 77 },
 	} {
 		w := one(p, nil, b)
 		change(&w)
@@ -138,7 +138,7 @@ func TestSubmitRefuses(t *testing.T) {
 	}
 	require.Zero(t, s.Sent("MTLCommandQueue", "commandBuffer"))
 	_, err := d.Wait(1)
-	require.ErrorContains(t, err, "none that is under way")
+	require.ErrorContains(t, err, "not in flight")
 }
 
 func TestSeveralUnderWay(t *testing.T) {
@@ -146,22 +146,22 @@ func TestSeveralUnderWay(t *testing.T) {
 	d, s := recorded(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
 	var tickets []metal.Ticket
-	for range mostInFlight {
+	for range maxSubmissions {
 		ticket, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
 		require.NoError(t, err)
 		tickets = append(tickets, ticket)
 	}
 	_, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
 	require.ErrorContains(t, err, "wait for one first")
-	for _, i := range []int{0, 5, mostInFlight - 3} { // each with those before it, and the rest by Close
+	for _, i := range []int{0, 5, maxSubmissions - 3} { // each with those before it, and the rest by Close
 		_, err := d.Wait(tickets[i])
 		require.NoError(t, err)
 		for _, done := range []int{i, i / 2} {
 			_, err = d.Wait(tickets[done])
-			require.ErrorContains(t, err, "none that is under way")
+			require.ErrorContains(t, err, "not in flight")
 		}
 	}
-	require.Equal(t, mostInFlight, s.Sent("MTLCommandBuffer", "commit"))
+	require.Equal(t, maxSubmissions, s.Sent("MTLCommandBuffer", "commit"))
 	require.Equal(t, 3, s.Sent("MTLCommandBuffer", "waitUntilCompleted"))
 	require.Equal(t, 3, d.Counters().Waits)
 }
@@ -172,15 +172,15 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	d, s := carriedOut(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 128, metal.Shared)
 	args := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 32), 1)
-	work := make([]metal.Dispatch, 4*leastPart)
+	work := make([]metal.Dispatch, 4*minPart)
 	for i := range work {
 		work[i] = one(p, args, b, b)
-		work[i].Barrier, work[i].Apart = true, i%10 == 0
+		work[i].Barrier, work[i].SplitBefore = true, i%10 == 0
 	}
 	const parts = 4 // from 0, 30, 60 and 90 on
-	require.Equal(t, 24, leastPart)
+	require.Equal(t, 24, minPart)
 	var last metal.Ticket
-	for n := 1; n <= mostInFlight; n++ { // not all of them are cut, so that the queue does not overflow
+	for n := 1; n <= maxSubmissions; n++ { // not all of them are cut, so that the queue does not overflow
 		ticket, err := d.Submit(work)
 		require.NoError(t, err)
 		if n < 5 {
@@ -189,14 +189,14 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 		last = ticket
 	}
 	_, err := d.Submit(work)
-	require.ErrorContains(t, err, "32 submissions are under way")
+	require.ErrorContains(t, err, "32 submissions are in flight")
 	timing, err := d.Wait(last - 30)
 	require.NoError(t, err)
 	require.Greater(t, timing.End, timing.Start)
 	require.Equal(t, 2*uint32(len(work)), binary.LittleEndian.Uint32(d.Contents(b)))
 	_, err = d.Wait(last)
 	require.NoError(t, err)
-	require.Equal(t, mostInFlight*uint32(len(work)), binary.LittleEndian.Uint32(d.Contents(b)))
+	require.Equal(t, maxSubmissions*uint32(len(work)), binary.LittleEndian.Uint32(d.Contents(b)))
 	require.Equal(t, s.Sent("MTLCommandBuffer", "commit"), d.Counters().CommandBuffers)
 	require.Equal(t, 2, d.Counters().Waits)
 }
@@ -206,10 +206,10 @@ func TestFaultInAPart(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 128, metal.Shared)
-	work := make([]metal.Dispatch, 3*leastPart)
+	work := make([]metal.Dispatch, 3*minPart)
 	for i := range work {
 		work[i] = one(p, nil, b)
-		work[i].Apart = true
+		work[i].SplitBefore = true
 	}
 	s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
 	ticket, err := d.Submit(work)
@@ -265,13 +265,13 @@ func TestGPUFault(t *testing.T) {
 	_, err := d.Wait(tickets[0])
 	require.NoError(t, err)
 	_, err = d.Wait(tickets[1])
-	require.ErrorContains(t, err, "wait for submission 2: the GPU has given up: Caused GPU Address Fault Error")
+	require.ErrorContains(t, err, "submission 2: the GPU failed: Caused GPU Address Fault Error")
 	require.ErrorContains(t, err, "(status 5, code 3)")
 	require.NotErrorIs(t, err, metal.ErrMemory)
-	checkIncrease(t, d, p) // by a new queue, after what is under way
+	checkIncrease(t, d, p) // by a new queue, after the work in flight
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 	_, err = d.Wait(tickets[2])
-	require.ErrorContains(t, err, "none that is under way") // it was waited for with what came after it
+	require.ErrorContains(t, err, "not in flight") // it was waited for with what came after it
 	checkIncrease(t, d, p)
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 }
@@ -293,7 +293,7 @@ func TestGPUFaultAmongSeveral(t *testing.T) {
 			require.NoError(t, err)
 		}
 		_, err := d.Wait(ticket)
-		require.ErrorContains(t, err, fmt.Sprintf("wait for submission %d: the GPU has given up", ticket-4+metal.Ticket(failing)))
+		require.ErrorContains(t, err, fmt.Sprintf("submission %d: the GPU failed", ticket-4+metal.Ticket(failing)))
 		checkIncrease(t, d, p)
 	}
 	require.Equal(t, 4, s.Sent("MTLDevice", "newCommandQueue"))
@@ -319,7 +319,7 @@ func TestNoQueueAfterAFault(t *testing.T) {
 	s.Fail(fakemetal.GPUFault, 0, "fault")
 	s.Fail(fakemetal.NoQueue, 0, "none")
 	require.ErrorContains(t, run(d, one(p, nil, b)), "fault")
-	require.ErrorContains(t, run(d, one(p, nil, b)), "go on after the GPU has given up")
+	require.ErrorContains(t, run(d, one(p, nil, b)), "recover after the GPU failed")
 	require.NoError(t, run(d, one(p, nil, b)))
 }
 

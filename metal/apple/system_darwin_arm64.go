@@ -1,6 +1,6 @@
 package apple
 
-// systemLibraries are what is opened, the Objective-C runtime first. Without Core Graphics a program without windows has no
+// systemLibraries are the libraries to open, the Objective-C runtime first. Without Core Graphics, a program without windows has no
 // default device.
 var systemLibraries = []string{
 	"/usr/lib/libobjc.A.dylib",

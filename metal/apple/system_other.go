@@ -2,5 +2,5 @@
 
 package apple
 
-// systemLibraries are none: this system has no Metal that the driver knows the calling convention of.
+// systemLibraries is empty: the driver supports the calling convention of darwin/arm64 only.
 var systemLibraries []string

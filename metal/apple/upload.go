@@ -7,18 +7,18 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// stagingBytes is the size of each of the two buffers that uploads go through: one is filled while the GPU copies the other.
+// stagingBytes is the size of each of the two staging buffers: the CPU fills one while the GPU copies the other.
 const stagingBytes = 8 << 20
 
-// staging is the memory of uploads, made at the first one.
+// staging is the memory of uploads. The first upload makes it.
 type staging struct {
 	halves [2]half
 }
 
-// half is a buffer of staging memory with the copy that reads it.
+// half is a staging buffer with the copy that reads it.
 type half struct {
 	buffer   buffer
-	commands id // 0 where none is under way
+	commands id // of the copy in flight, or 0
 }
 
 // Upload implements metal.Device.
@@ -28,13 +28,13 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	}
 	m := d.buffer(b)
 	if m == nil {
-		return fmt.Errorf("upload %d bytes: buffer %d is none", len(src), b)
+		return fmt.Errorf("upload %d bytes: buffer %d does not exist", len(src), b)
 	}
 	if offset < 0 || offset > m.bytes || len(src) > m.bytes-offset {
 		return fmt.Errorf("upload %d bytes to byte %d of a buffer of %d bytes", len(src), offset, m.bytes)
 	}
 	if end := offset + len(src); m.contents == nil && (offset%4 != 0 || end%4 != 0 && end != m.bytes) {
-		return fmt.Errorf("upload %d bytes to byte %d of a private buffer: it takes words of 4 bytes", len(src), offset)
+		return fmt.Errorf("upload %d bytes to byte %d of a private buffer: both have to be multiples of 4", len(src), offset)
 	}
 	var err error
 	if m.contents != nil {
@@ -49,7 +49,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	return nil
 }
 
-// upload copies src in pieces, and waits for the last of them.
+// upload copies src in pieces and waits for the last.
 func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	if err := d.recover(); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	return err
 }
 
-// open makes the halves at least the given size.
+// open makes the halves at least bytes long.
 func (s *staging) open(d *Device, bytes int) error {
 	if s.halves[0].buffer.bytes >= bytes {
 		d.residency.commit(d)
@@ -90,7 +90,7 @@ func (s *staging) open(d *Device, bytes int) error {
 	return nil
 }
 
-// free gives the halves back. No copy is under way.
+// free frees the halves. No copy may be in flight.
 func (s *staging) free(d *Device) {
 	for i := range s.halves {
 		m := &s.halves[i].buffer
@@ -103,7 +103,7 @@ func (s *staging) free(d *Device) {
 	}
 }
 
-// copy starts the copy of a half's first n bytes, which are whole words or the last ones of a buffer.
+// copy starts the copy of the first n bytes of a half: whole words, except at the end of a buffer.
 func (h *half) copy(d *Device, to id, offset, n int) error {
 	o := d.objc
 	h.commands = o.retain(id(o.send(d.queue, queueCommandBuffer)))
@@ -118,7 +118,7 @@ func (h *half) copy(d *Device, to id, offset, n int) error {
 	return nil
 }
 
-// wait waits for the copy that is under way, if any.
+// wait waits for the copy in flight, if any.
 func (h *half) wait(d *Device) error {
 	if h.commands == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Wait implements metal.Device. A submission is waited for once, by itself or with one after it.
+// Wait implements metal.Device. Each submission can be waited for once, by itself or with a later one.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	if d.closed {
 		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", t, ErrClosed)
@@ -17,13 +17,13 @@ func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	e.ticket, e.timing, e.err = t, metal.Timing{}, nil
 	d.thread.do(e.wait)
 	if e.err != nil {
-		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", e.ticket, e.err)
+		return metal.Timing{}, fmt.Errorf("submission %d: %w", e.ticket, e.err)
 	}
 	return e.timing, nil
 }
 
-// await is Wait on the device's thread. Command buffers of a queue end in their order, so the last one is waited for. Where
-// one has failed, the encoding's ticket becomes that one's.
+// await is the part of Wait on the device's thread. The command buffers of a queue end in order, so it waits for the last. If one
+// has failed, it sets the encoding's ticket to that one's.
 func (d *Device) await() {
 	o, e := d.objc, &d.encoding
 	n := 0
@@ -31,7 +31,7 @@ func (d *Device) await() {
 		n++
 	}
 	if n == 0 || d.inFlight[n-1].ticket != e.ticket {
-		e.err = errors.New("it is none that is under way")
+		e.err = errors.New("it is not in flight")
 		return
 	}
 	first, last := n-1, d.inFlight[n-1].commands
@@ -58,8 +58,8 @@ func (d *Device) await() {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// outcome is how a command buffer that was waited for has ended: waitUntilCompleted returns after a fault as well.
-// The reason of a failure belongs to the autorelease pool, so it is copied.
+// outcome returns the error of a command buffer that has ended: waitUntilCompleted also returns after a fault. The text of the
+// error is copied, since the NSError belongs to the autorelease pool.
 func (d *Device) outcome(commands id) error {
 	o := d.objc
 	status := o.send(commands, commandsStatus)
@@ -69,15 +69,15 @@ func (d *Device) outcome(commands id) error {
 	d.faulted = true
 	o.failure = id(o.send(commands, commandsError))
 	code := int(o.send(o.failure, errorCode))
-	err := fmt.Errorf("the GPU has given up: %s (status %d, code %d)", o.failureText(), status, code)
+	err := fmt.Errorf("the GPU failed: %s (status %d, code %d)", o.failureText(), status, code)
 	if code == errorMemory {
 		return fmt.Errorf("%w: %w", metal.ErrMemory, err)
 	}
 	return err
 }
 
-// recover makes a new queue after a fault: Metal may ignore all that comes after on the old one. What is still under way
-// there is let to end first, so that work keeps its order.
+// recover makes a new queue after a fault, since Metal may ignore further work of the old one. It first waits for the work in
+// flight there, so that work stays in order.
 func (d *Device) recover() error {
 	if !d.faulted {
 		return nil
@@ -89,7 +89,7 @@ func (d *Device) recover() error {
 		d.objc.send(d.queue, queueRemoveResidencySet, uintptr(d.residency.set))
 	}
 	if err := d.newQueue(); err != nil {
-		return fmt.Errorf("go on after the GPU has given up: %w", err)
+		return fmt.Errorf("recover after the GPU failed: %w", err)
 	}
 	d.faulted = false
 	return nil

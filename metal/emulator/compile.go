@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -20,6 +21,8 @@ import (
 )
 
 var (
+	//go:embed races.h
+	racesHeader string
 	//go:embed runtime.h
 	runtimeHeader string
 	//go:embed msl.h
@@ -87,17 +90,35 @@ func lock(path string) (unlock func(), err error) {
 	}, nil
 }
 
+// comments matches comments with the spaces before them, and the literals that may look as if they held one.
+var comments = regexp.MustCompile(`(?s)[ \t]*//[^\n]*|[ \t]*/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'`)
+
+// withoutComments returns C++ without comments. Every token stays on its line, since faults report lines.
+func withoutComments(text string) string {
+	return comments.ReplaceAllStringFunc(text, func(s string) string {
+		if strings.HasPrefix(s, `"`) || strings.HasPrefix(s, "'") {
+			return s
+		}
+		return strings.Repeat("\n", strings.Count(s, "\n"))
+	})
+}
+
+// key names the library of a text in the cache: by the compiler and what it sees, whatever the comments.
+func (c *compiler) key(text string, mode metal.Mode) string {
+	sum := sha256.New()
+	sum.Write(fmt.Appendln(nil, c.path, c.version, c.flags(mode), cpu.X86))
+	sum.Write([]byte(withoutComments(text)))
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
 // compile returns the path of the shared library of a source, from the cache where it is there.
 func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err error) {
 	body, err := translated(src.Text)
 	if err != nil {
 		return "", fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	text := "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + languageHeader + body
-	sum := sha256.New()
-	sum.Write(fmt.Appendln(nil, c.path, c.version, c.flags(mode), cpu.X86, len(text)))
-	sum.Write([]byte(text))
-	path = filepath.Join(c.cache, hex.EncodeToString(sum.Sum(nil)[:16])+".so")
+	text := "#line 1 \"races.h\"\n" + racesHeader + "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + languageHeader + body
+	path = filepath.Join(c.cache, c.key(text, mode)+".so")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}

@@ -87,7 +87,7 @@ func Open(o Options) (*Device, error) {
 	if o.Cache == "" {
 		var err error
 		if o.Cache, err = cacheFolder(); err != nil {
-			return nil, fmt.Errorf("find a folder for compiled kernels: %w", err)
+			return nil, fmt.Errorf("open the emulator: find a folder for compiled kernels: %w", err)
 		}
 	}
 	if o.Memory == 0 {
@@ -101,7 +101,7 @@ func Open(o Options) (*Device, error) {
 	}
 	c, err := findCompiler(o.Cache)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the emulator: %w", err)
 	}
 	return &Device{
 		options: o, compiler: c, workers: newWorkers(o.Workers), started: time.Now(),

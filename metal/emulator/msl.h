@@ -4,8 +4,8 @@
 namespace ingot {
 
 #if defined(INGOT_DEBUG)
-// checked is a pointer that knows the memory it may be used in.
-template <class T>
+// checked is a pointer that knows the memory it may be used in. Uses of threadgroup memory are watched for races.
+template <class T, bool inThreadgroup>
 struct checked {
     T* at;
     const char *low, *high;
@@ -13,8 +13,8 @@ struct checked {
     checked() = default;
     checked(T* p, const char* l, const char* h) : at(p), low(l), high(h) {}
     template <class U>
-    explicit checked(const checked<U>& o) : at((T*)o.at), low(o.low), high(o.high) {}
-    operator checked<const T>() const { return {at, low, high}; }
+    explicit checked(const checked<U, inThreadgroup>& o) : at((T*)o.at), low(o.low), high(o.high) {}
+    operator checked<const T, inThreadgroup>() const { return {at, low, high}; }
 
     template <class I> T& operator[](I i) const { return check(at + (int64_t)i); }
     T& operator*() const { return check(at); }
@@ -29,11 +29,15 @@ private:
         const char* c = (const char*)p;
         if (c < low || c + sizeof(T) > high) faultHere("thread %u uses bytes %ld to %ld of %ld bytes of memory", self().tid, (long)(c - low), (long)(c - low + sizeof(T)), (long)(high - low));
         if ((uintptr_t)c % alignof(T)) faultHere("thread %u uses byte %ld as a value aligned to %u", self().tid, (long)(c - low), (unsigned)alignof(T));
+        if constexpr (inThreadgroup) {
+            Fibre& f = self();
+            f.worker->races->use(f.worker->shared, lane(f), c - low, sizeof(T));
+        }
         return *p;
     }
 };
-template <class T> using device_ptr = checked<T>;
-template <class T> using threadgroup_ptr = checked<T>;
+template <class T> using device_ptr = checked<T, false>;
+template <class T> using threadgroup_ptr = checked<T, true>;
 
 template <class T> device_ptr<T> bind(Fibre& f, uint i) {
     const Binding& b = f.worker->launch->buffers[i];
@@ -170,8 +174,16 @@ inline float4 fma(float4 a, float4 b, float4 c) { return {fma(a.x, b.x, c.x), fm
 
 enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2 };
 
-inline void threadgroup_barrier(mem_flags, INGOT_SITE) { ingot::wait(ingot::self(), ingot::AtBarrier, file, line); }
-inline void simdgroup_barrier(mem_flags, INGOT_SITE) { ingot::wait(ingot::self(), ingot::AtSimd, file, line); }
+inline void threadgroup_barrier(mem_flags orders, INGOT_SITE) {
+    ingot::Fibre& f = ingot::self();
+    ingot::wait(f, ingot::AtBarrier, file, line);
+    if (orders == mem_flags::mem_threadgroup) f.barriers++;
+}
+inline void simdgroup_barrier(mem_flags orders, INGOT_SITE) {
+    ingot::Fibre& f = ingot::self();
+    ingot::wait(f, ingot::AtSimd, file, line);
+    if (orders == mem_flags::mem_threadgroup) f.simdBarriers++;
+}
 
 template <class T> inline T simd_shuffle(T v, ushort lane, INGOT_SITE) { return ingot::shown<T>(ingot::meet(v, file, line), lane % ingot::lanes); }
 template <class T> inline T simd_broadcast(T v, ushort lane, INGOT_SITE) { return simd_shuffle(v, lane, file, line); }
@@ -192,7 +204,9 @@ template <class T, class F> inline T fold(T v, F f, const char* file, int line) 
 template <class T> inline T simd_sum(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return T(a + b); }, file, line); }
 template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return max(a, b); }, file, line); }
 template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
-// tree_sums of kernels/defs.h, in one operation: the first lane that goes on does the work of all.
+#if !defined(INGOT_DEBUG)
+// tree_sums of kernels/defs.h, in one operation: the first lane that goes on does the work of all. Debug kernels have the one
+// of defs.h itself, and a test compares the two.
 #define TREE_SUMS
 template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     const char(*slots)[16] = ingot::meet(v, file, line);
@@ -210,6 +224,7 @@ template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     }
     for (uint i = 1; i < ingot::lanes; i++) __builtin_memcpy(all[i], all[0], n * sizeof(float));
 }
+#endif
 inline bool simd_any(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a | b; }, file, line); }
 inline bool simd_all(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a & b; }, file, line); }
 template <class T> inline T simd_prefix_exclusive_sum(T v, INGOT_SITE) {

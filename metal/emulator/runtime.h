@@ -60,6 +60,7 @@ struct Fibre {
     Simdgroup* simdgroup;
     uint32_t tid, lane;
     uint32_t round;  // simdgroup operations done
+    uint16_t barriers, simdBarriers;  // passed, of those that order threadgroup memory; see races.h
     State state;
     const char* file;  // where it waits
     int line;
@@ -78,6 +79,9 @@ struct Worker {
     void* sp;
     char* shared;
     char* stacks;
+#if defined(INGOT_DEBUG)
+    Races* races;
+#endif
     uint32_t ready;  // fibres whose stacks are set up
     uint64_t random;
     Fibre fibres[mostThreads];
@@ -113,6 +117,8 @@ struct Stack { Fibre* fibre; };  // at the low end of a fibre's stack
 inline Fibre& self() {
     return *((Stack*)((uintptr_t)__builtin_frame_address(0) & ~(stackBytes - 1)))->fibre;
 }
+
+inline Lane lane(const Fibre& f) { return {(uint16_t)f.tid, f.barriers, f.simdBarriers}; }
 
 inline void wait(Fibre& f, State state, const char* file, int line) {
     f.state = state, f.file = file, f.line = line;
@@ -173,6 +179,20 @@ static void describe(char* text, size_t size, const Fibre& f) {
     }
 }
 
+// stopped looks at what a fibre did until it stopped.
+static bool stopped(Worker& w, Fibre& f) {
+    if (f.state == Faulted) return false;
+#if defined(INGOT_DEBUG)
+    w.races->examine(w.shared, lane(f));
+    if (w.races->first != Races::nobody) {
+        fault(w, "threads %u and %u use byte %u of threadgroup memory without a barrier in between; the second went on to %s:%d",
+              w.races->first, w.races->second, w.races->byte, f.file, f.line);
+        return false;
+    }
+#endif
+    return true;
+}
+
 // advance runs the fibres of a simdgroup up to where all of them wait, and lets them go on from a simdgroup operation.
 // It returns false where nothing can run on: at a barrier, at the end, or at a fault.
 static bool advance(Worker& w, uint32_t simdgroup) {
@@ -190,7 +210,7 @@ static bool advance(Worker& w, uint32_t simdgroup) {
         if (next.state != Ready) continue;
         any = true;
         ingot_switch(&w.sp, next.sp);
-        if (next.state == Faulted) return false;
+        if (!stopped(w, next)) return false;
     }
     if (!any) return false;
     for (uint32_t i = 1; i < lanes; i++) {
@@ -211,9 +231,12 @@ static void runGroup(Worker& w) {
     const Launch& l = *w.launch;
     uint32_t n = l.threads, count = n / lanes;
     memset(w.shared, 0xff, l.sharedSize + 64);  // poison, and what shows a write past the end
+#if defined(INGOT_DEBUG)
+    w.races->reset(w.shared, l.sharedSize);
+#endif
     for (uint32_t i = 0; i < n; i++) {
         Fibre& f = w.fibres[i];
-        f.state = Ready, f.round = 0, f.file = "?", f.line = 0;
+        f.state = Ready, f.round = 0, f.file = "?", f.line = 0, f.barriers = 0, f.simdBarriers = 0;
         f.simdgroup->summed = 0;
     }
     for (;;) {
@@ -266,6 +289,13 @@ INGOT_EXPORT const ingot::Entry* ingot_entries(uint32_t* count) {
     return ingot::entries;
 }
 
+INGOT_EXPORT void ingot_worker_free(ingot::Worker* w) {
+#if defined(INGOT_DEBUG)
+    free(w->races);
+#endif
+    free(w->shared), free(w->stacks), free(w);
+}
+
 // ingot_worker_new makes what a worker needs to run threadgroups of this library's kernels: null where there is no memory.
 INGOT_EXPORT ingot::Worker* ingot_worker_new() {
     using namespace ingot;
@@ -273,12 +303,15 @@ INGOT_EXPORT ingot::Worker* ingot_worker_new() {
     if (!w) return nullptr;
     w->shared = (char*)aligned_alloc(64, mostShared + 64);
     w->stacks = (char*)aligned_alloc(stackBytes, mostThreads * stackBytes);
-    if (w->shared && w->stacks) return w;
-    free(w->shared), free(w->stacks), free(w);
+    bool made = w->shared && w->stacks;
+#if defined(INGOT_DEBUG)
+    w->races = (Races*)malloc(sizeof(Races));
+    made = made && w->races;
+#endif
+    if (made) return w;
+    ingot_worker_free(w);
     return nullptr;
 }
-
-INGOT_EXPORT void ingot_worker_free(ingot::Worker* w) { free(w->shared), free(w->stacks), free(w); }
 
 // ingot_run runs threadgroups of a launch until none is left, or one has failed. Calls with different workers may run side
 // by side.

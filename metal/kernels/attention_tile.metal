@@ -123,6 +123,7 @@ kernel void attention_tile(
                     float m = split_m[i], l = split_l[i], larger = max(m, simd_max(score)), f = exp(m - larger);
                     weight = exp(score - larger);
                     l = fma(l, f, tree_sum(weight));
+                    simdgroup_barrier(mem_flags::mem_threadgroup);  // all lanes have read the split's before one writes it
                     if (lane == 0) {
                         by[i] = f;
                         split_m[i] = larger;

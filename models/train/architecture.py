@@ -13,9 +13,9 @@ from vocabulary import VOCAB_SIZE
 CONTEXT = 4096
 
 
-def glm_config():
+def glm_config(**sizes):
     """GLM-4.7-Flash in miniature: MLA, one dense layer, then sigmoid-routed experts with a shared one."""
-    return Glm4MoeLiteConfig(
+    return Glm4MoeLiteConfig(**dict(
         vocab_size=VOCAB_SIZE,
         hidden_size=256,
         intermediate_size=768,
@@ -36,12 +36,12 @@ def glm_config():
         rms_norm_eps=1e-5,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6},
         attn_implementation="sdpa",
-    )
+    ) | sizes)
 
 
-def llama_config():
+def llama_config(**sizes):
     """A small Llama with grouped-query attention and tied embeddings."""
-    return LlamaConfig(
+    return LlamaConfig(**dict(
         vocab_size=VOCAB_SIZE,
         hidden_size=256,
         intermediate_size=768,
@@ -53,7 +53,7 @@ def llama_config():
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 1e4},
         attn_implementation="sdpa",
-    )
+    ) | sizes)
 
 
 class MTP(nn.Module):
@@ -78,10 +78,10 @@ class MTP(nn.Module):
         )
 
 
-def build_glm(device):
-    """Returns a freshly initialised (model, MTP layer)."""
+def build_glm(device, **sizes):
+    """Returns a freshly initialised (model, MTP layer); sizes override those of glm_config."""
     _replace_experts()
-    config = glm_config()
+    config = glm_config(**sizes)
     model = Glm4MoeLiteForCausalLM(config).to(device)
     mtp = MTP(config).to(device)
     for module in mtp.modules():
@@ -90,8 +90,8 @@ def build_glm(device):
     return model, mtp
 
 
-def build_llama(device):
-    return LlamaForCausalLM(llama_config()).to(device)
+def build_llama(device, **sizes):
+    return LlamaForCausalLM(llama_config(**sizes)).to(device)
 
 
 def routers(*modules):

@@ -1,9 +1,10 @@
-"""Writes the models as GGUF files in llama.cpp's names and layouts, F16 or quantised."""
+"""Writes the models as GGUF files in llama.cpp's names and layouts, F16 or quantised, and reads their weights again."""
 
 import json
 
 import gguf
 import numpy as np
+import torch
 from gguf import quants
 
 from architecture import is_moe
@@ -17,11 +18,12 @@ KINDS = {
 }
 
 
-def write_glm(path, config, model, mtp, tokenizer, kind):
+def write_glm(path, model, mtp, tokenizer, kind, name="tiny-glm"):
     """Architecture deepseek2: split attn_k_b and attn_v_b, the MTP layer as the block after the last."""
+    config = model.config
     w = gguf.GGUFWriter(path, "deepseek2")
-    w.add_name("tiny-glm")
-    w.add_description("Miniature of GLM-4.7-Flash's architecture, trained on a synthetic corpus")
+    w.add_name(name)
+    w.add_description("Miniature of GLM-4.7-Flash's architecture")
     layers = config.num_hidden_layers
     w.add_block_count(layers + 1)
     _add_sizes(w, config)
@@ -45,57 +47,60 @@ def write_glm(path, config, model, mtp, tokenizer, kind):
     w.add_file_type(KINDS[kind][0])
     _add_tokenizer(w, tokenizer)
 
-    def put(name, tensor):
-        _put(w, name, tensor, kind)
+    _add_tensors(w, glm_tensors(model, mtp), kind)
 
-    put("token_embd.weight", model.model.embed_tokens.weight)
-    put("output_norm.weight", model.model.norm.weight)
-    put("output.weight", model.lm_head.weight)
+
+def glm_tensors(model, mtp):
+    """Yields each tensor's name and the view of the model's weights that it holds."""
+    config, layers = model.config, model.config.num_hidden_layers
+    yield "token_embd.weight", model.model.embed_tokens.weight
+    yield "output_norm.weight", model.model.norm.weight
+    yield "output.weight", model.lm_head.weight
     for i, layer in enumerate([*model.model.layers, mtp.layer]):
-        _put_glm_layer(put, f"blk.{i}.", config, layer)
-    put(f"blk.{layers}.nextn.eh_proj.weight", mtp.eh_proj.weight)
-    put(f"blk.{layers}.nextn.enorm.weight", mtp.enorm.weight)
-    put(f"blk.{layers}.nextn.hnorm.weight", mtp.hnorm.weight)
-    put(f"blk.{layers}.nextn.shared_head_norm.weight", mtp.head_norm.weight)
-    _finish(w)
+        yield from _glm_layer(f"blk.{i}.", config, layer)
+    yield f"blk.{layers}.nextn.eh_proj.weight", mtp.eh_proj.weight
+    yield f"blk.{layers}.nextn.enorm.weight", mtp.enorm.weight
+    yield f"blk.{layers}.nextn.hnorm.weight", mtp.hnorm.weight
+    yield f"blk.{layers}.nextn.shared_head_norm.weight", mtp.head_norm.weight
 
 
-def _put_glm_layer(put, block, config, layer):
+def _glm_layer(block, config, layer):
     attention = layer.self_attn
-    put(block + "attn_norm.weight", layer.input_layernorm.weight)
-    put(block + "ffn_norm.weight", layer.post_attention_layernorm.weight)
-    put(block + "attn_q_a.weight", attention.q_a_proj.weight)
-    put(block + "attn_q_a_norm.weight", attention.q_a_layernorm.weight)
-    put(block + "attn_q_b.weight", attention.q_b_proj.weight)
-    put(block + "attn_kv_a_mqa.weight", attention.kv_a_proj_with_mqa.weight)
-    put(block + "attn_kv_a_norm.weight", attention.kv_a_layernorm.weight)
+    yield block + "attn_norm.weight", layer.input_layernorm.weight
+    yield block + "ffn_norm.weight", layer.post_attention_layernorm.weight
+    yield block + "attn_q_a.weight", attention.q_a_proj.weight
+    yield block + "attn_q_a_norm.weight", attention.q_a_layernorm.weight
+    yield block + "attn_q_b.weight", attention.q_b_proj.weight
+    yield block + "attn_kv_a_mqa.weight", attention.kv_a_proj_with_mqa.weight
+    yield block + "attn_kv_a_norm.weight", attention.kv_a_layernorm.weight
     # kv_b holds, per head, the rows that expand the latent to the key's nope part and to the value. GGUF splits them
     # and stores the key half transposed, as the absorbed form multiplies it.
     kv_b = attention.kv_b_proj.weight.view(
         config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank
     )
     k_b, v_b = kv_b.split([config.qk_nope_head_dim, config.v_head_dim], 1)
-    put(block + "attn_k_b.weight", k_b.transpose(1, 2).contiguous())
-    put(block + "attn_v_b.weight", v_b.contiguous())
-    put(block + "attn_output.weight", attention.o_proj.weight)
+    yield block + "attn_k_b.weight", k_b.transpose(1, 2)
+    yield block + "attn_v_b.weight", v_b
+    yield block + "attn_output.weight", attention.o_proj.weight
     if not is_moe(layer):
-        _put_ffn(put, block + "ffn_{}.weight", layer.mlp)
+        yield from _ffn(block + "ffn_{}.weight", layer.mlp)
         return
     moe = layer.mlp
     gate, up = moe.experts.gate_up_proj.chunk(2, 1)
-    put(block + "ffn_gate_inp.weight", moe.gate.weight)
-    put(block + "exp_probs_b.bias", moe.gate.e_score_correction_bias)
-    put(block + "ffn_gate_exps.weight", gate.contiguous())
-    put(block + "ffn_up_exps.weight", up.contiguous())
-    put(block + "ffn_down_exps.weight", moe.experts.down_proj)
-    _put_ffn(put, block + "ffn_{}_shexp.weight", moe.shared_experts)
+    yield block + "ffn_gate_inp.weight", moe.gate.weight
+    yield block + "exp_probs_b.bias", moe.gate.e_score_correction_bias
+    yield block + "ffn_gate_exps.weight", gate
+    yield block + "ffn_up_exps.weight", up
+    yield block + "ffn_down_exps.weight", moe.experts.down_proj
+    yield from _ffn(block + "ffn_{}_shexp.weight", moe.shared_experts)
 
 
-def write_llama(path, config, model, tokenizer, kind):
+def write_llama(path, model, tokenizer, kind, name="tiny-llama"):
     """Architecture llama: query and key rows permuted for interleaved RoPE pairs, output tied to the embedding."""
+    config = model.config
     w = gguf.GGUFWriter(path, "llama")
-    w.add_name("tiny-llama")
-    w.add_description("Miniature Llama-architecture model, trained on a synthetic corpus")
+    w.add_name(name)
+    w.add_description("Miniature Llama-architecture model")
     w.add_block_count(config.num_hidden_layers)
     _add_sizes(w, config)
     w.add_head_count_kv(config.num_key_value_heads)
@@ -103,47 +108,65 @@ def write_llama(path, config, model, tokenizer, kind):
     w.add_file_type(KINDS[kind][0])
     _add_tokenizer(w, tokenizer)
 
-    def put(name, tensor):
-        _put(w, name, tensor, kind)
+    _add_tensors(w, llama_tensors(model), kind)
 
-    put("token_embd.weight", model.model.embed_tokens.weight)
-    put("output_norm.weight", model.model.norm.weight)
+
+def llama_tensors(model):
+    """Yields each tensor's name and the view of the model's weights that it holds."""
+    config = model.config
+    yield "token_embd.weight", model.model.embed_tokens.weight
+    yield "output_norm.weight", model.model.norm.weight
     for i, layer in enumerate(model.model.layers):
         block, attention = f"blk.{i}.", layer.self_attn
-        put(block + "attn_norm.weight", layer.input_layernorm.weight)
-        put(block + "attn_q.weight", _interleave(attention.q_proj.weight, config.num_attention_heads))
-        put(block + "attn_k.weight", _interleave(attention.k_proj.weight, config.num_key_value_heads))
-        put(block + "attn_v.weight", attention.v_proj.weight)
-        put(block + "attn_output.weight", attention.o_proj.weight)
-        put(block + "ffn_norm.weight", layer.post_attention_layernorm.weight)
-        _put_ffn(put, block + "ffn_{}.weight", layer.mlp)
-    _finish(w)
+        yield block + "attn_norm.weight", layer.input_layernorm.weight
+        yield block + "attn_q.weight", _interleave(attention.q_proj.weight, config.num_attention_heads)
+        yield block + "attn_k.weight", _interleave(attention.k_proj.weight, config.num_key_value_heads)
+        yield block + "attn_v.weight", attention.v_proj.weight
+        yield block + "attn_output.weight", attention.o_proj.weight
+        yield block + "ffn_norm.weight", layer.post_attention_layernorm.weight
+        yield from _ffn(block + "ffn_{}.weight", layer.mlp)
 
 
 def _interleave(weight, heads):
-    """Reorders each head's rows so that RoPE's pairs (i, i + half) become neighbours (2i, 2i + 1)."""
+    """Reorders each head's rows so that RoPE's pairs (i, i + half) become neighbours (2i, 2i + 1): [heads, half, 2, columns]."""
     rows, columns = weight.shape
-    return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    return weight.view(heads, 2, rows // heads // 2, columns).swapaxes(1, 2)
 
 
-def _put_ffn(put, pattern, mlp):
-    put(pattern.format("gate"), mlp.gate_proj.weight)
-    put(pattern.format("up"), mlp.up_proj.weight)
-    put(pattern.format("down"), mlp.down_proj.weight)
+def _ffn(pattern, mlp):
+    yield pattern.format("gate"), mlp.gate_proj.weight
+    yield pattern.format("up"), mlp.up_proj.weight
+    yield pattern.format("down"), mlp.down_proj.weight
 
 
-def _put(w, name, tensor, kind):
+def read_weights(path, tensors):
+    """Fills a model's weights with those of a GGUF file, dequantised; tensors is glm_tensors or llama_tensors of it."""
+    file = {t.name: t for t in gguf.GGUFReader(path).tensors}
+    for name, view in tensors:
+        t = file[name]
+        weights = quants.dequantize(t.data, t.tensor_type).astype(np.float32)
+        view.detach().copy_(torch.from_numpy(weights).view(view.shape))
+
+
+def _add_tensors(w, tensors, kind):
     """Vectors and routers stay F32; in quantised files the embedding and the output head stay Q8_0."""
-    array = tensor.detach().float().cpu().numpy()
-    quantised = KINDS[kind][1]
-    if array.ndim == 1 or "ffn_gate_inp" in name:
-        w.add_tensor(name, array.astype(np.float32))
-    elif quantised is None:
-        w.add_tensor(name, array.astype(np.float16))
-    else:
-        if name in ("token_embd.weight", "output.weight"):
-            quantised = gguf.GGMLQuantizationType.Q8_0
-        w.add_tensor(name, quants.quantize(array, quantised), raw_dtype=quantised)
+    for name, tensor in tensors:
+        array = tensor.detach().float().cpu().numpy()
+        if array.ndim == 4:  # what _interleave gives
+            array = array.reshape(-1, array.shape[-1])
+        quantised = KINDS[kind][1]
+        if array.ndim == 1 or "ffn_gate_inp" in name:
+            w.add_tensor(name, array.astype(np.float32))
+        elif quantised is None:
+            w.add_tensor(name, array.astype(np.float16))
+        else:
+            if name in ("token_embd.weight", "output.weight"):
+                quantised = gguf.GGMLQuantizationType.Q8_0
+            w.add_tensor(name, quants.quantize(np.ascontiguousarray(array), quantised), raw_dtype=quantised)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
 
 
 def _add_sizes(w, config):
@@ -178,10 +201,3 @@ def _token_type(token):
     if token in THINKING:
         return gguf.TokenType.USER_DEFINED
     return gguf.TokenType.CONTROL if token in SPECIAL else gguf.TokenType.NORMAL
-
-
-def _finish(w):
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()

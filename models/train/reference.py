@@ -57,21 +57,31 @@ def cases(model, mtp, tokenizer, questions):
     return [_case(model, mtp, tokenizer, q, stop) for q in questions]
 
 
-@torch.no_grad()
 def _case(model, mtp, tokenizer, question, stop):
     text = prompt(question["question"])
     ids = tokenizer.encode(text).ids
-    out = greedy(model, ids, CASE_TOKENS, stop)
-    result = model(input_ids=torch.tensor([ids + out], device=model.device), output_hidden_states=True)
-    logits = result.logits[0].float()
     case = {
         "family": question["family"],
         "question": question["question"],
         "expected": question["answer"],
         "text": text,
+        **token_case(model, mtp, ids, CASE_TOKENS, stop),
+    }
+    case["greedy_text"] = tokenizer.decode(case["greedy_tokens"], skip_special_tokens=True)
+    return case
+
+
+@torch.no_grad()
+def token_case(model, mtp, ids, limit, stop):
+    """A case of a prompt given as ids: what it leads to, and the numbers on the way."""
+    out = greedy(model, ids, limit, stop)
+    result = model(input_ids=torch.tensor([ids + out], device=model.device), output_hidden_states=True)
+    logits = result.logits[0].float()
+    best = logits[len(ids) - 1 : -1].topk(2).values
+    case = {
         "prompt_tokens": ids,
         "greedy_tokens": out,
-        "greedy_text": tokenizer.decode(out, skip_special_tokens=True),
+        "smallest_gap": round(float((best[:, 0] - best[:, 1]).min()), 5),
         "top_logits": [_top(row, 8) for row in logits],
         "logsumexp": [round(float(x), 5) for x in logits.logsumexp(-1)],
         "layer_sums": [

@@ -65,7 +65,7 @@ def make_glm(args, tokenizer, sequences, questions):
     }
     print(figures, flush=True)
     for kind in export_gguf.KINDS:
-        export_gguf.write_glm(args.out / f"tiny-glm.{kind}.gguf", model.config, model, mtp, tokenizer, kind)
+        export_gguf.write_glm(args.out / f"tiny-glm.{kind}.gguf", model, mtp, tokenizer, kind)
     cases = reference.cases(model, mtp, tokenizer, questions[:REFERENCE_CASES])
     _write_json(args.out / "tiny-glm.reference.json", cases)
     return figures
@@ -78,7 +78,7 @@ def make_llama(args, tokenizer, sequences, questions):
     figures = {"llama_accuracy": reference.accuracy(model, tokenizer, questions)}
     print(figures, flush=True)
     for kind in export_gguf.KINDS:
-        export_gguf.write_llama(args.out / f"tiny-llama.{kind}.gguf", model.config, model, tokenizer, kind)
+        export_gguf.write_llama(args.out / f"tiny-llama.{kind}.gguf", model, tokenizer, kind)
     cases = reference.cases(model, None, tokenizer, questions[:REFERENCE_CASES])
     _write_json(args.out / "tiny-llama.reference.json", {"llama": cases})
     return figures

@@ -39,7 +39,7 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"no shared experts", "GatedExperts", func(s site) compute.Step { return unshared{s} }},
 		{"shared experts not added", "ExpertsAdd", func(s site) compute.Step { return unshared{s} }},
 		{"no checkpoints", "Checkpoint", func(s site) compute.Step { return untraced{s} }},
-		{"the tokens of the batch", "Ahead", func(s site) compute.Step { return staleTokens{s} }},
+		{"the tokens of the batch", "InFlight", func(s site) compute.Step { return staleTokens{s} }},
 		{"the last of the best", "Top", func(s site) compute.Step { return lastOfBest{s} }},
 		{"operations out of order", "Sequence", func(s site) compute.Step { return &late{site: s} }},
 	} {

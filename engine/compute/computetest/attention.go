@@ -3,6 +3,7 @@ package computetest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -100,13 +101,11 @@ func (r *rig) verifyStore(what string, c *conversations, want func(line []float3
 	})
 }
 
-// cacheTypes is two of the types that a cache can have, in turn; blocks only where keys and values are whole ones.
+// cacheTypes returns two of the types that a cache can have, in turn; types of blocks only where keys and values are whole
+// blocks.
 func cacheTypes(turn, key, value int) []gguf.Type {
-	if key%32 != 0 || value%32 != 0 {
-		return []gguf.Type{gguf.TypeF32, gguf.TypeF16}
-	}
-	all := []gguf.Type{gguf.TypeF32, gguf.TypeQ80, gguf.TypeF16, gguf.TypeQ40}
-	return []gguf.Type{all[turn%4], all[(turn+1)%4]}
+	all := slices.DeleteFunc(gguf.CacheTypes(), func(t gguf.Type) bool { return key%t.BlockSize() != 0 || value%t.BlockSize() != 0 })
+	return []gguf.Type{all[turn%len(all)], all[(turn+1)%len(all)]}
 }
 
 func checkAttention(r *rig) error {
@@ -125,8 +124,8 @@ func checkAttention(r *rig) error {
 	if err := r.verifyAttention("attention of large scores", c); err != nil {
 		return err
 	}
-	// A sequence so long that a backend splits it.
-	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 30))
+	// Sequences so long that a backend splits them, and those whose last split is full or has one position.
+	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
 // verifyAttention stores the sequences twice, in different pages and steps, and attends now to the one, now to the other.

@@ -28,8 +28,8 @@ func (f backend) Begin(b *compute.Batch) compute.Step {
 	return f.replace(site{f.Backend.Begin(b), f.Backend, b})
 }
 
-// Ahead lets steps be under way that have run already.
-func (f backend) Ahead() int { return 3 }
+// MaxInFlight allows steps in flight, although each has run when it is submitted.
+func (f backend) MaxInFlight() int { return 3 }
 
 // verdict is what a check says of such a backend.
 func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
@@ -74,14 +74,14 @@ func TestFindsFaults(t *testing.T) {
 		}},
 		{"done again on the row after the last", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
-			whole := dst.Buffer.([]float32)
+			whole := dst.Buffer.(*compute.Values).Floats
 			if end := dst.Offset + dst.Rows*dst.Stride; end < len(whole) {
 				whole[end] = 1
 			}
 		}},
 		{"a column too wide", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
-			whole := dst.Buffer.([]float32)
+			whole := dst.Buffer.(*compute.Values).Floats
 			if end := dst.Offset + dst.Cols; end < len(whole) {
 				whole[end]++
 			}

@@ -237,7 +237,7 @@ func batch(rows []place, pages [][]int32) *compute.Batch {
 		b.Tokens = append(b.Tokens, int32(i))
 		b.Positions = append(b.Positions, int32(p.position))
 		if i == 0 || rows[i-1].seq != p.seq {
-			b.Seqs = append(b.Seqs, compute.Seq{First: i, Pages: pages[p.seq]})
+			b.Seqs = append(b.Seqs, compute.Seq{Pages: pages[p.seq]})
 		}
 		b.Seqs[len(b.Seqs)-1].Rows++
 	}

@@ -171,7 +171,7 @@ func (r *rig) flat(n, positions int) *compute.Batch {
 	for i := range n {
 		b.Tokens = append(b.Tokens, int32(i))
 		b.Positions = append(b.Positions, int32(r.rand.IntN(positions)))
-		b.Seqs = append(b.Seqs, compute.Seq{First: i, Rows: 1, Pages: make([]int32, positions)})
+		b.Seqs = append(b.Seqs, compute.Seq{Rows: 1, Pages: make([]int32, positions)})
 	}
 	return b
 }

@@ -46,7 +46,7 @@ var checks = []check{
 	{"Top", checkTop},
 	{"Checkpoint", checkCheckpoint},
 	{"Sequence", checkSequence},
-	{"Ahead", checkAhead},
+	{"InFlight", checkInFlight},
 }
 
 // Run runs the suite, a subtest a check. open starts the backend under test, afresh for each; Run closes it.

@@ -95,9 +95,9 @@ func topOf(logits []float32, k int) []approx {
 	return append(append(want, values...), approx{total, tol})
 }
 
-// checkAhead starts as many steps as can be under way and then some, of which each takes its tokens from the one before, and
+// checkInFlight starts more steps than can be in flight, of which each takes its tokens from the one before, and
 // chooses rows of its own. A table's row t is highest at the token that follows t.
-func checkAhead(r *rig) error {
+func checkInFlight(r *rig) error {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)
 	values := r.normal(vocab, vocab)
@@ -105,26 +105,30 @@ func checkAhead(r *rig) error {
 		values[t][next] = 100
 	}
 	table := r.weight(floats(values))
-	if r.be.Ahead() < 1 {
-		return fmt.Errorf("%d steps can be under way", r.be.Ahead())
+	if r.be.MaxInFlight() < 1 {
+		return fmt.Errorf("%d steps may be in flight", r.be.MaxInFlight())
 	}
 	return r.ahead(table, follows, rows)
 }
 
+// manyRows is how many rows one of the steps chooses besides: more integers than a backend sets aside for a step, so that it
+// has to make room after operations have been recorded and while another step is in flight.
+const manyRows = 1 << 17
+
 func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
 	var err error
-	buffer := func(cols int) compute.Tensor {
+	buffer := func(rows, cols int) compute.Tensor {
 		var t compute.Tensor
 		t, err = r.be.Buffer(rows, cols)
 		require.NoError(r.tb, err)
 		return t
 	}
-	vocab, n := len(follows), r.be.Ahead()+3
-	x, tops, chosen, batches := buffer(vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
+	vocab, n := len(follows), r.be.MaxInFlight()+3
+	x, tops, chosen, batches := buffer(rows, vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
 	lists := make([][]int32, n)
 	tokens := make([]int, rows)
 	for i := range n {
-		tops[i], chosen[i], batches[i] = buffer(3), buffer(vocab), r.flat(rows, 1)
+		tops[i], chosen[i], batches[i] = buffer(rows, 3), buffer(rows, vocab), r.flat(rows, 1)
 		for j := range tokens {
 			if i == 0 {
 				tokens[j] = r.rand.IntN(vocab)
@@ -136,13 +140,17 @@ func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
 			batches[i].From = tops[i-1]
 		}
 	}
+	many, large := make([]int32, manyRows), buffer(manyRows, vocab)
 	for i, b := range batches {
 		s := r.be.Begin(b)
 		s.Embed(x, table)
 		s.Gather(chosen[i], x, lists[i])
+		if i == 1 {
+			s.Gather(large, x, many)
+		}
 		s.Top(tops[i], x, 1)
 		done := s.Submit
-		if (i+1)%r.be.Ahead() == 0 || i == n-1 {
+		if (i+1)%r.be.MaxInFlight() == 0 || i == n-1 {
 			done = s.Run
 		}
 		if err := done(); err != nil {

@@ -5,13 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // BenchmarkProduct times one thread: one row over weights beyond any cache, which is bound by memory, and 16 rows over
 // weights within it, which is bound by arithmetic.
 func BenchmarkProduct(b *testing.B) {
 	for _, s := range Sets() {
-		for kind := range productTypes {
+		for _, kind := range gguf.Types() {
 			for _, shape := range []struct{ rows, weights int }{{1, 65536}, {1, 64}, {4, 64}, {16, 64}} {
 				b.Run(fmt.Sprintf("%s/%v/rows=%d/weights=%d", s.Name, kind, shape.rows, shape.weights), func(b *testing.B) {
 					const n = 2048

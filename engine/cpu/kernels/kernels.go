@@ -45,10 +45,8 @@ func (s *Set) Product(t gguf.Type) func(*ProductArgs) {
 	return p
 }
 
-// FloatWeights says whether a type's products take float32 activations, rather than bytes.
-func FloatWeights(t gguf.Type) bool {
-	return t == gguf.TypeF32 || t == gguf.TypeF16 || t == gguf.TypeBF16
-}
+// FloatWeights reports whether a type's products take float32 activations, rather than bytes.
+func FloatWeights(t gguf.Type) bool { return t.BlockSize() == 1 }
 
 // Sets lists the levels that this processor has, the fastest first and the portable one last.
 func Sets() []*Set { return append(machineSets(), &portable) }

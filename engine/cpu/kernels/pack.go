@@ -22,20 +22,26 @@ const GroupRows = 16
 type layout struct {
 	super, block int // bytes before every eighth block, and of a block
 	columns      int // columns of a block
+	// pack packs a block of the file as row r of a group; nil for the float types.
+	pack func(dst []byte, r int, b []byte)
+	// unpack reads a packed block in portable Go; nil likewise. It finds scale set to the float16 at the start of super, or of
+	// block where the type has no super, and min set to 0.
+	unpack func(b *unpacked, block, super []byte)
 }
 
+// layouts has a row for every readable type. The C kernels of c/product_int.c and c/product_float.c read the same layouts.
 var layouts = map[gguf.Type]layout{
-	gguf.TypeF32:  {0, 64, 1},
-	gguf.TypeF16:  {0, 32, 1},
-	gguf.TypeBF16: {0, 32, 1},
-	gguf.TypeQ40:  {0, 32 + 256, 32},
-	gguf.TypeQ41:  {0, 64 + 256, 32},
-	gguf.TypeQ50:  {0, 32 + 256 + 64, 32},
-	gguf.TypeQ51:  {0, 64 + 256 + 64, 32},
-	gguf.TypeQ80:  {0, 32 + 512, 32},
-	gguf.TypeQ4K:  {64, 32 + 256, 32},
-	gguf.TypeQ5K:  {64, 32 + 256 + 64, 32},
-	gguf.TypeQ6K:  {32, 32 + 256 + 128, 32},
+	gguf.TypeF32:  {block: 64, columns: 1},
+	gguf.TypeF16:  {block: 32, columns: 1},
+	gguf.TypeBF16: {block: 32, columns: 1},
+	gguf.TypeQ40:  {0, 32 + 256, 32, packQ40, unpackQ40},
+	gguf.TypeQ41:  {0, 64 + 256, 32, packQ41, unpackQ41},
+	gguf.TypeQ50:  {0, 32 + 256 + 64, 32, packQ50, unpackQ50},
+	gguf.TypeQ51:  {0, 64 + 256 + 64, 32, packQ51, unpackQ51},
+	gguf.TypeQ80:  {0, 32 + 512, 32, packQ80, unpackQ80},
+	gguf.TypeQ4K:  {64, 32 + 256, 32, packQ4K, unpackQ4K},
+	gguf.TypeQ5K:  {64, 32 + 256 + 64, 32, packQ5K, unpackQ5K},
+	gguf.TypeQ6K:  {32, 32 + 256 + 128, 32, packQ6K, unpackQ6K},
 }
 
 // GroupBytes is the size of a packed group of rows of n weights.
@@ -73,40 +79,44 @@ func packFloats(dst, row []byte, r, size int) {
 func packRow(dst []byte, t gguf.Type, row []byte, r int) {
 	l, size := layouts[t], t.BlockBytes()
 	for ; len(row) > 0; row = row[size:] {
-		b := row[:size]
-		switch t {
-		case gguf.TypeQ40:
-			copy16(dst, r, b)
-			packNibbles(dst[32:], r, b[2:])
-		case gguf.TypeQ41:
-			copy16(dst, r, b)
-			copy16(dst[32:], r, b[2:])
-			packNibbles(dst[64:], r, b[4:])
-		case gguf.TypeQ50:
-			copy16(dst, r, b)
-			packNibbles(dst[32:], r, b[6:])
-			packFifths(dst[288:], r, b[2:])
-		case gguf.TypeQ51:
-			copy16(dst, r, b)
-			copy16(dst[32:], r, b[2:])
-			packNibbles(dst[64:], r, b[8:])
-			packFifths(dst[320:], r, b[4:])
-		case gguf.TypeQ80:
-			copy16(dst, r, b)
-			for j := range 8 {
-				copy(dst[32+64*j+4*r:][:4], b[2+4*j:])
-			}
-		case gguf.TypeQ4K, gguf.TypeQ5K:
-			copy16(dst, r, b)
-			copy16(dst[32:], r, b[2:])
-			packK(dst[l.super:], l.block, r, b)
-		case gguf.TypeQ6K:
-			copy16(dst, r, b[208:])
-			packQ6K(dst[l.super:], l.block, r, b)
-		}
+		l.pack(dst, r, row[:size])
 		dst = dst[l.super+t.BlockSize()/32*l.block:]
 	}
 }
+
+func packQ40(dst []byte, r int, b []byte) {
+	copy16(dst, r, b)
+	packNibbles(dst[32:], r, b[2:])
+}
+
+func packQ41(dst []byte, r int, b []byte) {
+	copy16(dst, r, b)
+	copy16(dst[32:], r, b[2:])
+	packNibbles(dst[64:], r, b[4:])
+}
+
+func packQ50(dst []byte, r int, b []byte) {
+	copy16(dst, r, b)
+	packNibbles(dst[32:], r, b[6:])
+	packFifths(dst[288:], r, b[2:])
+}
+
+func packQ51(dst []byte, r int, b []byte) {
+	copy16(dst, r, b)
+	copy16(dst[32:], r, b[2:])
+	packNibbles(dst[64:], r, b[8:])
+	packFifths(dst[320:], r, b[4:])
+}
+
+func packQ80(dst []byte, r int, b []byte) {
+	copy16(dst, r, b)
+	for j := range 8 {
+		copy(dst[32+64*j+4*r:][:4], b[2+4*j:])
+	}
+}
+
+func packQ4K(dst []byte, r int, b []byte) { packK(dst, r, b, nil, b[16:]) }
+func packQ5K(dst []byte, r int, b []byte) { packK(dst, r, b, b[16:48], b[48:]) }
 
 // copy16 copies row r's two bytes.
 func copy16(dst []byte, r int, src []byte) { dst[2*r], dst[2*r+1] = src[0], src[1] }
@@ -137,14 +147,17 @@ func packColumns(dst []byte, r int, columns *[8]uint32) {
 	}
 }
 
-// packK packs a block of Q4_K or Q5_K, whose weights stand 32 to 32 bytes, first the low and then the high halves.
-func packK(dst []byte, size, r int, b []byte) {
-	var high, quants []byte
-	if quants = b[16:]; len(b) == gguf.TypeQ5K.BlockBytes() {
-		high, quants = b[16:48], b[48:]
+// packK packs a block of Q4_K or Q5_K. Its quants hold the low halves of 32 weights, then the high halves of the next 32, in
+// the same bytes; high has the fifth bits of Q5_K.
+func packK(dst []byte, r int, b, high, quants []byte) {
+	copy16(dst, r, b)
+	copy16(dst[32:], r, b[2:])
+	size := 288
+	if high != nil {
+		size += 64
 	}
 	for s := range 8 {
-		block := dst[s*size:]
+		block := dst[64+s*size:]
 		block[r], block[GroupRows+r] = gguf.KScale(s, b[4:16])
 		var columns [8]uint32
 		plane := uint32(0)
@@ -162,9 +175,10 @@ func packK(dst []byte, size, r int, b []byte) {
 }
 
 // packQ6K packs a block of Q6_K: each half of 128 weights has 64 bytes of low and 32 bytes of high bits.
-func packQ6K(dst []byte, size, r int, b []byte) {
+func packQ6K(dst []byte, r int, b []byte) {
+	copy16(dst, r, b[208:])
 	for s := range 8 {
-		block, half, quarter := dst[s*size:], s/4, s%4
+		block, half, quarter := dst[32+s*416:], s/4, s%4
 		low, high := b[64*half+quarter%2*32:], b[128+32*half:]
 		block[r], block[GroupRows+r] = b[192+2*s], b[192+2*s+1]
 		var columns [8]uint32

@@ -12,7 +12,7 @@ import (
 // TestPack unpacks what was packed and compares it with the weights of the file's bytes.
 func TestPack(t *testing.T) {
 	t.Parallel()
-	for kind := range productTypes {
+	for _, kind := range gguf.Types() {
 		for _, rows := range []int{16, 1, 11} {
 			const n = 768
 			r := rand.New(rand.NewPCG(uint64(kind), uint64(rows)))
@@ -50,7 +50,7 @@ func unpackGroup(kind gguf.Type, packed []byte, n int) []group {
 		if k%8 == 0 {
 			super, packed = packed[:l.super], packed[l.super:]
 		}
-		b.unpack(kind, packed[:l.block], super)
+		b.unpack(l, packed[:l.block], super)
 		packed = packed[l.block:]
 		for c := range 32 {
 			for r := range GroupRows {

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -34,9 +35,20 @@ func (a *ProductArgs) write(row, g int64, acc *group) {
 	}
 }
 
+// productMemory is what a product needs while it runs. It is pooled, since a step must not allocate.
+type productMemory struct {
+	line  group    // a column of a group of floats
+	block unpacked // a block of a group
+	acc   []group  // [rows]
+}
+
+var productMemories = sync.Pool{New: func() any { return new(productMemory) }}
+
 func floatProduct(a *ProductArgs, t gguf.Type) {
 	n := GroupBytes(t, int(a.Blocks))
-	var line group
+	m := productMemories.Get().(*productMemory)
+	defer productMemories.Put(m)
+	line := &m.line
 	for g := range a.Groups {
 		w := from((*byte)(unsafe.Add(a.W, int(g)*n)), int64(n))
 		for row, in := range from(a.In, a.Rows) {
@@ -63,8 +75,12 @@ type unpacked struct {
 func quantProduct(a *ProductArgs, t gguf.Type) {
 	l, n := layouts[t], GroupBytes(t, 32*int(a.Blocks))
 	ins := from(a.In, a.Rows)
-	acc := make([]group, a.Rows)
-	var b unpacked
+	m := productMemories.Get().(*productMemory)
+	defer productMemories.Put(m)
+	if len(m.acc) < len(ins) {
+		m.acc = make([]group, len(ins))
+	}
+	acc, b := m.acc[:len(ins)], &m.block
 	for g := range a.Groups {
 		w := from((*byte)(unsafe.Add(a.W, int(g)*n)), int64(n))
 		clear(acc)
@@ -73,7 +89,7 @@ func quantProduct(a *ProductArgs, t gguf.Type) {
 			if k%8 == 0 {
 				super, w = w[:l.super], w[l.super:]
 			}
-			b.unpack(t, w[:l.block], super)
+			b.unpack(l, w[:l.block], super)
 			w = w[l.block:]
 			for row, in := range ins {
 				q := from(after((*int8)(a.X), 32*(in+k)), 32)
@@ -101,7 +117,8 @@ func (b *unpacked) add(acc *group, q []int8, x Scale) {
 	}
 }
 
-func (b *unpacked) unpack(t gguf.Type, block, super []byte) {
+// unpack reads a block of a group.
+func (b *unpacked) unpack(l layout, block, super []byte) {
 	scales := block
 	if len(super) > 0 {
 		scales = super
@@ -111,42 +128,55 @@ func (b *unpacked) unpack(t gguf.Type, block, super []byte) {
 		d := half(scales, r)
 		b.scale[0][r], b.scale[1][r] = d, d
 	}
-	switch t {
-	case gguf.TypeQ40:
-		b.nibbles(block[32:], 8)
-	case gguf.TypeQ41:
-		b.nibbles(block[64:], 0)
-		b.minima(block[32:])
-	case gguf.TypeQ50:
-		b.nibbles(block[32:], 16)
-		b.plane(block[288:], 1)
-	case gguf.TypeQ51:
-		b.nibbles(block[64:], 0)
-		b.plane(block[320:], 1)
-		b.minima(block[32:])
-	case gguf.TypeQ80:
-		for c := range b.w {
-			for r := range GroupRows {
-				b.w[c][r] = int8(block[32+64*(c/4)+4*r+c%4])
-			}
-		}
-	case gguf.TypeQ4K, gguf.TypeQ5K:
-		b.nibbles(block[32:], 0)
+	l.unpack(b, block, super)
+}
+
+func unpackQ40(b *unpacked, block, _ []byte) { b.nibbles(block[32:], 8) }
+
+func unpackQ41(b *unpacked, block, _ []byte) {
+	b.nibbles(block[64:], 0)
+	b.minima(block[32:])
+}
+
+func unpackQ50(b *unpacked, block, _ []byte) {
+	b.nibbles(block[32:], 16)
+	b.plane(block[288:], 1)
+}
+
+func unpackQ51(b *unpacked, block, _ []byte) {
+	b.nibbles(block[64:], 0)
+	b.plane(block[320:], 1)
+	b.minima(block[32:])
+}
+
+func unpackQ80(b *unpacked, block, _ []byte) {
+	for c := range b.w {
 		for r := range GroupRows {
-			d := b.scale[0][r] * float32(block[r])
-			b.scale[0][r], b.scale[1][r] = d, d
-			b.min[r] = -half(super[32:], r) * float32(block[GroupRows+r])
+			b.w[c][r] = int8(block[32+64*(c/4)+4*r+c%4])
 		}
-		if t == gguf.TypeQ5K {
-			b.plane(block[288:], 1)
-		}
-	case gguf.TypeQ6K:
-		b.nibbles(block[32:], 32)
-		b.plane(block[288:], 2)
-		for r := range GroupRows {
-			b.scale[0][r] *= float32(int8(block[r]))
-			b.scale[1][r] *= float32(int8(block[GroupRows+r]))
-		}
+	}
+}
+
+func unpackQ4K(b *unpacked, block, super []byte) {
+	b.nibbles(block[32:], 0)
+	for r := range GroupRows {
+		d := b.scale[0][r] * float32(block[r])
+		b.scale[0][r], b.scale[1][r] = d, d
+		b.min[r] = -half(super[32:], r) * float32(block[GroupRows+r])
+	}
+}
+
+func unpackQ5K(b *unpacked, block, super []byte) {
+	unpackQ4K(b, block, super)
+	b.plane(block[288:], 1)
+}
+
+func unpackQ6K(b *unpacked, block, _ []byte) {
+	b.nibbles(block[32:], 32)
+	b.plane(block[288:], 2)
+	for r := range GroupRows {
+		b.scale[0][r] *= float32(int8(block[r]))
+		b.scale[1][r] *= float32(int8(block[GroupRows+r]))
 	}
 }
 

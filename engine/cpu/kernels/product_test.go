@@ -12,35 +12,12 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// productTypes lists the weight types and where in a block their float16 scales are.
-var productTypes = map[gguf.Type][]int{
-	gguf.TypeF32: nil, gguf.TypeF16: nil, gguf.TypeBF16: nil,
-	gguf.TypeQ40: {0}, gguf.TypeQ41: {0, 2}, gguf.TypeQ50: {0}, gguf.TypeQ51: {0, 2}, gguf.TypeQ80: {0},
-	gguf.TypeQ4K: {0, 2}, gguf.TypeQ5K: {0, 2}, gguf.TypeQ6K: {208},
-}
-
-// randomWeights makes rows of n weights of any bytes, but for the scales, which are of a usual size.
+// randomWeights makes rows of n weights.
 func randomWeights(t testing.TB, r *rand.Rand, kind gguf.Type, rows, n int) []byte {
 	rowBytes, err := kind.RowBytes(n)
 	require.NoError(t, err)
 	data := make([]byte, rows*rowBytes)
-	if FloatWeights(kind) {
-		values := make([]float32, rows*n)
-		for i := range values {
-			values[i] = float32(r.NormFloat64())
-		}
-		require.NoError(t, gguf.Quantize(data, kind, values))
-		return data
-	}
-	for i := range data {
-		data[i] = byte(r.Uint32())
-	}
-	for at := 0; at < len(data); at += kind.BlockBytes() {
-		for _, scale := range productTypes[kind] {
-			h := gguf.F32ToF16(float32(r.NormFloat64()) * 0.01)
-			data[at+scale], data[at+scale+1] = byte(h), byte(h>>8)
-		}
-	}
+	gguf.Randomize(r, kind, data, 1)
 	return data
 }
 
@@ -102,7 +79,7 @@ func eachSet(t *testing.T, test func(t *testing.T, s *Set)) {
 // TestProduct compares products with sums in float64 over what the bytes stand for.
 func TestProduct(t *testing.T) {
 	t.Parallel()
-	for kind := range productTypes {
+	for _, kind := range gguf.Types() {
 		for _, shape := range [][3]int{{16, 256, 1}, {33, 512, 2}, {48, 768, 3}, {16, 256, 7}, {17, 2560, 16}, {32, 512, 37}} {
 			weights, n, rows := shape[0], shape[1], shape[2]
 			t.Run(fmt.Sprint(kind, shape), func(t *testing.T) {
@@ -111,12 +88,11 @@ func TestProduct(t *testing.T) {
 			})
 		}
 	}
-	// Types with short blocks, at lengths that are not whole blocks of 256.
-	for _, kind := range []gguf.Type{gguf.TypeQ40, gguf.TypeQ41, gguf.TypeQ50, gguf.TypeQ51, gguf.TypeQ80} {
-		eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 20, 96, 5) })
-	}
-	for _, kind := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16} {
-		eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 20, 39, 5) })
+	// Lengths that are not whole blocks of 256.
+	for _, kind := range gguf.Types() {
+		if n := 39 * kind.BlockSize(); n%256 != 0 {
+			eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 20, n, 5) })
+		}
 	}
 }
 
@@ -173,14 +149,14 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 func TestProductExact(t *testing.T) {
 	t.Parallel()
 	const weights, n, rows = 32, 512, 5
-	for kind, scales := range productTypes {
+	for _, kind := range gguf.Types() {
 		if FloatWeights(kind) {
 			continue
 		}
 		r := rand.New(rand.NewPCG(1, uint64(kind)))
 		data := randomWeights(t, r, kind, weights, n)
 		for at := 0; at < len(data); at += kind.BlockBytes() {
-			for _, scale := range scales {
+			for _, scale := range kind.Scales() {
 				data[at+scale], data[at+scale+1] = 0, 0x3c
 			}
 		}

@@ -105,9 +105,10 @@ EXPRESSIONS = {
         (1, 2)
         1, 2
         {}
-        {'a': 1, 2: 'b', none: 3, true: 4, 1.5: 5, (1, 2): 6}
+        {'a': 1, 2: 'b'}
+        {'a': 1, 2: 'b'}[2], {1: 'b'}['1'] is defined, 3 in {3: 1}, '3' in {3: 1}
+        {10: 'a', 9: 'b'} | dictsort
         {'a': 1, 'a': 2}
-        {1: 'a', 1.0: 'b', true: 'c'}
         [1, 2,]
         {'a': 1,}
         "it's"
@@ -829,7 +830,6 @@ EXPRESSIONS = {
         [{'a': 1}, {'a': 2}] | sort
         [(2, 'b'), (1, 'z'), (1, 'a')] | sort
         words | unique | list, words | unique(true) | list, [1, 1.0, true, '1'] | unique | list, users | unique(attribute='age') | map(attribute='name') | list
-        [[1], [1]] | unique | list
         words | unique
         numbers | map('string') | list, words | map('upper') | join, users | map(attribute='name') | list, users | map(attribute='nope') | list, users | map(attribute='nope', default=0) | list, users[:2] | map(attribute='tags.0') | list, [[1, 2]] | map(attribute=1) | list, [[1, 2]] | map(attribute='1') | list
         numbers | map('nope') | list
@@ -913,7 +913,7 @@ EXPRESSIONS = {
         [] | tojson(indent=2), {} | tojson(indent=2), [[]] | tojson(indent=2), [{}] | tojson(indent=2)
         1.0 | tojson, 1e16 | tojson, 1e-7 | tojson, 0.1 | tojson, huge | tojson, -0.0 | tojson, 1e400 | tojson, -1e400 | tojson, (1e400 - 1e400) | tojson
         (1, 2) | tojson, none | tojson, true | tojson, 'a' | tojson
-        {1: 2, none: 3, true: 4, 1.5: 5} | tojson
+        {1: 2, 'b': 3} | tojson
         {(1, 2): 3} | tojson
         {'b': 1, 'a': 2, 'B': 3} | tojson(sort_keys=true)
         {1: 1, 'a': 2} | tojson(sort_keys=true)

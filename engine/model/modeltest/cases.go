@@ -1,18 +1,23 @@
 // Package modeltest compares models, on any backend, with what Hugging Face transformers computed from the same weights in
-// float32. The cases of the micro models are in the tree; those of the bundled models, in F16, are found through INGOT_MODELS.
+// float32. The cases are in engine/model/testdata: of the micro models, and of the bundled models' weights. With INGOT_MODELS, the
+// bundled models are compared in F16, as they were before they were quantised.
 package modeltest
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Case is a prompt with the answer that the reference chose greedily..
+// Case is a prompt with the answer that the reference chose greedily.
 type Case struct {
 	Text         string           `json:"text"` // of the prompt; empty in the micro models' cases
 	PromptTokens []int32          `json:"prompt_tokens"`
@@ -30,45 +35,94 @@ func (c *Case) Tokens() []int32 {
 	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
 }
 
-// Each runs a test over every model that has cases, a subtest a model. Those that are not at hand are skipped.
+// Each runs a test over every model that has cases, a subtest a model.
 func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	t.Helper()
-	for _, name := range []string{"micro-llama", "micro-glm", "tiny-llama", "tiny-glm"} {
+	for _, name := range Micros(t) {
 		t.Run(name, func(t *testing.T) {
 			path := Micro(t, name)
-			if strings.HasPrefix(name, "tiny-") {
-				path = Tiny(t, name)
-			}
+			test(t, path, Cases(t, path))
+		})
+	}
+	for _, name := range []string{"tiny-llama", "tiny-glm"} {
+		t.Run(name, func(t *testing.T) {
+			path := Tiny(t, name)
 			test(t, path, Cases(t, path))
 		})
 	}
 }
 
-// Micro is the path of micro-llama or micro-glm: untrained models of some hundred thousand weights.
+// Micros returns the names of the micro models: untrained models of some hundred thousand weights, one or more a family.
+func Micros(tb testing.TB) []string {
+	tb.Helper()
+	paths, err := filepath.Glob(filepath.Join(testdata(tb), "micro-*.gguf"))
+	require.NoError(tb, err)
+	require.NotEmpty(tb, paths)
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = strings.TrimSuffix(filepath.Base(path), ".gguf")
+	}
+	return names
+}
+
+// Micro returns the path of a micro model, such as micro-llama.
 func Micro(tb testing.TB, name string) string {
+	tb.Helper()
+	return filepath.Join(testdata(tb), name+".gguf")
+}
+
+// testdata finds engine/model/testdata from a folder below the repository's root.
+func testdata(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.Getwd()
 	require.NoError(tb, err)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "engine", "model", "testdata", name+".gguf")
+			return filepath.Join(dir, "engine", "model", "testdata")
 		}
 		require.NotEqual(tb, dir, filepath.Dir(dir), "no folder above has go.mod")
 		dir = filepath.Dir(dir)
 	}
 }
 
-// Tiny is the path of tiny-llama or tiny-glm in F16. The test is skipped where it is not at hand.
-func Tiny(tb testing.TB, name string) string {
-	tb.Helper()
-	dir := os.Getenv("INGOT_MODELS")
-	if dir == "" {
-		tb.Skipf("set INGOT_MODELS to the folder of %s.f16.gguf to compare it with its reference", name)
-	}
-	return filepath.Join(dir, name+".f16.gguf")
+// bundled are the files of the tiny models, from engine/model/testdata.
+var bundled = map[string]string{
+	"tiny-llama": "../../../models/tiny-llama.q4_0.gguf",
+	"tiny-glm":   "../../../models/tiny-glm.q8_0.gguf",
 }
 
-// Cases reads the cases of a model, which lie beside its file.
+// Tiny returns the path of tiny-llama or tiny-glm with weights as precise as those of the reference. That is the F16 file where
+// INGOT_MODELS names its folder, else a copy of the bundled file in float32, with the cases of these weights beside it.
+func Tiny(tb testing.TB, name string) string {
+	tb.Helper()
+	if dir := os.Getenv("INGOT_MODELS"); dir != "" {
+		return filepath.Join(dir, name+".f16.gguf")
+	}
+	f, err := gguf.Open(filepath.Join(testdata(tb), bundled[name]))
+	require.NoError(tb, err)
+	var tensors []gguf.Tensor
+	for _, t := range f.Tensors() {
+		weights := make([]float32, t.Elements())
+		gguf.Dequantize(weights, t.Type, t.Data)
+		t.Type, t.Data = gguf.TypeF32, make([]byte, 0, 4*len(weights))
+		for _, w := range weights {
+			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(w))
+		}
+		tensors = append(tensors, t)
+	}
+	path := filepath.Join(tb.TempDir(), name+".gguf")
+	out, err := os.Create(path)
+	require.NoError(tb, err)
+	require.NoError(tb, gguf.Write(out, f.Meta(), tensors))
+	require.NoError(tb, out.Close())
+	require.NoError(tb, f.Close())
+	cases, err := os.ReadFile(filepath.Join(testdata(tb), name+".json"))
+	require.NoError(tb, err)
+	require.NoError(tb, os.WriteFile(strings.TrimSuffix(path, ".gguf")+".json", cases, 0o600))
+	return path
+}
+
+// Cases reads the cases of a model from the folder of its file.
 func Cases(tb testing.TB, path string) []Case {
 	tb.Helper()
 	base := strings.TrimSuffix(path, ".gguf")

@@ -160,6 +160,71 @@ kernel void pass_on_without_barrier(
     }
 }
 
+// neighbour_after_shuffle is right where a shuffle orders memory, as it does among fibres.
+kernel void neighbour_after_shuffle(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x += group.x * 64;
+    shared[tid] = x[tid] + 1;
+    float sum = simd_sum(x[tid]);
+    x[tid] = sum + shared[simdgroup * 32 + (lane + 31) % 32];
+}
+
+// neighbour_after_device_barrier waits for the wrong memory.
+kernel void neighbour_after_device_barrier(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x += group.x * 64;
+    shared[tid] = x[tid] + 1;
+    threadgroup_barrier(mem_flags::mem_device);
+    x[tid] = shared[simdgroup * 32 + (lane + 31) % 32];
+}
+
+// neighbour_after_barrier uses barriers of simdgroups as it should.
+kernel void neighbour_after_barrier(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x += group.x * 64;
+    for (uint i = 0; i < 3; i++) {
+        shared[tid] = x[tid] + i;
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        x[tid] = shared[simdgroup * 32 + (lane + 31) % 32];
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+    }
+}
+
+// overwritten_after_read lacks the second barrier of neighbour_after_barrier.
+kernel void overwritten_after_read(
+    device float* x [[buffer(0)]],
+    constant Args& args [[buffer(1)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    x += group.x * 64;
+    for (uint i = 0; i < 3; i++) {
+        shared[tid] = x[tid] + i;
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        x[tid] = shared[simdgroup * 32 + (lane + 31) % 32];
+    }
+}
+
 kernel void add_one(
     device float* x [[buffer(0)]],
     constant Args& args [[buffer(1)]],

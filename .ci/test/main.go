@@ -1,0 +1,213 @@
+// Command test runs `go test -json` with the arguments it gets, prints what `go test` prints, and ends with the tests that
+// were skipped and why. It exits with the status of `go test`.
+//
+//	go run ./.ci/test [-record FILE] ARGUMENTS OF GO TEST
+//	go run ./.ci/test -skips FILE
+//
+// -record appends the outcome of every test to FILE. -skips prints the tests that FILE records as skipped and never as
+// passed, so that several runs can be summed up at the end.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// event is a line of `go test -json`; see `go doc test2json`.
+type event struct {
+	Action, Package, Test, Output string
+	ImportPath                    string // of build output, in place of Package
+}
+
+// outcome is what became of a test, as a record keeps it.
+type outcome struct {
+	Action, Package, Test, Reason string
+}
+
+func main() {
+	args := os.Args[1:]
+	option, file := "", ""
+	if len(args) >= 2 && (args[0] == "-record" || args[0] == "-skips") {
+		option, file, args = args[0], args[1], args[2:]
+	}
+	if option == "-skips" {
+		exit(0, sumUp(file))
+	}
+	exit(run(args, file))
+}
+
+func exit(code int, err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// run runs go test and returns its exit status. An empty record keeps no outcomes.
+func run(args []string, record string) (int, error) {
+	name := os.Getenv("GO")
+	if name == "" {
+		name = "go"
+	}
+	cmd := exec.Command(name, append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return 1, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 1, fmt.Errorf("run go test: %w", err)
+	}
+	outcomes, err := read(stdout, os.Stdout)
+	if err != nil {
+		return 1, errors.Join(fmt.Errorf("read the events of go test: %w", err), cmd.Process.Kill(), cmd.Wait())
+	}
+	printSkips(os.Stdout, outcomes)
+	code := 0
+	var failed *exec.ExitError
+	if err := cmd.Wait(); errors.As(err, &failed) {
+		code = failed.ExitCode()
+	} else if err != nil {
+		return 1, err
+	}
+	if record == "" {
+		return code, nil
+	}
+	return code, appendTo(record, outcomes)
+}
+
+// read prints what go test would have printed: a line a package, and before it the output of tests that failed.
+func read(events io.Reader, out io.Writer) ([]outcome, error) {
+	var outcomes []outcome
+	output := map[string][]string{} // of a test that is not finished, or of a package outside tests
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return outcomes, nil
+		} else if err != nil {
+			return nil, err
+		}
+		var e event
+		if json.Unmarshal(line, &e) != nil { // such as a compiler's words
+			fmt.Fprintf(out, "%s", line)
+			continue
+		}
+		key := e.Package + " " + e.Test
+		switch {
+		case e.Action == "build-output":
+			fmt.Fprint(out, e.Output)
+		case e.Action == "output":
+			output[key] = append(output[key], e.Output)
+		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
+			// Tests start, pause and continue.
+		case e.Test == "":
+			printPackage(out, e, output[key])
+			delete(output, key)
+		default:
+			text := output[key]
+			delete(output, key)
+			outcomes = append(outcomes, outcome{Action: e.Action, Package: e.Package, Test: e.Test, Reason: reason(e, text)})
+			if e.Action == "fail" {
+				fmt.Fprint(out, strings.Join(text, ""))
+			}
+		}
+	}
+}
+
+// printPackage prints a package's own output: all of it where the package failed, else its last line.
+func printPackage(out io.Writer, e event, output []string) {
+	if e.Action != "fail" && len(output) > 0 {
+		output = output[len(output)-1:]
+	}
+	fmt.Fprint(out, strings.Join(output, ""))
+}
+
+// at is the place of a message that a test logged.
+var at = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
+
+// reason is the message with which a test was skipped.
+func reason(e event, output []string) string {
+	if e.Action != "skip" {
+		return ""
+	}
+	for _, line := range slices.Backward(output) {
+		if place := at.FindString(line); place != "" {
+			return strings.TrimSpace(line[len(place):])
+		}
+	}
+	return "no reason given"
+}
+
+// printSkips lists skipped tests under their reasons.
+func printSkips(out io.Writer, outcomes []outcome) {
+	byReason := map[string][]string{}
+	for _, o := range outcomes {
+		if o.Action == "skip" {
+			_, short, _ := strings.Cut(o.Package, "/ingot/")
+			byReason[o.Reason] = append(byReason[o.Reason], short+" "+o.Test)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(byReason)) {
+		slices.Sort(byReason[why])
+		fmt.Fprintf(out, "skipped: %s\n", why)
+		for _, test := range slices.Compact(byReason[why]) {
+			fmt.Fprintf(out, "    %s\n", test)
+		}
+	}
+}
+
+func appendTo(path string, outcomes []outcome) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(f)
+	for _, o := range outcomes {
+		if err := enc.Encode(o); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return f.Close()
+}
+
+// sumUp prints the tests that a record has as skipped and never as passed, and the number of tests by outcome.
+func sumUp(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	skipped, passed, failed := map[string]outcome{}, map[string]bool{}, map[string]bool{}
+	for dec := json.NewDecoder(f); ; {
+		var o outcome
+		if err := dec.Decode(&o); err == io.EOF {
+			break
+		} else if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		key := o.Package + " " + o.Test
+		switch o.Action {
+		case "skip":
+			skipped[key] = o
+		case "fail":
+			failed[key] = true
+		default:
+			passed[key] = true
+		}
+	}
+	maps.DeleteFunc(skipped, func(key string, _ outcome) bool { return passed[key] })
+	printSkips(os.Stdout, slices.Collect(maps.Values(skipped)))
+	fmt.Printf("%d passed, %d failed, %d skipped\n", len(passed), len(failed), len(skipped))
+	return nil
+}

@@ -1,0 +1,95 @@
+package roofline
+
+import (
+	"errors"
+	"math"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// counter is a metal.Device that computes nothing: it accepts all work and counts it. Only shared buffers have memory, so that a
+// model of any size can be loaded on it.
+type counter struct {
+	handles  uint32 // given out so far, of libraries, pipelines and private buffers
+	shared   map[metal.Buffer][]byte
+	ticket   metal.Ticket
+	counters metal.Counters
+}
+
+// Limits of the GPUs that the kernels run on: family Apple7 and later, in Apple's Metal feature set tables.
+const (
+	simdWidth         = 32
+	maxThreadgroup    = 1024
+	threadgroupMemory = 32 << 10
+)
+
+func (c *counter) handle() uint32 {
+	c.handles++
+	return c.handles
+}
+
+// Info implements metal.Device.
+func (c *counter) Info() metal.Info {
+	return metal.Info{
+		Driver: "counter", Name: "counter", Memory: math.MaxInt, MaxBuffer: math.MaxInt,
+		MaxThreadgroup: maxThreadgroup, ThreadgroupMemory: threadgroupMemory,
+	}
+}
+
+// Compile implements metal.Device.
+func (c *counter) Compile(metal.Source, metal.Mode) (metal.Library, error) { return 1, nil }
+
+// Pipeline implements metal.Device.
+func (c *counter) Pipeline(metal.Library, string, []metal.Constant) (metal.Pipeline, error) {
+	return metal.Pipeline(c.handle()), nil
+}
+
+// PipelineInfo implements metal.Device.
+func (c *counter) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
+	return metal.PipelineInfo{MaxThreads: maxThreadgroup, SimdWidth: simdWidth}
+}
+
+// NewBuffer implements metal.Device.
+func (c *counter) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
+	b := metal.Buffer(c.handle())
+	if storage == metal.Shared {
+		c.shared[b] = make([]byte, bytes)
+	}
+	return b, nil
+}
+
+// FreeBuffer implements metal.Device.
+func (c *counter) FreeBuffer(b metal.Buffer) { delete(c.shared, b) }
+
+// Contents implements metal.Device.
+func (c *counter) Contents(b metal.Buffer) []byte { return c.shared[b] }
+
+// Upload implements metal.Device.
+func (c *counter) Upload(metal.Buffer, int, []byte) error { return nil }
+
+// Submit implements metal.Device.
+func (c *counter) Submit(work []metal.Dispatch) (metal.Ticket, error) {
+	c.counters.Dispatches += len(work)
+	c.ticket++
+	return c.ticket, nil
+}
+
+// Wait implements metal.Device.
+func (c *counter) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
+
+// Memory implements metal.Device.
+func (c *counter) Memory() int { return 0 }
+
+// Counters implements metal.Device. Dispatches alone are counted.
+func (c *counter) Counters() metal.Counters { return c.counters }
+
+var errNoWork = errors.New("capture the GPU's work: it is counted and not done")
+
+// StartCapture implements metal.Device.
+func (c *counter) StartCapture(string) error { return errNoWork }
+
+// StopCapture implements metal.Device.
+func (c *counter) StopCapture() error { return errNoWork }
+
+// Close implements metal.Device.
+func (c *counter) Close() error { return nil }

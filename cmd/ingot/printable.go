@@ -1,0 +1,22 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// printable escapes, as Go does, what a text from a file must not send to a terminal: characters that control it or change
+// the direction of the text around them.
+func printable(s string) string {
+	const joiners = "\u200c\u200d" // parts of words in some scripts, and of emoji
+	var b strings.Builder
+	for _, r := range s {
+		if r == '\t' || unicode.IsPrint(r) || strings.ContainsRune(joiners, r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}

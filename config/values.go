@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/metal"
+)
+
+// named is a value that a setting gives by name.
+type named[T any] struct {
+	name  string
+	value T
+}
+
+var kernelModes = []named[metal.Mode]{{"release", metal.Release}, {"debug", metal.Debug}, {"fast", metal.FastMath}}
+
+var logLevels = []named[slog.Level]{{"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn}, {"error", slog.LevelError}}
+
+var logFormats = []string{"text", "json"}
+
+var kvTypes = cacheTypes()
+
+func cacheTypes() (all []named[gguf.Type]) {
+	for _, t := range gguf.CacheTypes() {
+		all = append(all, named[gguf.Type]{strings.ToLower(t.String()), t})
+	}
+	return all
+}
+
+// choose returns the value of a name.
+func choose[T any](all []named[T], name string) (T, error) {
+	for _, n := range all {
+		if n.name == name {
+			return n.value, nil
+		}
+	}
+	var none T
+	return none, fmt.Errorf("%q is not known; give %s", name, alternatives(namesOf(all)))
+}
+
+func namesOf[T any](all []named[T]) []string {
+	list := make([]string, len(all))
+	for i, n := range all {
+		list[i] = n.name
+	}
+	return list
+}
+
+func oneOf(s string, allowed []string) error {
+	if slices.Contains(allowed, s) {
+		return nil
+	}
+	return fmt.Errorf("%q is not known; give %s", s, alternatives(allowed))
+}
+
+// alternatives returns names as "a, b or c".
+func alternatives(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+func integer(s string, low, high int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < low || n > high {
+		return 0, fmt.Errorf("%q is not allowed; give a whole number from %d to %d", s, low, high)
+	}
+	return n, nil
+}
+
+// unit is a unit of sizes.
+type unit struct {
+	name  string
+	bytes float64
+}
+
+// units are those that a size may have. B is last, since all others end with it.
+var units = []unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
+
+// setMemory reads a size or a share of what is free.
+func setMemory(o *engine.Options, s string) (err error) {
+	o.Memory, o.MemoryPercent = 0, 0
+	if share, ok := strings.CutSuffix(s, "%"); ok {
+		o.MemoryPercent, err = integer(share, 1, 100)
+		return err
+	}
+	if i := slices.IndexFunc(units, func(u unit) bool { return strings.HasSuffix(s, u.name) }); i >= 0 {
+		n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, units[i].name)), 64)
+		if bytes := n * units[i].bytes; err == nil && bytes >= 1 && bytes < math.MaxInt64 {
+			o.Memory = int64(bytes)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no size; give one such as 12GiB or 800MB, or a share of what is free such as %d%%", s, engine.DefaultMemoryPercent)
+}
+
+func draftTokens(s string) (int, error) {
+	if s == "auto" {
+		return 0, nil
+	}
+	n, err := integer(s, 1, engine.MaxDraftTokens)
+	if err != nil {
+		return 0, fmt.Errorf("%w, or auto", err)
+	}
+	return n, nil
+}
+
+// checkRedis does not wrap the parser's error, because that quotes the URL, which may hold a password.
+func checkRedis(s string) error {
+	if s == "" {
+		return nil
+	}
+	if _, err := redis.ParseURL(s); err != nil {
+		return errors.New("not a Redis URL; give redis://[user:password@]host:port/db, the same with rediss:// for TLS, or unix:///path")
+	}
+	return nil
+}
+
+func checkAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is no address; give host:port or :port", s)
+	}
+	_, err = integer(port, 0, 65535)
+	return err
+}

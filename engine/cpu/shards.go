@@ -1,0 +1,159 @@
+package cpu
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// residentBytes is the size of weights that the processor's caches are assumed to hold, so that every thread may read all of
+// them in a step.
+const residentBytes = 16 << 20
+
+// shards is compute.Step by rows: every thread carries out the operations of a step for its own shard of the rows. Rows meet
+// only in attention, which waits for the shards that have earlier rows of the same sequence. It suits small models, whose
+// operations spend less time on reading weights than on handing activations from one thread to another.
+type shards struct {
+	whole   *step // does operations of fewer rows than there are shards, spread by weights
+	shards  []shard
+	pending []operation // recorded and not carried out; all have the same number of rows
+	rows    int         // of these
+}
+
+// shard is one thread's share of the rows.
+type shard struct {
+	backend Backend // of one thread
+	batch   compute.Batch
+	after   int          // the first shard that has rows of its first sequence
+	_       [64]byte     // other threads poll what follows: it has a cache line of its own
+	reached atomic.Int64 // the number of pending attentions whose keys and values the shard has stored
+	_       [56]byte
+}
+
+func newShards(b *Backend) *shards {
+	l := &shards{whole: &b.step, shards: make([]shard, len(b.scratch))}
+	for i := range l.shards {
+		one := &l.shards[i].backend
+		one.kernels, one.pool, one.scratch = b.kernels, newPool(1), make([]scratch, 1)
+		one.step.begin(one)
+	}
+	return l
+}
+
+// takes reports whether a batch is computed by rows.
+func (l *shards) takes(b *compute.Batch) bool {
+	n := len(l.shards)
+	return n > 1 && len(b.Tokens) >= 2*n && l.whole.weightBytes <= residentBytes && b.Trace == nil
+}
+
+// begin divides a batch among the shards.
+func (l *shards) begin(b *compute.Batch) {
+	l.whole.start(b)
+	n := len(b.Tokens)
+	for i := range l.shards {
+		own := &l.shards[i].batch
+		from, to := l.span(i, n)
+		own.Tokens, own.Positions, own.From = b.Tokens[from:to], b.Positions[from:to], b.From.Span(from, to)
+		own.Seqs = own.Seqs[:0]
+		first := 0
+		for _, seq := range b.Seqs {
+			at, end := max(first, from), min(first+seq.Rows, to)
+			if at < end {
+				if len(own.Seqs) == 0 {
+					l.shards[i].after = l.of(first, n)
+				}
+				own.Seqs = append(own.Seqs, compute.Seq{Rows: end - at, Pages: seq.Pages})
+			}
+			first += seq.Rows
+		}
+		l.shards[i].backend.step.start(own)
+	}
+}
+
+// span returns the rows of shard i, of so many.
+func (l *shards) span(i, rows int) (from, to int) {
+	return rows * i / len(l.shards), rows * (i + 1) / len(l.shards)
+}
+
+// of returns the shard of a row, of so many.
+func (l *shards) of(row, rows int) int { return ((row+1)*len(l.shards) - 1) / rows }
+
+// add records an operation. An operation with fewer rows than there are shards runs at once.
+func (l *shards) add(o operation) {
+	rows := o.dst.Rows
+	if rows != l.rows || !l.divides(&o) {
+		l.flush()
+	}
+	l.pending = append(l.pending, o)
+	if rows < len(l.shards) {
+		l.pending[0].run(l.whole, 0, rows)
+		l.pending = l.pending[:0]
+		return
+	}
+	l.rows = rows
+}
+
+// divides reports whether each shard reads only its own rows. Every operation but Gather does.
+func (l *shards) divides(o *operation) bool {
+	for i, r := range o.rows {
+		if l.of(i, l.rows) != l.of(int(r), l.rows) {
+			return false
+		}
+	}
+	return true
+}
+
+// flush carries out the pending operations.
+func (l *shards) flush() {
+	if len(l.pending) == 0 {
+		return
+	}
+	for i := range l.shards {
+		l.shards[i].reached.Store(0)
+	}
+	l.whole.pool.do(l, len(l.shards))
+	l.pending = l.pending[:0]
+}
+
+// part carries out the pending operations for the rows of a shard. The shard's memory is its own, whichever thread runs it.
+func (l *shards) part(_, i int) {
+	from, to := l.span(i, l.rows)
+	own := &l.shards[i]
+	attentions := int64(0)
+	for k := range l.pending {
+		o := &l.pending[k]
+		if o.readsCache {
+			attentions++
+			own.reached.Store(attentions)
+			for before := own.after; before < i; before++ {
+				l.shards[before].await(attentions)
+			}
+		}
+		o.run(&own.backend.step, from, to)
+	}
+}
+
+// await waits until a shard has stored what the given number of pending attentions read. A shard waits only for earlier
+// ones, and the first waits for none; a thread that is done with its own shard runs the first that has not begun. So the
+// waiting ends.
+func (l *shard) await(attentions int64) {
+	for spins := 0; l.reached.Load() < attentions; spins++ {
+		pause()
+		if spins >= callerSpins {
+			runtime.Gosched()
+		}
+	}
+}
+
+// Checkpoint implements compute.Step. Batches with a trace are not computed by rows.
+func (l *shards) Checkpoint(int, string, compute.Tensor) {}
+
+// Submit implements compute.Step.
+func (l *shards) Submit() error { return l.Run() }
+
+// Run implements compute.Step.
+func (l *shards) Run() error {
+	l.flush()
+	return nil
+}

@@ -1,0 +1,190 @@
+package draft
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/sample"
+)
+
+// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the tokens that have become
+// known and gives each sequence's first draft; each further pass processes the draft of the one before. The cache of the
+// layer or model uses the page tables of the trunk.
+type chain struct {
+	// forward runs a pass; first reports whether it is the first of a chain. Afterwards model has the highest logit of each
+	// output.
+	forward func(p *pass, first bool) error
+	model   model.Model
+	// shift is the distance from a position to the token that its slot processes: 1 for an MTP layer, 0 for a model.
+	shift int
+	// states reports whether a pass reads the hidden states of the step before it, and so cannot skip a step.
+	states bool
+	rows   int // maximum rows of a pass
+
+	pass, next pass
+}
+
+// newMTPChain drafts by the MTP layer of a model.
+func newMTPChain(m model.Drafter, rows int) *chain {
+	return &chain{shift: 1, states: true, rows: rows, model: m, forward: func(p *pass, first bool) error {
+		from := model.DraftStates
+		if first {
+			from = model.TrunkStates
+		}
+		_, err := m.Draft(&p.Batch, from, p.states)
+		return err
+	}}
+}
+
+// newModelChain drafts by a small model.
+func newModelChain(m model.Model, rows int) *chain {
+	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
+		_, err := m.Forward(&p.Batch)
+		return err
+	}}
+}
+
+// pass is the rows of one pass.
+type pass struct {
+	compute.Batch
+	states []int32     // [rows] row of the step, or output of the pass before, whose hidden state is read
+	seqs   []*Sequence // [outputs]
+}
+
+func (p *pass) reset() {
+	p.Tokens, p.Positions, p.Seqs, p.Outputs = p.Tokens[:0], p.Positions[:0], p.Seqs[:0], p.Outputs[:0]
+	clear(p.seqs)
+	p.states, p.seqs = p.states[:0], p.seqs[:0]
+	p.Top = 1
+}
+
+// begin starts the rows of a sequence.
+func (p *pass) begin(pages []int32) {
+	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
+}
+
+// row adds a row to the sequence that was begun last.
+func (p *pass) row(token int32, position int, state int32) {
+	p.Tokens = append(p.Tokens, token)
+	p.Positions = append(p.Positions, int32(position))
+	p.states = append(p.states, state)
+	p.Seqs[len(p.Seqs)-1].Rows++
+}
+
+// output requests a draft from the last row.
+func (p *pass) output(s *Sequence) {
+	p.Outputs = append(p.Outputs, int32(len(p.Tokens)-1))
+	p.seqs = append(p.seqs, s)
+}
+
+// canCatchUp reports whether the chain can still process all of a sequence's known tokens.
+func (c *chain) canCatchUp(s *Sequence) bool {
+	if c.states {
+		return s.filled >= s.Start
+	}
+	return s.Length()-s.filled <= c.rows/4
+}
+
+// retained is the number of a chain's own positions that stay valid in its cache once some of its drafts were accepted.
+func (c *chain) retained(drafted, accepted int) int {
+	if c.states {
+		return 0 // they were computed from the layer's own states; the trunk's are better
+	}
+	return min(accepted, drafted-1)
+}
+
+// run processes the known tokens of a step's sequences and drafts what they want. Sequences that want nothing are processed
+// only if all is set. A gate, which may be nil, can end a chain early.
+func (c *chain) run(step []*Sequence, all bool, cost *Cost, gate *Gate) error {
+	c.catchUp(step, all)
+	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
+		start := time.Now()
+		if err := c.forward(&c.pass, depth == 0); err != nil {
+			return err
+		}
+		c.next.reset()
+		seconds := cost.Seconds(len(c.pass.seqs)) / float64(max(len(c.pass.seqs), 1))
+		for i, s := range c.pass.seqs {
+			token, confidence := c.best(i)
+			if s.add(token, confidence, seconds, gate) && !slices.Contains(s.StopIDs, token) {
+				c.next.begin(s.Table.Pages())
+				c.next.row(token, s.Length()-c.shift+depth, int32(i))
+				c.next.output(s)
+			}
+		}
+		if len(c.pass.seqs) > 0 {
+			cost.Observe(len(c.pass.seqs), time.Since(start).Seconds())
+		}
+		c.pass, c.next = c.next, c.pass
+	}
+	return nil
+}
+
+// prefill processes the prompts of a step whose results have not been delivered. It needs none of them, and no draft is
+// wanted yet, which makes this pass cheaper than one that drafts.
+func (c *chain) prefill(prompts []*Sequence) error {
+	c.pass.reset()
+	left := c.rows
+	for _, s := range prompts {
+		if s.filled == s.Start {
+			left -= c.add(s, min(s.Computed+s.Rows, s.Length()-c.shift, s.filled+left))
+		}
+	}
+	if len(c.pass.Tokens) == 0 {
+		return nil
+	}
+	return c.forward(&c.pass, true)
+}
+
+// add gives the pass a sequence's known positions up to one, from the first that the chain has not processed, and returns
+// their number.
+func (c *chain) add(s *Sequence, to int) int {
+	n := to - s.filled
+	if n <= 0 {
+		return 0
+	}
+	c.pass.begin(s.Table.Pages())
+	for ; s.filled < to; s.filled++ {
+		c.pass.row(s.Tokens[s.filled+c.shift], s.filled, int32(s.FirstRow+s.filled-s.Start))
+	}
+	return n
+}
+
+// catchUp makes the first pass: the known positions that the chain has not processed.
+func (c *chain) catchUp(step []*Sequence, all bool) {
+	c.pass.reset()
+	left := c.rows
+	for _, s := range step {
+		drafts := s.wanted > 0
+		if !all && !drafts || !c.canCatchUp(s) {
+			continue
+		}
+		to := s.Computed
+		if drafts {
+			to = s.Length() - c.shift
+		}
+		to = min(to, s.filled+left)
+		n := c.add(s, to)
+		if n == 0 {
+			continue
+		}
+		left -= n
+		if drafts && to == s.Length()-c.shift {
+			c.pass.output(s)
+		}
+	}
+}
+
+// best is the likeliest token of an output of the last pass, and its probability, which is 0 where the logits are not
+// finite.
+func (c *chain) best(output int) (id int32, probability float64) {
+	b := sample.ReadBest(c.model.Best(0)[output], 1)
+	sum, err := b.LogSumExp()
+	if err != nil {
+		return b.ID(0), 0
+	}
+	return b.ID(0), math.Exp(float64(b.Logit(0)) - sum)
+}

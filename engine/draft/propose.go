@@ -1,0 +1,109 @@
+package draft
+
+import "fmt"
+
+// Next is what the next step will be made of.
+type Next struct {
+	Running int         // sequences that run
+	Decode  []*Sequence // those of them that generate, a row each and one a draft
+	Others  int         // rows that the rest could fill
+}
+
+// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that go on; the
+// drafting layer or model processes their tokens.
+func (sp *Speculator) Draft(step []*Sequence, next Next) error {
+	for _, s := range step {
+		s.wanted = 0
+	}
+	sp.gather(next.Decode)
+	sp.searchText(next.Decode)
+	sp.plan(next)
+	if sp.chain == nil {
+		return nil
+	}
+	gate := &sp.gate
+	if sp.fixed > 0 {
+		gate = nil
+	}
+	if err := sp.chain.run(step, sp.worthCatchingUp(next.Running), &sp.planner.Pass, gate); err != nil {
+		return fmt.Errorf("draft for %d sequences: %w", len(next.Decode), err)
+	}
+	return nil
+}
+
+// gather makes the sequences candidates for drafts by passes.
+func (sp *Speculator) gather(decode []*Sequence) {
+	sp.candidates = sp.candidates[:0]
+	for _, s := range decode {
+		var c Candidate
+		if sp.chain != nil && sp.chain.canCatchUp(s) {
+			c = Candidate{Limit: s.room(), Chances: sp.passAcceptance.Chances(&s.passRecord)}
+		}
+		sp.candidates = append(sp.candidates, c)
+	}
+}
+
+// searchText drafts from the sequences' own texts where that promises more than passes.
+func (sp *Speculator) searchText(decode []*Sequence) {
+	if !sp.ngram {
+		return
+	}
+	for i, s := range decode {
+		if s.ngrams == nil {
+			s.ngrams = NewNGram(s.Limit)
+		}
+		s.Drafts = s.ngrams.Draft(s.Drafts[:0], s.Tokens, s.room())
+		c := Candidate{Chances: sp.ngramAcceptance.Chances(&s.ngramRecord), Limit: len(s.Drafts), Free: true}
+		if c.Limit > 0 && c.Yield(c.Limit) >= sp.candidates[i].Yield(sp.candidates[i].Limit) {
+			sp.candidates[i], s.byNGram = c, true
+		} else {
+			s.Drafts = s.Drafts[:0]
+		}
+	}
+}
+
+// plan decides how much each sequence drafts. It shortens n-gram drafts; those by passes are still to be made.
+func (sp *Speculator) plan(next Next) {
+	if sp.fixed > 0 {
+		for i := range sp.candidates {
+			sp.candidates[i].Length = min(sp.fixed, sp.candidates[i].Limit)
+		}
+	} else if len(next.Decode) > 0 && sp.planner.Plan(sp.candidates, next.Others) == 0 {
+		sp.ngramAcceptance.Rest()
+		sp.passAcceptance.Rest()
+	}
+	sp.gate.Token, sp.gate.Row = sp.planner.Token, sp.planner.Row
+	left := min(MaxOutputs, sp.limits.Rows-len(next.Decode))
+	share := left / max(len(next.Decode), 1)
+	for i, s := range next.Decode {
+		c := &sp.candidates[i]
+		n := c.Length
+		if sp.fixed == 0 && n > 0 && !c.Free {
+			n = max(n, min(c.Limit, share)) // the gate decides where the chain ends
+		}
+		n = min(n, left)
+		if !s.Table.Grow(s.Length() + n) {
+			n = max(0, min(n, len(s.Table.Pages())*sp.limits.PageSize-s.Length()))
+		}
+		left -= n
+		if s.byNGram {
+			s.Drafts = s.Drafts[:n]
+		} else {
+			s.wanted = n
+		}
+	}
+}
+
+// worthCatchingUp reports whether the drafting layer or model should process the tokens of sequences that draft nothing. That
+// costs a pass too, so it should not while drafting would not pay for so many sequences.
+func (sp *Speculator) worthCatchingUp(running int) bool {
+	if sp.fixed > 0 || running == 0 {
+		return true
+	}
+	sp.fresh = sp.fresh[:0]
+	chances := sp.passAcceptance.Chances(&Record{})
+	for range running {
+		sp.fresh = append(sp.fresh, Candidate{Chances: chances, Limit: MaxTokens})
+	}
+	return sp.planner.Plan(sp.fresh, 0) > 0
+}

@@ -1,0 +1,108 @@
+package draft
+
+import "github.com/ingot-run/ingot/engine/cache"
+
+// Sequence is the part of a running sequence that the scheduler shares with the drafter. The scheduler embeds it.
+type Sequence struct {
+	// The scheduler sets these; the drafter only reads them.
+
+	Tokens   []int32      // known tokens: the prompt and the answer so far
+	Limit    int          // maximum length of Tokens
+	StopIDs  []int32      // tokens after which nothing is drafted
+	Table    *cache.Table // pages of the positions, in the drafter's cache as in the model's; nil until admitted
+	Computed int          // positions whose keys are in the model's cache
+	Start    int          // Computed before the present step
+	Rows     int          // rows in the present step
+	FirstRow int          // index of the first of them
+
+	// The drafter sets these.
+
+	Drafts   []int32 // guesses of the tokens after Tokens, which the next step verifies
+	Accepted int     // leading Drafts that the present step has confirmed
+	Total    Counts  // of all steps that have been observed
+
+	wanted     int       // tokens to draft by passes
+	confidence []float64 // [Drafts] probability that the drafting layer or model gave each; empty for n-gram drafts
+	chance     float64   // that all of Drafts are right
+	gated      bool      // the gate ended the chain of passes before it had the wanted tokens
+	byNGram    bool      // Drafts come from the n-gram table, not from passes
+
+	ngrams                  *NGram
+	ngramRecord, passRecord Record
+	filled                  int // positions in the cache of the drafting layer or model
+}
+
+// Counts are drafted tokens, and those of them that were accepted.
+type Counts struct{ Drafted, Accepted int }
+
+// Length is the number of known tokens.
+func (s *Sequence) Length() int { return len(s.Tokens) }
+
+// Token is the token at a position: a known one, or a draft beyond those.
+func (s *Sequence) Token(position int) int32 {
+	if position >= len(s.Tokens) {
+		return s.Drafts[position-len(s.Tokens)]
+	}
+	return s.Tokens[position]
+}
+
+// Verify counts the next draft as accepted if it is the token that was generated.
+func (s *Sequence) Verify(token int32) {
+	if s.Accepted < len(s.Drafts) && s.Drafts[s.Accepted] == token {
+		s.Accepted++
+	}
+}
+
+// Adopt sets Computed after the table has taken pages that another sequence computed. They hold the drafter's positions too.
+func (s *Sequence) Adopt(positions int) {
+	if s.filled == s.Computed {
+		s.filled = positions
+	}
+	s.Computed = positions
+}
+
+// Preempt forgets everything that was computed for the sequence, drafts included.
+func (s *Sequence) Preempt() {
+	s.Table, s.Computed, s.Start, s.Rows = nil, 0, 0, 0
+	s.filled = 0
+	s.forget()
+}
+
+// forget drops the drafts.
+func (s *Sequence) forget() {
+	s.Drafts, s.confidence, s.Accepted, s.byNGram, s.gated = s.Drafts[:0], s.confidence[:0], 0, false, false
+}
+
+// room is the maximum number of tokens to draft: the step that verifies them generates one more.
+func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
+
+// record is what is known about drafts of the kind that the sequence has now.
+func (s *Sequence) record() *Record {
+	if s.byNGram {
+		return &s.ngramRecord
+	}
+	return &s.passRecord
+}
+
+// add takes the draft of a pass, which costs the given seconds, and reports whether another pass should follow. gate may be
+// nil.
+func (s *Sequence) add(token int32, confidence, pass float64, gate *Gate) (more bool) {
+	if len(s.Drafts) == 0 {
+		s.chance = 1
+	}
+	if gate != nil {
+		s.chance *= gate.Chance(confidence)
+		if s.gated = !gate.WorthRow(s.chance); s.gated {
+			return false
+		}
+	}
+	s.Drafts, s.confidence = append(s.Drafts, token), append(s.confidence, confidence)
+	if len(s.Drafts) >= s.wanted {
+		return false
+	}
+	// The confidence in the next draft is not known yet: this one's is the best guess.
+	if gate != nil {
+		s.gated = !gate.WorthPass(s.chance*gate.Chance(confidence), pass)
+	}
+	return !s.gated
+}

@@ -1,0 +1,128 @@
+// Package draft proposes tokens for the model to verify (speculative decoding): by the model's MTP layer, by a small model or
+// from n-grams of a sequence's own text. It measures what steps and drafts cost and how often drafts are right, and drafts as
+// many as pay at the present batch size. The sampler alone decides which tokens a sequence gets, so nothing here can change
+// one.
+package draft
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// MaxOutputs is the maximum number of drafts in a step, all sequences together. Each is a row that reaches the output head.
+const MaxOutputs = 64
+
+// Options set up a Speculator.
+type Options struct {
+	Model  model.Model   // verifies the drafts
+	MTP    model.Drafter // the same model, to draft by its MTP layer; nil not to
+	Small  model.Model   // drafts by passes of its own; nil for none
+	NGram  bool          // draft from the sequences' own texts
+	Fixed  int           // tokens to draft for each sequence in a step; 0 for as many as pay by what is measured
+	Limits model.Limits  // of Model, and of Small
+}
+
+// Speculator drafts tokens for the sequences that generate, and learns from their verification. The next step verifies the
+// drafts: each row's token is drawn as if nothing had been drafted, and counts if all drafts before it were right. So
+// drafting cannot change a token, and keeps the model's distribution: a draft is accepted with the probability that the
+// model gives it.
+type Speculator struct {
+	limits  model.Limits
+	fixed   int
+	ngram   bool
+	chain   *chain // nil where neither an MTP layer nor a small model drafts
+	planner Planner
+	gate    Gate // of passes
+
+	ngramAcceptance, passAcceptance Acceptance
+	idle                            int // steps since something was drafted
+
+	candidates []Candidate // [next] of the step that is planned
+	fresh      []Candidate // of sequences without a record, to estimate whether drafting pays at all
+}
+
+// New measures what steps of the model and drafting passes cost, in pages of the cache that nothing uses yet.
+func New(o Options) (*Speculator, error) {
+	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: Planner{Limit: MaxTokens}}
+	switch {
+	case o.Small != nil:
+		sp.chain = newModelChain(o.Small, o.Limits.Rows)
+	case o.MTP != nil:
+		sp.chain = newMTPChain(o.MTP, o.Limits.Rows)
+	}
+	if err := sp.measure(o.Model); err != nil {
+		return nil, err
+	}
+	return sp, nil
+}
+
+// MaxInFlight is the number of steps that may be submitted before a wait: the longer nothing was drafted, the more.
+func (sp *Speculator) MaxInFlight() int {
+	if sp.fixed > 0 {
+		return 1
+	}
+	return max(1, sp.idle/2)
+}
+
+// Waits reports whether the results of the next step are needed before a step can follow it: they verify drafts, or the
+// drafting layer or model processes them.
+func (sp *Speculator) Waits(s *Sequence) bool {
+	return len(s.Drafts) > 0 || sp.chain != nil && sp.chain.canCatchUp(s)
+}
+
+// Prefill lets the drafting layer or model process the prompts of a step that has been computed and whose results have not
+// been delivered. running is the number of sequences that run, those of the prompts included.
+func (sp *Speculator) Prefill(prompts []*Sequence, running int) error {
+	if sp.chain == nil || len(prompts) == 0 || !sp.worthCatchingUp(running) {
+		return nil
+	}
+	if err := sp.chain.prefill(prompts); err != nil {
+		return fmt.Errorf("process prompts for drafting: %w", err)
+	}
+	return nil
+}
+
+// Observe takes in the results of steps that were computed together: their number, the rows of each, the seconds of all, and
+// the sequences of the last. It returns the counts of their drafts, which it drops.
+func (sp *Speculator) Observe(step []*Sequence, steps, rows int, took time.Duration) (c Counts) {
+	sp.planner.Verify.Observe(rows, took.Seconds()/float64(steps))
+	for _, s := range step {
+		sp.learn(s)
+		c.Drafted += len(s.Drafts)
+		c.Accepted += s.Accepted
+		s.Total.Drafted += len(s.Drafts)
+		s.Total.Accepted += s.Accepted
+		s.forget()
+	}
+	if c.Drafted > 0 {
+		sp.idle = 0
+	} else {
+		sp.idle += steps
+	}
+	return c
+}
+
+// learn records which of a sequence's drafts were right.
+func (sp *Speculator) learn(s *Sequence) {
+	drafted := len(s.Drafts)
+	tried := drafted
+	if s.gated {
+		tried++ // what was not worth a row counts as wrong where it would have been next
+	}
+	if tried > 0 {
+		s.record().Observe(tried, s.Accepted)
+		if s.byNGram {
+			sp.ngramAcceptance.Observe(tried, s.Accepted)
+		} else {
+			sp.passAcceptance.Observe(tried, s.Accepted)
+		}
+	}
+	if drafted > 0 && !s.byNGram {
+		s.filled += sp.chain.retained(drafted, s.Accepted)
+		for i, confidence := range s.confidence[:min(drafted, s.Accepted+1)] {
+			sp.gate.Observe(confidence, i < s.Accepted)
+		}
+	}
+}

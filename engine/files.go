@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+)
+
+// files are the model files of an engine, with what was read from them besides the weights.
+type files struct {
+	model       *gguf.File
+	config      model.Config
+	tokenizer   *tokenizer.Tokenizer
+	draft       *gguf.File // of the small model; nil unless Options.Draft is DraftModel
+	draftConfig model.Config
+}
+
+// openFiles opens the files that the options name, and checks that they fit each other.
+func openFiles(path string, o *Options) (*files, error) {
+	f := &files{}
+	err := f.openModel(path)
+	if err == nil && o.Draft == DraftModel {
+		if err = f.openDraft(o.DraftModel); err != nil {
+			err = fmt.Errorf("draft with %s: %w", o.DraftModel, err)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+func (f *files) openModel(path string) (err error) {
+	if f.model, err = gguf.Open(path); err != nil {
+		return err
+	}
+	if f.config, err = model.ReadConfig(f.model); err != nil {
+		return err
+	}
+	if f.tokenizer, err = tokenizer.New(f.model.Meta()); err != nil {
+		return fmt.Errorf("load the tokenizer of %s: %w", path, err)
+	}
+	if n := f.tokenizer.Size(); n != f.config.Vocab {
+		return fmt.Errorf("load %s: its tokenizer has %d tokens and its embedding %d", path, n, f.config.Vocab)
+	}
+	return nil
+}
+
+// openDraft opens the small model's file, whose tokens have to be the model's.
+func (f *files) openDraft(path string) (err error) {
+	if f.draft, err = gguf.Open(path); err != nil {
+		return err
+	}
+	if f.draftConfig, err = model.ReadConfig(f.draft); err != nil {
+		return err
+	}
+	tokens, err := tokenizer.New(f.draft.Meta())
+	if err != nil {
+		return err
+	}
+	if tokens.Size() != f.tokenizer.Size() || f.draftConfig.Vocab != f.config.Vocab {
+		return fmt.Errorf("it has %d tokens and the model %d: use one with the same vocabulary", f.draftConfig.Vocab, f.config.Vocab)
+	}
+	for id := range int32(tokens.Size()) {
+		if a, b := tokens.Token(id), f.tokenizer.Token(id); a != b {
+			return fmt.Errorf("its token %d is %q and the model's %q: use one with the same vocabulary", id, a, b)
+		}
+	}
+	return nil
+}
+
+func (f *files) close() error {
+	var err error
+	for _, file := range []*gguf.File{f.model, f.draft} {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	return err
+}

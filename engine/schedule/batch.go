@@ -1,0 +1,73 @@
+package schedule
+
+import (
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// batch is the rows of a step, and where their results go.
+type batch struct {
+	compute.Batch
+	seqs    []*sequence // of Batch.Seqs
+	outputs []output    // of Batch.Outputs
+}
+
+// output is a row that reaches the output head.
+type output struct {
+	seq      *sequence
+	position int
+	drafts   int // drafted tokens that the row follows
+	row      int // index among the outputs of a step
+	top      int // how many of the highest logits the sequence needs from it; 0 for all logits
+}
+
+// fill makes a step of the rows that the running sequences were given. limit is the maximum of Batch.Top.
+func (b *batch) fill(running []*sequence, limit int) {
+	b.Tokens, b.Positions, b.Seqs, b.Outputs = b.Tokens[:0], b.Positions[:0], b.Seqs[:0], b.Outputs[:0]
+	clear(b.seqs)
+	clear(b.outputs)
+	b.seqs, b.outputs, b.Top = b.seqs[:0], b.outputs[:0], 0
+	for _, s := range running {
+		if s.Rows > 0 {
+			b.add(s, limit)
+		}
+	}
+}
+
+func (b *batch) add(s *sequence, limit int) {
+	s.FirstRow = len(b.Tokens)
+	b.Seqs = append(b.Seqs, compute.Seq{Rows: s.Rows, Pages: s.Table.Pages()})
+	b.seqs = append(b.seqs, s)
+	for position := s.Computed; position < s.Computed+s.Rows; position++ {
+		if s.outputs(position) {
+			o := output{seq: s, position: position, drafts: max(0, position+1-s.Length()), row: len(b.outputs)}
+			if !s.scoresPrompt(position) {
+				o.top = s.needs(o.drafts, limit)
+			}
+			b.Top = max(b.Top, o.top)
+			b.Outputs = append(b.Outputs, int32(len(b.Tokens)))
+			b.outputs = append(b.outputs, o)
+		}
+		b.Tokens = append(b.Tokens, s.Token(position))
+		b.Positions = append(b.Positions, int32(position))
+	}
+}
+
+// advance turns the batch, in which each sequence decodes, into the step after it, of the sequences that go on. It reports
+// whether there are any.
+func (b *batch) advance() bool {
+	n := 0
+	for _, o := range b.outputs {
+		s := o.seq
+		if s.ended() {
+			continue
+		}
+		o.position++
+		s.Start = s.Computed
+		b.seqs[n], b.outputs[n] = s, o
+		n++
+	}
+	clear(b.seqs[n:])
+	clear(b.outputs[n:])
+	b.seqs, b.outputs = b.seqs[:n], b.outputs[:n]
+	return n > 0
+}

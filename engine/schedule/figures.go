@@ -1,0 +1,31 @@
+package schedule
+
+import "time"
+
+// figures is what the loop records about a call.
+type figures struct {
+	admitted    time.Time // of its first sequence
+	first, last time.Time // of its generated tokens
+	lastStep    uint64    // the number of the last step that it took part in
+	steps       int
+	batchSizes  int // sequences of each of these steps, summed
+	cached      int // prompt tokens that the first choice found in the cache
+}
+
+// step records that the call took part in step number n, whose batch has the given number of sequences.
+func (f *figures) step(n uint64, sequences int) {
+	if f.lastStep == n {
+		return
+	}
+	f.lastStep = n
+	f.steps++
+	f.batchSizes += sequences
+}
+
+// token records that a token was generated.
+func (f *figures) token(now time.Time) {
+	if f.first.IsZero() {
+		f.first = now
+	}
+	f.last = now
+}

@@ -1,0 +1,74 @@
+package schedule
+
+// inFlight is the number of steps to submit before a wait: more than one if each running sequence takes the likeliest token
+// next, so that the device can continue by itself, nothing is drafted, and no sequence waits to be admitted. Rows after a
+// sequence's stop are dropped, so the number is lower while answers are short. inFlight takes the pages for all of the steps.
+func (l *loop) inFlight() int {
+	n := min(l.MaxInFlight, l.stops.maxInFlight())
+	if n > 1 && l.Speculator != nil {
+		n = min(n, l.Speculator.MaxInFlight())
+	}
+	if n == 1 || len(l.waiting) > 0 {
+		return 1
+	}
+	for _, s := range l.running {
+		if !s.decodes() || s.needs(0, l.top) == 0 || !s.sampler.Greedy() {
+			return 1
+		}
+		if l.Speculator != nil && l.Speculator.Waits(&s.Sequence) {
+			return 1
+		}
+		n = min(n, s.call.limit-s.Length())
+	}
+	for n > 1 && l.missingPages(n) > l.pool.Available() {
+		n--
+	}
+	if n > 1 {
+		for _, s := range l.running {
+			s.Table.Grow(s.Computed + n)
+		}
+	}
+	return n
+}
+
+// missingPages is the number of further pages that the running sequences need for n steps.
+func (l *loop) missingPages(n int) (pages int) {
+	for _, s := range l.running {
+		pages += max(0, l.pool.Needed(s.Computed+n)-len(s.Table.Pages()))
+	}
+	return pages
+}
+
+// compute runs the batch, and the n-1 steps that follow it. It returns the logits of all outputs if n is 1.
+func (l *loop) compute(n int) ([][]float32, error) {
+	if n == 1 {
+		return l.Model.Forward(&l.batch.Batch)
+	}
+	return nil, l.Model.Decode(&l.batch.Batch, n)
+}
+
+// stopRate tracks how often recent answers hit a stop token or string.
+type stopRate struct{ tokens, stopped int }
+
+const (
+	// expectedStop is the length of an answer that is assumed before any has stopped, in tokens.
+	expectedStop = 128
+	// stopMemory is the number of tokens after which the counts are halved.
+	stopMemory = 4096
+	// stopShare makes about one row in 32 be computed in vain: of n steps in flight, a stop wastes n/2 on average.
+	stopShare = 16
+)
+
+// add counts a token, and whether its answer stopped with it.
+func (s *stopRate) add(stopped bool) {
+	s.tokens++
+	if stopped {
+		s.stopped++
+	}
+	if s.tokens == stopMemory {
+		s.tokens, s.stopped = s.tokens/2, s.stopped/2
+	}
+}
+
+// maxInFlight is the number of steps that can be in flight without computing many rows after a stop.
+func (s *stopRate) maxInFlight() int { return 1 + (s.tokens+expectedStop)/(s.stopped+1)/stopShare }

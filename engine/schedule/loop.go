@@ -1,0 +1,134 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/cache"
+	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// loop is the goroutine that owns the model and the sequences: it takes calls in between steps, runs steps as long as there
+// are sequences, and waits otherwise. A step that only decodes allocates nothing.
+type loop struct {
+	Options
+	top   int // maximum number of the highest logits that can be asked for
+	pool  *cache.Pool
+	inbox *inbox
+	meter *meter
+	done  chan struct{} // closed when the loop has returned
+
+	waiting     []*sequence // in order of arrival
+	running     []*sequence // in order of admission
+	ended       []*call     // calls whose callers have to be notified
+	batch       batch
+	drafting    drafting
+	stops       stopRate
+	scratch     sample.Scratch
+	steps       uint64
+	preemptions uint64
+}
+
+// run is the loop. It returns when the inbox is closed, after failing all calls that are not done.
+func (l *loop) run() {
+	defer close(l.done)
+	for {
+		var open bool
+		if l.waiting, open = l.inbox.takeTo(l.waiting); !open {
+			fail(l.running, generation.ErrClosed)
+			fail(l.waiting, generation.ErrClosed)
+		}
+		l.sweep()
+		l.admit()
+		l.publish()
+		switch {
+		case !open:
+			return
+		case len(l.running) > 0:
+			l.step()
+		default:
+			<-l.inbox.wake
+		}
+	}
+}
+
+// step runs a forward pass, or several if nothing needs their tokens in between, delivers the results, and drafts for the
+// next.
+func (l *loop) step() {
+	start := time.Now()
+	l.plan()
+	n := l.inFlight()
+	b := &l.batch
+	b.fill(l.running, l.top)
+	logits, err := l.compute(n)
+	if err != nil {
+		fail(b.seqs, err)
+		return
+	}
+	prefilling, err := l.prefillDrafts()
+	if err != nil {
+		fail(b.seqs, err)
+		return
+	}
+	computed := time.Since(start)
+	steps, prompt, generated := 0, 0, 0
+	for ; steps < n && (steps == 0 || b.advance()); steps++ {
+		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate: nothing waited for each step
+		p, g := l.deliver(logits, steps, end)
+		prompt, generated = prompt+p, generated+g
+	}
+	if err := l.draft(n, time.Since(start)-prefilling); err != nil {
+		fail(b.seqs, err)
+	}
+	took := time.Since(start)
+	l.meter.update(func(s *Snapshot) {
+		s.Steps += uint64(steps)
+		s.PromptTokens += uint64(prompt)
+		s.GeneratedTokens += uint64(generated)
+		s.StepTime += took
+		s.LastStep = took / time.Duration(steps)
+	})
+}
+
+// deliver delivers the results of a step, the given one of those that were computed together, to its sequences. It returns
+// how many positions of prompts the step computed, and how many tokens it generated. A row after a draft counts only if all
+// drafts before it are what the sequence generated.
+func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, generated int) {
+	l.steps++
+	for _, s := range l.batch.seqs {
+		prompt += s.advance()
+		s.call.figures.step(l.steps, len(l.batch.seqs))
+	}
+	for _, o := range l.batch.outputs {
+		s := o.seq
+		if s.call.err != nil || o.drafts > 0 && (s.reason != "" || o.drafts != s.Accepted) {
+			continue
+		}
+		before := s.Length()
+		if err := s.take(o, l.result(o, logits, step), &l.scratch); err != nil {
+			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
+			continue
+		}
+		if s.Length() > before {
+			generated++
+			l.stops.add(s.reason == generation.FinishStop)
+			s.Verify(s.Tokens[before])
+			s.call.figures.token(now)
+			if s.call.timed {
+				s.times = append(s.times, now)
+			}
+		}
+	}
+	for _, s := range l.batch.seqs {
+		s.settle()
+	}
+	return prompt, generated
+}
+
+// fail fails the calls of sequences.
+func fail(seqs []*sequence, err error) {
+	for _, s := range seqs {
+		s.call.fail(err)
+	}
+}

@@ -1,0 +1,41 @@
+package schedule
+
+import (
+	"sync"
+	"time"
+)
+
+// Snapshot is the scheduler's state, and its counts since it was made.
+type Snapshot struct {
+	Running int // sequences in the engine's steps
+	Waiting int // sequences that wait to be admitted
+
+	Steps           uint64
+	PromptTokens    uint64 // computed
+	GeneratedTokens uint64
+	StepTime        time.Duration // of all steps together
+	LastStep        time.Duration
+
+	PagesUsed, PagesTotal int    // of the KV cache
+	Preemptions           uint64 // sequences that lost their pages to older ones, to be computed again
+
+	DraftTokens, AcceptedTokens uint64
+}
+
+// meter holds the snapshot that the loop writes and anyone reads.
+type meter struct {
+	mu  sync.Mutex
+	now Snapshot
+}
+
+func (m *meter) update(f func(s *Snapshot)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.now)
+}
+
+func (m *meter) read() Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}

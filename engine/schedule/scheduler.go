@@ -1,0 +1,102 @@
+// Package schedule runs many requests at once through one model: continuous batching. It takes prompts as token ids and
+// returns completions.
+//
+// The loop is the one goroutine that owns the model. Between two steps it releases the sequences that have ended and admits
+// those that wait. A step has a row for each sequence that is generating and, up to its budget, rows of prompts.
+package schedule
+
+import (
+	"context"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/cache"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// Options set up a Scheduler.
+type Options struct {
+	Model        model.Model
+	Limits       model.Limits // of Model; Rows is the budget of a step
+	Tokenizer    *tokenizer.Tokenizer
+	Speculator   *draft.Speculator // nil to draft nothing
+	MaxInFlight  int               // steps that the backend lets be submitted before a wait
+	MaxSequences int               // sequences of a step
+	PrefillChunk int               // rows of one prompt in a step
+	NoSharing    bool              // computes every prompt in full, even if its beginning is in the cache
+	Trace        func(compute.Checkpoint)
+}
+
+// Outputs is the number of rows of a step that can reach the output head: model.Limits.Outputs of a model that a scheduler
+// of so many sequences runs.
+func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }
+
+// Scheduler runs the requests of many callers.
+type Scheduler struct {
+	tokenizer *tokenizer.Tokenizer
+	stopIDs   []int32 // that end an answer, as the model's file states
+	context   int     // positions of a sequence
+	inbox     *inbox
+	meter     meter
+	loop      *loop
+}
+
+// New returns a scheduler, which does nothing until Run.
+func New(o Options) *Scheduler {
+	s := &Scheduler{tokenizer: o.Tokenizer, stopIDs: o.Tokenizer.StopIDs(), context: o.Limits.Context, inbox: newInbox()}
+	s.meter.now.PagesTotal = o.Limits.Pages
+	s.loop = &loop{
+		Options: o,
+		top:     min(model.MaxTop, o.Model.Config().Vocab),
+		pool:    cache.NewPool(o.Limits.Pages, o.Limits.PageSize),
+		inbox:   s.inbox,
+		meter:   &s.meter,
+		done:    make(chan struct{}),
+	}
+	s.loop.batch.Trace = o.Trace
+	return s
+}
+
+// Run answers requests until Close is called. It must run once, on a goroutine of its own.
+func (s *Scheduler) Run() { s.loop.run() }
+
+// Close fails all requests that are not done, and waits until Run has returned.
+func (s *Scheduler) Close() {
+	s.inbox.close()
+	<-s.loop.done
+}
+
+// Generate continues a prompt, as req says, whose settings must be valid; its own prompt is not read. It is safe to call from
+// many goroutines, whose requests share steps; none changes another's tokens. It returns ctx's error as soon as ctx is done,
+// an error that wraps generation.ErrBadRequest if the context does not hold the prompt, and generation.ErrClosed if the
+// scheduler was closed before the request was done. start is when the caller asked, for the statistics.
+func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
+	c, err := s.newCall(ctx, start, prompt, req)
+	if err != nil {
+		return generation.Completion{}, err
+	}
+	if c.open > 0 {
+		if err := s.inbox.put(c); err != nil {
+			return generation.Completion{}, err
+		}
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return generation.Completion{}, ctx.Err()
+		}
+	}
+	if c.err != nil {
+		return generation.Completion{}, c.err
+	}
+	return c.completion(s.tokenizer), nil
+}
+
+// Snapshot is the state now.
+func (s *Scheduler) Snapshot() Snapshot {
+	now := s.meter.read()
+	now.Waiting += s.inbox.sequences()
+	return now
+}

@@ -1,0 +1,126 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// sequence is one choice of a call: the prompt and the answer so far. It belongs to the loop once the call has been given to
+// it.
+type sequence struct {
+	draft.Sequence
+	call    *call
+	choice  int
+	sampler *sample.Sampler
+	decoder *tokenizer.Decoder
+
+	skips      int  // times that another sequence was admitted before it out of order
+	recomputed bool // it was preempted after part of it had been computed
+
+	text   answerText
+	scores scores      // of the answer
+	times  []time.Time // of the answer's tokens, if asked for
+
+	reason     generation.FinishReason // empty until it ends
+	stopReason string
+}
+
+// answer is the generated tokens.
+func (s *sequence) answer() []int32 { return s.Tokens[len(s.call.prompt):] }
+
+// ended reports whether no more tokens are generated for the sequence.
+func (s *sequence) ended() bool { return s.reason != "" || s.call.err != nil }
+
+// target is the number of positions that have to be computed before the sequence can continue or end.
+func (s *sequence) target() int {
+	if s.call.promptOnly {
+		return s.Length() - 1 // nothing follows the last
+	}
+	return s.Length()
+}
+
+// decodes reports whether one row gives the sequence's next token.
+func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.target()-s.Computed == 1 }
+
+// scoresPrompt reports whether the row at a position gives the log-probability of a prompt token.
+func (s *sequence) scoresPrompt(position int) bool {
+	return s.choice == 0 && s.call.scoresPrompt && position+1 < len(s.call.prompt) && position >= len(s.call.promptScores.ids)
+}
+
+// needsEveryRow reports whether prompt tokens are still without their log-probabilities, which shared pages do not hold.
+func (s *sequence) needsEveryRow() bool {
+	return s.choice == 0 && s.call.scoresPrompt && len(s.call.promptScores.ids)+1 < len(s.call.prompt)
+}
+
+// outputs reports whether the row at a position has to reach the output head.
+func (s *sequence) outputs(position int) bool {
+	return s.scoresPrompt(position) || position >= s.Length()-1
+}
+
+// advance counts the rows of the present step as computed, and returns how many of them are the prompt's.
+func (s *sequence) advance() (prompt int) {
+	prompt = max(0, min(s.Rows, len(s.call.prompt)-s.Computed))
+	s.Computed += s.Rows
+	if s.call.promptOnly && s.Computed == s.target() {
+		s.reason = generation.FinishLength
+	}
+	return prompt
+}
+
+// settle sets Computed back to the known tokens, after drafts that were rejected, and lets other sequences share the pages
+// that are full. Later steps overwrite what the cache holds beyond.
+func (s *sequence) settle() {
+	s.Computed = min(s.Computed, s.Length()-1)
+	s.Table.Keep(s.Tokens, s.Computed)
+}
+
+// preempt takes the sequence's pages away. It has to be admitted and computed again.
+func (s *sequence) preempt() {
+	s.Table.Release()
+	s.recomputed = s.recomputed || s.Computed > 0
+	s.Preempt()
+}
+
+// take uses the result of an output: it scores the prompt's next token, or generates the answer's.
+func (s *sequence) take(o output, r result, w *sample.Scratch) error {
+	if s.scoresPrompt(o.position) {
+		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits)
+	}
+	mayEnd := s.exclude(0)
+	id, err := s.draw(o, r, w)
+	if err != nil {
+		return err
+	}
+	s.sampler.Accept(id)
+	s.Tokens = append(s.Tokens, id)
+	s.extend(id, mayEnd)
+	return nil
+}
+
+// extend adds a token to the text and decides whether the sequence ends with it. mayEnd is false while the answer is shorter
+// than the request wants.
+func (s *sequence) extend(id int32, mayEnd bool) {
+	if mayEnd && slices.Contains(s.call.stopIDs, id) {
+		s.end(generation.FinishStop)
+		return
+	}
+	s.text.text = s.decoder.Append(s.text.text, id)
+	if i := s.text.findStop(mayEnd); i >= 0 {
+		s.reason, s.stopReason = generation.FinishStop, string(s.text.stops[i])
+		return
+	}
+	if s.Length() == s.call.limit {
+		s.end(generation.FinishLength)
+	}
+}
+
+// end ends the sequence. The bytes of an unfinished character that the decoder holds become text.
+func (s *sequence) end(reason generation.FinishReason) {
+	s.reason = reason
+	s.text.text = append(s.text.text, s.decoder.Flush()...)
+}

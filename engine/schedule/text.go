@@ -1,0 +1,36 @@
+package schedule
+
+import "bytes"
+
+// answerText is the text of a choice as it grows, searched for stop strings.
+type answerText struct {
+	text     []byte
+	stops    [][]byte
+	searched int // bytes of text before which no stop string can end
+}
+
+func newAnswerText(stops []string) answerText {
+	var a answerText
+	for _, s := range stops {
+		a.stops = append(a.stops, []byte(s))
+	}
+	return a
+}
+
+// findStop searches for a stop string that ends in what was appended since the last search. If there is one, it cuts the
+// text before it, the first of several, and returns the string's index; otherwise it returns -1. While stops is false, stop
+// strings that end in the new text are part of the text for good.
+func (a *answerText) findStop(stops bool) int {
+	found, at := -1, len(a.text)
+	if stops {
+		for i, s := range a.stops {
+			from := max(0, a.searched-len(s)+1)
+			if j := bytes.Index(a.text[from:], s); j >= 0 && from+j < at {
+				found, at = i, from+j
+			}
+		}
+	}
+	a.text = a.text[:at]
+	a.searched = at
+	return found
+}

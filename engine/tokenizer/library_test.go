@@ -1,0 +1,83 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// libraryVectors is testdata/vectors.json, which testdata/vectors.mjs writes.
+type libraryVectors struct {
+	Texts         []string
+	Splits        map[string][][]int // by split rule: the lengths in bytes of each text's pieces
+	IDs           [][]int32          // of each text, with the bundled models' vocabulary and their rule, glm4
+	Pieces        []string           // of a SentencePiece vocabulary, the best score first, after <unk>, <s>, </s> and the bytes
+	SentencePiece [][]int32
+}
+
+func readLibraryVectors(t *testing.T) libraryVectors {
+	t.Helper()
+	data, err := os.ReadFile("testdata/vectors.json")
+	require.NoError(t, err)
+	var v libraryVectors
+	require.NoError(t, json.Unmarshal(data, &v))
+	require.Greater(t, len(v.Texts), 50)
+	return v
+}
+
+// TestLibrarySplits compares every split rule with Hugging Face's tokenizers library.
+func TestLibrarySplits(t *testing.T) {
+	t.Parallel()
+	v := readLibraryVectors(t)
+	aliases := map[string]string{
+		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "chatglm-bpe": "glm4", "mpt": "gpt-2",
+		"smollm": "starcoder", "refact": "starcoder", "command-r": "starcoder",
+	}
+	for name, rule := range splitRules {
+		if aliases[name] != "" {
+			name = aliases[name]
+		}
+		require.Len(t, v.Splits[name], len(v.Texts), "no vectors of rule %s", name)
+		for i, text := range v.Texts {
+			lengths := []int{}
+			rule.passes.split(text, func(piece string) { lengths = append(lengths, len(piece)) })
+			require.Equal(t, v.Splits[name][i], lengths, "%s: %q", name, text)
+		}
+	}
+}
+
+// TestLibraryBPE compares the bundled models' vocabulary, special tokens in the text included.
+func TestLibraryBPE(t *testing.T) {
+	t.Parallel()
+	v := readLibraryVectors(t)
+	compareWithLibrary(t, open(t, "../model/testdata/micro-llama.gguf"), v.Texts, v.IDs)
+}
+
+// TestLibrarySentencePiece compares the encoder of Llama 2's and Mistral's kind of vocabulary with the same library.
+func TestLibrarySentencePiece(t *testing.T) {
+	t.Parallel()
+	v := readLibraryVectors(t)
+	f := &file{more: map[string]any{
+		"model": "llama", "bos_token_id": uint32(1), "eos_token_id": uint32(2), "unknown_token_id": uint32(0),
+	}}
+	f.scored("<unk>", kindUnknown, 0)
+	f.scored("<s>", kindControl, 0)
+	f.scored("</s>", kindControl, 0)
+	for b := range 256 {
+		f.scored(fmt.Sprintf("<0x%02X>", b), kindByte, 0)
+	}
+	for i, piece := range v.Pieces {
+		f.scored(piece, kindNormal, -float32(i))
+	}
+	compareWithLibrary(t, f.tokenizer(t), v.Texts, v.SentencePiece)
+}
+
+func compareWithLibrary(t *testing.T, tok *Tokenizer, texts []string, want [][]int32) {
+	t.Helper()
+	for i, text := range texts {
+		require.Equal(t, want[i], append([]int32{}, tok.Encode(text, EncodeOptions{Special: true})...), "%q", text)
+	}
+}

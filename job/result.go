@@ -1,0 +1,58 @@
+package job
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// Line is a line of output: OpenAI's fields and the row's figures.
+type Line struct {
+	openai.OutputLine
+	Stats Stats `json:"stats"`
+}
+
+// Result is the outcome of a row: its line of output, and the figures that its batch adds up.
+type Result struct {
+	Line   int
+	Text   []byte // a Line as JSON, without a newline
+	Failed bool
+	Stats  Stats
+}
+
+// Failure is the result of a row that has no answer.
+func Failure(j *Job, e openai.Error, s Stats) Result {
+	e.Message = fmt.Sprintf("line %d: %s", j.Line, e.Message)
+	return newResult(j, openai.OutputLine{Error: &e}, s)
+}
+
+// Answered is the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,
+// attempts and origin.
+func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
+	s.add(done)
+	body := r.Response(openai.Answer{
+		ID:          j.Batch + "-" + strconv.Itoa(j.Line),
+		Created:     finished,
+		Model:       s.Model,
+		Fingerprint: s.Fingerprint(),
+		Seed:        r.Seed(j.defaultSeed()),
+	}, done)
+	response := &openai.Response{StatusCode: 200, RequestID: TaskID(j.Batch, j.Line), Body: body}
+	return newResult(j, openai.OutputLine{Response: response}, s)
+}
+
+func newResult(j *Job, l openai.OutputLine, s Stats) Result {
+	l.ID, l.CustomID = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID
+	text, err := openai.Marshal(Line{l, s})
+	if err != nil { // a number that JSON cannot hold
+		message := fmt.Sprintf("line %d: write the result: %v", j.Line, err)
+		l.Response, l.Error = nil, &openai.Error{Code: openai.CodeFailed, Message: message}
+		if text, err = openai.Marshal(Line{l, s}); err != nil {
+			panic(fmt.Sprintf("encode a result: %v", err))
+		}
+	}
+	return Result{Line: j.Line, Text: text, Failed: l.Error != nil, Stats: s}
+}

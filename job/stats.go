@@ -1,0 +1,83 @@
+package job
+
+import (
+	"math"
+	"time"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// Stats are a row's figures. They are zero for a row that never reached a worker.
+type Stats struct {
+	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the attempt that answered
+	TTFTMS           float64 `json:"ttft_ms"`       // from the start of the attempt to the first generated token
+	TotalMS          float64 `json:"total_ms"`      // from the start of the attempt to the end
+	PromptTokens     int     `json:"prompt_tokens"`
+	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
+	CompletionTokens int     `json:"completion_tokens"`
+	PrefillTPS       float64 `json:"prefill_tps"` // prompt tokens computed a second, from admission to the first token
+	DecodeTPS        float64 `json:"decode_tps"`  // tokens a second after the first
+	Steps            int     `json:"steps"`       // forward passes with tokens of this row
+	DraftTokens      int     `json:"draft_tokens"`
+	AcceptedTokens   int     `json:"accepted_tokens"`
+	Attempts         int     `json:"attempts"`   // deliveries to a worker, including the last
+	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in its steps
+	Origin
+}
+
+// Origin identifies the worker, device and model that answered a row.
+type Origin struct {
+	Worker      string `json:"worker"`
+	Backend     string `json:"backend"`
+	Device      string `json:"device"`
+	Model       string `json:"model"`
+	ModelSHA256 string `json:"model_sha256"`
+	Version     string `json:"version"`
+}
+
+// Fingerprint is OpenAI's system_fingerprint: equal requests with equal fingerprints and seeds get the same tokens.
+func (o Origin) Fingerprint() string {
+	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
+}
+
+// add fills in the figures of a row's prompts, which ran concurrently. Counts and times in steps are summed. The row's first
+// token is the earliest of all prompts, its end the latest.
+func (s *Stats) add(done []generation.Completion) {
+	var prefill, decode, ttft, total time.Duration
+	later := 0 // tokens after the first of each choice
+	for i, c := range done {
+		e := c.Stats
+		s.PromptTokens += e.PromptTokens
+		s.CachedTokens += e.CachedTokens
+		s.CompletionTokens += e.CompletionTokens
+		s.Steps += e.Steps
+		s.DraftTokens += e.DraftTokens
+		s.AcceptedTokens += e.AcceptedTokens
+		s.BatchMean += e.BatchMean * float64(e.Steps)
+		prefill += e.Prefill
+		if e.CompletionTokens == 0 { // nothing was generated
+			prefill += e.Total
+		}
+		decode += e.Decode
+		later += max(0, e.CompletionTokens-len(c.Choices))
+		total = max(total, e.Total)
+		if i == 0 || e.TTFT < ttft {
+			ttft = e.TTFT
+		}
+	}
+	s.TTFTMS, s.TotalMS = milliseconds(ttft), milliseconds(total)
+	s.PrefillTPS = rate(s.PromptTokens-s.CachedTokens, prefill)
+	s.DecodeTPS = rate(later, decode)
+	s.BatchMean = round(s.BatchMean/float64(max(s.Steps, 1)), 100)
+}
+
+func milliseconds(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 1000) }
+
+func rate(n int, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return round(float64(n)/d.Seconds(), 100)
+}
+
+func round(v, parts float64) float64 { return math.Round(v*parts) / parts }

@@ -1,0 +1,90 @@
+// Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend"
+// and doctor all walk through it, so that a new driver is its own package and a row here.
+package drivers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/apple"
+	"github.com/ingot-run/ingot/metal/emulator"
+)
+
+// Driver is a row of the table.
+type Driver struct {
+	Name string // of the backend: that of the setting, and Info.Driver of its devices
+	// Auto reports whether the driver runs a GPU that may be chosen without being named. The others are for tests, and their
+	// kernels may take minutes to compile.
+	Auto     bool
+	Note     string // about the driver, for people; empty where its name says enough
+	Captures bool   // reports whether StartCapture works
+	// Open opens a device. Its error wraps metal.ErrUnsupported if this machine has no GPU that the kernels run on.
+	Open func() (metal.Device, error)
+}
+
+// table has the drivers in the order in which they are tried.
+var table = []Driver{
+	{Name: "metal", Auto: true, Captures: true, Open: func() (metal.Device, error) { return device(apple.Open()) }},
+	{
+		Name: "emulator", Note: "for tests: runs the GPU's kernels on the processor, slowly",
+		Open: func() (metal.Device, error) { return device(emulator.Open(emulator.Options{})) },
+	},
+}
+
+// device returns a driver's device, or a nil interface with its error.
+func device[D metal.Device](d D, err error) (metal.Device, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// All returns the drivers, those that may be chosen without being named first.
+func All() []Driver { return slices.Clone(table) }
+
+// Find returns the driver with a name; ok is false if there is none.
+func Find(name string) (d Driver, ok bool) {
+	i := slices.IndexFunc(table, func(d Driver) bool { return d.Name == name })
+	if i < 0 {
+		return Driver{}, false
+	}
+	return table[i], true
+}
+
+// Names returns the names of the drivers with the given value of Auto.
+func Names(auto bool) (names []string) {
+	for i := range table {
+		if table[i].Auto == auto {
+			names = append(names, table[i].Name)
+		}
+	}
+	return names
+}
+
+// Open opens the device of the named driver.
+func Open(name string) (metal.Device, error) {
+	d, ok := Find(name)
+	if !ok {
+		return nil, fmt.Errorf("open a GPU: there is no driver %q", name)
+	}
+	return d.Open()
+}
+
+// OpenAuto opens the device of the first driver that may be chosen without being named and finds a GPU. If none does, the error
+// wraps metal.ErrUnsupported and gives the reason of each. A GPU that is found and fails ends the search.
+func OpenAuto() (metal.Device, error) {
+	var reasons []error
+	for i := range table {
+		if !table[i].Auto {
+			continue
+		}
+		dev, err := table[i].Open()
+		if !errors.Is(err, metal.ErrUnsupported) {
+			return dev, err
+		}
+		reasons = append(reasons, err)
+	}
+	return nil, errors.Join(reasons...)
+}

@@ -1,0 +1,66 @@
+package drivers
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// TestTable checks what the choice of a backend relies on.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{"auto": true, "cpu": true}
+	for i, d := range All() {
+		require.False(t, seen[d.Name], "%s is taken", d.Name)
+		seen[d.Name] = true
+		require.Equal(t, i < len(Names(true)), d.Auto, "%s: drivers for tests come last", d.Name)
+		found, ok := Find(d.Name)
+		require.True(t, ok)
+		require.Equal(t, d.Note, found.Note)
+		require.Equal(t, d.Auto, d.Note == "", "%s: a driver that is not for use says so", d.Name)
+	}
+	_, ok := Find("auto")
+	require.False(t, ok)
+	_, err := Open("auto")
+	require.ErrorContains(t, err, `no driver "auto"`)
+}
+
+// TestOpen opens every driver's device, or finds why there is none; a device names its driver.
+func TestOpen(t *testing.T) {
+	for _, d := range All() {
+		dev, err := Open(d.Name)
+		if err != nil {
+			require.Nil(t, dev, "an error comes without a device")
+			t.Logf("%s is not tested: %v", d.Name, err)
+			continue
+		}
+		require.Equal(t, d.Name, dev.Info().Driver)
+		require.NoError(t, dev.Close())
+	}
+}
+
+// TestOpenAuto skips drivers without a GPU, ends at the first that has one or fails, and reports all reasons if none has.
+func TestOpenAuto(t *testing.T) {
+	broken, none := errors.New("broken"), errors.Join(metal.ErrUnsupported, errors.New("not here"))
+	row := func(auto bool, err error) Driver {
+		return Driver{Auto: auto, Open: func() (metal.Device, error) { return nil, err }}
+	}
+	have := table
+	t.Cleanup(func() { table = have })
+	for name, c := range map[string]struct {
+		rows        []Driver
+		want        error
+		unsupported bool
+	}{
+		"opens":       {[]Driver{row(true, none), row(true, nil), row(true, broken)}, nil, false},
+		"fails":       {[]Driver{row(true, none), row(true, broken), row(true, nil)}, broken, false},
+		"unsupported": {[]Driver{row(true, none), row(false, nil)}, none, true},
+	} {
+		table = c.rows
+		_, err := OpenAuto()
+		require.ErrorIs(t, err, c.want, name)
+		require.Equal(t, c.unsupported, errors.Is(err, metal.ErrUnsupported), name)
+	}
+}

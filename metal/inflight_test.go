@@ -1,0 +1,146 @@
+package metal_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ingot-run/ingot/generation"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/emulator"
+)
+
+// oneByOne waits for each step before it begins the next.
+type oneByOne struct{ compute.Backend }
+
+func (oneByOne) MaxInFlight() int { return 1 }
+
+// TestStepsInFlight answers greedy and sampled requests, some at a time, with several steps in flight and with one. Only the last
+// digits of log-probabilities may differ.
+func TestStepsInFlight(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"micro-llama", "micro-glm"} {
+		t.Run(name, func(t *testing.T) {
+			path := "../engine/model/testdata/" + name + ".gguf"
+			several := open(t, metal.Options{}, emulator.Options{})
+			waiting := open(t, metal.Options{}, emulator.Options{})
+			want := answerMix(t, path, oneByOne{waiting})
+			require.True(t, slices.ContainsFunc(want, func(c generation.Completion) bool {
+				return c.Choices[0].FinishReason == generation.FinishStop && len(c.Choices[0].Tokens)%8 > 2
+			}), "some end between two waits")
+			got := answerMix(t, path, several)
+			for i := range want {
+				for j, choice := range want[i].Choices {
+					for k, token := range choice.Logprobs {
+						require.InDelta(t, token.Logprob, got[i].Choices[j].Logprobs[k].Logprob, 1e-4)
+					}
+					choice.Logprobs, got[i].Choices[j].Logprobs = nil, nil
+					require.Equal(t, choice, got[i].Choices[j], "request %d", i)
+				}
+			}
+			require.Less(t, several.Counters().Waits, waiting.Counters().Waits)
+		})
+	}
+}
+
+// answerMix answers requests of many lengths, a few at a time: greedy ones, with stop ids and log-probabilities, and among
+// them some that are sampled from the best tokens or from all.
+func answerMix(t *testing.T, path string, be compute.Backend) []generation.Completion {
+	t.Helper()
+	eng, err := engine.Open(path, be, engine.Options{Context: 128, Draft: engine.DraftOff})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, eng.Close()) }()
+	out := make([]generation.Completion, 12)
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(3)
+	for i := range out {
+		req := generation.Request{MaxTokens: 10 + 3*i, N: 1 + i%2, IgnoreEOS: i%3 > 0, MinTokens: i % 5, Logprobs: i%4 == 0, TopLogprobs: i % 4}
+		for j := range 5 + 4*i {
+			req.Tokens = append(req.Tokens, int32(31*i+17*j)%2000)
+		}
+		for id := range int32(50) {
+			req.StopIDs = append(req.StopIDs, 40*id+int32(i))
+		}
+		switch i {
+		case 7:
+			req.Sampling = generation.Sampling{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 5}
+		case 9:
+			req.Sampling = generation.Sampling{Temperature: 1, PresencePenalty: 0.5, Seed: 5}
+		}
+		group.Go(func() (err error) {
+			if out[i], err = eng.Generate(ctx, req); err != nil {
+				err = fmt.Errorf("request %d: %w", i, err)
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	return out
+}
+
+// TestWaitsOfStepsInFlight counts the GPU work of a greedy stream: a command buffer per token and a wait per eight tokens. No
+// pipeline or buffer is made meanwhile.
+func TestWaitsOfStepsInFlight(t *testing.T) {
+	t.Parallel()
+	const tokens = 81
+	for _, path := range []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"} {
+		be := open(t, metal.Options{}, emulator.Options{})
+		eng, err := engine.Open(path, be, engine.Options{Context: 256, Draft: engine.DraftOff})
+		require.NoError(t, err)
+		before := be.Counters()
+		_, err = eng.Generate(t.Context(), generation.Request{Tokens: []int32{5, 300, 17}, MaxTokens: tokens, IgnoreEOS: true})
+		require.NoError(t, err)
+		after := be.Counters()
+		require.Equal(t, tokens, after.CommandBuffers-before.CommandBuffers)
+		require.Equal(t, 1+(tokens-1)/8, after.Waits-before.Waits)
+		require.Zero(t, after.Pipelines-before.Pipelines)
+		require.Zero(t, after.Buffers-before.Buffers)
+		require.Zero(t, after.UploadedBytes-before.UploadedBytes)
+		require.NoError(t, eng.Close())
+	}
+}
+
+// watched counts the dispatches that may begin a new command buffer.
+type watched struct {
+	metal.Device
+	splits int
+}
+
+func (w *watched) Submit(work []metal.Dispatch) (metal.Ticket, error) {
+	for i := range work {
+		if work[i].SplitBefore {
+			w.splits++
+		}
+	}
+	return w.Device.Submit(work)
+}
+
+// TestLongStepsMayBeSplit allows the device to split the step of a long prompt after each layer. Steps of a token or of a short
+// prompt may not be split.
+func TestLongStepsMayBeSplit(t *testing.T) {
+	t.Parallel()
+	dev, err := emulator.Open(emulator.Options{})
+	if errors.Is(err, emulator.ErrNoCompiler) {
+		t.Skipf("the kernels are not tested: %v", err)
+	}
+	require.NoError(t, err)
+	w := &watched{Device: dev}
+	be, err := metal.New(w, metal.Options{})
+	require.NoError(t, err)
+	m := modeltest.Load(t, be, modeltest.Micro(t, "micro-llama"))
+	for rows, maxSplits := range map[int]int{1: 0, 63: 0, 64: 100} {
+		w.splits = 0
+		_, err := m.Forward(modeltest.Batch(make([]int32, rows), 0))
+		require.NoError(t, err)
+		require.Equal(t, maxSplits > 0, w.splits > 1, "%d rows", rows)
+		require.LessOrEqual(t, w.splits, maxSplits)
+	}
+}

@@ -1,0 +1,156 @@
+package openai
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// InputLine is a request in a file: a line of OpenAI's Batch API, or a bare body.
+type InputLine struct {
+	CustomID string // empty if the line names none
+	Endpoint Endpoint
+	Body     json.RawMessage // shares memory with the line
+}
+
+// ParseInputLine reads a line. Its errors are *Error. A line that cannot be used is returned with its CustomID, where that
+// could be read.
+func ParseInputLine(raw []byte) (InputLine, error) {
+	var l InputLine
+	if k := kindOf(raw); k != dict && json.Valid(raw) {
+		return l, errorf(CodeInvalidType, "must be an object, not %s", k)
+	}
+	o, err := parseObject(raw, "")
+	if err != nil {
+		return l, err
+	}
+	l.CustomID = o.id()
+	if o.err != nil {
+		return l, o.err
+	}
+	if body, ok := o.get("body", dict); ok {
+		l.Endpoint = o.target(body)
+		l.Body = body
+	} else {
+		l.Endpoint = o.bareTarget()
+		l.Body = raw
+	}
+	if o.err != nil {
+		return l, o.err
+	}
+	return l, nil
+}
+
+// id is the line's custom_id; if it has none and is a bare body, its "id", which may be a whole number.
+func (o *object) id() string {
+	if s, ok := o.text("custom_id"); ok || o.err != nil {
+		if s == "" && o.err == nil {
+			o.fail(CodeInvalidValue, `"custom_id" is empty`)
+		}
+		return s
+	}
+	if o.has("body") {
+		return "" // a Batch line has no other id than custom_id
+	}
+	raw, ok := o.get("id", text, number)
+	if !ok {
+		return ""
+	}
+	if kindOf(raw) == text {
+		s, _ := o.text("id")
+		return s
+	}
+	if _, err := parseInteger(raw); err != nil {
+		o.fail(CodeInvalidType, `"id" must be a string or a whole number, not %s`, raw)
+		return ""
+	}
+	return string(raw)
+}
+
+// target is the endpoint of an OpenAI Batch line: its url or, without one, the endpoint that its body fits.
+func (o *object) target(body json.RawMessage) Endpoint {
+	if method, ok := o.text("method"); ok && method != "POST" {
+		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
+	}
+	if url, ok := o.text("url"); ok {
+		if e := Endpoint(url); e == Chat || e == Completions {
+			return e
+		}
+		o.fail(CodeInvalidValue, `"url" must be %q or %q, not %q`, Chat, Completions, url)
+		return ""
+	}
+	inner, err := parseObject(body, "body.")
+	if err != nil {
+		o.err = err
+		return ""
+	}
+	e := inner.bareTarget()
+	if o.err == nil {
+		o.err = inner.err
+	}
+	return e
+}
+
+// bareTarget is the endpoint that a body fits.
+func (o *object) bareTarget() Endpoint {
+	messages, prompt := o.has("messages"), o.has("prompt")
+	switch {
+	case messages && prompt:
+		o.fail(CodeInvalidValue, `has both "messages" and "prompt"`)
+	case messages:
+		return Chat
+	case prompt:
+		return Completions
+	case o.path == "":
+		o.fail(CodeMissing, `has neither "messages" nor "prompt" nor a "body"`)
+	default:
+		o.fail(CodeMissing, `has neither "messages" nor "prompt" in its body`)
+	}
+	return ""
+}
+
+// OutputLine is a result in a file, as in OpenAI's Batch API. Exactly one of Response and Error is set.
+type OutputLine struct {
+	ID       string    `json:"id"` // see ResultID
+	CustomID string    `json:"custom_id"`
+	Response *Response `json:"response"`
+	Error    *Error    `json:"error"`
+}
+
+// Response is an answer as OpenAI's HTTP API would give it.
+type Response struct {
+	StatusCode int    `json:"status_code"`
+	RequestID  string `json:"request_id"`
+	Body       any    `json:"body"`
+}
+
+const resultPrefix = "batch_req_"
+
+// ResultPrefix is what the ids of all results of a batch begin with.
+func ResultPrefix(batch string) string { return resultPrefix + batch + "-" }
+
+// ResultID is the id of a result. It names the batch, the line of the request in its file, and the request's checksum, 8 hex
+// digits.
+func ResultID(batch string, line int, sum string) string {
+	return fmt.Sprintf("%s%d-%s", ResultPrefix(batch), line, sum)
+}
+
+// ParseResultID is the inverse of ResultID.
+func ParseResultID(id string) (batch string, line int, sum uint32, err error) {
+	rest, ok := strings.CutPrefix(id, resultPrefix)
+	parts := strings.Split(rest, "-")
+	if !ok || len(parts) < 3 {
+		return "", 0, 0, fmt.Errorf("id %q is not the id of a result", id)
+	}
+	n := len(parts)
+	line, err = strconv.Atoi(parts[n-2])
+	raw, hexErr := hex.DecodeString(parts[n-1])
+	if err != nil || hexErr != nil || line < 1 || line > math.MaxInt32 || len(raw) != 4 {
+		return "", 0, 0, fmt.Errorf("id %q is not the id of a result", id)
+	}
+	return strings.Join(parts[:n-2], "-"), line, binary.BigEndian.Uint32(raw), nil
+}

@@ -1,0 +1,192 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// chatContext reads the variables of a chat template: messages, tools and the template's own settings.
+func (o *object) chatContext() *ordered.Object {
+	ctx := ordered.NewObject()
+	ctx.Set("messages", o.messages())
+	forbidden := o.toolsForbidden()
+	if raw, ok := o.get("tools", array); ok && !forbidden {
+		if tools, ok := o.parse("tools", raw).([]ordered.Value); ok && len(tools) > 0 {
+			ctx.Set("tools", tools)
+		}
+	}
+	for _, name := range []string{"documents", "reasoning_effort"} {
+		if raw, ok := o.get(name, text, array); ok {
+			ctx.Set(name, o.parse(name, raw))
+		}
+	}
+	if _, ok := o.get("add_generation_prompt", boolean); ok {
+		ctx.Set("add_generation_prompt", o.boolean("add_generation_prompt"))
+	}
+	if raw, ok := o.get("chat_template_kwargs", dict); ok {
+		extra, _ := o.parse("chat_template_kwargs", raw).(*ordered.Object)
+		if extra == nil {
+			return ctx
+		}
+		for _, key := range extra.Keys() {
+			if key == "messages" || key == "tools" {
+				o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q`, key)
+			}
+			v, _ := extra.Get(key)
+			ctx.Set(key, v)
+		}
+	}
+	return ctx
+}
+
+func (o *object) parse(name string, raw json.RawMessage) ordered.Value {
+	v, err := ordered.ParseJSON(raw)
+	if err != nil {
+		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
+		return nil
+	}
+	return v
+}
+
+// toolsForbidden reports whether the request forbids tool calls; the template then gets no tools. Calls cannot be forced.
+func (o *object) toolsForbidden() bool {
+	raw, ok := o.get("tool_choice", text, dict)
+	if !ok {
+		return false
+	}
+	choice := "a named tool"
+	if kindOf(raw) == text {
+		choice, _ = o.text("tool_choice")
+	}
+	if choice != "auto" && choice != "none" {
+		o.fail(CodeUnsupported, `"tool_choice": a call cannot be forced; use "auto" or "none"`)
+	}
+	return choice == "none"
+}
+
+// messages reads a chat's messages. Text parts of a content are joined with newlines, because templates expect strings.
+func (o *object) messages() []ordered.Value {
+	raw, ok := o.get("messages", array)
+	if !ok {
+		o.fail(CodeMissing, `"messages" is missing`)
+		return nil
+	}
+	list, _ := o.parse("messages", raw).([]ordered.Value)
+	if len(list) == 0 {
+		o.fail(CodeInvalidValue, `"messages" is empty`)
+		return nil
+	}
+	for i, v := range list {
+		m, ok := v.(*ordered.Object)
+		if !ok {
+			o.fail(CodeInvalidType, `"messages[%d]" must be an object, not %s`, i, kindOfValue(v))
+			return nil
+		}
+		o.message(i, m)
+	}
+	return list
+}
+
+// roles are OpenAI's. Other roles are errors, because templates silently leave out messages of a role that they do not know.
+var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
+
+func (o *object) message(i int, m *ordered.Object) {
+	v, ok := m.Get("role")
+	role, isText := v.(string)
+	switch {
+	case !ok:
+		o.fail(CodeMissing, `"messages[%d].role" is missing`, i)
+	case !isText:
+		o.fail(CodeInvalidType, `"messages[%d].role" must be a string, not %s`, i, kindOfValue(v))
+	case !slices.Contains(roles, role):
+		o.fail(CodeInvalidValue, `"messages[%d].role" must be one of %s, not %q`, i, strings.Join(roles, ", "), role)
+	}
+	content, ok := m.Get("content")
+	switch content := content.(type) {
+	case string:
+	case []ordered.Value:
+		m.Set("content", o.joinParts(i, content))
+	case nil:
+		if role != "assistant" { // a message that only calls tools may have no content
+			o.missingContent(i, ok)
+		}
+	default:
+		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not %s`, i, kindOfValue(content))
+	}
+	parseArguments(m)
+}
+
+func (o *object) missingContent(i int, isNull bool) {
+	if isNull {
+		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not null`, i)
+		return
+	}
+	o.fail(CodeMissing, `"messages[%d].content" is missing`, i)
+}
+
+func (o *object) joinParts(i int, parts []ordered.Value) string {
+	texts := make([]string, len(parts))
+	for k, v := range parts {
+		part, ok := v.(*ordered.Object)
+		if !ok {
+			o.fail(CodeInvalidType, `"messages[%d].content[%d]" must be an object, not %s`, i, k, kindOfValue(v))
+			return ""
+		}
+		named, _ := part.Get("type")
+		if name, _ := named.(string); name != "text" {
+			o.fail(CodeUnsupported, `"messages[%d].content[%d]" has type %q: only text can be used`, i, k, name)
+			return ""
+		}
+		s, _ := part.Get("text")
+		if texts[k], ok = s.(string); !ok {
+			o.fail(CodeInvalidType, `"messages[%d].content[%d].text" must be a string, not %s`, i, k, kindOfValue(s))
+			return ""
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// parseArguments parses the arguments of earlier tool calls. In OpenAI's messages they are JSON text; templates expect
+// objects.
+func parseArguments(m *ordered.Object) {
+	v, _ := m.Get("tool_calls")
+	calls, _ := v.([]ordered.Value)
+	for _, c := range calls {
+		call, ok := c.(*ordered.Object)
+		if !ok {
+			continue
+		}
+		f, _ := call.Get("function")
+		function, ok := f.(*ordered.Object)
+		if !ok {
+			continue
+		}
+		args, _ := function.Get("arguments")
+		source, ok := args.(string)
+		if !ok {
+			continue
+		}
+		if parsed, err := ordered.ParseJSON([]byte(source)); err == nil {
+			function.Set("arguments", parsed)
+		}
+	}
+}
+
+func kindOfValue(v ordered.Value) kind {
+	switch v.(type) {
+	case nil:
+		return null
+	case bool:
+		return boolean
+	case string:
+		return text
+	case []ordered.Value:
+		return array
+	case *ordered.Object:
+		return dict
+	}
+	return number
+}

@@ -1,0 +1,45 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Values of error.code in lines of output. A row that cannot be used has one of the first group.
+const (
+	CodeInvalidJSON  = "invalid_json"
+	CodeInvalidText  = "invalid_text" // not UTF-8
+	CodeTooLong      = "line_too_long"
+	CodeDuplicateID  = "duplicate_custom_id"
+	CodeMissing      = "missing_field"
+	CodeInvalidType  = "invalid_type"
+	CodeInvalidValue = "invalid_value"
+	CodeUnsupported  = "unsupported_field" // a field of OpenAI's or vLLM's that Ingot does not support
+
+	// Codes for valid rows whose generation failed.
+
+	CodeBadRequest = "bad_request" // the model cannot take the row, for example a prompt longer than its context
+	CodeTimeout    = "timeout"     // every attempt took too long
+	CodeFailed     = "failed"      // the engine failed at every attempt
+	CodeAbandoned  = "abandoned"   // every worker that took the row died or lost its lease
+)
+
+// Error is the reason why a row has no answer: the error object of a line of output. As a Go error it means that the row
+// cannot be used and would fail the same way at every attempt.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func errorf(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// AsError returns the *Error in err's chain, or nil.
+func AsError(err error) *Error {
+	var e *Error
+	errors.As(err, &e)
+	return e
+}

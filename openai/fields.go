@@ -1,0 +1,205 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// object is a JSON object whose fields are read with a check of their types. err is the error of the first field that failed
+// its check; after it all fields are read as absent. A null field is absent.
+type object struct {
+	fields map[string]json.RawMessage
+	path   string // prefix of field names in errors, such as "body."
+	err    *Error
+}
+
+func parseObject(raw []byte, path string) (*object, *Error) {
+	o := &object{path: path}
+	if err := json.Unmarshal(raw, &o.fields); err != nil {
+		return nil, jsonError(err)
+	}
+	return o, nil
+}
+
+func jsonError(err error) *Error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return errorf(CodeInvalidJSON, "is not valid JSON at byte %d: %v", syntax.Offset, err)
+	}
+	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
+}
+
+// has reports whether a field is present and not null.
+func (o *object) has(name string) bool {
+	raw, ok := o.fields[name]
+	return ok && kindOf(raw) != null
+}
+
+// get returns a field that is present, not null and of one of the given kinds. Any other kind is an error.
+func (o *object) get(name string, kinds ...kind) (json.RawMessage, bool) {
+	if o.err != nil || !o.has(name) {
+		return nil, false
+	}
+	raw := o.fields[name]
+	got := kindOf(raw)
+	for _, k := range kinds {
+		if got == k {
+			return raw, true
+		}
+	}
+	o.fail(CodeInvalidType, "%q must be %s, not %s", o.path+name, anyOf(kinds), got)
+	return nil, false
+}
+
+func (o *object) fail(code, format string, args ...any) {
+	if o.err == nil {
+		o.err = errorf(code, format, args...)
+	}
+}
+
+func (o *object) text(name string) (string, bool) {
+	raw, ok := o.get(name, text)
+	if !ok {
+		return "", false
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
+		return "", false
+	}
+	return s, true
+}
+
+func (o *object) boolean(name string) bool {
+	raw, ok := o.get(name, boolean)
+	return ok && raw[0] == 't'
+}
+
+// number reads a number from low to high, or returns def if the field is absent.
+func (o *object) number(name string, low, high, def float64) float64 {
+	raw, ok := o.get(name, number)
+	if !ok {
+		return def
+	}
+	v, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || v < low || v > high {
+		o.fail(CodeInvalidValue, "%q must be between %v and %v, not %s", o.path+name, low, high, raw)
+		return def
+	}
+	return v
+}
+
+// integer reads a whole number from low to high; 2.0 is one. ok reports whether the field is present and valid.
+func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
+	raw, ok := o.get(name, number)
+	if !ok {
+		return 0, false
+	}
+	v, err := parseInteger(raw)
+	if err != nil {
+		o.fail(CodeInvalidType, "%q must be a whole number, not %s", o.path+name, raw)
+		return 0, false
+	}
+	if v < low || v > high {
+		o.fail(CodeInvalidValue, "%q must be %s, not %s", o.path+name, bounds(low, high), raw)
+		return 0, false
+	}
+	return v, true
+}
+
+func bounds(low, high int64) string {
+	if high >= math.MaxInt32 {
+		return fmt.Sprintf("at least %d", low)
+	}
+	return fmt.Sprintf("between %d and %d", low, high)
+}
+
+var errNotInteger = errors.New("not a whole number")
+
+func parseInteger(raw []byte) (int64, error) {
+	if v, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		return v, nil
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, errNotInteger
+	}
+	return int64(f), nil
+}
+
+// elements reads an array.
+func (o *object) elements(name string, raw json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
+	}
+	return list
+}
+
+// ids reads an array of token ids.
+func (o *object) ids(name string, raw json.RawMessage) []int32 {
+	list := o.elements(name, raw)
+	ids := make([]int32, 0, len(list))
+	for i, e := range list {
+		if k := kindOf(e); k != number {
+			o.fail(CodeInvalidType, `"%s%s[%d]" must be a number, not %s`, o.path, name, i, k)
+			return nil
+		}
+		id, err := parseInteger(e)
+		if err != nil || id < 0 || id > math.MaxInt32 {
+			o.fail(CodeInvalidValue, `"%s%s[%d]" must be a token id, not %s`, o.path, name, i, e)
+			return nil
+		}
+		ids = append(ids, int32(id))
+	}
+	return ids
+}
+
+// kind is the type of a JSON value, in words.
+type kind string
+
+const (
+	null    kind = "null"
+	boolean kind = "true or false"
+	number  kind = "a number"
+	text    kind = "a string"
+	array   kind = "an array"
+	dict    kind = "an object"
+)
+
+// kindOf is the type of a valid JSON value, which its first byte determines.
+func kindOf(raw json.RawMessage) kind {
+	raw = bytes.TrimLeft(raw, " \t\r\n")
+	if len(raw) == 0 {
+		return null
+	}
+	switch raw[0] {
+	case 'n':
+		return null
+	case 't', 'f':
+		return boolean
+	case '"':
+		return text
+	case '[':
+		return array
+	case '{':
+		return dict
+	}
+	return number
+}
+
+func anyOf(kinds []kind) string {
+	s := string(kinds[0])
+	for i, k := range kinds[1:] {
+		if i == len(kinds)-2 {
+			s += " or " + string(k)
+		} else {
+			s += ", " + string(k)
+		}
+	}
+	return s
+}

@@ -1,0 +1,147 @@
+package openai
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// minLogprob is the log-probability of impossible tokens in OpenAI's responses, because JSON has no infinity.
+const minLogprob = -9999.0
+
+// logprob is a log-probability as JSON.
+type logprob float64
+
+// MarshalJSON writes values that are not finite as minLogprob.
+func (l logprob) MarshalJSON() ([]byte, error) {
+	v := float64(l)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		v = minLogprob
+	}
+	return json.Marshal(v)
+}
+
+// shownLogprobs are the log-probabilities of an answer's tokens without that of a stop id.
+func shownLogprobs(c generation.Choice) []generation.TokenLogprob {
+	if n := len(c.Logprobs); n > 0 && c.FinishReason == generation.FinishStop && c.StopReason == "" {
+		return c.Logprobs[:n-1]
+	}
+	return c.Logprobs
+}
+
+// chatLogprobs are the log-probabilities of a chat's answer.
+type chatLogprobs struct {
+	Content []chatToken `json:"content"`
+	Refusal *string     `json:"refusal"` // OpenAI's; always null
+}
+
+type chatToken struct {
+	tokenLogprob
+	Top []tokenLogprob `json:"top_logprobs"`
+}
+
+// tokenLogprob is a token. Bytes is a list of numbers in JSON; it is exact even if the token is part of a character.
+type tokenLogprob struct {
+	Token   string  `json:"token"`
+	Logprob logprob `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+}
+
+func newChatLogprobs(tokens []generation.TokenLogprob) *chatLogprobs {
+	l := &chatLogprobs{Content: make([]chatToken, len(tokens))}
+	for i, t := range tokens {
+		top := make([]tokenLogprob, len(t.Top))
+		for k, other := range t.Top {
+			top[k] = newTokenLogprob(other)
+		}
+		l.Content[i] = chatToken{newTokenLogprob(t), top}
+	}
+	return l
+}
+
+func newTokenLogprob(t generation.TokenLogprob) tokenLogprob {
+	bytes := make([]int, len(t.Bytes))
+	for i, b := range t.Bytes {
+		bytes[i] = int(b)
+	}
+	return tokenLogprob{t.Text, logprob(t.Logprob), bytes}
+}
+
+// completionLogprobs are the log-probabilities of a completion, as lists of equal length. The tokens of an echoed prompt come
+// first. The first of them has neither a log-probability nor alternatives, because no token precedes it.
+type completionLogprobs struct {
+	Tokens     []string             `json:"tokens"`
+	Logprobs   []*logprob           `json:"token_logprobs"`
+	Top        []map[string]logprob `json:"top_logprobs"` // empty if none were asked for
+	TextOffset []int                `json:"text_offset"`  // in characters
+}
+
+// newCompletionLogprobs lists the tokens of an echoed prompt, whose text is prefix, and those of the answer.
+func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
+	n := len(prompt) + len(answer)
+	l := &completionLogprobs{make([]string, 0, n), make([]*logprob, 0, n), make([]map[string]logprob, 0, n), make([]int, 0, n)}
+	begun := 0 // characters whose first byte has been seen
+	for i := range n {
+		var t generation.TokenLogprob
+		if i < len(prompt) {
+			t = prompt[i]
+		} else {
+			t = answer[i-len(prompt)]
+		}
+		offset := begun
+		if len(t.Bytes) > 0 && isContinuation(t.Bytes[0]) && begun > 0 {
+			offset-- // the token continues a character of the token before it
+		}
+		if i > 0 || len(prompt) == 0 || strings.HasPrefix(prefix, string(t.Bytes)) { // else it is a BOS that is not in the text
+			begun += characters(t.Bytes)
+		}
+		l.Tokens = append(l.Tokens, t.Text)
+		l.TextOffset = append(l.TextOffset, offset)
+		if i == 0 && len(prompt) > 0 {
+			l.Logprobs = append(l.Logprobs, nil)
+			l.Top = append(l.Top, nil)
+			continue
+		}
+		p := logprob(t.Logprob)
+		l.Logprobs = append(l.Logprobs, &p)
+		l.Top = append(l.Top, alternatives(t, top))
+	}
+	if top == 0 {
+		l.Top = nil
+	}
+	return l
+}
+
+// alternatives are the most likely tokens and the chosen one, keyed by text. Of two tokens with the same text the more likely
+// one counts.
+func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
+	if top == 0 {
+		return nil
+	}
+	m := make(map[string]logprob, len(t.Top)+1)
+	for _, o := range t.Top {
+		if had, ok := m[o.Text]; !ok || logprob(o.Logprob) > had {
+			m[o.Text] = logprob(o.Logprob)
+		}
+	}
+	if _, ok := m[t.Text]; !ok {
+		m[t.Text] = logprob(t.Logprob)
+	}
+	return m
+}
+
+// isContinuation reports whether a byte is inside a UTF-8 character.
+func isContinuation(b byte) bool { return b&0xC0 == 0x80 }
+
+// characters is the number of characters whose first byte is in bytes.
+func characters(bytes []byte) int {
+	n := 0
+	for _, b := range bytes {
+		if !isContinuation(b) {
+			n++
+		}
+	}
+	return n
+}

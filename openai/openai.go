@@ -1,0 +1,43 @@
+// Package openai is OpenAI's wire format: requests with a check of every field, response bodies, and the lines of Batch files.
+// It is data only and depends on neither engine nor queue.
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Endpoint is an operation of OpenAI's API, named by its path.
+type Endpoint string
+
+// The supported endpoints.
+const (
+	Chat        Endpoint = "/v1/chat/completions"
+	Completions Endpoint = "/v1/completions"
+)
+
+// UserMessage is the body of a chat that consists of one message of the user.
+func UserMessage(text string) json.RawMessage {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	body, err := Marshal(struct {
+		Messages []message `json:"messages"`
+	}{[]message{{"user", text}}})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return body
+}
+
+// Marshal encodes v as JSON without escaping the characters that are special in HTML.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,55 @@
+package openai
+
+import "encoding/json"
+
+// maxPrompts is the maximum number of prompts in a completion's array of prompts.
+const maxPrompts = 2048
+
+// prompt is one prompt of a completion: ids if they are not nil, else text.
+type prompt struct {
+	text string
+	ids  []int32
+}
+
+// prompts reads a completion's prompt: a string, an array of ids, an array of strings, or an array of arrays of ids.
+func (o *object) prompts() []prompt {
+	raw, ok := o.get("prompt", text, array)
+	if !ok {
+		o.fail(CodeMissing, `"prompt" is missing`)
+		return nil
+	}
+	if kindOf(raw) == text {
+		s, _ := o.text("prompt")
+		return []prompt{{text: s}}
+	}
+	list := o.elements("prompt", raw)
+	if len(list) == 0 {
+		o.fail(CodeInvalidValue, `"prompt" is an empty array`)
+		return nil
+	}
+	first := kindOf(list[0])
+	if first == number {
+		return []prompt{{ids: o.ids("prompt", raw)}}
+	}
+	if len(list) > maxPrompts {
+		o.fail(CodeInvalidValue, `"prompt" holds %d prompts, more than %d`, len(list), maxPrompts)
+		return nil
+	}
+	prompts := make([]prompt, len(list))
+	for i, e := range list {
+		k := kindOf(e)
+		if k != first || (k != text && k != array) {
+			o.fail(CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`)
+			return nil
+		}
+		if k == array {
+			prompts[i].ids = o.ids("prompt", e)
+			continue
+		}
+		if err := json.Unmarshal(e, &prompts[i].text); err != nil {
+			o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
+			return nil
+		}
+	}
+	return prompts
+}

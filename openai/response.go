@@ -1,0 +1,170 @@
+package openai
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// usage is OpenAI's count of a response's tokens.
+type usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	TotalTokens      int `json:"total_tokens"`
+	PromptDetails    struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// head is the beginning of both response bodies. Seed is not OpenAI's: a request with this seed gets the same tokens again.
+type head struct {
+	ID          string `json:"id"`
+	Object      string `json:"object"`
+	Created     int64  `json:"created"`
+	Model       string `json:"model"`
+	Fingerprint string `json:"system_fingerprint"`
+	Seed        int64  `json:"seed"`
+}
+
+type chatBody struct {
+	head
+	Choices []chatChoice `json:"choices"`
+	Usage   usage        `json:"usage"`
+}
+
+type chatChoice struct {
+	Index        int           `json:"index"`
+	Message      message       `json:"message"`
+	Logprobs     *chatLogprobs `json:"logprobs"`
+	FinishReason string        `json:"finish_reason"`
+	StopReason   string        `json:"stop_reason,omitempty"` // vLLM's: the stop string that ended the choice
+	choiceIDs
+}
+
+type message struct {
+	Role    string  `json:"role"`
+	Content string  `json:"content"`
+	Refusal *string `json:"refusal"`
+}
+
+type completionBody struct {
+	head
+	Choices []completionChoice `json:"choices"`
+	Usage   usage              `json:"usage"`
+}
+
+type completionChoice struct {
+	Index        int                 `json:"index"`
+	Text         string              `json:"text"`
+	Logprobs     *completionLogprobs `json:"logprobs"`
+	FinishReason string              `json:"finish_reason"`
+	StopReason   string              `json:"stop_reason,omitempty"`
+	choiceIDs
+}
+
+// choiceIDs are vLLM's return_token_ids.
+type choiceIDs struct {
+	PromptTokenIDs []int32 `json:"prompt_token_ids,omitempty"`
+	TokenIDs       []int32 `json:"token_ids,omitzero"`
+}
+
+// Answer is what a response's body holds besides its choices and their usage.
+type Answer struct {
+	ID          string // without its prefix, which names the endpoint
+	Created     time.Time
+	Model       string
+	Fingerprint string // system_fingerprint
+	Seed        int64
+}
+
+// Response is the body that answers a request, from the completions of its prompts.
+func (r *Request) Response(a Answer, done []generation.Completion) any {
+	h := head{Created: a.Created.Unix(), Model: a.Model, Fingerprint: a.Fingerprint, Seed: a.Seed}
+	u := newUsage(done)
+	if r.endpoint == Chat {
+		h.ID, h.Object = "chatcmpl-"+a.ID, "chat.completion"
+		return chatBody{h, r.chatChoices(done), u}
+	}
+	h.ID, h.Object = "cmpl-"+a.ID, "text_completion"
+	return completionBody{h, r.completionChoices(done), u}
+}
+
+func newUsage(done []generation.Completion) usage {
+	var u usage
+	for _, c := range done {
+		u.PromptTokens += c.Stats.PromptTokens
+		u.CompletionTokens += c.Stats.CompletionTokens
+		u.PromptDetails.CachedTokens += c.Stats.CachedTokens
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
+}
+
+func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
+	var choices []chatChoice
+	for _, c := range done {
+		for _, answer := range c.Choices {
+			choice := chatChoice{
+				Index:        len(choices),
+				Message:      message{Role: "assistant", Content: answer.Text},
+				FinishReason: string(answer.FinishReason),
+				StopReason:   answer.StopReason,
+				choiceIDs:    r.ids(c, answer),
+			}
+			if r.settings.Logprobs {
+				choice.Logprobs = newChatLogprobs(shownLogprobs(answer))
+			}
+			choices = append(choices, choice)
+		}
+	}
+	return choices
+}
+
+func (r *Request) completionChoices(done []generation.Completion) []completionChoice {
+	var choices []completionChoice
+	for i, c := range done {
+		prefix, tokens := "", []generation.TokenLogprob(nil)
+		if r.echo {
+			prefix, tokens = r.promptText(i, c), c.PromptLogprobs
+		}
+		for _, answer := range c.Choices {
+			choice := completionChoice{
+				Index:        len(choices),
+				Text:         prefix + answer.Text,
+				FinishReason: string(answer.FinishReason),
+				StopReason:   answer.StopReason,
+				choiceIDs:    r.ids(c, answer),
+			}
+			if r.settings.Logprobs {
+				choice.Logprobs = newCompletionLogprobs(prefix, tokens, shownLogprobs(answer), r.settings.TopLogprobs)
+			}
+			choices = append(choices, choice)
+		}
+	}
+	return choices
+}
+
+// promptText is the text of prompt i; for a prompt of ids, that of their bytes.
+func (r *Request) promptText(i int, c generation.Completion) string {
+	if r.prompts[i].ids == nil {
+		return r.prompts[i].text
+	}
+	var b strings.Builder
+	for _, t := range c.PromptLogprobs {
+		b.Write(t.Bytes)
+	}
+	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
+}
+
+func (r *Request) ids(c generation.Completion, answer generation.Choice) choiceIDs {
+	if !r.tokenIDs {
+		return choiceIDs{}
+	}
+	ids := choiceIDs{c.PromptTokens, answer.Tokens}
+	if ids.TokenIDs == nil {
+		ids.TokenIDs = []int32{}
+	}
+	return ids
+}

@@ -1,0 +1,281 @@
+package ordered
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Limits of a JSON text.
+const (
+	maxDepth  = 1000 // values inside each other
+	maxDigits = 4300 // of an integer, which is Python's limit too
+)
+
+// ParseJSON reads one JSON text. The value of a key that occurs twice is the last one. Half a surrogate pair becomes
+// U+FFFD. An error names the offset in bytes.
+func ParseJSON(data []byte) (Value, error) {
+	p := jsonParser{text: string(data)}
+	if !utf8.ValidString(p.text) {
+		return nil, errors.New("parse JSON: the text is not UTF-8")
+	}
+	v, err := p.value(0)
+	if err == nil {
+		p.space()
+		if p.pos < len(p.text) {
+			err = p.unexpected("the end")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parse JSON: offset %d: %w", p.pos, err)
+	}
+	return v, nil
+}
+
+type jsonParser struct {
+	text string
+	pos  int
+}
+
+func (p *jsonParser) unexpected(want string) error {
+	if p.pos >= len(p.text) {
+		return fmt.Errorf("the text ends where %s is expected", want)
+	}
+	r, _ := utf8.DecodeRuneInString(p.text[p.pos:])
+	return fmt.Errorf("found %q where %s is expected", r, want)
+}
+
+func (p *jsonParser) space() {
+	for p.pos < len(p.text) {
+		switch p.text[p.pos] {
+		case ' ', '\t', '\n', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+// take skips white space and then c if it comes next, and reports whether it did.
+func (p *jsonParser) take(c byte) bool {
+	p.space()
+	if p.pos < len(p.text) && p.text[p.pos] == c {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+func (p *jsonParser) value(depth int) (Value, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("values are nested more than %d deep", maxDepth)
+	}
+	p.space()
+	if p.pos >= len(p.text) {
+		return nil, p.unexpected("a value")
+	}
+	switch c := p.text[p.pos]; {
+	case c == '{':
+		return p.object(depth)
+	case c == '[':
+		return p.array(depth)
+	case c == '"':
+		return p.str()
+	case c == '-' || c >= '0' && c <= '9':
+		return p.number()
+	}
+	for _, word := range [...]struct {
+		text  string
+		value Value
+	}{{"true", true}, {"false", false}, {"null", nil}} {
+		if strings.HasPrefix(p.text[p.pos:], word.text) {
+			p.pos += len(word.text)
+			return word.value, nil
+		}
+	}
+	return nil, p.unexpected("a value")
+}
+
+func (p *jsonParser) object(depth int) (Value, error) {
+	o := NewObject()
+	p.pos++
+	if p.take('}') {
+		return o, nil
+	}
+	for {
+		p.space()
+		if p.pos >= len(p.text) || p.text[p.pos] != '"' {
+			return nil, p.unexpected("a key")
+		}
+		key, err := p.str()
+		if err != nil {
+			return nil, err
+		}
+		if !p.take(':') {
+			return nil, p.unexpected("a colon")
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		o.Set(key, v)
+		if p.take('}') {
+			return o, nil
+		}
+		if !p.take(',') {
+			return nil, p.unexpected("a comma or a closing brace")
+		}
+	}
+}
+
+func (p *jsonParser) array(depth int) (Value, error) {
+	list := []Value{}
+	p.pos++
+	if p.take(']') {
+		return list, nil
+	}
+	for {
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+		if p.take(']') {
+			return list, nil
+		}
+		if !p.take(',') {
+			return nil, p.unexpected("a comma or a closing bracket")
+		}
+	}
+}
+
+func (p *jsonParser) number() (Value, error) {
+	start := p.pos
+	p.take('-')
+	if first := p.pos; !p.digits() {
+		return nil, p.unexpected("a digit")
+	} else if p.text[first] == '0' && p.pos > first+1 {
+		p.pos = first + 1
+		return nil, p.unexpected("the end of the number 0")
+	}
+	whole := true
+	if p.pos < len(p.text) && p.text[p.pos] == '.' {
+		whole = false
+		p.pos++
+		if !p.digits() {
+			return nil, p.unexpected("a digit")
+		}
+	}
+	if p.pos < len(p.text) && p.text[p.pos]|0x20 == 'e' {
+		whole = false
+		p.pos++
+		if p.pos < len(p.text) && (p.text[p.pos] == '+' || p.text[p.pos] == '-') {
+			p.pos++
+		}
+		if !p.digits() {
+			return nil, p.unexpected("a digit")
+		}
+	}
+	digits := p.text[start:p.pos]
+	if !whole {
+		f, _ := strconv.ParseFloat(digits, 64) // too large a number is infinite, as in Python
+		return f, nil
+	}
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+		return n, nil
+	}
+	if len(digits) > maxDigits {
+		return nil, fmt.Errorf("an integer has more than %d digits", maxDigits)
+	}
+	n, _ := new(big.Int).SetString(digits, 10)
+	return n, nil
+}
+
+func (p *jsonParser) digits() bool {
+	start := p.pos
+	for p.pos < len(p.text) && p.text[p.pos] >= '0' && p.text[p.pos] <= '9' {
+		p.pos++
+	}
+	return p.pos > start
+}
+
+// str reads a string, whose opening quote is at pos. A string without escapes shares the memory of the text.
+func (p *jsonParser) str() (string, error) {
+	p.pos++
+	start := p.pos
+	var b strings.Builder
+	for p.pos < len(p.text) {
+		switch c := p.text[p.pos]; {
+		case c == '"':
+			s := p.text[start:p.pos]
+			p.pos++
+			if b.Len() == 0 {
+				return s, nil
+			}
+			b.WriteString(s)
+			return b.String(), nil
+		case c < ' ':
+			return "", fmt.Errorf("a string holds the control character %q unescaped", c)
+		case c == '\\':
+			b.WriteString(p.text[start:p.pos])
+			r, err := p.escape()
+			if err != nil {
+				return "", err
+			}
+			b.WriteRune(r)
+			start = p.pos
+		default:
+			p.pos++
+		}
+	}
+	return "", p.unexpected("a closing quote")
+}
+
+// escape reads what a backslash stands for.
+func (p *jsonParser) escape() (rune, error) {
+	const escaped, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+	p.pos++
+	if p.pos < len(p.text) {
+		if i := strings.IndexByte(escaped, p.text[p.pos]); i >= 0 {
+			p.pos++
+			return rune(meant[i]), nil
+		}
+		if r, ok := p.unicode(); ok {
+			return r, nil
+		}
+	}
+	return 0, p.unexpected("an escape")
+}
+
+// unicode reads uXXXX, or two of them where they are a surrogate pair.
+func (p *jsonParser) unicode() (rune, bool) {
+	r, ok := hex4(p.text[p.pos:])
+	if !ok {
+		return 0, false
+	}
+	p.pos += 5
+	if !utf16.IsSurrogate(r) {
+		return r, true
+	}
+	if p.pos < len(p.text) && p.text[p.pos] == '\\' {
+		if low, ok := hex4(p.text[p.pos+1:]); ok {
+			if whole := utf16.DecodeRune(r, low); whole != utf8.RuneError {
+				p.pos += 6
+				return whole, true
+			}
+		}
+	}
+	return utf8.RuneError, true
+}
+
+func hex4(s string) (rune, bool) {
+	if len(s) < 5 || s[0] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[1:5], 16, 32)
+	return rune(n), err == nil
+}

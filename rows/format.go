@@ -1,0 +1,91 @@
+package rows
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// Format names a format of input files.
+type Format string
+
+// The formats.
+const (
+	FormatAuto  Format = "auto"  // by the first line that is not empty
+	FormatJSONL Format = "jsonl" // a JSON object a line: an OpenAI Batch line, or a bare body with "messages" or "prompt"
+	FormatText  Format = "text"  // a prompt a line, sent as the message of a user
+)
+
+// format describes how to recognise and read files of one format.
+type format struct {
+	name       Format
+	extensions []string // of file names, in lower case
+	// claims reports whether a file with this first line, without white space around it, is of the format.
+	claims func(first []byte) bool
+	// check returns an error if the first line shows that the file holds no rows of the format.
+	check func(first []byte) error
+	// parse reads a row. Its errors are *openai.Error. The result may share memory with the line.
+	parse func(line []byte) (openai.InputLine, error)
+}
+
+// formats are all formats. FormatAuto takes the first that claims a file.
+var formats = []format{
+	{FormatJSONL, []string{".jsonl", ".ndjson"}, beginsJSON, checkJSONL, openai.ParseInputLine},
+	{FormatText, nil, anyLine, anyText, parseText},
+}
+
+// FormatOf is the format that belongs to the extension of a file's name, or FormatAuto.
+func FormatOf(path string) Format {
+	extension := strings.ToLower(filepath.Ext(path))
+	for _, f := range formats {
+		if slices.Contains(f.extensions, extension) {
+			return f.name
+		}
+	}
+	return FormatAuto
+}
+
+// ParseFormat checks a format's name.
+func ParseFormat(s string) (Format, error) {
+	if f := Format(s); f == FormatAuto || lookup(f) != nil {
+		return f, nil
+	}
+	return "", fmt.Errorf("format %q is unknown: use %s", s, FormatNames())
+}
+
+// FormatNames lists the names of the formats for messages: "auto, x or y".
+func FormatNames() string {
+	names := string(FormatAuto)
+	for i, f := range formats {
+		separator := ", "
+		if i == len(formats)-1 {
+			separator = " or "
+		}
+		names += separator + string(f.name)
+	}
+	return names
+}
+
+// lookup finds a format, or returns nil.
+func lookup(f Format) *format {
+	for i := range formats {
+		if formats[i].name == f {
+			return &formats[i]
+		}
+	}
+	return nil
+}
+
+// formatOf resolves FormatAuto with a file's first line that is not empty, and checks that line.
+func formatOf(f Format, first []byte) (*format, error) {
+	of := lookup(f)
+	for i := 0; of == nil; i++ { // the last format claims every line
+		if formats[i].claims(first) {
+			of = &formats[i]
+		}
+	}
+	return of, of.check(first)
+}

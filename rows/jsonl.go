@@ -1,0 +1,27 @@
+package rows
+
+import (
+	"bytes"
+	"errors"
+)
+
+// beginsJSON claims files of objects, and those of one array of objects, which checkJSONL refuses.
+func beginsJSON(first []byte) bool { return bytes.HasPrefix(first, []byte("{")) || beginsArray(first) }
+
+// checkJSONL refuses JSON that is not one object a line.
+func checkJSONL(first []byte) error {
+	switch {
+	case beginsArray(first):
+		return errors.New("input looks like one JSON array: rows are JSON objects, one a line (jq -c '.[]' makes them)")
+	case string(first) == "{":
+		return errors.New("input looks like JSON objects of many lines: rows are JSON objects, one a line (jq -c . makes them)")
+	}
+	return nil
+}
+
+// beginsArray reports whether a line begins an array of objects.
+func beginsArray(first []byte) bool {
+	rest, ok := bytes.CutPrefix(first, []byte("["))
+	rest = bytes.TrimSpace(rest)
+	return ok && (len(rest) == 0 || rest[0] == '{')
+}

@@ -1,0 +1,25 @@
+package rows
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// skipStart removes a UTF-8 byte order mark from the start of a file. It returns an error if the first bytes are those of a
+// known binary format.
+func skipStart(part []byte, err error) ([]byte, error) {
+	for _, other := range []struct{ start, name, instead string }{
+		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
+		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
+		{"\x1F\x8B", "compressed (gzip)", "give what gzip -dc makes of it, through a pipe if you like, with - for the file"},
+		{"\x28\xB5\x2F\xFD", "compressed (zstd)", "give what zstd -dc makes of it, through a pipe if you like, with - for the file"},
+		{"\xFD7zXZ\x00", "compressed (xz)", "give what xz -dc makes of it, through a pipe if you like, with - for the file"},
+		{"PK\x03\x04", "a zip archive", "give the file in it"},
+		{"PAR1\x15", "a Parquet file", "convert it to JSON, one object a line"},
+	} {
+		if bytes.HasPrefix(part, []byte(other.start)) {
+			return nil, fmt.Errorf("input is %s: %s", other.name, other.instead)
+		}
+	}
+	return bytes.TrimPrefix(part, []byte{0xEF, 0xBB, 0xBF}), err
+}

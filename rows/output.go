@@ -1,0 +1,270 @@
+package rows
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// ErrOtherFile means that results or a batch were made from another input file than the given one.
+var ErrOtherFile = errors.New("made from a different input file")
+
+// Output is a file of results to which each row is written once. It identifies rows by their lines; this takes 4 bytes and a
+// bit for each line up to the last one held. It is safe for concurrent use.
+type Output struct {
+	path  string
+	batch string
+
+	mu     sync.Mutex
+	file   *os.File // nil for a writer
+	w      *bufio.Writer
+	has    []uint64 // a bit for each line
+	sums   []uint32 // of the lines found on opening; 0 for others
+	held   int
+	failed int
+	models map[string]int // number of answers found on opening, by model_sha256
+}
+
+// OpenOutput opens or creates the file of a batch's results. Results in the file are kept. A last line that was cut short when
+// its writer died is removed. Any other content is an error and leaves the file as it is. The file is locked against a second
+// writer until Close. A path that is not a regular file, such as a terminal, is only written to.
+func OpenOutput(path, batch string) (*Output, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open output: %w", err)
+	}
+	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), models: map[string]int{}}
+	if err := o.load(); err != nil {
+		o.closeFile() //nolint:errcheck // nothing was written
+		return nil, err
+	}
+	return o, nil
+}
+
+// NewOutput writes a batch's results to w, which has none yet. Close does not close w.
+func NewOutput(w io.Writer, batch string) *Output {
+	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10)}
+}
+
+// Batch is the batch whose results are written.
+func (o *Output) Batch() string { return o.batch }
+
+func (o *Output) load() error {
+	info, err := o.file.Stat()
+	if err != nil {
+		return fmt.Errorf("open output: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil
+	}
+	err = unix.Flock(int(o.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%s is being written by another process", o.path)
+	}
+	// Any other error means that the file system has no locks.
+	end, err := o.scan()
+	if err != nil {
+		return err
+	}
+	if end == info.Size() {
+		return nil
+	}
+	if err := o.file.Truncate(end); err != nil {
+		return fmt.Errorf("remove the last line of %s, which was cut short: %w", o.path, err)
+	}
+	if _, err := o.file.Seek(end, io.SeekStart); err != nil {
+		return fmt.Errorf("write %s: %w", o.path, err)
+	}
+	return nil
+}
+
+// scan reads the results in the file and returns the offset at which the last whole line ends.
+func (o *Output) scan() (end int64, err error) {
+	r := bufio.NewReaderSize(o.file, 1<<20)
+	for n := 1; ; n++ {
+		text, err := r.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, fmt.Errorf("read %s: %w", o.path, err)
+		}
+		if err != nil {
+			if !o.isCutShort(text) {
+				return 0, fmt.Errorf("%s:%d: %w: choose another output", o.path, n, errNotResult)
+			}
+			return end, nil
+		}
+		if err := o.hold(text); err != nil {
+			return 0, fmt.Errorf("%s:%d: %w", o.path, n, err)
+		}
+		end += int64(len(text))
+	}
+}
+
+var errNotResult = errors.New("line is not a result of ingot")
+
+// isCutShort reports whether text may be the beginning of a line of this output. A crash of the machine may append zeros.
+func (o *Output) isCutShort(text []byte) bool {
+	text = bytes.TrimRight(text, "\x00")
+	start := `{"id":"` + openai.ResultPrefix(o.batch)
+	n := min(len(text), len(start))
+	return string(text[:n]) == start[:n]
+}
+
+// hold records a line found in the file.
+func (o *Output) hold(text []byte) error {
+	var l struct {
+		ID    string        `json:"id"`
+		Error *openai.Error `json:"error"`
+		Stats struct {
+			ModelSHA256 string `json:"model_sha256"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return fmt.Errorf("%w (%w): choose another output", errNotResult, err)
+	}
+	batch, line, sum, err := openai.ParseResultID(l.ID)
+	if err != nil {
+		return fmt.Errorf("%w: choose another output", err)
+	}
+	if batch != o.batch {
+		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
+	}
+	if o.mark(line) {
+		return fmt.Errorf("line %d of the input stands in the output twice: remove one", line)
+	}
+	o.sums = grow(o.sums, line)
+	o.sums[line] = sum
+	if l.Error != nil {
+		o.failed++
+		return nil
+	}
+	o.models[l.Stats.ModelSHA256]++
+	return nil
+}
+
+// ByOtherModels is the number of answers found on opening that another model than the one with this SHA-256 gave.
+func (o *Output) ByOtherModels(sha string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for model, answers := range o.models {
+		if model != sha {
+			n += answers
+		}
+	}
+	return n
+}
+
+// mark records that a line is held, and reports whether it was before.
+func (o *Output) mark(line int) (before bool) {
+	o.has = grow(o.has, line/64)
+	bit := uint64(1) << (line % 64)
+	before = o.has[line/64]&bit != 0
+	o.has[line/64] |= bit
+	if !before {
+		o.held++
+	}
+	return before
+}
+
+func grow[T any](s []T, i int) []T {
+	if i < len(s) {
+		return s
+	}
+	return append(s, make([]T, i+1-len(s))...)
+}
+
+// Has reports whether the result of a line is held.
+func (o *Output) Has(line int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return line/64 < len(o.has) && o.has[line/64]&(1<<(line%64)) != 0
+}
+
+// Check compares a row with the result of its line that was found on opening. It returns ErrOtherFile if the input is another
+// file or was edited.
+func (o *Output) Check(row Row) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if row.Line >= len(o.sums) || !o.bit(row.Line) {
+		return nil
+	}
+	raw, err := hex.DecodeString(row.Sum)
+	if err == nil && len(raw) == 4 && binary.BigEndian.Uint32(raw) == o.sums[row.Line] {
+		return nil
+	}
+	return fmt.Errorf("%s was %w: line %d differs; choose another output, or remove its answer to generate it again",
+		o.path, ErrOtherFile, row.Line)
+}
+
+func (o *Output) bit(line int) bool { return o.has[line/64]&(1<<(line%64)) != 0 }
+
+// Write adds the result of a line, unless it is held.
+func (o *Output) Write(line int, text []byte, failed bool) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mark(line) {
+		return nil
+	}
+	if failed {
+		o.failed++
+	}
+	if _, err := o.w.Write(text); err != nil {
+		return writeError(err)
+	}
+	if err := o.w.WriteByte('\n'); err != nil {
+		return writeError(err)
+	}
+	return nil
+}
+
+// Flush writes buffered results to the file.
+func (o *Output) Flush() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.w.Flush(); err != nil {
+		return writeError(err)
+	}
+	return nil
+}
+
+// writeError adds what failed. Errors of files already name the path.
+func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
+
+// Counts are the number of lines held, and of those that are errors.
+func (o *Output) Counts() (held, failed int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held, o.failed
+}
+
+// Close flushes the output; a file is also synced to the disk and closed.
+func (o *Output) Close() error {
+	err := o.Flush()
+	if o.file == nil {
+		return err
+	}
+	// Pipes and terminals cannot be synced; files can.
+	if syncErr := o.file.Sync(); syncErr != nil && !errors.Is(syncErr, unix.EINVAL) && !errors.Is(syncErr, unix.ENOTSUP) {
+		err = errors.Join(err, writeError(syncErr))
+	}
+	return errors.Join(err, o.closeFile())
+}
+
+// closeFile unlocks and closes the file.
+func (o *Output) closeFile() error {
+	// Closing alone might not unlock: a child process holds all open files, and their locks, between fork and exec. On file
+	// systems without locks this fails, as it did on opening.
+	unix.Flock(int(o.file.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
+	return o.file.Close()
+}

@@ -1,0 +1,249 @@
+package rows
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// result is a result of batch b to be written.
+type result struct {
+	line   int
+	text   []byte
+	failed bool
+}
+
+func newResult(line int, l openai.OutputLine) result {
+	l.ID, l.CustomID = openai.ResultID("b", line, fmt.Sprintf("%08x", line)), "x"
+	text, err := openai.Marshal(l)
+	if err != nil {
+		panic(err)
+	}
+	return result{line, text, l.Error != nil}
+}
+
+func answer(line int) result {
+	return newResult(line, openai.OutputLine{Response: &openai.Response{StatusCode: 200, Body: struct{}{}}})
+}
+
+func failure(line int) result {
+	return newResult(line, openai.OutputLine{Error: &openai.Error{Code: openai.CodeFailed, Message: "no"}})
+}
+
+func lines(results ...result) string {
+	var b strings.Builder
+	for _, r := range results {
+		b.Write(r.text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func openWith(t testing.TB, content string) (*Output, string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	o, err := OpenOutput(path, "b")
+	if err == nil {
+		t.Cleanup(func() { o.Close() })
+	}
+	return o, path, err
+}
+
+func write(t testing.TB, o *Output, results ...result) {
+	t.Helper()
+	for _, r := range results {
+		require.NoError(t, o.Write(r.line, r.text, r.failed))
+	}
+}
+
+func content(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestOutputHoldsEachRowOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "new.jsonl")
+	o, err := OpenOutput(path, "b")
+	require.NoError(t, err)
+	write(t, o, answer(5), failure(2), answer(5))
+	require.True(t, o.Has(5))
+	require.False(t, o.Has(4))
+	require.False(t, o.Has(5000))
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(answer(5), failure(2)), content(t, path))
+
+	o, err = OpenOutput(path, "b")
+	require.NoError(t, err)
+	held, failed := o.Counts()
+	require.Equal(t, []int{2, 1}, []int{held, failed})
+	write(t, o, failure(2), answer(5), answer(64))
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(answer(5), failure(2), answer(64)), content(t, path))
+}
+
+// Wherever a writer is killed, its last line is cut off and all before it is kept.
+func TestOutputRepairsItsLastLine(t *testing.T) {
+	t.Parallel()
+	whole := lines(answer(1), failure(2), answer(3))
+	for cut := 0; cut <= len(whole); cut += 11 {
+		o, path, err := openWith(t, whole[:cut])
+		require.NoError(t, err, "cut at %d", cut)
+		kept := strings.LastIndexByte(whole[:cut], '\n') + 1
+		require.Equal(t, whole[:kept], content(t, path))
+		write(t, o, answer(1), failure(2), answer(3))
+		require.NoError(t, o.Close())
+		require.Equal(t, whole, content(t, path))
+	}
+	o, path, err := openWith(t, lines(answer(1))+`{"id":"batch_req_b-2-`+"\x00\x00\x00")
+	require.NoError(t, err)
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(answer(1)), content(t, path))
+}
+
+func TestOutputLeavesOtherFilesAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"rows":                        {"{\"prompt\":\"a\"}\n", "out.jsonl:1"},
+		"rows without a last end":     {`{"prompt":"a"}`, "out.jsonl:1: line is not a result"},
+		"text":                        {"hello\n", "out.jsonl:1: line is not a result"},
+		"text without a last end":     {"hello", "out.jsonl:1: line is not a result"},
+		"a result, then text":         {lines(answer(1)) + "hello\n", "out.jsonl:2: line is not a result"},
+		"a broken line in the middle": {lines(answer(1)) + `{"id":"batch_req_b-2` + "\n" + lines(answer(3)), "out.jsonl:2: line is not a result"},
+		"another batch":               {strings.ReplaceAll(lines(answer(1)), "batch_req_b-", "batch_req_c-"), "is of batch c, not b"},
+		"another batch, cut short":    {`{"id":"batch_req_c-`, "line is not a result"},
+		"a row twice":                 {lines(answer(1), answer(1)), "line 1 of the input stands in the output twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "out.jsonl")
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			_, err := OpenOutput(path, "b")
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, c.text, content(t, path))
+		})
+	}
+}
+
+func TestOutputIsLocked(t *testing.T) {
+	t.Parallel()
+	o, path, err := openWith(t, "")
+	require.NoError(t, err)
+	_, err = OpenOutput(path, "b")
+	require.ErrorContains(t, err, "is being written by another process")
+	require.NoError(t, o.Close())
+	o, err = OpenOutput(path, "b")
+	require.NoError(t, err)
+	require.NoError(t, o.Close())
+}
+
+func TestOutputTellsRowsOfAnotherInput(t *testing.T) {
+	t.Parallel()
+	o, path, err := openWith(t, lines(answer(2)))
+	require.NoError(t, err)
+	require.NoError(t, o.Check(Row{Line: 2, Sum: "00000002"}))
+	require.NoError(t, o.Check(Row{Line: 1, Sum: "12345678"}), "not held")
+	require.NoError(t, o.Check(Row{Line: 900, Sum: "12345678"}), "not held")
+	err = o.Check(Row{Line: 2, Sum: "12345678"})
+	require.ErrorIs(t, err, ErrOtherFile)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "line 2")
+	write(t, o, answer(3))
+	require.NoError(t, o.Check(Row{Line: 3, Sum: "12345678"}), "written by this run, from this input")
+}
+
+func TestOutputToAWriter(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	o := NewOutput(&b, "b")
+	write(t, o, answer(1), answer(1))
+	require.NoError(t, o.Flush())
+	require.Equal(t, lines(answer(1)), b.String())
+	require.NoError(t, o.Close())
+
+	o, err := OpenOutput(os.DevNull, "b")
+	require.NoError(t, err)
+	write(t, o, answer(1))
+	require.NoError(t, o.Close())
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputGivesWriteErrors(t *testing.T) {
+	t.Parallel()
+	o := NewOutput(fullDisk{}, "b")
+	write(t, o, answer(1))
+	require.ErrorContains(t, o.Flush(), "write results: no space left")
+	require.Error(t, o.Write(2, answer(2).text, false))
+	require.Error(t, o.Close())
+}
+
+// A process that is being started while an output is closed has a copy of its file for a moment.
+func TestOutputCloseUnlocks(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	o, err := OpenOutput(path, "b")
+	require.NoError(t, err)
+	inherited, err := unix.Dup(int(o.file.Fd()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(inherited)) })
+	require.NoError(t, o.Close())
+
+	again, err := OpenOutput(path, "b")
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+// Writing, killing at any byte and writing again, any number of times, gives each row once.
+func TestOutputAfterManyKills(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := 0
+	rapid.Check(t, func(t *rapid.T) {
+		files++
+		path := filepath.Join(dir, fmt.Sprint(files))
+		rows := rapid.IntRange(1, 20).Draw(t, "rows")
+		for range rapid.IntRange(0, 4).Draw(t, "kills") {
+			o, err := OpenOutput(path, "b")
+			require.NoError(t, err)
+			for _, line := range rapid.SliceOf(rapid.IntRange(1, rows)).Draw(t, "order") {
+				r := answer(line)
+				require.NoError(t, o.Write(r.line, r.text, r.failed))
+			}
+			require.NoError(t, o.Close())
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(path, info.Size()-rapid.Int64Range(0, min(info.Size(), 300)).Draw(t, "lost")))
+		}
+		o, err := OpenOutput(path, "b")
+		require.NoError(t, err)
+		for line := range rows {
+			r := answer(line + 1)
+			require.NoError(t, o.Write(r.line, r.text, r.failed))
+		}
+		require.NoError(t, o.Close())
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		seen := map[string]bool{}
+		for l := range strings.Lines(string(text)) {
+			seen[l] = true
+		}
+		require.Len(t, seen, rows)
+		require.Equal(t, rows, strings.Count(string(text), "\n"))
+	})
+}

@@ -1,0 +1,218 @@
+// Package rows reads files of rows and writes files of results, which can be resumed.
+package rows
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// MaxLine is the maximum length of a line of input, in bytes. A longer line becomes an error row and is not held in memory.
+const MaxLine = 16 << 20
+
+// Row is a line of an input file, checked.
+type Row struct {
+	Line     int             // number in the file, from 1; empty lines are counted but are not rows
+	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
+	CustomID string          // the row's own, else DefaultID(Line)
+	Endpoint openai.Endpoint // the operation
+	Body     json.RawMessage // the request
+	Err      *openai.Error   // the reason why it cannot be used; Endpoint and Body are then not set
+}
+
+// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error; the set of 64-bit
+// hashes that finds it takes about 20 bytes for each row with a custom_id.
+type Reader struct {
+	src    *bufio.Reader
+	format Format
+	begun  *format // nil before the first line that is not empty
+	line   int // number of the last line read
+	buf    []byte // of the line being read, reused
+	ids    map[uint64]struct{}
+}
+
+// NewReader reads rows from r.
+func NewReader(r io.Reader, f Format) *Reader {
+	if f == "" {
+		f = FormatAuto
+	}
+	return &Reader{src: bufio.NewReaderSize(r, 64<<10), format: f, ids: map[uint64]struct{}{}}
+}
+
+// Next returns the next row, usable or not, or io.EOF. Other errors are read errors, or mean that the file does not consist of
+// rows, for example because it is one JSON array.
+func (r *Reader) Next() (Row, error) {
+	text, whole, err := r.nextLine()
+	if err != nil {
+		return Row{}, err
+	}
+	sum := sha256.Sum256(text)
+	row := Row{Line: r.line, Sum: hex.EncodeToString(sum[:4]), CustomID: DefaultID(r.line)}
+	if !whole {
+		row.Err = rowError(openai.CodeTooLong, "is longer than %d MiB", MaxLine>>20)
+		return row, nil
+	}
+	r.parse(&row, text)
+	return row, nil
+}
+
+func rowError(code, format string, args ...any) *openai.Error {
+	return &openai.Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// nextLine is readLine without empty lines. On the first line it determines the format.
+func (r *Reader) nextLine() (text []byte, whole bool, err error) {
+	for {
+		text, whole, err := r.readLine()
+		if err != nil {
+			return nil, false, err
+		}
+		trimmed := bytes.TrimSpace(text)
+		if whole && len(trimmed) == 0 {
+			continue
+		}
+		if r.begun == nil {
+			if r.begun, err = formatOf(r.format, trimmed); err != nil {
+				return nil, false, err
+			}
+		}
+		return text, whole, nil
+	}
+}
+
+// Rows iterates over the rows and errors of Next up to io.EOF. If ctx is done first, its error is the last. A read that blocks,
+// for example on a pipe, is then abandoned, and r cannot be used any more.
+func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
+	type next struct {
+		row Row
+		err error
+	}
+	return func(yield func(Row, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		read := make(chan next)
+		go func() {
+			for {
+				row, err := r.Next()
+				select {
+				case read <- next{row, err}:
+				case <-ctx.Done():
+					return
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+		for {
+			select {
+			case n := <-read:
+				if errors.Is(n.err, io.EOF) || !yield(n.row, n.err) || n.err != nil {
+					return
+				}
+			case <-ctx.Done():
+				yield(Row{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// Count is the number of rows in r, which it reads to the end. Its errors are those of Next.
+func Count(r io.Reader, f Format) (int, error) {
+	lines := NewReader(r, f)
+	for n := 0; ; n++ {
+		_, _, err := lines.nextLine()
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// DefaultID is the custom_id of a row that names none.
+func DefaultID(line int) string { return fmt.Sprintf("line-%d", line) }
+
+// parse fills in a row from its line. The row does not refer to the line's memory.
+func (r *Reader) parse(row *Row, text []byte) {
+	if i := invalidUTF8(text); i >= 0 {
+		row.Err = rowError(openai.CodeInvalidText, "is not UTF-8 at byte %d", i+1)
+		return
+	}
+	l, err := r.begun.parse(text)
+	if l.CustomID != "" {
+		row.CustomID = l.CustomID
+		id := sha256.Sum256([]byte(l.CustomID))
+		key := binary.LittleEndian.Uint64(id[:])
+		if _, seen := r.ids[key]; seen {
+			row.Err = rowError(openai.CodeDuplicateID, "custom_id %q was used by an earlier line", l.CustomID)
+			return
+		}
+		r.ids[key] = struct{}{}
+	}
+	if err == nil {
+		_, err = openai.ParseRequest(l.Endpoint, l.Body)
+	}
+	if err != nil {
+		row.Err = openai.AsError(err)
+		return
+	}
+	row.Endpoint, row.Body = l.Endpoint, bytes.Clone(l.Body)
+}
+
+// readLine reads a line without its line end, into memory that the next call reuses. Of a line over MaxLine it returns the
+// first MaxLine bytes, and whole is false.
+func (r *Reader) readLine() (text []byte, whole bool, err error) {
+	r.buf = r.buf[:0]
+	size := 0
+	for first := true; ; first = false {
+		part, err := r.src.ReadSlice('\n')
+		if first && r.line == 0 {
+			if part, err = skipStart(part, err); err != nil && part == nil {
+				return nil, false, err
+			}
+		}
+		size += len(part)
+		r.buf = append(r.buf, part[:min(len(part), MaxLine-len(r.buf))]...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil && (!errors.Is(err, io.EOF) || size == 0) {
+			if !errors.Is(err, io.EOF) {
+				err = fmt.Errorf("read line %d: %w", r.line+1, err)
+			}
+			return nil, false, err
+		}
+		r.line++
+		whole = size <= MaxLine
+		return bytes.TrimRight(r.buf, "\r\n"), whole, nil
+	}
+}
+
+// invalidUTF8 is the index of the first byte that is not UTF-8, or -1.
+func invalidUTF8(text []byte) int {
+	if utf8.Valid(text) {
+		return -1
+	}
+	for i := 0; i < len(text); {
+		c, n := utf8.DecodeRune(text[i:])
+		if c == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
+}

@@ -1,0 +1,370 @@
+package rows
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+)
+
+func readAll(t testing.TB, r io.Reader, f Format) []Row {
+	t.Helper()
+	rows, err := readRows(r, f)
+	require.NoError(t, err)
+	return rows
+}
+
+func readRows(r io.Reader, f Format) ([]Row, error) {
+	reader := NewReader(r, f)
+	var rows []Row
+	for {
+		row, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+}
+
+func TestReaderTakesUsableLines(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, line string
+		id         string
+		endpoint   openai.Endpoint
+		body       string
+	}{
+		{"batch chat", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"hi"}]}}`,
+			"a", openai.Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
+		{"batch completion", `{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"hi"}}`, "a", openai.Completions, `{"prompt":"hi"}`},
+		{"batch without url", `{"custom_id":"a","body":{"prompt":"hi"}}`, "a", openai.Completions, `{"prompt":"hi"}`},
+		{"batch without url, chat", `{"custom_id":"a","body":{"messages":[{"role":"user","content":"hi"}]}}`, "a", openai.Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
+		{"batch without id", `{"body":{"prompt":"hi"}}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
+		{"batch has no other id", `{"id":7,"body":{"prompt":"hi"}}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
+		{"null is absent", `{"custom_id":null,"method":null,"url":null,"body":{"prompt":"hi","temperature":null}}`, "line-1", openai.Completions, `{"prompt":"hi","temperature":null}`},
+		{"bare chat", `{"messages":[{"role":"user","content":"hi"}]}`, "line-1", openai.Chat, `{"messages":[{"role":"user","content":"hi"}]}`},
+		{"bare completion", `{"prompt":"hi"}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
+		{"bare with custom_id", `{"custom_id":"x","prompt":"hi"}`, "x", openai.Completions, `{"custom_id":"x","prompt":"hi"}`},
+		{"bare with id", `{"id":"x","prompt":"hi"}`, "x", openai.Completions, `{"id":"x","prompt":"hi"}`},
+		{"bare with a number as id", `{"id":17,"prompt":"hi"}`, "17", openai.Completions, `{"id":17,"prompt":"hi"}`},
+		{"custom_id goes before id", `{"id":17,"custom_id":"x","prompt":"hi"}`, "x", openai.Completions, `{"id":17,"custom_id":"x","prompt":"hi"}`},
+		{"a null body is none", `{"body":null,"id":"x","prompt":"hi"}`, "x", openai.Completions, `{"body":null,"id":"x","prompt":"hi"}`},
+		{"null messages are none", `{"messages":null,"prompt":"hi"}`, "line-1", openai.Completions, `{"messages":null,"prompt":"hi"}`},
+		{"fields of the row's own", `{"prompt":"hi","answer":"ho","family":"greeting"}`, "line-1", openai.Completions, `{"prompt":"hi","answer":"ho","family":"greeting"}`},
+		{"white space around", "  {\"prompt\": \"hi\"}\t", "line-1", openai.Completions, "  {\"prompt\": \"hi\"}\t"},
+		{"Windows line end", "{\"prompt\":\"hi\"}\r", "line-1", openai.Completions, `{"prompt":"hi"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rows := readAll(t, strings.NewReader(c.line+"\n"), FormatAuto)
+			require.Len(t, rows, 1)
+			require.Nil(t, rows[0].Err)
+			require.Equal(t, c.id, rows[0].CustomID)
+			require.Equal(t, c.endpoint, rows[0].Endpoint)
+			require.Equal(t, c.body, string(rows[0].Body))
+		})
+	}
+}
+
+func TestReaderNamesWhatIsWrongWithALine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, line, code, message string }{
+		{"cut short", `{"prompt":"hi"`, openai.CodeInvalidJSON, `is not valid JSON at byte 14: unexpected end of JSON input`},
+		{"two objects", `{"prompt":"hi"} {}`, openai.CodeInvalidJSON, `is not valid JSON at byte 17: invalid character '{' after top-level value`},
+		{"an array", `["hi"]`, openai.CodeInvalidType, `must be an object, not an array`},
+		{"a string", `"hi"`, openai.CodeInvalidType, `must be an object, not a string`},
+		{"a number", `12`, openai.CodeInvalidType, `must be an object, not a number`},
+		{"null", `null`, openai.CodeInvalidType, `must be an object, not null`},
+		{"not JSON", `hello`, openai.CodeInvalidJSON, `is not valid JSON at byte 1: invalid character 'h' looking for beginning of value`},
+		{"not UTF-8", "{\"prompt\":\"h\xffi\"}", openai.CodeInvalidText, `is not UTF-8 at byte 13`},
+		{"nothing to do", `{"custom_id":"a"}`, openai.CodeMissing, `has neither "messages" nor "prompt" nor a "body"`},
+		{"an empty body", `{"custom_id":"a","body":{}}`, openai.CodeMissing, `has neither "messages" nor "prompt" in its body`},
+		{"both", `{"prompt":"hi","messages":[]}`, openai.CodeInvalidValue, `has both "messages" and "prompt"`},
+		{"body's type", `{"custom_id":"a","body":"hi"}`, openai.CodeInvalidType, `"body" must be an object, not a string`},
+		{"method", `{"method":"GET","body":{"prompt":"hi"}}`, openai.CodeInvalidValue, `"method" must be "POST", not "GET"`},
+		{"method's type", `{"method":1,"body":{"prompt":"hi"}}`, openai.CodeInvalidType, `"method" must be a string, not a number`},
+		{"url", `{"url":"/v1/embeddings","body":{"input":"hi"}}`, openai.CodeInvalidValue, `"url" must be "/v1/chat/completions" or "/v1/completions", not "/v1/embeddings"`},
+		{"url's type", `{"url":[],"body":{"prompt":"hi"}}`, openai.CodeInvalidType, `"url" must be a string, not an array`},
+		{"custom_id's type", `{"custom_id":7,"prompt":"hi"}`, openai.CodeInvalidType, `"custom_id" must be a string, not a number`},
+		{"empty custom_id", `{"custom_id":"","prompt":"hi"}`, openai.CodeInvalidValue, `"custom_id" is empty`},
+		{"id's type", `{"id":{},"prompt":"hi"}`, openai.CodeInvalidType, `"id" must be a string or a number, not an object`},
+		{"id that is no whole number", `{"id":1.5,"prompt":"hi"}`, openai.CodeInvalidType, `"id" must be a string or a whole number, not 1.5`},
+		{"body that does not fit its url", `{"url":"/v1/chat/completions","body":{"prompt":"hi"}}`, openai.CodeMissing, `"messages" is missing`},
+		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, openai.CodeInvalidType, `"temperature" must be a number, not a string`},
+		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), openai.CodeInvalidJSON, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rows := readAll(t, strings.NewReader(c.line+"\n"), FormatJSONL)
+			require.Len(t, rows, 1)
+			require.NotNil(t, rows[0].Err)
+			require.Equal(t, c.code, rows[0].Err.Code)
+			if c.message != "" {
+				require.Equal(t, c.message, rows[0].Err.Message)
+			}
+			require.Empty(t, rows[0].Body)
+		})
+	}
+}
+
+func TestReaderTellsTheFormatByTheFirstLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, input string
+		format      Format
+		want        []string // bodies, or the codes of errors
+	}{
+		{"objects", "{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n", FormatAuto, []string{`{"prompt":"a"}`, `{"prompt":"b"}`}},
+		{"objects after empty lines and a mark", "\ufeff\n \n{\"prompt\":\"a\"}", FormatAuto, []string{`{"prompt":"a"}`}},
+		{"text later in a file of objects", "{\"prompt\":\"a\"}\nb\n", FormatAuto, []string{`{"prompt":"a"}`, openai.CodeInvalidJSON}},
+		{"text", "Say <b> & \"c\".\n", FormatAuto, []string{`{"messages":[{"role":"user","content":"Say <b> & \"c\"."}]}`}},
+		{"objects later in a text", "a\n{\"prompt\":\"b\"}\n", FormatAuto, []string{
+			`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"{\"prompt\":\"b\"}"}]}`,
+		}},
+		{"a text that begins with a bracket", "[INST] a [/INST]\n", FormatAuto, []string{`{"messages":[{"role":"user","content":"[INST] a [/INST]"}]}`}},
+		{"text by name", "{a}\n", FormatText, []string{`{"messages":[{"role":"user","content":"{a}"}]}`}},
+		{"objects by name", "a\n", FormatJSONL, []string{openai.CodeInvalidJSON}},
+		{"no rows", "\n\n", FormatAuto, nil},
+		{"nothing", "", FormatAuto, nil},
+		{"last line without an end", "a\nb", FormatAuto, []string{
+			`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"b"}]}`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, row := range readAll(t, strings.NewReader(c.input), c.format) {
+				if row.Err != nil {
+					got = append(got, row.Err.Code)
+				} else {
+					got = append(got, string(row.Body))
+				}
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestFormatOfAName(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]Format{
+		"a.jsonl": FormatJSONL, "dir.txt/A.JSONL": FormatJSONL, "a.ndjson": FormatJSONL,
+		"a.txt": FormatAuto, "a.json": FormatAuto, "a.jsonl.part": FormatAuto, "-": FormatAuto, "jsonl": FormatAuto,
+	} {
+		require.Equal(t, want, FormatOf(path), path)
+	}
+}
+
+func TestFormatNames(t *testing.T) {
+	t.Parallel()
+	_, err := ParseFormat("csv")
+	require.ErrorContains(t, err, "auto, jsonl or text")
+}
+
+func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, input, want string }{
+		{"pretty array", "[\n  {\"prompt\":\"a\"}\n]\n", "one JSON array"},
+		{"compact array", `[{"prompt":"a"},{"prompt":"b"}]`, "one JSON array"},
+		{"pretty objects", "\n{\r\n  \"prompt\": \"a\"\r\n}\r\n{\r\n", "JSON objects of many lines"},
+		{"UTF-16", "\xff\xfe{\x00\"\x00", "input is UTF-16: convert it"},
+		{"gzip", gzipped(t, `{"prompt":"a"}`), "input is compressed (gzip): give what gzip -dc makes of it"},
+		{"zstd", "\x28\xb5\x2f\xfd\x04\n", "input is compressed (zstd): give what zstd -dc"},
+		{"xz", "\xfd7zXZ\x00\x00", "input is compressed (xz)"},
+		{"zip", "PK\x03\x04\x14\x00", "input is a zip archive"},
+		{"Parquet", "PAR1\x15\x04", "input is a Parquet file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, f := range []Format{FormatAuto, FormatJSONL} {
+				rows, err := readRows(strings.NewReader(c.input), f)
+				require.Empty(t, rows)
+				require.ErrorContains(t, err, c.want)
+			}
+		})
+	}
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
+}
+
+// TestRowsEndWithTheContext also while a read waits that nothing will end.
+func TestRowsEndWithTheContext(t *testing.T) {
+	t.Parallel()
+	in, w := io.Pipe()
+	defer w.Close()
+	go fmt.Fprintln(w, "a") //nolint:errcheck // the row shows that it was read
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []error
+	for row, err := range NewReader(in, FormatText).Rows(ctx) {
+		if err == nil {
+			require.Equal(t, 1, row.Line)
+			cancel()
+		}
+		got = append(got, err)
+	}
+	require.Equal(t, []error{nil, context.Canceled}, got)
+}
+
+func TestReaderCountsEmptyLines(t *testing.T) {
+	t.Parallel()
+	rows := readAll(t, strings.NewReader("\na\n\n  \nb\n"), FormatText)
+	require.Len(t, rows, 2)
+	require.Equal(t, 2, rows[0].Line)
+	require.Equal(t, "line-5", rows[1].CustomID)
+}
+
+func TestReaderTakesAnIDOnce(t *testing.T) {
+	t.Parallel()
+	input := `{"custom_id":"a","prompt":"1"}
+{"custom_id":"b","prompt":"2"}
+{"id":"a","prompt":"3"}
+{"custom_id":"b","prompt":4}
+{"prompt":"5"}
+{"prompt":"6"}
+`
+	var codes []string
+	for _, row := range readAll(t, strings.NewReader(input), FormatAuto) {
+		if row.Err == nil {
+			codes = append(codes, "")
+			continue
+		}
+		codes = append(codes, row.Err.Code)
+	}
+	require.Equal(t, []string{"", "", openai.CodeDuplicateID, openai.CodeDuplicateID, "", ""}, codes)
+}
+
+// endless gives n times one byte.
+type endless struct {
+	b byte
+	n int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.n == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), e.n)
+	for i := range n {
+		p[i] = e.b
+	}
+	e.n -= n
+	return n, nil
+}
+
+func TestReaderDoesNotKeepALineThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	for _, b := range []byte{'a', ' ', '{'} {
+		input := io.MultiReader(&endless{b, 5 * MaxLine}, strings.NewReader("\n{\"prompt\":\"a\"}\n"))
+		reader := NewReader(input, FormatAuto)
+		row, err := reader.Next()
+		require.NoError(t, err)
+		require.Equal(t, &openai.Error{Code: openai.CodeTooLong, Message: "is longer than 16 MiB"}, row.Err)
+		require.LessOrEqual(t, cap(reader.buf), 2*MaxLine)
+		row, err = reader.Next()
+		require.NoError(t, err)
+		require.Equal(t, 2, row.Line)
+	}
+}
+
+func TestReaderGivesReadErrors(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk on fire")
+	rows, err := readRows(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), FormatText)
+	require.Len(t, rows, 1, "half a line is no row")
+	require.ErrorIs(t, err, broken)
+	require.ErrorContains(t, err, "line 2")
+}
+
+// However the bytes of a file arrive, its rows and their sums are the same.
+func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b\r", "{\"prompt\":\"c\"}", strings.Repeat("x", 64<<10) + "\r", "\r\r"}), 0, 6).Draw(t, "lines")
+		input := strings.Join(lines, "\n")
+		want, wantErr := readRows(strings.NewReader(input), FormatAuto)
+		got, gotErr := readRows(iotest.HalfReader(strings.NewReader(input)), FormatAuto)
+		require.Equal(t, wantErr, gotErr)
+		require.Equal(t, want, got)
+		n, err := Count(strings.NewReader(input), FormatAuto)
+		require.NoError(t, err)
+		require.Len(t, want, n)
+	})
+}
+
+// Whatever stands in a file, each of its lines becomes a row that can be used or an error that names it.
+func checkRows(t require.TestingT, input []byte, f Format) {
+	rows, err := readRows(bytes.NewReader(input), f)
+	if err != nil {
+		require.Empty(t, rows, "a file is refused before its first row")
+		return
+	}
+	last := 0
+	for _, row := range rows {
+		require.Greater(t, row.Line, last)
+		last = row.Line
+		require.NotEmpty(t, row.CustomID)
+		if row.Err == nil {
+			_, err := openai.ParseRequest(row.Endpoint, row.Body)
+			require.NoError(t, err)
+			require.True(t, json.Valid(row.Body))
+			continue
+		}
+		require.NotEmpty(t, row.Err.Code)
+		result := job.Failure(&job.Job{Batch: "b", Line: row.Line, Sum: row.Sum, CustomID: row.CustomID}, *row.Err, job.Stats{})
+		var line job.Line
+		require.NoError(t, json.Unmarshal(result.Text, &line))
+		require.True(t, strings.HasPrefix(line.Error.Message, fmt.Sprintf("line %d: ", row.Line)), line.Error.Message)
+		require.Equal(t, row.Err.Code, line.Error.Code)
+		require.NotContains(t, string(result.Text), "\n")
+	}
+}
+
+func TestGarbageBecomesErrorsThatNameTheLine(t *testing.T) {
+	t.Parallel()
+	words := []string{
+		"{", "}", "[", "]", ":", ",", `"`, "\n", " ", "null", "true", "1", "-1.5e9", "\xff", "\u2028", `\u0000`, `\ud800`,
+		`"prompt"`, `"messages"`, `"body"`, `"custom_id"`, `"id"`, `"url"`, `"/v1/completions"`, `"role"`, `"content"`,
+		`"user"`, `"logit_bias"`, `"stop"`, `"n"`, `"tools"`, `{"prompt":"a"`, `{"messages":[{"role":"user","content":`,
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		input := strings.Join(rapid.SliceOf(rapid.SampledFrom(words)).Draw(t, "words"), "")
+		format := rapid.SampledFrom([]Format{FormatAuto, FormatJSONL, FormatText}).Draw(t, "format")
+		checkRows(t, []byte(input), format)
+	})
+}
+
+func FuzzRow(f *testing.F) {
+	f.Add([]byte(`{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"hi"}],"temperature":0.5,"stop":["a","b"]}}`))
+	f.Add([]byte(`{"custom_id":"a","body":{"prompt":[[1,2],[3]],"logprobs":5,"echo":true,"max_tokens":0,"logit_bias":{"5":-100}}}`))
+	f.Add([]byte(`{"id":7,"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}],"tools":[{}],"tool_choice":"none"}`))
+	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"chat_template_kwargs":{"enable_thinking":false},"seed":-1,"n":3}`))
+	f.Add([]byte("plain text\nand more\n"))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		checkRows(t, input, FormatAuto)
+		checkRows(t, input, FormatJSONL)
+	})
+}

@@ -1,0 +1,37 @@
+package worker
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/engine"
+)
+
+// stuckAfter is how long an engine with work may go without finishing a step.
+const stuckAfter = 2 * time.Minute
+
+// watchdog detects an engine that makes no progress, from snapshots of its figures.
+type watchdog struct {
+	mu    sync.Mutex
+	steps uint64
+	since time.Time // when steps was first seen with work to do; zero if there was none
+}
+
+// check takes a snapshot and returns an error if the engine has had work for too long without finishing a step.
+func (w *watchdog) check(s engine.Snapshot, now time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.Running+s.Waiting == 0 {
+		w.since = time.Time{}
+		return nil
+	}
+	if w.since.IsZero() || s.Steps != w.steps {
+		w.steps, w.since = s.Steps, now
+		return nil
+	}
+	if still := now.Sub(w.since); still > stuckAfter {
+		return fmt.Errorf("the engine has %d sequences and has finished no step for %v", s.Running+s.Waiting, still.Round(time.Second))
+	}
+	return nil
+}
