@@ -60,14 +60,46 @@ struct QuantiseArgs {
     uint x_slice;   // from one slice of a row to the next
 };
 
+__device__ inline float4 read_four(const float* p) {
+    if (ulong(p) % 16 == 0) return *(const float4*)p;
+    return make_float4(p[0], p[1], p[2], p[3]);
+}
+
 // quantise_rows quantises slices of rows: slice z of row r is row z*room+r of the result. Four lanes take a block. Grid:
 // (4·blocks·rows / threads, 1, slices).
 extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks;
     bool there = row < args.rows;
-    const float4* p = (const float4*)(x + ulong(there ? row : 0) * args.x_stride + ulong(blockIdx.z) * args.x_slice + 32 * b + 4 * q);
-    Quantised v = quantise(p[0], p[4]);
+    const float* p = x + ulong(there ? row : 0) * args.x_stride + ulong(blockIdx.z) * args.x_slice + 32 * b + 4 * q;
+    Quantised v = quantise(read_four(p), read_four(p + 16));
     if (there) store(to, blockIdx.z * args.room + row, b, args.blocks, q, v);
+}
+
+struct RotateArgs {
+    uint rows;
+    uint nope;        // values of a head before the rotated ones
+    uint dims;        // rotated ones
+    uint latent;      // values of a head's result before these
+    uint q_stride;
+    uint dst_stride;
+};
+
+// Place is as in pages.h.
+struct Place {
+    uint position, slot, pages;
+};
+
+// rotate_queries writes the rotated part of MLA's queries: of head y of each row, behind where its product with W_kb stands. Grid:
+// (rows·dims/2 / threads, heads).
+extern "C" __global__ void rotate_queries(const float* q, const float* table, const Place* places, float* dst, RotateArgs args) {
+    uint i = blockIdx.x * blockDim.x + threadIdx.x, row = i / (args.dims / 2), pair = i % (args.dims / 2);
+    if (row >= args.rows) return;
+    const float* from = q + ulong(row) * args.q_stride + blockIdx.y * (args.nope + args.dims) + args.nope + 2 * pair;
+    const float* angle = table + ulong(places[row].position) * args.dims + 2 * pair;
+    float* to = dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent + 2 * pair;
+    float a = from[0], b = from[1], c = angle[0], s = angle[1];
+    to[0] = fmaf(a, c, -(b * s));
+    to[1] = fmaf(a, s, b * c);
 }
 
 struct NormArgs {
