@@ -119,7 +119,7 @@ func TestPrecedence(t *testing.T) {
 	t.Setenv("INGOT_THREADS", "4")
 	require.Equal(t, 4, threads("--config", "other.yaml"), "the environment over the file")
 	require.Equal(t, 5, threads("--config", "other.yaml", "--threads", "5"), "the flag over all")
-	require.Equal(t, 0, threads("--threads=0"), "also where it gives the default")
+	require.Equal(t, 0, threads("--threads=0"), "even if it gives the default")
 }
 
 func TestFlagUnderAnotherName(t *testing.T) {
@@ -216,7 +216,7 @@ func TestErrorsKeepThePassword(t *testing.T) {
 	require.NotContains(t, err.Error(), "hunter2")
 }
 
-// TestExampleFile keeps the example to the settings and defaults that there are.
+// The example file has all settings, with their defaults.
 func TestExampleFile(t *testing.T) {
 	example, err := filepath.Abs("../ingot.example.yaml")
 	require.NoError(t, err)

@@ -23,8 +23,8 @@ func idle(t testing.TB, e *engine.Engine) {
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
 }
 
-// Ten thousand jobs are cancelled wherever they happen to be: before their turn, in their prompts, in their answers. No
-// page and no goroutine is left of them, and the engine answers as before.
+// Ten thousand jobs are cancelled at any point: while they wait, in their prompts, in their answers. They leave no page and no
+// goroutine, and the engine answers as before.
 func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	others := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, others) }) // after the engine is closed
@@ -32,7 +32,7 @@ func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	e := open(t, microGLM, engine.Options{MaxSequences: 4, Context: 96, PrefillChunk: 16})
 	req := generation.Request{Tokens: randomTokens(1, 40), MaxTokens: 50, IgnoreEOS: true}
 	alone := generate(t, e, req)
-	longest := max(2*time.Millisecond, 2*alone.Stats.TTFT) // so that some get to their answers on a slow machine, too
+	longest := max(2*time.Millisecond, 2*alone.Stats.TTFT) // so that some reach their answers even on a slow machine
 	idle(t, e)
 	before := e.Snapshot()
 
@@ -80,7 +80,7 @@ func TestADeadlineFreesPages(t *testing.T) {
 			_, err := e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			idle(t, e)
-			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no step is spent on it any more")
+			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no further step is spent on it")
 		})
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// atStep returns a trace that calls do in a step, once.
+// atStep returns a trace that calls do once, in the given step.
 func atStep(step int, do func()) func(compute.Checkpoint) {
 	steps := 0
 	return func(c compute.Checkpoint) {
@@ -46,7 +46,7 @@ func TestCancellationFreesPages(t *testing.T) {
 			_, err := e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
 			require.ErrorIs(t, err, context.Canceled)
 			waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
-			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no step is spent on it any more")
+			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no further step is spent on it")
 			require.Len(t, generate(t, e, generation.Request{Tokens: randomTokens(1, 30), MaxTokens: 5, IgnoreEOS: true}).Choices[0].Tokens, 5)
 		})
 	}
@@ -74,16 +74,16 @@ func TestCancellationWhileWaiting(t *testing.T) {
 	waitFor(t, func() bool { return e.Snapshot().Waiting == 1 })
 	cancel()
 	second.Wait()
-	require.ErrorIs(t, err, context.Canceled, "the step that hangs keeps nobody")
+	require.ErrorIs(t, err, context.Canceled, "a step that hangs delays no caller")
 	require.Equal(t, 1, e.Snapshot().Waiting)
 	g.open()
 	first.Wait()
 	require.NoError(t, firstErr)
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
-	require.Equal(t, uint64(5), e.Snapshot().GeneratedTokens, "it was never begun")
+	require.Equal(t, uint64(5), e.Snapshot().GeneratedTokens, "it was never started")
 
 	_, err = e.Generate(ctx, generation.Request{})
-	require.ErrorIs(t, err, context.Canceled, "nothing is looked at once the caller is gone")
+	require.ErrorIs(t, err, context.Canceled, "a cancelled request is not examined")
 }
 
 func TestCloseFailsWhatIsNotDone(t *testing.T) {
@@ -154,7 +154,7 @@ func (c *closes) Close() error {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	notGGUF := filepath.Join(t.TempDir(), "notes.txt")
-	require.NoError(t, os.WriteFile(notGGUF, []byte("not a model, but long enough to be looked at"), 0o600))
+	require.NoError(t, os.WriteFile(notGGUF, []byte("not a model, but long enough to be parsed"), 0o600))
 	gpt2 := rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {
 		m.Set("general.architecture", "gpt2")
 		return m
@@ -206,7 +206,7 @@ func weights(t testing.TB, path string) (sum int64) {
 
 func TestTheContextFitsTheMemory(t *testing.T) {
 	t.Parallel()
-	// micro-glm keeps 32+16 values in each of its 4 layers: 768 bytes a position.
+	// micro-glm stores 32+16 values in each of its 4 layers: 768 bytes a position.
 	for name, c := range map[string]struct {
 		opts           engine.Options
 		context, pages int

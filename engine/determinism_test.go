@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// mixedRequests are greedy and sampled requests on prompts of many lengths, with everything that could tell a difference
-// in a bit.
+// mixedRequests are greedy and sampled requests on prompts of many lengths, with every setting that would reveal a bit that
+// differs.
 func mixedRequests() []generation.Request {
 	var reqs []generation.Request
 	for i, n := range []int{1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130} {
@@ -30,7 +30,7 @@ func mixedRequests() []generation.Request {
 	return reqs
 }
 
-// A request gets the same bits alone and in any company, with its prompt in one piece or in many.
+// Batch invariance: a request gets the same bits alone and in any batch, with its prompt in one chunk or in many.
 func TestTheSameBitsInEveryBatch(t *testing.T) {
 	t.Parallel()
 	for name, path := range families {
@@ -47,7 +47,7 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 				for _, size := range []int{2, 3, 5, 8, 16} {
 					g := newGate()
 					e := open(t, path, engine.Options{Context: 256, PrefillChunk: chunk, StepTokens: 64 + chunk, Trace: g.trace})
-					// The company of a request changes with the size: every so many rows of the list.
+					// The batch of a request changes with the size: it is every size-th request of the list.
 					for from := 0; from < len(reqs); from += size {
 						to := min(from+size, len(reqs))
 						got := generateAll(t, e, g, reqs[from:to])
@@ -64,8 +64,8 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 	}
 }
 
-// A request gets the same bits on any number of threads: in steps of few rows, which threads share by weights, and in
-// steps of many, of which each takes rows of its own.
+// A request gets the same bits on any number of threads, both in steps of few rows, where threads divide the weights, and in
+// steps of many, where they divide the rows.
 func TestTheSameBitsOnAnyThreads(t *testing.T) {
 	t.Parallel()
 	for name, path := range families {
@@ -96,7 +96,7 @@ func TestTheSameBitsOnAnyThreads(t *testing.T) {
 	}
 }
 
-// same requires that two completions are alike in all but their times.
+// same requires that two completions are equal in everything but their times.
 func same(t require.TestingT, want, got generation.Completion, about string) {
 	want.Stats, got.Stats = generation.Stats{}, generation.Stats{}
 	require.Equal(t, want, got, about)
@@ -145,7 +145,7 @@ func drawDrafting(t *rapid.T, path string, opts *engine.Options) {
 	}
 }
 
-// shareBeginnings makes some requests begin alike, so that they share pages.
+// shareBeginnings gives some requests the same beginning, so that they share pages.
 func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 	for i := 1; i < len(reqs); i++ {
 		n := min(len(reqs[0].Tokens), len(reqs[i].Tokens)-1)
@@ -155,8 +155,8 @@ func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 	}
 }
 
-// Random requests on an engine of random sizes, which share pages, draft, and are put back when pages run out, get what an
-// engine gives them that does one after another and drafts nothing.
+// Random requests on an engine of random sizes share pages, draft, and are preempted when pages run out. They get what an engine
+// gives them that answers one after another and drafts nothing.
 func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 	t.Parallel()
 	const context = 40

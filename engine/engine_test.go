@@ -65,7 +65,7 @@ func generate(t testing.TB, e *engine.Engine, req generation.Request) generation
 	return c
 }
 
-// generateAll answers requests that are all in the engine before the first step ends. The engine's Trace must be the
+// generateAll answers requests, all of which are in the engine before the first step ends. The engine's Trace must be the
 // gate's.
 func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []generation.Request) []generation.Completion {
 	t.Helper()
@@ -125,8 +125,8 @@ func randomTokens(seed uint64, n int) []int32 {
 	return ids
 }
 
-// force makes a request generate distinct tokens in the given order and then, again and again, others: each token's bias
-// beats all that come later, and once it is there the penalty takes it back.
+// force makes a request generate distinct tokens in the given order, and others after them: each token's bias is higher than
+// those of the later ones, and the presence penalty cancels it once the token is there.
 func force(req generation.Request, ids ...int32) generation.Request {
 	req.Sampling = generation.Sampling{PresencePenalty: 1e6, LogitBias: map[int32]float64{}}
 	for i, id := range ids {

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// faulty is a backend that can be told to fail. Its fields are set before the engine works.
+// faulty is a backend that fails on request. Its fields are set before the engine works.
 type faulty struct {
 	compute.Backend
 	failing func(b *compute.Batch) error // of a step
@@ -53,7 +53,7 @@ func (f *faulty) Floats(t compute.Tensor) [][]float32 {
 
 var errDevice = errors.New("device lost")
 
-// A step that fails takes the requests in it with it; those that wait, and those that come later, are answered.
+// A step that fails fails the requests in it. Those that wait, and those that arrive later, are answered.
 func TestAFailingStep(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -93,7 +93,7 @@ func TestAFailingStep(t *testing.T) {
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 
-// Logits that are not finite fail the request that they belong to, and no other of the step.
+// Logits that are not finite fail the request that they belong to, and no other request of the step.
 func TestLogitsThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	bad := randomTokens(9, 7)

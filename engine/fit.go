@@ -61,7 +61,7 @@ func (f *Fit) add(file *gguf.File, c model.Config, kv gguf.Type) error {
 	}
 	bytes, err := c.PositionBytes(kv)
 	if err != nil {
-		return fmt.Errorf("keep the cache of %s as %s: %w", file.Path(), kv, err)
+		return fmt.Errorf("store the KV cache of %s as %s: %w", file.Path(), kv, err)
 	}
 	f.PerToken += int64(bytes)
 	return nil
@@ -91,7 +91,7 @@ func (f *Fit) divide(o *Options) error {
 			"allow more memory, or use a smaller model or one with fewer bits a weight", size(f.Weights), size(f.PerToken*int64(o.PageSize)), size(f.Memory))
 	case o.Context > fits:
 		return fmt.Errorf("the weights take %s and the cache of a context of %d takes %s, of %s that they may take together; "+
-			"give a smaller context, allow more memory, or keep the cache in fewer bits", size(f.Weights), o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
+			"give a smaller context, allow more memory, or store the cache in fewer bits", size(f.Weights), o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
 	}
 	f.Context = o.Context
 	if f.Context == 0 {

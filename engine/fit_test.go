@@ -46,7 +46,7 @@ func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 	}
 }
 
-// A file whose settings make a position of the cache larger than any memory is refused before anything is computed of it.
+// A file whose settings make a position of the cache larger than any memory is refused before its size is used.
 func TestAbsurdSettings(t *testing.T) {
 	t.Parallel()
 	f, err := gguf.Open(microLlama)

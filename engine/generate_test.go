@@ -105,7 +105,7 @@ func TestLogprobsOfTheWholeVocabularySumToOne(t *testing.T) {
 	}
 }
 
-// An eval scores a text without generating: its log-probabilities are those of the same prompt when it is answered.
+// A text is scored without generating: its log-probabilities are those of the same prompt when it is answered.
 func TestPromptOnly(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 200})
@@ -144,7 +144,7 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	require.Len(t, c.Choices[0].Tokens, 1)
 }
 
-func TestStatsTellTheTimes(t *testing.T) {
+func TestStatsHaveTheTimes(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{PrefillChunk: 10, PageSize: 10, Draft: engine.DraftOff})
 	before := e.Snapshot()

@@ -15,8 +15,8 @@ import (
 // The bundled model's heads are whole blocks of the quantised types, which the micro models' are not.
 const tinyLlama = "../models/tiny-llama.q4_0.gguf"
 
-// A cache in fewer bits holds more positions in the same memory, and gives a request the same tokens alone and in a batch
-// that drafts and shares pages, and near the log-probabilities of an exact cache even on text that surprises the model.
+// With a cache of fewer bits, a request gets the same tokens alone and in a batch that drafts and shares pages, and
+// log-probabilities close to those of an exact cache, even for text that the model finds unlikely.
 func TestCacheTypes(t *testing.T) {
 	t.Parallel()
 	reqs := mixedRequests()[:8]
@@ -53,8 +53,8 @@ func TestSmallerTypesHoldMore(t *testing.T) {
 	require.Equal(t, map[gguf.Type]int{gguf.TypeF32: 32, gguf.TypeF16: 64, gguf.TypeQ80: 112, gguf.TypeQ40: 224}, contexts)
 }
 
-func TestHeadsThatAreNoWholeBlocks(t *testing.T) {
+func TestHeadsThatAreNotWholeBlocks(t *testing.T) {
 	t.Parallel()
 	_, err := engine.Open(microLlama, backend(t), engine.Options{KV: gguf.TypeQ80})
-	require.ErrorContains(t, err, "keep the cache of "+microLlama+" as Q8_0")
+	require.ErrorContains(t, err, "store the KV cache of "+microLlama+" as Q8_0")
 }

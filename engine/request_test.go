@@ -67,7 +67,7 @@ func TestChatUsesTheTemplate(t *testing.T) {
 	asChat.Chat = ctx
 	want, got := generate(t, e, asText), generate(t, e, asChat)
 	same(t, want, got, "a chat is its rendered text")
-	require.Equal(t, before, ctx.Keys(), "the caller's object is left alone")
+	require.Equal(t, before, ctx.Keys(), "the caller's object does not change")
 	for _, name := range []string{"[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>"} {
 		id, ok := e.Tokenizer().Lookup(name)
 		require.True(t, ok)
@@ -95,7 +95,7 @@ func TestDevelopersInstructAsSystem(t *testing.T) {
 			ctx := messages(t, asked)
 			got := generate(t, e, generation.Request{Chat: ctx, MaxTokens: 1})
 			require.Equal(t, c.want, e.Tokenizer().Decode(got.PromptTokens))
-			require.Equal(t, messages(t, asked), ctx, "the caller's object is left alone")
+			require.Equal(t, messages(t, asked), ctx, "the caller's object does not change")
 		})
 	}
 }
@@ -112,7 +112,7 @@ func withTemplate(t *testing.T, source string) string {
 	})
 }
 
-// without copies metadata but for the keys that begin so.
+// without copies metadata except the keys with a prefix.
 func without(m *gguf.Metadata, prefix string) *gguf.Metadata {
 	out := gguf.NewMetadata()
 	for _, key := range m.Keys() {
@@ -154,7 +154,7 @@ func TestTemplateVariables(t *testing.T) {
 	require.Equal(t, "26 July 2024", e.Tokenizer().Decode(got.PromptTokens[2:]))
 }
 
-// SentencePiece puts a space before a text, which is not the user's; but one that begins an answer is.
+// SentencePiece adds a space before a text, which is not part of it; a space that begins an answer is.
 func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 	t.Parallel()
 	e := open(t, rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {
@@ -180,6 +180,6 @@ func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 		req.MaxTokens = 2
 		c := generate(t, e, force(req, 1000, 1001))
 		require.Equal(t, " w1000 w1001", c.Choices[0].Text)
-		require.Equal(t, int32(1), c.PromptTokens[0], "BOS is added to a text where the file asks for it")
+		require.Equal(t, int32(1), c.PromptTokens[0], "BOS is added to a text if the file asks for it")
 	}
 }

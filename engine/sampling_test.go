@@ -24,8 +24,8 @@ func TestChoicesAndSeeds(t *testing.T) {
 	three := ask(1, 3)
 	require.NotEqual(t, three[0].Tokens, three[1].Tokens)
 	require.NotEqual(t, three[1].Tokens, three[2].Tokens)
-	require.Equal(t, three, ask(1, 3), "a seed gives the same again")
-	require.Equal(t, three[:1], ask(1, 1), "and a choice does not depend on how many there are")
+	require.Equal(t, three, ask(1, 3), "the same seed gives the same choices")
+	require.Equal(t, three[:1], ask(1, 1), "a choice does not depend on how many there are")
 	require.NotEqual(t, three[0].Tokens, ask(2, 1)[0].Tokens)
 }
 

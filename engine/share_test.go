@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// Requests that begin alike compute their beginning once, also when they come at the same time.
+// Requests with the same beginning compute it once, even if they arrive at the same time.
 func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	t.Parallel()
 	for name, path := range families {
@@ -27,17 +27,17 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 			for _, c := range generateAll(t, e, g, reqs) {
 				computed += c.Stats.PromptTokens - c.Stats.CachedTokens
 			}
-			// The page of 16 positions that the preamble ends in is everybody's own.
+			// The page of 16 positions that the preamble ends in is not shared.
 			require.Equal(t, 102+9*(102-96), computed)
 
 			again := generate(t, e, reqs[3])
-			require.Equal(t, 96, again.Stats.CachedTokens, "pages stay after their sequences")
+			require.Equal(t, 96, again.Stats.CachedTokens, "pages outlive their sequences")
 		})
 	}
 }
 
-// Where pages run out, the youngest sequences are put back and computed again, to the same tokens.
-func TestPutBack(t *testing.T) {
+// If pages run out, the youngest sequences are preempted and computed again, to the same tokens.
+func TestPreemption(t *testing.T) {
 	t.Parallel()
 	reqs := make([]generation.Request, 4)
 	for i := range reqs {
@@ -48,7 +48,7 @@ func TestPutBack(t *testing.T) {
 	const position = 3 * (32 + 32) * 4 // bytes
 	tight := open(t, microLlama, engine.Options{Context: 64, Memory: weights(t, microLlama) + 96*position, Draft: engine.DraftOff, Trace: g.trace})
 	for i, c := range generateAll(t, tight, g, reqs) {
-		same(t, generate(t, roomy, reqs[i]), c, "a request that may have been put back")
+		same(t, generate(t, roomy, reqs[i]), c, "a request that may have been preempted")
 	}
 	require.NotZero(t, tight.Snapshot().Preemptions)
 	require.Zero(t, tight.Snapshot().PagesUsed)

@@ -25,8 +25,8 @@ func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 	}
 }
 
-// Look-up in a text that repeats itself finds what comes next.
-func TestLookUpOfARepetition(t *testing.T) {
+// n-grams of a text that repeats itself predict what comes next.
+func TestNGramsOfARepetition(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 4})
 	var prompt []int32
@@ -83,7 +83,7 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 	require.Less(t, chi, 16.3, "chi-squared of 3 degrees of freedom at 0.001")
 }
 
-// Drafts that are refused leave nothing behind: the same text with and without them, to the end of the context.
+// Rejected drafts leave nothing behind: the same text with and without them, to the end of the context.
 func TestDraftingToTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
 	prompt := randomTokens(3, 20)

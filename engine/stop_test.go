@@ -22,22 +22,22 @@ func TestStopStrings(t *testing.T) {
 		tokens int // of the answer
 		reason string
 	}{
-		"none":                           {text: "cafés end\uFFFD", tokens: 9},
-		"not there":                      {stop: []string{"cafe", "nd "}, text: "cafés end\uFFFD", tokens: 9},
-		"one token":                      {stop: []string{"end"}, text: "cafés ", tokens: 8, reason: "end"},
-		"inside a token":                 {stop: []string{"nd"}, text: "cafés e", tokens: 8, reason: "nd"},
-		"across tokens":                  {stop: []string{"s e"}, text: "café", tokens: 8, reason: "s e"},
-		"a character of two tokens":      {stop: []string{"é"}, text: "caf", tokens: 5, reason: "é"},
-		"up to such a character":         {stop: []string{"fé"}, text: "ca", tokens: 5, reason: "fé"},
-		"from such a character":          {stop: []string{"és "}, text: "caf", tokens: 7, reason: "és "},
-		"the first to be complete":       {stop: []string{"afés", "f"}, text: "ca", tokens: 3, reason: "f"},
-		"the first of one token":         {stop: []string{"nd", "en"}, text: "cafés ", tokens: 8, reason: "en"},
-		"the whole text":                 {stop: []string{"c"}, text: "", tokens: 1, reason: "c"},
-		"with the last token":            {stop: []string{"\uFFFD"}, text: "cafés end\uFFFD", tokens: 9},
-		"passed over":                    {stop: []string{"a"}, min: 2, text: "cafés end\uFFFD", tokens: 9},
-		"not passed over":                {stop: []string{"a"}, min: 1, text: "c", tokens: 2, reason: "a"},
-		"begun before the least tokens":  {stop: []string{"fés"}, min: 4, text: "ca", tokens: 6, reason: "fés"},
-		"complete with the least tokens": {stop: []string{"é"}, min: 5, text: "cafés end\uFFFD", tokens: 9},
+		"none":                                {text: "cafés end\uFFFD", tokens: 9},
+		"not there":                           {stop: []string{"cafe", "nd "}, text: "cafés end\uFFFD", tokens: 9},
+		"one token":                           {stop: []string{"end"}, text: "cafés ", tokens: 8, reason: "end"},
+		"inside a token":                      {stop: []string{"nd"}, text: "cafés e", tokens: 8, reason: "nd"},
+		"across tokens":                       {stop: []string{"s e"}, text: "café", tokens: 8, reason: "s e"},
+		"a character of two tokens":           {stop: []string{"é"}, text: "caf", tokens: 5, reason: "é"},
+		"up to such a character":              {stop: []string{"fé"}, text: "ca", tokens: 5, reason: "fé"},
+		"from such a character":               {stop: []string{"és "}, text: "caf", tokens: 7, reason: "és "},
+		"the first to be complete":            {stop: []string{"afés", "f"}, text: "ca", tokens: 3, reason: "f"},
+		"the first of one token":              {stop: []string{"nd", "en"}, text: "cafés ", tokens: 8, reason: "en"},
+		"the whole text":                      {stop: []string{"c"}, text: "", tokens: 1, reason: "c"},
+		"with the last token":                 {stop: []string{"\uFFFD"}, text: "cafés end\uFFFD", tokens: 9},
+		"passed over":                         {stop: []string{"a"}, min: 2, text: "cafés end\uFFFD", tokens: 9},
+		"not passed over":                     {stop: []string{"a"}, min: 1, text: "c", tokens: 2, reason: "a"},
+		"begun before the minimum of tokens":  {stop: []string{"fés"}, min: 4, text: "ca", tokens: 6, reason: "fés"},
+		"complete with the minimum of tokens": {stop: []string{"é"}, min: 5, text: "cafés end\uFFFD", tokens: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

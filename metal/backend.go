@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -19,6 +20,7 @@ type Backend struct {
 	positions int
 	scratch   scratch
 	integer   integer
+	unified   bool // the CPU sees shared buffers, which are as fast as private ones
 }
 
 // Options are settings of a backend. The zero value is good for use.
@@ -32,7 +34,7 @@ type Options struct {
 
 // New compiles the kernels on a device. The backend owns the device from then on; if New fails, it has closed the device.
 func New(dev Device, o Options) (*Backend, error) {
-	b := &Backend{device: dev}
+	b := &Backend{device: dev, unified: dev.Info().UnifiedMemory}
 	var err error
 	if b.kernels, err = newKernelSet(dev, o.Mode, o.Geometry, o.Progress); err == nil {
 		err = b.step.init(b)
@@ -152,11 +154,13 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 
 // memory is a buffer of step values. It is the Buffer of a compute.Tensor.
 type memory struct {
-	buffer Buffer
-	*compute.Values
+	buffer          Buffer
+	rows            int
+	cols            int
+	*compute.Values // what the CPU sees; without unified memory a copy, made when it is first asked for
 }
 
-// Buffer implements compute.Backend. CPU and GPU share the memory, so that results need no copy.
+// Buffer implements compute.Backend. With unified memory, CPU and GPU share it, so that results need no copy.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
@@ -164,16 +168,46 @@ func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if err := b.reserveActivations(rows, cols); err != nil {
 		return compute.Tensor{}, err
 	}
-	buffer, err := b.newBuffer(4*rows*cols, Shared, fmt.Sprintf("make a buffer of %d by %d values", rows, cols))
+	storage := Private
+	if b.unified {
+		storage = Shared
+	}
+	buffer, err := b.newBuffer(4*rows*cols, storage, fmt.Sprintf("make a buffer of %d by %d values", rows, cols))
 	if err != nil {
 		return compute.Tensor{}, err
 	}
-	m := &memory{buffer, compute.NewValues(valuesOf[float32](b.device.Contents(buffer)), cols)}
+	m := &memory{buffer: buffer, rows: rows, cols: cols}
+	if b.unified {
+		m.Values = compute.NewValues(valuesOf[float32](b.device.Contents(buffer)), cols)
+	}
 	return compute.Tensor{Buffer: m, Rows: rows, Cols: cols, Stride: cols}, nil
 }
 
 // Floats implements compute.Backend.
-func (b *Backend) Floats(t compute.Tensor) [][]float32 { return t.Buffer.(*memory).Rows(t) }
+func (b *Backend) Floats(t compute.Tensor) [][]float32 {
+	m := t.Buffer.(*memory)
+	if !b.unified {
+		b.fetch(m, t)
+	}
+	return m.Rows(t)
+}
+
+// fetch copies a view's values from the device. If that fails, they become NaN, and the next step reports the error.
+func (b *Backend) fetch(m *memory, t compute.Tensor) {
+	if m.Values == nil {
+		m.Values = compute.NewValues(make([]float32, m.rows*m.cols), m.cols)
+	}
+	if t.Rows == 0 {
+		return
+	}
+	values := m.Floats[t.Offset : t.Offset+(t.Rows-1)*t.Stride+t.Cols]
+	if err := b.device.Read(floatBytes(values), m.buffer, 4*t.Offset); err != nil {
+		b.step.unread = errors.Join(b.step.unread, err)
+		for i := range values {
+			values[i] = float32(math.NaN())
+		}
+	}
+}
 
 // rope is a table [positions][dims] of cosines and sines: those of pair i at 2i and 2i+1.
 type rope struct {

@@ -25,6 +25,15 @@ func open(tb testing.TB, o metal.Options, h emulator.Options) *metal.Backend {
 	return be
 }
 
+// starter starts the backend on a device.
+type starter func(tb testing.TB, o metal.Options) *metal.Backend
+
+// emulated starts the backend on the emulator.
+func emulated(tb testing.TB, o metal.Options) *metal.Backend {
+	tb.Helper()
+	return open(tb, o, emulator.Options{})
+}
+
 // tilesFrom has tiles used from so many rows on.
 func tilesFrom(rows int) (g metal.Geometry) {
 	for _, kernel := range []string{metal.ProductTile, metal.GatedTile, metal.ExpertGatedTile, metal.ExpertDownTile, metal.AttentionTile} {
@@ -41,22 +50,23 @@ func TestConformance(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options metal.Options
-		seed    uint32
+		device  emulator.Options
 	}{
-		{"release", metal.Options{}, 0},
-		{"tiles", metal.Options{Geometry: few}, 0},
-		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}, 0},
-		{"debug, shuffled", metal.Options{Mode: metal.Debug}, 1},
-		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, 2},
+		{"release", metal.Options{}, emulator.Options{}},
+		{"tiles", metal.Options{Geometry: few}, emulator.Options{}},
+		{"tiles, memory of its own", metal.Options{Geometry: few}, emulator.Options{Discrete: true}},
+		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}, emulator.Options{}},
+		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
+		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {
-		if raced && c.seed > 0 { // nothing of it is Go
+		if raced && c.device.Seed > 0 { // nothing of it is Go
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
-				be := open(tb, c.options, emulator.Options{Seed: c.seed})
+				be := open(tb, c.options, c.device)
 				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
 				return be
 			})

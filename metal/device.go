@@ -39,6 +39,8 @@ type Device interface {
 	Contents(b Buffer) []byte
 	// Upload copies src to a buffer of either storage. When it returns, src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
+	// Read copies from a buffer; with unified memory, from a shared one. Work that writes to it must be done.
+	Read(dst []byte, b Buffer, offset int) error
 	// Submit encodes dispatches into a command buffer and commits it; see Dispatch.SplitBefore. Submissions run in order.
 	Submit(work []Dispatch) (Ticket, error)
 	// Wait blocks until a submission and all before it are done. It returns the first error of the submissions that were not waited
@@ -76,16 +78,22 @@ type Info struct {
 	MaxBuffer         int    // bytes of one buffer
 	MaxThreadgroup    int    // threads of a threadgroup
 	ThreadgroupMemory int    // bytes
-	UnifiedMemory     bool   // shared buffers are as fast as private ones
-	LanguageVersion   string // of the compiled kernels, as the compiler reports it
-	MathMode          string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
-	ResidencySets     bool
+	// UnifiedMemory reports whether shared buffers are as fast as private ones. If not, the backend keeps what kernels read and
+	// write in private buffers, and copies.
+	UnifiedMemory   bool
+	LanguageVersion string // of the compiled kernels, as the compiler reports it
+	MathMode        string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
+	ResidencySets   bool
+	// IntegerProducts reports whether the device runs the kernels of metal/cuda/native.
+	IntegerProducts bool
 }
 
 // Source is a text of kernels with its headers included.
 type Source struct {
 	Name string // for error messages
 	Text string
+	// Native reports whether the text is in the language of the device, and not in Metal's.
+	Native bool
 }
 
 // Mode is how kernels are compiled.

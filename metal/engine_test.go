@@ -19,7 +19,6 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // question is one with a single right answer.
@@ -70,9 +69,9 @@ func chatOf(first, q question) *ordered.Object {
 }
 
 // answer asks all questions, some at a time, and adds up the figures. Every answer has to begin with the right one.
-func answer(t *testing.T, path string, questions []question, s setup) (tokens [][]int32, stats generation.Stats) {
+func answer(t *testing.T, start starter, path string, questions []question, s setup) (tokens [][]int32, stats generation.Stats) {
 	t.Helper()
-	eng, err := engine.Open(path, open(t, metal.Options{}, emulator.Options{}), s.opts)
+	eng, err := engine.Open(path, start(t, metal.Options{}), s.opts)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, eng.Close()) }()
 	tokens = make([][]int32, len(questions))
@@ -107,6 +106,11 @@ func answer(t *testing.T, path string, questions []question, s setup) (tokens []
 // beginnings and without, with drafts of every kind. The answers have the same tokens.
 func TestSameTokensInAnyCompany(t *testing.T) {
 	t.Parallel()
+	sameTokens(t, emulated)
+}
+
+func sameTokens(t *testing.T, start starter) {
+	t.Helper()
 	questions := readQuestions(t, 3)
 	drafting := map[string]engine.Options{
 		"tiny-glm.q8_0.gguf":   {Draft: engine.DraftMTP, DraftTokens: 3, PageSize: 4, StepTokens: 128, MaxSequences: 2},
@@ -117,7 +121,7 @@ func TestSameTokensInAnyCompany(t *testing.T) {
 			alone := setup{opts: engine.Options{Draft: engine.DraftOff, NoSharing: true}, atOnce: 1}
 			drafts := setup{name: "drafts", opts: drafting[filepath.Base(path)], atOnce: 2}
 			alone.opts.Context, drafts.opts.Context = 256, 256
-			want, stats := answer(t, path, questions, alone)
+			want, stats := answer(t, start, path, questions, alone)
 			require.Zero(t, stats)
 			for _, s := range []setup{
 				{"large steps, shared beginnings", engine.Options{Context: 256, Draft: engine.DraftOff, PageSize: 4}, 2},
@@ -125,7 +129,7 @@ func TestSameTokensInAnyCompany(t *testing.T) {
 				{"look-up", engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 3, PageSize: 4, StepTokens: 16, MaxSequences: 2}, 2},
 				drafts,
 			} {
-				got, stats := answer(t, path, questions, s)
+				got, stats := answer(t, start, path, questions, s)
 				require.Equal(t, want, got, s.name)
 				require.Equal(t, !s.opts.NoSharing, stats.CachedTokens > 0, s.name)
 				require.Equal(t, s.opts.DraftTokens > 0, stats.DraftTokens > 0, s.name)

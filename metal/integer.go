@@ -2,18 +2,16 @@ package metal
 
 import (
 	"fmt"
+	"io/fs"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/metal/cuda/native"
 )
 
-// IntegerDevice is implemented by devices that have kernels of their own for weights in blocks: products of their integers with
-// activations of 8 bits. The backend then uses these for all such weights. Package metal/cuda/native has them and says what they
-// compute; this file, integer_step.go and integer_experts.go have their geometry and bind them.
-type IntegerDevice interface {
-	// CompileInteger compiles the kernels for weights of a type.
-	CompileInteger(t gguf.Type) (Library, error)
-}
+// Devices with Info.IntegerProducts have kernels of their own for weights in blocks: products of their integers with activations of
+// 8 bits. metal/cuda/native/kernels has them and says what they compute; this file, integer_step.go and integer_experts.go have
+// their geometry and bind them.
 
 const (
 	groupRows   = 16  // rows of weights that are packed together
@@ -96,14 +94,13 @@ const maxActivations = 64 << 20
 
 // integersOf makes the kernels for weights of a type, once; nil where the portable kernels are to be used.
 func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
-	dev, ok := b.device.(IntegerDevice)
-	if !ok || t.BlockSize() == 1 {
+	if !b.device.Info().IntegerProducts || t.BlockSize() == 1 {
 		return nil, nil
 	}
 	if have, ok := b.integer.kernels[t]; ok {
 		return have, nil
 	}
-	lib, err := dev.CompileInteger(t)
+	lib, err := b.compileIntegers(t)
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +136,21 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 	}
 	b.integer.kernels[t], b.integer.any = k, k
 	return k, nil
+}
+
+// compileIntegers compiles the kernels for weights of a type.
+func (b *Backend) compileIntegers(t gguf.Type) (Library, error) {
+	dir, err := fs.Sub(native.Kernels, "kernels")
+	if err != nil {
+		return 0, err
+	}
+	src, err := ReadSource(dir, "weights.cu")
+	if err != nil {
+		return 0, err
+	}
+	src.Name, src.Native = fmt.Sprintf("weights.cu for %v", t), true
+	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text
+	return b.device.Compile(src, b.kernels.mode)
 }
 
 // packedSizes are the bytes of a packed group of rows: of a super-block's header, of a block, and how many blocks a super-block has.
@@ -197,7 +209,7 @@ func (b *Backend) freeStaging() {
 
 // reserveActivations makes room for quantised rows of a step's buffer. No step may be in flight.
 func (b *Backend) reserveActivations(rows, cols int) error {
-	if _, ok := b.device.(IntegerDevice); !ok {
+	if !b.device.Info().IntegerProducts {
 		return nil
 	}
 	each := (cols + blockValues - 1) / blockValues * columnBytes

@@ -22,9 +22,14 @@ var bundled = []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_
 // likeliest tokens at every position. The CPU has the same greedy tokens.
 func TestReferences(t *testing.T) {
 	t.Parallel()
+	references(t, emulated)
+}
+
+func references(t *testing.T, start starter) {
+	t.Helper()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
 		t.Helper()
-		m := modeltest.Load(t, open(t, metal.Options{}, emulator.Options{}), path)
+		m := modeltest.Load(t, start(t, metal.Options{}), path)
 		worst := 0.0
 		for i, c := range cases {
 			require.Equal(t, c.GreedyTokens, modeltest.Greedy(t, m, c.PromptTokens, len(c.GreedyTokens)), "case %d", i)
@@ -56,11 +61,16 @@ func TestReferencesWithFastKernels(t *testing.T) {
 // TestLongGeneration generates 512 tokens, all of finite logits, and compares them with the CPU's up to a near tie.
 func TestLongGeneration(t *testing.T) {
 	t.Parallel()
+	longGeneration(t, emulated)
+}
+
+func longGeneration(t *testing.T, start starter) {
+	t.Helper()
 	const tokens = 512
 	for _, path := range bundled {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			prompt := []int32{5, 300, 17, 900, 41, 7, 1200, 33}
-			got := modeltest.Greedy(t, modeltest.Load(t, open(t, metal.Options{}, emulator.Options{}), path), prompt, tokens)
+			got := modeltest.Greedy(t, modeltest.Load(t, start(t, metal.Options{}), path), prompt, tokens)
 			reference, err := cpu.New(0)
 			require.NoError(t, err)
 			cpuModel := modeltest.Load(t, reference, path)

@@ -14,6 +14,8 @@ type step struct {
 	batch *compute.Batch
 	err   error // of an operation or a submission; Submit and Run return it
 
+	unread error // of results that could not be read after the step before
+
 	work     []Dispatch
 	bindings []Binding
 	args     []byte
@@ -23,7 +25,8 @@ type step struct {
 	inputs   *indices             // of the current step: &ring[turn]
 	inFlight int                  // submissions not yet waited for
 	last     Ticket               // the newest of them
-	retired  []Buffer             // outgrown inputs that steps in flight may still use
+	retired  []indices            // outgrown inputs that steps in flight may still use
+	before   int                  // those of retired that steps before the current one have outgrown
 
 	slotMapping Binding // [rows] of place in kernels/pages.h
 	slots       []int32 // the values of slotMapping
@@ -46,7 +49,7 @@ const maxInFlight = 8
 // MaxInFlight implements compute.Backend.
 func (b *Backend) MaxInFlight() int { return maxInFlight }
 
-// indices is a shared buffer for the small integers of a step.
+// indices is a buffer for the small integers of a step.
 type indices struct {
 	buffer Buffer
 	values []int32
@@ -67,20 +70,42 @@ func (s *step) init(b *Backend) error {
 // grow makes room for n integers. The old buffer stays until the steps in flight have run, since their dispatches are bound to it.
 func (s *step) grow(n int) error {
 	if s.inputs.buffer != 0 {
-		s.retired = append(s.retired, s.inputs.buffer)
+		s.retired = append(s.retired, *s.inputs)
 	}
-	buffer, err := s.newBuffer(4*n, Shared, "make room for the rows of a step")
+	storage := Private
+	if s.unified {
+		storage = Shared
+	}
+	buffer, err := s.newBuffer(4*n, storage, "make room for the rows of a step")
 	if err != nil {
 		return err
 	}
-	*s.inputs = indices{buffer: buffer, values: valuesOf[int32](s.device.Contents(buffer))}
+	*s.inputs = indices{buffer: buffer}
+	if s.unified {
+		s.inputs.values = valuesOf[int32](s.device.Contents(buffer))
+	} else {
+		s.inputs.values = make([]int32, n)
+	}
 	return nil
+}
+
+// upload brings the step's inputs to the device, where the CPU does not write them there itself.
+func (s *step) upload() error {
+	if s.unified {
+		return nil
+	}
+	for _, in := range s.retired[s.before:] {
+		if err := s.device.Upload(in.buffer, 0, bytesOfInts(in.values[:in.used])); err != nil {
+			return err
+		}
+	}
+	return s.device.Upload(s.inputs.buffer, 0, bytesOfInts(s.inputs.values[:s.inputs.used]))
 }
 
 // Begin implements compute.Backend.
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
-	s.batch, s.err, s.pairHeads = batch, nil, 0
+	s.batch, s.err, s.unread, s.pairHeads = batch, s.unread, nil, 0
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
 	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
@@ -88,6 +113,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	if s.inFlight == maxInFlight {
 		s.wait()
 	}
+	s.before = len(s.retired)
 	s.turn = (s.turn + 1) % maxInFlight
 	s.inputs = &s.ring[s.turn]
 	s.inputs.used = 0
@@ -195,6 +221,11 @@ func (s *step) submit() {
 	if s.err != nil || len(s.work) == 0 {
 		return
 	}
+	if err := s.upload(); err != nil {
+		s.fail(err)
+		s.clear()
+		return
+	}
 	ticket, err := s.device.Submit(s.work)
 	if err != nil {
 		s.fail(err)
@@ -213,10 +244,11 @@ func (s *step) wait() {
 		}
 		s.inFlight = 0
 	}
-	for _, b := range s.retired {
-		s.device.FreeBuffer(b)
+	for _, in := range s.retired[:s.before] {
+		s.device.FreeBuffer(in.buffer)
 	}
-	s.retired = s.retired[:0]
+	s.retired = append(s.retired[:0], s.retired[s.before:]...)
+	s.before = 0
 }
 
 // Checkpoint implements compute.Step. With a trace, the dispatches so far run first. A long step may be split here.

@@ -49,8 +49,13 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 	}
 	m := t.Buffer.(*memory)
 	c.made = append(c.made, m.buffer)
-	for i := range m.Floats {
-		m.Floats[i] = float32(c.random.NormFloat64())
+	for _, row := range c.Floats(t) {
+		for i := range row {
+			row[i] = float32(c.random.NormFloat64())
+		}
+	}
+	if !c.unified {
+		c.err = c.device.Upload(m.buffer, 0, floatBytes(m.Floats))
 	}
 	return t
 }
@@ -73,7 +78,13 @@ func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *s
 		op(&c.step, dst, x)
 		c.err = c.step.Run()
 	}
-	return c.err == nil && agree(all.Buffer.(*memory).Floats, alone.Buffer.(*memory).Floats, c.kernels.mode)
+	return c.err == nil && agree(c.values(all), c.values(alone), c.kernels.mode)
+}
+
+// values are all of a buffer.
+func (c *comparison) values(t compute.Tensor) []float32 {
+	c.Floats(t)
+	return t.Buffer.(*memory).Values.Floats
 }
 
 // agree reports whether values have the same bits or, with fast arithmetic, differ by at most a thousandth of the largest. That is
@@ -112,7 +123,7 @@ const pageOfComparison = 16
 
 func (c *comparison) products() bool {
 	const n, out = 1100, 40
-	values := c.buffer(out, n).Buffer.(*memory).Floats
+	values := c.values(c.buffer(out, n))
 	w, err := c.Weight(gguf.Tensor{Name: "comparison", Type: gguf.TypeF32, Shape: []int{n, out}, Data: floatBytes(values)})
 	if err != nil {
 		c.err = err

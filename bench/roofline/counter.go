@@ -31,7 +31,7 @@ func (c *counter) handle() uint32 {
 // Info implements metal.Device.
 func (c *counter) Info() metal.Info {
 	return metal.Info{
-		Driver: "counter", Name: "counter", Memory: math.MaxInt, MaxBuffer: math.MaxInt,
+		Driver: "counter", UnifiedMemory: true, Name: "counter", Memory: math.MaxInt, MaxBuffer: math.MaxInt,
 		MaxThreadgroup: maxThreadgroup, ThreadgroupMemory: threadgroupMemory,
 	}
 }
@@ -66,6 +66,9 @@ func (c *counter) Contents(b metal.Buffer) []byte { return c.shared[b] }
 
 // Upload implements metal.Device.
 func (c *counter) Upload(metal.Buffer, int, []byte) error { return nil }
+
+// Read implements metal.Device.
+func (c *counter) Read([]byte, metal.Buffer, int) error { return nil }
 
 // Submit implements metal.Device.
 func (c *counter) Submit(work []metal.Dispatch) (metal.Ticket, error) {

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 )
 
-// Key is the content of a full page: a hash over every token up to and including the one after it. SHA-256, since two
-// texts with one key would silently answer each other's prompts.
+// Key is the content of a full page: a SHA-256 hash over every token up to and including the one after it. A weaker hash is
+// not enough: two texts with the same key would use each other's keys and values.
 type Key [sha256.Size]byte
 
-// next is the key of the page that follows one with key k. tokens are the page's own and the one after it.
+// next is the key of the page after one with key k. tokens are the tokens of that page and the one after it.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
@@ -19,5 +19,5 @@ func (k Key) next(tokens []int32) Key {
 	return sha256.Sum256(b)
 }
 
-// largePage is the positions of a page up to which its key is made without an allocation.
+// largePage is the maximum number of positions of a page whose key is made without an allocation.
 const largePage = 256

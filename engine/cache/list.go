@@ -1,6 +1,6 @@
 package cache
 
-// list is a doubly linked list through the pages themselves, so that nothing is allocated when pages come and go.
+// list is a doubly linked list through the pages themselves, so that adding and removing pages allocates nothing.
 type list struct {
 	head, tail int32
 	len        int

@@ -1,18 +1,18 @@
-// Package cache hands out the pages of the KV cache and finds those that several sequences can share. It holds no keys or
-// values: those are the backend's. A page is a number, the same in every layer, and a sequence's page table lists the pages
-// of its positions in order.
+// Package cache allocates the pages of the KV cache and finds those that several sequences can share (prefix caching). The
+// keys and values themselves are the backend's. A page is a number, the same in every layer, and a sequence's page table lists
+// the pages of its positions in order.
 //
-// A full page is known by its content: a hash over all tokens up to its last position and the one after it. (The one after
-// it, because the MTP layer's slot of a position is computed from the next token.) Pages that no table holds any more stay
-// until their place is needed, least recently used first.
+// A full page is identified by its content: a hash over all tokens up to its last position and the one after it. (That token
+// belongs to it because the MTP layer computes its slot of a position from the next token.) Pages that no table holds any more
+// stay until they are needed; the least recently used is evicted first.
 package cache
 
 // Pool is a fixed number of pages. It is not safe for concurrent use.
 type Pool struct {
 	pageSize int
 	pages    []page
-	free     []int32        // pages without content, the next one to hand out last
-	known    map[Key]int32  // full pages by content, in tables or not
+	free     []int32        // pages without content; the last is taken next
+	known    map[Key]int32  // full pages by content, whether in tables or not
 	claims   map[Key]*Table // content that a table is computing
 	idle     list           // known pages in no table, least recently used first
 	stats    Stats
@@ -26,13 +26,13 @@ type page struct {
 	prev, next int32 // neighbours in idle
 }
 
-// Stats counts what became of pages since the pool was made.
+// Stats are counts since the pool was made.
 type Stats struct {
-	Shared  int // pages taken from known content
-	Evicted int // known pages given up for new content
+	Shared  int // known pages that a further table has taken
+	Evicted int // known pages that lost their content to be used again
 }
 
-// NewPool returns a pool of the pages 0 to pages-1, each of pageSize positions.
+// NewPool returns a pool of pages 0 to pages-1, each of pageSize positions.
 func NewPool(pages, pageSize int) *Pool {
 	p := &Pool{
 		pageSize: pageSize,
@@ -57,14 +57,14 @@ func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 // Available is the number of pages that tables can still take: those without content and those in no table.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
-// Needed is the number of pages that so many positions take.
+// Needed is the number of pages that the given number of positions take.
 func (p *Pool) Needed(positions int) int { return (positions + p.pageSize - 1) / p.pageSize }
 
 // Stats returns the counts so far.
 func (p *Pool) Stats() Stats { return p.stats }
 
-// take returns a page without content, giving up the one that was idle longest where it has to; false where all are in
-// tables.
+// take returns a page without content. If there is none it evicts the one that was idle longest; if all are in tables it
+// returns false.
 func (p *Pool) take() (int32, bool) {
 	if n := len(p.free); n > 0 {
 		id := p.free[n-1]
@@ -105,7 +105,7 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-// learn makes a page's content known. Content that another page has already stays with that one.
+// learn makes a page's content known. If another page has the same content, that one stays the known one.
 func (p *Pool) learn(id int32, key Key) {
 	if _, ok := p.known[key]; ok || p.pages[id].isKnown {
 		return

@@ -25,7 +25,7 @@ func fill(t *testing.T, table *Table, tokens []int32) (adopted int) {
 	adopted, busy := table.Adopt(tokens)
 	require.False(t, busy)
 	require.True(t, table.Grow(len(tokens)))
-	table.Keep(tokens, len(tokens))
+	table.Commit(tokens, len(tokens))
 	return adopted
 }
 
@@ -79,7 +79,7 @@ func TestOneComputesForAll(t *testing.T) {
 	require.False(t, busy, "a is not waiting for itself")
 
 	require.True(t, a.Grow(len(tokens)))
-	a.Keep(tokens, len(tokens))
+	a.Commit(tokens, len(tokens))
 	got, busy := b.Adopt(tokens)
 	require.Equal(t, 8, got)
 	require.False(t, busy)
@@ -89,7 +89,7 @@ func TestOneComputesForAll(t *testing.T) {
 	c.Adopt(other)
 	c.Release()
 	_, busy = d.Adopt(other)
-	require.False(t, busy, "c gave its claim up")
+	require.False(t, busy, "c released its claim")
 }
 
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
@@ -100,7 +100,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 		fill(t, table, text(6, 100*i))
 		table.Release()
 	}
-	// Touch the first text, so that the second is the older one.
+	// Touch the first text, so that the second is evicted first.
 	table := p.NewTable()
 	require.Equal(t, 4, fill(t, table, text(6, 0)))
 	table.Release()
@@ -174,7 +174,7 @@ func TestPoolProperties(t *testing.T) {
 					}
 				}
 				s.filled = target
-				s.table.Keep(s.tokens, s.filled)
+				s.table.Commit(s.tokens, s.filled)
 			},
 			"finish": func(t *rapid.T) {
 				if len(seqs) == 0 {
@@ -198,7 +198,7 @@ func TestPoolProperties(t *testing.T) {
 	})
 }
 
-func BenchmarkKeep(b *testing.B) {
+func BenchmarkCommit(b *testing.B) {
 	p := NewPool(1024, 32)
 	tokens := text(32*512+1, 0)
 	b.ReportAllocs()
@@ -206,7 +206,7 @@ func BenchmarkKeep(b *testing.B) {
 		table := p.NewTable()
 		table.Adopt(tokens)
 		table.Grow(len(tokens))
-		table.Keep(tokens, len(tokens))
+		table.Commit(tokens, len(tokens))
 		table.Release()
 	}
 }

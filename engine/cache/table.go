@@ -7,19 +7,19 @@ type Table struct {
 	last  Key // key of page known-1
 	known int // leading pages whose content has a key
 
-	claim   Key // content that this table computes for all
+	claim   Key // content of the page that this table announced to compute
 	claimed bool
 }
 
-// NewTable returns an empty table. Release has to follow.
+// NewTable returns an empty table. Call Release to free its pages.
 func (p *Pool) NewTable() *Table { return &Table{pool: p} }
 
-// Pages is the pages so far: position i is in slot i%PageSize of page i/PageSize.
+// Pages are the pages so far: position i is in slot i%PageSize of page i/PageSize.
 func (t *Table) Pages() []int32 { return t.pages }
 
-// Adopt takes known pages for a text, where the table holds whole pages of it so far and nothing else, and returns the
-// number of positions that it then has. The last token of tokens is never covered, since its logits are wanted. busy says
-// that another sequence is computing the page that comes next: wait for it rather than compute it twice.
+// Adopt takes the known pages of a text and returns the number of positions that the table then has. The table must hold whole
+// pages of the text and nothing else. The last token is never covered, because its logits are needed. busy reports whether
+// another table's sequence is computing the next page: wait for it rather than compute it twice.
 func (t *Table) Adopt(tokens []int32) (positions int, busy bool) {
 	size := t.pool.pageSize
 	for {
@@ -39,7 +39,7 @@ func (t *Table) Adopt(tokens []int32) (positions int, busy bool) {
 	}
 }
 
-// claimPage announces content that the table will compute next, and tells whether another table has announced it.
+// claimPage announces the content that the table will compute next, and reports whether another table has announced it already.
 func (t *Table) claimPage(key Key) (busy bool) {
 	if by, ok := t.pool.claims[key]; ok {
 		return by != t
@@ -57,8 +57,8 @@ func (t *Table) unclaim() {
 	}
 }
 
-// Grow takes pages until positions 0 to positions-1 have a slot. It returns false, having taken what there was, where the
-// pool has no more.
+// Grow takes pages until positions 0 to positions-1 have a slot. If the pool runs out, it keeps the pages that it got and
+// returns false.
 func (t *Table) Grow(positions int) bool {
 	for len(t.pages) < t.pool.Needed(positions) {
 		id, ok := t.pool.take()
@@ -70,9 +70,9 @@ func (t *Table) Grow(positions int) bool {
 	return true
 }
 
-// Keep makes full pages known, so that other sequences can share them. The first filled positions of tokens have been
+// Commit makes full pages known, so that other sequences can share them. The first filled positions of tokens must have been
 // computed.
-func (t *Table) Keep(tokens []int32, filled int) {
+func (t *Table) Commit(tokens []int32, filled int) {
 	size := t.pool.pageSize
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {
 		t.last = t.last.next(tokens[end-size : end+1])
@@ -82,7 +82,7 @@ func (t *Table) Keep(tokens []int32, filled int) {
 	}
 }
 
-// Release gives all pages back; the table is empty from then on. Releasing twice does nothing.
+// Release frees all pages and leaves the table empty. Releasing it twice does nothing.
 func (t *Table) Release() {
 	t.unclaim()
 	// The last page first, so that the beginning of a text outlives its end.
@@ -92,8 +92,8 @@ func (t *Table) Release() {
 	*t = Table{pool: t.pool}
 }
 
-// Knows tells whether the cache holds the beginning of a text, or is about to.
-func (p *Pool) Knows(tokens []int32) bool {
+// HasPrefix reports whether the cache holds the first page of a text, or a sequence is computing it.
+func (p *Pool) HasPrefix(tokens []int32) bool {
 	if len(tokens) <= p.pageSize {
 		return false
 	}

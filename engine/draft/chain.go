@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -42,8 +43,10 @@ func newMTPChain(m model.Drafter, rows int) *chain {
 // newModelChain drafts by a small model.
 func newModelChain(m model.Model, rows int) *chain {
 	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
-		_, err := m.Forward(&p.Batch)
-		return err
+		if _, err := m.Forward(&p.Batch); err != nil {
+			return fmt.Errorf("draft with the small model: %w", err)
+		}
+		return nil
 	}}
 }
 
@@ -178,8 +181,7 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	}
 }
 
-// best is the likeliest token of an output of the last pass, and its probability, which is 0 where the logits are not
-// finite.
+// best is the likeliest token of an output of the last pass, and its probability, which is 0 if the logits are not finite.
 func (c *chain) best(output int) (id int32, probability float64) {
 	b := sample.ReadBest(c.model.Best(0)[output], 1)
 	sum, err := b.LogSumExp()

@@ -26,7 +26,7 @@ func (sp *Speculator) measure(m model.Model) error {
 		p := firstTokens(n, m.Config().Vocab)
 		seconds, err := fastest(func() error { _, err := m.Forward(&p.Batch); return err })
 		if err != nil {
-			return fmt.Errorf("time a step of %d rows: %w", n, err)
+			return fmt.Errorf("measure the cost of steps: %w", err)
 		}
 		sizes, verify = append(sizes, n), append(verify, seconds)
 		if sp.chain == nil {
@@ -34,7 +34,7 @@ func (sp *Speculator) measure(m model.Model) error {
 		}
 		seconds, err = fastest(func() error { return sp.chain.forward(p, true) })
 		if err != nil {
-			return fmt.Errorf("time a drafting pass of %d rows: %w", n, err)
+			return fmt.Errorf("measure the cost of drafting: %w", err)
 		}
 		passes = append(passes, seconds)
 	}

@@ -85,6 +85,6 @@ func (p *Planner) Plan(all []Candidate, others int) int {
 // rowCost is the seconds that one more row adds to a step: the mean over the next few rows, because the cost jumps between
 // two sizes of product.
 func (p *Planner) rowCost(rows int) float64 {
-	const ahead = 4
-	return (p.Verify.Seconds(rows+ahead) - p.Verify.Seconds(rows)) / ahead
+	const next = 4
+	return (p.Verify.Seconds(rows+next) - p.Verify.Seconds(rows)) / next
 }

@@ -1,7 +1,5 @@
 package draft
 
-import "fmt"
-
 // Next is what the next step will be made of.
 type Next struct {
 	Running int         // sequences that run
@@ -25,10 +23,7 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	if sp.fixed > 0 {
 		gate = nil
 	}
-	if err := sp.chain.run(step, sp.worthCatchingUp(next.Running), &sp.planner.Pass, gate); err != nil {
-		return fmt.Errorf("draft for %d sequences: %w", len(next.Decode), err)
-	}
-	return nil
+	return sp.chain.run(step, sp.worthCatchingUp(next.Running), &sp.planner.Pass, gate)
 }
 
 // gather makes the sequences candidates for drafts by passes.
@@ -43,7 +38,7 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	}
 }
 
-// searchText drafts from the sequences' own texts where that promises more than passes.
+// searchText drafts from the sequences' own texts if that promises more than passes.
 func (sp *Speculator) searchText(decode []*Sequence) {
 	if !sp.ngram {
 		return

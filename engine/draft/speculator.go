@@ -5,7 +5,6 @@
 package draft
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/model"
@@ -78,10 +77,7 @@ func (sp *Speculator) Prefill(prompts []*Sequence, running int) error {
 	if sp.chain == nil || len(prompts) == 0 || !sp.worthCatchingUp(running) {
 		return nil
 	}
-	if err := sp.chain.prefill(prompts); err != nil {
-		return fmt.Errorf("process prompts for drafting: %w", err)
-	}
-	return nil
+	return sp.chain.prefill(prompts)
 }
 
 // Observe takes in the results of steps that were computed together: their number, the rows of each, the seconds of all, and
@@ -109,7 +105,7 @@ func (sp *Speculator) learn(s *Sequence) {
 	drafted := len(s.Drafts)
 	tried := drafted
 	if s.gated {
-		tried++ // what was not worth a row counts as wrong where it would have been next
+		tried++ // a draft that was not worth a row counts as wrong if it was next
 	}
 	if tried > 0 {
 		s.record().Observe(tried, s.Accepted)

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// bestOf is the highest k logits as a device finds them.
+// bestOf is the highest k logits as a backend finds them.
 func bestOf(t require.TestingT, logits []float32, k int) sample.Best {
 	row := make([]float32, 2*k+1)
 	for i, id := range sample.Top(nil, logits, k) {
@@ -60,11 +60,11 @@ func TestSampleBestIsSample(t *testing.T) {
 			require.InDelta(t, logits[want], best.Logit(place), 0)
 		}
 	})
-	require.Greater(t, drawn, 2*open, "most draws are settled by few logits")
+	require.Greater(t, drawn, 2*open, "few logits decide most draws")
 	require.Positive(t, open)
 }
 
-// All logits are needed where the highest alone do not decide.
+// All logits are needed if the highest alone do not decide.
 func TestNeeds(t *testing.T) {
 	for _, c := range []struct {
 		params generation.Sampling
@@ -83,10 +83,10 @@ func TestNeeds(t *testing.T) {
 	} {
 		s := sample.New(c.params, 0, []int32{1})
 		require.Equal(t, c.want, s.Needs(), "%+v", c.params)
-		s.Bar([]int32{2})
+		s.Exclude([]int32{2})
 		require.Zero(t, s.Needs())
 		require.False(t, s.Greedy())
-		s.Bar(nil)
+		s.Exclude(nil)
 		require.Equal(t, c.want, s.Needs())
 	}
 }

@@ -15,7 +15,7 @@ type Distribution struct {
 	Total   float64 // the sum of Weights, taken in order
 }
 
-// Draw is the token on which u, from [0, 1), falls when the tokens' probabilities are laid end to end.
+// Draw returns the token whose interval contains u, from [0, 1), when the tokens' probabilities are laid end to end.
 func (d Distribution) Draw(u float64) int32 {
 	target, sum := u*d.Total, 0.0
 	for i, w := range d.Weights {
@@ -23,7 +23,7 @@ func (d Distribution) Draw(u float64) int32 {
 			return d.IDs[i]
 		}
 	}
-	return d.IDs[len(d.IDs)-1] // where u*Total was rounded up to Total
+	return d.IDs[len(d.IDs)-1] // if u*Total was rounded up to Total
 }
 
 // only is the distribution in which a single token has all the probability.
@@ -34,37 +34,37 @@ func (w *Scratch) only(id int32) Distribution {
 }
 
 // truncate applies temperature, min-p, top-k and top-p to logits whose highest is best. A weight is the probability
-// relative to the best token's: exp((logit-best)/temperature). So min-p and top-k are bounds on logits, which spares the
-// exponentials of all that they cut off.
+// relative to the best token's: exp((logit-best)/temperature). So min-p and top-k are bounds on logits, and
+// the logits that they cut off need no exponential.
 func (w *Scratch) truncate(logits []float32, best float64, p *generation.Sampling) Distribution {
-	least := minLogit(p, best)
+	lowest := minLogit(p, best)
 	if p.TopK > 0 && p.TopK < len(logits) {
-		least = max(least, float64(w.kth(logits, p.TopK)))
+		lowest = max(lowest, float64(w.kth(logits, p.TopK)))
 	}
 	w.clear()
 	total := 0.0
 	for id, l := range logits {
-		if float64(l) >= least {
+		if float64(l) >= lowest {
 			total += w.weigh(int32(id), l, best, p)
 		}
 	}
 	return w.topP(total, p)
 }
 
-// truncateBest is truncate where the n highest logits are what top-k keeps. Ids are taken in ascending order, as there, so
-// that the weights have the same sum.
+// truncateBest is truncate for the n highest logits, those that top-k keeps. It takes ids in ascending order too, so that the
+// sum of the weights is the same to the last bit.
 func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) Distribution {
-	w.places = w.places[:0]
+	w.order = w.order[:0]
 	for i := range n {
-		w.places = append(w.places, i)
+		w.order = append(w.order, i)
 	}
-	slices.SortFunc(w.places, func(i, j int) int { return cmp.Compare(b.ids[i], b.ids[j]) })
+	slices.SortFunc(w.order, func(i, j int) int { return cmp.Compare(b.ids[i], b.ids[j]) })
 	best := float64(b.values[0])
-	least := minLogit(p, best)
+	lowest := minLogit(p, best)
 	w.clear()
 	total := 0.0
-	for _, i := range w.places {
-		if l := b.values[i]; float64(l) >= least {
+	for _, i := range w.order {
+		if l := b.values[i]; float64(l) >= lowest {
 			total += w.weigh(b.ID(i), l, best, p)
 		}
 	}
@@ -79,10 +79,10 @@ func minLogit(p *generation.Sampling, best float64) float64 {
 	return math.Inf(-1)
 }
 
-// clear forgets the candidates.
+// clear drops the candidates.
 func (w *Scratch) clear() { w.ids, w.values, w.weights = w.ids[:0], w.values[:0], w.weights[:0] }
 
-// weigh makes a token a candidate and returns its weight; one of weight 0 is none.
+// weigh makes a token a candidate unless its weight is 0, and returns the weight.
 func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sampling) float64 {
 	weight := math.Exp((float64(logit) - best) / p.Temperature)
 	if weight > 0 {
@@ -101,12 +101,12 @@ func (w *Scratch) topP(total float64, p *generation.Sampling) Distribution {
 	return Distribution{IDs: w.ids, Weights: w.weights, Total: total}
 }
 
-// fewTop is the most values that are kept sorted while going through all; for more, selecting by bits is faster.
-const fewTop = 128
+// maxSorted is the maximum k for which the highest values are kept sorted in one pass; beyond it, selecting by bits is faster.
+const maxSorted = 128
 
 // kth is the k-th highest logit.
 func (w *Scratch) kth(logits []float32, k int) float32 {
-	if k <= fewTop {
+	if k <= maxSorted {
 		w.ids = Top(w.ids[:0], logits, k)
 		return logits[w.ids[k-1]]
 	}
@@ -114,11 +114,12 @@ func (w *Scratch) kth(logits []float32, k int) float32 {
 	return fromKey(cut)
 }
 
-// keepMass keeps the fewest best candidates whose weights reach mass, the lowest ids of equals, and returns their sum.
+// keepMass keeps the fewest best candidates whose weights reach mass, among equals those of the lowest ids, and returns their
+// sum.
 func (w *Scratch) keepMass(mass, total float64) float64 {
-	// Candidates below an n-th of what may go do not reach it together, so they all go.
-	least := (total - mass) / float64(len(w.weights))
-	w.keep(func(i int) bool { return w.weights[i] >= least })
+	// All n candidates below an n-th of the excess can be dropped: together they do not reach it.
+	negligible := (total - mass) / float64(len(w.weights))
+	w.keep(func(i int) bool { return w.weights[i] >= negligible })
 	cut, above := w.reach(w.values, w.weights, mass)
 	total = 0
 	w.keep(func(i int) bool {
@@ -135,7 +136,7 @@ func (w *Scratch) keepMass(mass, total float64) float64 {
 	return total
 }
 
-// keep drops the candidates for which the function says no.
+// keep drops the candidates for which ok is false.
 func (w *Scratch) keep(ok func(i int) bool) {
 	n := 0
 	for i := range w.ids {

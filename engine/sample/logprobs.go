@@ -2,7 +2,7 @@ package sample
 
 import "math"
 
-// LogSumExp is log(Σ exp(logit)) in float64: a token's log-probability is its logit less this.
+// LogSumExp is log(Σ exp(logit)) in float64: a token's log-probability is its logit minus this.
 func LogSumExp(logits []float32) (float64, error) {
 	if err := checkFinite(logits); err != nil {
 		return 0, err
@@ -15,7 +15,7 @@ func LogSumExp(logits []float32) (float64, error) {
 	return best + math.Log(sum), nil
 }
 
-// Top appends the ids of the n highest logits to dst, best first, the lowest id of equals first.
+// Top appends the ids of the n highest logits to dst, best first, among equals the lowest id first.
 func Top(dst []int32, logits []float32, n int) []int32 {
 	from := len(dst)
 	n = min(n, len(logits))

@@ -2,22 +2,21 @@ package sample
 
 import "math"
 
-// A selection sorts nothing: it counts the values by the leading bits of their order, finds the bucket that the answer is
-// in, and goes on within it, three times for the 32 bits of a float32.
+// A selection does not sort. It adds up weights by the leading bits of the values' keys, finds the bucket that contains the
+// answer, and continues within it: three rounds for the 32 bits of a float32.
 const (
 	radixBits    = 11
 	radixBuckets = 1 << radixBits
 )
 
-// digits are the shift and the width of each pass's bits.
+// digits are the shift and the width of each round's bits.
 var digits = [...]struct{ shift, width uint }{{21, radixBits}, {10, radixBits}, {0, 10}}
 
-// reach goes through values from the highest down, adding up their weights, and returns the key of the value at which the
-// sum reaches mass, and the sum of all higher ones. Nil weights are 1 each, so that mass k finds the k-th highest value.
-// Where mass is more than there is, or rounding keeps the sum below it, that is the lowest value. There must be values, and
-// weights above 0.
+// reach adds up weights from the highest value down. It returns the key of the value at which the sum reaches mass, and the sum
+// of all higher ones. Nil weights are 1 each, so that mass k finds the k-th highest value. If all weights together do not reach
+// mass, it returns the lowest value. There must be values, and weights above 0.
 func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut uint32, above float64) {
-	var prefix uint32 // the leading bits of cut, as far as they are known
+	var prefix uint32 // the leading bits of cut that are known so far
 	for _, d := range digits {
 		w.tally(values, weights, prefix, d.shift, d.width)
 		bucket := -1

@@ -20,7 +20,7 @@ type ranked struct {
 }
 
 // reference is the distribution by its definition, on sorted probabilities: edit every logit, sort, soften, cut, soften
-// again, cut. near tells that a cut falls so close to a token's edge that rounding may decide on it.
+// again, cut. near reports whether a cut falls so close to a token's edge that rounding may decide on it.
 func reference(logits []float32, p generation.Sampling, prompt, answer, barred []int32) (all []ranked, near bool) {
 	for i := range logits {
 		id := int32(i)
@@ -96,11 +96,11 @@ func drawParams(t *rapid.T, vocab int) generation.Sampling {
 		FrequencyPenalty:  float64(rapid.IntRange(-4, 4).Draw(t, "frequency")) / 2,
 		LogitBias:         map[int32]float64{},
 	}
-	maybe := func(name string, least float64) float64 {
+	maybe := func(name string, minimum float64) float64 {
 		if !rapid.Bool().Draw(t, "with "+name) {
 			return 0
 		}
-		return rapid.Float64Range(least, 1).Draw(t, name)
+		return rapid.Float64Range(minimum, 1).Draw(t, name)
 	}
 	p.Temperature, p.TopP, p.MinP = maybe("temperature", 0.2), maybe("top_p", 0.01), maybe("min_p", 0.01)
 	for range rapid.IntRange(0, 3).Draw(t, "biases") {
@@ -126,7 +126,7 @@ func TestDistributionMatchesReference(t *testing.T) {
 		before := slices.Clone(logits)
 
 		s := New(p, 0, prompt)
-		s.Bar(barred)
+		s.Exclude(barred)
 		for _, a := range answer {
 			s.Accept(a)
 		}
@@ -233,7 +233,7 @@ func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 	_, err := New(generation.Sampling{}, 0, nil).Sample(nil, 0, new(Scratch))
 	require.ErrorIs(t, err, ErrNotFinite)
 	s := New(generation.Sampling{}, 0, nil)
-	s.Bar([]int32{0, 1})
+	s.Exclude([]int32{0, 1})
 	_, err = s.Sample([]float32{1, 2}, 0, new(Scratch))
 	require.ErrorIs(t, err, ErrNotFinite)
 }
@@ -320,7 +320,7 @@ func BenchmarkSample(b *testing.B) {
 	})
 }
 
-// probability is that of token id, 0 where it cannot be drawn.
+// probability is that of token id, 0 if it cannot be drawn.
 func probability(d Distribution, id int32) float64 {
 	i, ok := slices.BinarySearch(d.IDs, id)
 	if !ok {

@@ -41,7 +41,7 @@ func (l *loop) choose() int {
 		return 0
 	}
 	for i, s := range l.waiting[:min(len(l.waiting), maxScan)] {
-		if l.pool.Knows(s.Tokens) {
+		if l.pool.HasPrefix(s.Tokens) {
 			return i
 		}
 	}

@@ -40,10 +40,10 @@ func (s *sequence) needs(drafts, limit int) int {
 // answer may end.
 func (s *sequence) exclude(drafts int) (mayEnd bool) {
 	if len(s.answer())+drafts < s.call.minTokens {
-		s.sampler.Bar(s.call.stopIDs)
+		s.sampler.Exclude(s.call.stopIDs)
 		return false
 	}
-	s.sampler.Bar(nil)
+	s.sampler.Exclude(nil)
 	return true
 }
 
@@ -56,13 +56,13 @@ func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err er
 		}
 		return id, err
 	}
-	place, ok, err := s.sampler.SampleBest(r.best, s.Length(), w)
+	index, ok, err := s.sampler.SampleBest(r.best, s.Length(), w)
 	if err != nil {
 		return 0, err
 	}
 	var logit float32
 	if ok {
-		id, logit = r.best.ID(place), r.best.Logit(place)
+		id, logit = r.best.ID(index), r.best.Logit(index)
 	} else if id, err = s.sampler.Sample(r.logits, s.Length(), w); err == nil {
 		logit = r.logits[id]
 	}

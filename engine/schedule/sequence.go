@@ -76,7 +76,7 @@ func (s *sequence) advance() (prompt int) {
 // that are full. Later steps overwrite what the cache holds beyond.
 func (s *sequence) settle() {
 	s.Computed = min(s.Computed, s.Length()-1)
-	s.Table.Keep(s.Tokens, s.Computed)
+	s.Table.Commit(s.Tokens, s.Computed)
 }
 
 // preempt takes the sequence's pages away. It has to be admitted and computed again.

@@ -92,3 +92,13 @@ func (d *Device) Contents(b metal.Buffer) []byte {
 	}
 	return unsafe.Slice((*byte)(m.contents), m.bytes)
 }
+
+// Read implements metal.Device.
+func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
+	memory := d.Contents(b)
+	if offset < 0 || offset > len(memory) || len(dst) > len(memory)-offset {
+		return fmt.Errorf("read %d bytes from byte %d of a buffer of %d bytes", len(dst), offset, len(memory))
+	}
+	copy(dst, memory[offset:])
+	return nil
+}

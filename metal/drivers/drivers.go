@@ -9,6 +9,7 @@ import (
 
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/apple"
+	"github.com/ingot-run/ingot/metal/cuda"
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
@@ -27,6 +28,7 @@ type Driver struct {
 // table has the drivers in the order in which they are tried.
 var table = []Driver{
 	{Name: "metal", Auto: true, Captures: true, Open: func() (metal.Device, error) { return device(apple.Open()) }},
+	{Name: "cuda", Auto: true, Open: func() (metal.Device, error) { return device(cuda.Open(0)) }},
 	{
 		Name: "emulator", Note: "for tests: runs the GPU's kernels on the processor, slowly",
 		Open: func() (metal.Device, error) { return device(emulator.Open(emulator.Options{})) },

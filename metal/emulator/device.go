@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/kernelcache"
 )
 
 // Options are settings of a device. The zero value is good for use.
@@ -25,6 +26,8 @@ type Options struct {
 	Seed uint32
 	// Memory is how many bytes of buffers there may be; by default what the machine has.
 	Memory int
+	// Discrete makes a device whose private memory the CPU does not see, as of a GPU with memory of its own.
+	Discrete bool
 	// Workers is how many threadgroups run side by side; by default one a processor.
 	Workers int
 }
@@ -86,7 +89,7 @@ var _ metal.Device = (*Device)(nil)
 func Open(o Options) (*Device, error) {
 	if o.Cache == "" {
 		var err error
-		if o.Cache, err = cacheFolder(); err != nil {
+		if o.Cache, err = kernelcache.Folder(); err != nil {
 			return nil, fmt.Errorf("open the emulator: find a folder for compiled kernels: %w", err)
 		}
 	}
@@ -114,7 +117,7 @@ func (d *Device) Info() metal.Info {
 	math := map[metal.Mode]string{metal.Release: "safe", metal.Debug: "safe", metal.FastMath: "relaxed"}
 	return metal.Info{
 		Driver: "emulator", Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
-		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: true, LanguageVersion: "3.1", MathMode: math[d.mode],
+		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
 	}
 }
 
@@ -219,6 +222,16 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	}
 	copy(m.memory[offset:], src)
 	d.counters.UploadedBytes += len(src)
+	return nil
+}
+
+// Read implements metal.Device.
+func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
+	m := d.buffer(b)
+	if offset < 0 || offset+len(dst) > m.bytes {
+		return fmt.Errorf("read %d bytes from byte %d of a buffer of %d bytes", len(dst), offset, m.bytes)
+	}
+	copy(dst, m.memory[offset:])
 	return nil
 }
 

@@ -1,27 +1,10 @@
-// Package native holds kernels in CUDA C++ for what NVIDIA's GPUs do in another way than kernels/*.metal: products of quantised
-// weights with activations of 8 bits, on integer units and tensor cores. Package metal says when they are used.
+// Package native holds kernels in CUDA C++ for what NVIDIA's GPUs do in another way than metal/kernels: products of quantised weights
+// with activations of 8 bits, on integer units and tensor cores. Package metal binds them.
 package native
 
-import (
-	"embed"
-	"fmt"
-	"io/fs"
+import "embed"
 
-	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/metal"
-)
-
+// Kernels has folder kernels; weights.cu there is the kernels for weights of the type that WEIGHT is defined as.
+//
 //go:embed kernels
-var kernels embed.FS
-
-// Source returns the kernels for weights of a type, which has to have blocks.
-func Source(t gguf.Type) (metal.Source, error) {
-	dir, err := fs.Sub(kernels, "kernels")
-	if err != nil {
-		return metal.Source{}, fmt.Errorf("read kernels: %w", err)
-	}
-	src, err := metal.ReadSource(dir, "weights.cu")
-	src.Name = fmt.Sprintf("weights.cu for %v", t)
-	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text
-	return src, err
-}
+var Kernels embed.FS

@@ -17,15 +17,15 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// mostAhead is the steps that several lets be under way.
-const mostAhead = 8
+// maxInFlight is the number of steps that several lets be in flight.
+const maxInFlight = 8
 
-// several is the CPU, where steps can be under way that have run already, and counts. Its fields are set before the engine
-// works.
+// several is the CPU as a backend that lets several steps be in flight, and counts them. It runs each when it is submitted. Its
+// fields are set before the engine works.
 type several struct {
 	compute.Backend
 	begun, waits atomic.Int64
-	onBegin      func(n int64) // told of each step's number, from 1 on
+	onBegin      func(n int64) // receives each step's number, from 1 on
 	failing      int64         // the step that cannot be started
 }
 
@@ -42,7 +42,7 @@ func newSeveralOf(t testing.TB, threads int) *several {
 	return &several{Backend: backendOf(t, threads)}
 }
 
-func (*several) MaxInFlight() int { return mostAhead }
+func (*several) MaxInFlight() int { return maxInFlight }
 
 func (b *several) Begin(batch *compute.Batch) compute.Step {
 	n := b.begun.Add(1)
@@ -63,7 +63,7 @@ func (s oneOfSeveral) Run() error {
 	return errors.Join(s.err, s.Step.Run())
 }
 
-// drawGreedy draws a request of which most take the likeliest token next and go on for a while.
+// drawGreedy draws a request. Most take the likeliest token next and continue for a while.
 func drawGreedy(t *rapid.T, context int) generation.Request {
 	req := drawRequest(t, context)
 	if rapid.IntRange(0, 3).Draw(t, "greedy") > 0 {
@@ -77,15 +77,15 @@ func drawGreedy(t *rapid.T, context int) generation.Request {
 	return req
 }
 
-// timeless is what a request became, but for how long it took.
+// timeless returns a completion without the times that it took.
 func timeless(c generation.Completion) generation.Completion {
 	c.Stats.TTFT, c.Stats.Total, c.Stats.Prefill, c.Stats.Decode = 0, 0, 0, 0
 	return c
 }
 
-// Steps that are computed ahead change nothing about a request but the last digits of log-probabilities, which are then
-// rounded as the device gives them: not its tokens, its end, its text or its figures.
-func TestStepsAheadChangeNothing(t *testing.T) {
+// Several steps in flight change nothing about a request except the last digits of log-probabilities, which the device rounds:
+// its tokens, end, text and figures stay the same.
+func TestStepsInFlightChangeNothing(t *testing.T) {
 	t.Parallel()
 	const context = 60
 	for name, path := range families {
@@ -93,12 +93,12 @@ func TestStepsAheadChangeNothing(t *testing.T) {
 			t.Parallel()
 			opts := engine.Options{Context: context, Draft: engine.DraftOff, NoSharing: true}
 			plain, be := open(t, path, opts), newSeveral(t)
-			ahead := openOn(t, path, be, opts)
+			several := openOn(t, path, be, opts)
 			rapid.Check(t, func(rt *rapid.T) {
 				req := drawGreedy(rt, context)
-				before, waits := ahead.Snapshot(), be.waits.Load()
-				got, want := timeless(generate(t, ahead, req)), timeless(generate(t, plain, req))
-				steps := int64(ahead.Snapshot().Steps - before.Steps)
+				before, waits := several.Snapshot(), be.waits.Load()
+				got, want := timeless(generate(t, several, req)), timeless(generate(t, plain, req))
+				steps := int64(several.Snapshot().Steps - before.Steps)
 				require.LessOrEqual(rt, be.waits.Load()-waits, steps)
 				near(rt, want.PromptLogprobs, got.PromptLogprobs)
 				for i := range want.Choices {
@@ -108,7 +108,7 @@ func TestStepsAheadChangeNothing(t *testing.T) {
 				want.PromptLogprobs, got.PromptLogprobs = nil, nil
 				require.Equal(rt, want, got)
 			})
-			p, a := plain.Snapshot(), ahead.Snapshot()
+			p, a := plain.Snapshot(), several.Snapshot()
 			require.Equal(t, []uint64{p.Steps, p.PromptTokens, p.GeneratedTokens}, []uint64{a.Steps, a.PromptTokens, a.GeneratedTokens})
 			require.Less(t, be.waits.Load(), int64(a.Steps)*9/10, "some steps were not waited for")
 		})
@@ -125,9 +125,9 @@ func near(t require.TestingT, want, got []generation.TokenLogprob) {
 	}
 }
 
-// Requests that arrive at any time, share pages, and are put back when pages run out, get the same bits as one at a time on
-// one thread, however many threads there are.
-func TestAnyMixWithStepsAhead(t *testing.T) {
+// Requests that arrive at any time, share pages, and are preempted when pages run out, get the same bits as one at a time on one
+// thread, on any number of threads.
+func TestAnyMixWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const context = 60
 	for name, path := range families {
@@ -162,8 +162,8 @@ func TestAnyMixWithStepsAhead(t *testing.T) {
 	}
 }
 
-// generateArriving answers requests of which the first is there at once, and each other arrives in some step, or when the
-// first is done.
+// generateArriving answers requests. The first is there from the start; each other arrives in some step, or when the first is
+// done.
 func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Options, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	be, here := newSeveralOf(t, rapid.IntRange(1, 4).Draw(rt, "threads")), make([]gate, len(reqs))
@@ -201,23 +201,23 @@ func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Option
 }
 
 // A greedy stream is waited for once in eight steps.
-func TestWaitsOfStepsAhead(t *testing.T) {
+func TestWaitsForStepsInFlight(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
 	e := openOn(t, microGLM, be, engine.Options{Draft: engine.DraftOff})
 	c := generate(t, e, generation.Request{Tokens: randomTokens(1, 9), N: 3, MaxTokens: 1 + 100, IgnoreEOS: true})
 	require.Equal(t, 101, c.Stats.Steps, "one for the prompt")
 	require.Equal(t, int64(101), be.begun.Load())
-	require.LessOrEqual(t, be.waits.Load(), int64(1+100/mostAhead+1))
+	require.LessOrEqual(t, be.waits.Load(), int64(1+100/maxInFlight+1))
 }
 
-// Where nothing in a text repeats, looking for drafts lets steps be computed ahead; where a layer drafts, it does not.
-func TestDraftingWithStepsAhead(t *testing.T) {
+// Drafting from n-grams lets several steps be in flight if nothing in the text repeats. Drafting by a layer or model does not.
+func TestDraftingWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		path  string
-		opts  engine.Options
-		ahead bool
+		path     string
+		opts     engine.Options
+		inFlight bool
 	}{
 		{microGLM, engine.Options{Draft: engine.DraftNGram}, true},
 		{microLlama, engine.Options{DraftTokens: 2}, false},
@@ -231,7 +231,7 @@ func TestDraftingWithStepsAhead(t *testing.T) {
 		got := generate(t, e, req)
 		without := before - (be.waits.Load() - be.begun.Load())
 		t.Logf("%d of %d steps were not waited for, %d drafts", without, got.Stats.Steps, got.Stats.DraftTokens)
-		require.Equal(t, c.ahead, without > 40, "%+v", c)
+		require.Equal(t, c.inFlight, without > 40, "%+v", c)
 		want := generate(t, open(t, c.path, c.opts), req)
 		require.Equal(t, want.Choices, got.Choices)
 		require.Equal(t, want.Stats.DraftTokens, got.Stats.DraftTokens)
@@ -239,8 +239,8 @@ func TestDraftingWithStepsAhead(t *testing.T) {
 	}
 }
 
-// Answers that stop after a few tokens are looked at after each, once that is known.
-func TestShortAnswersAreNotComputedAhead(t *testing.T) {
+// Once answers are known to stop after a few tokens, each step is waited for.
+func TestShortAnswersHaveOneStepInFlight(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
 	e := openOn(t, microLlama, be, engine.Options{Draft: engine.DraftOff})
@@ -262,8 +262,8 @@ func TestShortAnswersAreNotComputedAhead(t *testing.T) {
 	require.Zero(t, vain)
 }
 
-// A step that cannot be started among several takes the requests in it with it; those that come later are answered.
-func TestAFailingStepAhead(t *testing.T) {
+// If one of several steps cannot be started, the requests in it fail; those that arrive later are answered.
+func TestAFailingStepInFlight(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []int64{2, 5, 9} {
 		be := newSeveral(t)
@@ -277,8 +277,8 @@ func TestAFailingStepAhead(t *testing.T) {
 	}
 }
 
-// A request that is cancelled while steps are under way leaves nothing, and the others have their tokens.
-func TestCancelledWithStepsAhead(t *testing.T) {
+// A request that is cancelled while steps are in flight leaves nothing, and the others get their tokens.
+func TestCancelledWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{2, 3, 7, 12} {
 		ctx, cancel := context.WithCancel(t.Context())

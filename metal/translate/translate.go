@@ -1,16 +1,26 @@
-package emulator
+// Package translate turns kernels in Metal's language into C++, for the drivers whose compilers take that: attributes go,
+// pointers to device and threadgroup memory become types of the driver, and other address spaces go. What calls a kernel is the
+// driver's own.
+package translate
 
 import (
+	_ "embed" // the header
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
-// translate turns kernels in Metal's language into C++ that runs behind runtime.h and msl.h: attributes go, pointers to
-// device and threadgroup memory become types that can be checked, other address spaces go, and every kernel is followed by
-// a function that calls it with the buffers and indices of a fibre.
-func translate(text string) (string, error) {
-	t := translator{in: split(text)}
+// Header is the part of Metal's language and library that all drivers of translated kernels share.
+//
+//go:embed msl.h
+var Header string
+
+// C translates kernels. The result takes Header before it, and a driver's own prelude: the types ingot::device_ptr<T> and
+// ingot::threadgroup_ptr<T>, and the rest of Metal's library. entry is called for every kernel and returns the text that
+// follows it.
+func C(text string, entry func(k *Kernel) string) (string, error) {
+	t := translator{in: split(text), entry: entry}
 	for t.at < len(t.in) {
 		if err := t.next(); err != nil {
 			return "", err
@@ -29,7 +39,9 @@ type translator struct {
 	in       []string
 	at       int
 	out      strings.Builder
+	entry    func(k *Kernel) string
 	template string // the template header that stands before at, as written
+	threads  int    // of the attribute max_total_threads_per_threadgroup that stands before at; 0 for none
 }
 
 func (t *translator) next() error {
@@ -38,7 +50,9 @@ func (t *translator) next() error {
 	case strings.HasPrefix(word, "#include"):
 		t.at++
 	case word == "[[":
-		t.attribute()
+		if m := maxThreads.FindStringSubmatch(t.attribute()); m != nil {
+			t.threads, _ = strconv.Atoi(m[1])
+		}
 	case word == "device" || word == "threadgroup":
 		t.space(word + "_ptr")
 	case word == "thread":
@@ -129,35 +143,23 @@ func (t *translator) blank() {
 	}
 }
 
-// parameters are the names in a template header, such as "W, N" of template <typename W, uint N>.
-var lastNames = regexp.MustCompile(`(\w+)\s*(?:=[^,>]*)?[,>]`)
-
-func parameters(template string) string {
-	var names []string
-	for _, m := range lastNames.FindAllStringSubmatch(template, -1) {
-		names = append(names, m[1])
-	}
-	return strings.Join(names, ", ")
-}
-
-// kernel copies a kernel and adds the function that calls it.
+// kernel copies a kernel and adds what the driver calls it by.
 func (t *translator) kernel() error {
-	template := t.template
-	t.template = ""
+	k := Kernel{Template: t.template, MaxThreads: t.threads}
+	t.template, t.threads = "", 0
 	for t.at++; t.at < len(t.in) && t.in[t.at] != "("; t.at++ {
 		if strings.TrimSpace(t.in[t.at]) != "" {
 			t.out.WriteString(t.in[t.at] + " ")
 		}
 	}
-	name := lastWord(t.in[:t.at])
-	e := entry{name: name}
-	if err := t.arguments(&e); err != nil {
-		return fmt.Errorf("kernel %s: %w", name, err)
+	k.Name = lastWord(t.in[:t.at])
+	if err := t.arguments(&k); err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
 	if err := t.body(); err != nil {
-		return fmt.Errorf("kernel %s: %w", name, err)
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
-	t.out.WriteString(e.caller(template))
+	t.out.WriteString(t.entry(&k))
 	return nil
 }
 
@@ -171,7 +173,7 @@ func lastWord(words []string) string {
 }
 
 // arguments copies a kernel's parameters, without their attributes, and collects what is passed for each.
-func (t *translator) arguments(e *entry) error {
+func (t *translator) arguments(k *Kernel) error {
 	t.out.WriteString("(")
 	depth, start, attribute := 0, t.out.Len(), ""
 	for t.at++; t.at < len(t.in); {
@@ -187,7 +189,7 @@ func (t *translator) arguments(e *entry) error {
 		case word == ")" && depth > 0:
 			depth--
 		case word == "," && depth == 0 || word == ")":
-			if err := e.add(strings.TrimSpace(t.out.String()[start:]), attribute); err != nil {
+			if err := k.add(strings.TrimSpace(t.out.String()[start:]), attribute); err != nil {
 				return err
 			}
 			t.out.WriteString(word)
@@ -223,74 +225,4 @@ func (t *translator) body() error {
 		}
 	}
 	return fmt.Errorf("its body has no end")
-}
-
-// entry is a kernel as the runtime calls it.
-type entry struct {
-	name    string
-	pass    []string
-	buffers int
-	args    string // the type of the argument struct
-	shared  bool
-}
-
-var (
-	bufferIndex  = regexp.MustCompile(`^buffer\((\d+)\)$`)
-	pointerTo    = regexp.MustCompile(`^ingot::(device|threadgroup)_ptr<(.*)>\s*\w+$`)
-	structOf     = regexp.MustCompile(`^const\s+(\w+)\s*&\s*\w+$`)
-	threadValues = map[string]string{
-		"threadgroup_position_in_grid":   "f.worker->group",
-		"threadgroups_per_grid":          "ingot::groups(f)",
-		"thread_index_in_threadgroup":    "f.tid",
-		"thread_index_in_simdgroup":      "f.lane",
-		"simdgroup_index_in_threadgroup": "f.simdgroup->index",
-		"simdgroups_per_threadgroup":     "f.worker->launch->threads / ingot::lanes",
-	}
-)
-
-// add takes a parameter: its declaration, in C++, and its attribute.
-func (e *entry) add(declaration, attribute string) error {
-	pointer := pointerTo.FindStringSubmatch(declaration)
-	if value, ok := threadValues[attribute]; ok {
-		e.pass = append(e.pass, value)
-		return nil
-	}
-	if m := bufferIndex.FindStringSubmatch(attribute); m != nil {
-		if m[1] != fmt.Sprint(e.buffers) || e.args != "" {
-			return fmt.Errorf("parameter %q has [[%s]]: buffers are numbered from 0, the argument struct last", declaration, attribute)
-		}
-		if len(pointer) == 3 && pointer[1] == "device" {
-			e.pass = append(e.pass, fmt.Sprintf("ingot::bind<%s>(f, %d)", pointer[2], e.buffers))
-			e.buffers++
-			return nil
-		}
-		if s := structOf.FindStringSubmatch(declaration); s != nil {
-			e.args = s[1]
-			e.pass = append(e.pass, fmt.Sprintf("*(const %s*)f.worker->launch->args", e.args))
-			return nil
-		}
-	}
-	if attribute == "threadgroup(0)" && len(pointer) == 3 && pointer[1] == "threadgroup" {
-		e.shared = true
-		e.pass = append(e.pass, fmt.Sprintf("ingot::shared<%s>(f)", pointer[2]))
-		return nil
-	}
-	return fmt.Errorf("parameter %q with attribute [[%s]] is not one that this driver can pass", declaration, attribute)
-}
-
-// caller is the function that describes and calls a kernel; a kernel that is no template is registered at once.
-func (e *entry) caller(template string) string {
-	instance, size := e.name, "0"
-	if template != "" {
-		instance += "<" + parameters(template) + ">"
-	}
-	if e.args != "" {
-		size = "sizeof(" + e.args + ")"
-	}
-	text := fmt.Sprintf(" %s static ingot::Entry ingot_entry_%s(const char* name) { return {name, [](ingot::Fibre& f) { %s(%s); }, %d, %s, %t}; }",
-		template, e.name, instance, strings.Join(e.pass, ", "), e.buffers, size, e.shared)
-	if template == "" {
-		text += fmt.Sprintf(" static const ingot::Register ingot_register_%s(ingot_entry_%s(%q));", e.name, e.name, e.name)
-	}
-	return text
 }

@@ -1,0 +1,255 @@
+// Package cuda is the driver of metal.Device for NVIDIA's GPUs of compute capability 8.0 and later: the kernels in Metal's
+// language are translated to CUDA C++, compiled by NVRTC for the device that is there, and launched through libcuda. Both
+// libraries are loaded when a device is opened; nothing is linked.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// ErrClosed is wrapped by the errors of a device that is closed.
+var ErrClosed = errors.New("the device is closed")
+
+// minCapability is the compute capability that the kernels take: warps' reductions of integers came with 8.0.
+const minCapability = 80
+
+// reserved is the bytes of the GPU's memory that buffers leave alone: for code, for what threads keep in memory, and for the
+// driver's own.
+const reserved = 512 << 20
+
+// Device implements metal.Device.
+type Device struct {
+	driver   *driver
+	compiler *compiler
+	ordinal  int
+	device   uintptr // CUdevice
+	context  uintptr
+	stream   uintptr
+	info     metal.Info
+	closed   bool
+	lost     error // after which the context is of no use
+	debug    bool  // kernels are compiled for debugging, and waited for one by one
+
+	compiling sync.Mutex // held for libraries and info
+	libraries []*library
+	modules   []*module // that are loaded
+	pipelines []pipeline
+	buffers   []buffer
+	memory    int // bytes of buffers
+	events    []uintptr
+	counters  metal.Counters
+
+	staging  staging
+	upload   upload
+	download download
+	queue    queue
+}
+
+var _ metal.Device = (*Device)(nil)
+
+// Open opens a GPU by its number, from 0 on. The error wraps metal.ErrUnsupported where there is none that the kernels run on.
+func Open(ordinal int) (*Device, error) {
+	c, err := openDriver()
+	if err != nil {
+		return nil, fmt.Errorf("open CUDA: %w", err)
+	}
+	d := &Device{driver: c, ordinal: ordinal}
+	d.upload.run, d.download.run = d.copyUp, d.copyDown
+	d.queue.run, d.queue.wait, d.queue.started = d.launchAll, d.await, time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.open(); err != nil {
+		return nil, fmt.Errorf("open CUDA device %d: %w", ordinal, errors.Join(err, d.Close()))
+	}
+	return d, nil
+}
+
+// open finds the device and makes what all work needs.
+func (d *Device) open() error {
+	c := d.driver
+	if err := c.call(cuInit, 0); err != nil {
+		return fmt.Errorf("%w: %w", metal.ErrUnsupported, err)
+	}
+	count, err := c.integer(cuDeviceGetCount)
+	if err != nil {
+		return err
+	}
+	if d.ordinal >= count {
+		return fmt.Errorf("%w: there are %d devices, numbered from 0", metal.ErrUnsupported, count)
+	}
+	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
+	if err != nil {
+		return err
+	}
+	d.device = uintptr(handle)
+	arch, err := d.describe()
+	if err != nil {
+		return err
+	}
+	version, err := c.integer(cuDriverGetVersion)
+	if err != nil {
+		return err
+	}
+	if d.compiler, err = openCompiler(arch, version/1000); err != nil {
+		return err
+	}
+	d.info.LanguageVersion = "CUDA " + d.compiler.version
+	context, err := c.value(cuDevicePrimaryCtxRetain, d.device)
+	if err != nil {
+		return err
+	}
+	d.context = uintptr(context)
+	if err := c.call(cuCtxSetCurrent, d.context); err != nil {
+		return err
+	}
+	stream, err := c.value(cuStreamCreate, streamNonBlocking)
+	if err != nil {
+		return err
+	}
+	d.stream = uintptr(stream)
+	if err := c.call(cuMemGetInfo, c.outAt(0), c.outAt(1)); err != nil {
+		return err
+	}
+	d.info.Memory = max(int(c.out[0])-reserved, 0)
+	d.info.MaxBuffer = d.info.Memory
+	if err := d.openStaging(); err != nil {
+		return err
+	}
+	return d.openQueue()
+}
+
+// describe reads what the device is, and refuses one that is too old. arch is what code is compiled for.
+func (d *Device) describe() (arch string, err error) {
+	c := d.driver
+	name := make([]byte, 256)
+	if err := c.call(cuDeviceGetName, address(name), uintptr(len(name)), d.device); err != nil {
+		return "", err
+	}
+	var major, minor, threads, shared int
+	for attribute, to := range map[uintptr]*int{
+		attributeMajor: &major, attributeMinor: &minor, attributeMaxThreads: &threads, attributeSharedMemoryOptin: &shared,
+	} {
+		if *to, err = c.integer(cuDeviceGetAttribute, attribute, d.device); err != nil {
+			return "", err
+		}
+	}
+	d.info = metal.Info{
+		Driver: "cuda", Name: goString(address(name)), Family: fmt.Sprintf("sm_%d%d", major, minor),
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, IntegerProducts: true,
+	}
+	if 10*major+minor < minCapability {
+		return "", fmt.Errorf("%w: %s has compute capability %d.%d, and the kernels take 8.0 or later", metal.ErrUnsupported, d.info.Name, major, minor)
+	}
+	return d.info.Family, nil
+}
+
+// do runs f on a thread whose context is the device's.
+func (d *Device) do(f func() error) error {
+	if d.closed {
+		return ErrClosed
+	}
+	if d.lost != nil {
+		return d.lost
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := d.driver.call(cuCtxSetCurrent, d.context)
+	if err == nil {
+		err = f()
+	}
+	if lost(err) {
+		d.lost = fmt.Errorf("the GPU has given up, and what is in its memory is lost; start the program again: %w", err)
+		return d.lost
+	}
+	return err
+}
+
+// event makes an event that lives as long as the device.
+func (d *Device) event(flags uintptr) (uintptr, error) {
+	e, err := d.driver.value(cuEventCreate, flags)
+	if err != nil {
+		return 0, err
+	}
+	d.events = append(d.events, uintptr(e))
+	return uintptr(e), nil
+}
+
+// Flags of streams and events.
+const (
+	streamNonBlocking  = 1
+	eventWithoutTiming = 2
+)
+
+// Info implements metal.Device. MathMode is known once kernels are compiled.
+func (d *Device) Info() metal.Info { return d.info }
+
+// Memory implements metal.Device: that of buffers.
+func (d *Device) Memory() int { return d.memory }
+
+// Counters implements metal.Device.
+func (d *Device) Counters() metal.Counters { return d.counters }
+
+var errCapture = errors.New("capture the GPU's work: run the program under Nsight Systems (nsys) or Nsight Compute (ncu) instead")
+
+// StartCapture implements metal.Device.
+func (d *Device) StartCapture(string) error { return errCapture }
+
+// StopCapture implements metal.Device.
+func (d *Device) StopCapture() error { return errCapture }
+
+// Close implements metal.Device. It waits for what is submitted. Closing twice does nothing more.
+func (d *Device) Close() error {
+	if d.closed {
+		return nil
+	}
+	var err error
+	if d.context != 0 {
+		if err = d.do(d.free); d.lost != nil {
+			err = nil // it has been reported, and the memory is gone with it
+		}
+		err = errors.Join(err, d.driver.call(cuDevicePrimaryCtxRelease, d.device))
+	}
+	d.closed = true
+	if err == nil && d.lost == nil && d.memory != 0 {
+		err = fmt.Errorf("close CUDA: %d bytes of buffers were not given back", d.memory)
+	}
+	d.memory = 0
+	return err
+}
+
+// free gives everything back.
+func (d *Device) free() error {
+	var errs []error
+	add := func(err error) { errs = append(errs, err) }
+	if d.stream != 0 {
+		add(d.driver.call(cuStreamSynchronize, d.stream))
+	}
+	for i := range d.buffers {
+		if d.buffers[i].address != 0 {
+			add(d.release(&d.buffers[i]))
+		}
+	}
+	if d.staging.address != 0 {
+		add(d.driver.call(cuMemFreeHost, d.staging.address))
+	}
+	for _, e := range d.events {
+		add(d.driver.call(cuEventDestroy, e))
+	}
+	for _, m := range d.modules {
+		add(d.driver.call(cuModuleUnload, m.handle))
+	}
+	if d.stream != 0 {
+		add(d.driver.call(cuStreamDestroy, d.stream))
+	}
+	return errors.Join(errs...)
+}
+
+// address is where a slice's memory is, 0 where it has none.
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -1,0 +1,204 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// function is a function of libcuda, an index into functions.
+type function int
+
+const (
+	cuInit function = iota
+	cuDriverGetVersion
+	cuGetErrorName
+	cuGetErrorString
+	cuDeviceGetCount
+	cuDeviceGet
+	cuDeviceGetName
+	cuDeviceGetAttribute
+	cuDevicePrimaryCtxRetain
+	cuDevicePrimaryCtxRelease
+	cuCtxSetCurrent
+	cuMemGetInfo
+	cuMemAlloc
+	cuMemFree
+	cuMemHostAlloc
+	cuMemFreeHost
+	cuMemsetD8Async
+	cuMemcpyHtoDAsync
+	cuMemcpyDtoHAsync
+	cuModuleLoadData
+	cuModuleUnload
+	cuModuleGetFunction
+	cuFuncGetAttribute
+	cuFuncSetAttribute
+	cuStreamCreate
+	cuStreamDestroy
+	cuStreamSynchronize
+	cuEventCreate
+	cuEventDestroy
+	cuEventRecord
+	cuEventSynchronize
+	cuEventElapsedTime
+	cuLaunchKernel
+	functionCount
+)
+
+// functions are the names under which libcuda exports them; some have a version.
+var functions = [functionCount]string{
+	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion", cuGetErrorName: "cuGetErrorName", cuGetErrorString: "cuGetErrorString",
+	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet", cuDeviceGetName: "cuDeviceGetName",
+	cuDeviceGetAttribute: "cuDeviceGetAttribute", cuDevicePrimaryCtxRetain: "cuDevicePrimaryCtxRetain",
+	cuDevicePrimaryCtxRelease: "cuDevicePrimaryCtxRelease_v2", cuCtxSetCurrent: "cuCtxSetCurrent",
+	cuMemGetInfo: "cuMemGetInfo_v2", cuMemAlloc: "cuMemAlloc_v2", cuMemFree: "cuMemFree_v2", cuMemHostAlloc: "cuMemHostAlloc",
+	cuMemFreeHost: "cuMemFreeHost", cuMemsetD8Async: "cuMemsetD8Async", cuMemcpyHtoDAsync: "cuMemcpyHtoDAsync_v2",
+	cuMemcpyDtoHAsync: "cuMemcpyDtoHAsync_v2", cuModuleLoadData: "cuModuleLoadData", cuModuleUnload: "cuModuleUnload",
+	cuModuleGetFunction: "cuModuleGetFunction", cuFuncGetAttribute: "cuFuncGetAttribute", cuFuncSetAttribute: "cuFuncSetAttribute",
+	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2", cuStreamSynchronize: "cuStreamSynchronize",
+	cuEventCreate: "cuEventCreate", cuEventDestroy: "cuEventDestroy_v2", cuEventRecord: "cuEventRecord",
+	cuEventSynchronize: "cuEventSynchronize", cuEventElapsedTime: "cuEventElapsedTime", cuLaunchKernel: "cuLaunchKernel",
+}
+
+// Attributes of devices and functions: CUdevice_attribute and CUfunction_attribute.
+const (
+	attributeMaxThreads        = 1
+	attributeMultiprocessors   = 16
+	attributeMajor             = 75
+	attributeMinor             = 76
+	attributeSharedMemoryOptin = 97
+
+	functionMaxThreads   = 0
+	functionSharedBytes  = 1
+	functionRegisters    = 4
+	functionMaxDynShared = 8
+)
+
+// CUresults that are told apart.
+const (
+	resultOutOfMemory = 2
+	resultNoDevice    = 100
+)
+
+// driver is libcuda. The memory that calls write to and read from is its own: it neither moves nor is it a stack.
+type driver struct {
+	at    [functionCount]uintptr
+	frame [12]uintptr // the words of a call
+	out   [2]uint64   // what a call writes
+	text  []byte      // a C string while it is passed
+}
+
+// openDriver opens libcuda, which comes with the GPU's driver.
+func openDriver() (*driver, error) {
+	handle, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: NVIDIA's driver is not installed: libcuda.so.1 is not found", metal.ErrUnsupported)
+	}
+	d := &driver{}
+	for i, name := range functions {
+		if d.at[i], err = purego.Dlsym(handle, name); err != nil {
+			return nil, fmt.Errorf("find %s in libcuda.so.1: update NVIDIA's driver: %w", name, err)
+		}
+	}
+	return d, nil
+}
+
+// call calls a function. Words that are addresses have to be of memory that is kept alive and is no stack.
+func (d *driver) call(f function, words ...uintptr) error {
+	n := copy(d.frame[:], words)
+	result, _, _ := purego.SyscallN(d.at[f], d.frame[:n]...)
+	if uint32(result) == 0 {
+		return nil
+	}
+	return d.failure(f, uint32(result))
+}
+
+// resultError is a call that failed.
+type resultError struct {
+	function string
+	result   uint32 // CUresult
+	name     string // such as CUDA_ERROR_ILLEGAL_ADDRESS
+	text     string // in words
+}
+
+func (e *resultError) Error() string { return fmt.Sprintf("%s: %s (%s)", e.function, e.text, e.name) }
+
+func (e *resultError) Unwrap() error {
+	if e.result == resultOutOfMemory {
+		return metal.ErrMemory
+	}
+	return nil
+}
+
+func (d *driver) failure(f function, result uint32) error {
+	e := &resultError{function: functions[f], result: result, name: fmt.Sprintf("error %d", result), text: "CUDA gives no reason"}
+	for get, to := range map[function]*string{cuGetErrorName: &e.name, cuGetErrorString: &e.text} {
+		d.frame[0], d.frame[1] = uintptr(result), d.outAt(0)
+		if r, _, _ := purego.SyscallN(d.at[get], d.frame[:2]...); uint32(r) == 0 {
+			*to = goString(uintptr(d.out[0]))
+		}
+	}
+	return e
+}
+
+// lost reports whether an error is one after which the context of the GPU can be used no more: a kernel that read or wrote where
+// it must not, or a device that is gone.
+func lost(err error) bool {
+	var e *resultError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.result {
+	case 4, 46, 214, 220, 226, 700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999:
+		return true // deinitialised, unavailable, ECC, NVLink, contained, and those of kernels
+	}
+	return false
+}
+
+// outAt is where a call may write word i of out. It is cleared.
+func (d *driver) outAt(i int) uintptr {
+	d.out[i] = 0
+	return uintptr(unsafe.Pointer(&d.out[i]))
+}
+
+// value calls a function whose first argument is where it writes its result.
+func (d *driver) value(f function, words ...uintptr) (uint64, error) {
+	var all [6]uintptr
+	all[0] = d.outAt(0)
+	n := 1 + copy(all[1:], words)
+	err := d.call(f, all[:n]...)
+	return d.out[0], err
+}
+
+// integer is value of a 32-bit integer.
+func (d *driver) integer(f function, words ...uintptr) (int, error) {
+	v, err := d.value(f, words...)
+	return int(int32(uint32(v))), err
+}
+
+// cString is text that C can read, until the next is made.
+func (d *driver) cString(s string) uintptr {
+	d.text = append(append(d.text[:0], s...), 0)
+	return uintptr(unsafe.Pointer(&d.text[0]))
+}
+
+// goString copies a C string.
+func goString(address uintptr) string {
+	text := pointer(address)
+	if text == nil {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(text, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(text), n))
+}
+
+// pointer is an address of C's memory.
+func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }

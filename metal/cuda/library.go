@@ -1,0 +1,187 @@
+package cuda
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// library is kernels of a source: compiled code, one for each set of function constants that is asked for.
+type library struct {
+	name    string
+	text    string // CUDA C++
+	flags   []string
+	modules map[string]*module // by the flags of the constants
+}
+
+// module is compiled code. It is loaded when the first of its kernels is asked for.
+type module struct {
+	code    []byte
+	symbols map[string]string // of its kernels' names
+	handle  uintptr           // 0 until it is loaded
+}
+
+// pipeline is a kernel that is ready to run.
+type pipeline struct {
+	function  uintptr
+	name      string
+	info      metal.PipelineInfo
+	registers int // of a thread
+}
+
+// constantUse matches a file that has function constants, without which it cannot be compiled.
+var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
+
+// Compile implements metal.Device. Kernels with function constants are compiled when these are known. Native kernels are extern "C"
+// functions without constants, which get a dispatch's buffers as pointers, one a parameter, and its argument struct by value.
+func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
+	if src.Native {
+		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode)}, mode, true)
+	}
+	text, err := source(src.Text)
+	if err != nil {
+		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
+	}
+	return d.compile(&library{name: src.Name, text: text, flags: d.compiler.flags(mode)}, mode, !constantUse.MatchString(src.Text))
+}
+
+func (d *Device) compile(l *library, mode metal.Mode, now bool) (metal.Library, error) {
+	l.modules = map[string]*module{}
+	if now {
+		if _, err := d.module(l, nil); err != nil {
+			return 0, err
+		}
+	}
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	d.info.MathMode, d.debug = mathMode(mode), mode == metal.Debug
+	d.libraries = append(d.libraries, l)
+	return metal.Library(len(d.libraries)), nil
+}
+
+// module compiles a library for a set of constants, once.
+func (d *Device) module(l *library, constants []metal.Constant) (*module, error) {
+	var set []string
+	for _, c := range constants {
+		set = append(set, fmt.Sprintf("-DINGOT_CONSTANT_%d=%d", c.Index, c.Value))
+	}
+	key := strings.Join(set, " ")
+	if m, ok := l.modules[key]; ok {
+		return m, nil
+	}
+	code, err := d.compiler.cubin(l.name, l.text, slices.Concat(l.flags, set))
+	if err != nil {
+		return nil, fmt.Errorf("compile kernels %s: %w", l.name, err)
+	}
+	m := &module{code: code}
+	if m.symbols, err = symbols(code); err != nil {
+		return nil, fmt.Errorf("compile kernels %s: %w", l.name, err)
+	}
+	l.modules[key] = m
+	return m, nil
+}
+
+// symbols are the kernels of compiled code by their names: those that INSTANTIATE gives are data of the code, as library.h has
+// it; others go by their symbols.
+func symbols(code []byte) (map[string]string, error) {
+	if len(code) < 64 {
+		return nil, fmt.Errorf("read compiled kernels: there are %d bytes", len(code))
+	}
+	// NVIDIA has its own numbers where ELF has the version of its format.
+	plain := slices.Clone(code)
+	plain[elf.EI_VERSION] = byte(elf.EV_CURRENT)
+	binary.LittleEndian.PutUint32(plain[20:], uint32(elf.EV_CURRENT))
+	file, err := elf.NewFile(bytes.NewReader(plain))
+	if err != nil {
+		return nil, fmt.Errorf("read compiled kernels: %w", err)
+	}
+	list, err := file.Symbols()
+	if err != nil {
+		return nil, fmt.Errorf("read compiled kernels: %w", err)
+	}
+	found := map[string]string{}
+	for _, s := range list {
+		id, named := strings.CutPrefix(s.Name, "ingot_name_")
+		switch {
+		case named:
+			data, err := file.Sections[s.Section].Data()
+			if err != nil || s.Value+s.Size > uint64(len(data)) {
+				return nil, errors.Join(errors.New("read compiled kernels: the name of "+id+" is not there"), err)
+			}
+			name, _, _ := bytes.Cut(data[s.Value:s.Value+s.Size], []byte{0})
+			found[string(name)] = "ingot_" + id
+		case elf.ST_TYPE(s.Info) == elf.STT_FUNC && elf.ST_BIND(s.Info) == elf.STB_GLOBAL && !strings.HasPrefix(s.Name, "ingot_"):
+			found[s.Name] = s.Name
+		}
+	}
+	return found, nil
+}
+
+// Pipeline implements metal.Device.
+func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
+	if lib == 0 || int(lib) > len(d.libraries) {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d is none", function, lib)
+	}
+	m, err := d.module(d.libraries[lib-1], constants)
+	if err != nil {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
+	}
+	symbol, ok := m.symbols[function]
+	if !ok {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has none of this name", function)
+	}
+	p := pipeline{name: function}
+	if err := d.do(func() error { return d.load(&p, m, symbol) }); err != nil {
+		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
+	}
+	d.pipelines = append(d.pipelines, p)
+	d.counters.Pipelines++
+	return metal.Pipeline(len(d.pipelines)), nil
+}
+
+// load loads a kernel, and its module where that has not been.
+func (d *Device) load(p *pipeline, m *module, symbol string) error {
+	c := d.driver
+	if m.handle == 0 {
+		handle, err := c.value(cuModuleLoadData, address(m.code))
+		if err != nil {
+			return err
+		}
+		m.handle, m.code = uintptr(handle), nil
+		d.modules = append(d.modules, m)
+	}
+	f, err := c.value(cuModuleGetFunction, m.handle, c.cString(symbol))
+	if err != nil {
+		return err
+	}
+	p.function = uintptr(f)
+	threads, err := c.integer(cuFuncGetAttribute, functionMaxThreads, p.function)
+	if err != nil {
+		return err
+	}
+	own, err := c.integer(cuFuncGetAttribute, functionSharedBytes, p.function)
+	if err != nil {
+		return err
+	}
+	if p.registers, err = c.integer(cuFuncGetAttribute, functionRegisters, p.function); err != nil {
+		return err
+	}
+	p.info = metal.PipelineInfo{MaxThreads: threads &^ 31, SimdWidth: 32, ThreadgroupMemory: own}
+	// More than 48 KB of threadgroup memory are given to kernels that ask for them alone.
+	return c.call(cuFuncSetAttribute, p.function, functionMaxDynShared, uintptr(d.info.ThreadgroupMemory-own))
+}
+
+// PipelineInfo implements metal.Device.
+func (d *Device) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
+	if p == 0 || int(p) > len(d.pipelines) {
+		return metal.PipelineInfo{}
+	}
+	return d.pipelines[p-1].info
+}

@@ -1,0 +1,110 @@
+// The part of Metal's library that is NVIDIA's own way of it, after msl.h of package translate. A simdgroup is a warp, whose
+// lanes all take part in its operations: kernels return early by whole simdgroups alone.
+
+namespace metal {
+
+template <class To, class From> inline To as_type(From v) { return reinterpret_cast<const To&>(v); }
+
+inline float exp(float x) { return ::expf(x); }
+inline float log(float x) { return ::logf(x); }
+inline float sqrt(float x) { return ::sqrtf(x); }
+inline float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+inline float fabs(float x) { return ::fabsf(x); }
+inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+inline float rint(float x) { return ::rintf(x); }
+
+inline void threadgroup_barrier(mem_flags) { __syncthreads(); }
+inline void simdgroup_barrier(mem_flags) { __syncwarp(); }
+
+template <class T> inline T simd_shuffle(T v, ushort lane) { return __shfl_sync(~0u, v, lane); }
+template <class T> inline T simd_broadcast(T v, ushort lane) { return __shfl_sync(~0u, v, lane); }
+template <class T> inline T simd_shuffle_xor(T v, ushort mask) { return __shfl_xor_sync(~0u, v, mask); }
+template <class T> inline T simd_shuffle_down(T v, ushort by) { return __shfl_down_sync(~0u, v, by); }
+template <class T> inline T simd_shuffle_up(T v, ushort by) { return __shfl_up_sync(~0u, v, by); }
+
+// The trees of simd_max, simd_min and simd_sum have the order of tree_sums in kernels/defs.h.
+template <class T> inline T simd_max(T v) {
+    UNROLL for (uint m = 16; m > 0; m /= 2) v = max(v, simd_shuffle_xor(v, m));
+    return v;
+}
+template <class T> inline T simd_min(T v) {
+    UNROLL for (uint m = 16; m > 0; m /= 2) v = min(v, simd_shuffle_xor(v, m));
+    return v;
+}
+template <class T> inline T simd_sum(T v) {
+    UNROLL for (uint m = 16; m > 0; m /= 2) v += simd_shuffle_xor(v, m);
+    return v;
+}
+inline uint simd_max(uint v) { return __reduce_max_sync(~0u, v); }
+inline uint simd_min(uint v) { return __reduce_min_sync(~0u, v); }
+inline uint simd_sum(uint v) { return __reduce_add_sync(~0u, v); }
+
+template <class T> inline T simd_prefix_exclusive_sum(T v) {
+    uint lane = threadIdx.x % 32;
+    T sum = v;
+    UNROLL for (uint m = 1; m < 32; m *= 2) {
+        T before = simd_shuffle_up(sum, m);
+        if (lane >= m) sum += before;
+    }
+    return sum - v;
+}
+
+// A matrix of 8 by 8, two elements a lane, where Apple's GPUs keep them. A matrix that was loaded stays in the threadgroup's
+// memory, and is read when it is multiplied: kernels do both between the same two barriers.
+template <class T> struct simdgroup_matrix {
+    alignas(2 * sizeof(T)) T e[2];
+    const T* at;
+    uint row_step, col_step;
+    vec<T, 2>& thread_elements() { return *(vec<T, 2>*)e; }
+    T element(uint r, uint c) const { return at[r * row_step + c * col_step]; }
+    static uint row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
+    static uint col(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
+};
+typedef simdgroup_matrix<float> simdgroup_float8x8;
+
+template <class T, int, int> inline simdgroup_matrix<T> make_filled_simdgroup_matrix(T v) { return {{v, v}, nullptr, 0, 0}; }
+
+template <class T> inline void simdgroup_load(simdgroup_matrix<T>& m, const T* from, ulong stride, ulong2 origin = ulong2(0), bool transpose = false) {
+    m.at = from + origin.y * stride + origin.x;
+    m.row_step = transpose ? 1 : uint(stride);
+    m.col_step = transpose ? uint(stride) : 1;
+}
+
+template <class T> inline void simdgroup_store(const simdgroup_matrix<T>& m, T* to, ulong stride) {
+    uint lane = threadIdx.x % 32, r = m.row(lane), c = m.col(lane);
+    UNROLL for (uint i = 0; i < 2; i++) to[r * stride + c + i] = m.e[i];
+}
+
+// simdgroup_multiply_accumulate is d = a·b + c, each element a chain of fused operations in order.
+template <class T>
+inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<T>& a, const simdgroup_matrix<T>& b, const simdgroup_matrix<T>& c) {
+    uint lane = threadIdx.x % 32, row = a.row(lane), col = a.col(lane);
+    T sum0 = c.e[0], sum1 = c.e[1];
+    UNROLL for (uint k = 0; k < 8; k++) {
+        T x = a.element(row, k);
+        sum0 = fma(x, b.element(k, col), sum0);
+        sum1 = fma(x, b.element(k, col + 1), sum1);
+    }
+    d.e[0] = sum0;
+    d.e[1] = sum1;
+}
+
+}  // namespace metal
+
+// CONSTANT and INSTANTIATE are explained in kernels/defs.h. A set of function constants is a compilation of its own, with
+// INGOT_CONSTANT_0 and so on. An instance is a kernel named after its template and arguments; the name that INSTANTIATE gives
+// it, which need not be an identifier, is data beside it. source.go defines INGOT_PARAMETERS_function and the like.
+#define CONSTANT(type, name, index) constexpr type name = INGOT_CONSTANT_##index;
+#define INSTANTIATE(name, function, ...) INGOT_COUNTED(__VA_ARGS__, 3, 2, 1)(name, function, __VA_ARGS__)
+#define INGOT_COUNTED(a, b, c, n, ...) INGOT_JOIN(INGOT_INSTANCE_, n)
+#define INGOT_INSTANCE_1(name, function, a) INGOT_KERNEL(function##_##a, name, function, function<a>)
+#define INGOT_INSTANCE_2(name, function, a, b) INGOT_KERNEL(function##_##a##_##b, name, function, function<a, b>)
+#define INGOT_INSTANCE_3(name, function, a, b, c) INGOT_KERNEL(function##_##a##_##b##_##c, name, function, function<a, b, c>)
+#define INGOT_KERNEL(id, name, function, ...)                                                      \
+    extern "C" __device__ const char ingot_name_##id[] = name;                                     \
+    extern "C" __global__ INGOT_BOUNDS_##function void ingot_##id(INGOT_PARAMETERS_##function) {   \
+        __VA_ARGS__(INGOT_PASS_##function);                                                        \
+    }
+extern __shared__ float4 ingot_shared[];
+
+namespace metal {

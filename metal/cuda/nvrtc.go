@@ -1,0 +1,162 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/kernelcache"
+)
+
+// compiler is NVRTC, NVIDIA's compiler as a library, with the folder of what it has compiled.
+type compiler struct {
+	version string // such as "13.0"
+	arch    string // of the device, such as "sm_90"
+	cache   string
+
+	create, compile, destroy, logSize, log, codeSize, code, errorText uintptr
+}
+
+// libraries are the names of NVRTC's library by the version of CUDA that it belongs to.
+var libraries = []struct {
+	major int
+	name  string
+}{{13, "libnvrtc.so.13"}, {12, "libnvrtc.so.12"}, {11, "libnvrtc.so.11.2"}}
+
+// toolkit is where NVIDIA's own packages put the library, which not all systems look through.
+const toolkit = "/usr/local/cuda/lib64/"
+
+// openCompiler opens the newest NVRTC that a driver of a version, such as 12, can run the code of.
+func openCompiler(arch string, driverMajor int) (*compiler, error) {
+	var tried []string
+	var handle uintptr
+	for _, l := range libraries {
+		for _, path := range []string{l.name, toolkit + l.name} {
+			if l.major > driverMajor || handle != 0 {
+				continue
+			}
+			if h, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL); err == nil {
+				handle = h
+			} else {
+				tried = append(tried, path)
+			}
+		}
+	}
+	if handle == 0 {
+		return nil, fmt.Errorf("find NVRTC, which compiles the kernels: none of %s can be opened; install package cuda-nvrtc-%d-0 of NVIDIA or "+
+			"libnvrtc11.2 of Debian, or set LD_LIBRARY_PATH to its folder", strings.Join(tried, ", "), driverMajor)
+	}
+	c := &compiler{arch: arch}
+	var version uintptr
+	for name, at := range map[string]*uintptr{
+		"nvrtcVersion": &version, "nvrtcCreateProgram": &c.create, "nvrtcCompileProgram": &c.compile, "nvrtcDestroyProgram": &c.destroy,
+		"nvrtcGetProgramLogSize": &c.logSize, "nvrtcGetProgramLog": &c.log, "nvrtcGetCUBINSize": &c.codeSize, "nvrtcGetCUBIN": &c.code,
+		"nvrtcGetErrorString": &c.errorText,
+	} {
+		var err error
+		if *at, err = purego.Dlsym(handle, name); err != nil {
+			return nil, fmt.Errorf("find %s in NVRTC: %w; it takes CUDA 11.2 or later", name, err)
+		}
+	}
+	numbers := new([2]int32)
+	purego.SyscallN(version, uintptr(unsafe.Pointer(&numbers[0])), uintptr(unsafe.Pointer(&numbers[1])))
+	c.version = fmt.Sprintf("%d.%d", numbers[0], numbers[1])
+	var err error
+	if c.cache, err = kernelcache.Folder(); err != nil {
+		return nil, fmt.Errorf("find a folder for compiled kernels: %w", err)
+	}
+	return c, nil
+}
+
+// mathMode is what Info reports of a mode.
+func mathMode(mode metal.Mode) string {
+	if mode == metal.FastMath {
+		return "relaxed"
+	}
+	return "safe"
+}
+
+// flags are those of a mode. Nothing is fused that the kernels do not fuse themselves, but in fast arithmetic, which knows
+// infinities here as well.
+func (c *compiler) flags(mode metal.Mode) []string {
+	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space"}
+	if mode == metal.FastMath {
+		return append(common, "--fmad=true", "--ftz=true", "--prec-div=false", "--prec-sqrt=false")
+	}
+	return append(common, "--fmad=false")
+}
+
+// cubin compiles CUDA C++ to code for the device, or takes it from the cache.
+func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
+	path, err := kernelcache.File(c.cache, kernelcache.Key(text, "nvrtc", c.version, flags)+".cubin", func(path string) error {
+		code, err := c.build(name, text, flags)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, code, 0o600)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+// call calls a function of NVRTC that may be called from several goroutines at once. Words that are addresses have to be of
+// memory that is kept alive and is no stack.
+func (c *compiler) call(f uintptr, words ...uintptr) error {
+	result, _, _ := purego.SyscallN(f, words...)
+	if uint32(result) == 0 {
+		return nil
+	}
+	text, _, _ := purego.SyscallN(c.errorText, result)
+	return errors.New(goString(text))
+}
+
+// program is what a compilation passes to NVRTC: all of it in memory that does not move.
+type program struct {
+	handle  uintptr
+	size    uintptr
+	flags   []uintptr
+	strings [][]byte
+}
+
+func (p *program) cString(s string) uintptr {
+	b := append([]byte(s), 0)
+	p.strings = append(p.strings, b)
+	return uintptr(unsafe.Pointer(&b[0]))
+}
+
+// build compiles.
+func (c *compiler) build(name, text string, flags []string) (code []byte, err error) {
+	p := &program{}
+	handle, size := uintptr(unsafe.Pointer(&p.handle)), uintptr(unsafe.Pointer(&p.size))
+	if err := c.call(c.create, handle, p.cString(text), p.cString(name), 0, 0, 0); err != nil {
+		return nil, err
+	}
+	defer func() {
+		err = errors.Join(err, c.call(c.destroy, handle))
+		runtime.KeepAlive(p)
+	}()
+	for _, f := range flags {
+		p.flags = append(p.flags, p.cString(f))
+	}
+	if failed := c.call(c.compile, p.handle, uintptr(len(flags)), uintptr(unsafe.Pointer(&p.flags[0]))); failed != nil {
+		log := []byte{0}
+		if c.call(c.logSize, p.handle, size) == nil && p.size > 0 {
+			log = make([]byte, p.size)
+			_ = c.call(c.log, p.handle, uintptr(unsafe.Pointer(&log[0])))
+		}
+		return nil, fmt.Errorf("NVRTC %s: %w\n%s", c.version, failed, strings.TrimRight(string(log), "\x00"))
+	}
+	if err := c.call(c.codeSize, p.handle, size); err != nil {
+		return nil, err
+	}
+	code = make([]byte, p.size)
+	return code, c.call(c.code, p.handle, uintptr(unsafe.Pointer(&code[0])))
+}

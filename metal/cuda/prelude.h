@@ -1,0 +1,33 @@
+// What stands before translated kernels on NVIDIA's GPUs: integers and half, before msl.h of package translate. NVRTC has no
+// headers of its own where only the driver is installed.
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef signed int int32_t;
+
+#define INFINITY __int_as_float(0x7f800000)
+#define UNROLL _Pragma("unroll")
+
+namespace metal {
+
+// half is a number of 16 bits in memory; arithmetic is in float.
+struct half {
+    ushort bits;
+    half() = default;
+    explicit half(float v) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v)); }
+    explicit operator float() const {
+        float v;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
+        return v;
+    }
+};
+
+}  // namespace metal
+
+namespace ingot {
+
+template <class T> using device_ptr = T*;
+template <class T> using threadgroup_ptr = T*;
+
+}  // namespace ingot

@@ -1,0 +1,68 @@
+package cuda
+
+import (
+	_ "embed" // the prelude
+	"fmt"
+	"strings"
+
+	"github.com/ingot-run/ingot/metal/translate"
+)
+
+var (
+	//go:embed prelude.h
+	prelude string
+	//go:embed library.h
+	libraryHeader string
+)
+
+// indices are what a kernel is passed for its positions and sizes. Threadgroups are lines of threads.
+var indices = map[string]string{
+	"threadgroup_position_in_grid":   "blockIdx",
+	"threadgroups_per_grid":          "uint3{gridDim.x, gridDim.y, gridDim.z}",
+	"thread_index_in_threadgroup":    "threadIdx.x",
+	"thread_index_in_simdgroup":      "threadIdx.x % 32",
+	"simdgroup_index_in_threadgroup": "threadIdx.x / 32",
+	"simdgroups_per_threadgroup":     "blockDim.x / 32",
+}
+
+// source translates kernels in Metal's language into CUDA C++.
+func source(text string) (string, error) {
+	var declared, single strings.Builder
+	body, err := translate.C(text, func(k *translate.Kernel) string {
+		declare(&declared, k)
+		if k.Template == "" {
+			fmt.Fprintf(&single, "INGOT_KERNEL(%s, %q, %s, %s)\n", k.Name, k.Name, k.Name, k.Name)
+		}
+		return ""
+	})
+	if err != nil {
+		return "", err
+	}
+	return "#line 1 \"prelude.h\"\n" + prelude + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + declared.String() + body + "\n" + single.String() + "}\n", nil
+}
+
+// declare writes the macros that INSTANTIATE takes for a kernel: its parameters as a launch passes them, buffers first and the
+// argument struct last, what its template is called with, and the threads that it is compiled for.
+func declare(w *strings.Builder, k *translate.Kernel) {
+	var parameters, pass []string
+	for i, p := range k.Parameters {
+		name := fmt.Sprintf("p%d", i)
+		switch p.Kind {
+		case translate.Buffer:
+			parameters = append(parameters, p.Type+"* "+name)
+		case translate.Args:
+			parameters = append(parameters, p.Type+" "+name)
+		case translate.Shared:
+			name = "(" + p.Type + "*)ingot_shared"
+		case translate.Index:
+			name = indices[p.Attribute]
+		}
+		pass = append(pass, name)
+	}
+	fmt.Fprintf(w, "#define INGOT_PARAMETERS_%s %s\n#define INGOT_PASS_%s %s\n", k.Name, strings.Join(parameters, ", "), k.Name, strings.Join(pass, ", "))
+	bounds := ""
+	if k.MaxThreads > 0 {
+		bounds = fmt.Sprintf("__launch_bounds__(%d)", k.MaxThreads)
+	}
+	fmt.Fprintf(w, "#define INGOT_BOUNDS_%s %s\n", k.Name, bounds)
+}

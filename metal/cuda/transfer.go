@@ -1,0 +1,125 @@
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ingot-run/ingot/metal"
+)
+
+// stagingBytes is the size of each half of the pinned memory that uploads go through: one is filled while the GPU copies the
+// other.
+const stagingBytes = 8 << 20
+
+// staging is pinned memory that the GPU copies from and to without the CPU's help.
+type staging struct {
+	address uintptr
+	memory  []byte // of three halves: two for uploads, and one for what is read back
+	turn    int    // the half of the next upload
+	used    int    // bytes of it
+	copied  [2]uintptr
+	waits   [2]bool // whether an event of copied is recorded
+}
+
+func (d *Device) openStaging() error {
+	at, err := d.driver.value(cuMemHostAlloc, 3*stagingBytes, hostMapped)
+	if err != nil {
+		return fmt.Errorf("make pinned memory: %w", err)
+	}
+	s := &d.staging
+	s.address = uintptr(at)
+	s.memory = unsafe.Slice((*byte)(pointer(s.address)), 3*stagingBytes)
+	for i := range s.copied {
+		if s.copied[i], err = d.event(eventWithoutTiming); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Upload implements metal.Device. Small uploads follow one another in a half, so that steps in flight do not wait for theirs.
+func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
+	m, err := d.within(b, offset, len(src))
+	if err != nil {
+		return fmt.Errorf("upload %d bytes: %w", len(src), err)
+	}
+	d.upload.to, d.upload.src = m.address+uintptr(offset), src
+	err = d.do(d.upload.run)
+	d.upload.src = nil
+	if err != nil {
+		return fmt.Errorf("upload %d bytes: %w", len(src), err)
+	}
+	d.counters.UploadedBytes += len(src)
+	return nil
+}
+
+// upload is what Upload passes on; a closure a call would be allocated.
+type upload struct {
+	run func() error
+	to  uintptr
+	src []byte
+}
+
+func (d *Device) copyUp() error {
+	s := &d.staging
+	for to, src := d.upload.to, d.upload.src; len(src) > 0; {
+		if s.used == stagingBytes {
+			if err := d.driver.call(cuEventRecord, s.copied[s.turn], d.stream); err != nil {
+				return err
+			}
+			s.waits[s.turn] = true
+			s.turn, s.used = 1-s.turn, 0
+		}
+		if s.used == 0 && s.waits[s.turn] {
+			if err := d.driver.call(cuEventSynchronize, s.copied[s.turn]); err != nil {
+				return err
+			}
+		}
+		at := s.turn*stagingBytes + s.used
+		n := copy(s.memory[at:(s.turn+1)*stagingBytes], src)
+		if err := d.driver.call(cuMemcpyHtoDAsync, to, s.address+uintptr(at), uintptr(n), d.stream); err != nil {
+			return err
+		}
+		s.used = min((s.used+n+63)&^63, stagingBytes)
+		to, src = to+uintptr(n), src[n:]
+	}
+	return nil
+}
+
+// Read implements metal.Device.
+func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
+	m, err := d.within(b, offset, len(dst))
+	if err != nil {
+		return fmt.Errorf("read %d bytes: %w", len(dst), err)
+	}
+	d.download.from, d.download.dst = m.address+uintptr(offset), dst
+	err = d.do(d.download.run)
+	d.download.dst = nil
+	if err != nil {
+		return fmt.Errorf("read %d bytes: %w", len(dst), err)
+	}
+	return nil
+}
+
+// download is what Read passes on.
+type download struct {
+	run  func() error
+	from uintptr
+	dst  []byte
+}
+
+func (d *Device) copyDown() error {
+	s := &d.staging
+	for from, dst := d.download.from, d.download.dst; len(dst) > 0; {
+		n := min(len(dst), stagingBytes)
+		if err := d.driver.call(cuMemcpyDtoHAsync, s.address+2*stagingBytes, from, uintptr(n), d.stream); err != nil {
+			return err
+		}
+		if err := d.driver.call(cuStreamSynchronize, d.stream); err != nil {
+			return err
+		}
+		copy(dst, s.memory[2*stagingBytes:2*stagingBytes+n])
+		from, dst = from+uintptr(n), dst[n:]
+	}
+	return nil
+}

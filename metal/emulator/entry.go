@@ -1,0 +1,45 @@
+package emulator
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ingot-run/ingot/metal/translate"
+)
+
+// indices are what the runtime passes for the positions and sizes of a fibre.
+var indices = map[string]string{
+	"threadgroup_position_in_grid":   "f.worker->group",
+	"threadgroups_per_grid":          "ingot::groups(f)",
+	"thread_index_in_threadgroup":    "f.tid",
+	"thread_index_in_simdgroup":      "f.lane",
+	"simdgroup_index_in_threadgroup": "f.simdgroup->index",
+	"simdgroups_per_threadgroup":     "f.worker->launch->threads / ingot::lanes",
+}
+
+// entry is the function that describes a kernel and calls it with the buffers and indices of a fibre. A kernel that is no
+// template is registered at once.
+func entry(k *translate.Kernel) string {
+	var pass []string
+	size, buffers := "0", 0
+	for _, p := range k.Parameters {
+		switch p.Kind {
+		case translate.Buffer:
+			pass = append(pass, fmt.Sprintf("ingot::bind<%s>(f, %d)", p.Type, buffers))
+			buffers++
+		case translate.Args:
+			pass = append(pass, fmt.Sprintf("*(const %s*)f.worker->launch->args", p.Type))
+			size = "sizeof(" + p.Type + ")"
+		case translate.Shared:
+			pass = append(pass, fmt.Sprintf("ingot::shared<%s>(f)", p.Type))
+		case translate.Index:
+			pass = append(pass, indices[p.Attribute])
+		}
+	}
+	text := fmt.Sprintf(" %s static ingot::Entry ingot_entry_%s(const char* name) { return {name, [](ingot::Fibre& f) { %s(%s); }, %d, %s, %t}; }",
+		k.Template, k.Name, k.Call(), strings.Join(pass, ", "), buffers, size, k.Shared)
+	if k.Template == "" {
+		text += fmt.Sprintf(" static const ingot::Register ingot_register_%s(ingot_entry_%s(%q));", k.Name, k.Name, k.Name)
+	}
+	return text
+}

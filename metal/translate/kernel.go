@@ -1,0 +1,89 @@
+package translate
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Kernel is the declaration of a kernel.
+type Kernel struct {
+	Name       string
+	Template   string // its template header as written; empty for none
+	MaxThreads int    // of a threadgroup, where an attribute limits them; otherwise 0
+	Parameters []Parameter
+	Buffers    int    // parameters of kind Buffer; they come first, in the order of their indices
+	Args       string // the type of the argument struct; empty for none
+	Shared     bool   // whether it takes threadgroup memory
+}
+
+// Parameter is a parameter of a kernel.
+type Parameter struct {
+	Kind Kind
+	Type string // of Buffer and Shared what is pointed to, of Args the struct; in C++
+	// Attribute is Metal's, such as "thread_index_in_threadgroup".
+	Attribute string
+}
+
+// Kind is what is passed for a parameter.
+type Kind int
+
+// The kinds.
+const (
+	Buffer Kind = iota // a pointer to device memory
+	Args               // the argument struct
+	Shared             // a pointer to threadgroup memory
+	Index              // a position or size in the grid
+)
+
+var (
+	templateNames = regexp.MustCompile(`(\w+)\s*(?:=[^,>]*)?[,>]`)
+	maxThreads    = regexp.MustCompile(`^max_total_threads_per_threadgroup\((\d+)\)$`)
+	bufferIndex   = regexp.MustCompile(`^buffer\((\d+)\)$`)
+	pointerTo     = regexp.MustCompile(`^ingot::(device|threadgroup)_ptr<(.*)>\s*\w+$`)
+	structOf      = regexp.MustCompile(`^const\s+(\w+)\s*&\s*\w+$`)
+)
+
+// indices are the attributes of the positions and sizes that kernels may ask for.
+var indices = map[string]bool{
+	"threadgroup_position_in_grid": true, "threadgroups_per_grid": true, "thread_index_in_threadgroup": true,
+	"thread_index_in_simdgroup": true, "simdgroup_index_in_threadgroup": true, "simdgroups_per_threadgroup": true,
+}
+
+// Call is how the kernel is called inside its template: name<W, N>, or its name where it is none.
+func (k *Kernel) Call() string {
+	if k.Template == "" {
+		return k.Name
+	}
+	var names []string
+	for _, m := range templateNames.FindAllStringSubmatch(k.Template, -1) {
+		names = append(names, m[1])
+	}
+	return k.Name + "<" + strings.Join(names, ", ") + ">"
+}
+
+// add takes a parameter: its declaration, in C++, and its attribute.
+func (k *Kernel) add(declaration, attribute string) error {
+	pointer := pointerTo.FindStringSubmatch(declaration)
+	p := Parameter{Attribute: attribute}
+	index := bufferIndex.FindStringSubmatch(attribute)
+	switch args := structOf.FindStringSubmatch(declaration); {
+	case indices[attribute]:
+		p.Kind = Index
+	case index != nil && (index[1] != fmt.Sprint(k.Buffers) || k.Args != ""):
+		return fmt.Errorf("parameter %q has [[%s]]: buffers are numbered from 0, the argument struct last", declaration, attribute)
+	case index != nil && pointer != nil && pointer[1] == "device":
+		p.Kind, p.Type = Buffer, pointer[2]
+		k.Buffers++
+	case index != nil && args != nil:
+		p.Kind, p.Type = Args, args[1]
+		k.Args = args[1]
+	case attribute == "threadgroup(0)" && pointer != nil && pointer[1] == "threadgroup":
+		p.Kind, p.Type = Shared, pointer[2]
+		k.Shared = true
+	default:
+		return fmt.Errorf("parameter %q with attribute [[%s]] is not one that drivers can pass", declaration, attribute)
+	}
+	k.Parameters = append(k.Parameters, p)
+	return nil
+}
