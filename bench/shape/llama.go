@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// smolLM is HuggingFaceTB/SmolLM-135M: its config.json, but for a context of 16,384 where the model has 2,048, so that long
-// ones can be measured.
+// smolLM has the shape of HuggingFaceTB/SmolLM-135M (its config.json), except that the context is 16,384 instead of 2,048, to measure
+// long contexts.
 func smolLM(name string) *Shape {
 	const hidden, layers, ffn, heads, kvHeads, headDim, vocab = 576, 30, 1536, 9, 3, 64, 49152
 	return &Shape{
@@ -28,7 +28,7 @@ func smolLM(name string) *Shape {
 			m.Set("llama.vocab_size", uint32(vocab))
 		},
 		tensors: func(b *builder) {
-			b.head("token_embd.weight", hidden, vocab) // which is the output head as well
+			b.head("token_embd.weight", hidden, vocab) // also the output head
 			for i := range layers {
 				in := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", i, s) }
 				b.floats(in("attn_norm"), hidden)

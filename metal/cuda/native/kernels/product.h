@@ -41,24 +41,11 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
     }
 }
 
-// prefetch has the team ask for groups of weights before it reads them round by round.
-template <class A, class W>
-__device__ inline void prefetch(const uchar* const* groups, uint blocks) {
-    Team<A> team;
-    uint bytes = group_bytes<W>(blocks);
-    UNROLL for (uint m = 0; m < A::groups; m++) {
-        for (uint at = 128 * (32 * team.warp + team.lane); at < bytes; at += 128 * 32 * A::warps) asm("prefetch.global.L2 [%0];" : : "l"(groups[m] + at));
-    }
-}
-
 // multiply is a team's sums over groups of w from the first on, of all that there are.
 template <class A, class W, class Row>
 __device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, Row row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
     UNROLL for (uint m = 0; m < A::groups; m++) groups[m] = w + min(first + m, all - 1) * group_bytes<W>(blocks);
-#ifdef PREFETCH
-    prefetch<A, W>(groups, blocks);
-#endif
     Team<A> team;
     A().multiply(groups, x, blocks, team.warp, team.lane, row, sums);
 }
@@ -72,9 +59,6 @@ __device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint f
         groups[m] = gate + at;
         groups[A::groups / 2 + m] = up + at;
     }
-#ifdef PREFETCH
-    prefetch<A, W>(groups, blocks);
-#endif
     Team<A> team;
     A().multiply(groups, x, blocks, team.warp, team.lane, row, sums);
 }
