@@ -89,17 +89,25 @@ struct Place {
     uint position, slot, pages;
 };
 
+// rotate_pair rotates pair i of src.
+__device__ inline void rotate_pair(const float* src, float* dst, const float* angles, uint i) {
+    float a = src[2 * i], b = src[2 * i + 1], c = angles[2 * i], s = angles[2 * i + 1];
+    dst[2 * i] = fmaf(a, c, -(b * s));
+    dst[2 * i + 1] = fmaf(a, s, b * c);
+}
+
+// rotate has a threadgroup rotate n pairs.
+__device__ inline void rotate(const float* src, float* dst, const float* angles, uint n) {
+    for (uint i = threadIdx.x; i < n; i += blockDim.x) rotate_pair(src, dst, angles, i);
+}
+
 // rotate_queries writes the rotated part of MLA's queries: of head y of each row, behind where its product with W_kb stands. Grid:
 // (rows·dims/2 / threads, heads).
 extern "C" __global__ void rotate_queries(const float* q, const float* table, const Place* places, float* dst, RotateArgs args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, row = i / (args.dims / 2), pair = i % (args.dims / 2);
     if (row >= args.rows) return;
-    const float* from = q + ulong(row) * args.q_stride + blockIdx.y * (args.nope + args.dims) + args.nope + 2 * pair;
-    const float* angle = table + ulong(places[row].position) * args.dims + 2 * pair;
-    float* to = dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent + 2 * pair;
-    float a = from[0], b = from[1], c = angle[0], s = angle[1];
-    to[0] = fmaf(a, c, -(b * s));
-    to[1] = fmaf(a, s, b * c);
+    rotate_pair(q + ulong(row) * args.q_stride + blockIdx.y * (args.nope + args.dims) + args.nope,
+                dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(places[row].position) * args.dims, pair);
 }
 
 struct NormArgs {

@@ -161,3 +161,40 @@ extern "C" __global__ void weigh_choices(const float* products, const float* rou
     if (args.slots > args.used) result += products[ulong(args.used) * args.cols];
     *to = result;
 }
+
+struct RowExpertsArgs {
+    uint blocks;          // of 32 weights in a row
+    uint out;             // rows of an expert
+    uint used;
+    uint slots;           // used, and one more where there are shared experts: the teams of a threadgroup
+    uint shared_blocks;   // of the shared experts
+};
+
+// row_experts_add is experts_down and weigh_choices for one row of activations. A threadgroup takes a group of rows of weights, and each
+// of its teams a choice, whose activations it quantises for itself: shared memory has room for all, and then for their products.
+// Grid: groups of rows.
+template <class W, class A>
+__device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, const RowExpertsArgs& args) {
+    extern __shared__ uint4 shared[];
+    Team<A> team;
+    uint k = team.index, threads = 32 * A::warps, all = groups_of(args.out), blocks = k < args.used ? args.blocks : args.shared_blocks;
+    const uchar* w = k < args.used ? down + uint(routing[k]) * all * group_bytes<W>(blocks) : shared_down;
+    const uchar* groups[1] = {w + blockIdx.x * group_bytes<W>(blocks)};
+    prefetch(groups[0], group_bytes<W>(blocks), threadIdx.x % threads, threads);
+    Row row((uchar*)shared + k * args.blocks * Row::block_bytes, blocks);
+    row.fill(h + k * 32 * args.blocks, blocks, threadIdx.x % threads, threads);
+    __syncthreads();
+    float sums[A::values];
+    A().multiply(groups, row, blocks, team.warp, team.lane, sums);
+    __syncthreads();
+    auto parts = (Parts<A::parts, A::columns>*)shared;
+    A::put(sums, parts[k], 0, team.warp, team.lane);
+    __syncthreads();
+    uint o = blockIdx.x * group_rows + threadIdx.x;
+    if (threadIdx.x >= group_rows || o >= args.out) return;
+    float sum = 0;
+    for (uint i = 0; i < args.used; i++) sum = fmaf(routing[args.used + i], parts[i].sum(0, threadIdx.x), sum);
+    float result = dst[o] + sum;
+    if (args.slots > args.used) result += parts[args.used].sum(0, threadIdx.x);
+    dst[o] = result;
+}

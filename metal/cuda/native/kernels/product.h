@@ -41,9 +41,14 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
     }
 }
 
+// prefetch has threads ask for memory that they read later.
+__device__ inline void prefetch(const uchar* p, uint bytes, uint thread, uint threads) {
+    for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"(p + at));
+}
+
 // multiply is a team's sums over groups of w from the first on, of all that there are.
-template <class A, class W, class Row>
-__device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, Row row, float (&sums)[A::values]) {
+template <class A, class W, class Place>
+__device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
     UNROLL for (uint m = 0; m < A::groups; m++) groups[m] = w + min(first + m, all - 1) * group_bytes<W>(blocks);
     Team<A> team;
@@ -51,8 +56,8 @@ __device__ inline void multiply(const uchar* w, uint first, uint all, const ucha
 }
 
 // multiply_gated is the same over groups of gate and of up.
-template <class A, class W, class Row>
-__device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint first, uint all, const uchar* x, uint blocks, Row row, float (&sums)[A::values]) {
+template <class A, class W, class Place>
+__device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
     UNROLL for (uint m = 0; m < A::groups / 2; m++) {
         ulong at = min(first + m, all - 1) * group_bytes<W>(blocks);
@@ -129,5 +134,60 @@ __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x
     finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
         uint o = (first + team * groups + group) * group_rows + r;
         if (column + c < args.rows && o < args.out) dst[ulong(column + c) * args.dst_stride + o] = v;
+    });
+}
+
+struct RowArgs {
+    uint blocks;      // of 32 weights in a row
+    uint x_matrix;    // from one matrix's activations to the next one's
+    uint dst_matrix;  // from one matrix's results to the next one's
+    uint add;         // whether results are added to dst
+    uint out0, out1, out2;   // rows of each weight
+    uint tiles0, tiles1;     // threadgroups that the first two take
+    uint dims;        // values behind each matrix's activations that are rotated to behind its results; 0 for none
+};
+
+// row_product is product for one row of activations, which each threadgroup quantises for itself: shared memory has room for it.
+// With dims, it is MLA's Absorb, and the last threadgroup of a matrix rotates. Grid: (tiles of rows, 1, matrices).
+template <class W, class A, int teams>
+__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Place* place, float* dst,
+                            const RowArgs& args) {
+    extern __shared__ uint4 shared[];
+    uint tile = blockIdx.x;
+    const uchar* w = w0;
+    uint out = args.out0;
+    x += ulong(blockIdx.z) * args.x_matrix;
+    dst += ulong(blockIdx.z) * args.dst_matrix;
+    if (args.dims > 0 && tile == args.tiles0) {
+        rotate(x + 32 * args.blocks, dst + out, table + ulong(place->position) * args.dims, args.dims / 2);
+        return;
+    }
+    if (tile >= args.tiles0) {
+        w = w1;
+        tile -= args.tiles0;
+        dst += out;
+        out = args.out1;
+        if (tile >= args.tiles1) {
+            w = w2;
+            tile -= args.tiles1;
+            dst += out;
+            out = args.out2;
+        }
+    }
+    Team<A> team;
+    uint first = tile * teams * A::groups, all = groups_of(out);
+    const uchar* groups[A::groups];
+    UNROLL for (uint m = 0; m < A::groups; m++) {
+        groups[m] = w + (ulong(blockIdx.z) * all + min(first + team.index * A::groups + m, all - 1)) * group_bytes<W>(args.blocks);
+        prefetch(groups[m], group_bytes<W>(args.blocks), 32 * team.warp + team.lane, 32 * A::warps);
+    }
+    Row row(shared, args.blocks);
+    row.fill(x, args.blocks, threadIdx.x, blockDim.x);
+    __syncthreads();
+    float sums[A::values];
+    A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
+    finish<A, teams>(sums, [&](uint t, uint group, uint, uint r, float v) {
+        uint o = (first + t * A::groups + group) * group_rows + r;
+        if (o < out) dst[o] = args.add != 0 ? dst[o] + v : v;
     });
 }

@@ -62,8 +62,8 @@ struct Tensor {
     };
 
     // sums are the warp's. row tells which row of activations a column is.
-    template <class Row>
-    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, Row row, float (&sums)[M * T * 4]) {
+    template <class Place>
+    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, Place row, float (&sums)[M * T * 4]) {
         UNROLL for (uint t = 0; t < T; t++) {
             uint r = row(8 * t + lane / 4);
             own[t] = r / 8 * blocks * column_bytes + 8 * (r % 8 * 4 + lane % 4);
@@ -140,6 +140,49 @@ __device__ inline int dot4(uint a, uint b, int sum) {
     return r;
 }
 
+// Packed is where Lanes finds N quantised rows of activations in memory, in bytes from their block 0.
+template <int N>
+struct Packed {
+    const uchar* x;
+    uint own[N], scales[N];
+
+    template <class Row>
+    __device__ Packed(const uchar* from, uint blocks, Row row) : x(from) {
+        UNROLL for (uint n = 0; n < N; n++) {
+            uint r = row(n), group = r / 8 * blocks * column_bytes;
+            own[n] = group + r % 8 * 32;
+            scales[n] = group + 256 + r % 8 * 8;
+        }
+    }
+    __device__ const uint4* values(uint n, uint b) const { return (const uint4*)(x + b * column_bytes + own[n]); }
+    __device__ float2 scale(uint n, uint b) const { return *(const float2*)(x + b * column_bytes + scales[n]); }
+};
+
+// Row is one row of activations in shared memory, which a threadgroup has quantised for itself: the bytes of blocks in the order of
+// Packed, and their scales and sums.
+struct Row {
+    uchar* q;
+    float2* s;
+
+    __device__ Row(void* shared, uint blocks) : q((uchar*)shared), s((float2*)((uchar*)shared + 32 * blocks)) {}
+    __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 32 * b); }
+    __device__ float2 scale(uint, uint b) const { return s[b]; }
+
+    // fill quantises x by so many threads, whole warps.
+    __device__ void fill(const float* x, uint blocks, uint thread, uint threads) {
+        for (uint i = thread; i - thread % 32 < 4 * blocks; i += threads) {
+            bool there = i < 4 * blocks;
+            const float* p = x + (there ? 32 * (i / 4) + 4 * (i % 4) : 0);
+            Quantised v = quantise(read_four(p), read_four(p + 16));
+            if (there) {
+                *(uint2*)(q + 32 * (i / 4) + 8 * (i % 4)) = v.q;
+                if (i % 4 == 0) s[i / 4] = make_float2(v.d, v.sum);
+            }
+        }
+    }
+    enum { block_bytes = 40 };
+};
+
 // Lanes multiplies lane by lane, which takes fewer instructions than tensor cores where there are few columns: N. Lane 8j+r takes
 // rows r and r+8 of each fourth block, which are strands j and j+4. A warp takes S/4 of these two; a team has 8/S warps. U
 // rounds of blocks are read before the first is used.
@@ -153,14 +196,13 @@ struct Lanes {
         float2 s[N];
     };
 
-    template <class Row>
-    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, Row row, float (&sums)[M * N * 2]) {
-        uint own[N], scales[N];
-        UNROLL for (uint n = 0; n < N; n++) {
-            uint r = row(n), group = r / 8 * blocks * column_bytes;
-            own[n] = group + r % 8 * 32;
-            scales[n] = group + 256 + r % 8 * 8;
-        }
+    template <class Place>
+    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, Place row, float (&sums)[M * N * 2]) {
+        multiply(w, Packed<N>(x, blocks, row), blocks, warp, lane, sums);
+    }
+
+    template <class Source>
+    __device__ void multiply(const uchar* const* w, const Source& x, uint blocks, uint warp, uint lane, float (&sums)[M * N * 2]) {
         float v[halves][M * N * 2];
         UNROLL for (uint i = 0; i < halves * M * N * 2; i++) v[i / (M * N * 2)][i % (M * N * 2)] = 0;
         for (uint first = warp * 4 + lane / 8; first < blocks; first += strands * U) {
@@ -174,10 +216,9 @@ struct Lanes {
                         W::load4(block<W>(super, b), super, lane % 8, to.w[m]);
                     }
                     UNROLL for (uint n = 0; n < N; n++) {
-                        const uchar* p = x + b * column_bytes;
-                        to.s[n] = *(const float2*)(p + scales[n]);
-                        to.x[n][0] = *(const uint4*)(p + own[n]);
-                        to.x[n][1] = *(const uint4*)(p + own[n] + 16);
+                        to.s[n] = x.scale(n, b);
+                        to.x[n][0] = x.values(n, b)[0];
+                        to.x[n][1] = x.values(n, b)[1];
                     }
                 }
             }

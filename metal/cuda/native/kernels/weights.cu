@@ -27,6 +27,12 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
         experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, choices, dst, args); \
     }
 
+#define ROW_PRODUCT(name, A, teams, least) \
+    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
+                                                            const Place* place, float* dst, RowArgs args) { \
+        row_product<WEIGHT, A, teams>(w0, w1, w2, x, table, place, dst, args); \
+    }
+
 // One to Four take so many columns lane by lane, Few 8, Some 16 and Many 32; the gated ones have a group of gate and one of up.
 typedef Lanes<WEIGHT, 1, 1, 4, 4> One;
 typedef Lanes<WEIGHT, 1, 2, 4, 2> Two;
@@ -40,6 +46,7 @@ typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> GatedFew;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> GatedMany;
 
+ROW_PRODUCT(row_product, One, 2, 4)
 PRODUCT(product_1, One, 2, 4)
 PRODUCT(product_2, Two, 2, 4)
 PRODUCT(product_4, Four, 2, 3)
@@ -56,3 +63,10 @@ GATED_EXPERTS(gated_experts_32, GatedMany, 1, 2, listed(list, tiles))
 EXPERTS_DOWN(experts_down_1, One, 2, 4, alone(routing, args))
 EXPERTS_DOWN(experts_down_8, DownFew, 2, 5, listed(list, tiles))
 EXPERTS_DOWN(experts_down_32, Many, 1, 2, listed(list, tiles))
+
+// A threadgroup has a team for each of up to 12 choices.
+typedef Lanes<WEIGHT, 1, 1, 4, 2> RowDown;
+extern "C" __global__ void BOUNDS(RowDown, 12, 1) row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst,
+                                                              RowExpertsArgs args) {
+    row_experts_add<WEIGHT, RowDown>(down, shared_down, h, routing, dst, args);
+}
