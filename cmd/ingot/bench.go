@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/generation"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ type benchFlags struct {
 type weightFlags struct{ shape, quant, write string }
 
 func (w *weightFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&w.shape, "shape", "", "measure random weights of a known `NAME`: "+shapeNames)
+	flags.StringVar(&w.shape, "shape", "", "measure random weights of a known `NAME`: "+shape.Names)
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 

@@ -11,8 +11,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-const shapeNames = shape.Names
-
 // file is the path of what is measured: the model's, or a file written for the shape, which remove takes away where it is
 // not to be kept.
 func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
