@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// threadBytes is read by each thread, and allBytes at most by all together: far beyond the caches, but not beyond the
-	// memory of a machine with many processors.
+	// Each thread reads threadBytes, and all together at most allBytes: far more than caches hold, and no more than machines with many
+	// processors have.
 	threadBytes = 512 << 20
 	allBytes    = 2 << 30
-	// bandwidthRuns is how often; the fastest counts.
+	// bandwidthRuns is the number of runs. The fastest counts.
 	bandwidthRuns = 5
-	// lineWords is the 8-byte words of a cache line, of which one is looked at.
+	// lineWords is the number of 8-byte words of a cache line. One of them is read.
 	lineWords = 8
 )
 
-// Bandwidth measures how many bytes a second so many threads can read from memory together, each from a part of its own.
+// Bandwidth measures the bytes per second that the given number of threads read from memory together, each from its own part.
 func Bandwidth(threads int) (rate float64, err error) {
 	each := min(threadBytes, allBytes/threads) &^ (os.Getpagesize() - 1)
 	data, err := unix.Mmap(-1, 0, threads*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return 0, fmt.Errorf("take %d bytes to measure memory's bandwidth: %w", threads*each, err)
+		return 0, fmt.Errorf("measure the bandwidth of memory: allocate %d bytes: %w", threads*each, err)
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
 	adviseHuge(data)
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(&data[0])), len(data)/8)
 	for i := range words {
-		words[i] = uint64(i) // so that every page has memory of its own
+		words[i] = uint64(i) // so that every page is backed by memory
 	}
 	parts := slices.Collect(slices.Chunk(words, each/8))
 	sums, best := make([]uint64, threads), 0.0
@@ -50,7 +50,7 @@ func Bandwidth(threads int) (rate float64, err error) {
 	return best, nil
 }
 
-// touch brings all cache lines of words in, four runs of them at a time so that the processor fetches ahead in each.
+// touch reads all cache lines of words in four interleaved runs, so that the processor prefetches in each.
 func touch(words []uint64) (sum uint64) {
 	n := len(words) / 4
 	a, b, c, d := words[:n], words[n:2*n], words[2*n:3*n], words[3*n:4*n]

@@ -2,5 +2,5 @@ package bench
 
 import "golang.org/x/sys/unix"
 
-// adviseHuge asks for huge pages, as weights have them. Where the system has none to give, small ones do.
+// adviseHuge asks for huge pages, which weights use as well. Without them the measurement uses small pages.
 func adviseHuge(data []byte) { _ = unix.Madvise(data, unix.MADV_HUGEPAGE) }

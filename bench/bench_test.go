@@ -3,24 +3,21 @@ package bench
 import (
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/generation"
 )
 
 const (
-	microLlama = "../model/testdata/micro-llama.gguf"
-	microGLM   = "../model/testdata/micro-glm.gguf"
+	microLlama = "../engine/model/testdata/micro-llama.gguf"
+	microGLM   = "../engine/model/testdata/micro-glm.gguf"
 )
 
 // at is a time so many milliseconds after an arbitrary one.
@@ -193,7 +190,7 @@ func TestQuestions(t *testing.T) {
 	asked, err := ReadQuestions(strings.NewReader(text), 20)
 	require.NoError(t, err)
 	require.Len(t, asked, 2)
-	b := openBench(t, "../../models/tiny-glm.q8_0.gguf", engine.Options{MaxSequences: 1, Draft: engine.DraftMTP, DraftTokens: 2})
+	b := openBench(t, "../models/tiny-glm.q8_0.gguf", engine.Options{MaxSequences: 1, Draft: engine.DraftMTP, DraftTokens: 2})
 	r, err := b.Measure(t.Context(), Case{Mode: Decode, Batch: 1, Requests: asked})
 	require.NoError(t, err)
 	require.Equal(t, 2, r.Rows)
@@ -226,15 +223,12 @@ func TestCasesThatCannotBeMeasured(t *testing.T) {
 	require.ErrorContains(t, err, "prefill, decode or full")
 }
 
-func TestTables(t *testing.T) {
+func TestWriteTable(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	require.NoError(t, WriteTable(&b, []Record{{Mode: Decode, Batch: 8, TokensPerS: 123.44, Acceptance: 0.5}}))
 	require.Contains(t, b.String(), "123.4")
 	require.Contains(t, b.String(), "50 %")
-	b.Reset()
-	require.NoError(t, WriteKernels(&b, []Kernel{{Family: "product", Type: "q4_0", Rows: 8, Microseconds: 12.34}}))
-	require.Contains(t, b.String(), "12.3")
 }
 
 func TestBandwidth(t *testing.T) {
@@ -245,22 +239,4 @@ func TestBandwidth(t *testing.T) {
 	got, err := Bandwidth(2)
 	require.NoError(t, err)
 	require.Greater(t, got, 1e8)
-}
-
-// One of each family of operations; those that go through much memory in the long tests.
-func TestKernels(t *testing.T) {
-	t.Parallel()
-	quick := []string{"mla", "rmsnorm", "rope and store"}
-	seen := map[string]bool{}
-	for _, f := range families() {
-		if seen[f.Family] || !slices.Contains(quick, f.Family) && os.Getenv("INGOT_LONG") == "" {
-			continue
-		}
-		seen[f.Family] = true
-		k, err := f.measure(func() (compute.Backend, error) { return cpu.New(1) })
-		require.NoError(t, err, f.Family)
-		require.Positive(t, k.Microseconds, f.Family)
-		require.Positive(t, k.GBPerS, f.Family)
-	}
-	require.GreaterOrEqual(t, len(seen), len(quick))
 }

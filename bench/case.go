@@ -1,5 +1,6 @@
-// Package bench measures an engine: the speed of prompts and answers through Generate, so with all that a row meets on its
-// way but the queue, against what the machine's memory could give; and the operations of a backend one by one.
+// Package bench measures an engine: the speed of prompts and answers through Generate, which includes everything but the queue,
+// compared with the bandwidth of the machine's memory. Below it, kernels measures single operations of a backend, shape has models
+// with random weights, and roofline predicts the speed on a chip.
 package bench
 
 import (
@@ -9,14 +10,14 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Mode is what of a request is measured.
+// Mode is the part of a request that is measured.
 type Mode string
 
 // The modes.
 const (
-	Prefill Mode = "prefill" // the prompts: computed tokens, from the start to the last stream's first generated token
-	Decode  Mode = "decode"  // the answers: tokens of all streams while all of them generate
-	Full    Mode = "full"    // requests as they come: generated tokens, from the start to the end of the last one
+	Prefill Mode = "prefill" // prompts: computed tokens, until the last stream has its first generated token
+	Decode  Mode = "decode"  // answers: tokens of all streams while all of them generate
+	Full    Mode = "full"    // whole requests: generated tokens, from the start to the end of the last request
 )
 
 // ParseMode reads a mode's name.
@@ -28,25 +29,24 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case is one thing to measure: Rows requests, Batch of them at a time, of random tokens that no two of them share but for
-// Shared.
+// Case is one thing to measure: Rows requests, Batch of them at a time. Their random tokens differ, except for the first Shared.
 type Case struct {
 	Mode    Mode
 	Batch   int // requests in the engine at a time
 	Rows    int // requests of a run; 0 for Batch
 	Prompt  int // tokens of a prompt after Context
-	Gen     int // tokens of an answer; stop tokens do not end it. In mode prefill it is 1, whatever is given
-	Context int // tokens before the prompt, which the cache holds before a run is timed
-	Shared  int // leading tokens of Prompt that all prompts of a run have in common
+	Gen     int // tokens of an answer, which stop tokens do not end; Measure sets it to 1 in mode prefill
+	Context int // tokens before the prompt, computed before a run is timed
+	Shared  int // leading tokens of Prompt that all prompts of a run share
 
-	// Requests are asked in place of random ones, where there are any; Rows, Prompt, Gen, Context and Shared are then 0.
+	// Requests, if not nil, replace the random ones; Rows, Prompt, Gen, Context and Shared are then 0.
 	Requests []generation.Request
 }
 
 // maxSeed separates the random tokens of contexts from those of runs.
 const maxSeed = 1 << 32
 
-// check reports the first setting that cannot be measured.
+// check returns an error for the first setting that is out of range.
 func (c *Case) check() error {
 	switch {
 	case c.Batch < 1:
@@ -56,18 +56,18 @@ func (c *Case) check() error {
 	case c.Prompt < 1:
 		return fmt.Errorf("a prompt of %d tokens: it must be at least 1", c.Prompt)
 	case c.Mode == Decode && c.Gen < 2:
-		return fmt.Errorf("an answer of %d tokens: decoding begins after the first", c.Gen)
+		return fmt.Errorf("an answer of %d tokens: it must be at least 2, since decoding begins after the first", c.Gen)
 	case c.Gen < 1:
 		return fmt.Errorf("an answer of %d tokens: it must be at least 1", c.Gen)
 	case c.Context < 0 || c.Rows < 0:
 		return fmt.Errorf("a context of %d tokens and %d rows: neither can be negative", c.Context, c.Rows)
 	case c.Shared < 0 || c.Shared > c.Prompt:
-		return fmt.Errorf("%d shared tokens of prompts of %d", c.Shared, c.Prompt)
+		return fmt.Errorf("%d shared tokens: they must be from 0 to the prompt's %d", c.Shared, c.Prompt)
 	}
 	return nil
 }
 
-// requests are those of a run. Those of one context follow the same one in every run.
+// requests returns the requests of a run. A stream has the same context in every run.
 func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	if c.Requests != nil {
 		reqs := make([]generation.Request, len(c.Requests))
@@ -88,12 +88,12 @@ func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	return reqs
 }
 
-// context is the tokens before a stream's prompts.
+// context returns the tokens before a stream's prompts.
 func (c *Case) context(stream, vocab int) []int32 {
 	return tokens(maxSeed, uint64(stream), c.Context, vocab)
 }
 
-// tokens are random ids that two seeds determine.
+// tokens returns random ids, determined by two seeds.
 func tokens(a, b uint64, n, vocab int) []int32 {
 	r := rand.New(rand.NewPCG(a, b))
 	ids := make([]int32, n)

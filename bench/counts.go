@@ -1,23 +1,23 @@
 package bench
 
-// Counts are what a GPU was asked for.
+// Counts are totals of a GPU's work.
 type Counts struct {
 	Dispatches, CommandBuffers, Waits int
 }
 
-// PerStep is what a step asked of the GPU, in the mean over all steps of the timed runs: those of prompts as well, and with
-// the passes of a drafting layer or model beside them.
+// PerStep is the GPU's work per step: the mean over all steps of the timed runs, including those of prompts. It contains the passes
+// of a drafting layer or model.
 type PerStep struct {
 	Dispatches     float64 `json:"dispatches"`
 	CommandBuffers float64 `json:"command_buffers"`
 	Waits          float64 `json:"waits"`
 }
 
-// Count makes records tell what steps ask of the GPU. count returns what it was asked for since it was opened, or nil where
-// nothing is counted; it is called while no request runs.
+// Count sets the source of Record.PerStep. count returns totals since the GPU was opened, or nil if there is no GPU. It is called
+// while no request runs.
 func (b *Bench) Count(count func() *Counts) { b.count = count }
 
-// tally is counts with the steps that they belong to.
+// tally is counts with the number of steps at the same time.
 type tally struct {
 	counts *Counts
 	steps  uint64
@@ -30,7 +30,7 @@ func (b *Bench) tally() tally {
 	return tally{b.count(), b.engine.Snapshot().Steps}
 }
 
-// perStep is the mean of what came after t.
+// perStep returns the mean from t to now.
 func (t tally) perStep(now tally) *PerStep {
 	if t.counts == nil || now.counts == nil || now.steps == t.steps {
 		return nil

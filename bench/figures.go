@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// speed is the tokens of a run that count in a mode, and the time that they took.
+// speed returns the tokens of a run that count in a mode, and their time.
 func (r *run) speed(mode Mode) (tokens int, took time.Duration) {
 	for i := range r.rounds {
 		n, d := r.rounds[i].speed(mode)
@@ -35,8 +35,8 @@ func (r *round) speed(mode Mode) (tokens int, took time.Duration) {
 	}
 }
 
-// steady is the tokens that all streams generated while all of them did: after the last one's first token, up to the first
-// one's last.
+// steady returns the tokens generated while all streams generated, and that time: from the last stream's first token to the first
+// stream's last.
 func (r *round) steady() (tokens int, took time.Duration) {
 	from, to := r.answers[0].times[0], r.answers[0].times[len(r.answers[0].times)-1]
 	for _, a := range r.answers {
@@ -60,10 +60,10 @@ func (r *round) steady() (tokens int, took time.Duration) {
 	return tokens, to.Sub(from)
 }
 
-// firstToken is the time from a request to its first token.
+// firstToken returns the time from a request to its first token.
 func (a *answer) firstToken() time.Duration { return a.times[0].Sub(a.start) }
 
-// steps are the steps that generated tokens after the first: how many tokens each gave, and how long it took.
+// steps calls each for every step after the first token, with the tokens that it generated and its time.
 func (a *answer) steps(each func(tokens int, took time.Duration)) {
 	for i := 1; i < len(a.times); {
 		n := i
@@ -75,7 +75,7 @@ func (a *answer) steps(each func(tokens int, took time.Duration)) {
 	}
 }
 
-// quantile is the nearest-rank quantile of sorted durations in milliseconds; 0 of none.
+// quantile returns the nearest-rank quantile of sorted durations in milliseconds; 0 if there are none.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -84,7 +84,7 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[i].Seconds() * 1000
 }
 
-// median is the middle value, the upper one of two.
+// median returns the middle value, or the upper of two. It sorts values.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

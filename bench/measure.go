@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
 )
 
 // Bench measures cases on one engine.
@@ -23,11 +22,11 @@ type Bench struct {
 	count     func() *Counts
 }
 
-// New returns a Bench that times so many runs of a case. It waits until the engine has hashed its model file, which takes a
-// processor.
+// New returns a Bench that times the given number of runs of each case. It waits until the engine has hashed its model file, which
+// occupies a processor.
 func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, runs int) (*Bench, error) {
 	if runs < 1 {
-		return nil, fmt.Errorf("%d runs: at least 1 has to be timed", runs)
+		return nil, fmt.Errorf("%d runs: it must be at least 1", runs)
 	}
 	if _, err := e.SHA256(ctx); err != nil {
 		return nil, err
@@ -35,8 +34,7 @@ func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, ru
 	return &Bench{engine: e, traffic: t, bandwidth: bandwidth, runs: runs}, nil
 }
 
-// Measure measures a case: a run to warm up, and then the timed ones, whose median speed counts and whose latencies are put
-// together.
+// Measure measures a case: a run to warm up, and then the timed ones. The speed is their median, and latencies are those of all.
 func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	if c.Mode == Prefill {
 		c.Gen = 1
@@ -60,7 +58,7 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	return r, err
 }
 
-// prepare fills the cache with the contexts and runs a first round that does not count.
+// prepare fills the cache with the contexts and runs a round that is not timed.
 func (b *Bench) prepare(ctx context.Context, c Case) error {
 	if c.Context > 0 {
 		reqs := make([]generation.Request, c.Batch)
@@ -85,28 +83,28 @@ func (b *Bench) nextSeed() uint64 {
 	return b.seed
 }
 
-// run is what a run gave.
+// run is the results of a run.
 type run struct {
 	rounds  []round
 	elapsed time.Duration
 }
 
-// round is requests that were in the engine together.
+// round is the results of requests that were in the engine together.
 type round struct {
 	start   time.Time
 	end     time.Time
 	answers []answer
 }
 
-// answer is what a request gave.
+// answer is the result of a request.
 type answer struct {
 	start time.Time
 	times []time.Time // of its tokens
 	stats generation.Stats
 }
 
-// run runs a case once. Where a part of the requests is measured, rounds of Batch of them follow each other; in mode full, each
-// request that ends makes room for the next.
+// run runs a case once. In mode full, the next request starts as one ends; in other modes, rounds of Batch requests follow each
+// other.
 func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	reqs := c.requests(b.nextSeed(), b.engine.Info().Vocab)
 	size := c.Batch
@@ -119,7 +117,7 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 		if err != nil {
 			return run{}, err
 		}
-		// A page is shared with the token after it, so the last one may be each prompt's own.
+		// Sharing a page takes the token after it, so the last page of a context may not be shared.
 		if one.cached() < (c.Context-1)/engine.DefaultPageSize*engine.DefaultPageSize {
 			return run{}, fmt.Errorf("the cache does not hold %d contexts of %d tokens: allow more memory", c.Batch, c.Context)
 		}
@@ -129,7 +127,7 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	return r, nil
 }
 
-// round asks requests, so many at a time.
+// round runs requests, atOnce at a time.
 func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int) (round, error) {
 	r := round{answers: make([]answer, len(reqs)), start: time.Now()}
 	group, ctx := errgroup.WithContext(ctx)
@@ -151,11 +149,11 @@ func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int
 	return r, err
 }
 
-// cached is the fewest prompt tokens that a request found in the cache.
+// cached returns the minimum number of prompt tokens that a request found in the cache.
 func (r *round) cached() int {
-	least := r.answers[0].stats.CachedTokens
+	fewest := r.answers[0].stats.CachedTokens
 	for i := range r.answers {
-		least = min(least, r.answers[i].stats.CachedTokens)
+		fewest = min(fewest, r.answers[i].stats.CachedTokens)
 	}
-	return least
+	return fewest
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// ReadQuestions reads JSON lines with a "question" each, as models/heldout.jsonl has them, and asks each as a user's message
-// through the model's chat template, greedily, for an answer of up to gen tokens.
+// ReadQuestions reads JSON lines with a "question" each, such as those of models/heldout.jsonl. A request has the question as a
+// user's message for the model's chat template and asks greedily for up to gen tokens.
 func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 	var reqs []generation.Request
 	lines := bufio.NewScanner(r)
@@ -35,7 +35,7 @@ func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 		return nil, err
 	}
 	if len(reqs) == 0 {
-		return nil, fmt.Errorf("there is no question in it")
+		return nil, fmt.Errorf("the file has no questions")
 	}
 	return reqs, nil
 }

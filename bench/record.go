@@ -11,24 +11,24 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// Record is the figures of a case.
+// Record is the results of a case.
 type Record struct {
 	Mode    Mode `json:"mode"`
 	Batch   int  `json:"batch"`
-	Prompt  int  `json:"prompt"` // of questions, the mean
-	Gen     int  `json:"gen"`    // likewise
+	Prompt  int  `json:"prompt"` // the mean for questions
+	Gen     int  `json:"gen"`    // the mean for questions
 	Context int  `json:"context"`
 
 	TokensPerS float64 `json:"tokens_per_s"` // median of the runs; see Mode for which tokens
-	// P50ms and P95ms are of the time a generated token after the first: a step's time, over the tokens that it gave the
-	// stream. In mode prefill they are those of the first token.
+	// P50ms and P95ms are quantiles of the time per generated token after the first: a step's time divided by the tokens that it
+	// generated for the stream. In mode prefill they are those of the first token.
 	P50ms float64 `json:"p50_ms"`
 	P95ms float64 `json:"p95_ms"`
-	// BytesPerToken is what a token has to read; see Traffic. BandwidthShare is that at this speed, of what the memory was
-	// measured to give.
+	// BytesPerToken is the number of bytes that must be read for a token; see Traffic. BandwidthShare is the share of the measured
+	// Bandwidth that this takes at the measured speed.
 	BytesPerToken  float64 `json:"bytes_per_token"`
 	BandwidthShare float64 `json:"bandwidth_share"`
-	Acceptance     float64 `json:"acceptance"` // of drafted tokens; 0 where none was drafted
+	Acceptance     float64 `json:"acceptance"` // share of drafted tokens; 0 if none was drafted
 	Backend        string  `json:"backend"`
 	Threads        int     `json:"threads"`
 
@@ -38,24 +38,24 @@ type Record struct {
 	FirstTokenP50ms float64 `json:"first_token_p50_ms"`
 	FirstTokenP95ms float64 `json:"first_token_p95_ms"`
 	TokensPerStep   float64 `json:"tokens_per_step"` // of a stream, after the first token
-	CachedTokens    float64 `json:"cached_tokens"`   // of a prompt, the mean
+	CachedTokens    float64 `json:"cached_tokens"`   // mean of a prompt
 	ExpertsPerStep  float64 `json:"experts_per_step"`
-	Bandwidth       float64 `json:"bandwidth"` // measured, bytes a second
+	Bandwidth       float64 `json:"bandwidth"` // of memory, measured, bytes per second
 	Model           string  `json:"model"`
 	Device          string  `json:"device"`
-	// PerStep is absent where the backend counts nothing.
+	// PerStep is nil if the backend counts nothing.
 	PerStep *PerStep `json:"per_step,omitempty"`
-	// Set by the caller, who made the settings.
+	// The caller of Measure sets these and Threads.
 	KV     string `json:"kv"`
 	Draft  string `json:"draft"`
 	Shared int    `json:"shared"`
 }
 
-// totals is the sums over the answers of all runs.
+// totals is sums over the answers of all runs.
 type totals struct {
 	answers                            int
 	prompt, cached, generated          int
-	drafted, accepted, after, decoding int // tokens after the first, and the steps that they took
+	drafted, accepted, after, decoding int // after: tokens after the first; decoding: the steps that generated them
 	first, each                        []time.Duration
 }
 
@@ -90,13 +90,13 @@ func (t *totals) add(a answer) {
 	})
 }
 
-// record makes the figures of a case's runs.
+// record returns the results of a case's runs.
 func (b *Bench) record(c Case, runs []run) (Record, error) {
 	var speeds, rows []float64
 	for i := range runs {
 		tokens, took := runs[i].speed(c.Mode)
 		if took == 0 {
-			return Record{}, fmt.Errorf("no time was left in which all of %d streams generated: give longer answers", c.Batch)
+			return Record{}, fmt.Errorf("%d streams never generated at the same time: use longer answers", c.Batch)
 		}
 		speeds = append(speeds, float64(tokens)/took.Seconds())
 		n := 0
@@ -130,7 +130,7 @@ func (b *Bench) record(c Case, runs []run) (Record, error) {
 	return r, nil
 }
 
-// fill sets what depends on the traffic.
+// fill sets the fields that depend on the traffic.
 func (t *Traffic) fill(r *Record, sums *totals) {
 	n := float64(sums.answers)
 	prompt, cached, generated := float64(sums.prompt)/n, float64(sums.cached)/n, float64(sums.generated)/n
@@ -154,7 +154,7 @@ func (t *Traffic) fill(r *Record, sums *totals) {
 	r.BytesPerToken = (prefill + decode*(generated-1)) / generated
 }
 
-// WriteTable writes records for people.
+// WriteTable writes records as a table.
 func WriteTable(w io.Writer, records []Record) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "mode\tbatch\tcontext\tprompt\tgen\ttok/s\trows/s\tfirst p50\tp95 ms\ttoken p50\tp95 ms\tMB/token\tbandwidth\tacceptance\ttok/step\t") //nolint:errcheck // Flush reports it
@@ -177,7 +177,7 @@ func WriteTable(w io.Writer, records []Record) error {
 	return nil
 }
 
-// percent is a share for people, where 0 stands for none.
+// percent formats a share; 0 means that there is none.
 func percent(share float64) string {
 	if share == 0 {
 		return "-"
@@ -185,5 +185,5 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f %%", 100*share)
 }
 
-// StepTokens is the most rows of a step of an engine of so many sequences, where its options leave that to it.
+// StepTokens returns the maximum number of rows of a step of an engine with default options and the given number of sequences.
 func StepTokens(sequences int) int { return max(engine.DefaultStepTokens, sequences) }

@@ -10,20 +10,20 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// Traffic is the bytes that a model's steps have to read, whatever the engine: weights as the file has them, once a step,
-// and the cache up to each sequence's position. What a drafting layer or model reads for its own passes is not in it.
+// Traffic is the bytes that the steps of a model must read in any engine: the weights in the types of the file, once per step, and
+// the cache up to each sequence's position. It excludes the passes of a drafting layer or model.
 type Traffic struct {
 	dense       int64 // weights that every step reads
 	experts     int64 // of all routed experts
-	count, used int   // experts of a layer, and those of one row
+	count, used int   // experts per layer; experts per row
 	embedding   int64 // a row's embedding
 	position    int64 // a position in the cache of the trunk's layers
-	stepTokens  int   // most rows of a step
+	stepTokens  int   // maximum number of rows of a step
 }
 
 var layerName = regexp.MustCompile(`^blk\.(\d+)\.`)
 
-// NewTraffic reads a model's traffic from its file, for a cache of type kv and steps of up to stepTokens rows.
+// NewTraffic returns the traffic of a model's file with a cache of type kv and steps of up to stepTokens rows.
 func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 	c, err := model.ReadConfig(f)
 	if err != nil {
@@ -40,7 +40,7 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 		bytes := int64(len(w.Data))
 		if m := layerName.FindStringSubmatch(w.Name); m != nil {
 			if layer, err := strconv.Atoi(m[1]); err == nil && layer >= c.Layers {
-				continue // an MTP layer's
+				continue // of an MTP layer
 			}
 		}
 		switch {
@@ -70,7 +70,7 @@ var expertsName = regexp.MustCompile(`\.ffn_(gate|up|down)_exps\.weight$`)
 
 func isExperts(name string) bool { return expertsName.MatchString(name) }
 
-// Experts is how many experts of a layer a step of so many rows is expected to use, where routing is even.
+// Experts returns the expected number of experts per layer that a step of the given number of rows uses, if routing is uniform.
 func (t *Traffic) Experts(rows float64) float64 {
 	if t.count == 0 {
 		return 0
@@ -79,7 +79,7 @@ func (t *Traffic) Experts(rows float64) float64 {
 	return n * (1 - math.Pow(1-float64(t.used)/n, rows))
 }
 
-// weights is the bytes of weights that a step of so many rows reads.
+// weights returns the bytes of weights that a step of the given number of rows reads.
 func (t *Traffic) weights(rows float64) float64 {
 	bytes := float64(t.dense) + rows*float64(t.embedding)
 	if t.count > 0 {
@@ -88,19 +88,19 @@ func (t *Traffic) weights(rows float64) float64 {
 	return bytes
 }
 
-// Decode is the bytes of a step in which streams sequences have rows rows each, at a mean position.
+// Decode returns the bytes of a step of streams sequences with the given number of rows each, at a mean position.
 func (t *Traffic) Decode(streams, rows, position float64) float64 {
 	return t.weights(streams*rows) + streams*position*float64(t.position)
 }
 
-// prompts is the bytes of computing prompts of new tokens each after cached ones, in full steps.
+// prompts returns the bytes of computing a prompt in each stream, of computed tokens after cached ones, in full steps.
 func (t *Traffic) prompts(streams, cached, computed float64) float64 {
 	all := streams * computed
 	steps := math.Ceil(all / float64(t.stepTokens))
 	if steps == 0 {
 		return 0
 	}
-	// A prompt's chunks each read the cache up to their own end.
+	// Each chunk of a prompt reads the cache up to its own end.
 	chunks := math.Ceil(computed / float64(t.stepTokens))
 	positions := chunks*cached + computed*(chunks+1)/2
 	return steps*t.weights(all/steps) + streams*positions*float64(t.position)

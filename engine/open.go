@@ -5,7 +5,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 
@@ -34,7 +33,7 @@ type Engine struct {
 func Open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	e, err := open(path, be, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open the engine: %w", errors.Join(err, be.Close()))
+		return nil, errors.Join(err, be.Close())
 	}
 	e.digest = startDigest(path)
 	go e.scheduler.Run()

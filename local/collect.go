@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// collect writes results as they come, forgets them in the queue, and lets the next rows in.
+// collect writes results as they are recorded, deletes them from the queue, and makes room in the window.
 func (r *run) collect(ctx context.Context, q *queue) error {
 	store := job.NewStore(q.rdb)
 	_, err := enqueue.Collect(ctx, q.rdb, r.out, enqueue.CollectOptions{
@@ -18,7 +18,7 @@ func (r *run) collect(ctx context.Context, q *queue) error {
 			if err := store.Drop(ctx, Batch, rows); err != nil {
 				return err
 			}
-			r.window.leave(rows)
+			r.window.release(rows)
 			return nil
 		},
 	})
@@ -33,7 +33,7 @@ func (r *run) report(s job.Status) {
 	}
 }
 
-// count brings progress to what the output holds.
+// count updates the progress from the output.
 func (r *run) count() {
 	held, failed := r.out.Counts()
 	p := &r.progress

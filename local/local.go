@@ -1,5 +1,5 @@
-// Package local answers a file on one machine: the same producer, worker and collector as with Redis, over a queue inside
-// the process. The output file is the durable state.
+// Package local answers a file on one machine. It runs the producer, worker and collector that a fleet uses in one process,
+// over a Redis server in memory. The output file is the durable state.
 package local
 
 import (
@@ -21,47 +21,47 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// Batch is the batch id of local runs. It goes into the seeds of rows that name none, so that a run gives the same tokens
-// each time.
+// Batch is the batch id of all local runs. Rows that name no seed get one that is derived from it, so that each run draws the
+// same tokens.
 const Batch = "local"
 
-// poll is how often the worker looks at an empty queue. It is in the same process, so that looking is cheap, and a file of
-// a few rows is not to wait for it.
-const poll = 10 * time.Millisecond
+// pollInterval is how often the worker checks an empty queue. A check is cheap in the same process, and a short file should not
+// wait for the next one.
+const pollInterval = 10 * time.Millisecond
 
-// Options says how a file is answered. Zero values take the defaults named.
+// Options are the settings of a run. Zero values mean the defaults named.
 type Options struct {
 	Format      rows.Format    // rows.FormatAuto
-	Concurrency int            // jobs that the engine may hold at once, at least 1
+	Concurrency int            // maximum jobs in the engine at once, at least 1
 	Timeout     time.Duration  // of one attempt; enqueue.DefaultTimeout
 	Version     string         // of the program, in results
-	Progress    func(Progress) // called when rows have been written, from one goroutine; may be nil
+	Progress    func(Progress) // called from one goroutine after rows are written; may be nil
 	Logger      *slog.Logger   // slog.Default()
 }
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
-	Total            int // rows in the file; 0 where it cannot be read twice, as with a pipe
-	Kept             int // rows whose results were in the output before
+	Total            int // rows in the file; 0 if it cannot be read twice, like a pipe
+	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
-	PromptTokens     int // of this run, as CompletionTokens
+	PromptTokens     int // of this run, like CompletionTokens
 	CompletionTokens int
 	Elapsed          time.Duration
 }
 
-// Summary is what a run did.
+// Summary is the outcome of a run.
 type Summary struct {
 	Progress
-	KeptFailed int // error lines among Kept
-	KeptOthers int // answers in the output before that are of another model; 0 where this run answered nothing
+	KeptFailed        int // error lines from earlier runs
+	KeptByOtherModels int // answers of another model from earlier runs; 0 if this run answered nothing
 }
 
-// Run answers the rows of in whose results out, an output of Batch, does not hold. Results reach out as they finish. Only a
-// window of rows is in the queue and in memory at a time. Once ctx is done, Run stops within moments and returns ctx's error
-// with what was done; running it again does the rest.
+// Run answers the rows of in that out, an output of Batch, has no results of, and writes results as they finish. It holds only a
+// window of rows in memory. When ctx is done, Run stops within moments and returns ctx's error with the summary so far;
+// another run does the rest.
 func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
-	total, err := countAhead(in, o.Format)
+	total, err := countRows(in, o.Format)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -69,30 +69,30 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output
 	r.progress.Total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
-	if err == nil || ctx.Err() != nil { // else err may be that of Flush already
+	if err == nil || ctx.Err() != nil { // any other error may already come from Flush
 		err = errors.Join(ctx.Err(), out.Flush())
 	}
 	r.count()
 	s := Summary{Progress: r.progress, KeptFailed: r.failed}
-	if err == nil && s.Done > 0 { // its answers tell the model's hash, so that it is there without another look at the file
+	if err == nil && s.Done > 0 { // then the model's hash is already computed
 		sha, err := eng.SHA256(ctx)
 		if err != nil {
 			return s, err
 		}
-		s.KeptOthers = out.ByOtherModels(sha)
+		s.KeptByOtherModels = out.ByOtherModels(sha)
 	}
 	return s, err
 }
 
-// countAhead is the number of rows that in will give, or 0 where it cannot be read twice.
-func countAhead(in io.Reader, f rows.Format) (int, error) {
+// countRows is the number of rows in the rest of in, or 0 if in cannot be read twice.
+func countRows(in io.Reader, f rows.Format) (int, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {
 		return 0, nil
 	}
 	start, err := s.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return 0, nil //nolint:nilerr // a pipe has the method, too
+		return 0, nil //nolint:nilerr // pipes have a Seek that fails
 	}
 	n, err := rows.Count(in, f)
 	if err != nil {
@@ -110,9 +110,9 @@ type run struct {
 	options  Options
 	window   *window
 	start    time.Time
-	held     int          // lines of the output before the run
+	held     int          // lines in the output before this run
 	failed   int          // error lines among them
-	kept     atomic.Int64 // rows of the input among them, as far as it is read
+	kept     atomic.Int64 // rows of the input among them, as far as the input is read
 	progress Progress     // written by collect
 }
 
@@ -125,8 +125,8 @@ func (r *run) run(ctx context.Context, eng *engine.Engine) error {
 		Alias:           Batch,
 		Version:         r.options.Version,
 		Concurrency:     r.options.Concurrency,
-		ShutdownTimeout: time.Nanosecond, // what runs when Run is told to stop is done again by the next one
-		PollInterval:    poll,
+		ShutdownTimeout: time.Nanosecond, // rows that are running when Run stops are answered by the next run
+		PollInterval:    pollInterval,
 		Logger:          r.options.Logger,
 	})
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *run) run(ctx context.Context, eng *engine.Engine) error {
 	return group.Wait()
 }
 
-// feed queues the rows that the output does not hold, as many at a time as the window lets in.
+// feed queues the rows that the output does not hold, as the window has room for them.
 func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
 	rows := rows.NewReader(io.TeeReader(r.in, whole), r.options.Format)
@@ -165,7 +165,7 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 			r.kept.Add(1)
 			continue
 		}
-		if err := r.window.enter(ctx, row); err != nil {
+		if err := r.window.acquire(ctx, row); err != nil {
 			return err
 		}
 		if _, err := p.Add(ctx, row); err != nil {

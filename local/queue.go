@@ -9,14 +9,14 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// queue is a Redis server inside the process. It listens nowhere: connections to it are pipes in memory. Its keys do not
-// expire, since its clock stands still.
+// queue is a Redis server in memory. It does not listen on a network: connections to it are pipes. Its keys do not expire,
+// because nothing advances its clock.
 type queue struct {
 	server *miniredis.Miniredis
 	rdb    *redis.Client
 }
 
-// startQueue makes a queue with connections for so many jobs.
+// startQueue starts a queue with enough connections for a worker of this concurrency.
 func startQueue(concurrency int) *queue {
 	server := miniredis.NewMiniRedis()
 	return &queue{server, redis.NewClient(&redis.Options{
@@ -28,6 +28,6 @@ func startQueue(concurrency int) *queue {
 }
 
 func (q *queue) stop() {
-	q.rdb.Close() //nolint:errcheck // nothing of it is kept
+	q.rdb.Close() //nolint:errcheck // its data is not needed any more
 	q.server.Close()
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// windowBytes is the most that the bodies of the rows in the window take.
-const windowBytes = 64 << 20
+// maxWindowBytes is the maximum size of the bodies of the rows in the window.
+const maxWindowBytes = 64 << 20
 
-// window bounds the rows that are in the queue or in the engine or wait to be written, by their number and by their size.
+// window limits the rows that are queued, in the engine or waiting to be written, by number and by size.
 type window struct {
-	room  *semaphore.Weighted
-	least int64 // of room that a row takes, by which the number of rows is bounded
+	room    *semaphore.Weighted
+	minRoom int64 // room that a row takes at least; this limits the number of rows
 
 	mu    sync.Mutex
-	taken map[int]int64 // room by line
+	taken map[int]int64 // room taken, by line
 }
 
-// newWindow lets in enough rows for the worker not to wait for the next one.
+// newWindow makes a window large enough that the worker does not wait for rows.
 func newWindow(concurrency int) *window {
 	rows := int64(max(64, 4*concurrency))
-	return &window{room: semaphore.NewWeighted(windowBytes), least: windowBytes / rows, taken: map[int]int64{}}
+	return &window{room: semaphore.NewWeighted(maxWindowBytes), minRoom: maxWindowBytes / rows, taken: map[int]int64{}}
 }
 
-// enter waits until there is room for a row.
-func (w *window) enter(ctx context.Context, row rows.Row) error {
-	n := min(max(w.least, int64(len(row.Body))), windowBytes)
+// acquire waits for room for a row and takes it.
+func (w *window) acquire(ctx context.Context, row rows.Row) error {
+	n := min(max(w.minRoom, int64(len(row.Body))), maxWindowBytes)
 	if err := w.room.Acquire(ctx, n); err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func (w *window) enter(ctx context.Context, row rows.Row) error {
 	return nil
 }
 
-// leave gives the room of rows back.
-func (w *window) leave(rows []job.Recording) {
+// release frees the room of rows.
+func (w *window) release(rows []job.Recording) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range rows {

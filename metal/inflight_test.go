@@ -6,14 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/emulator"
 )

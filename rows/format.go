@@ -2,6 +2,7 @@ package rows
 
 import (
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,14 +15,15 @@ type Format string
 
 // The formats.
 const (
-	FormatAuto  Format = "auto"  // by the first line that is not empty
-	FormatJSONL Format = "jsonl" // a JSON object a line: an OpenAI Batch line, or a bare body with "messages" or "prompt"
-	FormatText  Format = "text"  // a prompt a line, sent as the message of a user
+	FormatAuto  Format = "auto" // by the first line that is not empty
+	FormatJSONL Format = "jsonl"
+	FormatText  Format = "text"
 )
 
 // format describes how to recognise and read files of one format.
 type format struct {
 	name       Format
+	help       string   // one line
 	extensions []string // of file names, in lower case
 	// claims reports whether a file with this first line, without white space around it, is of the format.
 	claims func(first []byte) bool
@@ -31,10 +33,10 @@ type format struct {
 	parse func(line []byte) (openai.InputLine, error)
 }
 
-// formats are all formats. FormatAuto takes the first that claims a file.
+// formats are all formats. FormatAuto is the first that claims a file.
 var formats = []format{
-	{FormatJSONL, []string{".jsonl", ".ndjson"}, beginsJSON, checkJSONL, openai.ParseInputLine},
-	{FormatText, nil, anyLine, anyText, parseText},
+	{FormatJSONL, `a JSON object a line: an OpenAI Batch line, or a request body with "messages" or "prompt"`, []string{".jsonl", ".ndjson"}, beginsJSON, checkJSONL, openai.ParseInputLine},
+	{FormatText, "a prompt a line, sent as a user's message", nil, anyLine, anyText, parseText},
 }
 
 // FormatOf is the format that belongs to the extension of a file's name, or FormatAuto.
@@ -54,6 +56,17 @@ func ParseFormat(s string) (Format, error) {
 		return f, nil
 	}
 	return "", fmt.Errorf("format %q is unknown: use %s", s, FormatNames())
+}
+
+// Formats iterates over the formats other than FormatAuto, with a line of help for each.
+func Formats() iter.Seq2[Format, string] {
+	return func(yield func(Format, string) bool) {
+		for _, f := range formats {
+			if !yield(f.name, f.help) {
+				return
+			}
+		}
+	}
 }
 
 // FormatNames lists the names of the formats for messages: "auto, x or y".

@@ -42,7 +42,7 @@ type Output struct {
 func OpenOutput(path, batch string) (*Output, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("open output: %w", err)
+		return nil, err
 	}
 	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), models: map[string]int{}}
 	if err := o.load(); err != nil {
@@ -63,7 +63,7 @@ func (o *Output) Batch() string { return o.batch }
 func (o *Output) load() error {
 	info, err := o.file.Stat()
 	if err != nil {
-		return fmt.Errorf("open output: %w", err)
+		return err
 	}
 	if !info.Mode().IsRegular() {
 		return nil
@@ -81,12 +81,10 @@ func (o *Output) load() error {
 		return nil
 	}
 	if err := o.file.Truncate(end); err != nil {
-		return fmt.Errorf("remove the last line of %s, which was cut short: %w", o.path, err)
+		return fmt.Errorf("remove a last line that was cut short: %w", err)
 	}
-	if _, err := o.file.Seek(end, io.SeekStart); err != nil {
-		return fmt.Errorf("write %s: %w", o.path, err)
-	}
-	return nil
+	_, err = o.file.Seek(end, io.SeekStart)
+	return err
 }
 
 // scan reads the results in the file and returns the offset at which the last whole line ends.
@@ -95,7 +93,7 @@ func (o *Output) scan() (end int64, err error) {
 	for n := 1; ; n++ {
 		text, err := r.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, fmt.Errorf("read %s: %w", o.path, err)
+			return 0, err
 		}
 		if err != nil {
 			if !o.isCutShort(text) {
@@ -134,7 +132,7 @@ func (o *Output) hold(text []byte) error {
 	}
 	batch, line, sum, err := openai.ParseResultID(l.ID)
 	if err != nil {
-		return fmt.Errorf("%w: choose another output", err)
+		return fmt.Errorf("%w: choose another output", errNotResult)
 	}
 	if batch != o.batch {
 		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)

@@ -37,8 +37,8 @@ type Reader struct {
 	src    *bufio.Reader
 	format Format
 	begun  *format // nil before the first line that is not empty
-	line   int // number of the last line read
-	buf    []byte // of the line being read, reused
+	line   int     // number of the last line read
+	buf    []byte  // of the line being read, reused
 	ids    map[uint64]struct{}
 }
 

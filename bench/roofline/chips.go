@@ -1,5 +1,5 @@
-// Package roofline predicts how fast a model decodes on one of Apple's chips, from the bytes that a step has to read, the
-// dispatches that the Metal backend makes of it, and what the chip is said to give. Nothing is measured.
+// Package roofline predicts the speed of decoding on Apple's chips from the bytes that a step must read, its number of dispatches on
+// the GPU, and the bandwidth that Apple states. Nothing is measured.
 package roofline
 
 import (
@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Chip is one of Apple's chips by the bandwidth of its memory.
+// Chip is one of Apple's chips.
 type Chip struct {
 	Name string
-	// Bandwidths is gigabytes (1e9) a second as Apple states them: two where a chip is sold with fewer cores and less
-	// bandwidth as well.
+	// Bandwidths has the gigabytes (1e9 bytes) per second that Apple states: two for chips with a variant of fewer cores and less
+	// bandwidth.
 	Bandwidths []float64
 }
 
-// chips are all of Apple's Mac chips with a GPU that the kernels run on.
+// chips are the Mac chips whose GPU can run the kernels.
 var chips = []Chip{
 	{"M1", []float64{68}}, {"M1-Pro", []float64{200}}, {"M1-Max", []float64{400}}, {"M1-Ultra", []float64{800}},
 	{"M2", []float64{100}}, {"M2-Pro", []float64{200}}, {"M2-Max", []float64{400}}, {"M2-Ultra", []float64{800}},

@@ -10,17 +10,17 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// MaxBatch is the maximum number of streams of a prediction. A step of more is bound by arithmetic, which is left out.
+// MaxBatch is the maximum number of streams of a prediction. A larger step is bound by arithmetic, which is not modelled.
 const MaxBatch = 8
 
-// DispatchTime is what a dispatch costs the GPU beside its work, as measured by others on an M1 Pro.
+// DispatchTime is the overhead of a dispatch on the GPU, as others have measured it on an M1 Pro.
 const DispatchTime = 3800 * time.Nanosecond
 
-// Prediction is the speed of decoding that a chip would allow. It is not a measurement.
+// Prediction is an upper bound for the speed of decoding on a chip. It is not a measurement.
 type Prediction struct {
 	Chip      string  `json:"chip"`
-	Bandwidth float64 `json:"bandwidth"` // bytes a second
-	Batch     int     `json:"batch"`     // streams, of a row each
+	Bandwidth float64 `json:"bandwidth"` // bytes per second
+	Batch     int     `json:"batch"`     // streams with one row each
 	Context   int     `json:"context"`   // positions that each row sees
 
 	BytesPerStep  float64 `json:"bytes_per_step"`
@@ -30,13 +30,12 @@ type Prediction struct {
 	TokensPerS    float64 `json:"predicted_tokens_per_s"`
 }
 
-// Predict predicts a step of so many streams at each of the chip's bandwidths:
+// Predict predicts a step of batch streams after context positions at each of the chip's bandwidths:
 //
-//	seconds a step = bytes / bandwidth + dispatches * DispatchTime
+//	seconds per step = bytes / bandwidth + dispatches * DispatchTime
 //
-// A step's dispatches wait for each other, so their costs add up. Bandwidth is the whole of what the chip is said to have,
-// of which kernels get a part; arithmetic is left out, which hides behind reading with one row and less so with each more. So
-// it is what may be hoped for.
+// A step's dispatches wait for each other, so their overheads add up. The prediction is optimistic: kernels reach only a part of the
+// stated bandwidth, and arithmetic, which overlaps with reading for one row, takes longer with each further row.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Prediction, error) {
 	if batch < 1 || batch > MaxBatch {
 		return nil, fmt.Errorf("predict a step of %d streams: 1 to %d can be predicted", batch, MaxBatch)
@@ -62,7 +61,7 @@ func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Predi
 	return list, nil
 }
 
-// WriteTable writes predictions for people, and that they are no measurements.
+// WriteTable writes predictions as a table, with a note that they are not measurements.
 func WriteTable(w io.Writer, list []Prediction) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "chip\tGB/s\tbatch\tcontext\tMB/step\tdispatches\treading ms\tdispatching ms\tpredicted tok/s\t") //nolint:errcheck // Flush reports it

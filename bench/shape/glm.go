@@ -9,7 +9,7 @@ import (
 // glmLayers is the number of layers of GLM-4.7-Flash's trunk.
 const glmLayers = 47
 
-// glmFlash is zai-org/GLM-4.7-Flash, its config.json, cut to a number of layers and without its MTP layer.
+// glmFlash has the shape of zai-org/GLM-4.7-Flash (its config.json) with the given number of layers and without the MTP layer.
 func glmFlash(name string, layers int) *Shape {
 	const (
 		hidden, vocab             = 2048, 154880

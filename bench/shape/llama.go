@@ -11,8 +11,8 @@ type llamaSizes struct{ hidden, layers, ffn, heads, kvHeads, headDim, vocab, con
 
 // llamas has the shapes of the Llama family by name.
 var llamas = map[string]llamaSizes{
-	// HuggingFaceTB/SmolLM-135M: its config.json, except for a context of 16,384 where the model has 2,048, so that long
-	// contexts can be measured.
+	// HuggingFaceTB/SmolLM-135M (its config.json), except that the context is 16,384 instead of 2,048, to measure long
+	// contexts.
 	"smollm-135m": {hidden: 576, layers: 30, ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, vocab: 49152, context: 16384},
 }
 
@@ -37,7 +37,7 @@ func (l llamaSizes) meta(name string) func(m *gguf.Metadata) {
 }
 
 func (l llamaSizes) tensors(b *builder) {
-	b.head("token_embd.weight", l.hidden, l.vocab) // which is the output head as well
+	b.head("token_embd.weight", l.hidden, l.vocab) // also the output head
 	for i := range l.layers {
 		in := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", i, s) }
 		b.floats(in("attn_norm"), l.hidden)

@@ -9,13 +9,13 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// deviation is the standard deviation of the weights: it keeps activations of models this wide in the usual range.
+// deviation is the standard deviation of the weights. It keeps activations of models of this width in the usual range.
 const deviation = 0.03
 
 // Randomize fills whole blocks of a type with random weights.
 func Randomize(r *rand.Rand, t gguf.Type, data []byte) { gguf.Randomize(r, t, data, deviation) }
 
-// vector gives the float32 of a vector: gains around one, biases around zero.
+// vector returns the bytes of a float32 vector: gains around one, biases around zero.
 func vector(r *rand.Rand, name string, n int) []byte {
 	mean := 1.0
 	if strings.HasSuffix(name, ".bias") {

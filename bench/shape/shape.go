@@ -1,5 +1,5 @@
-// Package shape writes GGUF files of known models' shapes with random weights, so that speed can be measured without a
-// download, here and in any other engine that reads the file.
+// Package shape writes GGUF files with the shapes of known models and random weights, to measure speed without a download in this
+// and other engines.
 package shape
 
 import (
@@ -25,7 +25,7 @@ type Shape struct {
 	tensors func(*builder)
 }
 
-// Name is the shape's name, such as "glm-4.7-flash:8".
+// Name returns the shape's name, such as "glm-4.7-flash:8".
 func (s *Shape) Name() string { return s.name }
 
 // Parse finds a shape by its name.
@@ -39,19 +39,19 @@ func Parse(name string) (*Shape, error) {
 		if cut {
 			n, err := strconv.Atoi(count)
 			if err != nil || n < 2 || n > glmLayers {
-				return nil, fmt.Errorf("shape %q: the number of layers has to be from 2 to %d", name, glmLayers)
+				return nil, fmt.Errorf("shape %q: the number of layers must be from 2 to %d", name, glmLayers)
 			}
 			layers = n
 		}
 		return glmFlash(name, layers), nil
 	}
-	return nil, fmt.Errorf("shape %q is not known; known are %s", name, Names)
+	return nil, fmt.Errorf("shape %q is not known: use %s", name, Names)
 }
 
 // Write writes a file of the shape with matrices of type quant, which is one of gguf.Types.
-// As llama.cpp's quantiser does, it gives the output head more bits and rows that are not whole blocks of 256 another
-// type. All weights come from one run of random values a type, so that memory stays a few hundred megabytes; the same
-// call writes the same bytes.
+// Like llama.cpp's quantiser, it uses a type with more bits for the output head and another type for rows that are not whole
+// blocks of 256. The tensors of a type share one pool of random values, so that a few hundred megabytes of memory suffice. The
+// output depends on the shape and the type alone.
 func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -64,8 +64,8 @@ func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	return gguf.Write(w, meta, b.list)
 }
 
-// Layout is a file of the shape as Write would write it, but with weights that are all 0 and share their memory: for what
-// depends on sizes and types alone.
+// Layout returns a file like that of Write, but with weights of 0 that share their memory. It is for uses that depend on sizes and
+// types alone.
 func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -81,7 +81,7 @@ func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
 		sizes[i] = t.Elements() / t.Shape[0] * row
 		largest = max(largest, sizes[i])
 	}
-	zeros := make([]byte, largest) // of which the system provides nothing while nothing is read
+	zeros := make([]byte, largest) // takes no memory while nothing is read
 	for i := range b.list {
 		b.list[i].Data = zeros[:sizes[i]]
 	}
@@ -93,13 +93,13 @@ type builder struct {
 	quant  gguf.Type
 	random *rand.Rand
 	list   []gguf.Tensor
-	pools  map[gguf.Type][]byte // random weights of each type
+	pools  map[gguf.Type][]byte // random weights per type
 }
 
 // matrix adds a tensor of the shape's quantised type.
 func (b *builder) matrix(name string, dims ...int) { b.add(name, b.quant, dims...) }
 
-// head adds a tensor of the type of output heads: at least 6 bits.
+// head adds a tensor in the type of output heads, which has at least 6 bits.
 func (b *builder) head(name string, dims ...int) {
 	switch b.quant {
 	case gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ80:
@@ -109,7 +109,7 @@ func (b *builder) head(name string, dims ...int) {
 	}
 }
 
-// floats adds a tensor of float32, as norms, routers and biases are.
+// floats adds a float32 tensor, such as norms, routers and biases.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
 // shorter has the types that replace those of blocks of 256 in rows that are not whole blocks; for any other it is Q8_0.
@@ -126,10 +126,10 @@ func (b *builder) add(name string, t gguf.Type, dims ...int) {
 	b.list = append(b.list, gguf.Tensor{Name: name, Type: t, Shape: dims})
 }
 
-// slack is how many rows a pool has beyond its largest tensor: tensors start at different rows of it.
+// slack is the number of rows that a pool has beyond its largest tensor, so that tensors can start at different rows.
 const slack = 64
 
-// fill gives the tensors their weights.
+// fill sets the weights of the tensors.
 func (b *builder) fill() error {
 	sizes, largest := make([]int, len(b.list)), map[gguf.Type]int{}
 	rowBytes := make([]int, len(b.list))

@@ -12,8 +12,7 @@ const (
 	controlToken = 3
 )
 
-// vocabulary sets a byte-level vocabulary of n tokens: the 256 bytes, some merges of them, tokens that stand for nothing,
-// and one that ends a text.
+// vocabulary sets a byte-level vocabulary of n tokens: the 256 bytes, some merges, unused tokens, and one that ends a text.
 func vocabulary(meta *gguf.Metadata, n int) {
 	tokens, types := make([]string, 0, n), make([]int32, n)
 	for b := range 256 {
@@ -44,7 +43,7 @@ func vocabulary(meta *gguf.Metadata, n int) {
 	meta.Set("tokenizer.ggml.add_bos_token", false)
 }
 
-// byteRune is GPT-2's letter for a byte: itself where it is printable, and otherwise one from 256 on.
+// byteRune returns GPT-2's character for a byte: the byte itself if it is printable, else one from 256 on.
 func byteRune(b int) rune {
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	if printable(b) {

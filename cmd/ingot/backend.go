@@ -45,6 +45,7 @@ const captured = 8
 func addCaptureFlag(flags *pflag.FlagSet, path *string) {
 	flags.StringVar(path, "capture", "",
 		fmt.Sprintf("record the GPU's work of the first %d steps to `FILE`.gputrace for Xcode (metal, with MTL_CAPTURE_ENABLED=1)", captured))
+	section(flags, debugging, "capture")
 }
 
 // backend opens the backend. Where a terminal shows it, the kernels' compilation is told as it goes.

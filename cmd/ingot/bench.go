@@ -13,15 +13,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ingot-run/ingot/bench/shape"
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/generation"
 )
 
 func newBench() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/bench/kernels"
 	"github.com/ingot-run/ingot/config"
 )
 
@@ -47,18 +47,18 @@ result depends on it.`,
 				}
 			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
-			var list []bench.Kernel
+			var list []kernels.Measurement
 			l := newLaunch(cfg, cmd.ErrOrStderr())
 			l.keeps = true
 			defer func() { err = errors.Join(err, l.end()) }()
-			err = bench.Kernels(cmd.Context(), l.backend, func(k bench.Kernel) {
-				k.Threads = threads
-				list = append(list, k)
+			err = kernels.Measure(cmd.Context(), l.backend, func(m kernels.Measurement) {
+				m.Threads = threads
+				list = append(list, m)
 			})
 			if err != nil {
 				return err
 			}
-			return report(cmd, cmp.Or(json, "bench-kernels.json"), list, func() error { return bench.WriteKernels(cmd.OutOrStdout(), list) })
+			return report(cmd, cmp.Or(json, "bench-kernels.json"), list, func() error { return kernels.WriteTable(cmd.OutOrStdout(), list) })
 		},
 	}
 	cmd.Flags().SortFlags = false

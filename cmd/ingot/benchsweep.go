@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/bench/kernels"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/metal"
 )
@@ -36,15 +36,15 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	if err != nil {
 		return err
 	}
-	operations, err := bench.Operations(f, cfg.Engine.KV)
+	operations, err := kernels.Operations(f, cfg.Engine.KV)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	l := newLaunch(cfg, cmd.ErrOrStderr())
 	l.geometry, l.keeps = metal.AllCandidates(), true
 	defer func() { err = errors.Join(err, l.end()) }()
-	var found []bench.Swept
-	sweep := bench.NewSweep(l.gpu, func(s bench.Swept) {
+	var found []kernels.Swept
+	sweep := kernels.NewSweep(l.gpu, func(s kernels.Swept) {
 		found = append(found, s)
 		have = have.With(metal.Geometry{s.Choice})
 	})
@@ -63,7 +63,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	if path == stdio {
 		return have.Write(cmd.OutOrStdout())
 	}
-	if err := bench.WriteSweep(cmd.OutOrStdout(), found); err != nil {
+	if err := kernels.WriteSweep(cmd.OutOrStdout(), found); err != nil {
 		return err
 	}
 	if path != config.GeometryFile() {

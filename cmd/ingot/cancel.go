@@ -12,10 +12,10 @@ import (
 func newCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel BATCH --redis URL",
-		Short: "End a batch before all its rows are answered",
-		Long: `Cancel ends a batch that is not finished. Rows that are being answered are stopped, and those that wait are dropped as
-workers come to them. What was recorded stays for "ingot results", and goes after the same 7 days as that of a finished
-batch. The id cannot be used again until then. To cancel a finished batch changes nothing.`,
+		Short: "Cancel an unfinished batch",
+		Long: `Cancel ends a batch that is not finished: running rows are stopped, and waiting rows are dropped. Results recorded so
+far can be read with "ingot results" for 7 days, as for a finished batch; until then the id cannot be used again.
+Cancelling a finished batch changes nothing.`,
 		Example: "  ingot cancel nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),
 		RunE: func(cmd *cobra.Command, args []string) error {

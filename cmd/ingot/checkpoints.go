@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkpoints says which points of the forward pass are printed, and keeps what points there are.
+// checkpoints selects points of the forward pass for printing, and records which points exist.
 type checkpoints struct {
 	all    bool
 	points []point
@@ -24,7 +24,7 @@ type checkpoints struct {
 
 type point struct {
 	layer int
-	stage string // empty for every stage of the layer
+	stage string // empty for all stages of the layer
 }
 
 // parseCheckpoints reads "all", or a list such as "0,3:attn_out".
@@ -56,7 +56,7 @@ func (c *checkpoints) printer(w io.Writer) func(compute.Checkpoint) {
 		defer c.mu.Unlock()
 		c.note(p.Layer, p.Stage)
 		if c.has(p.Layer, p.Stage) {
-			fmt.Fprintf(w, "layer %d %s row %d sum %.6g norm %.6g\n", p.Layer, p.Stage, p.Row, p.Sum, p.Norm) //nolint:errcheck // for debugging
+			fmt.Fprintf(w, "layer %d %s row %d sum %.6g norm %.6g\n", p.Layer, p.Stage, p.Row, p.Sum, p.Norm) //nolint:errcheck // only for debugging
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (c *checkpoints) note(layer int, stage string) {
 	}
 }
 
-// missing returns an error for a chosen point that no forward pass came to, where there was any.
+// missing returns an error for a chosen point that no forward pass had. Without any forward pass it returns nil.
 func (c *checkpoints) missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,12 +15,22 @@ func addEngineFlags(flags *pflag.FlagSet) {
 	addComputeFlags(flags)
 }
 
-// addComputeFlags adds the flags that say how and in how much memory a model computes.
+// addComputeFlags adds the flags of how a model computes and in how much memory.
 func addComputeFlags(flags *pflag.FlagSet) {
-	for _, n := range []config.Name{
-		config.Backend, config.Kernels, config.Threads, config.KV, config.MemoryLimit, config.Draft, config.DraftTokens,
+	for _, f := range []struct {
+		name    config.Name
+		section string
+	}{
+		{config.MemoryLimit, ""},
+		{config.Backend, tuning},
+		{config.Threads, tuning},
+		{config.KV, tuning},
+		{config.Draft, tuning},
+		{config.DraftTokens, tuning},
+		{config.Kernels, debugging},
 	} {
-		config.AddFlag(flags, n)
+		config.AddFlag(flags, f.name)
+		section(flags, f.section, string(f.name))
 	}
 }
 

@@ -16,12 +16,14 @@ func newEnqueue() *cobra.Command {
 	var batch, format string
 	cmd := &cobra.Command{
 		Use:   "enqueue IN --redis URL",
-		Short: "Put the rows of a file into the queue and print the batch id",
-		Long: `Enqueue puts one job for each row of IN into Redis and prints the batch id alone on stdout. IN is - for stdin.
+		Short: "Queue the rows of a file and print the batch id",
+		Long: `Enqueue puts a job for each row of IN into Redis and prints the batch id, and nothing else, to stdout. IN can be - for
+stdin.
 
-Rows are OpenAI Batch lines, bare bodies with "messages" or "prompt", or plain text with one prompt a line.
-Rows that cannot be used are recorded as errors; the rest go on. The same file with the same batch id again
-adds nothing, so an interrupted run is completed by repeating it with --batch.`,
+Formats of IN:` + formatsHelp() + `
+
+Rows that cannot be used get an error line in the results. To complete an interrupted run, repeat it with --batch ID:
+rows that are already queued or answered are skipped.`,
 		Example: `  ingot enqueue prompts.jsonl --redis redis://localhost:6379/0
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --batch nightly-2026-01-02 --model-name glm --priority bulk
   generate-prompts | ingot enqueue - --redis redis://localhost:6379/0`,
@@ -63,14 +65,14 @@ adds nothing, so an interrupted run is completed by repeating it with --batch.`,
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
-	cmd.Flags().StringVar(&batch, "batch", "", "give the batch the id `ID` (default a new one)")
+	addFormatFlag(cmd.Flags(), &format)
+	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
-	addFormatFlag(cmd.Flags(), &format)
 	return cmd
 }
 
-// enqueueHint says how to go on where the batch is made and some of its rows may be missing. Its id was told to nobody yet.
+// enqueueHint adds how to complete a batch that exists and may lack rows. Its id has not been printed yet.
 func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil {
 		return fmt.Errorf("stopped before the end: run it again with --batch %s to queue the rest", sum.Batch)
@@ -81,6 +83,7 @@ func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	return fmt.Errorf("%w (run it again with --batch %s to queue the rest)", err, sum.Batch)
 }
 
+// enqueued describes a finished enqueue in one line.
 func enqueued(s enqueue.Summary) string {
 	text := fmt.Sprintf("%s: %d queued", countRows(s.Rows), s.Added)
 	if s.Known > 0 {

@@ -17,7 +17,7 @@ import (
 // stdio is the path that means stdin or stdout.
 const stdio = "-"
 
-// openInput opens a file to read.
+// openInput opens a file to read. Only regular files have a Seek.
 func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	in := io.NopCloser(cmd.InOrStdin())
 	if f, ok := cmd.InOrStdin().(*os.File); ok {
@@ -26,17 +26,17 @@ func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	if path != stdio {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("open input: %w", err)
+			return nil, err
 		}
 		in = f
 	}
 	if isRegular(in) {
 		return in, nil
 	}
-	return struct{ io.ReadCloser }{in}, nil // without Seek, which some terminals claim to have done
+	return struct{ io.ReadCloser }{in}, nil // some terminals claim that Seek works
 }
 
-// isRegular tells whether r is a file on a disk, which can be read twice.
+// isRegular reports whether r is a file on a disk, which can be read twice.
 func isRegular(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -54,10 +54,11 @@ func openOutput(cmd *cobra.Command, path, batch string) (*rows.Output, error) {
 }
 
 func addFormatFlag(flags *pflag.FlagSet, format *string) {
-	flags.StringVar(format, "format", string(rows.FormatAuto), "read rows as `FORMAT`: jsonl, text, or auto to tell by a .jsonl name or else by the first line")
+	flags.StringVar(format, "format", string(rows.FormatAuto),
+		"`FORMAT` of the rows: "+rows.FormatNames()+"; auto goes by the file's extension, else by its first line")
 }
 
-// parseFormat is the format of a file, by --format or else by its name.
+// parseFormat is the format that --format names; auto is resolved by the file's extension, where that is known.
 func parseFormat(s, path string) (rows.Format, error) {
 	f, err := rows.ParseFormat(s)
 	if err != nil {
@@ -69,7 +70,7 @@ func parseFormat(s, path string) (rows.Format, error) {
 	return f, nil
 }
 
-// sameFile tells whether two paths lead to one file.
+// sameFile reports whether two paths lead to the same file.
 func sameFile(a, b string) bool {
 	if a == stdio || b == stdio {
 		return false
@@ -79,18 +80,18 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// dialBatch connects to Redis for a command about the batch that its arguments name, if any.
+// dialBatch connects to Redis for a command whose arguments name a batch, or none.
 func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redis.Client, error) {
 	for _, batch := range args {
 		if err := job.CheckBatch(batch); err != nil {
 			return nil, &usageError{err}
 		}
 	}
-	rdb, _, err := job.Dial(cmd.Context(), cfg.Redis) // how Redis is set matters to those that queue and answer
+	rdb, _, err := job.Dial(cmd.Context(), cfg.Redis) // the warnings are for enqueue and worker
 	return rdb, err
 }
 
-// dial connects to Redis and logs what is risky about how it is set.
+// dial connects to Redis and logs settings of the server that can lose jobs.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redis.Client, error) {
 	rdb, warnings, err := job.Dial(cmd.Context(), cfg.Redis)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 
 func main() {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	hangup := !signal.Ignored(syscall.SIGHUP) // as it is under nohup
+	hangup := !signal.Ignored(syscall.SIGHUP) // nohup ignores it
 	if hangup {
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// The first signal asks for an orderly end; a second one ends the process at once, but for that of a terminal that is
-	// closed, which may come from the system and from the shell.
+	// The first signal asks for an orderly end. A second one ends the process at once, except SIGHUP, which both kernel and
+	// shell may send when a terminal is closed.
 	context.AfterFunc(ctx, func() {
 		if hangup {
 			signal.Ignore(syscall.SIGHUP)

@@ -13,7 +13,7 @@ import (
 func newModel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "model",
-		Short:   "Look at model files",
+		Short:   "Inspect model files",
 		Example: "  ingot model info model.gguf",
 		Args:    noCommand,
 		RunE:    noneGiven,
@@ -27,8 +27,8 @@ func newModelInfo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info FILE",
 		Short: "Describe a model file",
-		Long: `Info describes a GGUF file: its architecture and sizes, its tokenizer and chat template, its tensors by type,
-and the memory that one token takes in the KV cache, of its default type f16. Weights are not read, unless --sha256 asks for it.`,
+		Long: `Info describes a GGUF file: architecture, sizes, tokenizer, chat template, tensors by type, and the memory of a token in
+the KV cache (as f16, the default). It reads the weights only for --sha256.`,
 		Example: `  ingot model info model.gguf
   ingot model info model.gguf --json --sha256 | jq .sha256`,
 		Args: arguments("FILE"),
@@ -51,7 +51,7 @@ and the memory that one token takes in the KV cache, of its default type f16. We
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&sum, "sha256", false, "add the file's SHA-256, which reads all of it")
+	cmd.Flags().BoolVar(&sum, "sha256", false, "add the file's SHA-256; this reads the whole file")
 	return cmd
 }
 

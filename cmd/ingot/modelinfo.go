@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// modelInfo is what "model info" prints. Sizes that a file does not state are 0.
+// modelInfo is what "model info" prints. Sizes that the file does not give are 0.
 type modelInfo struct {
 	Path         string `json:"path"`
 	Bytes        int64  `json:"bytes"`
@@ -23,7 +23,7 @@ type modelInfo struct {
 	Unsupported  string `json:"unsupported,omitempty"` // why the model cannot be run
 	Parameters   uint64 `json:"parameters"`
 
-	Layers        uint64 `json:"layers"` // of the trunk
+	Layers        uint64 `json:"layers"` // without MTP layers
 	MTPLayers     uint64 `json:"mtp_layers"`
 	Hidden        uint64 `json:"hidden"`
 	Heads         uint64 `json:"heads"`
@@ -38,7 +38,7 @@ type modelInfo struct {
 	PreTokenizer string `json:"pre_tokenizer"`
 	ChatTemplate bool   `json:"chat_template"`
 
-	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, in f16; 0 where the model cannot be run
+	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
 	Tensors            []typeInfo `json:"tensors"`               // by type, the largest first
 }
 
@@ -58,7 +58,7 @@ func (m modelInfo) tokenizerText() string {
 	return fmt.Sprintf("%s, split rule %s", m.Tokenizer, m.PreTokenizer)
 }
 
-// sizeOf reads a number of the architecture; absent, or of a form of its own such as one a layer, it is 0.
+// sizeOf reads a number of the architecture, or 0 if it is absent or not a single number.
 func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
 	n, err := meta.Uint(arch + "." + key)
 	if err != nil {
@@ -67,7 +67,7 @@ func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
 	return n
 }
 
-// textOf reads a text; absent, it is empty.
+// textOf reads a string, or "" if it is absent.
 func textOf(meta *gguf.Metadata, key string) string {
 	s, err := meta.String(key)
 	if err != nil {
@@ -103,7 +103,7 @@ func describe(f *gguf.File) modelInfo {
 	return info
 }
 
-// countTypes adds tensors up by type. It also returns the number of weights.
+// countTypes adds up tensors by type. It also returns the number of weights.
 func countTypes(tensors []gguf.Tensor) (types []typeInfo, weights uint64) {
 	byType := map[gguf.Type]*typeInfo{}
 	for _, t := range tensors {

@@ -13,21 +13,21 @@ import (
 	"github.com/ingot-run/ingot/local"
 )
 
-// isTerminal tells whether w shows what is written to a person.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// redraw is the least time between two pictures of the bar.
-const redraw = 100 * time.Millisecond
+// redrawInterval is the minimum time between two drawings of the bar.
+const redrawInterval = 100 * time.Millisecond
 
-// display is the progress bar of a run. Log lines that are written to it go above the bar. It is safe for concurrent use.
+// display is the progress bar of a run. Lines written to it appear above the bar. It is safe for concurrent use.
 type display struct {
 	mu    sync.Mutex
 	out   io.Writer
 	bar   *progressbar.ProgressBar
-	total int // that the bar was made for; 0 where it is not known
+	total int // of the bar; 0 if it is not known
 	drawn time.Time
 }
 
@@ -37,8 +37,8 @@ func newDisplay(out io.Writer) *display {
 	return d
 }
 
-// newBar makes a bar of so many rows, or one without an end for -1. It draws only when it is told something new: its own
-// clock would go on drawing over the log.
+// newBar makes a bar of total rows, or one without an end for -1. It draws only when it is called: a timer of its own would
+// draw over the log.
 func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(out),
@@ -46,12 +46,12 @@ func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 		progressbar.OptionFullWidth(),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionSetPredictTime(false), // it would count the rows that an earlier run answered as done now
+		progressbar.OptionSetPredictTime(false), // it would count the rows of earlier runs
 		progressbar.OptionSetSpinnerChangeInterval(0),
 	)
 }
 
-// Compiling shows how far the GPU's kernels are compiled.
+// Compiling shows the progress of compiling the GPU's kernels.
 func (d *display) Compiling(done, total int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,12 +63,12 @@ func (d *display) Compiling(done, total int) {
 	_ = d.bar.RenderBlank()
 }
 
-// Show brings the bar to how far a run is. What cannot be drawn is left out.
+// Show shows the progress of a run. Drawing errors are ignored.
 func (d *display) Show(p local.Progress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	finished := p.Kept + p.Done + p.Failed
-	if time.Since(d.drawn) < redraw && finished != p.Total {
+	if time.Since(d.drawn) < redrawInterval && finished != p.Total {
 		return
 	}
 	d.drawn = time.Now()
@@ -79,7 +79,7 @@ func (d *display) Show(p local.Progress) {
 	_ = d.bar.Set(finished)
 }
 
-// Write puts a line above the bar.
+// Write writes a line above the bar.
 func (d *display) Write(line []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,14 +91,14 @@ func (d *display) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// Close takes the bar away.
+// Close removes the bar.
 func (d *display) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_ = d.bar.Clear()
 }
 
-// progressText is rows, speed and time left, of a bar that shows the count itself.
+// progressText is the description next to the bar, which shows the number of rows itself: speed, failures and time left.
 func progressText(p local.Progress) string {
 	text := fmt.Sprintf("%.0f tokens/s", perSecond(p.CompletionTokens, p.Elapsed))
 	if p.Failed > 0 {

@@ -17,9 +17,11 @@ func newResults() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "results BATCH --redis URL -o OUT",
 		Short: "Write the results of a batch to a file",
-		Long: `Results writes the finished rows of a batch to OUT, which is - for stdout. What OUT holds already is kept, so it
-can be interrupted and repeated at any time: each row stands in OUT exactly once. With --follow it waits for
-rows until the batch is finished, and fails where it is cancelled. Rows that failed are error lines; they do not change the exit code.`,
+		Long: `Results writes the finished rows of a batch to OUT, which can be - for stdout. It keeps the lines that OUT has, so it
+can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines and do
+not change the exit code.
+
+With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]`,
 		Args: arguments("BATCH"),
@@ -37,7 +39,7 @@ rows until the batch is finished, and fails where it is cancelled. Rows that fai
 				return err
 			}
 			defer rdb.Close() //nolint:errcheck // everything sent was answered
-			// A batch that does not exist leaves no empty file behind.
+			// Checked first, so that a wrong batch id does not create an empty file.
 			s, err := enqueue.Status(cmd.Context(), rdb, batch)
 			if err != nil {
 				return fmt.Errorf("read results: %w", err)
@@ -48,7 +50,7 @@ rows until the batch is finished, and fails where it is cancelled. Rows that fai
 					return fmt.Errorf("read results: %w", err)
 				}
 				if workers == 0 {
-					cmd.PrintErrf("no worker serves model name %q now: waiting for one\n", s.Alias)
+					cmd.PrintErrf("no worker serves model name %q: waiting for one\n", s.Alias)
 				}
 			}
 			output, err := openOutput(cmd, out, batch)
@@ -76,6 +78,7 @@ rows until the batch is finished, and fails where it is cancelled. Rows that fai
 	return cmd
 }
 
+// collected describes what results has written in one line.
 func collected(c enqueue.Collected) string {
 	text := countRows(c.Kept + c.Written)
 	if c.Kept > 0 {

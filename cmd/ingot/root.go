@@ -19,15 +19,14 @@ const (
 	exitUsage   = 2 // the command line or a setting is wrong; nothing was done
 )
 
-// run is the program without its process: it carries out one command line and returns the exit code. ctx is done when the
-// user asks for the end.
+// run executes a command line and returns the exit code. ctx is done when the user interrupts the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(append([]string{}, args...)) // nil would stand for those of the process
+	root.SetArgs(append([]string{}, args...)) // not nil, which means the arguments of the process
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	checkAdded(root) // which write where they find stdout now
+	checkAdded(root) // after SetOut: the commands that cobra adds remember where to write
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -38,11 +37,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		message += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 		code = exitUsage
 	}
-	fmt.Fprintf(stderr, "ingot: %s\n", message) //nolint:errcheck // nobody is left to be told
+	fmt.Fprintf(stderr, "ingot: %s\n", message) //nolint:errcheck // there is nowhere to report it
 	return code
 }
 
-// usageError is a mistake in the command line or in a setting.
+// usageError is an error in the command line or in a setting.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -52,6 +51,7 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
+// oneLine makes an error fit for a line on a terminal.
 func oneLine(s string) string {
 	return printable(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 }
@@ -60,13 +60,13 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ingot",
 		Short: "Generate text in bulk: a file of prompts in, a file of answers out",
-		Long: `Ingot answers files of prompts with a language model of its own engine.
+		Long: `Ingot answers files of prompts with a language model.
 
-On one machine, "ingot run" does all of it. For many machines, "ingot enqueue" puts the rows of a file into
-Redis, "ingot worker" answers them wherever it runs, and "ingot results" writes the answers to a file.
+On one machine, use "ingot run". To share the work between machines, use a Redis server: "ingot enqueue" queues the
+rows of a file, each "ingot worker" answers rows, and "ingot results" writes the answers to a file.
 
-Settings are taken from flags, else from the environment (INGOT_MODEL for --model, and so on), else from a
-YAML file with the flags' names as keys. Exit codes: 0 done, 1 failed, 2 wrong usage or settings.`,
+A setting comes from its flag, else from the environment (INGOT_MODEL for --model), else from a YAML file with the
+names of flags as keys. Exit codes: 0 success, 1 failure, 2 wrong usage or settings.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
 
   ingot worker --redis redis://localhost:6379/0 --model model.gguf
@@ -87,19 +87,38 @@ YAML file with the flags' names as keys. Exit codes: 0 done, 1 failed, 2 wrong u
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 
+	root.SetUsageFunc(usage)
+
 	flags := root.PersistentFlags()
-	flags.SortFlags = false
 	config.AddFileFlag(flags)
 	config.AddFlag(flags, config.LogLevel)
 	config.AddFlag(flags, config.LogFormat)
-	root.AddCommand(
-		newRun(), newEnqueue(), newWorker(), newResults(), newStatus(), newCancel(), newShow(),
-		newBench(), newDoctor(), newModel(), newTokenize(), newRender(), newVersion(),
-	)
+	addCommands(root)
+	keepFlagOrder(root)
 	return root
 }
 
-// checkAdded has the commands that cobra adds by itself refuse an argument that names nothing, as the others do.
+// addCommands adds all commands, in the order of the help.
+func addCommands(root *cobra.Command) {
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Answer prompts", []*cobra.Command{newRun(), newShow()}},
+		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newCancel()}},
+		{"Look at models", []*cobra.Command{newModel(), newTokenize(), newRender()}},
+		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(newVersion())
+}
+
+// checkAdded makes the commands that cobra adds, help and completion, refuse unknown arguments.
 func checkAdded(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -119,10 +138,10 @@ func checkAdded(root *cobra.Command) {
 	}
 }
 
-// noneGiven is a command that has others below it and does nothing by itself.
+// noneGiven runs a command that only has commands below it.
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }
 
-// noCommand is the check of a command that has others below it and got an argument that names none of them.
+// noCommand checks the arguments of a command with commands below it: cobra passes it only names that it does not know.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -135,7 +154,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q%s", args[0], hint)
 }
 
-// arguments is the check of a command that takes one argument for each of the names.
+// arguments checks for one argument for each of the names.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -148,7 +167,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// settings loads the settings of a command and sees that the required ones are there.
+// settings loads the settings of a command and checks that the required ones are given.
 func settings(cmd *cobra.Command, required ...config.Name) (*config.Config, error) {
 	cfg, err := config.Load(cmd.Flags())
 	if err != nil {

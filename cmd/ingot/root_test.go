@@ -104,11 +104,11 @@ func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		args, stdin, want string
 	}{
-		{"run " + missing + " -o - --model " + tinyLlama, "", "open input: open " + missing},
-		{"run " + text + " -o - --model " + missing, "", "open the engine: "},
-		{"run " + text + " -o " + text + "/out --model m", "", "open output: open " + text + "/out"},
-		{"show " + missing, "", "open input: open " + missing},
-		{"model info " + missing, "", "open GGUF file: open " + missing},
+		{"run " + missing + " -o - --model " + tinyLlama, "", "ingot: open " + missing},
+		{"run " + text + " -o - --model " + missing, "", "ingot: open " + missing},
+		{"run " + text + " -o " + text + "/out --model m", "", "ingot: open " + text + "/out"},
+		{"show " + missing, "", "ingot: open " + missing},
+		{"model info " + missing, "", "ingot: open " + missing},
 		{"model info " + text, "", text + ": "},
 		{"tokenize --model " + text, "", text + ": "},
 		{"tokenize --model " + tinyLlama, "\"a\"\n{}\n", "read stdin: line 2: it is not a JSON string"},
@@ -116,7 +116,7 @@ func TestFailures(t *testing.T) {
 		{"render --template " + text, "[]", "read context from stdin: it is not a JSON object"},
 		{"render --template " + text, "{", "read context from stdin: parse JSON: "},
 		{"status b --redis redis://127.0.0.1:1/0", "", "reach redis at 127.0.0.1:1: "},
-		{"enqueue " + missing + " --redis redis://127.0.0.1:1/0", "", "open input: open " + missing},
+		{"enqueue " + missing + " --redis redis://127.0.0.1:1/0", "", "ingot: open " + missing},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()

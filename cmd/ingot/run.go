@@ -21,11 +21,13 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run IN -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
-		Long: `Run answers the rows of IN with a model and writes them to OUT as they finish. IN is - for stdin, OUT - for stdout.
+		Long: `Run answers the rows of IN with a model and writes the answers to OUT as they finish. IN can be - for stdin, OUT - for
+stdout. "ingot show" prints OUT for reading.
 
-Rows are OpenAI Batch lines, bare bodies with "messages" or "prompt", or plain text with one prompt a line. A
-row that fails becomes an error line; it does not change the exit code. Interrupt it at any time: what OUT holds
-is kept, and the same command does the rest.`,
+Formats of IN:` + formatsHelp() + `
+
+A row that fails becomes an error line in OUT and does not change the exit code. A run can be interrupted at any time:
+the same command continues it and keeps the answers in OUT.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
@@ -54,24 +56,24 @@ is kept, and the same command does the rest.`,
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write answers to `OUT`; - for stdout")
-	addEngineFlags(cmd.Flags())
 	addFormatFlag(cmd.Flags(), &format)
+	addEngineFlags(cmd.Flags())
 	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
-		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],... (for debugging)")
+		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],...")
+	section(cmd.Flags(), debugging, "checkpoints")
 	return cmd
 }
 
-// runner answers one file.
+// runner is the command run with its settings.
 type runner struct {
 	cmd     *cobra.Command
 	cfg     *config.Config
 	in, out string
 	capture string
 	format  rows.Format
-	points  *checkpoints // nil unless asked for
+	points  *checkpoints // nil if none are printed
 }
 
 func (r *runner) run(ctx context.Context) (err error) {
@@ -85,13 +87,13 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if closeErr := out.Close(); err == nil { // else it may be the same
+		if closeErr := out.Close(); err == nil { // otherwise it may be the same error
 			err = closeErr
 		}
 	}()
 	sum, err := r.answer(ctx, in, out)
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("run %s: %w", r.in, err)
+		return err
 	}
 	r.cmd.PrintErrln(summary(sum))
 	if err != nil {
@@ -103,7 +105,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// answer loads the model and answers the rows, with a progress bar where somebody watches.
+// answer loads the model and answers the rows. On a terminal it shows a progress bar.
 func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
@@ -124,14 +126,17 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	return local.Run(ctx, eng, in, out, local.Options{
+	sum, err = local.Run(ctx, eng, in, out, local.Options{
 		Format: r.format, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
+	if err != nil {
+		err = fmt.Errorf("run %s: %w", r.in, err)
+	}
+	return sum, err
 }
 
-// logLevel leaves out what the worker inside tells of its coming and going, which the summary shows, unless everything is
-// wanted.
+// logLevel raises the default level to warn: what the worker logs of its start and end is in the summary as well.
 func (r *runner) logLevel() slog.Level {
 	if r.cfg.LogLevel == slog.LevelInfo {
 		return slog.LevelWarn
@@ -139,7 +144,7 @@ func (r *runner) logLevel() slog.Level {
 	return r.cfg.LogLevel
 }
 
-// summary is what a run did, in one line.
+// summary describes a finished run in one line.
 func summary(s local.Summary) string {
 	text := countRows(s.Done+s.Failed) + " done"
 	if s.Failed > 0 {
@@ -150,8 +155,8 @@ func summary(s local.Summary) string {
 		if s.KeptFailed > 0 {
 			text += fmt.Sprintf(" (%d failed)", s.KeptFailed)
 		}
-		if s.KeptOthers > 0 {
-			text += fmt.Sprintf(" (%d by another model)", s.KeptOthers)
+		if s.KeptByOtherModels > 0 {
+			text += fmt.Sprintf(" (%d by another model)", s.KeptByOtherModels)
 		}
 	}
 	return fmt.Sprintf("%s, %d prompt tokens, %d generated tokens in %s: %.1f rows/s, %.1f tokens/s", text,

@@ -25,10 +25,10 @@ func newShow() *cobra.Command {
 	var input, format string
 	cmd := &cobra.Command{
 		Use:   "show ANSWERS [--input ROWS]",
-		Short: "Print answers for reading, with their figures",
-		Long: `Show prints the answers of an output file as text: each row's custom_id, its answers or its error, and its figures.
-ANSWERS is - for stdin. With --input, the file that was answered, it also prints the questions and follows their order;
-all answers are then in memory.`,
+		Short: "Print answers as text, with their figures",
+		Long: `Show prints the rows of an output file as text: custom_id, answers or error, and figures such as tokens per second.
+ANSWERS can be - for stdin. With --input ROWS, the file that was answered, it also prints the questions and keeps their
+order; it then holds all answers in memory.`,
 		Example: `  ingot show answers.jsonl --input prompts.jsonl | less
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - | ingot show -`,
 		Args: arguments("ANSWERS"),
@@ -38,7 +38,7 @@ all answers are then in memory.`,
 			return errors.Join(err, out.Flush())
 		},
 	}
-	cmd.Flags().StringVar(&input, "input", "", "print the questions of `ROWS`, the file that was answered, as well")
+	cmd.Flags().StringVar(&input, "input", "", "also print the questions of `ROWS`, the file that was answered")
 	addFormatFlag(cmd.Flags(), &format)
 	return cmd
 }

@@ -20,9 +20,9 @@ func newStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [BATCH] --redis URL",
-		Short: "Show how far a batch is, or list all batches",
-		Long: `Status shows how far a batch is: its rows, their speed, and how many workers serve its model name. Without BATCH it lists
-the batches that the server knows, the newest first.`,
+		Short: "Show the progress of a batch, or list all batches",
+		Long: `Status shows the progress of a batch: rows, speed, and the number of workers that serve its model name. Without BATCH it
+lists all batches, the newest first.`,
 		Example: `  ingot status --redis redis://localhost:6379/0
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq .state`,
@@ -63,10 +63,10 @@ the batches that the server knows, the newest first.`,
 	return cmd
 }
 
-// batchStatus is what is shown of a batch.
+// batchStatus is what status prints of a batch.
 type batchStatus struct {
 	job.Status
-	Workers int `json:"workers"` // that serve its model name
+	Workers int `json:"workers"` // number that serve its model name
 }
 
 func listBatches(cmd *cobra.Command, rdb redis.UniversalClient, asJSON bool) error {
@@ -75,12 +75,12 @@ func listBatches(cmd *cobra.Command, rdb redis.UniversalClient, asJSON bool) err
 		return fmt.Errorf("read status: %w", err)
 	}
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), append([]job.Status{}, all...)) // none is [], not null
+		return writeJSON(cmd.OutOrStdout(), append([]job.Status{}, all...)) // no batches are [], not null
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "batch\tstate\trows\tanswered\tfailed\tmodel name\tpriority\tcreated") //nolint:errcheck // Flush reports it
 	for _, s := range all {
-		total := "?" // more are to come
+		total := "?" // more rows are being queued
 		if s.Total > 0 || s.State == job.Completed {
 			total = strconv.Itoa(s.Total)
 		}

@@ -20,9 +20,9 @@ func newTokenize() *cobra.Command {
 	var opts tokenizer.EncodeOptions
 	cmd := &cobra.Command{
 		Use:   "tokenize --model FILE",
-		Short: "Turn texts into token ids: JSON strings in, JSON arrays out, one a line",
-		Long: `Tokenize reads JSON strings from stdin, one a line, and writes the token ids of each to stdout as a JSON
-array on a line. Without flags, text that looks like a special token is plain text, and no BOS is added.`,
+		Short: "Turn texts into token ids",
+		Long: `Tokenize reads JSON strings from stdin, one a line, and writes the token ids of each as a JSON array on a line of stdout.
+By default, text that looks like a special token is plain text, and no BOS is added.`,
 		Example: `  echo '"Hello world"' | ingot tokenize --model model.gguf
   jq -c .text documents.jsonl | ingot tokenize --model model.gguf --bos > ids.jsonl`,
 		Args: arguments(),
@@ -44,12 +44,12 @@ array on a line. Without flags, text that looks like a special token is plain te
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Model)
-	cmd.Flags().BoolVar(&opts.Special, "special", false, "read special tokens in the text as such")
+	cmd.Flags().BoolVar(&opts.Special, "special", false, "recognise special tokens in the text")
 	cmd.Flags().BoolVar(&opts.BOS, "bos", false, "begin with the BOS token")
 	return cmd
 }
 
-// tokenize encodes line by line. What was asked first is answered even where a later line cannot be read.
+// tokenize encodes line by line. An error in a line does not affect the output of the lines before it.
 func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader, out io.Writer) (err error) {
 	r, w := bufio.NewReaderSize(in, 64<<10), bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, w.Flush()) }()
@@ -70,7 +70,7 @@ func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader
 		if _, err := w.Write(ids); err != nil {
 			return fmt.Errorf("write ids: %w", err)
 		}
-		// Somebody who waits for the answer before the next question gets it.
+		// A caller may wait for each answer before it writes the next line.
 		if r.Buffered() == 0 {
 			if err := w.Flush(); err != nil {
 				return fmt.Errorf("write ids: %w", err)

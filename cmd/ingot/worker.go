@@ -14,10 +14,10 @@ import (
 func newWorker() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker --redis URL --model FILE",
-		Short: "Answer jobs from the queue",
-		Long: `Worker loads a model and answers the jobs that are queued for its alias. It runs until it gets SIGTERM, SIGINT or
-SIGHUP: then it takes no more jobs, lets running ones finish for 30 seconds, and hands the rest back to the queue.
-With --listen it serves /healthz and /metrics (Prometheus) over HTTP.`,
+		Short: "Answer queued rows",
+		Long: `Worker loads a model and answers the rows that are queued for its model name. On SIGTERM, SIGINT or SIGHUP it takes no
+more rows, gives running ones 30 seconds to finish, and returns the rest to the queue. With --listen it serves /healthz
+and /metrics (Prometheus) over HTTP.`,
 		Example: `  ingot worker --redis redis://localhost:6379/0 --model model.gguf
   ingot worker --redis redis://queue:6379/0 --model glm-4.7-flash.gguf --name glm --concurrency 32 --listen :9090`,
 		Args: arguments(),
@@ -30,9 +30,9 @@ With --listen it serves /healthz and /metrics (Prometheus) over HTTP.`,
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
-	addEngineFlags(cmd.Flags())
 	config.AddFlagAs(cmd.Flags(), config.ModelName, "name")
 	config.AddFlag(cmd.Flags(), config.Listen)
+	addEngineFlags(cmd.Flags())
 	return cmd
 }
 
@@ -54,7 +54,7 @@ func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	// /healthz and /metrics answer until the last job is finished or handed back.
+	// /healthz and /metrics answer until the last job is finished or returned to the queue.
 	web, stopWeb := context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer stopWeb()
 	group, ctx := errgroup.WithContext(cmd.Context())

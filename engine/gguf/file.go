@@ -56,7 +56,7 @@ func (t Tensor) Values() []float32 {
 func Open(path string) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open GGUF file: %w", err)
+		return nil, err
 	}
 	meta, tensors, err := parse(path, data)
 	if err != nil {

@@ -16,6 +16,12 @@ import (
 // vectorsNow is the time that the recorded prompts were rendered at.
 var vectorsNow = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
+// TestTemplates renders small templates with the constructs of published ones; testdata/templates/render.py has jinja2 do the same.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	renderAll(t, filepath.Join("testdata", "templates"))
+}
+
 // TestModelTemplates renders the templates of real models and compares with what Python's jinja2 made of them.
 func TestModelTemplates(t *testing.T) {
 	t.Parallel()
@@ -23,7 +29,12 @@ func TestModelTemplates(t *testing.T) {
 	if root == "" {
 		t.Skip("the templates of real models are not tested: set INGOT_VECTORS to the folder that holds templates/")
 	}
-	dir := filepath.Join(root, "templates")
+	renderAll(t, filepath.Join(root, "templates"))
+}
+
+// renderAll renders every template in a folder with every case.
+func renderAll(t *testing.T, dir string) {
+	t.Helper()
 	read := func(name string, into any) {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)

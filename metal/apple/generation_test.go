@@ -4,14 +4,13 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ingot-run/ingot/generation"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/compute/computetest"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )

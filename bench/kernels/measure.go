@@ -1,4 +1,5 @@
-package bench
+// Package kernels measures the operations of a backend one by one, and finds the best geometry of a GPU's kernels for a model.
+package kernels
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -14,25 +16,25 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Kernel is the figures of one operation of a backend.
-type Kernel struct {
+// Measurement is the speed of one operation of a backend.
+type Measurement struct {
 	Family  string `json:"family"`
 	Type    string `json:"type"`    // of the weights or the cache
-	Rows    int    `json:"rows"`    // of attention, sequences of one row
-	Context int    `json:"context"` // positions of each sequence; 0 where it does not matter
+	Rows    int    `json:"rows"`    // of attention: sequences with one row each
+	Context int    `json:"context"` // positions of each sequence; 0 if it does not matter
 
 	Microseconds float64 `json:"microseconds"` // median
-	GBPerS       float64 `json:"gb_per_s"`     // of weights or cache; of values where there are neither
-	GFLOPS       float64 `json:"gflops"`       // 0 where operations are not what counts
+	GBPerS       float64 `json:"gb_per_s"`     // of weights or cache; of values if the operation reads neither
+	GFLOPS       float64 `json:"gflops"`       // 0 if arithmetic does not matter
 
 	Backend string `json:"backend"`
 	Threads int    `json:"threads"`
 }
 
-// work is what an operation does once.
+// work is an operation with its memory.
 type work struct {
-	bytes, flops float64
-	times        int // how often a step does it, each time with memory of its own
+	bytes, flops float64 // of one repetition
+	times        int     // repetitions in a step, each with memory of its own
 	batch        *compute.Batch
 	step         func(compute.Step)
 }
@@ -41,66 +43,66 @@ type work struct {
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand
-	cold   int   // bytes that the repetitions of an operation in a step go through, so that caches do not keep it
-	err    error // the first that came up
+	cold   int   // bytes that the repetitions of an operation in a step read, more than caches hold
+	err    error // the first
 }
 
-// coldBytes is more than caches hold.
+// coldBytes exceeds the size of caches.
 const coldBytes = 96 << 20
 
-// repetitions is how often an operation that reads so many bytes is done in a step.
+// repetitions returns how often a step repeats an operation that reads the given number of bytes.
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
-// Kernels measures each family of operations, each on a backend of its own, and hands the figures on as they come.
-func Kernels(ctx context.Context, open func() (compute.Backend, error), each func(Kernel)) error {
+// Measure measures each family of operations on a backend of its own, and calls each with every result.
+func Measure(ctx context.Context, open func() (compute.Backend, error), each func(Measurement)) error {
 	for _, f := range families() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		k, err := f.measure(open)
+		m, err := f.measure(open)
 		if err != nil {
 			return fmt.Errorf("measure %s of %s, %d rows: %w", f.Family, f.Type, f.Rows, err)
 		}
-		each(k)
+		each(m)
 	}
 	return nil
 }
 
 // family is an operation to measure.
 type family struct {
-	Kernel
+	Measurement
 	make func(*rig, *family) work
 	t    gguf.Type
 }
 
-func (f *family) measure(open func() (compute.Backend, error)) (k Kernel, err error) {
+func (f *family) measure(open func() (compute.Backend, error)) (m Measurement, err error) {
 	be, err := open()
 	if err != nil {
-		return k, err
+		return m, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
 	r := &rig{be: be, random: rand.New(rand.NewPCG(1, 2)), cold: coldBytes}
 	w := f.make(r, f)
 	if r.err != nil {
-		return k, r.err
+		return m, r.err
 	}
-	seconds, err := w.seconds(be, kernelTime)
-	k = f.Kernel
-	k.Backend = be.Name()
-	k.Microseconds = seconds * 1e6
-	k.GBPerS, k.GFLOPS = w.bytes/seconds/1e9, w.flops/seconds/1e9
-	return k, err
+	seconds, err := w.seconds(be, minTime)
+	m = f.Measurement
+	m.Backend = be.Name()
+	m.Microseconds = seconds * 1e6
+	m.GBPerS, m.GFLOPS = w.bytes/seconds/1e9, w.flops/seconds/1e9
+	return m, err
 }
 
 const (
-	kernelTime = 200 * time.Millisecond // that an operation is measured for
-	kernelRuns = 5                      // and how often at least
+	minTime = 200 * time.Millisecond // of the measurement of an operation
+	minRuns = 5                      // of an operation
 )
 
-// seconds is what the operation takes once. It is measured for at least so long.
-func (w *work) seconds(be compute.Backend, least time.Duration) (float64, error) {
+// seconds returns the median time of one repetition. The measurement takes at least minTime.
+func (w *work) seconds(be compute.Backend, minTime time.Duration) (float64, error) {
 	var took []float64
-	for start := time.Now(); len(took) <= kernelRuns || time.Since(start) < least; {
+	for start := time.Now(); len(took) <= minRuns || time.Since(start) < minTime; {
 		before := time.Now()
 		s := be.Begin(w.batch)
 		w.step(s)
@@ -109,7 +111,9 @@ func (w *work) seconds(be compute.Backend, least time.Duration) (float64, error)
 		}
 		took = append(took, time.Since(before).Seconds())
 	}
-	return median(took[1:]) / float64(w.times), nil
+	took = took[1:] // the first warms up
+	slices.Sort(took)
+	return took[len(took)/2] / float64(w.times), nil
 }
 
 // weight makes a weight of random values.
@@ -126,7 +130,7 @@ func (r *rig) weight(t gguf.Type, dims ...int) compute.Weight {
 	return w
 }
 
-// weights makes as many of them as a step goes through, and returns the bytes of one.
+// weights makes a weight for each repetition and returns the bytes of one.
 func (r *rig) weights(t gguf.Type, dims ...int) (list []compute.Weight, bytes int) {
 	elements := 1
 	for _, d := range dims {
@@ -148,7 +152,7 @@ func (r *rig) buffer(rows, cols int) compute.Tensor {
 	return t
 }
 
-// values makes a matrix of random values; rows of them.
+// values makes a matrix of random values.
 func (r *rig) values(rows, cols int) compute.Tensor {
 	x, table := r.buffer(rows, cols), r.weight(gguf.TypeF32, cols, vocab)
 	if r.err != nil {
@@ -167,10 +171,11 @@ func (r *rig) fail(err error) bool {
 	return err != nil
 }
 
-// vocab is the rows of the table that random values come from.
+// vocab is the number of rows of the table that random values are taken from.
 const vocab = 64
 
-// separate is a step of rows that are each a sequence of its own, the last row of a page table where there are any.
+// separate returns a batch of rows that each belong to a sequence of their own. With pages, a row has the last position of its
+// page table.
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {
@@ -187,12 +192,12 @@ func separate(rows int, pages [][]int32) *compute.Batch {
 	return b
 }
 
-// WriteKernels writes figures for people.
-func WriteKernels(w io.Writer, list []Kernel) error {
+// WriteTable writes measurements as a table.
+func WriteTable(w io.Writer, list []Measurement) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "family\ttype\trows\tcontext\tµs\tGB/s\tGFLOP/s\t") //nolint:errcheck // Flush reports it
-	for _, k := range list {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%.2f\t%.1f\t\n", k.Family, k.Type, k.Rows, k.Context, k.Microseconds, k.GBPerS, k.GFLOPS) //nolint:errcheck // Flush reports it
+	for _, m := range list {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%.2f\t%.1f\t\n", m.Family, m.Type, m.Rows, m.Context, m.Microseconds, m.GBPerS, m.GFLOPS) //nolint:errcheck // Flush reports it
 	}
 	return t.Flush()
 }

@@ -1,4 +1,4 @@
-package bench
+package kernels
 
 import (
 	"bytes"
@@ -53,7 +53,7 @@ func TestOperations(t *testing.T) {
 // TestSweep sweeps a model on the emulator, whose times are those of a processor, and has a choice for each kernel that a
 // backend takes.
 func TestSweep(t *testing.T) {
-	f, err := gguf.Open("../model/testdata/micro-glm.gguf")
+	f, err := gguf.Open("../../engine/model/testdata/micro-glm.gguf")
 	require.NoError(t, err)
 	defer f.Close()
 	operations, err := Operations(f, gguf.TypeF16)
@@ -120,16 +120,16 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, be.Close())
 }
 
-// TestBest keeps the usual choice unless another is clearly quicker.
+// TestBest prefers the default unless another choice is clearly faster.
 func TestBest(t *testing.T) {
 	t.Parallel()
-	usual := metal.Choice{Kernel: metal.Product, Inputs: 1, Rows: 4, Simdgroups: 2, From: 7}
+	byDefault := metal.Choice{Kernel: metal.Product, Inputs: 1, Rows: 4, Simdgroups: 2, From: 7}
 	candidates := metal.Candidates(metal.Product, 1)
 	for _, c := range []struct {
 		two, one float64
 		want     int
 	}{{99, 98, 4}, {96, 98, 2}, {96, 95, 1}, {50, 60, 2}} {
-		found, err := best(usual, candidates, func(m metal.Choice) (float64, error) {
+		found, err := best(byDefault, candidates, func(m metal.Choice) (float64, error) {
 			require.Equal(t, 7, m.From)
 			return map[int]float64{4: 100, 2: c.two, 1: c.one}[m.Rows], nil
 		})
@@ -137,6 +137,6 @@ func TestBest(t *testing.T) {
 		require.Equal(t, c.want, found.Rows)
 		require.InDelta(t, 100, found.Default, 0)
 	}
-	_, err := best(usual, candidates, func(metal.Choice) (float64, error) { return 0, gguf.ErrMissing })
+	_, err := best(byDefault, candidates, func(metal.Choice) (float64, error) { return 0, gguf.ErrMissing })
 	require.ErrorIs(t, err, gguf.ErrMissing)
 }

@@ -1,4 +1,4 @@
-package bench
+package kernels
 
 import (
 	"context"
@@ -14,45 +14,45 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Swept is what a sweep has found for a kernel.
+// Swept is the best choice for a kernel.
 type Swept struct {
 	metal.Choice
-	Default float64 // microseconds of the choice without the sweep
+	Default float64 // microseconds of the default choice
 }
 
-// Sweep measures the geometries of a GPU's kernels on the operations of a model and finds the best of each.
+// Sweep finds the best geometries of a GPU's kernels for the operations of a model.
 type Sweep struct {
-	// Open opens a backend with all candidates; one an operation, since their memory is not given back before.
+	// Open opens a backend with all candidates. Each operation has its own, since only Close frees the memory.
 	Open func() (*metal.Backend, error)
-	Each func(Swept) // told what is found
+	Each func(Swept) // called with each result
 
-	time time.Duration // that a candidate is measured for
-	cold int           // bytes that the repetitions of an operation go through
-	rows []int         // at which tiles are compared with the kernels for few rows
+	time time.Duration // minimum for measuring a candidate
+	cold int           // bytes that the repetitions of an operation read
+	rows []int         // numbers of rows for which tiles are compared with the kernels for few rows
 }
 
-// NewSweep makes a sweep that takes some seconds an operation.
+// NewSweep returns a sweep that takes some seconds per operation.
 func NewSweep(open func() (*metal.Backend, error), each func(Swept)) *Sweep {
-	return &Sweep{open, each, kernelTime, coldBytes, []int{2, 4, 8, 9, 12, 16, 24, 32, 48, 64, 128}}
+	return &Sweep{open, each, minTime, coldBytes, []int{2, 4, 8, 9, 12, 16, 24, 32, 48, 64, 128}}
 }
 
 const (
-	// gain is by how much a candidate has to be quicker than the default; less may be chance.
+	// gain is the share of the default's time that a candidate must stay below. A smaller difference may be chance.
 	gain = 0.97
-	// tileRows is the rows at which sizes of tiles are compared.
+	// tileRows is the number of rows for which sizes of tiles are compared.
 	tileRows = 128
-	// sweptContext is the positions of an attention.
+	// sweptContext is the number of positions of attention.
 	sweptContext = 2048
-	never        = 1 << 20 // rows or positions
+	never        = 1 << 20 // rows or positions: more than there are
 )
 
-// tilesOf are the kernels in tiles beside those for few rows.
+// tilesOf has the kernel in tiles that goes with each kernel for few rows.
 var tilesOf = map[string]string{
 	metal.Product: metal.ProductTile, metal.GatedProduct: metal.GatedTile,
 	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.Attention: metal.AttentionTile,
 }
 
-// Run sweeps an operation.
+// Run finds the best geometry for an operation.
 func (s *Sweep) Run(ctx context.Context, o *Operation) error {
 	if err := s.operation(ctx, o); err != nil {
 		return fmt.Errorf("sweep %v: %w", o, err)
@@ -60,14 +60,14 @@ func (s *Sweep) Run(ctx context.Context, o *Operation) error {
 	return nil
 }
 
-// tuner finds the choices of one operation.
+// tuner finds the choices for one operation.
 type tuner struct {
 	*Sweep
 	*Operation
 	be   *metal.Backend
 	work func(rows, context int) work
-	few  metal.Geometry // found so far
-	many metal.Choice   // of tiles
+	few  metal.Geometry // for few rows, found so far
+	many metal.Choice   // for tiles
 }
 
 func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
@@ -98,12 +98,12 @@ func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
 	return t.findTiles(ctx)
 }
 
-// microseconds is what the operation takes with choices beside those found.
+// microseconds measures the operation with the choices found so far and further ones.
 func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // tiles, where there are none
+	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // of tiles, if the operation has none
 	if err := t.be.Use(t.few.With(choices)); err != nil {
 		return 0, err
 	}
@@ -112,46 +112,46 @@ func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...
 	return seconds * 1e6, err
 }
 
-// best is the quickest candidate; the usual one unless another is quicker by more than chance. The usual one is measured before
-// the others and after them, so that they have no advantage of a device that has warmed up.
-func best(usual metal.Choice, candidates metal.Geometry, measure func(metal.Choice) (float64, error)) (Swept, error) {
-	before, err := measure(usual)
+// best returns the fastest candidate, or the default unless another is clearly faster. The default is measured before and after the
+// others, so that these do not profit from a device that has warmed up.
+func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.Choice) (float64, error)) (Swept, error) {
+	before, err := measure(byDefault)
 	if err != nil {
 		return Swept{}, err
 	}
-	found, least := usual, math.Inf(1)
+	found, fastest := byDefault, math.Inf(1)
 	for _, c := range candidates {
-		other := usual
+		other := byDefault
 		other.Rows, other.Simdgroups, other.Inputs = c.Rows, c.Simdgroups, c.Inputs
 		us, err := measure(other)
 		if err != nil {
 			return Swept{}, err
 		}
-		if us < least {
-			found, least = other, us
+		if us < fastest {
+			found, fastest = other, us
 		}
 	}
-	after, err := measure(usual)
+	after, err := measure(byDefault)
 	if err != nil {
 		return Swept{}, err
 	}
 	us := min(before, after)
-	if least >= gain*us {
-		found, least = usual, us
+	if fastest >= gain*us {
+		found, fastest = byDefault, us
 	}
-	found.Microseconds = rounded(least)
+	found.Microseconds = rounded(fastest)
 	return Swept{found, rounded(us)}, nil
 }
 
-// rounded is to hundredths.
+// rounded rounds to hundredths.
 func rounded(us float64) float64 { return math.Round(100*us) / 100 }
 
-// findFew finds how the kernel for so many inputs is spread; of attention, which takes one row, that for 0.
+// findFew finds the geometry of the kernel for a number of inputs, which is 0 for attention.
 func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	candidates := metal.Candidates(t.Kernel, inputs)
 	if t.Kernel == metal.Attention {
 		share := t.Heads.Heads / t.Heads.KVHeads
-		candidates = slices.DeleteFunc(candidates, func(c metal.Choice) bool { return share%c.Rows != 0 }) // is that for fewer heads
+		candidates = slices.DeleteFunc(candidates, func(c metal.Choice) bool { return share%c.Rows != 0 }) // the backend would use fewer heads
 	}
 	found, err := best(t.be.Choice(t.Kernel, t.Type, t.In, t.Out, inputs), candidates, func(c metal.Choice) (float64, error) {
 		return t.microseconds(ctx, max(inputs, 1), sweptContext, c, t.many)
@@ -169,7 +169,7 @@ func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	return nil
 }
 
-// findSplit finds from how many positions on the keys of an attention are split.
+// findSplit finds the number of positions from which on attention is split.
 func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err error) {
 	split, whole := c, c
 	split.From, whole.From = 1, never
@@ -191,7 +191,7 @@ func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err er
 	return from, nil
 }
 
-// findTiles finds the size of tiles, and from how many rows on they are quicker.
+// findTiles finds the size of tiles and the number of rows from which on they are faster.
 func (t *tuner) findTiles(ctx context.Context) error {
 	t.many.From = 1
 	found, err := best(t.many, metal.Candidates(t.many.Kernel, 0), func(c metal.Choice) (float64, error) {
@@ -223,7 +223,7 @@ func (t *tuner) findTiles(ctx context.Context) error {
 	return nil
 }
 
-// WriteSweep writes what a sweep has found for people.
+// WriteSweep writes the results of a sweep as a table.
 func WriteSweep(w io.Writer, list []Swept) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "kernel\ttype\tin\tout\tinputs\trows\tsimdgroups\tfrom\tdefault µs\tµs\t") //nolint:errcheck // Flush reports it

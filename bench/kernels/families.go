@@ -1,4 +1,4 @@
-package bench
+package kernels
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Sizes of the measured operations: a product as of a model of some billion weights, attention of Llama 3 8B, and MLA and
-// experts of GLM-4.7-Flash.
+// Sizes of the measured operations: a product of a model with some billion weights, attention of Llama 3 8B, and MLA and experts
+// of GLM-4.7-Flash.
 const (
 	productIn, productOut      = 2048, 8192
 	heads, kvHeads, headDim    = 32, 8, 128
@@ -26,11 +26,11 @@ var (
 	contexts  = []int{256, 2048, 8192}
 )
 
-// families lists what is measured.
+// families returns the operations to measure.
 func families() []family {
 	var all []family
 	add := func(name string, t gguf.Type, rows, context int, f func(*rig, *family) work) {
-		all = append(all, family{Kernel{Family: name, Type: strings.ToLower(t.String()), Rows: rows, Context: context}, f, t})
+		all = append(all, family{Measurement{Family: name, Type: strings.ToLower(t.String()), Rows: rows, Context: context}, f, t})
 	}
 	for _, t := range gguf.Types() {
 		for _, rows := range rowCounts {
@@ -76,7 +76,7 @@ func productWork(r *rig, f *family) work {
 	}
 }
 
-// expertsWork is a mixture of experts from its router on. Its bytes are those of the experts that the rows do use.
+// expertsWork is a mixture of experts including its router. Its bytes are those of the experts that the rows use.
 func expertsWork(r *rig, f *family) work {
 	e := compute.Experts{
 		Gate: r.weight(f.t, hidden, expertFFN, experts), Up: r.weight(f.t, hidden, expertFFN, experts),
@@ -84,7 +84,7 @@ func expertsWork(r *rig, f *family) work {
 	}
 	router := r.weight(gguf.TypeF32, hidden, experts)
 	rule := compute.RouteShape{Experts: experts, Used: expertsUsed, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
-	// Rows of their own choose experts of their own: a step goes through most of them.
+	// Each repetition has rows of its own, which choose other experts, so that a step reads most experts.
 	times := (experts/expertsUsed + f.Rows - 1) / f.Rows
 	x, routing := r.values(times*f.Rows, hidden), r.buffer(times*f.Rows, 2*expertsUsed)
 	ffn, dst := r.buffer(f.Rows, expertsUsed*expertFFN), r.buffer(f.Rows, hidden)
@@ -116,7 +116,7 @@ func expertsWork(r *rig, f *family) work {
 	}
 }
 
-// distinct is the number of experts that rows of a routing choose.
+// distinct returns the number of experts that rows of a routing choose.
 func distinct(rows [][]float32) int {
 	used := map[float32]bool{}
 	for _, row := range rows {
@@ -141,7 +141,7 @@ func normWork(r *rig, f *family) work {
 	}
 }
 
-// pages are page tables of sequences of so many positions.
+// pages returns page tables of sequences with the given number of positions.
 func pages(sequences, positions int) [][]int32 {
 	tables := make([][]int32, sequences)
 	next := int32(0)
@@ -154,7 +154,7 @@ func pages(sequences, positions int) [][]int32 {
 	return tables
 }
 
-// fill writes every position of tables, a page's rows at a time.
+// fill writes all positions of tables, page by page.
 func (r *rig) fill(tables [][]int32, store func(s compute.Step)) {
 	for _, table := range tables {
 		for i := range table {
@@ -183,7 +183,8 @@ func (r *rig) rope(dims, positions int) compute.Rope {
 	return rope
 }
 
-// cache makes a cache of as many layers as a step goes through, and returns the bytes that one layer's attention reads.
+// cache makes a cache with a layer for each repetition. It returns the number of layers and the bytes that the attention of one
+// reads.
 func (r *rig) cache(f *family, c compute.CacheShape) (cache compute.Cache, layers, bytes int) {
 	position, err := f.t.RowBytes(c.KeyCols + c.ValueCols)
 	if r.fail(err) {
@@ -196,7 +197,7 @@ func (r *rig) cache(f *family, c compute.CacheShape) (cache compute.Cache, layer
 	return cache, c.Layers, bytes
 }
 
-// attentionWork is grouped-query attention of one row a sequence.
+// attentionWork is grouped-query attention of one row per sequence.
 func attentionWork(r *rig, f *family) work {
 	shape := compute.AttentionShape{Heads: heads, KVHeads: kvHeads, KeyDim: headDim, ValueDim: headDim, Scale: 0.1}
 	cache, layers, bytes := r.cache(f, compute.CacheShape{KeyCols: kvHeads * headDim, ValueCols: kvHeads * headDim})
@@ -218,7 +219,7 @@ func attentionWork(r *rig, f *family) work {
 	}
 }
 
-// mlaWork is attention over the latents of MLA, of one row a sequence.
+// mlaWork is attention over the latents of MLA, of one row per sequence.
 func mlaWork(r *rig, f *family) work {
 	const keyDim = latent + mlaRope
 	shape := compute.AttentionShape{Heads: mlaHeads, KVHeads: 1, KeyDim: keyDim, ValueDim: latent, Scale: 0.1}

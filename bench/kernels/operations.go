@@ -1,4 +1,4 @@
-package bench
+package kernels
 
 import (
 	"cmp"
@@ -12,19 +12,19 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model that a GPU's geometry spreads: a kernel for few rows, and the one in tiles beside it,
+// Operation is an operation of a model that has a geometry on a GPU: a kernel for few rows and the one in tiles that goes with it,
 // on weights or pages of a type and shape.
 type Operation struct {
-	Kernel   string // one of metal's constants: not of tiles
+	Kernel   string // a constant of package metal, not one of tiles
 	Type     gguf.Type
-	In, Out  int                    // of attention, length of a key and of a value
-	Matrices int                    // experts, or heads of MLA; 1 for one matrix
-	Used     int                    // experts of a row
+	In, Out  int                    // of attention: length of a key and of a value
+	Matrices int                    // experts, or heads of MLA; else 1
+	Used     int                    // experts per row
 	Heads    compute.AttentionShape // of attention
-	Latent   bool                   // values of attention are the leading ones of the keys
+	Latent   bool                   // of attention: values are the leading part of the keys
 }
 
-// kernelsOf tells by which kernel a tensor is read, by the end of its name in GGUF files.
+// kernelsOf has the kernel that reads a tensor, by the end of the tensor's name in GGUF files.
 var kernelsOf = map[string]string{
 	"attn_q": metal.Product, "attn_k": metal.Product, "attn_v": metal.Product, "attn_output": metal.Product,
 	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
@@ -33,7 +33,7 @@ var kernelsOf = map[string]string{
 	"ffn_gate_inp": metal.Route, "ffn_gate_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
 }
 
-// Operations lists what a model's file has the kernels of a GPU do, each type and shape once, with a cache of type kv.
+// Operations lists the operations of a model's file on a GPU with a cache of type kv: each type and shape once.
 func Operations(f *gguf.File, kv gguf.Type) ([]Operation, error) {
 	c, err := model.ReadConfig(f)
 	if err != nil {
@@ -41,7 +41,7 @@ func Operations(f *gguf.File, kv gguf.Type) ([]Operation, error) {
 	}
 	used, err := f.Meta().Uint(c.Architecture + ".expert_used_count")
 	if err != nil {
-		used = 0 // a model without experts
+		used = 0 // the model has no experts
 	}
 	heads, err := f.Meta().Uint(c.Architecture + ".attention.head_count")
 	if err != nil {
@@ -94,36 +94,36 @@ func kernelOf(tensor string) string {
 	return kernelsOf[name]
 }
 
-// String names the operation as a line of a table.
+// String describes the operation for messages.
 func (o *Operation) String() string {
 	return fmt.Sprintf("%s of %v, %d by %d", o.Kernel, o.Type, o.In, o.Out)
 }
 
-// work makes the operation's weights and memory, and returns what a step of so many rows does. Of attention, rows are those
-// of one sequence that has context positions.
-func (o *Operation) work(r *rig, most, context int) func(rows, context int) work {
+// work makes the operation's weights and memory for up to maxRows rows and context positions. The function that it returns gives
+// the work of a step with fewer. The rows of attention belong to one sequence of context positions.
+func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) work {
 	switch o.Kernel {
 	case metal.Route:
-		return o.route(r, most)
+		return o.route(r, maxRows)
 	case metal.GatedExperts, metal.ExpertsAdd:
-		return o.experts(r, most)
+		return o.experts(r, maxRows)
 	case metal.Attention:
-		return o.attention(r, most, context)
+		return o.attention(r, maxRows, context)
 	}
-	return o.products(r, most)
+	return o.products(r, maxRows)
 }
 
-// products are those of one matrix, of a gate with its other half, or of MLA's heads.
-func (o *Operation) products(r *rig, most int) func(rows, context int) work {
+// products is the product of one matrix, of a gate and its counterpart, or of the heads of MLA.
+func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 	const dims = 32 // that absorb rotates
 	shape := []int{o.In, o.Out}
 	if o.Matrices > 1 {
 		shape = append(shape, o.Matrices)
 	}
 	ws, _ := r.weights(o.Type, shape...)
-	ws = append(ws, r.weight(o.Type, shape...)) // so that there are two
+	ws = append(ws, r.weight(o.Type, shape...)) // at least two
 	rope := r.rope(dims, 1)
-	x, dst := r.values(most, o.Matrices*(o.In+dims)), r.buffer(most, o.Matrices*(o.Out+dims))
+	x, dst := r.values(maxRows, o.Matrices*(o.In+dims)), r.buffer(maxRows, o.Matrices*(o.Out+dims))
 	return func(rows, _ int) work {
 		x, dst := x.Head(rows), dst.Head(rows)
 		do := func(s compute.Step, i int) { s.MatMul(dst.Slice(0, o.Out), x, ws[i]) }
@@ -141,7 +141,7 @@ func (o *Operation) products(r *rig, most int) func(rows, context int) work {
 	}
 }
 
-// repeat is a step that does an operation a number of times; of many rows, which compute for longer than they read, fewer.
+// repeat is a step that repeats an operation. Operations on many rows, which take longer, are repeated less often.
 func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	const few = 8
 	times = max(times*few/max(len(b.Tokens), few), 1)
@@ -152,29 +152,29 @@ func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	}}
 }
 
-// route chooses experts.
-func (o *Operation) route(r *rig, most int) func(rows, context int) work {
+// route is the choice of experts.
+func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	ws, _ := r.weights(o.Type, o.In, o.Out)
-	x, dst := r.values(most, o.In), r.buffer(most, 2*o.Used)
+	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
 	rule := compute.RouteShape{Experts: o.Out, Used: o.Used, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
 	return func(rows, _ int) work {
 		return repeat(len(ws), separate(rows, nil), func(s compute.Step, i int) { s.Route(dst.Head(rows), x.Head(rows), ws[i], nil, rule) })
 	}
 }
 
-// experts are one half of a layer of experts. Rows choose experts of their own, and so do the repetitions.
-func (o *Operation) experts(r *rig, most int) func(rows, context int) work {
+// experts is one half of a layer of experts. Each row and each repetition chooses its own experts.
+func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	w, router := r.weight(o.Type, o.In, o.Out, o.Matrices), r.weight(gguf.TypeF32, o.In, o.Matrices)
 	e := compute.Experts{Gate: w, Up: w, Down: w}
-	x, routing := r.values(most, o.In), r.buffer(most, 2*o.Used)
-	h, dst := r.values(most, o.Used*o.In), r.buffer(most, o.Used*o.Out)
+	x, routing := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
+	h, dst := r.values(maxRows, o.Used*o.In), r.buffer(maxRows, o.Used*o.Out)
 	if r.err == nil {
-		s := r.be.Begin(separate(most, nil))
+		s := r.be.Begin(separate(maxRows, nil))
 		s.Route(routing, x, router, nil, compute.RouteShape{Experts: o.Matrices, Used: o.Used, Gating: compute.GatingSigmoid, Scale: 1})
 		r.fail(s.Run())
 	}
 	return func(rows, _ int) work {
-		return repeat(max(most/rows, 1), separate(rows, nil), func(s compute.Step, i int) {
+		return repeat(max(maxRows/rows, 1), separate(rows, nil), func(s compute.Step, i int) {
 			routing := routing
 			routing.Offset = i * rows * routing.Stride
 			routing = routing.Head(rows)
@@ -187,8 +187,8 @@ func (o *Operation) experts(r *rig, most int) func(rows, context int) work {
 	}
 }
 
-// attention is that of the last rows of a sequence, over pages of zeros.
-func (o *Operation) attention(r *rig, most, context int) func(rows, context int) work {
+// attention is the attention of the last rows of a sequence over pages of zeros.
+func (o *Operation) attention(r *rig, maxRows, context int) func(rows, context int) work {
 	shape := compute.CacheShape{PageSize: pageSize, Pages: context / pageSize, KeyCols: o.Heads.KVHeads * o.In, Type: o.Type}
 	if !o.Latent {
 		shape.ValueCols = o.Heads.KVHeads * o.Out
@@ -198,7 +198,7 @@ func (o *Operation) attention(r *rig, most, context int) func(rows, context int)
 	shape.Layers = r.repetitions(max(bytes, 1) * context)
 	cache, err := r.be.Cache(shape)
 	r.fail(err)
-	q, dst, table := r.values(most, o.Heads.Heads*o.In), r.buffer(most, o.Heads.Heads*o.Out), pages(1, context)
+	q, dst, table := r.values(maxRows, o.Heads.Heads*o.In), r.buffer(maxRows, o.Heads.Heads*o.Out), pages(1, context)
 	return func(rows, context int) work {
 		b := &compute.Batch{Tokens: make([]int32, rows), Seqs: []compute.Seq{{Rows: rows, Pages: table[0]}}}
 		for i := range rows {
