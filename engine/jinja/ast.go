@@ -1,30 +1,26 @@
 package jinja
 
-// A template is a tree of statements and expressions. Parsing makes it, binding gives every name its place (bind.go), and
-// then it never changes.
+// A template is a tree of statements and expressions. The parser makes it, bind gives every name its place, and then it
+// never changes.
 
+// stmt is a statement. exec runs it in a frame.
 type stmt interface {
-	exec(r *render, f *frame) (flow, error)
+	exec(r *render, f *frame) flow
 }
 
+// expr is an expression. eval computes its value in a frame.
 type expr interface {
-	eval(r *render, f *frame) (Value, error)
+	eval(r *render, f *frame) Value
 }
 
 // at is the offset of a node in the source.
 type at int
 
-// Statements. The nested scopes are those of Jinja: loops, macros, blocks that capture text and with open one, if does
-// not.
+// Statements. Loops, macros and blocks that capture text open a scope; if does not.
 type (
 	textStmt struct{ text string }
 
 	printStmt struct {
-		at
-		value expr
-	}
-
-	doStmt struct {
 		at
 		value expr
 	}
@@ -39,12 +35,11 @@ type (
 
 	forStmt struct {
 		at
-		target    expr
-		seq       expr
-		test      expr // nil without "if"
-		recursive bool
-		body      []stmt
-		other     []stmt
+		target expr
+		seq    expr
+		test   expr // nil without "if"
+		body   []stmt
+		other  []stmt
 
 		extended   bool // the body reads the variable loop
 		loop       ref  // of the variable loop
@@ -60,28 +55,14 @@ type (
 		value  expr
 	}
 
-	// setBlockStmt is {% set target | filter %}body{% endset %}.
-	setBlockStmt struct {
+	// captureStmt is {% set target | filter %}body{% endset %}, or {% filter filter %}body{% endfilter %}, which writes the
+	// text.
+	captureStmt struct {
 		at
-		target expr
+		target expr        // nil to write the text
 		filter *filterExpr // nil without
 		body   []stmt
 		scope  *scope
-	}
-
-	filterStmt struct {
-		at
-		filter *filterExpr
-		body   []stmt
-		scope  *scope
-	}
-
-	withStmt struct {
-		at
-		targets []expr
-		values  []expr
-		body    []stmt
-		scope   *scope
 	}
 
 	macroStmt struct {
@@ -90,12 +71,11 @@ type (
 		def    *macroDef
 	}
 
-	// callStmt is {% call(params) call %}body{% endcall %}. The body is a macro named caller. {% generation %} is one whose
-	// call does nothing but write it.
-	callStmt struct {
+	// generationStmt is {% generation %}body{% endgeneration %}, which marks what a model is trained on. A prompt only
+	// holds the text of the body, whose variables are its own.
+	generationStmt struct {
 		at
-		call *callExpr // nil for generation
-		def  *macroDef
+		def *macroDef
 	}
 
 	loopControl struct {
@@ -104,17 +84,13 @@ type (
 	}
 )
 
-// macroDef is what a macro and the body of a call block have in common.
+// macroDef is a function of a template.
 type macroDef struct {
-	name     string // empty for a call block
+	name     string
 	params   []*nameExpr
 	defaults []expr // of the last parameters
 	body     []stmt
-
-	scope *scope
-	// Names that the body reads without declaring them: the macro that a call block passes, and the arguments that no
-	// parameter takes. Nil if the body does not.
-	caller, varargs, kwargs *nameExpr
+	scope    *scope
 }
 
 // Expressions.
@@ -195,8 +171,8 @@ type (
 
 	sliceExpr struct {
 		at
-		object            expr
-		start, stop, step expr // nil where left out
+		object expr
+		bounds [3]expr // start, stop and step; nil where left out
 	}
 
 	callExpr struct {
@@ -218,7 +194,7 @@ type (
 		value expr
 		name  string
 		args  argExprs
-		fn    *builtin
+		fn    *builtin // nil if there is no such test
 	}
 )
 
@@ -239,83 +215,49 @@ type argExprs struct {
 	starNamed expr
 }
 
-// children calls visit for the direct children of a node in the order in which Jinja walks them.
+// children calls visit for the direct children of a node, in the order in which Jinja walks them.
 func children(n any, visit func(any)) {
-	one := func(e expr) {
-		if e != nil {
-			visit(e)
-		}
-	}
-	many := func(es []expr) {
-		for _, e := range es {
-			visit(e)
-		}
-	}
-	block := func(body []stmt) {
-		for _, s := range body {
-			visit(s)
-		}
-	}
 	args := func(a argExprs) {
-		many(a.pos)
-		many(a.named)
-		one(a.star)
-		one(a.starNamed)
-	}
-	macro := func(d *macroDef) {
-		for _, p := range d.params {
-			visit(p)
-		}
-		many(d.defaults)
-		block(d.body)
+		each(a.pos, visit)
+		each(a.named, visit)
+		one(a.star, visit)
+		one(a.starNamed, visit)
 	}
 	switch n := n.(type) {
 	case *printStmt:
 		visit(n.value)
-	case *doStmt:
-		visit(n.value)
 	case *ifStmt:
 		visit(n.test)
-		block(n.body)
-		for _, e := range n.elifs {
-			visit(e)
-		}
-		block(n.other)
+		each(n.body, visit)
+		each(n.elifs, visit)
+		each(n.other, visit)
 	case *forStmt:
 		visit(n.target)
 		visit(n.seq)
-		block(n.body)
-		block(n.other)
-		one(n.test)
+		each(n.body, visit)
+		each(n.other, visit)
+		one(n.test, visit)
 	case *setStmt:
 		visit(n.target)
 		visit(n.value)
-	case *setBlockStmt:
-		visit(n.target)
+	case *captureStmt:
+		one(n.target, visit)
 		if n.filter != nil {
 			visit(n.filter)
 		}
-		block(n.body)
-	case *filterStmt:
-		block(n.body)
-		visit(n.filter)
-	case *withStmt:
-		many(n.targets)
-		many(n.values)
-		block(n.body)
+		each(n.body, visit)
 	case *macroStmt:
-		macro(n.def)
-	case *callStmt:
-		if n.call != nil {
-			visit(n.call)
-		}
-		macro(n.def)
+		each(n.def.params, visit)
+		each(n.def.defaults, visit)
+		each(n.def.body, visit)
+	case *generationStmt:
+		each(n.def.body, visit)
 	case *attrTarget:
 		visit(n.object)
 	case *listExpr:
-		many(n.items)
+		each(n.items, visit)
 	case *tupleExpr:
-		many(n.items)
+		each(n.items, visit)
 	case *dictExpr:
 		for i := range n.keys {
 			visit(n.keys[i])
@@ -324,7 +266,7 @@ func children(n any, visit func(any)) {
 	case *condExpr:
 		visit(n.test)
 		visit(n.value)
-		one(n.other)
+		one(n.other, visit)
 	case *logicExpr:
 		visit(n.left)
 		visit(n.right)
@@ -336,10 +278,10 @@ func children(n any, visit func(any)) {
 		visit(n.left)
 		visit(n.right)
 	case *concatExpr:
-		many(n.items)
+		each(n.items, visit)
 	case *compareExpr:
 		visit(n.first)
-		many(n.rest)
+		each(n.rest, visit)
 	case *attrExpr:
 		visit(n.object)
 	case *itemExpr:
@@ -347,17 +289,29 @@ func children(n any, visit func(any)) {
 		visit(n.key)
 	case *sliceExpr:
 		visit(n.object)
-		one(n.start)
-		one(n.stop)
-		one(n.step)
+		for _, b := range n.bounds {
+			one(b, visit)
+		}
 	case *callExpr:
 		visit(n.fn)
 		args(n.args)
 	case *filterExpr:
-		one(n.value)
+		one(n.value, visit)
 		args(n.args)
 	case *testExpr:
 		visit(n.value)
 		args(n.args)
+	}
+}
+
+func one(e expr, visit func(any)) {
+	if e != nil {
+		visit(e)
+	}
+}
+
+func each[T any](nodes []T, visit func(any)) {
+	for _, n := range nodes {
+		visit(n)
 	}
 }

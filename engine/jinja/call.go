@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,72 +18,43 @@ type named struct {
 	value Value
 }
 
-func (a *argExprs) eval(r *render, f *frame) (args, error) {
+func (a *argExprs) eval(r *render, f *frame) args {
 	var out args
 	if len(a.pos) > 0 {
 		out.pos = make([]Value, len(a.pos))
 		for i, e := range a.pos {
-			v, err := e.eval(r, f)
-			if err != nil {
-				return out, err
-			}
-			out.pos[i] = v
+			out.pos[i] = e.eval(r, f)
 		}
 	}
 	for i, e := range a.named {
-		v, err := e.eval(r, f)
-		if err != nil {
-			return out, err
-		}
-		out.named = append(out.named, named{a.names[i], v})
+		out.named = append(out.named, named{a.names[i], e.eval(r, f)})
 	}
 	if a.star != nil {
-		v, err := a.star.eval(r, f)
-		if err != nil {
-			return out, err
-		}
-		items, err := r.items(v)
-		if err != nil {
-			return out, err
-		}
-		if err := r.list(len(items)); err != nil {
-			return out, err
-		}
+		items := r.items(a.star.eval(r, f))
+		r.list(len(items))
 		out.pos = append(out.pos, items...)
 	}
 	if a.starNamed != nil {
-		v, err := a.starNamed.eval(r, f)
-		if err != nil {
-			return out, err
-		}
-		if err := out.addAll(r, v); err != nil {
-			return out, err
-		}
+		out.addAll(r, a.starNamed.eval(r, f))
 	}
-	return out, nil
+	return out
 }
 
 // addAll adds the entries of a dictionary as named arguments.
-func (a *args) addAll(r *render, v Value) error {
+func (a *args) addAll(r *render, v Value) {
 	o, ok := v.(*ordered.Object)
 	if !ok {
-		return fmt.Errorf("argument after ** must be a mapping, not %s", typeName(v))
+		fail("argument after ** must be a mapping, not %s", typeName(v))
 	}
-	if err := r.list(o.Len() + o.Len()*len(a.named)); err != nil {
-		return err
-	}
+	r.list(o.Len() + o.Len()*len(a.named))
 	given := len(a.named)
 	for key, value := range entries(o) {
-		name, ok := text(key)
-		if !ok {
-			return errors.New("keywords must be strings")
-		}
+		name := needText(key)
 		if slices.ContainsFunc(a.named[:given], func(n named) bool { return n.name == name }) {
-			return fmt.Errorf("the argument '%s' is given twice", name)
+			fail("the argument '%s' is given twice", name)
 		}
 		a.named = append(a.named, named{name, value})
 	}
-	return nil
 }
 
 // take removes a named argument and returns it, or missing.
@@ -99,59 +68,55 @@ func (a *args) take(name string) Value {
 	return missing
 }
 
-// or is the argument at a place, or def where it was not given.
-func (a *args) or(i int, def Value) Value {
+// or is the argument at a position, or absent if it was not given.
+func (a *args) or(i int, absent Value) Value {
 	if i >= len(a.pos) || a.pos[i] == missing {
-		return def
+		return absent
 	}
 	return a.pos[i]
 }
 
-// integer is the argument at a place as an integer.
-func (a *args) integer(i int, def int64) (int64, error) {
-	v := a.or(i, missing)
-	if v == missing {
-		return def, nil
-	}
-	if u, ok := v.(*undefined); ok {
-		return 0, u.err()
-	}
+// integer is the argument at a position as an integer.
+func (a *args) integer(i int, absent int64) int64 {
+	v := a.or(i, absent)
+	defined(v)
 	n, ok := integer(v)
 	if !ok {
-		return 0, fmt.Errorf("'%s' object cannot be interpreted as an integer", typeName(v))
+		fail("'%s' object cannot be interpreted as an integer", typeName(v))
 	}
-	return n, nil
+	return n
 }
 
-// text is the argument at a place as a string.
-func (a *args) text(i int, def string) (string, error) {
-	v := a.or(i, missing)
-	if v == missing {
-		return def, nil
-	}
-	if u, ok := v.(*undefined); ok {
-		return "", u.err()
-	}
+// text is the argument at a position as a string.
+func (a *args) text(i int, absent string) string {
+	v := a.or(i, absent)
+	defined(v)
+	return needText(v)
+}
+
+// needText returns the characters of a string, and fails for any other value.
+func needText(v Value) string {
 	s, ok := text(v)
 	if !ok {
-		return "", fmt.Errorf("a string is needed, not '%s'", typeName(v))
+		fail("a string is needed, not '%s'", typeName(v))
 	}
-	return s, nil
+	return s
 }
 
-// builtin is a filter, a test, a method or a global function, with its signature in Python. It gets the value that it is
+// builtin is a filter, a test, a method or a global function, with its signature in Python. fn gets the value that it is
 // applied to, nil for a global function, and its arguments in the order of the parameters.
 type builtin struct {
 	params         []string
 	required       int
 	positionalOnly bool
 	variadic       bool // takes the arguments as they come
-	fn             func(r *render, self Value, a args) (Value, error)
+	marked         bool // can be applied to a string marked by the filter safe
+	fn             func(r *render, self Value, a args) Value
 }
 
 // def makes a builtin. The signature lists the parameters' names; a ? marks those that have a default, a / at the end
-// says that none can be given by name, and * alone takes any arguments.
-func def(signature string, fn func(r *render, self Value, a args) (Value, error)) *builtin {
+// means that none can be given by name, and * alone takes any arguments.
+func def(signature string, fn func(r *render, self Value, a args) Value) *builtin {
 	b := &builtin{fn: fn}
 	for _, word := range strings.Fields(signature) {
 		switch word {
@@ -170,25 +135,23 @@ func def(signature string, fn func(r *render, self Value, a args) (Value, error)
 	return b
 }
 
-func (b *builtin) call(r *render, name string, self Value, a args) (Value, error) {
+func (b *builtin) call(r *render, name string, self Value, a args) Value {
 	if s, ok := text(self); ok {
-		if err := r.spend(len(s)); err != nil {
-			return nil, err
-		}
+		r.spend(len(s))
+	}
+	if _, ok := self.(markup); ok && !b.marked {
+		failMarked("the filter '" + name + "' of")
 	}
 	if !b.variadic && (len(a.named) > 0 || len(a.pos) < b.required || len(a.pos) > len(b.params)) {
-		var err error
-		if a, err = b.arrange(a); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+		a = b.arrange(name, a)
 	}
 	return b.fn(r, self, a)
 }
 
-// arrange puts named arguments in their places.
-func (b *builtin) arrange(a args) (args, error) {
+// arrange moves named arguments to their positions.
+func (b *builtin) arrange(name string, a args) args {
 	if len(a.pos) > len(b.params) {
-		return a, fmt.Errorf("takes %d arguments, not %d", len(b.params), len(a.pos))
+		fail("%s: takes %d arguments, not %d", name, len(b.params), len(a.pos))
 	}
 	pos := make([]Value, len(b.params))
 	for i := range pos {
@@ -197,105 +160,90 @@ func (b *builtin) arrange(a args) (args, error) {
 	copy(pos, a.pos)
 	for _, n := range a.named {
 		i := slices.Index(b.params, n.name)
-		switch {
-		case i < 0 || b.positionalOnly:
-			return a, fmt.Errorf("there is no argument named '%s'", n.name)
-		case pos[i] != missing:
-			return a, fmt.Errorf("the argument '%s' is given twice", n.name)
+		if i < 0 || b.positionalOnly {
+			fail("%s: there is no argument named '%s'", name, n.name)
+		}
+		if pos[i] != missing {
+			fail("%s: the argument '%s' is given twice", name, n.name)
 		}
 		pos[i] = n.value
 	}
 	for i := range b.required {
 		if pos[i] == missing {
-			return a, fmt.Errorf("the argument '%s' is missing", b.params[i])
+			fail("%s: the argument '%s' is missing", name, b.params[i])
 		}
 	}
-	return args{pos: pos}, nil
+	return args{pos: pos}
 }
 
 // function is a global function or a method with its object, as a value.
 type function struct {
 	name string
-	fn   func(r *render, a args) (Value, error)
+	fn   func(r *render, a args) Value
 }
 
 // method is a builtin as a value, applied to self.
 func (b *builtin) method(name string, self Value) *function {
-	return &function{name, func(r *render, a args) (Value, error) { return b.call(r, name, self, a) }}
+	return &function{name, func(r *render, a args) Value { return b.call(r, name, self, a) }}
 }
 
-func (r *render) call(fn Value, a args) (Value, error) {
+func (r *render) call(fn Value, a args) Value {
+	defined(fn)
 	switch fn := fn.(type) {
 	case *function:
 		return fn.fn(r, a)
 	case *macro:
 		return fn.call(r, a)
-	case *loopContext:
-		return fn.call(r, a)
-	case *undefined:
-		return nil, fn.err()
 	}
-	return nil, fmt.Errorf("'%s' object is not callable", typeName(fn))
-}
-
-func callable(v Value) bool {
-	switch v.(type) {
-	case *function, *macro, *loopContext, *undefined:
-		return true
-	}
-	return false
-}
-
-func (e *callExpr) eval(r *render, f *frame) (Value, error) { return e.call(r, f, nil) }
-
-// call evaluates the call. A call block passes its body as the argument caller.
-func (e *callExpr) call(r *render, f *frame, caller *macro) (Value, error) {
-	v, err := e.invoke(r, f, caller)
-	if err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
-}
-
-func (e *callExpr) invoke(r *render, f *frame, caller *macro) (Value, error) {
-	if err := r.step(); err != nil {
-		return nil, err
-	}
-	var fn, self Value
-	var m *builtin
-	var err error
-	attr, isAttr := e.fn.(*attrExpr)
-	if isAttr {
-		if self, err = attr.object.eval(r, f); err == nil {
-			if m = methodOf(self, attr.name); m == nil {
-				fn, err = getAttr(self, attr.name)
-			}
-		}
-	} else {
-		fn, err = e.fn.eval(r, f)
-	}
-	if err != nil {
-		return nil, err
-	}
-	a, err := e.args.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	if caller != nil {
-		a.named = append(a.named, named{"caller", caller})
-	}
-	if m != nil {
-		return m.call(r, attr.name, self, a)
-	}
-	return r.call(fn, a)
-}
-
-func (r *render) enterCall() error {
-	if r.calls >= maxCalls {
-		return errCalls
-	}
-	r.calls++
+	fail("'%s' object is not callable", typeName(fn))
 	return nil
 }
 
-func (r *render) leaveCall() { r.calls-- }
+// macro is a macro with the frame that it was defined in.
+type macro struct {
+	def   *macroDef
+	outer *frame
+}
+
+// call runs the macro and returns what it writes.
+func (m *macro) call(r *render, a args) string {
+	if r.calls >= maxCalls {
+		failWith(errCalls)
+	}
+	r.calls++
+	d := m.def
+	f := d.scope.enter(r, m.outer)
+	absent := make([]bool, len(d.params))
+	for i, p := range d.params {
+		var v Value
+		if i < len(a.pos) {
+			v = a.pos[i]
+		} else {
+			v = a.take(p.name)
+		}
+		if v == missing {
+			absent[i] = true
+			v = &undefined{name: p.name}
+		}
+		p.ref.set(f, v)
+	}
+	if len(a.named) > 0 {
+		fail("macro '%s' takes no keyword argument '%s'", d.name, a.named[0].name)
+	}
+	if len(a.pos) > len(d.params) {
+		fail("macro '%s' takes not more than %d argument(s)", d.name, len(d.params))
+	}
+	for i, p := range d.params {
+		if !absent[i] {
+			continue
+		}
+		if k := i - (len(d.params) - len(d.defaults)); k >= 0 {
+			p.ref.set(f, d.defaults[k].eval(r, f))
+		} else {
+			p.ref.set(f, &undefined{hint: "parameter '" + p.name + "' was not provided"})
+		}
+	}
+	s, _ := r.capture(d.body, f)
+	r.calls--
+	return s
+}

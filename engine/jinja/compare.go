@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/big"
 	"strings"
@@ -11,165 +9,89 @@ import (
 )
 
 // compare is an operator of comparison.
-func (r *render) compare(op string, a, b Value) (bool, error) {
+func (r *render) compare(op string, a, b Value) bool {
 	switch op {
 	case "==":
 		return r.equal(a, b)
 	case "!=":
-		same, err := r.equal(a, b)
-		return !same, err
+		return !r.equal(a, b)
 	case "in":
 		return r.contains(b, a)
 	case "not in":
-		in, err := r.contains(b, a)
-		return !in, err
+		return !r.contains(b, a)
 	case "<":
 		return r.less(a, b)
 	case ">":
 		return r.less(b, a)
+	case "<=":
+		c := r.order(a, b)
+		return c == orderLess || c == orderSame
 	}
-	c, err := r.order(a, b)
-	if err != nil {
-		return false, err
-	}
-	if op == "<=" {
-		return c == orderLess || c == orderSame, nil
-	}
-	return c == orderMore || c == orderSame, nil
+	c := r.order(a, b)
+	return c == orderMore || c == orderSame
 }
 
 // equal is Python's ==.
-func (r *render) equal(a, b Value) (bool, error) {
+func (r *render) equal(a, b Value) bool {
 	if s, ok := text(a); ok {
 		t, ok := text(b)
 		if !ok || len(s) != len(t) {
-			return false, nil
+			return false
 		}
-		return s == t, r.spend(len(s) / 8)
+		r.spend(len(s) / 8)
+		return s == t
 	}
 	switch x := a.(type) {
 	case nil:
-		return b == nil, nil
+		return b == nil
 	case *undefined:
 		_, ok := b.(*undefined)
-		return ok, nil
+		return ok
 	case bool, int64, float64, *big.Int:
 		c, ok := orderNumbers(a, b)
-		return ok && c == orderSame, nil
+		return ok && c == orderSame
 	case *ordered.Object:
 		y, ok := b.(*ordered.Object)
-		if !ok || x.Len() != y.Len() {
-			return false, nil
-		}
-		return r.equalObjects(x, y)
-	case *span:
-		y, ok := b.(*span)
-		n := x.len()
-		return ok && n == y.len() && (n == 0 || x.start == y.start && (n == 1 || x.step == y.step)), nil
-	case *view:
-		y, ok := b.(*view)
-		if !ok || x.kind != y.kind || x.kind == "dict_values" {
-			return ok && x == y, nil
-		}
-		return r.equalViews(x, y)
+		return ok && r.equalObjects(x, y)
+	case *span, *view:
+		fail("a comparison of '%s' is not supported; make a list of it", typeName(x))
+	case *iterator, *namespace, *macro, *function, *loopContext:
+		return a == b
 	}
-	if items, ok := elements(a); ok {
-		others, ok := elements(b)
-		_, aList := a.([]Value)
-		_, bList := b.([]Value)
-		if !ok || aList != bList || len(items) != len(others) {
-			return false, nil
-		}
-		return r.equalItems(items, others)
-	}
-	return identical(a, b), nil
+	items, aOK := elements(a)
+	others, bOK := elements(b)
+	return aOK && bOK && isList(a) == isList(b) && r.equalItems(items, others)
 }
 
-// nest counts values inside each other; each call that succeeds is paired with an unnest.
-func (r *render) nest() error {
-	if r.depth >= maxDepth {
-		return errDepth
+func (r *render) equalItems(x, y []Value) bool {
+	if len(x) != len(y) {
+		return false
 	}
-	r.depth++
-	return r.step()
-}
-
-func (r *render) unnest() { r.depth-- }
-
-func (r *render) equalItems(x, y []Value) (bool, error) {
-	if err := r.nest(); err != nil {
-		return false, err
-	}
+	r.nest()
 	defer r.unnest()
 	for i := range x {
-		if eq, err := r.equal(x[i], y[i]); !eq || err != nil {
-			return false, err
-		}
-		if err := r.spend(itemCost); err != nil {
-			return false, err
+		r.spend(itemCost)
+		if !r.equal(x[i], y[i]) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
-func (r *render) equalObjects(x, y *ordered.Object) (bool, error) {
-	if err := r.nest(); err != nil {
-		return false, err
+func (r *render) equalObjects(x, y *ordered.Object) bool {
+	if x.Len() != y.Len() {
+		return false
 	}
+	r.nest()
 	defer r.unnest()
-	for key, value := range entries(x) {
-		v, ok := r.lookUp(y, key)
-		if !ok {
-			return false, nil
-		}
-		if eq, err := r.equal(value, v); !eq || err != nil {
-			return false, err
-		}
-		if err := r.spend(itemCost); err != nil {
-			return false, err
+	for key, value := range x.All() {
+		r.spend(itemCost + len(key))
+		v, ok := y.Get(key)
+		if !ok || !r.equal(value, v) {
+			return false
 		}
 	}
-	return true, nil
-}
-
-// equalViews compares keys or items as sets.
-func (r *render) equalViews(x, y *view) (bool, error) {
-	if x.of.Len() != y.of.Len() {
-		return false, nil
-	}
-	for key, value := range entries(x.of) {
-		v, ok := r.lookUp(y.of, key)
-		if !ok {
-			return false, nil
-		}
-		if x.kind == "dict_keys" {
-			continue
-		}
-		if eq, err := r.equal(value, v); !eq || err != nil {
-			return false, err
-		}
-	}
-	return true, r.spend(itemCost * x.of.Len())
-}
-
-// identical is Python's is, for values that Go can compare.
-func identical(a, b Value) bool {
-	if items, ok := elements(a); ok {
-		others, ok := elements(b)
-		return ok && typeName(a) == typeName(b) && len(items) == len(others) &&
-			(len(items) == 0 || &items[0] == &others[0])
-	}
-	return isComparable(a) && isComparable(b) && a == b
-}
-
-// isComparable says whether Go can compare a value with ==.
-func isComparable(v Value) bool {
-	switch v.(type) {
-	case nil, bool, int64, float64, string, markup, *big.Int, *ordered.Object, *span, *view, *undefined, *iterator, *namespace,
-		*macro, *function, *loopContext, *cycler:
-		return true
-	}
-	return false
+	return true
 }
 
 // ordering is how two values compare. NaN has no order.
@@ -183,45 +105,34 @@ const (
 )
 
 // less is Python's <.
-func (r *render) less(a, b Value) (bool, error) {
-	c, err := r.order(a, b)
-	return c == orderLess, err
-}
+func (r *render) less(a, b Value) bool { return r.order(a, b) == orderLess }
 
-func (r *render) order(a, b Value) (ordering, error) {
-	for _, v := range [2]Value{a, b} {
-		if u, ok := v.(*undefined); ok {
-			return orderNone, u.err()
-		}
-	}
+func (r *render) order(a, b Value) ordering {
+	defined(a, b)
 	if c, ok := orderNumbers(a, b); ok {
-		return c, nil
+		return c
 	}
-	if s, ok := text(a); ok {
-		if t, ok := text(b); ok {
-			return ordering(strings.Compare(s, t)), r.spend(min(len(s), len(t)) / 8)
-		}
+	s, sOK := text(a)
+	t, tOK := text(b)
+	if sOK && tOK {
+		r.spend(min(len(s), len(t)) / 8)
+		return ordering(strings.Compare(s, t))
 	}
 	x, xOK := elements(a)
 	y, yOK := elements(b)
-	_, xList := a.([]Value)
-	_, yList := b.([]Value)
-	if !xOK || !yOK || xList != yList {
-		return orderNone, fmt.Errorf("'%s' and '%s' cannot be ordered", typeName(a), typeName(b))
+	if !xOK || !yOK || isList(a) != isList(b) {
+		fail("'%s' and '%s' cannot be ordered", typeName(a), typeName(b))
 	}
-	if err := r.nest(); err != nil {
-		return orderNone, err
-	}
+	r.nest()
 	defer r.unnest()
 	for i := range min(len(x), len(y)) {
-		if eq, err := r.equal(x[i], y[i]); err != nil {
-			return orderNone, err
-		} else if !eq {
+		r.spend(itemCost)
+		if !r.equal(x[i], y[i]) {
 			return r.order(x[i], y[i])
 		}
 	}
 	c, _ := orderNumbers(int64(len(x)), int64(len(y)))
-	return c, r.spend(itemCost * min(len(x), len(y)))
+	return c
 }
 
 // orderNumbers compares numbers exactly, integers with floats too. It is not ok if one is no number.
@@ -244,10 +155,6 @@ func orderNumbers(a, b Value) (ordering, bool) {
 		return orderNone, false
 	case math.IsNaN(p) || math.IsNaN(q):
 		return orderNone, true
-	case p < q:
-		return orderLess, true
-	case p > q:
-		return orderMore, true
 	}
 	return ordering(exact(a).Cmp(exact(b))), true
 }
@@ -264,40 +171,31 @@ func exact(v Value) *big.Float {
 }
 
 // contains is Python's in.
-func (r *render) contains(container, v Value) (bool, error) {
+func (r *render) contains(container, v Value) bool {
 	if s, ok := text(container); ok {
 		part, ok := text(v)
 		if !ok {
-			return false, fmt.Errorf("'in <string>' requires string as left operand, not %s", typeName(v))
+			fail("'in <string>' requires string as left operand, not %s", typeName(v))
 		}
-		return strings.Contains(s, part), r.spend(len(s))
+		r.spend(len(s))
+		return strings.Contains(s, part)
 	}
 	switch c := container.(type) {
 	case *ordered.Object:
 		_, ok := r.lookUp(c, v)
-		return ok, nil
-	case *view:
-		if c.kind == "dict_keys" {
-			_, ok := r.lookUp(c.of, v)
-			return ok, nil
-		}
+		return ok
 	case *loopContext:
-		return false, errors.New("the variable loop cannot be searched")
+		fail("the variable loop cannot be searched")
 	}
-	it, err := r.iterate(container)
-	if err != nil {
-		return false, err
-	}
+	it := r.iterate(container)
 	for {
-		item, ok, err := it.step()
-		if err != nil || !ok {
-			return false, err
+		item, ok := it.step()
+		if !ok {
+			return false
 		}
-		if eq, err := r.equal(item, v); eq || err != nil {
-			return eq, err
-		}
-		if err := r.spend(itemCost); err != nil {
-			return false, err
+		r.spend(itemCost)
+		if r.equal(item, v) {
+			return true
 		}
 	}
 }

@@ -1,286 +1,184 @@
 package jinja
 
-import (
-	"fmt"
+import "github.com/ingot-run/ingot/ordered"
 
-	"github.com/ingot-run/ingot/ordered"
-)
+// An expression that can fail sets r.at to its own offset when its operands are known, so that an error has the place of
+// the innermost operation.
 
-func (e *constExpr) eval(*render, *frame) (Value, error) { return e.value, nil }
+func (e *constExpr) eval(*render, *frame) Value { return e.value }
 
-func (e *nameExpr) eval(r *render, f *frame) (Value, error) { return e.ref.get(r, f), nil }
+func (e *nameExpr) eval(r *render, f *frame) Value { return e.ref.get(r, f) }
 
 // attrTarget is only assigned to.
-func (e *attrTarget) eval(*render, *frame) (Value, error) { return nil, errNotNamespace }
+func (e *attrTarget) eval(*render, *frame) Value { return nil }
 
-func evalAll(r *render, f *frame, exprs []expr) ([]Value, error) {
-	if err := r.list(len(exprs) + 1); err != nil {
-		return nil, err
-	}
+func evalAll(r *render, f *frame, exprs []expr) []Value {
+	r.list(len(exprs) + 1)
 	out := make([]Value, len(exprs))
 	for i, e := range exprs {
-		v, err := e.eval(r, f)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = v
+		out[i] = e.eval(r, f)
 	}
-	return out, nil
+	return out
 }
 
-func (e *listExpr) eval(r *render, f *frame) (Value, error) {
-	items, err := evalAll(r, f, e.items)
-	return items, err
-}
+func (e *listExpr) eval(r *render, f *frame) Value { return evalAll(r, f, e.items) }
 
-func (e *tupleExpr) eval(r *render, f *frame) (Value, error) {
-	items, err := evalAll(r, f, e.items)
-	return tuple(items), err
-}
+func (e *tupleExpr) eval(r *render, f *frame) Value { return tuple(evalAll(r, f, e.items)) }
 
-func (e *dictExpr) eval(r *render, f *frame) (Value, error) {
-	if err := r.list(len(e.keys) + 1); err != nil {
-		return nil, errAt(int(e.at), err)
-	}
+func (e *dictExpr) eval(r *render, f *frame) Value {
+	r.list(len(e.keys) + 1)
 	o := ordered.NewObject()
 	for i := range e.keys {
-		k, err := e.keys[i].eval(r, f)
-		if err != nil {
-			return nil, err
-		}
-		v, err := e.values[i].eval(r, f)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.put(o, k, v); err != nil {
-			return nil, errAt(int(e.at), err)
-		}
+		key, value := e.keys[i].eval(r, f), e.values[i].eval(r, f)
+		r.at = int(e.at)
+		r.put(o, key, value)
 	}
-	return o, nil
+	return o
 }
 
-func (e *condExpr) eval(r *render, f *frame) (Value, error) {
-	test, err := e.test.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	if truth(test) {
+func (e *condExpr) eval(r *render, f *frame) Value {
+	switch {
+	case truth(e.test.eval(r, f)):
 		return e.value.eval(r, f)
-	}
-	if e.other == nil {
-		return noElse, nil
+	case e.other == nil:
+		return noElse
 	}
 	return e.other.eval(r, f)
 }
 
 var noElse = &undefined{hint: "the inline if-expression evaluated to false and no else section was defined"}
 
-func (e *logicExpr) eval(r *render, f *frame) (Value, error) {
-	left, err := e.left.eval(r, f)
-	if err != nil || truth(left) != e.and {
-		return left, err
+func (e *logicExpr) eval(r *render, f *frame) Value {
+	left := e.left.eval(r, f)
+	if truth(left) != e.and {
+		return left
 	}
 	return e.right.eval(r, f)
 }
 
-func (e *notExpr) eval(r *render, f *frame) (Value, error) {
-	v, err := e.value.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	return !truth(v), nil
+func (e *notExpr) eval(r *render, f *frame) Value { return !truth(e.value.eval(r, f)) }
+
+func (e *unaryExpr) eval(r *render, f *frame) Value {
+	v := e.value.eval(r, f)
+	r.at = int(e.at)
+	return signed(e.op, v)
 }
 
-func (e *unaryExpr) eval(r *render, f *frame) (Value, error) {
-	v, err := e.value.eval(r, f)
-	if err == nil {
-		v, err = signed(e.op, v)
-	}
-	if err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
+func (e *binaryExpr) eval(r *render, f *frame) Value {
+	left, right := e.left.eval(r, f), e.right.eval(r, f)
+	r.at = int(e.at)
+	r.step()
+	return r.arithmetic(e.op, left, right)
 }
 
-func (e *binaryExpr) eval(r *render, f *frame) (Value, error) {
-	if err := r.step(); err != nil {
-		return nil, err
-	}
-	left, err := e.left.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	right, err := e.right.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	v, err := r.arithmetic(e.op, left, right)
-	if err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
-}
-
-func (e *concatExpr) eval(r *render, f *frame) (Value, error) {
+func (e *concatExpr) eval(r *render, f *frame) Value {
 	var small [128]byte
 	out := small[:0]
 	for _, item := range e.items {
-		v, err := item.eval(r, f)
-		if err != nil {
-			return nil, err
-		}
-		s, err := r.str(v)
-		if err == nil {
-			err = r.spend(len(s) + stepCost)
-		}
+		v := item.eval(r, f)
+		r.at = int(e.at)
+		s := r.str(v)
+		r.spend(len(s) + stepCost)
 		out = append(out, s...)
-		if err == nil {
-			err = r.fits(len(out))
-		}
-		if err != nil {
-			return nil, errAt(int(e.at), err)
-		}
+		r.fits(len(out))
 	}
-	return string(out), nil
+	return string(out)
 }
 
-func (e *compareExpr) eval(r *render, f *frame) (Value, error) {
-	if err := r.step(); err != nil {
-		return nil, err
-	}
-	left, err := e.first.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
+func (e *compareExpr) eval(r *render, f *frame) Value {
+	left := e.first.eval(r, f)
 	for i, op := range e.ops {
-		right, err := e.rest[i].eval(r, f)
-		if err != nil {
-			return nil, err
-		}
-		holds, err := r.compare(op, left, right)
-		if err != nil {
-			return nil, errAt(int(e.at), err)
-		}
-		if !holds {
-			return false, nil
+		right := e.rest[i].eval(r, f)
+		r.at = int(e.at)
+		r.step()
+		if !r.compare(op, left, right) {
+			return false
 		}
 		left = right
 	}
-	return true, nil
+	return true
 }
 
-func (e *attrExpr) eval(r *render, f *frame) (Value, error) {
-	object, err := e.object.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
+func (e *attrExpr) eval(r *render, f *frame) Value {
+	object := e.object.eval(r, f)
 	if o, ok := object.(*ordered.Object); ok && e.plain {
 		if v, ok := o.Get(e.name); ok {
-			return v, nil
+			return v
 		}
 	}
-	v, err := getAttr(object, e.name)
-	if err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
+	r.at = int(e.at)
+	return getAttr(object, e.name)
 }
 
-func (e *itemExpr) eval(r *render, f *frame) (Value, error) {
-	object, err := e.object.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	key, err := e.key.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	v, err := r.getItem(object, key)
-	if err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
+func (e *itemExpr) eval(r *render, f *frame) Value {
+	object, key := e.object.eval(r, f), e.key.eval(r, f)
+	r.at = int(e.at)
+	return r.getItem(object, key)
 }
 
-func (e *sliceExpr) eval(r *render, f *frame) (Value, error) {
-	if err := r.step(); err != nil {
-		return nil, err
-	}
-	object, err := e.object.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
+func (e *sliceExpr) eval(r *render, f *frame) Value {
+	object := e.object.eval(r, f)
 	var bounds [3]Value // None where left out
-	for i, b := range [3]expr{e.start, e.stop, e.step} {
-		if b == nil {
-			continue
-		}
-		if bounds[i], err = b.eval(r, f); err != nil {
-			return nil, err
+	for i, b := range e.bounds {
+		if b != nil {
+			bounds[i] = b.eval(r, f)
 		}
 	}
-	v, err := r.slice(object, bounds)
-	if err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
+	r.at = int(e.at)
+	r.step()
+	return r.slice(object, bounds)
 }
 
-func (e *filterExpr) eval(r *render, f *frame) (Value, error) { return e.apply(r, f, nil) }
+func (e *filterExpr) eval(r *render, f *frame) Value { return e.apply(r, f, nil) }
 
-// apply runs the filters; captured is the text of the block that the first of them stands at.
-func (e *filterExpr) apply(r *render, f *frame, captured Value) (Value, error) {
+// apply runs the filters. captured is the text of the block that the first of them belongs to.
+func (e *filterExpr) apply(r *render, f *frame, captured Value) Value {
 	v := captured
-	var err error
 	if inner, ok := e.value.(*filterExpr); ok {
-		v, err = inner.apply(r, f, captured)
+		v = inner.apply(r, f, captured)
 	} else if e.value != nil {
-		v, err = e.value.eval(r, f)
+		v = e.value.eval(r, f)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if v, err = e.invoke(r, f, v); err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
-}
-
-func (e *filterExpr) invoke(r *render, f *frame, v Value) (Value, error) {
-	if err := r.step(); err != nil {
-		return nil, err
-	}
+	r.at = int(e.at)
+	r.step()
 	if e.fn == nil {
-		return nil, fmt.Errorf("there is no filter named '%s'", e.name)
+		fail("there is no filter named '%s'", e.name)
 	}
-	a, err := e.args.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
+	a := e.args.eval(r, f)
+	r.at = int(e.at)
 	return e.fn.call(r, e.name, v, a)
 }
 
-func (e *testExpr) eval(r *render, f *frame) (Value, error) {
-	v, err := e.value.eval(r, f)
-	if err != nil {
-		return nil, err
+func (e *testExpr) eval(r *render, f *frame) Value {
+	v := e.value.eval(r, f)
+	r.at = int(e.at)
+	r.step()
+	if e.fn == nil {
+		fail("there is no test named '%s'", e.name)
 	}
-	if v, err = e.invoke(r, f, v); err != nil {
-		return nil, errAt(int(e.at), err)
-	}
-	return v, nil
+	a := e.args.eval(r, f)
+	r.at = int(e.at)
+	return e.fn.call(r, e.name, v, a)
 }
 
-func (e *testExpr) invoke(r *render, f *frame, v Value) (Value, error) {
-	if err := r.step(); err != nil {
-		return nil, err
+func (e *callExpr) eval(r *render, f *frame) Value {
+	var fn, self Value
+	var m *builtin
+	attr, isAttr := e.fn.(*attrExpr)
+	if isAttr {
+		self = attr.object.eval(r, f)
+		r.at = int(e.at)
+		if m = methodOf(self, attr.name); m == nil {
+			fn = getAttr(self, attr.name)
+		}
+	} else {
+		fn = e.fn.eval(r, f)
 	}
-	if e.fn == nil {
-		return nil, fmt.Errorf("there is no test named '%s'", e.name)
+	a := e.args.eval(r, f)
+	r.at = int(e.at)
+	r.step()
+	if m != nil {
+		return m.call(r, attr.name, self, a)
 	}
-	a, err := e.args.eval(r, f)
-	if err != nil {
-		return nil, err
-	}
-	return e.fn.call(r, e.name, v, a)
+	return r.call(fn, a)
 }

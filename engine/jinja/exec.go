@@ -1,197 +1,144 @@
 package jinja
 
-import (
-	"errors"
-	"fmt"
+// flow is how a statement ended.
+type flow uint8
+
+const (
+	flowNext flow = iota
+	flowBreak
+	flowContinue
 )
 
-func (s *textStmt) exec(r *render, _ *frame) (flow, error) { return flowNext, r.write(s.text) }
-
-func (s *printStmt) exec(r *render, f *frame) (flow, error) {
-	v, err := s.value.eval(r, f)
-	if err == nil {
-		err = r.print(v)
-	}
-	if err != nil {
-		return flowNext, errAt(int(s.at), err)
-	}
-	return flowNext, nil
-}
-
-// print writes a value as Python's str does.
-func (r *render) print(v Value) error {
-	if s, ok := v.(string); ok {
-		return r.write(s)
-	}
-	s, err := r.str(v)
-	if err != nil {
-		return err
-	}
-	return r.write(s)
-}
-
-func (s *doStmt) exec(r *render, f *frame) (flow, error) {
-	if _, err := s.value.eval(r, f); err != nil {
-		return flowNext, errAt(int(s.at), err)
-	}
-	return flowNext, nil
-}
-
-func (s *ifStmt) exec(r *render, f *frame) (flow, error) {
-	branch := s
-	for i := 0; ; i++ {
-		v, err := branch.test.eval(r, f)
-		if err != nil {
-			return flowNext, errAt(int(branch.at), err)
+// run executes a body up to its end, or to a break or continue.
+func (r *render) run(body []stmt, f *frame) flow {
+	for _, s := range body {
+		r.step()
+		if fl := s.exec(r, f); fl != flowNext {
+			return fl
 		}
-		if truth(v) {
+	}
+	return flowNext
+}
+
+// capture runs a body and returns what it wrote.
+func (r *render) capture(body []stmt, f *frame) (string, flow) {
+	start := len(r.out)
+	fl := r.run(body, f)
+	s := string(r.out[start:])
+	r.out = r.out[:start]
+	return s, fl
+}
+
+func (r *render) write(s string) {
+	r.out = append(r.out, s...)
+	r.fits(len(r.out))
+	r.spend(len(s))
+}
+
+func (s *textStmt) exec(r *render, _ *frame) flow {
+	r.write(s.text)
+	return flowNext
+}
+
+func (s *printStmt) exec(r *render, f *frame) flow {
+	v := s.value.eval(r, f)
+	r.at = int(s.at)
+	r.write(r.str(v))
+	return flowNext
+}
+
+func (s *ifStmt) exec(r *render, f *frame) flow {
+	if truth(s.test.eval(r, f)) {
+		return r.run(s.body, f)
+	}
+	for _, branch := range s.elifs {
+		if truth(branch.test.eval(r, f)) {
 			return r.run(branch.body, f)
 		}
-		if i == len(s.elifs) {
-			return r.run(s.other, f)
-		}
-		branch = s.elifs[i]
 	}
+	return r.run(s.other, f)
 }
 
-func (s *setStmt) exec(r *render, f *frame) (flow, error) {
-	err := checkNamespaces(r, f, s.target)
-	var v Value
-	if err == nil {
-		v, err = s.value.eval(r, f)
-	}
-	if err == nil {
-		err = assign(r, f, s.target, v)
-	}
-	if err != nil {
-		return flowNext, errAt(int(s.at), err)
-	}
-	return flowNext, nil
+func (s *setStmt) exec(r *render, f *frame) flow {
+	r.at = int(s.at)
+	checkNamespaces(r, f, s.target)
+	v := s.value.eval(r, f)
+	r.at = int(s.at)
+	r.assign(f, s.target, v)
+	return flowNext
 }
 
-var errNotNamespace = errors.New("cannot assign attribute on non-namespace object")
+// namespaceOf is the namespace whose attribute a target sets.
+func (e *attrTarget) namespaceOf(r *render, f *frame) *namespace {
+	ns, ok := e.object.ref.get(r, f).(*namespace)
+	if !ok {
+		fail("cannot assign attribute on non-namespace object")
+	}
+	return ns
+}
 
 // checkNamespaces fails if a target sets an attribute of anything but a namespace.
-func checkNamespaces(r *render, f *frame, target expr) error {
+func checkNamespaces(r *render, f *frame, target expr) {
 	switch t := target.(type) {
 	case *attrTarget:
-		if _, ok := t.object.ref.get(r, f).(*namespace); !ok {
-			return errNotNamespace
-		}
+		t.namespaceOf(r, f)
 	case *tupleExpr:
 		for _, item := range t.items {
-			if err := checkNamespaces(r, f, item); err != nil {
-				return err
-			}
+			checkNamespaces(r, f, item)
 		}
 	}
-	return nil
 }
 
 // assign gives a target its value, and the items of a tuple theirs.
-func assign(r *render, f *frame, target expr, v Value) error {
+func (r *render) assign(f *frame, target expr, v Value) {
 	switch t := target.(type) {
 	case *nameExpr:
 		t.ref.set(f, v)
 	case *attrTarget:
-		ns, ok := t.object.ref.get(r, f).(*namespace)
-		if !ok {
-			return errNotNamespace
-		}
-		ns.attrs.Set(t.name, v)
+		t.namespaceOf(r, f).attrs.Set(t.name, v)
 	case *tupleExpr:
-		items, err := r.items(v)
-		if err != nil {
-			return err
-		}
+		items := r.items(v)
 		if len(items) != len(t.items) {
-			return fmt.Errorf("cannot unpack %d values into %d names", len(items), len(t.items))
+			fail("cannot unpack %d values into %d names", len(items), len(t.items))
 		}
 		for i, item := range t.items {
-			if err := assign(r, f, item, items[i]); err != nil {
-				return err
-			}
+			r.assign(f, item, items[i])
 		}
 	}
-	return nil
 }
 
-func (s *setBlockStmt) exec(r *render, f *frame) (flow, error) {
-	v, fl, err := r.filtered(s.body, s.filter, s.scope.enter(r, f))
-	if fl != flowNext || err != nil {
-		return fl, err
-	}
-	if err := assign(r, f, s.target, v); err != nil {
-		return flowNext, errAt(int(s.at), err)
-	}
-	return flowNext, nil
-}
-
-// filtered is the text of a body after its filter, which may be nil.
-func (r *render) filtered(body []stmt, filter *filterExpr, f *frame) (Value, flow, error) {
-	s, fl, err := r.capture(body, f)
-	if fl != flowNext || err != nil || filter == nil {
-		return s, fl, err
-	}
-	v, err := filter.apply(r, f, s)
-	return v, flowNext, err
-}
-
-func (s *filterStmt) exec(r *render, f *frame) (flow, error) {
-	v, fl, err := r.filtered(s.body, s.filter, s.scope.enter(r, f))
-	if fl != flowNext || err != nil {
-		return fl, err
-	}
-	if err := r.writeText(v); err != nil {
-		return flowNext, errAt(int(s.at), err)
-	}
-	return flowNext, nil
-}
-
-// writeText writes what a filter or call block has made, which must be a string.
-func (r *render) writeText(v Value) error {
-	s, ok := text(v)
-	if !ok {
-		return fmt.Errorf("the block makes a value of type '%s' where a string is needed", typeName(v))
-	}
-	return r.write(s)
-}
-
-func (s *withStmt) exec(r *render, f *frame) (flow, error) {
+func (s *captureStmt) exec(r *render, f *frame) flow {
 	inner := s.scope.enter(r, f)
-	for i, target := range s.targets {
-		v, err := s.values[i].eval(r, f)
-		if err == nil {
-			err = assign(r, inner, target, v)
-		}
-		if err != nil {
-			return flowNext, errAt(int(s.at), err)
-		}
+	captured, fl := r.capture(s.body, inner)
+	if fl != flowNext {
+		return fl
 	}
-	return r.run(s.body, inner)
+	var v Value = captured
+	if s.filter != nil {
+		v = s.filter.apply(r, inner, v)
+	}
+	r.at = int(s.at)
+	if s.target != nil {
+		r.assign(f, s.target, v)
+		return flowNext
+	}
+	out, ok := text(v)
+	if !ok {
+		fail("the filter makes a value of type '%s' where a string is needed", typeName(v))
+	}
+	r.write(out)
+	return flowNext
 }
 
-func (s *loopControl) exec(*render, *frame) (flow, error) { return s.flow, nil }
+func (s *loopControl) exec(*render, *frame) flow { return s.flow }
 
-func (s *macroStmt) exec(_ *render, f *frame) (flow, error) {
+func (s *macroStmt) exec(_ *render, f *frame) flow {
 	s.target.ref.set(f, &macro{s.def, f})
-	return flowNext, nil
+	return flowNext
 }
 
-func (s *callStmt) exec(r *render, f *frame) (flow, error) {
-	caller := &macro{s.def, f}
-	var v Value
-	var err error
-	if s.call == nil {
-		v, err = caller.call(r, args{})
-	} else {
-		v, err = s.call.call(r, f, caller)
-	}
-	if err == nil {
-		err = r.writeText(v)
-	}
-	if err != nil {
-		return flowNext, errAt(int(s.at), err)
-	}
-	return flowNext, nil
+func (s *generationStmt) exec(r *render, f *frame) flow {
+	m := macro{s.def, f}
+	r.write(m.call(r, args{}))
+	return flowNext
 }

@@ -1,100 +1,110 @@
 package jinja
 
-import (
-	"fmt"
-
-	"github.com/ingot-run/ingot/ordered"
-)
+import "github.com/ingot-run/ingot/ordered"
 
 // cursor goes through the elements of a value: those of items, or those that next makes until it returns false.
 type cursor struct {
 	items []Value
-	next  func() (Value, bool, error)
+	next  func() (Value, bool)
 }
 
-func (c *cursor) step() (Value, bool, error) {
+func (c *cursor) step() (Value, bool) {
 	if c.next != nil {
 		return c.next()
 	}
 	if len(c.items) == 0 {
-		return nil, false, nil
+		return nil, false
 	}
 	v := c.items[0]
 	c.items = c.items[1:]
-	return v, true, nil
+	return v, true
 }
 
-// rest fetches all elements that are left.
-func (c *cursor) rest() ([]Value, error) {
+// rest returns all elements that are left.
+func (c *cursor) rest() []Value {
 	items := c.items
 	c.items = nil
 	if c.next == nil {
-		return items, nil
+		return items
 	}
 	for {
-		v, ok, err := c.next()
-		if err != nil || !ok {
-			return items, err
+		v, ok := c.next()
+		if !ok {
+			return items
 		}
 		items = append(items, v)
 	}
 }
 
-// iterator is a value that yields elements once, such as a filter's generator in Python. It makes them as they are asked
-// for.
+// iterator is a value that yields elements once and makes them when they are asked for: what filters such as map return,
+// which are generators in Python.
 type iterator struct{ cursor }
 
+// generator is an iterator over the elements of v: those for which each returns keep, as it returns them. Nothing runs
+// before the first element is asked for.
+func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
+	var it *cursor
+	return &iterator{cursor{next: func() (Value, bool) {
+		if it == nil {
+			c := r.iterate(v)
+			it = &c
+		}
+		for {
+			item, ok := it.step()
+			if !ok {
+				return nil, false
+			}
+			r.step()
+			if out, keep := each(item); keep {
+				return out, true
+			}
+		}
+	}}}
+}
+
 // iterate starts to go through a value.
-func (r *render) iterate(v Value) (cursor, error) {
+func (r *render) iterate(v Value) cursor {
 	if it, ok := v.(*iterator); ok {
-		return cursor{next: it.step}, nil
+		return cursor{next: it.step}
 	}
-	items, err := r.items(v)
-	return cursor{items: items}, err
+	return cursor{items: r.items(v)}
 }
 
 // items is the list of a value's elements. It may be shared with the value and must not be changed.
-func (r *render) items(v Value) ([]Value, error) {
+func (r *render) items(v Value) []Value {
 	if items, ok := elements(v); ok {
-		return items, nil
+		return items
 	}
 	if s, ok := text(v); ok {
 		return r.characters(s)
 	}
 	switch v := v.(type) {
 	case *ordered.Object:
-		if err := r.list(v.Len()); err != nil {
-			return nil, err
-		}
-		return (&view{"dict_keys", v}).items(), nil
+		r.list(v.Len())
+		return (&view{"dict_keys", v}).items()
 	case *view:
-		if err := r.list(v.of.Len()); err != nil {
-			return nil, err
-		}
-		return v.items(), nil
+		r.list(v.of.Len())
+		return v.items()
 	case *span:
 		n := v.len()
-		if err := r.list(n); err != nil {
-			return nil, err
-		}
+		r.list(n)
 		items := make([]Value, n)
 		for i := range items {
-			items[i] = v.at(i)
+			items[i] = v.start + int64(i)*v.step
 		}
-		return items, nil
+		return items
 	case *iterator:
-		items, err := v.rest()
-		if err == nil {
-			err = r.list(len(items))
-		}
-		return items, err
+		items := v.rest()
+		r.list(len(items))
+		return items
 	case *undefined:
-		return nil, nil
+		return nil
 	}
-	return nil, fmt.Errorf("'%s' object is not iterable", typeName(v))
+	fail("'%s' object is not iterable", typeName(v))
+	return nil
 }
 
-// asciiChars are the strings of one ASCII character, made once.
+// asciiChars are the strings of one ASCII character.
 var asciiChars = func() (table [128]Value) {
 	for i := range table {
 		table[i] = string(rune(i))
@@ -102,43 +112,42 @@ var asciiChars = func() (table [128]Value) {
 	return table
 }()
 
-// character is the string of the character at the start of s, and its length in bytes.
-func (r *render) characters(s string) ([]Value, error) {
+// characters is the list of the characters of s, each as a string.
+func (r *render) characters(s string) []Value {
 	n := runeCount(s)
-	if err := r.list(n); err != nil {
-		return nil, err
-	}
+	r.list(n)
 	items := make([]Value, 0, n)
 	for i, c := range s {
 		if c < rune(len(asciiChars)) {
 			items = append(items, asciiChars[c])
-			continue
+		} else {
+			items = append(items, s[i:i+len(string(c))])
 		}
-		end := i + len(string(c))
-		items = append(items, s[i:end])
 	}
-	return items, nil
+	return items
 }
 
 // length is Python's len.
-func (r *render) length(v Value) (int, error) {
+func (r *render) length(v Value) int {
 	if items, ok := elements(v); ok {
-		return len(items), nil
+		return len(items)
 	}
 	if s, ok := text(v); ok {
-		return runeCount(s), r.spend(len(s))
+		r.spend(len(s))
+		return runeCount(s)
 	}
 	switch v := v.(type) {
 	case *ordered.Object:
-		return v.Len(), nil
+		return v.Len()
 	case *view:
-		return v.of.Len(), nil
+		return v.of.Len()
 	case *span:
-		return v.len(), nil
+		return v.len()
 	case *undefined:
-		return 0, nil
+		return 0
 	case *loopContext:
 		return v.length()
 	}
-	return 0, fmt.Errorf("object of type '%s' has no len()", typeName(v))
+	fail("object of type '%s' has no len()", typeName(v))
+	return 0
 }

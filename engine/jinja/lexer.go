@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,17 +57,15 @@ type lexer struct {
 	tokens []token
 }
 
-// lex splits a whole template. White space around tags is gone in the result: the rules of trim_blocks (the newline after
-// a block or comment goes), of lstrip_blocks (spaces between the start of a line and a block or comment go) and of the
-// signs - and + in tags.
-func lex(src string) ([]token, error) {
+// lex splits a whole template. It removes the white space around tags by the rules of trim_blocks (the newline after a
+// block or comment), of lstrip_blocks (spaces between the start of a line and a block or comment) and of the signs - and +
+// in tags.
+func lex(src string) []token {
 	l := lexer{src: src}
 	for l.pos < len(src) {
-		if err := l.text(); err != nil {
-			return nil, err
-		}
+		l.text()
 	}
-	return append(l.tokens, token{kind: tokEOF, offset: len(src)}), nil
+	return append(l.tokens, token{kind: tokEOF, offset: len(src)})
 }
 
 func (l *lexer) add(kind tokenKind, text string, offset int) {
@@ -77,18 +73,19 @@ func (l *lexer) add(kind tokenKind, text string, offset int) {
 }
 
 // text reads up to the next tag, and the tag.
-func (l *lexer) text() error {
+func (l *lexer) text() {
 	start := l.pos
 	open := l.nextTag()
 	if open < 0 {
 		l.add(tokText, l.src[start:], start)
 		l.pos = len(l.src)
-		return nil
+		return
 	}
 	if rest, sign, ok := rawBegin(l.src[open:]); ok {
 		l.textBefore(start, open, sign, true)
 		l.pos = len(l.src) - len(rest)
-		return l.raw(open)
+		l.raw(open)
+		return
 	}
 	kind := l.src[open+1]
 	l.pos = open + 2
@@ -96,13 +93,14 @@ func (l *lexer) text() error {
 	l.textBefore(start, open, sign, kind != '{')
 	switch kind {
 	case '#':
-		return l.comment(open)
+		l.comment(open)
 	case '%':
 		l.add(tokBlockBegin, "", open)
+		l.tag(true)
 	default:
 		l.add(tokPrintBegin, "", open)
+		l.tag(false)
 	}
-	return l.tag(kind == '%')
 }
 
 // nextTag is the offset of the next {{, {% or {#, or -1.
@@ -169,15 +167,15 @@ func rawBegin(s string) (rest string, sign byte, ok bool) {
 }
 
 // raw reads the text up to {% endraw %}.
-func (l *lexer) raw(open int) error {
+func (l *lexer) raw(open int) {
 	start := l.pos
 	if start == len(l.src) {
-		return nil // as Jinja has it, an opening that nothing follows needs no end
+		return // in Jinja, an opening at the end of the template needs no end
 	}
 	for i := start; ; i++ {
 		n := strings.Index(l.src[i:], "{%")
 		if n < 0 {
-			return errAt(open, errors.New("missing end of raw directive"))
+			failAt(open, "missing end of raw directive")
 		}
 		i += n
 		l.pos = i + 2
@@ -190,28 +188,28 @@ func (l *lexer) raw(open int) error {
 		l.skipSpace()
 		if l.close("%}", true) {
 			l.textBefore(start, i, sign, true)
-			return nil
+			return
 		}
 	}
 }
 
-func (l *lexer) comment(open int) error {
+func (l *lexer) comment(open int) {
 	if l.pos == len(l.src) {
-		return nil // as for raw
+		return // as for raw
 	}
 	n := strings.Index(l.src[l.pos:], "#}")
 	if n < 0 {
-		return errAt(open, errors.New("missing end of comment tag"))
+		failAt(open, "missing end of comment tag")
 	}
 	l.pos += n
 	if n > 0 && (l.src[l.pos-1] == '-' || l.src[l.pos-1] == '+') {
 		l.pos--
 	}
 	l.close("#}", true)
-	return nil
 }
 
-// close reads the end of a tag with its sign. trim takes the newline after it, unless the sign is +.
+// close reads the end of a tag with its sign, if it comes next. With trim it reads the newline behind it too, unless the
+// sign is +.
 func (l *lexer) close(end string, trim bool) bool {
 	rest := l.src[l.pos:]
 	switch {
@@ -235,28 +233,26 @@ func (l *lexer) skipSpace() {
 	l.pos = len(l.src) - len(strings.TrimLeftFunc(l.src[l.pos:], isSpace))
 }
 
-// tag reads what stands between the ends of a {{ }} or a {% %}.
-func (l *lexer) tag(block bool) error {
-	var open []byte // brackets that wait for their partner
+// tag reads the tokens between the ends of a {{ }} or a {% %}.
+func (l *lexer) tag(block bool) {
+	var open []byte // the closing brackets that are expected
 	for {
 		l.skipSpace()
 		start := l.pos
 		if len(open) == 0 {
 			if block && l.close("%}", true) {
 				l.add(tokBlockEnd, "", start)
-				return nil
+				return
 			}
 			if !block && l.close("}}", false) {
 				l.add(tokPrintEnd, "", start)
-				return nil
+				return
 			}
 		}
 		if start >= len(l.src) {
-			return nil // the parser says what is missing
+			return // the parser reports what is missing
 		}
-		if err := l.one(); err != nil {
-			return errAt(start, err)
-		}
+		l.one()
 		last := l.tokens[len(l.tokens)-1]
 		if last.kind != tokOp {
 			continue
@@ -270,10 +266,10 @@ func (l *lexer) tag(block bool) error {
 			open = append(open, ']')
 		case "}", ")", "]":
 			if len(open) == 0 {
-				return errAt(start, fmt.Errorf("unexpected '%s'", last.text))
+				failAt(start, "unexpected '%s'", last.text)
 			}
 			if want := open[len(open)-1]; want != last.text[0] {
-				return errAt(start, fmt.Errorf("unexpected '%s', expected '%c'", last.text, want))
+				failAt(start, "unexpected '%s', expected '%c'", last.text, want)
 			}
 			open = open[:len(open)-1]
 		}
@@ -287,30 +283,32 @@ var operators = []string{
 }
 
 // one reads one name, number, string or operator.
-func (l *lexer) one() error {
+func (l *lexer) one() {
 	start := l.pos
 	rest := l.src[start:]
 	c := rest[0]
 	switch {
 	case c >= '0' && c <= '9':
-		return l.number()
+		l.number()
+		return
 	case c == '\'' || c == '"':
-		return l.quoted(c)
+		l.quoted(c)
+		return
 	}
 	if n := nameLength(rest); n > 0 {
 		l.pos += n
 		l.add(tokName, rest[:n], start)
-		return nil
+		return
 	}
 	for _, op := range operators {
 		if strings.HasPrefix(rest, op) {
 			l.pos += len(op)
 			l.add(tokOp, op, start)
-			return nil
+			return
 		}
 	}
 	r, _ := utf8.DecodeRuneInString(rest)
-	return fmt.Errorf("unexpected character %q", r)
+	failAt(start, "unexpected character %q", r)
 }
 
 // nameLength is the length in bytes of the identifier at the start of s, or 0.

@@ -15,7 +15,7 @@ import (
 func renderWithin(tmpl *Template, ctx *ordered.Object, budget, most int) (string, error) {
 	r := newRender(tmpl, ctx, vectorsNow)
 	defer r.release()
-	r.budget, r.most = budget, most
+	r.budget, r.maxOutput = budget, most
 	return r.prompt()
 }
 
@@ -56,14 +56,7 @@ func TestLimits(t *testing.T) {
 		"formatted":        {grow("'ab'") + "'%s%s' % (ns.x, ns.x) %}{% endfor %}", errOutput},
 		"filled in":        {grow("'ab'") + "'{0}{0}'.format(ns.x) %}{% endfor %}", errBudget},
 		"indented":         {grow("'a\\nb'") + "ns.x | indent(ns.x) %}{% endfor %}", errOutput},
-		"escaped":          {grow("'&'") + "ns.x | forceescape %}{% endfor %}", nil},
-		"padded":           {"{{ 'x'.center(10000000000) }}", errOutput},
-		"zeros":            {"{{ 'x'.zfill(10000000000) }}", errOutput},
-		"tabs":             {"{{ ('\\t' * 1000).expandtabs(100000000) }}", errOutput},
-		"width":            {"{{ '%999999999d' % 1 }}", nil},
-		"width argument":   {"{{ '%*d' % (999999999, 1) }}", nil},
-		"precision":        {"{{ '{:.999999999f}'.format(1.5) }}", nil},
-		"format width":     {"{{ '{:{}}'.format('', 99999999) }}", nil},
+		"width":            {"{% set f = '%999999999d' %}{{ f % 1 }}", nil},
 		"json indent":      {"{{ [[[1]]] | tojson(indent=10000000000) }}", nil},
 		"json indents":     {"{{ [[[1]]] | tojson(indent='x' * 6000000) }}", errOutput},
 		"json of sharing":  {grow("[1]") + "[ns.x, ns.x] %}{% if i > 40 %}{{ ns.x | tojson }}{% endif %}{% endfor %}", errOutput},
@@ -77,14 +70,8 @@ func TestLimits(t *testing.T) {
 		"macros":           {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", errCalls},
 		"two macros":       {"{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", errCalls},
 		"many macros":      {"{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", errCalls},
-		"callers":          {"{% macro m() %}{% call m() %}{% endcall %}{{ caller }}{% endmacro %}{% call m() %}{% endcall %}", errCalls},
-		"recursive loop":   {"{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}", errCalls},
-		"power":            {"{{ 10 ** 100000 }}", errOverflow},
 		"range":            {"{{ range(100001) }}", nil},
 		"huge range":       {"{{ range(-9223372036854775807, 9223372036854775807) }}", nil},
-		"batch":            {"{{ [1] | batch(10000000000, 'x') | list }}", nil},
-		"slice":            {"{{ [1] | slice(10000000000, 'x') | list }}", errBudget},
-		"sum of lists":     {"{{ (range(100000) | batch(1)) | sum(start=[]) }}", errBudget},
 		"characters":       {"{% for a in range(100000) %}{% set x = ('x' * 100000) | list %}{% endfor %}", errBudget},
 		"searches":         {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = 'y' in x %}{% endfor %}", errBudget},
 		"methods":          {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = x.find('y') %}{% endfor %}", errBudget},
@@ -92,14 +79,11 @@ func TestLimits(t *testing.T) {
 			"{% set x = 'x' * 1000000 %}{% set z = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = x == z %}{% endfor %}",
 			errBudget,
 		},
-		"copies":          {"{% set x = [1] * 100000 %}{% for a in range(100000) %}{% set y = x.copy() %}{% endfor %}", errBudget},
 		"last characters": {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = x[-1] %}{% endfor %}", errBudget},
 		"long keys":       {"{% set x = 'x' * 1000000 %}{% for a in range(100000) %}{% set y = {x: 1} %}{% endfor %}", errBudget},
 		"looked-up keys":  {"{% set x = 'x' * 1000000 %}{% set y = {x: 1} %}{% for a in range(100000) %}{% set z = y[x] %}{% endfor %}", errBudget},
 		"dates":           {"{{ strftime_now('%d' * 2000000) }}", errBudget},
 		"frames":          {"{% macro m() %}{% if x %}" + sets(1000) + "{% endif %}{% endmacro %}{% for i in range(100000) %}{{ m() }}{% endfor %}", errBudget},
-		"strip tags":      {"{{ ('<>' * 1000000) | striptags }}", errBudget},
-		"tags' words":     {"{{ ('x ' * 3000000) | striptags }}", errOutput},
 		"prefixes":        {"{{ ('x' * 100000).startswith(('x' * 99999 ~ 'y',) * 100000) }}", errBudget},
 		"lines":           {"{{ ('\\n' * 3000000).splitlines() }}", errOutput},
 		"words":           {"{{ ('x ' * 3000000).split() }}", errOutput},
@@ -196,7 +180,7 @@ func TestErrorPlaces(t *testing.T) {
 		"{% endif %}":                  "t.jinja:1:4: 'endif' stands where no statement is open",
 		"x\n\n  {{ a.b.c }}":           "t.jinja:3:7: 'a' is undefined",
 		"{{ 1\n +\n 'a' }}":            "t.jinja:2:2: unsupported operand type(s) for +: 'int' and 'str'",
-		"{% include 'x' %}":            "t.jinja:1:4: 'include' is not supported in chat templates",
+		"{% include 'x' %}":            "t.jinja:1:4: the statement 'include' is not supported in chat templates",
 		"{{ x | nope }}":               "t.jinja:1:8: there is no filter named 'nope'",
 		"{{ [] | join(1, 2, 3) }}":     "t.jinja:1:9: join: takes 2 arguments, not 3",
 		"{% macro m(a) %}\n{{ a.b.c }}{% endmacro %}\n{{ m({}) }}": "t.jinja:2:7: 'dict object' has no attribute 'b'",
@@ -218,21 +202,6 @@ func TestErrorPlaces(t *testing.T) {
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	requireRendered(t, map[string]string{
-		"{{ '{:020000000,d}'.format(1) | length }}":                   "20000001",
 		"{{ ('é' * 10000000).strip('ü' * 10000000 ~ 'é') | length }}": "0",
-	})
-}
-
-// TestGroupedZeros compares with Python's format.
-func TestGroupedZeros(t *testing.T) {
-	t.Parallel()
-	requireRendered(t, map[string]string{
-		"{{ '{:03,}'.format(1) }}":     "001",
-		"{{ '{:04,}'.format(1) }}":     "0,001",
-		"{{ '{:05,}'.format(1) }}":     "0,001",
-		"{{ '{:08,}'.format(1) }}":     "0,000,001",
-		"{{ '{:09,}'.format(-1) }}":    "-0,000,001",
-		"{{ '{:01,}'.format(1234) }}":  "1,234",
-		"{{ '{:012_x}'.format(255) }}": "00_0000_00ff",
 	})
 }

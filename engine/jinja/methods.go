@@ -1,14 +1,12 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
-	"math"
+	"strings"
 
 	"github.com/ingot-run/ingot/ordered"
 )
 
-var dictMethods, listMethods, tupleMethods, floatMethods map[string]*builtin
+var strMethods, dictMethods map[string]*builtin
 
 func init() {
 	dictMethods = map[string]*builtin{
@@ -16,19 +14,42 @@ func init() {
 		"values": def("/", dictView("dict_values")),
 		"items":  def("/", dictView("dict_items")),
 		"get":    def("key default? /", dictGet),
-		"copy":   def("/", dictCopy),
 	}
-	listMethods = map[string]*builtin{
-		"count": def("value /", countItem),
-		"index": def("value start? stop? /", indexItem),
-		"copy":  def("/", filterList),
-	}
-	tupleMethods = map[string]*builtin{"count": listMethods["count"], "index": listMethods["index"]}
-	floatMethods = map[string]*builtin{
-		"is_integer": def("/", func(_ *render, self Value, _ args) (Value, error) {
-			f := self.(float64)
-			return f == math.Trunc(f) && !math.IsInf(f, 0), nil
-		}),
+	strMethods = map[string]*builtin{
+		"upper":      mapped(upper),
+		"lower":      mapped(lower),
+		"title":      mapped(title),
+		"capitalize": mapped(capitalize),
+
+		"strip":        def("chars? /", strip(strings.TrimFunc)),
+		"lstrip":       def("chars? /", strip(strings.TrimLeftFunc)),
+		"rstrip":       def("chars? /", strip(strings.TrimRightFunc)),
+		"removeprefix": def("prefix /", remove(strings.TrimPrefix)),
+		"removesuffix": def("suffix /", remove(strings.TrimSuffix)),
+
+		"split":      def("sep? maxsplit?", split(false)),
+		"rsplit":     def("sep? maxsplit?", split(true)),
+		"splitlines": def("keepends?", strSplitLines),
+		"partition":  def("sep /", partition(strings.Index)),
+		"rpartition": def("sep /", partition(strings.LastIndex)),
+
+		"find":       def("sub /", find(strings.Index, false)),
+		"rfind":      def("sub /", find(strings.LastIndex, false)),
+		"index":      def("sub /", find(strings.Index, true)),
+		"rindex":     def("sub /", find(strings.LastIndex, true)),
+		"count":      def("sub /", strCount),
+		"startswith": def("prefix /", affix(strings.HasPrefix)),
+		"endswith":   def("suffix /", affix(strings.HasSuffix)),
+
+		"replace": def("old new count? /", strReplace),
+		"join":    def("iterable /", strJoin),
+		"format":  def("*", strFormat),
+
+		"isalpha": is(func(s string) bool { return every(s, isAlpha) }),
+		"isdigit": is(func(s string) bool { return every(s, isDigit) }),
+		"isspace": is(func(s string) bool { return every(s, isSpace) }),
+		"islower": is(func(s string) bool { return hasCase(s, isLowerCase) }),
+		"isupper": is(func(s string) bool { return hasCase(s, isUpperCase) }),
 	}
 }
 
@@ -38,221 +59,174 @@ func methodOf(object Value, name string) *builtin {
 	case string:
 		return strMethods[name]
 	case markup:
-		return markupMethods[name]
+		failMarked("the method '" + name + "' of")
 	case *ordered.Object:
 		return dictMethods[name]
-	case []Value:
-		return listMethods[name]
-	case tuple, group, *span:
-		return tupleMethods[name]
-	case float64:
-		return floatMethods[name]
 	}
 	return nil
 }
 
-func dictView(kind string) func(*render, Value, args) (Value, error) {
-	return func(_ *render, self Value, _ args) (Value, error) { return &view{kind, self.(*ordered.Object)}, nil }
+func dictView(kind string) func(*render, Value, args) Value {
+	return func(_ *render, self Value, _ args) Value { return &view{kind, self.(*ordered.Object)} }
 }
 
-func dictCopy(r *render, self Value, _ args) (Value, error) {
-	o := self.(*ordered.Object)
-	if err := r.list(2 * o.Len()); err != nil {
-		return nil, err
+func dictGet(r *render, self Value, a args) Value {
+	if v, ok := r.lookUp(self.(*ordered.Object), a.pos[0]); ok {
+		return v
 	}
-	return o.Clone(), nil
+	return a.or(1, nil)
 }
 
-func dictGet(r *render, self Value, a args) (Value, error) {
-	v, ok := r.lookUp(self.(*ordered.Object), a.pos[0])
-	if !ok {
-		return a.or(1, nil), nil
-	}
-	return v, nil
+// mapped is a method without arguments that returns a string.
+func mapped(fn func(string) string) *builtin {
+	return def("/", func(r *render, self Value, _ args) Value {
+		s := fn(self.(string))
+		r.spend(len(s))
+		return s
+	})
 }
 
-func countItem(r *render, self Value, a args) (Value, error) {
-	items, err := r.items(self)
-	if err != nil {
-		return nil, err
-	}
-	n := int64(0)
-	for _, item := range items {
-		eq, err := r.equal(item, a.pos[0])
-		if err == nil {
-			err = r.spend(itemCost)
+// is is a method without arguments that returns a bool.
+func is(fn func(string) bool) *builtin {
+	return def("/", func(_ *render, self Value, _ args) Value { return fn(self.(string)) })
+}
+
+func strip(trim func(s string, in func(rune) bool) string) func(*render, Value, args) Value {
+	return func(r *render, self Value, a args) Value {
+		s := self.(string)
+		if a.or(0, nil) == nil {
+			return trim(s, isSpace)
 		}
-		if err != nil {
-			return nil, err
+		chars := a.text(0, "")
+		if len(chars) < 8 {
+			return trim(s, func(c rune) bool { return strings.ContainsRune(chars, c) })
 		}
-		if eq {
-			n++
+		r.spend(len(chars))
+		set := map[rune]bool{}
+		for _, c := range chars {
+			set[c] = true
 		}
-	}
-	return n, nil
-}
-
-func indexItem(r *render, self Value, a args) (Value, error) {
-	items, err := r.items(self)
-	if err != nil {
-		return nil, err
-	}
-	start, _, count, err := sliceBounds([3]Value{a.or(1, nil), a.or(2, nil)}, len(items))
-	if err != nil {
-		return nil, err
-	}
-	for i := start; i < start+count; i++ {
-		eq, err := r.equal(items[i], a.pos[0])
-		if err == nil {
-			err = r.spend(itemCost)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if eq {
-			return int64(i), nil
-		}
-	}
-	return nil, errors.New("the value is not in the list")
-}
-
-// namespace is an object whose attributes a template can set, in whatever scope it does so.
-type namespace struct{ attrs *ordered.Object }
-
-// cycler goes through values again and again.
-type cycler struct {
-	items []Value
-	pos   int
-}
-
-func (c *cycler) attr(name string) (Value, bool) {
-	switch name {
-	case "current":
-		return c.items[c.pos], true
-	case "next":
-		return &function{name, func(_ *render, a args) (Value, error) {
-			v := c.items[c.pos]
-			c.pos = (c.pos + 1) % len(c.items)
-			return v, nil
-		}}, true
-	case "reset":
-		return &function{name, func(_ *render, a args) (Value, error) {
-			c.pos = 0
-			return nil, nil
-		}}, true
-	}
-	return nil, false
-}
-
-// globals are the functions that every template has.
-var globals map[string]Value
-
-func init() {
-	globals = map[string]Value{}
-	for name, b := range map[string]*builtin{
-		"range":           def("start stop? step? /", newRange),
-		"dict":            def("*", func(r *render, _ Value, a args) (Value, error) { return newDict(r, a) }),
-		"namespace":       def("*", newNamespace),
-		"cycler":          def("*", newCycler),
-		"joiner":          def("sep?", newJoiner),
-		"raise_exception": def("message", raise),
-		"strftime_now":    def("format", strftimeNow),
-	} {
-		globals[name] = b.method(name, nil)
+		return trim(s, func(c rune) bool { return set[c] })
 	}
 }
 
-func newRange(_ *render, _ Value, a args) (Value, error) {
-	var bounds [3]int64
-	for i := range bounds {
-		var err error
-		if bounds[i], err = a.integer(i, 1); err != nil {
-			return nil, err
-		}
-	}
-	s := &span{bounds[0], bounds[1], bounds[2]}
-	if a.or(1, missing) == missing {
-		s.start, s.stop = 0, bounds[0]
-	}
-	if s.step == 0 {
-		return nil, errors.New("range() arg 3 must not be zero")
-	}
-	if n := s.len(); n < 0 || n > maxRange {
-		return nil, fmt.Errorf("range too big: the sandbox blocks ranges larger than %d", maxRange)
-	}
-	return s, nil
+func remove(fn func(s, affix string) string) func(*render, Value, args) Value {
+	return func(_ *render, self Value, a args) Value { return fn(self.(string), a.text(0, "")) }
 }
 
-// newDict is Python's dict: of a mapping or of pairs, and of named arguments.
-func newDict(r *render, a args) (*ordered.Object, error) {
-	if len(a.pos) > 1 {
-		return nil, fmt.Errorf("dict expected at most 1 argument, got %d", len(a.pos))
+func strReplace(r *render, self Value, a args) Value {
+	return r.replace(self.(string), a.text(0, ""), a.text(1, ""), a.integer(2, -1))
+}
+
+// replace replaces the first n hits, or all for a negative n.
+func (r *render) replace(s, from, to string, n int64) string {
+	hits := int64(strings.Count(s, from))
+	if n >= 0 {
+		hits = min(hits, n)
 	}
-	o := ordered.NewObject()
-	if len(a.pos) == 1 {
-		if from, ok := a.pos[0].(*ordered.Object); ok {
-			if err := r.list(from.Len()); err != nil {
-				return nil, err
+	r.room(max(len(to)-len(from), 1), int(hits))
+	r.room(1, len(s))
+	return strings.Replace(s, from, to, int(hits))
+}
+
+func strJoin(r *render, self Value, a args) Value {
+	return r.joinText(a.pos[0], self.(string), needText)
+}
+
+// separator is the first argument of a method that splits.
+func (a *args) separator() string {
+	sep := a.text(0, "")
+	if sep == "" {
+		fail("empty separator")
+	}
+	return sep
+}
+
+// partition cuts a string in three at the separator that index finds.
+func partition(index func(s, sep string) int) func(*render, Value, args) Value {
+	fromEnd := index("xx", "x") > 0
+	return func(_ *render, self Value, a args) Value {
+		s, sep := self.(string), a.separator()
+		i := index(s, sep)
+		switch {
+		case i >= 0:
+			return tuple{s[:i], sep, s[i+len(sep):]}
+		case fromEnd:
+			return tuple{"", "", s}
+		}
+		return tuple{s, "", ""}
+	}
+}
+
+// split splits at white space or at a separator, into at most maxsplit+1 parts, counted from the right if fromEnd.
+func split(fromEnd bool) func(*render, Value, args) Value {
+	return func(r *render, self Value, a args) Value {
+		s, limit := self.(string), a.integer(1, -1)
+		if limit < 0 {
+			limit = maxOutput
+		}
+		var parts []string
+		if a.or(0, nil) == nil {
+			r.list(min(fields(s), int(limit)+1))
+			parts = splitSpace(s, int(limit), fromEnd)
+		} else {
+			sep := a.separator()
+			r.list(min(strings.Count(s, sep), int(limit)) + 1)
+			parts = splitAt(s, sep, int(limit), fromEnd)
+		}
+		return stringList(parts)
+	}
+}
+
+func stringList(parts []string) []Value {
+	out := make([]Value, len(parts))
+	for i, p := range parts {
+		out[i] = p
+	}
+	return out
+}
+
+func strSplitLines(r *render, self Value, a args) Value {
+	return stringList(r.splitLines(self.(string), truth(a.or(0, false))))
+}
+
+func find(index func(s, sub string) int, mustFind bool) func(*render, Value, args) Value {
+	return func(_ *render, self Value, a args) Value {
+		s := self.(string)
+		i := index(s, a.text(0, ""))
+		if i < 0 && mustFind {
+			fail("substring not found")
+		}
+		if i < 0 {
+			return int64(-1)
+		}
+		return int64(runeCount(s[:i]))
+	}
+}
+
+func strCount(_ *render, self Value, a args) Value {
+	return int64(strings.Count(self.(string), a.text(0, "")))
+}
+
+// affix is startswith or endswith, of one string or of any in a tuple.
+func affix(has func(s, part string) bool) func(*render, Value, args) Value {
+	return func(r *render, self Value, a args) Value {
+		options, ok := a.pos[0].(tuple)
+		if !ok {
+			options = tuple{a.pos[0]}
+		}
+		s, found := self.(string), false
+		for _, o := range options {
+			part, ok := text(o)
+			if !ok {
+				fail("a string or a tuple of strings is needed, not '%s'", typeName(o))
 			}
-			o = from.Clone()
-		} else if err := addPairs(r, o, a.pos[0]); err != nil {
-			return nil, err
+			r.spend(stepCost + min(len(s), len(part))/8)
+			if has(s, part) {
+				found = true
+				break
+			}
 		}
+		return found
 	}
-	for _, n := range a.named {
-		o.Set(n.name, n.value)
-	}
-	return o, r.list(len(a.named))
-}
-
-func addPairs(r *render, o *ordered.Object, v Value) error {
-	items, err := r.items(v)
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
-		pair, err := r.items(item)
-		if err != nil {
-			return err
-		}
-		if len(pair) != 2 {
-			return fmt.Errorf("an element of a dictionary needs 2 values, not %d", len(pair))
-		}
-		if err := r.put(o, pair[0], pair[1]); err != nil {
-			return err
-		}
-	}
-	return r.list(len(items))
-}
-
-func newNamespace(r *render, _ Value, a args) (Value, error) {
-	o, err := newDict(r, a)
-	return &namespace{o}, err
-}
-
-func newCycler(_ *render, _ Value, a args) (Value, error) {
-	if len(a.pos) == 0 || len(a.named) > 0 {
-		return nil, errors.New("at least one item has to be provided")
-	}
-	return &cycler{items: a.pos}, nil
-}
-
-func newJoiner(_ *render, _ Value, a args) (Value, error) {
-	sep := a.or(0, ", ")
-	used := false
-	return &function{"joiner", func(_ *render, _ args) (Value, error) {
-		if !used {
-			used = true
-			return "", nil
-		}
-		return sep, nil
-	}}, nil
-}
-
-func raise(r *render, _ Value, a args) (Value, error) {
-	s, err := r.str(a.pos[0])
-	if err != nil {
-		return nil, err
-	}
-	return nil, &RaiseError{s}
 }

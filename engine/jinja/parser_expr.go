@@ -1,99 +1,66 @@
 package jinja
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // expression parses one expression, which may be a conditional one.
-func (p *parser) expression() (expr, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
+func (p *parser) expression() expr {
+	p.enter()
 	defer p.leave()
-	value, err := p.or()
-	if err != nil {
-		return nil, err
-	}
+	value := p.or()
 	for n := 0; p.takeWord("if"); n++ {
-		if n > maxChain {
-			return nil, p.tooLong()
-		}
-		c := &condExpr{value: value}
-		if c.test, err = p.or(); err != nil {
-			return nil, err
-		}
+		p.link(n)
+		c := &condExpr{value: value, test: p.or()}
 		if p.takeWord("else") {
-			if c.other, err = p.expression(); err != nil {
-				return nil, err
-			}
+			c.other = p.expression()
 		}
 		value = c
 	}
-	return value, nil
+	return value
 }
 
 // tuple parses an expression, or several with commas between them, which are a tuple. Without conditionals, "if" ends
 // it, as in the head of a loop. The word end, if not empty, ends it too.
-func (p *parser) tuple(conditionals bool, end string) (expr, error) {
-	one := p.or
+func (p *parser) tuple(conditionals bool, end string) expr {
+	item := p.or
 	if conditionals {
-		one = p.expression
+		item = p.expression
 	}
-	items, isTuple, err := p.items(one, end)
-	if err != nil {
-		return nil, err
-	}
+	items, isTuple := p.items(item, end)
 	if isTuple {
-		return &tupleExpr{items}, nil
+		return &tupleExpr{items}
 	}
 	if len(items) == 0 {
-		return nil, p.fail("an expression")
+		p.fail("an expression")
 	}
-	return items[0], nil
+	return items[0]
 }
 
 // items parses expressions with commas between them. It is a tuple if there is a comma.
-func (p *parser) items(one func() (expr, error), end string) (items []expr, isTuple bool, err error) {
+func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool) {
 	for {
 		if k := p.cur().kind; k == tokPrintEnd || k == tokBlockEnd || p.isOp(")") || end != "" && p.isWord(end) {
-			return items, isTuple, nil
+			return items, isTuple
 		}
-		item, err := one()
-		if err != nil {
-			return nil, false, err
-		}
-		items = append(items, item)
+		items = append(items, item())
 		if !p.takeOp(",") {
-			return items, isTuple, nil
+			return items, isTuple
 		}
 		isTuple = true
 	}
 }
 
-func (p *parser) tooLong() error {
-	return errAt(p.cur().offset, fmt.Errorf("an expression has more than %d parts in a row", maxChain))
-}
-
 // chain parses operands of one precedence from left to right. operator takes an operator, or returns "".
-func (p *parser) chain(operand func() (expr, error), operator func() string,
-	join func(at at, op string, left, right expr) expr) (expr, error) {
-	left, err := operand()
-	for n := 0; err == nil; n++ {
+func (p *parser) chain(operand func() expr, operator func() string, join func(at at, op string, left, right expr) expr) expr {
+	left := operand()
+	for n := 0; ; n++ {
 		where := p.at()
 		op := operator()
 		if op == "" {
-			return left, nil
+			return left
 		}
-		if n > maxChain {
-			return nil, p.tooLong()
-		}
-		var right expr
-		if right, err = operand(); err == nil {
-			left = join(where, op, left, right)
-		}
+		p.link(n)
+		left = join(where, op, left, operand())
 	}
-	return nil, err
 }
 
 // oneOf returns a function that takes one of the given operators.
@@ -109,7 +76,7 @@ func (p *parser) oneOf(ops ...string) func() string {
 
 func binary(at at, op string, left, right expr) expr { return &binaryExpr{at, op, left, right} }
 
-func (p *parser) logic(word string, operand func() (expr, error)) (expr, error) {
+func (p *parser) logic(word string, operand func() expr) expr {
 	take := func() string {
 		if p.takeWord(word) {
 			return word
@@ -121,26 +88,20 @@ func (p *parser) logic(word string, operand func() (expr, error)) (expr, error) 
 	})
 }
 
-func (p *parser) or() (expr, error)  { return p.logic("or", p.and) }
-func (p *parser) and() (expr, error) { return p.logic("and", p.not) }
+func (p *parser) or() expr  { return p.logic("or", p.and) }
+func (p *parser) and() expr { return p.logic("and", p.not) }
 
-func (p *parser) not() (expr, error) {
+func (p *parser) not() expr {
 	if !p.takeWord("not") {
 		return p.compare()
 	}
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
+	p.enter()
 	defer p.leave()
-	e, err := p.not()
-	return &notExpr{e}, err
+	return &notExpr{p.not()}
 }
 
-func (p *parser) compare() (expr, error) {
-	first, err := p.sum()
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) compare() expr {
+	first := p.sum()
 	c := &compareExpr{at: p.at(), first: first}
 	for {
 		op := p.oneOf("==", "!=", "<", "<=", ">", ">=")()
@@ -152,103 +113,79 @@ func (p *parser) compare() (expr, error) {
 			p.pos += 2
 			op = "not in"
 		case len(c.ops) == 0:
-			return first, nil
+			return first
 		default:
-			return c, nil
-		}
-		right, err := p.sum()
-		if err != nil {
-			return nil, err
+			return c
 		}
 		c.ops = append(c.ops, op)
-		c.rest = append(c.rest, right)
+		c.rest = append(c.rest, p.sum())
 	}
 }
 
-func (p *parser) sum() (expr, error) { return p.chain(p.concat, p.oneOf("+", "-"), binary) }
+func (p *parser) sum() expr { return p.chain(p.concat, p.oneOf("+", "-"), binary) }
 
-func (p *parser) concat() (expr, error) {
-	first, err := p.product()
-	if err != nil || !p.isOp("~") {
-		return first, err
+func (p *parser) concat() expr {
+	first := p.product()
+	if !p.isOp("~") {
+		return first
 	}
 	c := &concatExpr{p.at(), []expr{first}}
 	for p.takeOp("~") {
-		item, err := p.product()
-		if err != nil {
-			return nil, err
-		}
-		c.items = append(c.items, item)
+		c.items = append(c.items, p.product())
 	}
-	return c, nil
+	return c
 }
 
-func (p *parser) product() (expr, error) {
-	return p.chain(p.power, p.oneOf("*", "/", "//", "%"), binary)
-}
-
-// power associates to the left, unlike Python's.
-func (p *parser) power() (expr, error) {
-	return p.chain(func() (expr, error) { return p.unary(true) }, p.oneOf("**"), binary)
+func (p *parser) product() expr {
+	e := p.chain(func() expr { return p.unary(true) }, p.oneOf("*", "/", "//", "%"), binary)
+	if p.isOp("**") {
+		refuse(p.cur().offset, "the operator ** is")
+	}
+	return e
 }
 
 // unary parses a sign or a primary with its postfixes. Filters and tests bind to the signed value: -1|abs is (-1)|abs.
-func (p *parser) unary(filters bool) (expr, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
+func (p *parser) unary(filters bool) expr {
+	p.enter()
 	defer p.leave()
 	where := p.at()
 	var e expr
-	var err error
 	if op := p.oneOf("-", "+")(); op != "" {
-		e, err = p.unary(false)
-		e = &unaryExpr{where, op, e}
+		e = &unaryExpr{where, op, p.unary(false)}
 	} else {
-		e, err = p.primary()
+		e = p.primary()
 	}
-	for n := 0; err == nil; n++ {
-		if n > maxChain {
-			return nil, p.tooLong()
-		}
+	for n := 0; ; n++ {
+		p.link(n)
 		switch where := p.at(); {
 		case p.takeOp("."):
-			e, err = p.attribute(where, e)
+			e = p.attribute(where, e)
 		case p.isOp("["):
-			e, err = p.subscript(where, e)
+			e = p.subscript(where, e)
 		case p.isOp("("):
-			c := &callExpr{at: where, fn: e}
-			c.args, err = p.args()
-			e = c
+			e = p.call(where, e)
 		default:
 			if !filters {
-				return e, nil
+				return e
 			}
 			return p.filters(e)
 		}
 	}
-	return nil, err
 }
 
 // filters parses what may follow a value and its postfixes.
-func (p *parser) filters(e expr) (expr, error) {
-	var err error
-	for n := 0; err == nil; n++ {
-		if n > maxChain {
-			return nil, p.tooLong()
-		}
+func (p *parser) filters(e expr) expr {
+	for n := 0; ; n++ {
+		p.link(n)
 		switch where := p.at(); {
 		case p.takeOp("|"):
-			e, err = p.filter(e)
+			e = p.filter(e)
 		case p.takeWord("is"):
-			e, err = p.test(where, e)
+			e = p.test(where, e)
 		case p.isOp("("):
-			c := &callExpr{at: where, fn: e}
-			c.args, err = p.args()
-			e = c
+			e = p.call(where, e)
 		default:
-			return e, nil
+			return e
 		}
 	}
-	return nil, err
 }

@@ -1,266 +1,180 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
 
-// dotted parses the name of a filter or test.
-func (p *parser) dotted() (token, error) {
-	name, err := p.expectName()
-	for err == nil && p.takeOp(".") {
-		var part token
-		part, err = p.expectName()
-		name.text += "." + part.text
-	}
-	return name, err
-}
-
-func (p *parser) filter(value expr) (*filterExpr, error) {
-	name, err := p.dotted()
-	if err != nil {
-		return nil, err
-	}
+// filter parses the name and arguments of a filter.
+func (p *parser) filter(value expr) *filterExpr {
+	name := p.expectName()
+	refuseFilter(name)
 	f := &filterExpr{at: at(name.offset), value: value, name: name.text}
 	if p.isOp("(") {
-		f.args, err = p.args()
+		f.args = p.args()
 	}
-	return f, err
+	return f
 }
 
 // test parses what follows "is". An argument may stand without parentheses: x is divisibleby 3.
-func (p *parser) test(where at, value expr) (expr, error) {
+func (p *parser) test(where at, value expr) expr {
 	negated := p.takeWord("not")
-	name, err := p.dotted()
-	if err != nil {
-		return nil, err
-	}
+	name := p.expectName()
+	refuseTest(name)
 	t := &testExpr{at: where, value: value, name: name.text}
 	switch next := p.cur(); {
 	case p.isOp("("):
-		t.args, err = p.args()
+		t.args = p.args()
 	case p.isWord("is"):
-		return nil, errAt(next.offset, errors.New("tests cannot be chained with is"))
+		failAt(next.offset, "tests cannot be chained with is")
 	case next.kind == tokName && (next.text == "else" || next.text == "or" || next.text == "and"):
 	case next.kind == tokName || next.kind == tokString || next.kind == tokNumber || p.isOp("[") || p.isOp("{"):
-		var arg expr
-		arg, err = p.unary(false)
-		t.args.pos = []expr{arg}
-	}
-	if err != nil {
-		return nil, err
+		t.args.pos = []expr{p.unary(false)}
 	}
 	if negated {
-		return &notExpr{t}, nil
+		return &notExpr{t}
 	}
-	return t, nil
+	return t
 }
 
-func (p *parser) attribute(where at, object expr) (expr, error) {
+func (p *parser) attribute(where at, object expr) expr {
 	t := p.cur()
-	if t.kind == tokName {
-		p.pos++
-		return &attrExpr{where, object, t.text, isPlainKey(t.text)}, nil
-	}
 	if n, ok := t.value.(int64); ok && t.kind == tokNumber {
 		p.pos++
-		return &itemExpr{where, object, &constExpr{n}}, nil
+		return &itemExpr{where, object, &constExpr{n}}
 	}
-	return nil, p.fail("a name or a number")
+	name := p.expectName()
+	refuseLoopAttribute(object, name)
+	return &attrExpr{where, object, t.text, isPlainKey(t.text)}
 }
 
-func (p *parser) subscript(where at, object expr) (expr, error) {
+func (p *parser) subscript(where at, object expr) expr {
 	p.next()
-	s := &sliceExpr{at: where, object: object}
 	var key expr
-	var err error
 	if !p.isOp(":") {
-		if key, err = p.expression(); err != nil {
-			return nil, err
-		}
+		key = p.expression()
 	}
 	switch {
 	case p.isOp(","):
-		items := []expr{key}
-		for p.takeOp(",") && !p.isOp("]") {
-			item, err := p.expression()
-			if err != nil {
-				return nil, err
-			}
-			items = append(items, item)
-		}
-		return &itemExpr{where, object, &tupleExpr{items}}, p.expectOp("]")
+		refuse(p.cur().offset, "a tuple as a key is")
 	case !p.takeOp(":"):
-		return &itemExpr{where, object, key}, p.expectOp("]")
+		p.expectOp("]")
+		return &itemExpr{where, object, key}
 	}
-	s.start = key
+	s := &sliceExpr{at: where, object: object}
+	s.bounds[0] = key
 	if !p.isOp(":") && !p.isOp("]") {
-		if s.stop, err = p.expression(); err != nil {
-			return nil, err
-		}
+		s.bounds[1] = p.expression()
 	}
 	if p.takeOp(":") && !p.isOp("]") {
-		if s.step, err = p.expression(); err != nil {
-			return nil, err
-		}
+		s.bounds[2] = p.expression()
 	}
-	return s, p.expectOp("]")
+	p.expectOp("]")
+	return s
 }
 
-func (p *parser) primary() (expr, error) {
+func (p *parser) primary() expr {
 	t := p.cur()
 	switch {
 	case t.kind == tokName:
 		p.pos++
 		switch t.text {
 		case "true", "True":
-			return &constExpr{true}, nil
+			return &constExpr{true}
 		case "false", "False":
-			return &constExpr{false}, nil
+			return &constExpr{false}
 		case "none", "None":
-			return &constExpr{nil}, nil
+			return &constExpr{nil}
 		}
-		return &nameExpr{at: at(t.offset), name: t.text}, nil
+		return &nameExpr{at: at(t.offset), name: t.text}
 	case t.kind == tokString:
-		return &constExpr{p.strings()}, nil
+		return &constExpr{p.strings()}
 	case t.kind == tokNumber:
 		p.pos++
-		return &constExpr{t.value}, nil
+		return &constExpr{t.value}
 	case p.takeOp("("):
-		items, isTuple, err := p.items(p.expression, "")
-		if err == nil {
-			err = p.expectOp(")")
-		}
+		items, isTuple := p.items(p.expression, "")
+		p.expectOp(")")
 		if isTuple || len(items) == 0 {
-			return &tupleExpr{items}, err
+			return &tupleExpr{items}
 		}
-		return items[0], err
+		return items[0]
 	case p.takeOp("["):
-		return p.list()
+		l := &listExpr{}
+		p.separated("]", func() { l.items = append(l.items, p.expression()) })
+		return l
 	case p.takeOp("{"):
-		return p.dict(at(t.offset))
+		d := &dictExpr{at: at(t.offset)}
+		p.separated("}", func() {
+			d.keys = append(d.keys, p.expression())
+			p.expectOp(":")
+			d.values = append(d.values, p.expression())
+		})
+		return d
 	}
-	return nil, p.fail("an expression")
+	p.fail("an expression")
+	return nil
+}
+
+// separated parses items with commas between them up to a closing bracket, which a comma may precede.
+func (p *parser) separated(end string, item func()) {
+	for first := true; !p.takeOp(end); first = false {
+		if !first {
+			p.expectOp(",")
+			if p.takeOp(end) {
+				return
+			}
+		}
+		item()
+	}
 }
 
 // strings joins string literals that stand side by side.
 func (p *parser) strings() string {
-	s := p.next().text
-	if p.cur().kind != tokString {
-		return s
-	}
-	var b strings.Builder
-	b.WriteString(s)
+	var parts []string
 	for p.cur().kind == tokString {
-		b.WriteString(p.next().text)
+		parts = append(parts, p.next().text)
 	}
-	return b.String()
+	return strings.Join(parts, "")
 }
 
-func (p *parser) list() (expr, error) {
-	l := &listExpr{}
-	for !p.takeOp("]") {
-		if len(l.items) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-			if p.takeOp("]") {
-				break
-			}
-		}
-		item, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		l.items = append(l.items, item)
-	}
-	return l, nil
-}
-
-func (p *parser) dict(where at) (expr, error) {
-	d := &dictExpr{at: where}
-	for !p.takeOp("}") {
-		if len(d.keys) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-			if p.takeOp("}") {
-				break
-			}
-		}
-		key, err := p.expression()
-		if err == nil {
-			err = p.expectOp(":")
-		}
-		if err != nil {
-			return nil, err
-		}
-		value, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		d.keys = append(d.keys, key)
-		d.values = append(d.values, value)
-	}
-	return d, nil
+func (p *parser) call(where at, fn expr) expr {
+	refuseMethod(fn)
+	return &callExpr{where, fn, p.args()}
 }
 
 // args parses the arguments of a call, with their parentheses.
-func (p *parser) args() (argExprs, error) {
+func (p *parser) args() argExprs {
 	var a argExprs
 	p.next()
-	for first := true; !p.takeOp(")"); first = false {
-		if !first {
-			if err := p.expectOp(","); err != nil {
-				return a, err
-			}
-			if p.takeOp(")") {
-				break
-			}
-		}
-		if err := p.arg(&a); err != nil {
-			return a, err
-		}
-	}
-	return a, nil
+	p.separated(")", func() { p.arg(&a) })
+	return a
 }
 
-func (p *parser) arg(a *argExprs) error {
+func (p *parser) arg(a *argExprs) {
 	t := p.cur()
-	misplaced := errAt(t.offset, errors.New("arguments of a call are in the wrong order"))
-	var err error
+	if a.starNamed != nil {
+		failAt(t.offset, "arguments of a call are in the wrong order")
+	}
 	switch {
-	case p.takeOp("*"):
-		if a.star != nil || a.starNamed != nil {
-			return misplaced
-		}
-		a.star, err = p.expression()
 	case p.takeOp("**"):
-		if a.starNamed != nil {
-			return misplaced
+		a.starNamed = p.expression()
+	case p.takeOp("*"):
+		if a.star != nil {
+			failAt(t.offset, "arguments of a call are in the wrong order")
 		}
-		a.starNamed, err = p.expression()
+		a.star = p.expression()
 	case t.kind == tokName && p.ahead().kind == tokOp && p.ahead().text == "=":
-		if a.starNamed != nil {
-			return misplaced
-		}
 		if slices.Contains(a.names, t.text) {
-			return errAt(t.offset, fmt.Errorf("the argument '%s' is given twice", t.text))
+			failAt(t.offset, "the argument '%s' is given twice", t.text)
 		}
 		p.pos += 2
-		var value expr
-		value, err = p.expression()
 		a.names = append(a.names, t.text)
-		a.named = append(a.named, value)
+		a.named = append(a.named, p.expression())
 	default:
-		if a.star != nil || a.starNamed != nil || len(a.names) > 0 {
-			return misplaced
+		if a.star != nil || len(a.names) > 0 {
+			failAt(t.offset, "arguments of a call are in the wrong order")
 		}
-		var value expr
-		value, err = p.expression()
-		a.pos = append(a.pos, value)
+		a.pos = append(a.pos, p.expression())
 	}
-	return err
 }

@@ -1,235 +1,190 @@
 package jinja
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-)
+import "slices"
 
-func (p *parser) print(start at) ([]stmt, error) {
-	var out []stmt
-	for p.cur().kind != tokBlockEnd {
-		if len(out) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
+// statement parses what stands in {% %}.
+func (p *parser) statement() stmt {
+	word := p.expectName()
+	switch start := at(word.offset); word.text {
+	case "for":
+		return p.forLoop(start)
+	case "if":
+		return p.ifChain(start)
+	case "set":
+		return p.set(start)
+	case "macro":
+		return p.macro(start)
+	case "filter":
+		s := &captureStmt{at: start, filter: p.blockFilter()}
+		s.body, _ = p.body("filter", "endfilter")
+		return s
+	case "generation":
+		return &generationStmt{start, &macroDef{name: word.text, body: p.macroBody("generation")}}
+	case "break", "continue":
+		if p.loops == 0 {
+			failAt(word.offset, "'%s' outside of a loop", word.text)
 		}
-		e, err := p.expression()
-		if err != nil {
-			return nil, err
+		if word.text == "break" {
+			return &loopControl{start, flowBreak}
 		}
-		out = append(out, &printStmt{start, e})
+		return &loopControl{start, flowContinue}
 	}
-	return out, nil
+	refuseStatement(word)
+	return nil
 }
 
-func (p *parser) ifChain(start at) (*ifStmt, error) {
+func (p *parser) ifChain(start at) *ifStmt {
 	first := &ifStmt{at: start}
 	for s := first; ; {
-		var err error
-		if s.test, err = p.tuple(false, ""); err != nil {
-			return nil, err
-		}
+		s.test = p.tuple(false, "")
 		var end string
-		if s.body, end, err = p.body("if", "elif", "else", "endif"); err != nil {
-			return nil, err
-		}
+		s.body, end = p.body("if", "elif", "else", "endif")
 		switch end {
 		case "elif":
 			s = &ifStmt{at: p.at()}
 			first.elifs = append(first.elifs, s)
 		case "else":
-			first.other, _, err = p.body("if", "endif")
-			return first, err
+			first.other, _ = p.body("if", "endif")
+			return first
 		default:
-			return first, nil
+			return first
 		}
 	}
 }
 
-func (p *parser) forLoop(start at) (*forStmt, error) {
-	s := &forStmt{at: start}
-	var err error
-	if s.target, err = p.target(p.primary, "in"); err != nil {
-		return nil, err
-	}
-	if err := p.expectWord("in"); err != nil {
-		return nil, err
-	}
-	if s.seq, err = p.tuple(false, "recursive"); err != nil {
-		return nil, err
-	}
+func (p *parser) forLoop(start at) *forStmt {
+	s := &forStmt{at: start, target: p.target(p.primary, "in")}
+	p.expectWord("in")
+	s.seq = p.tuple(false, "recursive")
 	if p.takeWord("if") {
-		if s.test, err = p.expression(); err != nil {
-			return nil, err
-		}
+		s.test = p.expression()
 	}
-	s.recursive = p.takeWord("recursive")
+	if p.isWord("recursive") {
+		refuse(p.cur().offset, "recursive loops are")
+	}
 	p.loops++
 	var end string
-	s.body, end, err = p.body("for", "endfor", "else")
+	s.body, end = p.body("for", "endfor", "else")
 	p.loops--
-	if err == nil && end == "else" {
-		s.other, _, err = p.body("for", "endfor")
+	if end == "else" {
+		s.other, _ = p.body("for", "endfor")
 	}
-	return s, err
+	return s
 }
 
-func (p *parser) set(start at) (stmt, error) {
-	target, err := p.target(p.setItem, "")
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) set(start at) stmt {
+	target := p.target(p.setItem, "")
 	if p.takeOp("=") {
-		value, err := p.tuple(true, "")
-		return &setStmt{start, target, value}, err
+		return &setStmt{start, target, p.tuple(true, "")}
 	}
-	s := &setBlockStmt{at: start, target: target}
+	s := &captureStmt{at: start, target: target}
 	if p.isOp("|") {
-		if s.filter, err = p.blockFilter(); err != nil {
-			return nil, err
-		}
+		s.filter = p.blockFilter()
 	}
-	s.body, _, err = p.body("set", "endset")
-	return s, err
+	s.body, _ = p.body("set", "endset")
+	return s
 }
 
 // blockFilter parses | filter | filter, where the first | may be missing.
-func (p *parser) blockFilter() (*filterExpr, error) {
+func (p *parser) blockFilter() *filterExpr {
 	p.takeOp("|")
-	var f *filterExpr
-	for n := 0; ; n++ {
-		if n > maxChain {
-			return nil, p.tooLong()
-		}
-		next, err := p.filter(nil)
-		if err != nil {
-			return nil, err
-		}
-		if f != nil {
-			next.value = f
-		}
-		f = next
-		if !p.takeOp("|") {
-			return f, nil
-		}
+	f := p.filter(nil)
+	for n := 0; p.takeOp("|"); n++ {
+		p.link(n)
+		f = p.filter(f)
 	}
+	return f
 }
 
-func (p *parser) filterBlock(start at) (*filterStmt, error) {
-	s := &filterStmt{at: start}
-	var err error
-	if s.filter, err = p.blockFilter(); err != nil {
-		return nil, err
-	}
-	s.body, _, err = p.body("filter", "endfilter")
-	return s, err
-}
-
-func (p *parser) with(start at) (*withStmt, error) {
-	s := &withStmt{at: start}
-	for p.cur().kind != tokBlockEnd {
-		if len(s.targets) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-		}
-		target, err := p.target(p.primary, "")
-		if err != nil {
-			return nil, err
-		}
-		if err := setUse(target, useParam); err != nil {
-			return nil, err
-		}
-		if err := p.expectOp("="); err != nil {
-			return nil, err
-		}
-		value, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		s.targets = append(s.targets, target)
-		s.values = append(s.values, value)
-	}
-	var err error
-	s.body, _, err = p.body("with", "endwith")
-	return s, err
-}
-
-func (p *parser) macro(start at) (*macroStmt, error) {
-	name, err := p.expectName()
-	if err != nil {
-		return nil, err
+func (p *parser) macro(start at) *macroStmt {
+	name := p.expectName()
+	if reserved(name.text) {
+		failAt(name.offset, "can't assign to '%s'", name.text)
 	}
 	s := &macroStmt{at: start, def: &macroDef{name: name.text}}
 	s.target = &nameExpr{at: at(name.offset), name: name.text, use: useStore}
-	if reserved(name.text) {
-		return nil, errAt(name.offset, fmt.Errorf("can't assign to '%s'", name.text))
-	}
-	if err := p.signature(s.def); err != nil {
-		return nil, err
-	}
-	s.def.body, err = p.macroBody("macro")
-	return s, err
+	p.signature(s.def)
+	s.def.body = p.macroBody("macro")
+	return s
 }
 
-// macroBody parses the body of a macro or of a block that is called like one: loops outside of it are not its own.
-func (p *parser) macroBody(word string) ([]stmt, error) {
+// macroBody parses the body of a macro, which is not part of the loops around it.
+func (p *parser) macroBody(word string) []stmt {
 	outside := p.loops
 	p.loops = 0
-	body, _, err := p.body(word, "end"+word)
+	body, _ := p.body(word, "end"+word)
 	p.loops = outside
-	return body, err
+	return body
 }
 
-func (p *parser) signature(d *macroDef) error {
-	if err := p.expectOp("("); err != nil {
-		return err
-	}
+// signature parses the parameters of a macro.
+func (p *parser) signature(d *macroDef) {
+	p.expectOp("(")
 	for !p.takeOp(")") {
 		if len(d.params) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return err
-			}
+			p.expectOp(",")
 		}
-		name, err := p.expectName()
-		if err != nil {
-			return err
-		}
+		name := p.expectName()
 		param := &nameExpr{at: at(name.offset), name: name.text, use: useParam}
-		if reserved(name.text) || slices.ContainsFunc(d.params, func(n *nameExpr) bool { return n.name == name.text }) {
-			return errAt(name.offset, fmt.Errorf("'%s' cannot be a parameter here", name.text))
+		if reserved(name.text) || slices.ContainsFunc(d.params, func(o *nameExpr) bool { return o.name == name.text }) {
+			failAt(name.offset, "'%s' cannot be a parameter here", name.text)
 		}
 		d.params = append(d.params, param)
-		switch {
-		case p.takeOp("="):
-			value, err := p.expression()
-			if err != nil {
-				return err
-			}
-			d.defaults = append(d.defaults, value)
-		case len(d.defaults) > 0:
-			return errAt(name.offset, errors.New("a parameter without default follows one with a default"))
+		if p.takeOp("=") {
+			d.defaults = append(d.defaults, p.expression())
+		} else if len(d.defaults) > 0 {
+			failAt(name.offset, "a parameter without default follows one with a default")
 		}
 	}
-	return nil
 }
 
-func (p *parser) callBlock(start at) (*callStmt, error) {
-	s := &callStmt{at: start, def: &macroDef{}}
-	if p.isOp("(") {
-		if err := p.signature(s.def); err != nil {
-			return nil, err
+// target parses what a set or for assigns to: an item, or a tuple of them. The word end, if not empty, ends it.
+func (p *parser) target(item func() expr, end string) expr {
+	start := p.cur().offset
+	items, isTuple := p.items(item, end)
+	var t expr
+	switch {
+	case isTuple:
+		t = &tupleExpr{items}
+	case len(items) == 0:
+		p.fail("a name to assign to")
+	default:
+		t = items[0]
+	}
+	markStored(t, start)
+	return t
+}
+
+// setItem parses what set, but not for, may assign to: a name, or an attribute of a namespace.
+func (p *parser) setItem() expr {
+	t, dot := p.cur(), p.ahead()
+	if t.kind != tokName || reserved(t.text) || dot.kind != tokOp || dot.text != "." {
+		return p.primary()
+	}
+	p.pos += 2
+	return &attrTarget{at(t.offset), &nameExpr{at: at(t.offset), name: t.text}, p.expectName().text}
+}
+
+// reserved reports whether a name is a value and cannot be assigned to.
+func reserved(name string) bool {
+	switch name {
+	case "true", "false", "none", "True", "False", "None":
+		return true
+	}
+	return false
+}
+
+// markStored marks the names of a target as stored to. It fails for an expression that is no target.
+func markStored(e expr, offset int) {
+	switch e := e.(type) {
+	case *nameExpr:
+		e.use = useStore
+	case *attrTarget:
+	case *tupleExpr:
+		for _, item := range e.items {
+			markStored(item, offset)
 		}
+	default:
+		failAt(offset, "this cannot be assigned to")
 	}
-	e, err := p.expression()
-	if err != nil {
-		return nil, err
-	}
-	var ok bool
-	if s.call, ok = e.(*callExpr); !ok {
-		return nil, errAt(int(start), errors.New("a call block needs a call"))
-	}
-	s.def.body, err = p.macroBody("call")
-	return s, err
 }

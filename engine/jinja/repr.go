@@ -6,33 +6,31 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/ordered"
 )
 
 // str is Python's str of a value, which is what a template prints.
-func (r *render) str(v Value) (string, error) {
+func (r *render) str(v Value) string {
 	switch v := v.(type) {
 	case string:
-		return v, nil
+		return v
 	case markup:
-		return string(v), nil
+		return string(v)
 	case int64:
-		return strconv.FormatInt(v, 10), nil
+		return strconv.FormatInt(v, 10)
 	case *undefined:
-		return "", nil
+		return ""
 	}
 	return r.repr(v)
 }
 
 // repr is Python's repr of a value.
-func (r *render) repr(v Value) (string, error) {
-	out, err := r.appendRepr(nil, v)
-	return string(out), err
-}
+func (r *render) repr(v Value) string { return string(r.appendRepr(nil, v)) }
 
-func (r *render) appendRepr(out []byte, v Value) ([]byte, error) {
+func (r *render) appendRepr(out []byte, v Value) []byte {
 	start := len(out)
 	switch v := v.(type) {
 	case nil:
@@ -51,22 +49,19 @@ func (r *render) appendRepr(out []byte, v Value) ([]byte, error) {
 		out = append(out, formatFloat(v)...)
 	case string:
 		out = appendQuoted(out, v)
-	case markup:
-		out = append(appendQuoted(append(out, "Markup("...), string(v)), ')')
 	case []Value:
 		return r.appendItems(out, "[", "]", v)
 	case tuple:
-		return r.appendTuple(out, v)
-	case group:
-		return r.appendTuple(out, tuple(v))
+		if len(v) == 1 {
+			return r.appendItems(out, "(", ",)", v)
+		}
+		return r.appendItems(out, "(", ")", v)
 	case *ordered.Object:
 		return r.appendObject(out, v)
 	case *namespace:
-		out, err := r.appendObject(append(out, "<Namespace "...), v.attrs)
-		return append(out, '>'), err
+		return append(r.appendObject(append(out, "<Namespace "...), v.attrs), '>')
 	case *view:
-		out, err := r.appendItems(append(out, v.kind...), "([", "])", v.items())
-		return out, err
+		return r.appendItems(append(out, v.kind...), "([", "])", v.items())
 	case *span:
 		out = fmt.Appendf(out, "range(%d, %d", v.start, v.stop)
 		if v.step != 1 {
@@ -75,58 +70,32 @@ func (r *render) appendRepr(out []byte, v Value) ([]byte, error) {
 		out = append(out, ')')
 	case *undefined:
 		out = append(out, "Undefined"...)
-	case *macro:
-		name := "anonymous"
-		if v.def.name != "" {
-			name = string(appendQuoted(nil, v.def.name))
-		}
-		out = fmt.Appendf(out, "<Macro %s>", name)
-	case *loopContext:
-		n, err := v.length()
-		if err != nil {
-			return out, err
-		}
-		out = fmt.Appendf(out, "<LoopContext %d/%d>", v.index+1, n)
-	case *iterator, *function, *cycler:
-		out = fmt.Appendf(out, "<%s object>", typeName(v))
+	case markup, *iterator, *macro, *function, *loopContext:
+		fail("a %s cannot be printed here", typeName(v))
 	default:
-		return out, fmt.Errorf("a value of %s cannot be used in a template", typeName(v))
+		fail("a value of %s cannot be used in a template", typeName(v))
 	}
-	return out, r.room(1, len(out)-start)
+	r.room(1, len(out)-start)
+	return out
 }
 
-func (r *render) appendTuple(out []byte, items tuple) ([]byte, error) {
-	if len(items) == 1 {
-		return r.appendItems(out, "(", ",)", items)
-	}
-	return r.appendItems(out, "(", ")", items)
-}
-
-func (r *render) appendItems(out []byte, open, end string, items []Value) ([]byte, error) {
-	if err := r.nest(); err != nil {
-		return out, err
-	}
+func (r *render) appendItems(out []byte, open, end string, items []Value) []byte {
+	r.nest()
 	defer r.unnest()
 	out = append(out, open...)
 	for i, item := range items {
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		var err error
-		if out, err = r.appendRepr(out, item); err != nil {
-			return out, err
-		}
-		if err := r.fits(len(out)); err != nil {
-			return out, err
-		}
+		out = r.appendRepr(out, item)
+		r.fits(len(out))
 	}
-	return append(out, end...), r.spend(2 * len(items))
+	r.spend(2 * len(items))
+	return append(out, end...)
 }
 
-func (r *render) appendObject(out []byte, o *ordered.Object) ([]byte, error) {
-	if err := r.nest(); err != nil {
-		return out, err
-	}
+func (r *render) appendObject(out []byte, o *ordered.Object) []byte {
+	r.nest()
 	defer r.unnest()
 	out = append(out, '{')
 	first := true
@@ -135,23 +104,16 @@ func (r *render) appendObject(out []byte, o *ordered.Object) ([]byte, error) {
 			out = append(out, ", "...)
 		}
 		first = false
-		var err error
-		if out, err = r.appendRepr(out, key); err != nil {
-			return out, err
-		}
-		out = append(out, ": "...)
-		if out, err = r.appendRepr(out, value); err != nil {
-			return out, err
-		}
-		if err := r.fits(len(out)); err != nil {
-			return out, err
-		}
+		out = append(r.appendRepr(out, key), ": "...)
+		out = r.appendRepr(out, value)
+		r.fits(len(out))
 	}
-	return append(out, '}'), r.spend(4 * o.Len())
+	r.spend(4 * o.Len())
+	return append(out, '}')
 }
 
-// formatFloat is Python's repr of a float: the shortest digits that give the float back, with an exponent from 1e16 on
-// and below 1e-4.
+// formatFloat is Python's repr of a float: the shortest digits that give the float back, with an exponent for 1e16 and more
+// and for less than 1e-4.
 func formatFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -188,35 +150,15 @@ func appendQuoted(out []byte, s string) []byte {
 			out = append(out, `\r`...)
 		case c == '\t':
 			out = append(out, `\t`...)
-		case isPrintable(c):
+		case unicode.IsPrint(c):
 			out = utf8.AppendRune(out, c)
+		case c < 0x100:
+			out = fmt.Appendf(out, `\x%02x`, c)
+		case c < 0x10000:
+			out = fmt.Appendf(out, `\u%04x`, c)
 		default:
-			out = appendEscaped(out, c)
+			out = fmt.Appendf(out, `\U%08x`, c)
 		}
 	}
 	return append(out, quote)
-}
-
-// appendEscaped writes a character by its code.
-func appendEscaped(out []byte, c rune) []byte {
-	switch {
-	case c < 0x100:
-		return fmt.Appendf(out, `\x%02x`, c)
-	case c < 0x10000:
-		return fmt.Appendf(out, `\u%04x`, c)
-	}
-	return fmt.Appendf(out, `\U%08x`, c)
-}
-
-// ascii is a repr in which every character is ASCII.
-func ascii(repr string) string {
-	var out []byte
-	for _, c := range repr {
-		if c < utf8.RuneSelf {
-			out = append(out, byte(c))
-		} else {
-			out = appendEscaped(out, c)
-		}
-	}
-	return string(out)
 }

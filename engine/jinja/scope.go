@@ -1,12 +1,12 @@
 package jinja
 
-// Jinja decides where a name lives before a template runs, by looking at each scope as a whole: a name that a scope sets
-// anywhere is the scope's own everywhere, and starts with the value that it has outside. This file does the same in the
-// same order, because the order shows: whether a name that is set only in one branch of an if falls back to the context
-// depends on where it was read first.
+// Jinja decides where a name lives before a template runs. It looks at each scope as a whole: a name that is set anywhere
+// in a scope belongs to the scope from its start, where it has the value that it has outside. This file does the same in
+// the same order, because the order can be observed: whether a name that is set in only one branch of an if falls back to
+// the context depends on where it was read first.
 
-// ref is where a variable is found: in a slot of the frame that is up functions out, or for up -1 among the render's
-// context variables.
+// ref is where a variable is found: in a slot of the frame of the function that is up levels out, or for up -1 among the
+// variables of the context.
 type ref struct{ up, slot int }
 
 func (at ref) in(f *frame) *frame {
@@ -25,7 +25,7 @@ func (at ref) get(r *render, f *frame) Value {
 
 func (at ref) set(f *frame, v Value) { at.in(f).vars[at.slot] = v }
 
-// scope is what is left of a scope once a template is bound.
+// scope is what rendering needs of a scope.
 type scope struct {
 	routine *routine // nil if the variables live in the frame of the function around
 	loads   []slotLoad
@@ -44,25 +44,19 @@ type routine struct {
 	slots int // of its frame
 }
 
-// enter starts the scope. It returns the frame to run it with, which is new if the scope is that of a function.
+// enter starts the scope. It returns the frame to run it in, which is new if the scope is that of a function.
 func (s *scope) enter(r *render, f *frame) *frame {
 	if s.routine != nil {
-		f = s.routine.frame(r, f)
+		r.spend(s.routine.slots)
+		f = &frame{vars: make([]Value, s.routine.slots), outer: f}
 	}
 	s.load(r, f)
 	return f
 }
 
-// frame is a new frame of the function. Where the budget does not pay for it, the next step fails.
-func (in *routine) frame(r *render, outer *frame) *frame {
-	_ = r.spend(in.slots)
-	return &frame{vars: make([]Value, in.slots), outer: outer}
-}
-
-// load gives the variables of the scope, whose frame is f, their first values. Where the budget does not pay for it, the
-// next step fails.
+// load gives the variables of the scope their first values. f is the frame that they live in.
 func (s *scope) load(r *render, f *frame) {
-	_ = r.spend(len(s.loads))
+	r.spend(len(s.loads))
 	for i := range s.loads {
 		l := &s.loads[i]
 		if l.undefined != nil {
@@ -84,7 +78,7 @@ type variable struct {
 type loadKind uint8
 
 const (
-	loadParam   loadKind = iota // set by the loop, call or with that opens the scope
+	loadParam   loadKind = iota // set by the loop or the call that opens the scope
 	loadContext                 // from the context
 	loadAlias                   // from the scope around
 	loadNothing                 // undefined
@@ -95,7 +89,7 @@ type load struct {
 	outer *variable // of loadAlias
 }
 
-// symbols collects the names of a scope. The branches of an if are looked at in copies that are then joined.
+// symbols collects the names of a scope. The branches of an if are collected in copies that are joined afterwards.
 type symbols struct {
 	parent  *symbols
 	routine *routine
@@ -219,7 +213,7 @@ func visitAll[T any](s *symbols, nodes []T) {
 	}
 }
 
-// visit looks at a node of the scope. It does not go into the scopes inside it.
+// visit collects the names of a node, without those of the scopes inside it.
 func (s *symbols) visit(n any) {
 	switch n := n.(type) {
 	case *nameExpr:
@@ -241,45 +235,38 @@ func (s *symbols) visit(n any) {
 	case *setStmt:
 		s.visit(n.value)
 		s.visit(n.target)
-	case *setBlockStmt:
-		s.visit(n.target)
+	case *captureStmt:
+		if n.target != nil {
+			s.visit(n.target)
+		} else {
+			s.visit(n.filter)
+		}
 	case *forStmt:
 		s.visit(n.seq)
 	case *macroStmt:
 		s.store(n.def.name)
-	case *callStmt:
-		if n.call != nil {
-			s.visit(n.call)
-		}
-	case *filterStmt:
-		s.visit(n.filter)
-	case *withStmt:
-		visitAll(s, n.values)
+	case *generationStmt:
 	default:
 		children(n, s.visit)
 	}
 }
 
-// undeclared says which of the names a body reads before it sets them. It looks into the scopes inside, too.
-func undeclared(body []stmt, names ...string) map[string]bool {
-	open, found := map[string]bool{}, map[string]bool{}
-	for _, name := range names {
-		open[name] = true
-	}
+// reads reports whether a body reads a name before it sets it, in the scopes inside it too.
+func reads(body []stmt, name string) bool {
+	open, found := true, false
 	var visit func(n any)
 	visit = func(n any) {
-		name, ok := n.(*nameExpr)
+		e, ok := n.(*nameExpr)
 		switch {
 		case !ok:
 			children(n, visit)
-		case name.use != useLoad:
-			delete(open, name.name)
-		case open[name.name]:
-			found[name.name] = true
+		case e.name != name:
+		case e.use != useLoad:
+			open = false
+		case open:
+			found = true
 		}
 	}
-	for _, s := range body {
-		visit(s)
-	}
+	each(body, visit)
 	return found
 }

@@ -1,17 +1,30 @@
 // Package jinja renders chat templates: the Jinja programs that models ship to turn messages into a prompt.
 //
 // The prompt is byte for byte what Hugging Face transformers makes of the same template. The language is therefore that
-// of Python's jinja2 in an ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, its loop controls and do
-// statement, and transformers' generation tag, tojson filter and the functions raise_exception and strftime_now. Values
-// behave as in Python: 7/2 is 3.5, True prints as True, a list prints as its repr, 'é' has length 1. Templates that
-// include, import or extend others are refused, since a model ships one.
+// of Python's jinja2 in an ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, loop controls, and
+// transformers' generation tag, tojson filter and functions raise_exception and strftime_now. Values behave as in Python:
+// 7/2 is 3.5, True prints as True, a list prints as its repr, 'é' has length 1. What no published chat template uses is
+// left out, and Parse refuses it by name (refuse.go).
 //
-// A template is a stranger's program. It cannot change the values that it is given, and it runs under limits of time,
-// memory and depth.
+// A template passes through these stages, each in the files named after it:
+//
+//	lexer     source -> tokens; white space around tags is removed here
+//	parser    tokens -> tree of statements and expressions (ast.go)
+//	scope     every name gets its place: a slot of a frame, or a variable of the context (scope.go decides, bind.go assigns)
+//	exec      runs statements, which write the prompt (loop.go for loops)
+//	eval      computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
+//
+// A filter is one line in the table of filters.go and a function beside it, a test one line in tests.go, a method one line
+// in methods.go, a global function one line in globals.go. testdata/conformance.py records what Python makes of them.
+//
+// Errors of parsing and rendering travel as panics of type failure inside the package, as in text/template: Parse and
+// Render recover them and return an *Error.
+//
+// A template is a program of unknown origin. It cannot change the values that it is given, and it runs under limits of
+// time, memory and depth (render.go).
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -30,48 +43,48 @@ type Template struct {
 	absent []*undefined // what each of them is where the context has no such variable
 }
 
-// Parse reads a template. The name is for error messages only; an error is an *Error with the place of the mistake.
-func Parse(name, source string) (*Template, error) {
-	t := &Template{name: name, source: normalizeNewlines(source)}
+// Parse reads a template. The name is only for error messages. An error is an *Error with the place of the mistake.
+func Parse(name, source string) (t *Template, err error) {
+	t = &Template{name: name, source: normalizeNewlines(source)}
+	defer func() {
+		if e := recover(); e != nil {
+			err = t.recovered(e, 0)
+			t = nil
+		}
+	}()
 	if len(source) > maxSource {
-		return nil, t.locate(errAt(0, fmt.Errorf("the template is longer than %d bytes", maxSource)))
+		failAt(0, "the template is longer than %d bytes", maxSource)
 	}
 	if i := invalidUTF8(t.source); i >= 0 {
-		return nil, t.locate(errAt(i, errors.New("the template is not UTF-8")))
+		failAt(i, "the template is not UTF-8")
 	}
-	tokens, err := lex(t.source)
-	if err != nil {
-		return nil, t.locate(err)
-	}
-	p := parser{tokens: tokens}
-	if t.body, err = p.template(); err != nil {
-		return nil, t.locate(err)
-	}
-	if err := t.bind(); err != nil {
-		return nil, t.locate(err)
-	}
+	p := parser{tokens: lex(t.source)}
+	t.body = p.template()
+	t.bind()
 	return t, nil
 }
 
-// Render runs the template with the variables of ctx, which it does not change. The time is what strftime_now reads.
+// Render runs the template with the variables of ctx, which it does not change. strftime_now reads the given time.
 //
-// An error is an *Error with the place in the template. Where the template itself refused the messages by calling
-// raise_exception, it wraps a *RaiseError.
+// An error is an *Error with the place in the template. It wraps a *RaiseError if the template itself refused the messages
+// by calling raise_exception.
 func (t *Template) Render(ctx *ordered.Object, now time.Time) (string, error) {
 	r := newRender(t, ctx, now)
 	defer r.release()
 	return r.prompt()
 }
 
-func (r *render) prompt() (string, error) {
-	t := r.t
-	if _, err := r.run(t.body, t.root.enter(r, nil)); err != nil {
-		return "", t.locate(err)
-	}
+func (r *render) prompt() (prompt string, err error) {
+	defer func() {
+		if e := recover(); e != nil {
+			prompt, err = "", r.t.recovered(e, r.at)
+		}
+	}()
+	r.run(r.t.body, r.t.root.enter(r, nil))
 	return string(r.out), nil
 }
 
-// Error is a mistake in a template, or one that came up while it was rendered.
+// Error is a mistake in a template, found when it was parsed or rendered.
 type Error struct {
 	Template string // the name given to Parse
 	Line     int    // from 1
@@ -83,7 +96,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %v", e.Template, e.Line, e.Column, e.Err)
 }
 
-// Unwrap gives the error without its place.
+// Unwrap returns the error without its place.
 func (e *Error) Unwrap() error { return e.Err }
 
 // RaiseError is the refusal of a template that called raise_exception, with its message.
@@ -91,35 +104,51 @@ type RaiseError struct{ Message string }
 
 func (e *RaiseError) Error() string { return e.Message }
 
-// placed is an error with its offset in the source.
-type placed struct {
-	offset int
+// failure is the panic that stops parsing or rendering.
+type failure struct {
 	err    error
+	offset int // in the source; negative for the place where the rendering is
 }
 
-func (p *placed) Error() string { return p.err.Error() }
+// fail stops a rendering with an error.
+func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...), -1}) }
 
-// errAt gives an error its place, unless it has a closer one already.
-func errAt(offset int, err error) error {
-	if p, ok := err.(*placed); ok { //nolint:errorlint // errAt's result is never wrapped
-		return p
+// failWith is fail with an error that callers look for.
+func failWith(err error) { panic(failure{err, -1}) }
+
+// must returns a value, or stops the rendering with the error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		failWith(err)
 	}
-	return &placed{offset, err}
+	return v
 }
 
-// locate turns the offset of an error into line and column.
-func (t *Template) locate(err error) error {
-	e := &Error{Template: t.name, Line: 1, Column: 1, Err: err}
-	if p, ok := err.(*placed); ok { //nolint:errorlint // errAt's result is never wrapped
-		before := t.source[:min(p.offset, len(t.source))]
-		e.Err = p.err
-		e.Line += strings.Count(before, "\n")
-		e.Column += utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+// failAt stops parsing with an error at an offset of the source.
+func failAt(offset int, format string, args ...any) {
+	panic(failure{fmt.Errorf(format, args...), offset})
+}
+
+// recovered turns a failure into an *Error. It panics again with anything else. The offset is that of a failure that has
+// none.
+func (t *Template) recovered(e any, offset int) error {
+	f, ok := e.(failure)
+	if !ok {
+		panic(e)
 	}
-	return e
+	if f.offset >= 0 {
+		offset = f.offset
+	}
+	before := t.source[:min(offset, len(t.source))]
+	return &Error{
+		Template: t.name,
+		Line:     1 + strings.Count(before, "\n"),
+		Column:   1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]),
+		Err:      f.err,
+	}
 }
 
-// normalizeNewlines makes every line end in \n and takes the last one off, as Jinja does.
+// normalizeNewlines makes every line end in \n and removes the last one, as Jinja does.
 func normalizeNewlines(s string) string {
 	if strings.Contains(s, "\r") {
 		s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)
@@ -129,9 +158,6 @@ func normalizeNewlines(s string) string {
 
 // invalidUTF8 is the offset of the first byte that is not part of a character, or -1.
 func invalidUTF8(s string) int {
-	if utf8.ValidString(s) {
-		return -1
-	}
 	for i, r := range s {
 		if r == utf8.RuneError {
 			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {

@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -20,25 +18,23 @@ type jsonWriter struct {
 	out        []byte
 	ascii      bool    // ensure_ascii
 	sorted     bool    // sort_keys
-	indent     *string // of one level; nil to write all on one line
+	indent     *string // of one level; nil to write everything on one line
 	comma, col string
 	depth      int
 	charged    int // length of out that the budget has paid for
 }
 
 // charge makes the budget pay for what was written since the last call.
-func (w *jsonWriter) charge() error {
+func (w *jsonWriter) charge() {
 	n := len(w.out) - w.charged
 	w.charged = len(w.out)
-	if err := w.r.fits(w.charged); err != nil {
-		return err
-	}
-	return w.r.spend(n)
+	w.r.fits(w.charged)
+	w.r.spend(n)
 }
 
-// filterToJSON is the filter that transformers puts in place of Jinja's: it does not escape HTML and keeps the keys'
-// order.
-func filterToJSON(r *render, v Value, a args) (Value, error) {
+// filterToJSON is the filter that transformers uses instead of Jinja's: it does not escape HTML and keeps the order of
+// keys.
+func filterToJSON(r *render, v Value, a args) Value {
 	w := jsonWriter{r: r, ascii: truth(a.or(0, false)), sorted: truth(a.or(3, false)), comma: ", ", col: ": "}
 	switch indent := a.or(1, nil).(type) {
 	case nil:
@@ -47,7 +43,7 @@ func filterToJSON(r *render, v Value, a args) (Value, error) {
 	default:
 		n, ok := integer(indent)
 		if !ok || n > maxOutput {
-			return nil, fmt.Errorf("indent must be a number or a string, not %s", typeName(indent))
+			fail("indent must be a number or a string, not %s", typeName(indent))
 		}
 		s := strings.Repeat(" ", int(max(n, 0)))
 		w.indent = &s
@@ -58,22 +54,15 @@ func filterToJSON(r *render, v Value, a args) (Value, error) {
 	if separators := a.or(2, nil); separators != nil {
 		pair, _ := elements(separators)
 		if len(pair) != 2 {
-			return nil, errors.New("separators must be two strings")
+			fail("separators must be two strings")
 		}
-		var ok1, ok2 bool
-		w.comma, ok1 = text(pair[0])
-		w.col, ok2 = text(pair[1])
-		if !ok1 || !ok2 {
-			return nil, errors.New("separators must be two strings")
-		}
+		w.comma, w.col = needText(pair[0]), needText(pair[1])
 	}
-	if err := w.value(v); err != nil {
-		return nil, err
-	}
-	return string(w.out), nil
+	w.value(v)
+	return string(w.out)
 }
 
-func (w *jsonWriter) value(v Value) error {
+func (w *jsonWriter) value(v Value) {
 	switch v := v.(type) {
 	case nil:
 		w.out = append(w.out, "null"...)
@@ -90,110 +79,84 @@ func (w *jsonWriter) value(v Value) error {
 	case markup:
 		w.out = appendJSONString(w.out, string(v), w.ascii)
 	case *ordered.Object:
-		return w.object(v)
+		w.object(v)
 	default:
 		items, ok := elements(v)
 		if !ok {
-			return fmt.Errorf("object of type %s is not JSON serializable", typeName(v))
+			fail("object of type %s is not JSON serializable", typeName(v))
 		}
-		return w.array(items)
+		w.open('[')
+		for i, item := range items {
+			w.next(i)
+			w.value(item)
+		}
+		w.close(']', len(items))
 	}
-	return w.charge()
+	w.charge()
 }
 
-func (w *jsonWriter) array(items []Value) error {
-	if len(items) == 0 {
-		w.out = append(w.out, "[]"...)
-		return w.charge()
-	}
-	if err := w.open('['); err != nil {
-		return err
-	}
-	for i, item := range items {
-		if err := w.next(i); err != nil {
-			return err
-		}
-		if err := w.value(item); err != nil {
-			return err
-		}
-	}
-	return w.close(']')
-}
-
-func (w *jsonWriter) object(o *ordered.Object) error {
-	if o.Len() == 0 {
-		w.out = append(w.out, "{}"...)
-		return w.charge()
-	}
-	keys := o.Keys()
+func (w *jsonWriter) object(o *ordered.Object) {
+	w.open('{')
 	if w.sorted {
-		var failed error
-		slices.SortStableFunc(keys, func(a, b string) int {
-			c, err := w.r.order(loadedKey(a), loadedKey(b))
-			if err != nil {
-				failed = err
-			}
-			return int(c)
-		})
-		if failed != nil {
-			return failed
-		}
+		o = w.sortedKeys(o)
 	}
-	if err := w.open('{'); err != nil {
-		return err
+	i := 0
+	for key, value := range o.All() {
+		w.next(i)
+		w.out = append(appendJSONString(w.out, strings.TrimPrefix(key, intKey), w.ascii), w.col...)
+		w.value(value)
+		i++
 	}
-	for i, key := range keys {
-		if err := w.next(i); err != nil {
-			return err
-		}
-		w.out = appendJSONString(w.out, strings.TrimPrefix(key, intKey), w.ascii)
-		w.out = append(w.out, w.col...)
-		value, _ := o.Get(key)
-		if err := w.value(value); err != nil {
-			return err
-		}
-	}
-	return w.close('}')
+	w.close('}', i)
 }
 
-func (w *jsonWriter) open(c byte) error {
+// sortedKeys is a copy of o in the order of its keys.
+func (w *jsonWriter) sortedKeys(o *ordered.Object) *ordered.Object {
+	keys := o.Keys()
+	w.r.list(2 * len(keys))
+	slices.SortFunc(keys, func(a, b string) int { return int(w.r.order(loadedKey(a), loadedKey(b))) })
+	out := ordered.NewObject()
+	for _, key := range keys {
+		value, _ := o.Get(key)
+		out.Set(key, value)
+	}
+	return out
+}
+
+func (w *jsonWriter) open(c byte) {
 	w.depth++
 	if w.depth > maxDepth {
-		return errDepth
+		failWith(errDepth)
 	}
 	w.out = append(w.out, c)
-	return nil
 }
 
-// next starts the element with the given place.
-func (w *jsonWriter) next(i int) error {
+// next starts the element with the given index.
+func (w *jsonWriter) next(i int) {
 	if i > 0 {
 		w.out = append(w.out, w.comma...)
 	}
-	return w.newline()
+	w.newline()
 }
 
-func (w *jsonWriter) close(c byte) error {
+// close ends an array or object of n elements.
+func (w *jsonWriter) close(c byte, n int) {
 	w.depth--
-	if err := w.newline(); err != nil {
-		return err
+	if n > 0 {
+		w.newline()
 	}
 	w.out = append(w.out, c)
-	return w.charge()
 }
 
-func (w *jsonWriter) newline() error {
-	if w.indent == nil {
-		return w.charge()
+func (w *jsonWriter) newline() {
+	if w.indent != nil {
+		w.r.room(len(*w.indent), w.depth)
+		w.out = append(w.out, '\n')
+		for range w.depth {
+			w.out = append(w.out, *w.indent...)
+		}
 	}
-	if err := w.r.room(len(*w.indent), w.depth); err != nil {
-		return err
-	}
-	w.out = append(w.out, '\n')
-	for range w.depth {
-		w.out = append(w.out, *w.indent...)
-	}
-	return w.charge()
+	w.charge()
 }
 
 func jsonFloat(f float64) string {

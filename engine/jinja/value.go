@@ -8,42 +8,55 @@ import (
 )
 
 // Value is what a template computes with. A context holds the types of ordered.Value, of which dictionaries are
-// *ordered.Object; integers too large for int64 are printed and compared, but not computed with. Rendering changes none of
-// them. A value of any other type gives an error when a template uses it.
+// *ordered.Object. Rendering changes none of them. A value of any other Go type gives an error when a template uses it.
+// *big.Int, an integer too large for int64, is printed and compared, but not computed with.
 type Value = ordered.Value
 
+// The types of values that a template makes, besides those of a context. namespace, macro, function and loopContext are
+// declared in globals.go, call.go and loop.go.
 type (
 	// tuple is an immutable sequence that prints with parentheses.
 	tuple []Value
-	// group is a tuple (grouper, list), as the groupby filter makes it.
-	group tuple
-	// markup is a string that escape or safe has marked: what it is joined with is escaped.
+	// markup is a string marked by the filter safe: a string that is added to it with + is escaped for HTML.
 	markup string
+	// span is Python's range object.
+	span struct{ start, stop, step int64 }
+	// view is what a dictionary's keys, values and items methods return.
+	view struct {
+		kind string // "dict_keys", "dict_values" or "dict_items"
+		of   *ordered.Object
+	}
+	// undefined is the value of a name or an attribute that does not exist. It prints as nothing, is false and is empty. Any
+	// other use is an error.
+	undefined struct {
+		name  string // of the variable or attribute
+		owner string // the type that has no such attribute; empty for a variable
+		hint  string // the whole message, if it is neither of these
+	}
 )
 
 // missing stands for an argument that was not given.
 var missing Value = &struct{ _ int }{}
 
-// undefined is the value of a name or an attribute that does not exist. It prints as nothing, is false and is empty;
-// any other use is an error.
-type undefined struct {
-	name  string // of the variable or attribute
-	owner string // the type that has no such attribute; empty for a variable
-	hint  string // the whole message, where it is neither of these
-}
-
-func (u *undefined) err() error {
+// fail stops the rendering because the value is used.
+func (u *undefined) fail() {
 	switch {
 	case u.hint != "":
-		return fmt.Errorf("%s", u.hint)
+		fail("%s", u.hint)
 	case u.owner != "":
-		return fmt.Errorf("'%s' has no attribute '%s'", u.owner, u.name)
+		fail("'%s' has no attribute '%s'", u.owner, u.name)
 	}
-	return fmt.Errorf("'%s' is undefined", u.name)
+	fail("'%s' is undefined", u.name)
 }
 
-// span is Python's range object.
-type span struct{ start, stop, step int64 }
+// defined fails if one of the values is undefined.
+func defined(values ...Value) {
+	for _, v := range values {
+		if u, ok := v.(*undefined); ok {
+			u.fail()
+		}
+	}
+}
 
 func (s *span) len() int {
 	if s.step > 0 && s.start < s.stop {
@@ -53,14 +66,6 @@ func (s *span) len() int {
 		return int(uint64(s.start-s.stop-1)/(uint64(-(s.step+1))+1)) + 1
 	}
 	return 0
-}
-
-func (s *span) at(i int) int64 { return s.start + int64(i)*s.step }
-
-// view is what a dictionary's keys, values and items methods give.
-type view struct {
-	kind string // "dict_keys", "dict_values" or "dict_items"
-	of   *ordered.Object
 }
 
 func (v *view) items() []Value {
@@ -97,8 +102,6 @@ func typeName(v Value) string {
 		return "list"
 	case tuple:
 		return "tuple"
-	case group:
-		return "_GroupTuple"
 	case *ordered.Object:
 		return "dict"
 	case *span:
@@ -117,13 +120,11 @@ func typeName(v Value) string {
 		return "function"
 	case *loopContext:
 		return "LoopContext"
-	case *cycler:
-		return "Cycler"
 	}
 	return fmt.Sprintf("Go type %T", v)
 }
 
-// ownerName is how an undefined attribute's message names the object.
+// ownerName is how the message of an undefined attribute names the object.
 func ownerName(v Value) string {
 	if v == nil {
 		return "None"
@@ -131,7 +132,7 @@ func ownerName(v Value) string {
 	return typeName(v) + " object"
 }
 
-// text gives the characters of a string, marked or not.
+// text returns the characters of a string, marked or not.
 func text(v Value) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -142,20 +143,18 @@ func text(v Value) (string, bool) {
 	return "", false
 }
 
-// elements gives the elements of a list or a tuple.
+// elements returns the elements of a list or a tuple.
 func elements(v Value) ([]Value, bool) {
 	switch v := v.(type) {
 	case []Value:
 		return v, true
 	case tuple:
 		return v, true
-	case group:
-		return v, true
 	}
 	return nil, false
 }
 
-// integer gives the value of an integer; a bool is one.
+// integer returns the value of an integer. A bool is one.
 func integer(v Value) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -167,6 +166,19 @@ func integer(v Value) (int64, bool) {
 		return 0, true
 	}
 	return 0, false
+}
+
+// float returns the value of a number as a float64.
+func float(v Value) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case *big.Int:
+		f, _ := new(big.Float).SetInt(v).Float64()
+		return f, true
+	}
+	n, ok := integer(v)
+	return float64(n), ok
 }
 
 // truth is the value as a condition.

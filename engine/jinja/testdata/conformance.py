@@ -43,7 +43,7 @@ def strftime_now(format):
 
 def environment():
     env = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols, jinja2.ext.do]
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
     )
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = raise_exception
@@ -72,12 +72,9 @@ CONTEXT = {
 # Expressions, one a line; each becomes {{ expression }}.
 EXPRESSIONS = {
     "literals": r"""
+        "\x41\u00e9\U0001F389"
         1
         0
-        1_000
-        0x1F
-        0b101
-        0o17
         1.5
         1e3
         2.5e-3
@@ -92,7 +89,6 @@ EXPRESSIONS = {
         1e400
         'a' "b" 'c'
         'a\nb\tc\\d\'e"'
-        "\x41\u00e9\U0001F389\101\0"
         '\q\%'
         "a
         b"
@@ -134,14 +130,6 @@ EXPRESSIONS = {
         7.5 % -2
         -7.5 % 2
         6.0 // 2
-        2 ** 10
-        2 ** -1
-        2 ** 0.5
-        2 ** 3 ** 2
-        -2 ** 2
-        0 ** 0
-        (-1) ** 3
-        1.5 ** 2
         -i
         +i
         - -i
@@ -255,11 +243,9 @@ EXPRESSIONS = {
         1 in [1] == true
         2 in range(3)
         1 == 1 and 2 == 2 or missing.x
-        range(3) == range(0, 3)
         big == 9007199254740992.0
         big > 9007199254740992.0
         (1, 2) in [(1, 2)]
-        obj.keys() == obj.keys()
         """,
     "logic": r"""
         1 and 2
@@ -335,8 +321,6 @@ EXPRESSIONS = {
         missing | selectattr('x') | list
         missing | replace('a', 'b')
         missing | round
-        missing | sum
-        missing | max
         missing | unique | list
         missing | indent
         missing | format
@@ -365,9 +349,7 @@ EXPRESSIONS = {
         obj.nope is defined
         obj.nope is none
         range(missing)
-        missing | e
         missing | safe
-        missing | wordcount
         missing == obj.nope
         """,
     "attributes": r"""
@@ -386,13 +368,11 @@ EXPRESSIONS = {
         obj.get('nope', 5)
         obj.get('Z', 5)
         obj['get']('b')
-        obj.copy()
         numbers[0]
         numbers[-1]
         numbers[3]
         numbers[-4]
         numbers.0
-        numbers.0.real
         nested.1.1.0
         s[0]
         s[-1]
@@ -412,9 +392,6 @@ EXPRESSIONS = {
         s.__len__()
         obj['__class__']
         obj._x
-        i.real
-        f.is_integer()
-        (4.0).is_integer()
         numbers.append(1)
         numbers.append
         numbers['append'](1)
@@ -424,13 +401,7 @@ EXPRESSIONS = {
         obj.pop('b')
         obj.clear
         obj.setdefault('q', 1)
-        numbers.index(1)
         numbers.index(9)
-        numbers.count(1)
-        [1, 1.0, true].count(1)
-        (1, 2, 1).count(1)
-        (1, 2, 1).index(2)
-        numbers.copy()
         numbers()
         s()
         obj.b()
@@ -442,8 +413,6 @@ EXPRESSIONS = {
         obj | list
         {'keys': 1}.keys
         {'keys': 1}['keys']
-        obj | attr('b')
-        obj | attr('keys') is callable
         users[0].tags[0]
         """,
     "slices": r"""
@@ -466,9 +435,6 @@ EXPRESSIONS = {
         numbers[:100]
         numbers[none:2]
         (1, 2, 3)[1:]
-        range(10)[2:8:3]
-        range(10)[::-1] | list
-        range(10)[1:3]
         s[::0]
         s['a':]
         i[1:]
@@ -482,12 +448,7 @@ EXPRESSIONS = {
         '%d' % 3.9
         '%d' % true
         '%5d|%-5d|%05d|%+d|% d' % (42, 42, 42, 42, 42)
-        '%x %X %o %#x %#o' % (255, 255, 8, 255, 8)
         '%f %.2f %8.3f %-8.1f| %08.2f' % (1.5, 1.005, 3.14159, 2.25, -3.14159)
-        '%e %.2E %g %g %g %G' % (12345.678, 0.00012, 1e10, 0.0001, 1e-5, 1e-10)
-        '%#.3g %#g %#.0f' % (1.0, 2.5, 3.0)
-        '%r %s %a' % ('é', 'é', 'é')
-        '%c%c' % ('a', 98)
         '%%' % ()
         '%.2s|%5.1s|%-5s|' % ('abc', 'xyz', 'q')
         '%(a)s %(b)05d' % {'a': 'x', 'b': 7}
@@ -504,39 +465,21 @@ EXPRESSIONS = {
         '%x' % 1.5
         '%y' % 1
         '%' % 1
-        '%*d' % (5, 42)
-        '%-*d|' % (5, 42)
-        '%.*f' % (2, 3.14159)
         '%5s|%-5s|' % ('é', '日')
-        '%i %u' % (1, 2)
         '%s' % huge
-        '%d' % huge
         '%f' % true
-        '%.3d' % 5
         '%+.1f' % 0.05
         '%s' % s
         """,
     "format": r"""
+        '{:d} {a:d} {b:d}'.format(1, a=true, b=-7)
+        '{:d}'.format(1.5)
+        '{:d}'.format('1')
         '{} {}'.format(1, 'a')
         '{0} {1} {0}'.format('a', 'b')
         '{a} {b}'.format(a=1, b=2)
-        '{a[x]} {a[y][0]} {b.name}'.format(a={'x': 1, 'y': [2]}, b={'name': 'n'})
         '{{}} {}'.format(1)
-        '{:>5}|{:<5}|{:^5}|{:*^7}'.format('a', 'b', 'c', 'd')
-        '{:5}|{:05}|{:+}|{: }|{:,}|{:_}'.format(42, 42, 42, 42, 1234567, 1234567)
-        '{:.2f} {:8.3f} {:e} {:g} {:%} {:.1%}'.format(3.14159, 2.5, 12345.678, 0.0001, 0.25, 0.125)
-        '{:x} {:X} {:#x} {:b} {:#b} {:o} {:c}'.format(255, 255, 255, 5, 5, 8, 65)
-        '{!r} {!s} {!a}'.format('é', 'é', 'é')
-        '{:.3}'.format('abcdef')
-        '{:.3} {:.3} {:.10}'.format(3.14159, 1234.5, 0.5)
         '{} {} {} {}'.format(none, true, 1.0, [1, 'a'])
-        '{:{}}|{:{w}}'.format('a', 5, 'b', w=3)
-        '{:010,}'.format(1234)
-        '{:,.2f}'.format(1234567.891)
-        '{:=+6}'.format(42)
-        '{:<06}'.format(42)
-        '{:06}'.format(-42)
-        '{:#010x}'.format(255)
         '{'.format(1)
         '}'.format(1)
         '{} {0}'.format(1)
@@ -547,15 +490,7 @@ EXPRESSIONS = {
         '{:s}'.format(1)
         '{:5}'.format(none)
         '{.x}'.format(obj)
-        '{0.__class__}'.format(1)
-        '{0[0]}'.format([5])
-        '{0[-1]}'.format([5])
-        '{x}'.format_map({'x': 1})
         '{!x}'.format(1)
-        '{:.2f}'.format(true)
-        '{:5}|{:<5}|{:^5}'.format(true, false, true)
-        '{:_x}'.format(1234567)
-        '{:+.1e}'.format(0.0)
         """,
     "string methods": r"""
         s.upper()
@@ -570,8 +505,6 @@ EXPRESSIONS = {
         'ßx'.capitalize()
         'ßx'.title()
         'ǆx'.title()
-        'Hello'.swapcase()
-        'Straße'.casefold()
         spaces.strip()
         spaces.lstrip()
         spaces.rstrip()
@@ -606,8 +539,6 @@ EXPRESSIONS = {
         'abc'.partition('=')
         'abc'.rpartition('=')
         s.find('o')
-        s.find('o', 5)
-        s.find('o', 5, 6)
         s.find('zz')
         s.rfind('o')
         uni.find('日')
@@ -617,16 +548,12 @@ EXPRESSIONS = {
         s.count('o')
         s.count('')
         'aaaa'.count('aa')
-        s.count('o', 5)
         s.startswith('hell')
         s.startswith(('x', 'he'))
-        s.startswith('ello', 1)
         s.startswith([1])
         s.startswith('')
         s.endswith('world')
         s.endswith(('x', 'ld'))
-        s.endswith('wor', 0, 9)
-        'abc'.startswith('', 5)
         s.replace('o', '0')
         s.replace('o', '0', 1)
         s.replace('', '-')
@@ -640,24 +567,11 @@ EXPRESSIONS = {
         ','.join([1])
         ','.join({'a': 1, 'b': 2})
         '-'.join(words | map('upper'))
-        'a'.center(5)
-        'ab'.center(5)
-        'a'.center(6, '*')
-        'a'.ljust(4, '.')
-        'a'.rjust(4)
-        'é'.rjust(3)
         'a'.center(5, 'xx')
-        '42'.zfill(5)
-        '-42'.zfill(5)
-        'a\tb'.expandtabs()
-        'a\tb\n\tc'.expandtabs(4)
         'abc'.isalpha()
         'ab1'.isalpha()
-        'ab1'.isalnum()
         '12'.isdigit()
         '²'.isdigit()
-        '²'.isdecimal()
-        '½'.isnumeric()
         ''.isdigit()
         ' \t'.isspace()
         ''.isspace()
@@ -665,12 +579,6 @@ EXPRESSIONS = {
         'a1'.islower()
         '1'.islower()
         'ABC'.isupper()
-        'Hello World'.istitle()
-        'Hello world'.istitle()
-        'a b'.isidentifier()
-        'a_b'.isidentifier()
-        'é'.isascii()
-        'a\n'.isprintable()
         'unhappy'.removeprefix('un')
         'unhappy'.removesuffix('py')
         'abc'.removeprefix('x')
@@ -693,8 +601,6 @@ EXPRESSIONS = {
         obj is mapping, [] is mapping, namespace() is mapping
         [] is sequence, 'a' is sequence, obj is sequence, () is sequence, 1 is sequence, missing is sequence, range(2) is sequence, obj.keys() is sequence
         [] is iterable, 'a' is iterable, obj is iterable, 1 is iterable, none is iterable, obj.items() is iterable, (numbers | map('abs')) is iterable, missing is iterable
-        range is callable, s.upper is callable, s is callable, missing is callable
-        1 is sameas 1, obj is sameas obj, none is sameas none, 1 is sameas true, 1 is sameas 1.0
         3 is odd, 4 is odd, -3 is odd, 4 is even, 2.0 is even, 1.5 is odd
         9 is divisibleby 3, 9 is divisibleby(2)
         1 is eq 1, 1 is equalto 1.0, numbers | select('==', 1) | list, numbers | reject('<', 2) | list
@@ -702,9 +608,6 @@ EXPRESSIONS = {
         1 is lt 2, 1 is lessthan 2, 2 is le 2, 3 is gt 2, 3 is greaterthan 2, 2 is ge 2
         1 is in [1, 2], 'a' is in 'abc', 1 is not in [1]
         'abc' is lower, 'ABC' is upper, 'aB' is lower, '1' is lower
-        'upper' is filter, 'nope' is filter
-        'defined' is test, 'nope' is test
-        (html | e) is escaped, html is escaped
         1 is not none
         not 1 is none
         1 is none or 2 is number
@@ -721,36 +624,28 @@ EXPRESSIONS = {
         x is not defined and i
         """,
     "numbers": r"""
+        '077' | int, ' 42 ' | int, '+5' | int, '-5' | int, '12' | int(default=3), 'x' | int(7), '1e3' | int
+        '1.5' | float, 'x' | float, 'x' | float(2.5), 1 | float, none | float, 'inf' | float, '1e5' | float, 'nan' | float, ' 1.5 ' | float
+        2.5 | round, 3.5 | round, -2.5 | round, 2.567 | round(2), 2.675 | round(2), 7 | round, 7 | round(2)
+        2.1 | round(0, 'ceil'), 2.9 | round(method='floor'), 2.123 | round(2, 'ceil'), -2.1 | round(0, 'floor'), 7 | round(0, 'ceil')
         -5 | abs, 5 | abs, -1.5 | abs, true | abs
         -5|abs
         'a' | abs
         '42' | int, '42.9' | int, 'x' | int, 'x' | int(5), '' | int, none | int, [] | int, 3.99 | int, -3.99 | int, true | int
-        '0x1f' | int(base=16), '1f' | int(0, 16), '0b11' | int(0, 2), '0o17' | int(0, 8), '077' | int, ' 42 ' | int, '1_000' | int, '+5' | int, '-5' | int
-        '0x1f' | int(0, 0), '12' | int(default=3, base=3), 'zz' | int(0, 36)
-        '1e3' | int, 1e20 | int, '123456789012345678901' | int
-        '1.5' | float, 'x' | float, 'x' | float(2.5), 1 | float, none | float, 'inf' | float, '1e5' | float, 'nan' | float, ' 1.5 ' | float, '1_0.5' | float
-        2.5 | round, 3.5 | round, -2.5 | round, 2.567 | round(2), 2.675 | round(2), 1234.5 | round(-2), 7 | round, 7 | round(2), 15 | round(-1), 25 | round(-1), 35 | round(-1)
-        2.1 | round(0, 'ceil'), 2.9 | round(method='floor'), 2.123 | round(2, 'ceil'), -2.1 | round(0, 'floor'), 7 | round(0, 'ceil'), 1234 | round(-2, 'floor')
         2.5 | round(method='x')
         'a' | round
         true | round
         1e300 | round(2)
-        [1, 2, 3] | sum, [] | sum, [1.5, 2] | sum, [1] | sum(start=10), users[:2] | sum(attribute='age')
-        [[1], [2]] | sum(start=[])
         ['a'] | sum
         ['a'] | sum(start='')
         [1, none] | sum
-        [3, 1, 2] | max, [3, 1, 2] | min, [] | max, words | max, words | min, words | min(case_sensitive=true), users[:3] | max(attribute='age')
         [1, 'a'] | max
-        {'b': 1, 'a': 2} | max
-        [1, 1.0, true] | min
         """,
     "text filters": r"""
         s | upper, S | lower, 'ABC' | lower, 5 | upper, none | upper, [1] | upper
         'hello WORLD' | capitalize, uni | capitalize, '' | capitalize
         'hello wORLD-foo (bar) [baz] {qux} <q>' | title, "it's" | title, uni | title, '' | title, 'ß' | title
         spaces | trim, 'xxhixx' | trim('x'), 5 | trim, none | trim, 'a.' | trim(chars='.')
-        'a' | center(5), 'a' | center | length, 'ab' | center(5)
         s | replace('o', '0'), s | replace('o', '0', 1), 5 | replace(5, 6), s | replace('o', none), s | replace('', '-')
         s | replace('o')
         [1, 2, 3] | join, [1, 2, 3] | join(', '), users | join(', ', attribute='name'), 'abc' | join('-'), [] | join('x'), [none, true, 1.5] | join(' '), obj | join(','), [1, 2] | join(0), (1, 2) | join(d='|')
@@ -760,12 +655,7 @@ EXPRESSIONS = {
         '%s' | format
         lines | indent, lines | indent(2), lines | indent(2, true), lines | indent(2, true, true), lines | indent('> '), lines | indent(blank=true), '' | indent, 'a' | indent(first=true), 'a\n' | indent, 'a\n\nb\n' | indent(1)
         5 | indent
-        ('x' * 300) | truncate | length, s | truncate(5), s | truncate(8), s | truncate(8, true), s | truncate(9, false, '!'), s | truncate(9, leeway=0), s | truncate(9, true, '', 0), uni | truncate(10, true, '…', 0)
         s | truncate(2)
-        s | wordcount, uni | wordcount, '' | wordcount, 'a-b_c d' | wordcount
-        'a b/c?d=é&e+~' | urlencode, {'a b': 1, 'c': '/é'} | urlencode, [('x', 'y z')] | urlencode, 5 | urlencode
-        '<p>a &amp; <b>b</b></p>\n  c <!-- <x> --> d' | striptags, 'a < b' | striptags, html | e | striptags
-        html | e, html | escape, 5 | e, none | e, html | e | e, html | forceescape, html | e | forceescape, html | safe, html | safe | e
         5 | string, none | string, [1] | string, s | string
         s | length, uni | length, [] | length, obj | length, range(5) | length, s | count
         5 | length
@@ -788,45 +678,23 @@ EXPRESSIONS = {
         '<b>' + ('x' | safe)
         ('x' | safe) + '<b>'
         '<b>' ~ ('x' | safe) ~ '<i>'
-        ('<x>' | e) + ('<y>' | e)
-        ('<a>' | safe).upper() + '<b>'
-        ('<a>' | safe) | upper + '<b>'
-        ('<a>' | safe).replace('a', '<') 
-        ('%s' | safe) % '<a>'
-        ('%s %d' | safe) % ('<a>', 5)
-        ('{}' | safe).format('<a>')
-        ('{}' | safe).format('<a>' | safe)
-        (',' | safe).join(['<a>', '<b>' | safe, 1])
-        ['<a>' | safe]
         ('<a>' | safe) == '<a>'
-        ('<a>' | safe) * 2 + '<'
-        2 * ('<a>' | safe) + '<'
-        ('a,b' | safe).split(',')[0] + '<'
-        ('<a>' | safe)[0] + '<'
-        ('<a>' | safe)[1:] + '<'
         {'a': '<' | safe} | tojson
-        ('<a>' | safe) | trim + '<'
         ('<a>' | safe) | string + '<'
-        ('<a>' | safe) | replace('a', 'b') + '<'
-        ('<a>' | safe) | join(',') + '<'
         (['<', '>' | safe] | join) + '<'
-        ('a\nb' | safe) | indent('<') 
-        ('<a b c>' | safe) | truncate(4, true, '<', 0)
         'x' in ('xyz' | safe)
         {'x': 1}['x' | safe]
         {('x' | safe): 1}.x
-        ('a' | safe) ~ 'b' is escaped
         5 | safe
         (html | e).center(40, '<')
-        ('a=b' | safe).partition('=')
         1 + ('a' | safe)
         ('a' | safe) < 'b'
         """,
     "lists": r"""
         numbers | sort, numbers | sort(true), words | sort, words | sort(case_sensitive=true), words | sort(reverse=true), users[:3] | sort(attribute='age') | map(attribute='name') | list, users[:3] | sort(attribute='age,name') | map(attribute='name') | list, obj | sort, 'hello' | sort
+        [{'a': none}, {'a': none}] | sort(attribute='a'), [{'a': 1}, {'a': 1}] | sort
         mixed | sort
         users | sort(attribute='age')
-        [{'a': 1}, {'a': 1}] | sort
         [{'a': 1}, {'a': 2}] | sort
         [(2, 'b'), (1, 'z'), (1, 'a')] | sort
         words | unique | list, words | unique(true) | list, [1, 1.0, true, '1'] | unique | list, users | unique(attribute='age') | map(attribute='name') | list
@@ -847,21 +715,15 @@ EXPRESSIONS = {
         none | select('odd') | list
         5 | select('odd') | list
         [] | select('nope') | list
-        numbers | batch(2) | list, numbers | batch(2, 'x') | list, [] | batch(2) | list, 'abcd' | batch(3) | map('join') | list
-        range(10) | slice(3) | list, numbers | slice(2, 'x') | list, [] | slice(2) | list
         numbers | slice(0) | list
         users[:3] | groupby('tags', default='-') | map('first') | list | length, users[:3] | groupby('nope', default=0) | map('first') | list, users[:3] | groupby('age')
         users | groupby('age')
-        words | groupby(0) | list
-        [{'k': 'A', 'v': 1}, {'k': 'a', 'v': 2}, {'k': 'B', 'v': 3}] | groupby('k')
-        [{'k': 'A', 'v': 1}, {'k': 'a', 'v': 2}] | groupby('k', case_sensitive=true) | map(attribute='grouper') | list
         obj | dictsort, obj | dictsort(true), {'b': 1, 'a': 2} | dictsort(by='value'), {'b': 1, 'a': 2} | dictsort(reverse=true), {'B': 1, 'a': 2} | dictsort, {'x': 'B', 'y': 'a'} | dictsort(false, 'value')
         {'a': 1} | dictsort(by='x')
         {1: 1, 'a': 2} | dictsort
         [] | dictsort
         obj | items | list, obj.items() | list, {'a': 1} | items
         [] | items | list
-        [] | items | string is string
         obj | list, s | list, uni | list, range(3) | list, (1, 2) | list, obj.values() | list, none_list | list
         5 | list
         numbers | list | tojson
@@ -870,6 +732,7 @@ EXPRESSIONS = {
         [3, 1] | sort | join('-') | upper
         """,
     "globals": r"""
+        strftime_now('%Y-%m-%d'), strftime_now('%d %b %Y'), strftime_now('%A, %B %d'), strftime_now('%H:%M:%S'), strftime_now('%j %y %I %p %%'), strftime_now('%-d %-m %e'), strftime_now('%D|%F|%T|%R')
         range(3) | list, range(1, 4) | list, range(0, 10, 3) | list, range(5, 0, -2) | list, range(0) | list
         range(3)
         range(1, 10, 2)
@@ -888,10 +751,7 @@ EXPRESSIONS = {
         namespace(_p=1)._p
         namespace(_p=1)._p.x
         namespace(a=1) | list
-        cycler(1, 2).next(), cycler('a').current
         cycler()
-        joiner()(), joiner('x')()
-        strftime_now('%Y-%m-%d'), strftime_now('%d %b %Y'), strftime_now('%A, %B %d'), strftime_now('%H:%M:%S'), strftime_now('%j %U %W %w %u %y %I %p %f %%'), strftime_now('%-d %-m %e'), strftime_now('%c|%x|%X|%D|%F|%T|%R'), strftime_now('[%Z%z]'), strftime_now('%G-W%V')
         raise_exception('no')
         raise_exception('no ' ~ i)
         range is defined
@@ -967,7 +827,7 @@ TEMPLATES = {
         "{##}x",
         "{#-#}x",
         "x{# unclosed", "x {#", "x{#-\n", "x{% raw %}", "x{% raw -%}\n",
-        "{{ a·b }}{{ é is defined }}", "{{ 1.real }}{{ 5 .real }}{{ 2**-1 }}{{-i-}}x", "{{ 1if i else 2 }}{{ 3is odd }}",
+        "{{ a·b }}{{ é is defined }}", "{{ 1.a is defined }}{{ 2*-1 }}{{-i-}}x", "{{ 1if i else 2 }}{{ 3is odd }}",
         "{% raw %}{{ x }}{% endraw %}",
         "{% raw %}\n  {{ x }}\n{% endraw %}\ny",
         "a {%- raw -%}  {{ x }}  {%- endraw -%} b",
@@ -1044,12 +904,8 @@ TEMPLATES = {
         "{% set x = 1 if no %}[{{ x }}]",
         "{% set x = y = 1 %}",
         "{% do numbers.append(4) %}",
-        "{% do obj.get('b') %}ok",
-        "{% do 1, 2 %}ok",
-        "{% print 1, 2 %}{% print s %}",
         "{% set a = [1] %}{% set b = a + [2] %}{{ a }}{{ b }}",
         "{% set ns = namespace(l=[]) %}{% for x in numbers %}{% set ns.l = ns.l + [x * 2] %}{% endfor %}{{ ns.l }}",
-        "{% set ns = namespace(o={}) %}{% for k, v in obj.items() %}{% set ns.o = dict(ns.o, **{k: v}) %}{% endfor %}{{ ns.o }}",
         "{% set a, a = 1, 2 %}{{ a }}",
         "{% set none = 1 %}",
         "{% set namespace = 5 %}{{ namespace }}",
@@ -1070,11 +926,6 @@ TEMPLATES = {
         "{% set x = 0 %}{% for a in [1] %}{% for b in [1] %}{% set x = 9 %}{{ x }}{% endfor %}{{ x }}{% endfor %}{{ x }}",
         "{% for a in [1, 2] %}{% if a == 2 %}{% set i = 3 %}{% else %}{{ i }}{% endif %}{% endfor %}",
         "{% for a in [1] %}{% set i = 3 %}{% endfor %}{{ i }}",
-        "{% with x = 1, y = i %}{{ x }}{{ y }}{% set x = 5 %}{{ x }}{% endwith %}{{ x }}",
-        "{% with %}{% set x = 1 %}{{ x }}{% endwith %}{{ x }}",
-        "{% with a = 1, b = a %}{{ a }}{{ b }}{% endwith %}",
-        "{% with i = i + 1 %}{{ i }}{% endwith %}{{ i }}",
-        "{% with (a, b) = (1, 2) %}{{ a }}{{ b }}{% endwith %}",
         "{% filter upper %}{% set x = 1 %}a{{ x }}{% endfilter %}{{ x }}",
         "{% filter replace('a', 'b') | upper %}aXa{% endfilter %}",
         "{% filter indent(2) %}a\nb{% endfilter %}",
@@ -1117,6 +968,7 @@ TEMPLATES = {
         "{% if i is defined and i is number and not i is string %}a{% endif %}",
     ],
     "for": [
+        "{% for x in numbers %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }} {% endfor %}",
         "{% for x in numbers %}{{ x }},{% endfor %}",
         "{% for x in [] %}a{% else %}b{% endfor %}",
         "{% for x in [1] %}a{% else %}b{% endfor %}",
@@ -1139,17 +991,13 @@ TEMPLATES = {
         "{% for x in numbers if x > 5 %}{{ x }}{% else %}none{% endfor %}",
         "{% for x in numbers if x > 1 and loop is undefined %}{{ x }}{% endfor %}",
         "{% for a, b in [[1, 2], [3, 4]] if b > 2 %}{{ a }}{% endfor %}",
-        "{% for x in numbers %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.depth0 }} {% endfor %}",
         "{% for x in numbers %}[{{ loop.previtem }}|{{ loop.nextitem }}]{% endfor %}",
         "{% for x in numbers %}{{ loop.previtem is defined }}{{ loop.nextitem is defined }} {% endfor %}",
         "{% for x in numbers %}{{ loop.previtem.x }}{% endfor %}",
         "{% for x in numbers | map('abs') %}{{ loop.last }}{{ loop.length }}{{ loop.nextitem }} {% endfor %}",
         "{% for x in numbers | map('abs') %}{{ loop.nextitem }}{{ loop.revindex }}{{ x }} {% endfor %}",
-        "{% for x in [1, 1, 2, 2, 1] %}{{ loop.changed(x) }} {% endfor %}",
-        "{% for x in numbers %}{{ loop.cycle('a', 'b') }}{% endfor %}",
         "{% for x in numbers %}{{ loop.cycle() }}{% endfor %}",
         "{% for x in numbers %}{{ loop.nope }}{{ loop['index'] }}{% endfor %}",
-        "{% for x in numbers %}{{ loop }}{% endfor %}",
         "{% for x in numbers %}{% for y in [1, 2] %}{{ loop.index }}{% endfor %}{{ loop.index }} {% endfor %}",
         "{% for x in numbers %}{% set outer = loop %}{% for y in [1] %}{{ outer.index }}{{ loop.index }} {% endfor %}{% endfor %}",
         "{% for x in numbers %}{% if loop.first %}[{% endif %}{{ x }}{% if not loop.last %}, {% else %}]{% endif %}{% endfor %}",
@@ -1162,15 +1010,10 @@ TEMPLATES = {
         "{% for x in [1, 2] %}{% for y in [] %}{% else %}{% break %}{% endfor %}{{ x }}{% endfor %}",
         "{% for x in [1, 2] %}{% set z %}a{% if x == 1 %}{% continue %}{% endif %}b{% endset %}{{ z }}{% endfor %}",
         "{% for x in [1, 2] %}{% filter upper %}a{% if x == 1 %}{% continue %}{% endif %}b{% endfilter %}{% endfor %}",
-        "{% for x in [1, 2] %}{% with y = x %}{% if y == 1 %}{% continue %}{% endif %}{{ y }}{% endwith %}{% endfor %}",
         "{% break %}",
         "{% for x in [1] %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}",
         "{% for x in [] %}{% else %}{% break %}{% endfor %}",
-        "{% for n in tree recursive %}{{ n.n }}{{ loop.depth }}{% if n.kids %}({{ loop(n.kids) }}){% endif %}{% endfor %}",
-        "{% for n in tree recursive %}{% set x = n.n %}{{ loop(n.kids) }}{{ x }}{{ loop.index }}{% else %}-{% endfor %}",
-        "{% for n in tree if n.n != 'd' recursive %}{{ n.n }}{{ loop(n.kids) }}{% endfor %}",
         "{% for n in numbers %}{{ loop([1]) }}{% endfor %}",
-        "{% for x in [1] recursive %}{{ loop([x]) if loop.depth < 4 else 'end' }}{% endfor %}",
         "{% for loop in [1] %}{% endfor %}",
         "{% for x in [1] %}{% set loop = 1 %}{% endfor %}",
         "{% for x, x in [[1, 2]] %}{{ x }}{% endfor %}",
@@ -1187,28 +1030,24 @@ TEMPLATES = {
         "{% set g = numbers | select('gt', 1) %}{{ 2 in g }}{{ g | list }}",
         "{% set r = numbers | reverse %}{{ r | first }}{{ r | first }}",
         "{% for a in [1, 2] %}{% for b in [1, 2] if b != a %}{{ a }}{{ b }} {% endfor %}{% endfor %}",
-        "{% for g in users[:3] | groupby('age') %}{{ g.grouper }}:{{ g.list | length }}{{ g[0] }} {% endfor %}",
-        "{% for age, people in users[:3] | groupby('age') %}{{ age }}:{{ people | map(attribute='name') | join('+') }} {% endfor %}",
-        "{% for row in range(5) | batch(2, 'x') %}{{ row }}{% endfor %}",
         "{% for x in obj.values() %}{{ x }}{{ loop.length }} {% endfor %}",
-        "{% set j = joiner(', ') %}{% for x in numbers %}{{ j() }}{{ x }}{% endfor %}",
-        "{% set c = cycler('a', 'b') %}{% for x in numbers %}{{ c.next() }}{{ c.current }} {% endfor %}{{ c.reset() }}{{ c.next() }}",
         "{% for x in [3, 1] %}{{ loop.index if loop.first else 'n' }}{% endfor %}",
         "{% for message in messages[1:] %}{{ message.role }}{% endfor %}",
         "{% for message in messages[::-1] %}{{ loop.index0 }}{{ message['role'] }}{% endfor %}",
     ],
     "macros": [
+        "{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(1, *[2]) }}{{ m(1, **{'b': 2}) }}{{ m(*[1], b=2) }}",
+        "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(*[1]) }}{{ m(**{'a': 2}) }}",
+        "{% set ns = namespace(o={}) %}{% for k, v in obj.items() %}{% set ns.o = dict(ns.o, **{k: v}) %}{% endfor %}{{ ns.o }}",
         "{% macro m() %}a{% endmacro %}{{ m() }}",
         "{% macro m(a, b=2) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(b=5, a=4) }}{{ m() }}",
         "{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}",
         "{% macro m(a=b, b=1) %}[{{ a }}{{ b }}]{% endmacro %}{{ m() }}",
         "{% macro m(a) %}{{ a is defined }}{% endmacro %}{{ m() }}",
         "{% macro m(a) %}{{ a.x }}{% endmacro %}{{ m() }}",
-        "{% macro m(a) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3, x=4) }}",
         "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}",
         "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(b=2) }}",
         "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}",
-        "{% macro m(a) %}{{ kwargs }}{% endmacro %}{{ m(1, a=2) }}",
         "{% macro m(a, a) %}{% endmacro %}",
         "{% macro m(a=1, b) %}{% endmacro %}",
         "{% macro m(x) %}{{ x }}{{ i }}{{ late }}{% endmacro %}{% set late = 'L' %}{{ m(1) }}",
@@ -1216,19 +1055,12 @@ TEMPLATES = {
         "{{ m() }}{% macro m() %}a{% endmacro %}",
         "{% macro m(n) %}{{ n }}{% if n > 0 %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(3) }}",
         "{% macro m() %}{% set i = 5 %}{{ i }}{% endmacro %}{{ m() }}{{ i }}",
-        "{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}body{{ i }}{% endcall %}",
-        "{% macro m() %}{{ caller(1, b=2) }}{% endmacro %}{% call(a, b) m() %}{{ a }}{{ b }}{% endcall %}",
         "{% macro m() %}a{% endmacro %}{% call m() %}b{% endcall %}",
         "{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}",
-        "{% macro m() %}{{ caller is defined }}{% endmacro %}{{ m() }}",
         "{% macro m(caller) %}{{ caller() }}{% endmacro %}{% call m() %}b{% endcall %}",
-        "{% macro m(caller=none) %}{{ caller() if caller else 'no' }}{% endmacro %}{{ m() }}{% call m() %}b{% endcall %}",
-        "{% macro m(x) %}{{ x }}{{ caller() }}{% endmacro %}{% call m('q') %}{% call m('r') %}in{% endcall %}{% endcall %}",
         "{% call 5 %}{% endcall %}",
         "{% call range(3) %}{% endcall %}",
         "{% macro m() %}x{% endmacro %}{{ m() | upper }}{{ m() ~ 'y' }}{{ m() + 'z' }}{{ m().upper() }}",
-        "{% macro m(a, b) %}{% endmacro %}{{ m.name }}{{ m.arguments }}{{ m.catch_kwargs }}{{ m.catch_varargs }}{{ m.caller }}",
-        "{% macro m() %}{% endmacro %}{{ m }}",
         "{% if true %}{% macro m() %}a{% endmacro %}{% endif %}{{ m() }}",
         "{% for x in [1, 2] %}{% macro m() %}{{ x }}{% endmacro %}{{ m() }}{% endfor %}",
         "{% for x in [1] %}{% macro m() %}a{% endmacro %}{% endfor %}{{ m() }}",
@@ -1236,8 +1068,6 @@ TEMPLATES = {
         "{% macro m(a) %}{% for x in a %}{{ x }}{% endfor %}{% endmacro %}{{ m([1, 2]) }}",
         "{% macro m(a) -%}\n  {{ a }}\n{%- endmacro %}[{{ m(1) }}]",
         "{% macro m(*args) %}{% endmacro %}",
-        "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(*[1]) }}{{ m(**{'a': 2}) }}",
-        "{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(1, *[2]) }}{{ m(1, **{'b': 2}) }}{{ m(*[1], b=2) }}",
         "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(a=1, **{'a': 2}) }}",
         "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(a=1, a=2) }}",
         "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(**5) }}",
@@ -1347,8 +1177,8 @@ MOMENTS = [
     datetime.datetime(2027, 1, 3, 1, 2, 3), datetime.datetime(1999, 10, 9, 13), datetime.datetime(2000, 5, 31, 9, 8, 7, 6),
 ]
 FORMATS = [
-    "%a %A %b %B %h", "%d %e %-d %j %-j", "%m %-m", "%Y %y %C %G %g", "%H %I %k %l %M %S %p %P %f", "%U %W %V %u %w",
-    "%c", "%x %X %D %F %T %R %r", "%%|%n|%t|", "[%Z][%z]", "%_d %_m %0e %^a %^B", "%Q %", "é%dé", "",
+    "%a %A %b %B %h", "%d %e %-d %j %-j", "%m %-m", "%Y %y", "%H %-H %I %-I %M %S %p", "%D %F %T %R",
+    "%%|%%%d", "é%dé", "",
 ]
 
 

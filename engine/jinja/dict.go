@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -10,7 +9,7 @@ import (
 )
 
 // Dictionaries are *ordered.Object, whose keys are strings. Templates use integers too: such a key is stored as its
-// decimal digits behind intKey, a byte that no string of a template begins with, since they are UTF-8.
+// decimal digits behind intKey, a byte that no string of a template begins with, since strings are UTF-8.
 const intKey = "\xff"
 
 // storedKey is the key of an Object for a key of a template.
@@ -46,21 +45,21 @@ func entries(o *ordered.Object) iter.Seq2[Value, Value] {
 }
 
 // put sets a key of a dictionary.
-func (r *render) put(o *ordered.Object, key, value Value) error {
+func (r *render) put(o *ordered.Object, key, value Value) {
 	stored, ok := storedKey(key)
 	if !ok {
-		return fmt.Errorf("the keys of a dictionary must be strings or integers, not %s", typeName(key))
+		fail("the keys of a dictionary must be strings or integers, not %s", typeName(key))
 	}
+	r.spend(len(stored))
 	o.Set(stored, value)
-	return r.spend(len(stored))
 }
 
-// lookUp looks a key of any type up. Where the budget does not pay for it, the next step fails.
+// lookUp looks a key of any type up.
 func (r *render) lookUp(o *ordered.Object, key Value) (Value, bool) {
 	stored, ok := storedKey(key)
 	if !ok {
 		return nil, false
 	}
-	_ = r.spend(len(stored))
+	r.spend(len(stored))
 	return o.Get(stored)
 }

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,9 +13,7 @@ import (
 // This file has what Python's str knows about characters.
 
 // isSpace is str.isspace for one character: Go's white space and four more separators.
-func isSpace(r rune) bool {
-	return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r)
-}
+func isSpace(r rune) bool { return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) }
 
 func isASCII(s string) bool {
 	for i := range len(s) {
@@ -28,7 +27,7 @@ func isASCII(s string) bool {
 // runeCount is len of a Python string.
 func runeCount(s string) int { return utf8.RuneCountInString(s) }
 
-// runeOffset is the offset in bytes of the character with the given index; len(s) for an index past the end.
+// runeOffset is the offset in bytes of the character with the given index, or len(s) for an index past the end.
 func runeOffset(s string, index int) int {
 	if index <= 0 {
 		return 0
@@ -58,8 +57,6 @@ func lower(s string) string {
 	return cases.Lower(language.Und).String(s)
 }
 
-func casefold(s string) string { return cases.Fold().String(s) }
-
 // titleRune is the title case of a word's first character.
 func titleRune(r rune) string {
 	if r < utf8.RuneSelf {
@@ -72,7 +69,7 @@ func titleRune(r rune) string {
 	return string(up[:1]) + strings.ToLower(string(up[1:]))
 }
 
-// capitalize makes the first character title case and the others lower case.
+// capitalize puts the first character into title case and the others into lower case.
 func capitalize(s string) string {
 	if s == "" {
 		return s
@@ -99,7 +96,7 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt is the lower case of the character at i, which for a Σ depends on where it stands.
+// lowerAt is the lower case of the character at i, which for a Σ depends on the next one.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))
@@ -114,23 +111,35 @@ func lowerAt(s string, i int, r rune) string {
 func isLowerCase(r rune) bool { return unicode.IsLower(r) || unicode.Is(unicode.Other_Lowercase, r) }
 func isUpperCase(r rune) bool { return unicode.IsUpper(r) || unicode.Is(unicode.Other_Uppercase, r) }
 func isCased(r rune) bool     { return isLowerCase(r) || isUpperCase(r) || unicode.IsTitle(r) }
+func isAlpha(r rune) bool     { return unicode.IsLetter(r) }
 
-func swapCase(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case unicode.IsUpper(r):
-			b.WriteString(lowerAt(s, i, r))
-		case unicode.IsLower(r):
-			b.WriteString(upper(string(r)))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+// isDigit is true for decimals and for the superscript and circled digits.
+func isDigit(r rune) bool {
+	return unicode.Is(unicode.Nd, r) || r == '²' || r == '³' || r == '¹' || r == 0x2070 || r >= 0x2074 && r <= 0x2079 ||
+		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468
 }
 
-// isLineEnd says which characters splitlines breaks at.
+// every reports whether s is not empty and all its characters are in the set.
+func every(s string, in func(rune) bool) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool { return !in(r) }) < 0
+}
+
+// hasCase reports whether s has letters with case and all of them are in the set.
+func hasCase(s string, in func(rune) bool) bool {
+	found := false
+	for _, r := range s {
+		if !isCased(r) {
+			continue
+		}
+		if !in(r) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// isLineEnd reports whether splitlines breaks at a character.
 func isLineEnd(r rune) bool {
 	switch r {
 	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
@@ -139,7 +148,14 @@ func isLineEnd(r rune) bool {
 	return false
 }
 
-func splitLines(s string, keepEnds bool) []string {
+func (r *render) splitLines(s string, keepEnds bool) []string {
+	n := 1
+	for _, c := range s {
+		if isLineEnd(c) {
+			n++
+		}
+	}
+	r.list(n)
 	var lines []string
 	for s != "" {
 		i := strings.IndexFunc(s, isLineEnd)
@@ -160,64 +176,63 @@ func splitLines(s string, keepEnds bool) []string {
 	return lines
 }
 
-// isPrintable is str.isprintable for one character.
-func isPrintable(r rune) bool { return unicode.IsPrint(r) }
-
-// every says whether s is not empty and all its characters are in the set.
-func every(s string, in func(rune) bool) bool {
-	for _, r := range s {
-		if !in(r) {
-			return false
+// fields is the number of words between white space.
+func fields(s string) int {
+	n, inside := 0, false
+	for _, c := range s {
+		space := isSpace(c)
+		if !space && !inside {
+			n++
 		}
+		inside = !space
 	}
-	return s != ""
+	return n
 }
 
-func isAlpha(r rune) bool   { return unicode.IsLetter(r) }
-func isDecimal(r rune) bool { return unicode.Is(unicode.Nd, r) }
-
-// isDigit is true for decimals and for the superscript and circled digits.
-func isDigit(r rune) bool {
-	return isDecimal(r) || r == '²' || r == '³' || r == '¹' || r == 0x2070 || r >= 0x2074 && r <= 0x2079 ||
-		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468
-}
-
-func isNumeric(r rune) bool { return unicode.IsNumber(r) || isDigit(r) }
-
-func isAlnum(r rune) bool { return isAlpha(r) || isNumeric(r) }
-
-// hasCase is islower or isupper: all letters with case are in the set, and there is one.
-func hasCase(s string, in func(rune) bool) bool {
-	found := false
-	for _, r := range s {
-		if !isCased(r) {
-			continue
-		}
-		if !in(r) {
-			return false
-		}
-		found = true
+// splitAt makes at most limit cuts at sep.
+func splitAt(s, sep string, limit int, fromEnd bool) []string {
+	if limit >= len(s) {
+		return strings.Split(s, sep)
 	}
-	return found
+	if !fromEnd {
+		return strings.SplitN(s, sep, limit+1)
+	}
+	var parts []string
+	for i := strings.LastIndex(s, sep); i >= 0 && len(parts) < limit; i = strings.LastIndex(s, sep) {
+		parts = append(parts, s[i+len(sep):])
+		s = s[:i]
+	}
+	parts = append(parts, s)
+	slices.Reverse(parts)
+	return parts
 }
 
-// isTitled is str.istitle.
-func isTitled(s string) bool {
-	found, inWord := false, false
-	for _, r := range s {
-		switch {
-		case unicode.IsUpper(r) || unicode.IsTitle(r):
-			if inWord {
-				return false
+// splitSpace makes at most limit cuts at white space.
+func splitSpace(s string, limit int, fromEnd bool) []string {
+	if limit >= len(s) {
+		return strings.FieldsFunc(s, isSpace)
+	}
+	var parts []string
+	if fromEnd {
+		for s = strings.TrimRightFunc(s, isSpace); s != ""; s = strings.TrimRightFunc(s, isSpace) {
+			start := 0
+			if i := strings.LastIndexFunc(s, isSpace); i >= 0 && len(parts) < limit {
+				_, size := utf8.DecodeRuneInString(s[i:])
+				start = i + size
 			}
-			found, inWord = true, true
-		case isCased(r):
-			if !inWord {
-				return false
-			}
-		default:
-			inWord = false
+			parts = append(parts, s[start:])
+			s = s[:start]
 		}
+		slices.Reverse(parts)
+		return parts
 	}
-	return found
+	for s = strings.TrimLeftFunc(s, isSpace); s != ""; s = strings.TrimLeftFunc(s, isSpace) {
+		end := strings.IndexFunc(s, isSpace)
+		if end < 0 || len(parts) == limit {
+			end = len(s)
+		}
+		parts = append(parts, s[:end])
+		s = s[end:]
+	}
+	return parts
 }

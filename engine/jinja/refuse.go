@@ -1,0 +1,117 @@
+package jinja
+
+import (
+	"slices"
+	"time"
+)
+
+// Jinja and Python have more than published chat templates use. What is left out is refused by name when a template is
+// parsed, even where it would not run, so that nobody finds out in the middle of a batch.
+
+// refuse stops parsing because of a construct that is left out.
+func refuse(offset int, what string) {
+	failAt(offset, "%s not supported in chat templates", what)
+}
+
+// What Jinja has besides what is here.
+var (
+	refusedStatements = []string{
+		"include", "import", "from", "extends", "block", "autoescape", "call", "with", "do", "print", "trans", "debug",
+	}
+	refusedFilters = []string{
+		"attr", "batch", "center", "e", "escape", "filesizeformat", "forceescape", "groupby", "max", "min", "pprint", "random",
+		"slice", "striptags", "sum", "truncate", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr",
+	}
+	refusedTests   = []string{"callable", "escaped", "filter", "sameas", "test"}
+	refusedGlobals = []string{"cycler", "joiner", "lipsum"}
+	refusedInMacro = []string{"caller", "kwargs", "varargs"} // arguments that no parameter takes
+	refusedOfLoop  = []string{"changed", "cycle", "depth", "depth0"}
+	// refusedMethods are Python's of strings, lists and dictionaries. Those that change a list or a dictionary fail when they
+	// are called, as they do in the sandbox.
+	refusedMethods = []string{
+		"casefold", "center", "encode", "expandtabs", "format_map", "isalnum", "isascii", "isdecimal", "isidentifier",
+		"isnumeric", "isprintable", "istitle", "ljust", "maketrans", "rjust", "swapcase", "translate", "zfill", "copy", "fromkeys",
+		"is_integer",
+	}
+)
+
+func refuseStatement(word token) {
+	if slices.Contains(refusedStatements, word.text) {
+		refuse(word.offset, "the statement '"+word.text+"' is")
+	}
+	failAt(word.offset, "unknown statement '%s'", word.text)
+}
+
+func refuseFilter(name token) {
+	if slices.Contains(refusedFilters, name.text) {
+		refuse(name.offset, "the filter '"+name.text+"' is")
+	}
+}
+
+func refuseTest(name token) {
+	if slices.Contains(refusedTests, name.text) {
+		refuse(name.offset, "the test '"+name.text+"' is")
+	}
+}
+
+// refuseMethod refuses a call of a method by its name alone, whatever value it is called on.
+func refuseMethod(fn expr) {
+	if fn, ok := fn.(*attrExpr); ok && slices.Contains(refusedMethods, fn.name) {
+		refuse(int(fn.at), "the method '"+fn.name+"' is")
+	}
+}
+
+// refuseGlobal refuses names that the template does not set itself.
+func refuseGlobal(n *nameExpr, inMacro bool) {
+	if slices.Contains(refusedGlobals, n.name) || inMacro && slices.Contains(refusedInMacro, n.name) {
+		refuse(int(n.at), "the name '"+n.name+"' is")
+	}
+}
+
+// refuseFormat refuses formats for %, for the method format and for strftime_now, if the format is a constant.
+func refuseFormat(n any) {
+	var where at
+	var err error
+	switch n := n.(type) {
+	case *binaryExpr:
+		where = n.at
+		if format, ok := constText(n.left); ok && n.op == "%" {
+			_, err = conversions(format)
+		}
+	case *filterExpr:
+		where = n.at
+		if format, ok := constText(n.value); ok && n.name == "format" {
+			_, err = conversions(format)
+		}
+	case *callExpr:
+		where = n.at
+		switch fn := n.fn.(type) {
+		case *attrExpr:
+			if format, ok := constText(fn.object); ok && fn.name == "format" {
+				_, err = formatFields(format)
+			}
+		case *nameExpr:
+			if fn.name == "strftime_now" && len(n.args.pos) == 1 {
+				format, _ := constText(n.args.pos[0])
+				_, err = strftime(time.Time{}, format)
+			}
+		}
+	}
+	if err != nil {
+		failAt(int(where), "%v", err)
+	}
+}
+
+func constText(e expr) (string, bool) {
+	c, ok := e.(*constExpr)
+	if !ok {
+		return "", false
+	}
+	return text(c.value)
+}
+
+func refuseLoopAttribute(object expr, name token) {
+	if n, ok := object.(*nameExpr); ok && n.name == "loop" && slices.Contains(refusedOfLoop, name.text) {
+		refuse(name.offset, "the attribute '"+name.text+"' of loop is")
+	}
+}

@@ -1,0 +1,89 @@
+package jinja
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestRefused parses what Jinja and Python have and templates cannot use here. The error names it.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	refused := map[string]string{ // template -> what the error says
+		"{% for x in y recursive %}{% endfor %}":      "1:15: recursive loops are not supported in chat templates",
+		"{{ 2 ** 3 }}":                                "1:6: the operator ** is not supported in chat templates",
+		"{{ x[1, 2] }}":                               "1:7: a tuple as a key is not supported in chat templates",
+		"{% macro m() %}{{ caller() }}{% endmacro %}": "1:19: the name 'caller' is not supported in chat templates",
+		"{% macro m() %}{{ kwargs }}{% endmacro %}":   "1:19: the name 'kwargs' is not supported in chat templates",
+		"{{ 0x1f }}":                                  "1:4: numbers with 'x' are not supported in chat templates; use decimal digits",
+		"{{ 1_000 }}":                                 "1:4: numbers with '_' are not supported in chat templates; use decimal digits",
+		`{{ '\101' }}`:                                `1:4: the escape \1 in strings is not supported in chat templates; use \x or \u`,
+		`{{ '\N{x}' }}`:                               `1:4: the escape \N in strings is not supported in chat templates; use \x or \u`,
+
+		"{{ '%r' % x }}":                "1:9: the format %r is not supported in chat templates",
+		"{{ '%*d' % (1, 2) }}":          "1:10: the format %* is not supported in chat templates",
+		"{{ '%.2d %1000d' % x }}":       "1:18: the format %.2d is not supported in chat templates",
+		"{{ '%x' | format(1) }}":        "1:11: the format %x is not supported in chat templates",
+		"{{ '{:>5}'.format(x) }}":       "1:18: the format field {:>5} is not supported in chat templates; use {} or {name}",
+		"{{ '{a.b}'.format(a=x) }}":     "1:18: the format field {a.b} is not supported in chat templates; use {} or {name}",
+		"{{ '{!r}'.format(x) }}":        "1:17: the format field {!r} is not supported in chat templates; use {} or {name}",
+		"{{ strftime_now('%U') }}":      "1:16: strftime_now: the conversion %U is not supported in chat templates",
+		"{{ strftime_now('%d %-Q!') }}": "1:16: strftime_now: the conversion %-Q is not supported in chat templates",
+	}
+	for _, name := range refusedStatements {
+		refused["{% "+name+" x %}"] = "1:4: the statement '" + name + "' is not supported in chat templates"
+	}
+	for _, name := range refusedFilters {
+		refused["{% if x %}{{ y | "+name+" }}{% endif %}"] = "1:18: the filter '" + name + "' is not supported in chat templates"
+	}
+	for _, name := range refusedTests {
+		refused["{% if x is "+name+" %}{% endif %}"] = "1:12: the test '" + name + "' is not supported in chat templates"
+	}
+	for _, name := range refusedGlobals {
+		refused["{{ "+name+"(1) }}"] = "1:4: the name '" + name + "' is not supported in chat templates"
+	}
+	for _, name := range refusedMethods {
+		refused["{{ x."+name+"() }}"] = "1:5: the method '" + name + "' is not supported in chat templates"
+	}
+	for _, name := range refusedOfLoop {
+		refused["{% for x in y %}{{ loop."+name+" }}{% endfor %}"] = "1:25: the attribute '" + name + "' of loop is not supported in chat templates"
+	}
+	for source, want := range refused {
+		_, err := Parse("t", source)
+		assert.EqualError(t, err, "t:"+want, source)
+	}
+}
+
+// TestNotRefused parses names that a template sets itself, and unknown filters that it guards.
+func TestNotRefused(t *testing.T) {
+	t.Parallel()
+	requireRendered(t, map[string]string{
+		"{% macro joiner(a) %}{{ a }}{% endmacro %}{{ joiner(1) }}":              "1",
+		"{% set kwargs = 2 %}{% macro m() %}{{ kwargs }}{% endmacro %}{{ m() }}": "2",
+		"{% if false %}{{ 'x' | from_json }}{% endif %}":                         "",
+		"{{ {'center': 1}.center }}":                                             "1",
+	})
+}
+
+// TestRefusedWhenUsed renders what only the values of a chat decide about.
+func TestRefusedWhenUsed(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"{{ {none: 1} }}":                  "t:1:4: the keys of a dictionary must be strings or integers, not NoneType",
+		"{{ {1.5: 1} }}":                   "t:1:4: the keys of a dictionary must be strings or integers, not float",
+		"{{ ('x' | safe).upper() }}":       "t:1:22: the method 'upper' of a string marked by the filter safe is not supported; apply the filter last",
+		"{{ 'x' | safe | trim }}":          "t:1:17: the filter 'trim' of a string marked by the filter safe is not supported; apply the filter last",
+		"{{ ('x' | safe)[0] }}":            "t:1:16: an item of a string marked by the filter safe is not supported; apply the filter last",
+		"{{ ('x' | safe)[:1] }}":           "t:1:16: a slice of a string marked by the filter safe is not supported; apply the filter last",
+		"{{ {}.keys() == {}.keys() }}":     "t:1:14: a comparison of 'dict_keys' is not supported; make a list of it",
+		"{{ 1 | round(-1) }}":              "t:1:8: round to -1 digits is not supported",
+		"{{ [1].append(2) }}":              "t:1:14: access to attribute 'append' of 'list' object is unsafe",
+		"{{ (['a'] | map('upper')) ~ 1 }}": "t:1:27: a generator cannot be printed here",
+	} {
+		tmpl, err := Parse("t", source)
+		require.NoError(t, err, source)
+		_, err = tmpl.Render(nil, vectorsNow)
+		assert.EqualError(t, err, want, source)
+	}
+}
