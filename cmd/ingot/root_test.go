@@ -149,7 +149,7 @@ func TestHelpOfACommand(t *testing.T) {
 	require.Contains(t, r.stdout, "complete ")
 }
 
-// TestHelp goes through all commands: each has examples, and the examples use flags that it has.
+// TestHelp checks the help of all commands: each has examples, and no line is too long.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)
@@ -168,6 +168,7 @@ func TestHelp(t *testing.T) {
 	visit(newRoot())
 }
 
+// TestExamplesParse: the examples of all commands have correct flags and arguments.
 func TestExamplesParse(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)
@@ -193,7 +194,7 @@ func TestExamplesParse(t *testing.T) {
 	visit(newRoot())
 }
 
-// TestSettingsFromOutside: the environment and a file give what flags do not.
+// TestSettingsFromOutside: settings also come from the environment and a file.
 func TestSettingsFromOutside(t *testing.T) {
 	t.Parallel()
 	want := ingot(t, `"Hi"`, "tokenize", "--model", tinyLlama).stdout
