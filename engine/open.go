@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/schedule"
@@ -16,16 +17,15 @@ import (
 
 // Engine answers requests with one model on one backend.
 type Engine struct {
-	files       *files
-	backend     compute.Backend
-	opts        Options
-	fit         Fit
-	template    *template // nil if the file has none that can be used,
-	templateErr error     // for this reason
-	digest      *digest
-	scheduler   *schedule.Scheduler
-	closing     sync.Once
-	closeErr    error
+	files     *files
+	backend   compute.Backend
+	opts      Options
+	fit       Fit
+	template  *chat.Template
+	digest    *digest
+	scheduler *schedule.Scheduler
+	closing   sync.Once
+	closeErr  error
 }
 
 // Open loads the model of a GGUF file onto a backend and starts to take requests. The engine owns the backend from then
@@ -58,7 +58,7 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 
 // load loads the weights and makes the scheduler.
 func (e *Engine) load() (err error) {
-	e.template, e.templateErr = readTemplate(e.files.model)
+	e.template = chat.New(e.files.model.Meta(), e.files.tokenizer)
 	if e.fit, err = e.files.fit(&e.opts, e.backend); err != nil {
 		return err
 	}

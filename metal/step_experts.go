@@ -2,6 +2,12 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
+type routeArgs struct {
+	n, rowBytes, experts, used, xStride, dstStride uint32
+	sigmoid, normalise, biased                     uint32
+	scale                                          float32
+}
+
 // Route implements compute.Step.
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
 	w := router.(*weight)
@@ -15,6 +21,10 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
 	record(s, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
 		b, bind(bias, b), at(x), at(dst))
+}
+
+type gatedExpertsArgs struct {
+	n, rowBytes, out, used, sharedOut, xStride, routingStride, dstStride, groups uint32
 }
 
 // GatedExperts implements compute.Step. Shared experts whose type differs from the routed ones have a dispatch of their own.
@@ -44,6 +54,10 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	if separate {
 		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp)
 	}
+}
+
+type expertsAddArgs struct {
+	n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride uint32
 }
 
 // ExpertsAdd implements compute.Step.
@@ -82,6 +96,10 @@ type grouped struct {
 	count                int     // of tiles; some may be empty
 }
 
+type groupArgs struct {
+	rows, used, experts, routingStride, tiles uint32
+}
+
 // group records the grouping of a routing by expert.
 func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
@@ -93,6 +111,10 @@ func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	record(s, "group_experts", s.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
 		at(routing), g.choices, g.tiles)
 	return g
+}
+
+type expertTileArgs struct {
+	n, rowBytes, out, used, xStride, dstStride uint32
 }
 
 // gatedExpertTiles is GatedExperts for many rows.
@@ -114,6 +136,10 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 	} else {
 		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp)
 	}
+}
+
+type weighArgs struct {
+	cols, used, routingStride, dstStride uint32
 }
 
 // expertTilesAdd is ExpertsAdd for many rows.
