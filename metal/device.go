@@ -4,7 +4,7 @@
 //
 // A row of every operation has the same bits in any batch. For this, all kernels of a family sum in one order: each of the 32
 // lanes of a simdgroup adds up a fixed share of the products, called a strand, and the strands are added in a tree. Which
-// products belong to a strand depends on the weight's type and the row's length alone; see kernels/product.metal.
+// products belong to a strand depends on the weight's type and the row's length alone; see kernels/quants.h.
 package metal
 
 import (

@@ -2,6 +2,12 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
+type routeArgs struct {
+	n, rowBytes, experts, used, xStride, dstStride uint32
+	sigmoid, normalise, biased                     uint32
+	scale                                          float32
+}
+
 // Route implements compute.Step.
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
 	have := s.integer.quantised
@@ -19,6 +25,10 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	if dst.Buffer != have.x.Buffer { // the experts' first product takes the same activations
 		s.integer.quantised = have
 	}
+}
+
+type gatedExpertsArgs struct {
+	n, rowBytes, out, used, sharedOut, xStride, routingStride, dstStride, groups uint32
 }
 
 // GatedExperts implements compute.Step. Shared experts whose type differs from the routed ones have a dispatch of their own.
@@ -52,6 +62,10 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	if separate {
 		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp)
 	}
+}
+
+type expertsAddArgs struct {
+	n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride uint32
 }
 
 // ExpertsAdd implements compute.Step.
@@ -94,6 +108,10 @@ type grouped struct {
 	count                int     // of tiles; some may be empty
 }
 
+type groupArgs struct {
+	rows, used, experts, routingStride, tiles uint32
+}
+
 // group records the grouping of a routing by expert.
 func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
@@ -105,6 +123,10 @@ func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	record(s, "group_experts", s.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
 		at(routing), g.choices, g.tiles)
 	return g
+}
+
+type expertTileArgs struct {
+	n, rowBytes, out, used, xStride, dstStride uint32
 }
 
 // gatedExpertTiles is GatedExperts for many rows.
@@ -126,6 +148,10 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 	} else {
 		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp)
 	}
+}
+
+type weighArgs struct {
+	cols, used, routingStride, dstStride uint32
 }
 
 // expertTilesAdd is ExpertsAdd for many rows.

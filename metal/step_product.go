@@ -48,6 +48,15 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	s.product("product_add", dst, x, []compute.Weight{w}, false, true)
 }
 
+type productArgs struct {
+	n, rowBytes, rows  uint32
+	xStride, dstStride uint32
+	xMatrix, dstMatrix uint32
+	add                uint32
+	out                [3]uint32
+	groups0, groups1   uint32
+}
+
 // product records the product of up to three weights of one type.
 func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, concurrent, add bool) {
 	first := ws[0].(*weight)
@@ -68,6 +77,10 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 	a.groups0, a.groups1 = uint32(groups[0]), uint32(groups[1])
 	g := grid{x: groups[0] + groups[1] + groups[2], y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups, concurrent: concurrent}
 	record(s, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), at(dst))
+}
+
+type tileArgs struct {
+	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add uint32
 }
 
 // productTile records the product of a weight with many rows. a has the arguments that depend on the operation.
@@ -93,6 +106,10 @@ func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, concurr
 	record(s, "gated_product", k.pipeline, g, &a, bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
 }
 
+type gatedArgs struct {
+	n, rowBytes, rows, xStride, dstStride, out uint32
+}
+
 // GatedMatMul implements compute.Step.
 func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 	w := gate.(*weight)
@@ -112,6 +129,10 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 	a := gatedArgs{uint32(w.in), uint32(w.rowBytes), uint32(dst.Rows), uint32(x.Stride), uint32(dst.Stride), uint32(w.out)}
 	record(s, "gated_product", k.pipeline, grid{x: k.groups(w.out), y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups}, &a,
 		bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
+}
+
+type gateArgs struct {
+	cols, stride, dstStride uint32
 }
 
 // gateSeparately is GatedMatMul for weights of two types: both products go to scratch memory first.
@@ -145,6 +166,10 @@ func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	b := Binding{Buffer: w.buffer}
 	record(s, "expand", k.pipeline, grid{x: k.groups(w.out), y: (dst.Rows + k.inputs - 1) / k.inputs, z: w.matrices, simdgroups: k.simdgroups}, &a,
 		b, b, b, at(ctx), at(dst))
+}
+
+type absorbArgs struct {
+	nope, latent, dims, rowBytes, rows, qStride, dstStride, groups uint32
 }
 
 // Absorb implements compute.Step.

@@ -2,6 +2,10 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
+type embedArgs struct {
+	cols, rowBytes, tokenStride, dstStride uint32
+}
+
 // Embed implements compute.Step.
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 	w := table.(*weight)
@@ -13,6 +17,10 @@ func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 	a := embedArgs{uint32(w.in), uint32(w.rowBytes), uint32(s.tokenStep), uint32(dst.Stride)}
 	record(s, "embed", w.kernels.embed, grid{x: (chunks + embedThreads - 1) / embedThreads, y: dst.Rows, simdgroups: embedThreads / 32}, &a,
 		Binding{Buffer: w.buffer}, s.tokens, at(dst))
+}
+
+type gatherArgs struct {
+	cols, srcStride, dstStride uint32
 }
 
 // Gather implements compute.Step.
@@ -27,6 +35,11 @@ func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
 // normGroups returns the number of simdgroups that normalise a row.
 func normGroups(cols int) int { return min(max((cols+127)/128, 1), maxNormGroups) }
 
+type normArgs struct {
+	cols, srcStride, dstStride uint32
+	eps                        float32
+}
+
 // RMSNorm implements compute.Step.
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	w := gain.(*weight)
@@ -38,6 +51,10 @@ func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32
 	groups := normGroups(w.in)
 	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, &a,
 		at(src), Binding{Buffer: w.buffer}, at(dst))
+}
+
+type topArgs struct {
+	cols, k, srcStride, dstStride uint32
 }
 
 // Top implements compute.Step.
