@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/generation"
@@ -96,7 +97,7 @@ type benchFlags struct {
 type weightFlags struct{ shape, quant, write string }
 
 func (w *weightFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&w.shape, "shape", "", "measure random weights in the shape of `NAME`: "+shapeNames)
+	flags.StringVar(&w.shape, "shape", "", "measure random weights in the shape of `NAME`: "+shape.Names)
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
