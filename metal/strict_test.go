@@ -63,7 +63,7 @@ func checkStrictly(t *testing.T, text string) string {
 	return out
 }
 
-// TestAddressSpaces checks all kernels with clang, as a stand-in for Apple's compiler in what the emulator lets pass.
+// TestAddressSpaces checks all kernels with clang, in place of Apple's compiler, for errors that the emulator does not detect.
 func TestAddressSpaces(t *testing.T) {
 	eachFile(t, metal.AllCandidates(), func(t *testing.T, text string) { require.Empty(t, checkStrictly(t, text)) })
 	for _, wrong := range []string{

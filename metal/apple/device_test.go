@@ -161,7 +161,7 @@ func TestRulesAreChecked(t *testing.T) {
 			s := fakemetal.Start(ignored, nil)
 			d := opened(t, s)
 			d.thread.do(func() { c.does(d) })
-			found := s.Breaches()
+			found := s.Violations()
 			require.NotEmpty(t, found)
 			require.Contains(t, strings.Join(found, "\n"), c.says)
 		})

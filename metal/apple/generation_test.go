@@ -99,8 +99,8 @@ func TestModelTooLarge(t *testing.T) {
 	require.Empty(t, s.Live())
 }
 
-// TestConformance runs the suite of all backends through the driver: on a Mac's own GPU where there is one, and on the
-// stand-in elsewhere.
+// TestConformance runs the suite of all backends through the driver: on a Mac's GPU or, on other machines, with the
+// fake.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	computetest.Run(t, func(tb testing.TB) compute.Backend {
