@@ -147,10 +147,10 @@ const (
 	flashVocab  = 154880
 )
 
-// mostExperts and mostUsed are beyond those of any known model. Routers go through all experts for each that is used.
+// maxExperts and maxUsed are beyond those of any known model. Routers go through all experts for each that is used.
 const (
-	mostExperts = 1024
-	mostUsed    = 64
+	maxExperts = 1024
+	maxUsed    = 64
 )
 
 func (l *loader) routeShape(c Config) compute.RouteShape {
@@ -171,9 +171,9 @@ func (l *loader) routeShape(c Config) compute.RouteShape {
 	if r.Used > r.Experts {
 		l.fail(fmt.Errorf("%s is %d, more than the %d of %s", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
 	}
-	if r.Experts > mostExperts || r.Used > mostUsed {
+	if r.Experts > maxExperts || r.Used > maxUsed {
 		l.fail(fmt.Errorf("%s is %d and %s is %d; more than %d experts or %d of them for a row: %w",
-			l.key("expert_count"), r.Experts, l.key("expert_used_count"), r.Used, mostExperts, mostUsed, ErrUnsupported))
+			l.key("expert_count"), r.Experts, l.key("expert_used_count"), r.Used, maxExperts, maxUsed, ErrUnsupported))
 	}
 	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
 		l.fail(fmt.Errorf("%s is %d; routing by groups: %w", l.key("expert_group_count"), groups, ErrUnsupported))

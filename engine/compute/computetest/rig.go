@@ -176,7 +176,7 @@ func (r *rig) flat(n, positions int) *compute.Batch {
 	return b
 }
 
-// weight seqRows a tensor on the backend.
+// weight places a tensor on the backend.
 func (r *rig) weight(t gguf.Tensor) compute.Weight {
 	w, err := r.be.Weight(t)
 	require.NoError(r.tb, err)
