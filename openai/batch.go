@@ -17,7 +17,7 @@ type InputLine struct {
 	Body     json.RawMessage // shares memory with the line
 }
 
-// ParseInputLine reads a line. Its errors are *Error. A line that cannot be used is returned with its CustomID, where that
+// ParseInputLine reads a line. Its errors are *Error. A line that cannot be used is returned with its CustomID, if that
 // could be read.
 func ParseInputLine(raw []byte) (InputLine, error) {
 	var l InputLine

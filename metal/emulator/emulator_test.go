@@ -415,7 +415,7 @@ func TestNoCompiler(t *testing.T) {
 	t.Setenv("CXX", old)
 	_, err = emulator.Open(emulator.Options{})
 	require.ErrorIs(t, err, emulator.ErrNoCompiler)
-	require.ErrorContains(t, err, old+" (old 12.2.0) knows no half precision")
+	require.ErrorContains(t, err, old+" (old 12.2.0) does not support _Float16")
 	require.ErrorContains(t, err, "13 on arm64")
 }
 
@@ -432,8 +432,8 @@ func TestBindings(t *testing.T) {
 		"threadgroup memory":         func(d *metal.Dispatch) { d.ThreadgroupMemory = 0 },
 		"a multiple of 32":           func(d *metal.Dispatch) { d.Threads[0] = 48 },
 		"a grid of":                  func(d *metal.Dispatch) { d.Groups[1] = 0 },
-		"pipeline 77 is none":        func(d *metal.Dispatch) { d.Pipeline = 77 },
-		"is bound from byte 4096 on": func(d *metal.Dispatch) { d.Buffers = []metal.Binding{{Buffer: b.buffer, Offset: 4096}} },
+		"pipeline 77 does not exist": func(d *metal.Dispatch) { d.Pipeline = 77 },
+		"is bound at byte 4096":      func(d *metal.Dispatch) { d.Buffers = []metal.Binding{{Buffer: b.buffer, Offset: 4096}} },
 	} {
 		d := good
 		change(&d)
