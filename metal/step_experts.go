@@ -10,7 +10,8 @@ type routeArgs struct {
 
 // Route implements compute.Step.
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
-	w := router.(*weight)
+	have := s.integer.quantised
+	w := s.floats(router.(*weight))
 	a := routeArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), experts: uint32(shape.Experts), used: uint32(shape.Used),
 		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), sigmoid: flag(shape.Gating == compute.GatingSigmoid),
@@ -21,6 +22,9 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
 	record(s, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
 		b, bind(bias, b), at(x), at(dst))
+	if dst.Buffer != have.x.Buffer { // the experts' first product takes the same activations
+		s.integer.quantised = have
+	}
 }
 
 type gatedExpertsArgs struct {
@@ -30,6 +34,10 @@ type gatedExpertsArgs struct {
 // GatedExperts implements compute.Step. Shared experts whose type differs from the routed ones have a dispatch of their own.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
+	if w.integer != nil {
+		s.integerGatedExperts(dst, x, routing, e)
+		return
+	}
 	if dst.Rows >= w.kernels.expertGatedTile.from {
 		s.gatedExpertTiles(dst, x, routing, e)
 		return
@@ -63,6 +71,10 @@ type expertsAddArgs struct {
 // ExpertsAdd implements compute.Step.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
+	if w.integer != nil {
+		s.integerExpertsAdd(dst, h, routing, e)
+		return
+	}
 	if dst.Rows >= w.kernels.expertDownTile.from {
 		s.expertTilesAdd(dst, h, routing, e)
 		return

@@ -6,6 +6,15 @@ import (
 
 // MatMul implements compute.Step. Up to three consecutive weights of one type share a dispatch.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
+	if s.integer.any != nil {
+		s.integerMatMul(dst, x, ws)
+		return
+	}
+	s.matMul(dst, x, ws)
+}
+
+// matMul is MatMul with the portable kernels.
+func (s *step) matMul(dst, x compute.Tensor, ws []compute.Weight) {
 	concurrent := false
 	if dst.Rows >= ws[0].(*weight).kernels.productTile.from {
 		for _, w := range ws {
@@ -28,6 +37,10 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 
 // MatMulAdd implements compute.Step.
 func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
+	if w.(*weight).integer != nil {
+		s.integerProduct("product_add", dst, x, []compute.Weight{w}, true)
+		return
+	}
 	if dst.Rows >= w.(*weight).kernels.productTile.from {
 		s.productTile("product_add", dst, x, w.(*weight), tileArgs{add: 1}, false)
 		return
@@ -104,6 +117,10 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 		s.gateSeparately(dst, x, gate, up)
 		return
 	}
+	if w.integer != nil {
+		s.integerGated(dst, x, w, up.(*weight))
+		return
+	}
 	if dst.Rows >= w.kernels.gatedTile.from {
 		s.gatedTile(dst, x, gate, up, false)
 		return
@@ -133,6 +150,10 @@ func (s *step) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight) {
 // Expand implements compute.Step.
 func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	w := vb.(*weight)
+	if w.integer != nil {
+		s.integerMatrices("expand", dst, ctx, w, w.in, w.out)
+		return
+	}
 	if dst.Rows >= w.kernels.productTile.from {
 		s.productTile("expand", dst, ctx, w, tileArgs{xMatrix: uint32(w.in), dstMatrix: uint32(w.out)}, false)
 		return
@@ -154,6 +175,10 @@ type absorbArgs struct {
 // Absorb implements compute.Step.
 func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
 	w, r := kb.(*weight), table.(*rope)
+	if w.integer != nil {
+		s.integerAbsorb(dst, q, w, r)
+		return
+	}
 	k := forRows(w.kernels.absorb, dst.Rows)
 	groups, tiles := k.groups(w.out), dst.Rows >= w.kernels.productTile.from
 	if tiles { // they leave the rotations to the kernel below

@@ -9,6 +9,10 @@ type embedArgs struct {
 // Embed implements compute.Step.
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 	w := table.(*weight)
+	if w.integer != nil {
+		s.integerEmbed(dst, w, s.tokens, s.tokenStep)
+		return
+	}
 	chunks := (w.in + 15) / 16
 	a := embedArgs{uint32(w.in), uint32(w.rowBytes), uint32(s.tokenStep), uint32(dst.Stride)}
 	record(s, "embed", w.kernels.embed, grid{x: (chunks + embedThreads - 1) / embedThreads, y: dst.Rows, simdgroups: embedThreads / 32}, &a,
@@ -40,6 +44,10 @@ type normArgs struct {
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	w := gain.(*weight)
 	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps}
+	if s.normQuantises(dst, w.in) {
+		s.integerNorm(dst, src, w, &a)
+		return
+	}
 	groups := normGroups(w.in)
 	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, &a,
 		at(src), Binding{Buffer: w.buffer}, at(dst))

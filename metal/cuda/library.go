@@ -15,10 +15,11 @@ import (
 
 // library is kernels of a source: compiled code, one for each set of function constants that is asked for.
 type library struct {
-	name    string
-	text    string // CUDA C++
-	flags   []string
-	modules map[string]*module // by the flags of the constants
+	name      string
+	text      string // CUDA C++
+	flags     []string
+	constants bool               // whether the source has function constants
+	modules   map[string]*module // by the flags of the constants
 }
 
 // module is compiled code. It is loaded when the first of its kernels is asked for.
@@ -36,30 +37,27 @@ type pipeline struct {
 	registers int // of a thread
 }
 
-// constantUse matches a file that has function constants, without which it cannot be compiled.
+// constantUse matches a file that has function constants.
 var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 
-// Compile implements metal.Device. Kernels with function constants are compiled when these are known.
+// Compile implements metal.Device. Templates of a file with function constants are compiled when these are known. Native kernels are
+// extern "C" functions without constants, which get a dispatch's buffers as pointers, one a parameter, and its argument struct by value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
+	if src.Native {
+		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode)}, mode)
+	}
 	text, err := source(src.Text)
 	if err != nil {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	return d.compile(&library{name: src.Name, text: text, flags: d.compiler.flags(mode)}, mode, !constantUse.MatchString(src.Text))
+	l := &library{name: src.Name, text: text, flags: d.compiler.flags(mode), constants: constantUse.MatchString(src.Text)}
+	return d.compile(l, mode)
 }
 
-// CompileCUDA compiles kernels that are written in CUDA C++: extern "C" functions, which Pipeline takes by their own names and
-// without constants. They get a dispatch's buffers as pointers, one a parameter, and its argument struct by value.
-func (d *Device) CompileCUDA(name, text string) (metal.Library, error) {
-	return d.compile(&library{name: name, text: text, flags: d.compiler.flags(metal.Release)}, metal.Release, true)
-}
-
-func (d *Device) compile(l *library, mode metal.Mode, now bool) (metal.Library, error) {
+func (d *Device) compile(l *library, mode metal.Mode) (metal.Library, error) {
 	l.modules = map[string]*module{}
-	if now {
-		if _, err := d.module(l, nil); err != nil {
-			return 0, err
-		}
+	if _, err := d.module(l, nil); err != nil {
+		return 0, err
 	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
@@ -73,6 +71,9 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 	var set []string
 	for _, c := range constants {
 		set = append(set, fmt.Sprintf("-DINGOT_CONSTANT_%d=%d", c.Index, c.Value))
+	}
+	if l.constants && set == nil {
+		set = []string{"-DINGOT_NO_CONSTANTS"}
 	}
 	key := strings.Join(set, " ")
 	if m, ok := l.modules[key]; ok {

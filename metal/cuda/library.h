@@ -94,8 +94,14 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
 // CONSTANT and INSTANTIATE are explained in kernels/defs.h. A set of function constants is a compilation of its own, with
 // INGOT_CONSTANT_0 and so on. An instance is a kernel named after its template and arguments; the name that INSTANTIATE gives
 // it, which need not be an identifier, is data beside it. source.go defines INGOT_PARAMETERS_function and the like.
+// Kernels that are no templates depend on no constant: without constants they are compiled alone.
+#if defined(INGOT_NO_CONSTANTS)
+#define CONSTANT(type, name, index) constexpr type name = 0;
+#define INSTANTIATE(name, function, ...)
+#else
 #define CONSTANT(type, name, index) constexpr type name = INGOT_CONSTANT_##index;
 #define INSTANTIATE(name, function, ...) INGOT_COUNTED(__VA_ARGS__, 3, 2, 1)(name, function, __VA_ARGS__)
+#endif
 #define INGOT_COUNTED(a, b, c, n, ...) INGOT_JOIN(INGOT_INSTANCE_, n)
 #define INGOT_INSTANCE_1(name, function, a) INGOT_KERNEL(function##_##a, name, function, function<a>)
 #define INGOT_INSTANCE_2(name, function, a, b) INGOT_KERNEL(function##_##a##_##b, name, function, function<a, b>)

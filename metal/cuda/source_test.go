@@ -1,14 +1,15 @@
 package cuda
 
 import (
-	"io/fs"
-	"os"
+	"math"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/metal"
 )
 
@@ -23,34 +24,62 @@ func nvrtc(t *testing.T) *compiler {
 	return c
 }
 
-// TestKernelsCompile compiles every kernel file and finds its kernels by their names.
+// compileOnly is a device that compiles and does nothing else: what runs on it needs no GPU.
+type compileOnly struct {
+	*Device
+	t       *testing.T
+	made    map[string]bool // kernels
+	tickets metal.Ticket
+}
+
+// twoTypes leaves the instances of few types in a source, those that the micro models have, since all take minutes.
+var twoTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K),.*\n`)
+
+func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
+	src.Text = twoTypes.ReplaceAllString(src.Text, "")
+	return d.Device.Compile(src, mode)
+}
+
+func (d *compileOnly) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
+	m, err := d.module(d.libraries[lib-1], constants)
+	require.NoError(d.t, err)
+	require.Contains(d.t, m.symbols, function)
+	d.made[function] = true
+	return metal.Pipeline(len(d.made)), nil
+}
+
+func (d *compileOnly) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
+	return metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}
+}
+func (d *compileOnly) Info() metal.Info {
+	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10}
+}
+func (d *compileOnly) NewBuffer(int, metal.Storage) (metal.Buffer, error) { return 1, nil }
+func (d *compileOnly) FreeBuffer(metal.Buffer)                            {}
+func (d *compileOnly) Upload(metal.Buffer, int, []byte) error             { return nil }
+func (d *compileOnly) Read([]byte, metal.Buffer, int) error               { return nil }
+func (d *compileOnly) Submit([]metal.Dispatch) (metal.Ticket, error) {
+	d.tickets++
+	return d.tickets, nil
+}
+func (d *compileOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
+func (d *compileOnly) Close() error                            { return nil }
+
+// TestKernelsCompile compiles what the backend asks for when it starts and when it loads models.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
-	c := nvrtc(t)
-	names := regexp.MustCompile(`INSTANTIATE\("(\w+)", \w+, \w+(?:, \d+)*\)\n`)
-	files, err := fs.Glob(os.DirFS("../kernels"), "*.metal")
+	dev := &compileOnly{Device: &Device{compiler: nvrtc(t)}, t: t, made: map[string]bool{}}
+	be, err := metal.New(dev, metal.Options{})
 	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(file, func(t *testing.T) {
-			t.Parallel()
-			// A type each of those with blocks and without is enough for the language.
-			src, err := metal.Kernel(file, metal.DefaultGeometry())
-			require.NoError(t, err)
-			text := strings.NewReplacer(`X(BF16, "BF16") `, "", `X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \`, `\`, `X(Q5_K, "Q5_K") `, "").Replace(src.Text)
-			text = regexp.MustCompile(`INSTANTIATE\("\w+", \w+, (?:BF16|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|Q6_K),.*\n`).ReplaceAllString(text, "")
-			cu, err := source(text)
-			require.NoError(t, err)
-			flags := append(c.flags(metal.Release), "-DINGOT_CONSTANT_0=0", "-DINGOT_CONSTANT_1=64", "-DINGOT_CONSTANT_2=32")
-			code, err := c.cubin(file, cu, flags)
-			require.NoError(t, err)
-			found, err := symbols(code)
-			require.NoError(t, err)
-			require.NotEmpty(t, found)
-			for _, m := range names.FindAllStringSubmatch(text, -1) {
-				require.Contains(t, found, m[1])
-			}
-		})
+	for _, name := range []string{"micro-llama", "micro-glm"} {
+		f, err := gguf.Open(modeltest.Micro(t, name))
+		require.NoError(t, err)
+		_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16})
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	for _, one := range []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32"} {
+		require.True(t, dev.made[one], one)
 	}
 }
 
