@@ -148,7 +148,7 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"not a number", []string{"--threads", "many"}, nil, "",
 			`threads (from --threads): "many" is not allowed; give a whole number from 0 to 1024`},
 		{"environment", nil, map[string]string{"INGOT_BACKEND": "gpu"}, "",
-			`backend (from INGOT_BACKEND): "gpu" is not known; give auto, metal, cpu or emulator`},
+			`backend (from INGOT_BACKEND): "gpu" is not known; give auto, metal, cuda, cpu or emulator`},
 		{"kernels", []string{"--kernels", "slow"}, nil, "",
 			`kernels (from --kernels): "slow" is not known; give release, debug or fast`},
 		{"file", nil, nil, "log-level: loud",

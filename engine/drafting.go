@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/draft"
-	"github.com/ingot-run/ingot/engine/model"
 )
 
 // Drafting is how tokens are drafted.
@@ -36,24 +35,4 @@ func ParseDrafting(s string) (how Drafting, file string, err error) {
 		return how, "", nil
 	}
 	return "", "", fmt.Errorf("drafting %q is not known: use %s", s, DraftSettings)
-}
-
-// speculator sets up drafting as the options say; it is nil if nothing is drafted.
-func (e *Engine) speculator(m model.Model, limits model.Limits) (*draft.Speculator, error) {
-	how, layers := e.opts.Draft, e.files.config.DraftLayers
-	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits}
-	switch {
-	case how == DraftOff:
-		return nil, nil
-	case how == DraftModel:
-		var err error
-		if o.Small, err = model.Load(e.backend, e.files.draft, limits); err != nil {
-			return nil, err
-		}
-	case how == DraftMTP && layers == 0:
-		return nil, fmt.Errorf("draft with %s: the file has no MTP layer; use auto, ngram, model=FILE or off", e.files.model.Path())
-	case how != DraftNGram && layers > 0:
-		o.MTP = m.(model.Drafter)
-	}
-	return draft.New(o)
 }

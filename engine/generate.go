@@ -40,7 +40,7 @@ func (e *Engine) prompt(req *generation.Request) ([]int32, error) {
 	case given > 1:
 		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt")
 	case req.Chat != nil:
-		text, err := e.render(req.Chat, req.Date)
+		text, err := e.template.Render(req.Chat, req.Date)
 		if err != nil {
 			return nil, err
 		}

@@ -3,29 +3,28 @@
 package engine
 
 import (
-	"context"
 	"errors"
-	"path/filepath"
+	"fmt"
 	"sync"
 
+	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/schedule"
-	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
 // Engine answers requests with one model on one backend.
 type Engine struct {
-	files       *files
-	backend     compute.Backend
-	opts        Options
-	fit         Fit
-	template    *template // nil if the file has none that can be used,
-	templateErr error     // for this reason
-	digest      *digest
-	scheduler   *schedule.Scheduler
-	closing     sync.Once
-	closeErr    error
+	files     *files
+	backend   compute.Backend
+	opts      Options
+	fit       Fit
+	template  *chat.Template
+	digest    *digest
+	scheduler *schedule.Scheduler
+	closing   sync.Once
+	closeErr  error
 }
 
 // Open loads the model of a GGUF file onto a backend and starts to take requests. The engine owns the backend from then
@@ -58,7 +57,7 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 
 // load loads the weights and makes the scheduler.
 func (e *Engine) load() (err error) {
-	e.template, e.templateErr = readTemplate(e.files.model)
+	e.template = chat.New(e.files.model.Meta(), e.files.tokenizer)
 	if e.fit, err = e.files.fit(&e.opts, e.backend); err != nil {
 		return err
 	}
@@ -85,6 +84,26 @@ func (e *Engine) load() (err error) {
 	return nil
 }
 
+// speculator sets up drafting as the options say; it is nil if nothing is drafted.
+func (e *Engine) speculator(m model.Model, limits model.Limits) (*draft.Speculator, error) {
+	how, layers := e.opts.Draft, e.files.config.DraftLayers
+	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits}
+	switch {
+	case how == DraftOff:
+		return nil, nil
+	case how == DraftModel:
+		var err error
+		if o.Small, err = model.Load(e.backend, e.files.draft, limits); err != nil {
+			return nil, err
+		}
+	case how == DraftMTP && layers == 0:
+		return nil, fmt.Errorf("draft with %s: the file has no MTP layer; use auto, ngram, model=FILE or off", e.files.model.Path())
+	case how != DraftNGram && layers > 0:
+		o.MTP = m.(model.Drafter)
+	}
+	return draft.New(o)
+}
+
 // Close fails all requests that are not done, waits for the running step, and frees the model and the backend. Closing twice
 // does nothing more.
 func (e *Engine) Close() error {
@@ -95,55 +114,3 @@ func (e *Engine) Close() error {
 	})
 	return e.closeErr
 }
-
-// Info describes what an engine runs.
-type Info struct {
-	Model        string // the name that the file gives, or the file's own
-	Architecture string // GGUF's
-	Path         string
-	Bytes        int64  // of the file
-	Backend      string // such as "cpu"
-	Device       string // in words
-	Context      int    // positions of a sequence, prompt and answer together
-	Vocab        int
-	MaxSequences int
-}
-
-// Info describes what the engine runs.
-func (e *Engine) Info() Info {
-	file, config := e.files.model, &e.files.config
-	name := config.Name
-	if name == "" {
-		name = filepath.Base(file.Path())
-	}
-	return Info{
-		Model:        name,
-		Architecture: config.Architecture,
-		Path:         file.Path(),
-		Bytes:        file.Size(),
-		Backend:      e.backend.Name(),
-		Device:       e.backend.Device(),
-		Context:      e.fit.Context,
-		Vocab:        config.Vocab,
-		MaxSequences: e.opts.MaxSequences,
-	}
-}
-
-// SHA256 is the model file's hash in hexadecimal. It is computed in the background from Open on; SHA256 waits for it.
-func (e *Engine) SHA256(ctx context.Context) (string, error) {
-	select {
-	case <-e.digest.done:
-		return e.digest.sum, e.digest.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-}
-
-// Snapshot is an engine's state, and its counts since it was opened.
-type Snapshot = schedule.Snapshot
-
-// Snapshot is the engine's state now.
-func (e *Engine) Snapshot() Snapshot { return e.scheduler.Snapshot() }
-
-// Tokenizer is the model's tokenizer.
-func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.files.tokenizer }

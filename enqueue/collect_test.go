@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// makeBatch makes batch b, of so many rows that somebody else queues and answers.
+// makeBatch creates batch b.
 func makeBatch(t testing.TB, r *redistest.Server) *job.Store {
 	t.Helper()
 	s := job.NewStore(r.Client)
@@ -59,7 +59,7 @@ func requireRows(t testing.TB, output string, n int) {
 	require.Len(t, seen, n)
 }
 
-func TestCollectWritesWhatIsThere(t *testing.T) {
+func TestCollect(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := makeBatch(t, r)
 		path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -90,7 +90,7 @@ func TestCollectWritesWhatIsThere(t *testing.T) {
 	})
 }
 
-// A collector that is stopped and whose output is cut anywhere, again and again, still ends with each row once.
+// A collector that is stopped again and again, and whose output is cut each time, ends with each row once.
 func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// prompts is a file of n rows that can be used.
+// prompts is a file of n valid rows.
 func prompts(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -82,8 +82,8 @@ func TestAJobCarriesItsRow(t *testing.T) {
 	require.Len(t, j.Sum, 8)
 }
 
-// A batch that stays unfinished for good would be all that a file of no rows leaves behind.
-func TestWhatIsNoFileOfRowsMakesNoBatch(t *testing.T) {
+// A file without rows would otherwise leave a batch that never finishes.
+func TestAFileWithoutRowsCreatesNoBatch(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
 	for _, file := range []string{`[{"prompt":"x"}]`, "\xff\xfe{\x00"} {
@@ -116,7 +116,7 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, job.Enqueueing, st.State)
 
-		// A row that is finished meanwhile is not queued again.
+		// A row that is finished by then is not queued again.
 		inspector := asynq.NewInspectorFromRedisClient(r.Client)
 		tasks, err := inspector.ListPendingTasks("default:default")
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsReported(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
 	var seen []int
@@ -184,7 +184,7 @@ func TestProgressIsTold(t *testing.T) {
 	require.Equal(t, []int{1000, 2000, 2500}, seen)
 }
 
-func TestEnqueueStopsWhenItIsTold(t *testing.T) {
+func TestEnqueueStopsWithTheContext(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
 	ctx, cancel := context.WithCancel(t.Context())

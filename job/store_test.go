@@ -1,13 +1,8 @@
 package job_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,7 +36,7 @@ func status(t testing.TB, s *job.Store) job.Status {
 
 func all(int) bool { return true }
 
-func TestABatchIsMadeOnce(t *testing.T) {
+func TestABatchIsCreatedOnce(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)
 		_, err := s.Status(t.Context(), "b")
@@ -194,7 +189,7 @@ func TestABatchIsFinishedWhenItIsSealedAndRecorded(t *testing.T) {
 	}
 }
 
-func TestABatchThatIsGoneTakesNothing(t *testing.T) {
+func TestAnUnknownBatchTakesNothing(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)
 		_, err := s.Record(t.Context(), "b", result(1, false))
@@ -328,7 +323,7 @@ func TestReadFetchesWhatIsWanted(t *testing.T) {
 	})
 }
 
-// A reader that waits gets a row as soon as it is recorded.
+// Read returns as soon as a row is recorded.
 func TestReadWaits(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)
@@ -343,112 +338,4 @@ func TestReadWaits(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
 	})
-}
-
-func TestDial(t *testing.T) {
-	t.Parallel()
-	r := redistest.Start(t)
-	dial := func() (warnings []string) {
-		t.Helper()
-		c, warnings, err := job.Dial(t.Context(), r.URL)
-		require.NoError(t, err)
-		require.NoError(t, c.Close())
-		return warnings
-	}
-	require.Empty(t, dial())
-	require.NoError(t, r.Client.ConfigSet(t.Context(), "appendonly", "no").Err())
-	require.Equal(t, []string{"appendonly is off: jobs of the last minutes are lost when Redis stops suddenly"}, dial())
-	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "100mb").Err())
-	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-	require.Contains(t, dial(), "maxmemory-policy is allkeys-lru: jobs are lost when memory runs out; set noeviction")
-
-	_, _, err := job.Dial(t.Context(), "localhost:6379")
-	require.ErrorContains(t, err, "redis URL")
-	_, _, err = job.Dial(t.Context(), "redis://127.0.0.1:1") // a port that no test can be given
-	require.ErrorContains(t, err, "reach redis at 127.0.0.1:1: ")
-	require.ErrorContains(t, err, "(is it running there?)")
-}
-
-// A server that does not take the URL as it is: the error says what to change in it.
-func TestDialTellsWhatAURLLacks(t *testing.T) {
-	t.Parallel()
-	r := redistest.Start(t)
-	addr := strings.TrimPrefix(r.URL, "redis://")
-	require.NoError(t, r.Client.ConfigSet(t.Context(), "requirepass", "secret").Err())
-	for url, want := range map[string]string{
-		r.URL:                                  "NOAUTH Authentication required. (the URL takes them as redis://user:password@host:port",
-		"redis://:wrong@" + addr:               "(the URL takes them as redis://user:password@host:port",
-		"redis://" + answering(t, ""):          "(does it want TLS? Then the URL begins with rediss://)",
-		"rediss://" + answering(t, "-ERR\r\n"): "(does it speak TLS? Without, the URL begins with redis://)",
-	} {
-		_, _, err := job.Dial(t.Context(), url)
-		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "wrong@", "passwords stay out of errors")
-	}
-	c, _, err := job.Dial(t.Context(), "redis://:secret@"+addr)
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-}
-
-// answering is the address of a server that is no Redis: it says the same to everybody, and hangs up.
-func answering(t *testing.T, reply string) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				io.ReadAtLeast(c, make([]byte, 1), 1) //nolint:errcheck // whatever it was
-				io.WriteString(c, reply)              //nolint:errcheck // the asker may be gone
-				c.(*net.TCPConn).CloseWrite()         //nolint:errcheck // likewise
-				io.Copy(io.Discard, c)                //nolint:errcheck // closed with something unread, it may take the reply back
-				c.Close()
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
-// A server without room refuses to write, until it has room again.
-func TestRetryWaitsForRoom(t *testing.T) {
-	t.Parallel()
-	r := redistest.Start(t)
-	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	calls := 0
-	require.NoError(t, job.Retry(t.Context(), time.Minute, func() error {
-		calls++
-		err := r.Client.Set(t.Context(), "k", "v", 0).Err()
-		require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
-		return err
-	}))
-	require.Equal(t, 2, calls)
-}
-
-func TestRetry(t *testing.T) {
-	t.Parallel()
-	calls := 0
-	require.NoError(t, job.Retry(t.Context(), time.Minute, func() error {
-		if calls++; calls < 3 {
-			return fmt.Errorf("read: %w", io.EOF)
-		}
-		return nil
-	}))
-	require.Equal(t, 3, calls)
-
-	broken := errors.New("no")
-	calls = 0
-	require.ErrorIs(t, job.Retry(t.Context(), time.Minute, func() error { calls++; return broken }), broken)
-	require.Equal(t, 1, calls, "another try would not help")
-
-	calls = 0
-	require.ErrorIs(t, job.Retry(t.Context(), time.Millisecond, func() error { calls++; return io.EOF }), io.EOF)
-	require.Equal(t, 1, calls, "maxWait is over")
-
-	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, job.Retry(ctx, time.Minute, func() error { cancel(); return io.EOF }), io.EOF)
 }

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runFile answers a file and prints how many rows are done as they are. It goes on to stdin, so that it does not end before it
-// is killed.
+// runFile answers a file and prints the number of finished rows. After the file it reads rows from stdin, so that it does not
+// end before it is killed.
 func runFile(in, out string) error {
 	backend, err := cpu.New(1)
 	if err != nil {
@@ -56,7 +56,7 @@ func runFile(in, out string) error {
 	return err
 }
 
-// A run that is killed again and again, each time a little later, ends with the same rows as one that is left alone.
+// A run that is killed again and again, each time a little later, ends with the same rows as an undisturbed one.
 func TestRunSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	in, out, whole := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "whole.jsonl")

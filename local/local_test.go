@@ -44,7 +44,7 @@ func fileOf(n int) string {
 	return b.String()
 }
 
-// stripped is a result without what differs from run to run: its moment and its figures.
+// stripped is a result without its time and figures, which differ from run to run.
 func stripped(t testing.TB, text string) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
@@ -97,7 +97,7 @@ func TestRunAnswersAFile(t *testing.T) {
 	first := stripped(t, read(t, path))
 	require.Len(t, first, 15)
 
-	// Again: nothing is left to do. Elsewhere: the same tokens.
+	// A second run has nothing to do. A run with another output gives the same tokens.
 	sum, err = run(t, eng, strings.NewReader(input), path, local.Options{Version: "v1"})
 	require.NoError(t, err)
 	require.Equal(t, []int{15, 15, 0, 0, 3}, []int{sum.Total, sum.Kept, sum.Done, sum.Failed, sum.KeptFailed})
@@ -129,7 +129,7 @@ func TestRunFromAndToPipes(t *testing.T) {
 	require.Len(t, stripped(t, written.String()), 20)
 }
 
-// Rows are written while others are still to be read.
+// Rows are written before all of them are read.
 func TestRowsAppearAsTheyFinish(t *testing.T) {
 	eng := openMicro(t)
 	in, feed := io.Pipe()
@@ -155,21 +155,21 @@ func TestRowsAppearAsTheyFinish(t *testing.T) {
 	require.Equal(t, 3, sum.Done)
 }
 
-// watched counts the rows that were read of a file and are not written yet.
+// watched counts rows that were read from a file and are not written yet.
 type watched struct {
 	text    string
 	row     int // bytes of a row
 	read    int
 	written func() int
-	most    int           // rows read ahead of those written
+	maxRead int           // rows read ahead of those written
 	enough  int           // that most is to become
 	is      chan struct{} // closed when it has
 }
 
 func (w *watched) Read(p []byte) (int, error) {
-	before := w.most
-	w.most = max(w.most, w.read/w.row-w.written())
-	if before < w.enough && w.most >= w.enough {
+	before := w.maxRead
+	w.maxRead = max(w.maxRead, w.read/w.row-w.written())
+	if before < w.enough && w.maxRead >= w.enough {
 		close(w.is)
 	}
 	if w.read == len(w.text) {
@@ -180,8 +180,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// However long the file, only a window of its rows is in memory. That window is read before any of it is written.
-func TestRunReadsOnlyAWindowAhead(t *testing.T) {
+// Only a window of rows is in memory, however long the file is. The whole window is read before its first row is written.
+func TestRunHoldsOnlyAWindow(t *testing.T) {
 	eng := openMicro(t)
 	const n, size, window, buffered = 300, 2048, 64, 32
 	var text strings.Builder
@@ -200,11 +200,11 @@ func TestRunReadsOnlyAWindowAhead(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, n, sum.Done)
-	require.LessOrEqual(t, in.most, window+buffered+1)
-	t.Logf("%d rows in %v, at most %d read ahead", n, sum.Elapsed, in.most)
+	require.LessOrEqual(t, in.maxRead, window+buffered+1)
+	t.Logf("%d rows in %v, at most %d read ahead", n, sum.Elapsed, in.maxRead)
 }
 
-func TestRunContinuesWhatWasInterrupted(t *testing.T) {
+func TestRunContinuesAnInterruptedRun(t *testing.T) {
 	eng := openMicro(t)
 	input := fileOf(200)
 	dir := t.TempDir()
@@ -261,7 +261,7 @@ type broken struct{ err error }
 func (b broken) Read([]byte) (int, error)  { return 0, b.err }
 func (b broken) Write([]byte) (int, error) { return 0, b.err }
 
-func TestRunGivesErrorsOfItsFiles(t *testing.T) {
+func TestRunReturnsFileErrors(t *testing.T) {
 	eng := openMicro(t)
 	lost := errors.New("disk lost")
 	_, err := run(t, eng, io.MultiReader(strings.NewReader(fileOf(3)), broken{lost}), filepath.Join(t.TempDir(), "out.jsonl"), local.Options{})

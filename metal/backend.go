@@ -19,6 +19,7 @@ type Backend struct {
 	// positions is the length of the longest RoPE table. No row has a position beyond it.
 	positions int
 	scratch   scratch
+	integer   integer
 	unified   bool // the CPU sees shared buffers, which are as fast as private ones
 }
 
@@ -103,7 +104,9 @@ type weight struct {
 	matrices int
 	rowBytes int
 	buffer   Buffer
-	kernels  *weightKernels // nil for a vector
+	kernels  *weightKernels  // nil for a vector, and where there are kernels for its integers
+	integer  *integerKernels // nil where the portable kernels are used
+	floats   *weight         // a copy in float32, of a router whose integers are packed
 }
 
 // Type implements compute.Weight.
@@ -122,10 +125,19 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	data := t.Data
 	if shape.Vector {
 		data = floatBytes(t.Values())
-	} else if w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out}); err != nil {
+	} else if w.integer, err = b.integersOf(w.kind); err == nil && w.integer == nil {
+		w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out})
+	}
+	if err != nil {
 		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 	}
 	b.weights = append(b.weights, w)
+	if w.integer != nil {
+		if err := b.pack(w, data, "load tensor "+t.Name); err != nil {
+			return nil, err
+		}
+		return w, b.reserveFor(w)
+	}
 	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
 		return nil, err
 	}
@@ -152,6 +164,9 @@ type memory struct {
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
+	}
+	if err := b.reserveActivations(rows, cols); err != nil {
+		return compute.Tensor{}, err
 	}
 	storage := Private
 	if b.unified {

@@ -4,7 +4,7 @@
 //
 // A row of every operation has the same bits in any batch. For this, all kernels of a family sum in one order: each of the 32
 // lanes of a simdgroup adds up a fixed share of the products, called a strand, and the strands are added in a tree. Which
-// products belong to a strand depends on the weight's type and the row's length alone; see kernels/product.metal.
+// products belong to a strand depends on the weight's type and the row's length alone; see kernels/quants.h.
 package metal
 
 import (
@@ -84,12 +84,16 @@ type Info struct {
 	LanguageVersion string // of the compiled kernels, as the compiler reports it
 	MathMode        string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool
+	// IntegerProducts reports whether the device runs the kernels of metal/cuda/native.
+	IntegerProducts bool
 }
 
 // Source is a text of kernels with its headers included.
 type Source struct {
 	Name string // for error messages
 	Text string
+	// Native reports whether the text is in the language of the device, and not in Metal's.
+	Native bool
 }
 
 // Mode is how kernels are compiled.

@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // ReadGeometry reads the JSON list that Write writes. Its errors name the choice.
@@ -51,4 +55,39 @@ func (g Geometry) Write(w io.Writer) error {
 	text.WriteString("\n]\n")
 	_, err := w.Write(text.Bytes())
 	return err
+}
+
+// ReadGeometryFile reads a file of choices. A file that does not exist has none.
+func ReadGeometryFile(path string) (Geometry, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return Geometry{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the geometry of GPUs: %w", err)
+	}
+	g, err := ReadGeometry(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; remove the file, or sweep again", path, err)
+	}
+	return g, nil
+}
+
+// WriteFile writes the choices to a file, atomically. It makes the file's folder.
+func (g Geometry) WriteFile(path string) error {
+	var text bytes.Buffer
+	if err := g.Write(&text); err != nil {
+		return err
+	}
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path+".new", text.Bytes(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the geometry of GPUs: %w", err)
+	}
+	return nil
 }

@@ -47,7 +47,11 @@ func (b *Backend) reserveFor(w *weight) error {
 	if w.matrices > 1 {
 		each = scratchUsed * (w.out + groupedInts)
 	}
-	return b.reserve(4*aligned + min(4*scratchRows*each, max(maxScratch, 4*each)))
+	rows, limit := scratchRows, maxScratch
+	if w.integer != nil && w.matrices > 1 {
+		rows, limit = 4*scratchRows, expertScratch
+	}
+	return b.reserve(4*aligned + min(4*rows*each, max(limit, 4*each)))
 }
 
 // inParts records an operation in parts of as many rows as scratch memory has room for. A row needs the given number of floats.

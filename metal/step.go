@@ -108,6 +108,8 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.batch, s.err, s.unread, s.pairHeads = batch, s.unread, nil, 0
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
+	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
+	s.freeStaging()
 	if s.inFlight == maxInFlight {
 		s.wait()
 	}
@@ -195,6 +197,7 @@ func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ..
 		Barrier: !g.concurrent, SplitBefore: s.splitNext,
 	})
 	s.splitNext = false
+	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
 }
 
 // Submit implements compute.Step.

@@ -20,6 +20,10 @@ func (s *step) locate(c *cache) {
 	}
 }
 
+type ropeStoreArgs struct {
+	stride, heads, kvHeads, keyDim, valueDim, dims, pageSize uint32
+}
+
 // RopeStore implements compute.Step.
 func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	c, r := kv.(*cache), table.(*rope)
@@ -30,6 +34,11 @@ func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table
 	}
 	record(s, "rope_store", c.kernels.ropeStore, grid{x: qkv.Rows, y: 1, simdgroups: storeGroups}, &a,
 		at(qkv), Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]})
+}
+
+type latentsArgs struct {
+	stride, q, latent, dims, pageSize uint32
+	eps                               float32
 }
 
 // Latents implements compute.Step.
@@ -101,6 +110,12 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
 			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
 	}
+}
+
+type attentionArgs struct {
+	heads, kvHeads, keyDim, valueDim, qStride, dstStride, pageSize uint32
+	latent, splits                                                 uint32
+	scale                                                          float32
 }
 
 func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cache) attentionArgs {

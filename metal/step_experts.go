@@ -2,9 +2,16 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
+type routeArgs struct {
+	n, rowBytes, experts, used, xStride, dstStride uint32
+	sigmoid, normalise, biased                     uint32
+	scale                                          float32
+}
+
 // Route implements compute.Step.
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
-	w := router.(*weight)
+	have := s.integer.quantised
+	w := s.floats(router.(*weight))
 	a := routeArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), experts: uint32(shape.Experts), used: uint32(shape.Used),
 		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), sigmoid: flag(shape.Gating == compute.GatingSigmoid),
@@ -15,11 +22,22 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
 	record(s, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
 		b, bind(bias, b), at(x), at(dst))
+	if dst.Buffer != have.x.Buffer { // the experts' first product takes the same activations
+		s.integer.quantised = have
+	}
+}
+
+type gatedExpertsArgs struct {
+	n, rowBytes, out, used, sharedOut, xStride, routingStride, dstStride, groups uint32
 }
 
 // GatedExperts implements compute.Step. Shared experts whose type differs from the routed ones have a dispatch of their own.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
+	if w.integer != nil {
+		s.integerGatedExperts(dst, x, routing, e)
+		return
+	}
 	if dst.Rows >= w.kernels.expertGatedTile.from {
 		s.gatedExpertTiles(dst, x, routing, e)
 		return
@@ -46,9 +64,17 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	}
 }
 
+type expertsAddArgs struct {
+	n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride uint32
+}
+
 // ExpertsAdd implements compute.Step.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
+	if w.integer != nil {
+		s.integerExpertsAdd(dst, h, routing, e)
+		return
+	}
 	if dst.Rows >= w.kernels.expertDownTile.from {
 		s.expertTilesAdd(dst, h, routing, e)
 		return
@@ -82,6 +108,10 @@ type grouped struct {
 	count                int     // of tiles; some may be empty
 }
 
+type groupArgs struct {
+	rows, used, experts, routingStride, tiles uint32
+}
+
 // group records the grouping of a routing by expert.
 func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
@@ -93,6 +123,10 @@ func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	record(s, "group_experts", s.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
 		at(routing), g.choices, g.tiles)
 	return g
+}
+
+type expertTileArgs struct {
+	n, rowBytes, out, used, xStride, dstStride uint32
 }
 
 // gatedExpertTiles is GatedExperts for many rows.
@@ -114,6 +148,10 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 	} else {
 		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp)
 	}
+}
+
+type weighArgs struct {
+	cols, used, routingStride, dstStride uint32
 }
 
 // expertTilesAdd is ExpertsAdd for many rows.

@@ -6,6 +6,15 @@ import (
 
 // MatMul implements compute.Step. Up to three consecutive weights of one type share a dispatch.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
+	if s.integer.any != nil {
+		s.integerMatMul(dst, x, ws)
+		return
+	}
+	s.matMul(dst, x, ws)
+}
+
+// matMul is MatMul with the portable kernels.
+func (s *step) matMul(dst, x compute.Tensor, ws []compute.Weight) {
 	concurrent := false
 	if dst.Rows >= ws[0].(*weight).kernels.productTile.from {
 		for _, w := range ws {
@@ -28,11 +37,24 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 
 // MatMulAdd implements compute.Step.
 func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
+	if w.(*weight).integer != nil {
+		s.integerProduct("product_add", dst, x, []compute.Weight{w}, true)
+		return
+	}
 	if dst.Rows >= w.(*weight).kernels.productTile.from {
 		s.productTile("product_add", dst, x, w.(*weight), tileArgs{add: 1}, false)
 		return
 	}
 	s.product("product_add", dst, x, []compute.Weight{w}, false, true)
+}
+
+type productArgs struct {
+	n, rowBytes, rows  uint32
+	xStride, dstStride uint32
+	xMatrix, dstMatrix uint32
+	add                uint32
+	out                [3]uint32
+	groups0, groups1   uint32
 }
 
 // product records the product of up to three weights of one type.
@@ -55,6 +77,10 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 	a.groups0, a.groups1 = uint32(groups[0]), uint32(groups[1])
 	g := grid{x: groups[0] + groups[1] + groups[2], y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups, concurrent: concurrent}
 	record(s, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), at(dst))
+}
+
+type tileArgs struct {
+	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add uint32
 }
 
 // productTile records the product of a weight with many rows. a has the arguments that depend on the operation.
@@ -80,11 +106,19 @@ func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, concurr
 	record(s, "gated_product", k.pipeline, g, &a, bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
 }
 
+type gatedArgs struct {
+	n, rowBytes, rows, xStride, dstStride, out uint32
+}
+
 // GatedMatMul implements compute.Step.
 func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 	w := gate.(*weight)
 	if gate.Type() != up.Type() {
 		s.gateSeparately(dst, x, gate, up)
+		return
+	}
+	if w.integer != nil {
+		s.integerGated(dst, x, w, up.(*weight))
 		return
 	}
 	if dst.Rows >= w.kernels.gatedTile.from {
@@ -95,6 +129,10 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 	a := gatedArgs{uint32(w.in), uint32(w.rowBytes), uint32(dst.Rows), uint32(x.Stride), uint32(dst.Stride), uint32(w.out)}
 	record(s, "gated_product", k.pipeline, grid{x: k.groups(w.out), y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups}, &a,
 		bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
+}
+
+type gateArgs struct {
+	cols, stride, dstStride uint32
 }
 
 // gateSeparately is GatedMatMul for weights of two types: both products go to scratch memory first.
@@ -112,6 +150,10 @@ func (s *step) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight) {
 // Expand implements compute.Step.
 func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	w := vb.(*weight)
+	if w.integer != nil {
+		s.integerMatrices("expand", dst, ctx, w, w.in, w.out)
+		return
+	}
 	if dst.Rows >= w.kernels.productTile.from {
 		s.productTile("expand", dst, ctx, w, tileArgs{xMatrix: uint32(w.in), dstMatrix: uint32(w.out)}, false)
 		return
@@ -126,9 +168,17 @@ func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 		b, b, b, at(ctx), at(dst))
 }
 
+type absorbArgs struct {
+	nope, latent, dims, rowBytes, rows, qStride, dstStride, groups uint32
+}
+
 // Absorb implements compute.Step.
 func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
 	w, r := kb.(*weight), table.(*rope)
+	if w.integer != nil {
+		s.integerAbsorb(dst, q, w, r)
+		return
+	}
 	k := forRows(w.kernels.absorb, dst.Rows)
 	groups, tiles := k.groups(w.out), dst.Rows >= w.kernels.productTile.from
 	if tiles { // they leave the rotations to the kernel below

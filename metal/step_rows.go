@@ -2,13 +2,25 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
+type embedArgs struct {
+	cols, rowBytes, tokenStride, dstStride uint32
+}
+
 // Embed implements compute.Step.
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 	w := table.(*weight)
+	if w.integer != nil {
+		s.integerEmbed(dst, w, s.tokens, s.tokenStep)
+		return
+	}
 	chunks := (w.in + 15) / 16
 	a := embedArgs{uint32(w.in), uint32(w.rowBytes), uint32(s.tokenStep), uint32(dst.Stride)}
 	record(s, "embed", w.kernels.embed, grid{x: (chunks + embedThreads - 1) / embedThreads, y: dst.Rows, simdgroups: embedThreads / 32}, &a,
 		Binding{Buffer: w.buffer}, s.tokens, at(dst))
+}
+
+type gatherArgs struct {
+	cols, srcStride, dstStride uint32
 }
 
 // Gather implements compute.Step.
@@ -23,13 +35,26 @@ func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
 // normGroups returns the number of simdgroups that normalise a row.
 func normGroups(cols int) int { return min(max((cols+127)/128, 1), maxNormGroups) }
 
+type normArgs struct {
+	cols, srcStride, dstStride uint32
+	eps                        float32
+}
+
 // RMSNorm implements compute.Step.
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	w := gain.(*weight)
 	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps}
+	if s.normQuantises(dst, w.in) {
+		s.integerNorm(dst, src, w, &a)
+		return
+	}
 	groups := normGroups(w.in)
 	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, &a,
 		at(src), Binding{Buffer: w.buffer}, at(dst))
+}
+
+type topArgs struct {
+	cols, k, srcStride, dstStride uint32
 }
 
 // Top implements compute.Step.

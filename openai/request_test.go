@@ -16,7 +16,7 @@ const testSeed int64 = 5
 
 var testDate = time.UnixMilli(1_700_000_000_000)
 
-// generationOf is what is asked for prompt i of a request.
+// generationOf is the engine's request for prompt i.
 func generationOf(r *Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(testSeed), testDate)
 }
@@ -165,7 +165,7 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, "{oops", arguments(1), "what is no JSON stays text")
 }
 
-func TestFieldsThatCannotBeUsedAreNamed(t *testing.T) {
+func TestErrorsNameTheField(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"hi"}]`
 	for _, c := range []struct {
@@ -245,7 +245,7 @@ func TestFieldsThatCannotBeUsedAreNamed(t *testing.T) {
 	}
 }
 
-func TestPromptsThatCannotBeUsedAreNamed(t *testing.T) {
+func TestErrorsOfPrompts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		endpoint            Endpoint

@@ -25,9 +25,9 @@ type format struct {
 	name       Format
 	help       string   // one line
 	extensions []string // of file names, in lower case
-	// claims reports whether a file with this first line, without white space around it, is of the format.
+	// claims reports whether a file with this first line, without white space around it, is of the format. Nil claims all files.
 	claims func(first []byte) bool
-	// check returns an error if the first line shows that the file holds no rows of the format.
+	// check returns an error if the first line shows that the file holds no rows of the format. Nil accepts all files.
 	check func(first []byte) error
 	// parse reads a row. Its errors are *openai.Error. The result may share memory with the line.
 	parse func(line []byte) (openai.InputLine, error)
@@ -35,8 +35,19 @@ type format struct {
 
 // formats are all formats. FormatAuto is the first that claims a file.
 var formats = []format{
-	{FormatJSONL, `a JSON object a line: an OpenAI Batch line, or a request body with "messages" or "prompt"`, []string{".jsonl", ".ndjson"}, beginsJSON, checkJSONL, openai.ParseInputLine},
-	{FormatText, "a prompt a line, sent as a user's message", nil, anyLine, anyText, parseText},
+	{
+		name:       FormatJSONL,
+		help:       `a JSON object a line: an OpenAI Batch line, or a request body with "messages" or "prompt"`,
+		extensions: []string{".jsonl", ".ndjson"},
+		claims:     beginsJSON,
+		check:      checkJSONL,
+		parse:      openai.ParseInputLine,
+	},
+	{
+		name:  FormatText,
+		help:  "a prompt a line, sent as a user's message",
+		parse: parseText,
+	},
 }
 
 // FormatOf is the format that belongs to the extension of a file's name, or FormatAuto.
@@ -92,13 +103,18 @@ func lookup(f Format) *format {
 	return nil
 }
 
-// formatOf resolves FormatAuto with a file's first line that is not empty, and checks that line.
-func formatOf(f Format, first []byte) (*format, error) {
-	of := lookup(f)
-	for i := 0; of == nil; i++ { // the last format claims every line
-		if formats[i].claims(first) {
-			of = &formats[i]
+// detect resolves FormatAuto with a file's first line that is not empty, and checks that line.
+func detect(f Format, first []byte) (*format, error) {
+	found := lookup(f)
+	for i := 0; found == nil; i++ { // the last format claims all files
+		if formats[i].claims == nil || formats[i].claims(first) {
+			found = &formats[i]
 		}
 	}
-	return of, of.check(first)
+	if found.check != nil {
+		if err := found.check(first); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

@@ -14,7 +14,7 @@ func skipStart(part []byte, err error) ([]byte, error) {
 		{"\x1F\x8B", "compressed (gzip)", "give what gzip -dc makes of it, through a pipe if you like, with - for the file"},
 		{"\x28\xB5\x2F\xFD", "compressed (zstd)", "give what zstd -dc makes of it, through a pipe if you like, with - for the file"},
 		{"\xFD7zXZ\x00", "compressed (xz)", "give what xz -dc makes of it, through a pipe if you like, with - for the file"},
-		{"PK\x03\x04", "a zip archive", "give the file in it"},
+		{"PK\x03\x04", "a zip archive", "extract the file in it"},
 		{"PAR1\x15", "a Parquet file", "convert it to JSON, one object a line"},
 	} {
 		if bytes.HasPrefix(part, []byte(other.start)) {

@@ -142,11 +142,11 @@ func (o *Output) hold(text []byte) error {
 	}
 	o.sums = grow(o.sums, line)
 	o.sums[line] = sum
-	if l.Error != nil {
+	if l.Error == nil {
+		o.models[l.Stats.ModelSHA256]++
+	} else {
 		o.failed++
-		return nil
 	}
-	o.models[l.Stats.ModelSHA256]++
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// result is a result of batch b to be written.
+// result is a result of batch b.
 type result struct {
 	line   int
 	text   []byte
@@ -95,7 +95,7 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	require.Equal(t, lines(answer(5), failure(2), answer(64)), content(t, path))
 }
 
-// Wherever a writer is killed, its last line is cut off and all before it is kept.
+// However a writer is killed, only its last line can be incomplete; it is removed, and the lines before it stay.
 func TestOutputRepairsItsLastLine(t *testing.T) {
 	t.Parallel()
 	whole := lines(answer(1), failure(2), answer(3))
@@ -150,7 +150,7 @@ func TestOutputIsLocked(t *testing.T) {
 	require.NoError(t, o.Close())
 }
 
-func TestOutputTellsRowsOfAnotherInput(t *testing.T) {
+func TestOutputNoticesAnotherInput(t *testing.T) {
 	t.Parallel()
 	o, path, err := openWith(t, lines(answer(2)))
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-func TestOutputGivesWriteErrors(t *testing.T) {
+func TestOutputReturnsWriteErrors(t *testing.T) {
 	t.Parallel()
 	o := NewOutput(fullDisk{}, "b")
 	write(t, o, answer(1))
@@ -193,7 +193,7 @@ func TestOutputGivesWriteErrors(t *testing.T) {
 	require.Error(t, o.Close())
 }
 
-// A process that is being started while an output is closed has a copy of its file for a moment.
+// A process that starts while an output is closed holds a copy of its file for a moment.
 func TestOutputCloseUnlocks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -209,7 +209,7 @@ func TestOutputCloseUnlocks(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// Writing, killing at any byte and writing again, any number of times, gives each row once.
+// A file that is written, cut at any byte and written again, any number of times, has each row once.
 func TestOutputAfterManyKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -35,8 +35,8 @@ type Row struct {
 // hashes that finds it takes about 20 bytes for each row with a custom_id.
 type Reader struct {
 	src    *bufio.Reader
-	format Format
-	begun  *format // nil before the first line that is not empty
+	asked  Format
+	format *format // nil before the first line that is not empty
 	line   int     // number of the last line read
 	buf    []byte  // of the line being read, reused
 	ids    map[uint64]struct{}
@@ -47,7 +47,7 @@ func NewReader(r io.Reader, f Format) *Reader {
 	if f == "" {
 		f = FormatAuto
 	}
-	return &Reader{src: bufio.NewReaderSize(r, 64<<10), format: f, ids: map[uint64]struct{}{}}
+	return &Reader{src: bufio.NewReaderSize(r, 64<<10), asked: f, ids: map[uint64]struct{}{}}
 }
 
 // Next returns the next row, usable or not, or io.EOF. Other errors are read errors, or mean that the file does not consist of
@@ -82,8 +82,8 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 		if whole && len(trimmed) == 0 {
 			continue
 		}
-		if r.begun == nil {
-			if r.begun, err = formatOf(r.format, trimmed); err != nil {
+		if r.format == nil {
+			if r.format, err = detect(r.asked, trimmed); err != nil {
 				return nil, false, err
 			}
 		}
@@ -152,7 +152,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 		row.Err = rowError(openai.CodeInvalidText, "is not UTF-8 at byte %d", i+1)
 		return
 	}
-	l, err := r.begun.parse(text)
+	l, err := r.format.parse(text)
 	if l.CustomID != "" {
 		row.CustomID = l.CustomID
 		id := sha256.Sum256([]byte(l.CustomID))

@@ -41,7 +41,7 @@ func readRows(r io.Reader, f Format) ([]Row, error) {
 	}
 }
 
-func TestReaderTakesUsableLines(t *testing.T) {
+func TestReaderAcceptsLines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, line string
@@ -81,7 +81,7 @@ func TestReaderTakesUsableLines(t *testing.T) {
 	}
 }
 
-func TestReaderNamesWhatIsWrongWithALine(t *testing.T) {
+func TestReaderErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, line, code, message string }{
 		{"cut short", `{"prompt":"hi"`, openai.CodeInvalidJSON, `is not valid JSON at byte 14: unexpected end of JSON input`},
@@ -122,7 +122,7 @@ func TestReaderNamesWhatIsWrongWithALine(t *testing.T) {
 	}
 }
 
-func TestReaderTellsTheFormatByTheFirstLine(t *testing.T) {
+func TestReaderDetectsTheFormat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, input string
@@ -172,7 +172,7 @@ func TestFormatOfAName(t *testing.T) {
 
 func TestFormatNames(t *testing.T) {
 	t.Parallel()
-	_, err := ParseFormat("csv")
+	_, err := ParseFormat("xml")
 	require.ErrorContains(t, err, "auto, jsonl or text")
 }
 
@@ -210,7 +210,7 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestRowsEndWithTheContext also while a read waits that nothing will end.
+// Rows ends with the context even during a read that never returns.
 func TestRowsEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	in, w := io.Pipe()
@@ -237,7 +237,7 @@ func TestReaderCountsEmptyLines(t *testing.T) {
 	require.Equal(t, "line-5", rows[1].CustomID)
 }
 
-func TestReaderTakesAnIDOnce(t *testing.T) {
+func TestReaderAcceptsAnIDOnce(t *testing.T) {
 	t.Parallel()
 	input := `{"custom_id":"a","prompt":"1"}
 {"custom_id":"b","prompt":"2"}
@@ -257,7 +257,7 @@ func TestReaderTakesAnIDOnce(t *testing.T) {
 	require.Equal(t, []string{"", "", openai.CodeDuplicateID, openai.CodeDuplicateID, "", ""}, codes)
 }
 
-// endless gives n times one byte.
+// endless reads the same byte n times.
 type endless struct {
 	b byte
 	n int
@@ -275,7 +275,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestReaderDoesNotKeepALineThatIsTooLong(t *testing.T) {
+func TestReaderDoesNotHoldALineThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	for _, b := range []byte{'a', ' ', '{'} {
 		input := io.MultiReader(&endless{b, 5 * MaxLine}, strings.NewReader("\n{\"prompt\":\"a\"}\n"))
@@ -290,7 +290,7 @@ func TestReaderDoesNotKeepALineThatIsTooLong(t *testing.T) {
 	}
 }
 
-func TestReaderGivesReadErrors(t *testing.T) {
+func TestReaderReturnsReadErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk on fire")
 	rows, err := readRows(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), FormatText)
@@ -299,7 +299,7 @@ func TestReaderGivesReadErrors(t *testing.T) {
 	require.ErrorContains(t, err, "line 2")
 }
 
-// However the bytes of a file arrive, its rows and their sums are the same.
+// Rows and their sums do not depend on the sizes of the reads.
 func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -315,7 +315,7 @@ func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
 	})
 }
 
-// Whatever stands in a file, each of its lines becomes a row that can be used or an error that names it.
+// checkRows checks that each line of any file becomes a usable row or an error that names the line.
 func checkRows(t require.TestingT, input []byte, f Format) {
 	rows, err := readRows(bytes.NewReader(input), f)
 	if err != nil {

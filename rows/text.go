@@ -2,9 +2,6 @@ package rows
 
 import "github.com/ingot-run/ingot/openai"
 
-func anyLine([]byte) bool  { return true }
-func anyText([]byte) error { return nil }
-
 // parseText makes a chat with the line as the user's message.
 func parseText(line []byte) (openai.InputLine, error) {
 	return openai.InputLine{Endpoint: openai.Chat, Body: openai.UserMessage(string(line))}, nil

@@ -135,7 +135,7 @@ func TestServe(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, <-ended) })
 }
 
-// An engine is stuck when it has had work for two minutes and ended no step.
+// An engine is stuck when it has had work for two minutes without finishing a step.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	start := time.Now()

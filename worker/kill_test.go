@@ -72,9 +72,8 @@ func longPrompts(n int) string {
 	return rows.String()
 }
 
-// Two worker processes share a batch of 300 rows, and one of them is killed in the middle. asynq hands the jobs that it held
-// to the other one when their leases have been over for 30 s and its next look, one a minute, comes: that takes one minute
-// to two.
+// Two worker processes share a batch of 300 rows, and one of them is killed in the middle. asynq checks once a minute for leases
+// that ended more than 30 s ago, so the other worker gets the jobs after one to two minutes.
 func TestNoRowIsLostWithAWorker(t *testing.T) {
 	if os.Getenv("INGOT_LONG") == "" {
 		t.Skip("a killed worker's jobs are handed on after one minute to two, so this was not tested: set INGOT_LONG=1")
@@ -132,13 +131,13 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	require.Error(t, survivor.Wait())
 }
 
-// isOf tells whether a worker's name in results is that of a process.
+// isOf reports whether the name of a worker in results is that of a process.
 func isOf(process *exec.Cmd, worker string) bool {
 	return strings.HasSuffix(worker, fmt.Sprintf(":%d", process.Process.Pid))
 }
 
-// Redis is killed three times under a worker and a collector, and comes back with what it had on disk. A job that it had
-// handed out without the worker hearing of it comes back with its lease.
+// Redis is killed three times during a batch, and restarts with the data on its disk. A job whose delivery the worker did not
+// receive is delivered again when its lease ends.
 func TestNoRowIsLostWithRedis(t *testing.T) {
 	if os.Getenv("INGOT_LONG") == "" {
 		t.Skip("a job that Redis handed out as it died comes back after one minute to two, so this was not tested: set INGOT_LONG=1")

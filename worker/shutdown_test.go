@@ -23,7 +23,7 @@ func (b *bench) count(t testing.TB, outcome string) int {
 	return int(m.GetCounter().GetValue())
 }
 
-func TestShutdownHandsJobsBack(t *testing.T) {
+func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		taken := make(chan struct{}, 10)
 		b := setUp(t, r, func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
@@ -84,7 +84,7 @@ func TestAWorkerNeedsRedis(t *testing.T) {
 	b := setUp(t, r, nil, Config{})
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	require.NoError(t, b.worker.Run(stopped), "told to stop before it began")
+	require.NoError(t, b.worker.Run(stopped), "stopped before it began")
 
 	closed := redis.NewClient(r.Client.Options())
 	require.NoError(t, closed.Close())

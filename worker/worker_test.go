@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,8 +15,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
@@ -27,131 +23,6 @@ import (
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
-
-// microLlama is a model of random weights that is part of the repository.
-func microLlama(t testing.TB) *engine.Engine {
-	t.Helper()
-	backend, err := cpu.New(1)
-	require.NoError(t, err)
-	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, eng.Close()) })
-	return eng
-}
-
-// bench is a worker on a Redis with one batch.
-type bench struct {
-	redis  *redistest.Server
-	worker *Worker
-}
-
-// setUp makes a worker. Where generate is not nil it stands in for the engine's: faults cannot be had from a real one.
-func setUp(t testing.TB, r *redistest.Server, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
-	t.Helper()
-	if c.Concurrency == 0 {
-		c.Concurrency = 4
-	}
-	c.PollInterval = 5 * time.Millisecond
-	c.Logger = slog.New(slog.DiscardHandler)
-	w, err := New(microLlama(t), r.Client, c)
-	require.NoError(t, err)
-	if generate != nil {
-		w.generate = generate
-	}
-	return &bench{r, w}
-}
-
-func (b *bench) enqueue(t testing.TB, rows string, o enqueue.Options) {
-	t.Helper()
-	if o.Batch == "" {
-		o.Batch = "b"
-	}
-	_, err := enqueue.Enqueue(t.Context(), b.redis.Client, strings.NewReader(rows), o)
-	require.NoError(t, err)
-}
-
-// start runs the worker until stop is called, which waits for it to end.
-func (b *bench) start(t testing.TB) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var err error
-	var running sync.WaitGroup
-	running.Go(func() { err = b.worker.Run(ctx) })
-	stop = sync.OnceFunc(func() {
-		cancel()
-		running.Wait()
-	})
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, err)
-	})
-	return stop
-}
-
-type resultLine struct {
-	ID       string `json:"id"`
-	CustomID string `json:"custom_id"`
-	Response *struct {
-		Body struct {
-			Seed    int64 `json:"seed"`
-			Choices []struct {
-				Index    int             `json:"index"`
-				Text     string          `json:"text"`
-				TokenIDs []int32         `json:"token_ids"`
-				Logprobs json.RawMessage `json:"logprobs"`
-			} `json:"choices"`
-			Usage struct {
-				PromptTokens     int `json:"prompt_tokens"`
-				CompletionTokens int `json:"completion_tokens"`
-			} `json:"usage"`
-		} `json:"body"`
-	} `json:"response"`
-	Error *openai.Error `json:"error"`
-	Stats job.Stats     `json:"stats"`
-}
-
-// results follows batch b to its end, and returns its lines by custom_id.
-func (b *bench) results(t testing.TB) map[string]resultLine {
-	t.Helper()
-	var text bytes.Buffer
-	got, err := enqueue.Collect(t.Context(), b.redis.Client, rows.NewOutput(&text, "b"), enqueue.CollectOptions{Follow: true})
-	require.NoError(t, err)
-	require.True(t, got.Finished)
-	return decode(t, text.String())
-}
-
-func decode(t testing.TB, text string) map[string]resultLine {
-	t.Helper()
-	rows := map[string]resultLine{}
-	for l := range strings.Lines(text) {
-		var row resultLine
-		require.NoError(t, json.Unmarshal([]byte(l), &row), l)
-		require.NotContains(t, rows, row.CustomID)
-		rows[row.CustomID] = row
-	}
-	return rows
-}
-
-// requireEmptyQueue checks that asynq holds nothing any more, least of all in its archive.
-func (b *bench) requireEmptyQueue(t testing.TB) {
-	t.Helper()
-	inspector := asynq.NewInspectorFromRedisClient(b.redis.Client)
-	queues, err := inspector.Queues()
-	require.NoError(t, err)
-	for _, q := range queues {
-		info, err := inspector.GetQueueInfo(q)
-		require.NoError(t, err)
-		require.Zero(t, info.Size+info.Completed, "queue %s holds %+v", q, info)
-	}
-}
-
-func prompts(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "{\"custom_id\":\"row-%d\",\"prompt\":[%d,%d,7],\"max_tokens\":5,\"ignore_eos\":true,\"return_token_ids\":true}\n", i+1, 300+i, 400+i)
-	}
-	return b.String()
-}
 
 func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
@@ -209,7 +80,7 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 	})
 }
 
-// The tokens of a row follow from its batch and line, whatever Redis, worker and company.
+// The tokens of a row depend only on its batch and line, not on the kind of Redis, the worker or the other rows.
 func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	t.Parallel()
 	run := func(rows string, concurrency int) map[string]resultLine {
@@ -224,7 +95,7 @@ func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	}
 }
 
-// faults fails the first attempts at each row.
+// faults makes the first attempts at each row fail.
 type faults struct {
 	attempts sync.Map // by prompt
 	times    int64
@@ -277,7 +148,7 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// The prompts of a row run side by side; a panic in one of them is the row's error, too, and not the end of the worker.
+// The prompts of a row run concurrently. A panic in one of them becomes the row's error and does not end the worker.
 func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, redistest.StartMini(t), func(_ context.Context, r generation.Request) (generation.Completion, error) {
@@ -328,13 +199,13 @@ func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 		panic("it is recorded")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
-	// The worker before recorded it, and died before it could tell the queue.
+	// An earlier worker recorded it and died before it acknowledged the task.
 	_, err := b.worker.store.Record(t.Context(), "b", job.Answered(
 		&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, new(openai.Request), nil, time.Now(), job.Stats{}))
 	require.NoError(t, err)
 	stop := b.start(t)
 	require.Nil(t, b.results(t)["row-1"].Error)
-	require.Eventually(t, func() bool { // asynq tells nobody when it has taken a job
+	require.Eventually(t, func() bool { // asynq reports no event when it has acknowledged a task
 		info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetQueueInfo("default:default")
 		return err == nil && info.Size == 0
 	}, 10*time.Second, 5*time.Millisecond)
@@ -342,7 +213,7 @@ func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 	b.requireEmptyQueue(t)
 }
 
-func TestJobsOfAForgottenBatchAreDropped(t *testing.T) {
+func TestJobsOfAnUnknownBatchAreDropped(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, redistest.StartMini(t), nil, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
@@ -375,13 +246,13 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	require.Equal(t, time.Second, retryDelay(0, errors.New("x"), nil))
 	require.Equal(t, time.Minute, retryDelay(1000, errors.New("x"), nil))
 
-	// Its row is delivered again, and counted so.
+	// The row is delivered again, and the delivery is counted.
 	b.worker.generate = (&faults{}).generate
 	require.NoError(t, b.worker.handle(t.Context(), asynq.NewTask(info.Type, info.Payload)))
 	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)
 }
 
-// A batch is cancelled while one of its rows runs: that is stopped, and the others are dropped. Another batch goes on.
+// When a batch is cancelled, its running row is stopped and the others are dropped. Other batches are not affected.
 func TestACancelledBatchIsDropped(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		begun, stopped := make(chan struct{}, 1), make(chan struct{}, 1)

@@ -5,7 +5,9 @@ package shape
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +15,7 @@ import (
 )
 
 // Names lists the shapes that Parse knows, for messages.
-const Names = "smollm-135m and glm-4.7-flash[:LAYERS]"
+var Names = strings.Join(slices.Sorted(maps.Keys(llamas)), ", ") + " and glm-4.7-flash[:LAYERS]"
 
 // Shape is a model without its weights.
 type Shape struct {
@@ -28,11 +30,11 @@ func (s *Shape) Name() string { return s.name }
 
 // Parse finds a shape by its name.
 func Parse(name string) (*Shape, error) {
+	if l, ok := llamas[name]; ok {
+		return l.shape(name), nil
+	}
 	base, count, cut := strings.Cut(name, ":")
-	switch {
-	case base == "smollm-135m" && !cut:
-		return smolLM(name), nil
-	case base == "glm-4.7-flash":
+	if base == "glm-4.7-flash" {
 		layers := glmLayers
 		if cut {
 			n, err := strconv.Atoi(count)

@@ -25,30 +25,30 @@ type launch struct {
 	cfg      *config.Config
 	stderr   io.Writer
 	level    slog.Level
-	capture  string         // file of a capture; empty for none
-	geometry metal.Geometry // beside the choices that come with the program; nil takes the user's
-	keeps    bool           // all backends share a device, until end, so that its kernels are compiled once
+	capture  string         // file of the capture; empty for none
+	geometry metal.Geometry // takes precedence over the default; nil reads the user's file
+	cached   bool           // backends share a device, whose kernels are compiled once, until end is called
 
 	device    metal.Device        // nil on the CPU
-	kept      *metal.CachedDevice // nil without a cache
-	capturing *metal.Capture      // nil where nothing is captured
-	told      bool                // what is said of a backend is said once
+	cache     *metal.CachedDevice // nil until it is opened, and unless cached
+	capturing *metal.Capture      // nil without a capture
+	logged    bool                // the backend was logged; those after it are not
 }
 
 func newLaunch(cfg *config.Config, stderr io.Writer) *launch {
 	return &launch{cfg: cfg, stderr: stderr, level: cfg.LogLevel}
 }
 
-// captured is how many submissions a capture records: enough for prompts and answers, and few enough for Xcode.
+// captured is the number of submissions that a capture records: prompts and answers, and no more than Xcode can open.
 const captured = 8
 
 func addCaptureFlag(flags *pflag.FlagSet, path *string) {
 	flags.StringVar(path, "capture", "",
-		fmt.Sprintf("record the GPU's work of the first %d steps to `FILE`.gputrace for Xcode (metal, with MTL_CAPTURE_ENABLED=1)", captured))
+		fmt.Sprintf("record the GPU's first %d steps to `FILE`.gputrace for Xcode (metal, with MTL_CAPTURE_ENABLED=1)", captured))
 	section(flags, debugging, "capture")
 }
 
-// backend opens the backend. Where a terminal shows it, the kernels' compilation is told as it goes.
+// backend opens the backend. On a terminal it shows the progress of compiling kernels.
 func (l *launch) backend() (compute.Backend, error) {
 	if err := l.checkCapture(); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	}
 	be, err := l.kernels(dev)
 	if err != nil {
-		return nil, err // and no backend, rather than one that is nil
+		return nil, err // not be, which would be a non-nil interface
 	}
 	return be, nil
 }
@@ -87,13 +87,13 @@ func (l *launch) cpu() (compute.Backend, error) {
 	return cpu.New(l.cfg.Threads)
 }
 
-// kernels makes a device's backend.
+// kernels makes the backend of a device.
 func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	log := newLogger(l.cfg, l.level, l.stderr)
-	if l.told {
+	if l.logged {
 		log = slog.New(slog.DiscardHandler)
 	}
-	l.told = true
+	l.logged = true
 	if d, _ := drivers.Find(dev.Info().Driver); d.Note != "" {
 		log.Warn("the backend " + d.Name + " is " + d.Note)
 	}
@@ -101,7 +101,7 @@ func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	geometry := l.geometry
 	if geometry == nil {
 		var err error
-		if geometry, err = readGeometry(config.GeometryFile()); err != nil {
+		if geometry, err = metal.ReadGeometryFile(config.GeometryFile()); err != nil {
 			return nil, errors.Join(err, dev.Close())
 		}
 	}
@@ -116,29 +116,29 @@ func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	return be, nil
 }
 
-// open opens the device of a backend other than cpu, or takes the one that is kept.
+// open opens the device of a backend other than cpu, or returns the cached one.
 func (l *launch) open(name string) (metal.Device, error) {
-	if l.kept != nil {
-		return l.kept, nil
+	if l.cache != nil {
+		return l.cache, nil
 	}
 	open := func() (metal.Device, error) { return drivers.Open(name) }
 	if name == config.BackendAuto {
 		open = drivers.OpenAuto
 	}
 	dev, err := open()
-	if err != nil || !l.keeps {
+	if err != nil || !l.cached {
 		return dev, err
 	}
-	l.kept = metal.NewCachedDevice(dev)
-	return l.kept, nil
+	l.cache = metal.NewCachedDevice(dev)
+	return l.cache, nil
 }
 
-// end closes the device that is kept.
+// end closes the cached device.
 func (l *launch) end() error {
-	if l.kept == nil {
+	if l.cache == nil {
 		return nil
 	}
-	return l.kept.CloseDevice()
+	return l.cache.CloseDevice()
 }
 
 // captures reports whether a backend can write captures.
@@ -148,10 +148,10 @@ func captures(backend string) bool {
 }
 
 func noCapture(backend string) error {
-	return usagef("--capture records the work of a GPU through Metal, and the backend here is %s", backend)
+	return usagef("--capture requires the backend metal, and the backend is %s", backend)
 }
 
-// checkCapture finds before anything is loaded what would keep Metal from writing a capture.
+// checkCapture reports, before anything is loaded, why Metal could not write a capture.
 func (l *launch) checkCapture() error {
 	switch {
 	case l.capture == "":
@@ -159,25 +159,25 @@ func (l *launch) checkCapture() error {
 	case l.cfg.Backend != config.BackendAuto && !captures(l.cfg.Backend):
 		return noCapture(l.cfg.Backend)
 	case !strings.HasSuffix(l.capture, ".gputrace"):
-		return usagef("--capture %s: the file's name has to end in .gputrace", l.capture)
+		return usagef("--capture %s: the file's name must end in .gputrace", l.capture)
 	}
 	if _, err := os.Stat(l.capture); err == nil {
-		return usagef("--capture %s: it is there already, and Metal does not write over it", l.capture)
+		return usagef("--capture %s: the file exists, and Metal does not overwrite it; remove it or use another name", l.capture)
 	}
 	if runtime.GOOS == "darwin" && os.Getenv("MTL_CAPTURE_ENABLED") != "1" {
-		return usagef("--capture %s: Metal writes captures of programs that are started with MTL_CAPTURE_ENABLED=1 in the environment", l.capture)
+		return usagef("--capture %s: start the program with MTL_CAPTURE_ENABLED=1 in the environment", l.capture)
 	}
 	return nil
 }
 
-// ready begins the capture that is asked for: the model is loaded, so what follows is work.
+// ready starts the capture, if any. It is called when the model is loaded.
 func (l *launch) ready() {
 	if l.capturing != nil {
 		l.capturing.Begin()
 	}
 }
 
-// counts are what the device has done; nil on the CPU, which counts nothing. It may be asked for while the backend rests.
+// counts returns the device's counters; nil on the CPU. It must not be called while a step runs.
 func (l *launch) counts() *bench.Counts {
 	if l.device == nil {
 		return nil
@@ -186,7 +186,7 @@ func (l *launch) counts() *bench.Counts {
 	return &bench.Counts{Dispatches: c.Dispatches, CommandBuffers: c.CommandBuffers, Waits: c.Waits}
 }
 
-// compileProgress shows on a terminal how far the kernels are compiled; elsewhere it is nil.
+// compileProgress returns a function that shows on a terminal how many kernel files are compiled; nil if w is not a terminal.
 func compileProgress(w io.Writer) func(done, total int) {
 	if d, ok := w.(*display); ok {
 		return d.Compiling
@@ -199,6 +199,6 @@ func compileProgress(w io.Writer) func(done, total int) {
 		if done == total {
 			line = ""
 		}
-		fmt.Fprintf(w, "\r\x1b[2K%s", line) //nolint:errcheck // what cannot be shown is left out
+		fmt.Fprintf(w, "\r\x1b[2K%s", line) //nolint:errcheck // progress is best effort
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// needCompiler skips tests of the emulator where the kernels cannot be compiled.
+// needCompiler skips tests of the emulator if the machine cannot compile the kernels.
 func needCompiler(t *testing.T) {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})
@@ -27,11 +27,11 @@ func needCompiler(t *testing.T) {
 	require.NoError(t, dev.Close())
 }
 
-// TestNoMetalHere: where there is no GPU, asking for one says so, in every command that computes.
+// TestNoMetalHere checks that every command that computes reports a missing GPU.
 func TestNoMetalHere(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "darwin" {
-		t.Skip("this machine may have a GPU: what is said where there is none is not tested")
+		t.Skip("this machine may have a GPU: errors about a missing one are not tested")
 	}
 	in, out := write(t, "in.jsonl", askMarch+"\n"), filepath.Join(t.TempDir(), "out.jsonl")
 	for _, args := range []string{
@@ -46,8 +46,8 @@ func TestNoMetalHere(t *testing.T) {
 	}
 }
 
-// TestRunOnTheHostBackend answers with the GPU's kernels, and the answer says so.
-func TestRunOnTheHostBackend(t *testing.T) {
+// TestRunOnTheEmulator answers with the GPU's kernels. The answer names the backend.
+func TestRunOnTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
 	in := write(t, "in.jsonl", askMarch+"\n")
@@ -60,8 +60,8 @@ func TestRunOnTheHostBackend(t *testing.T) {
 	require.Contains(t, r.stderr, "for tests: runs the GPU's kernels on the processor, slowly")
 }
 
-// TestBenchCountsOnTheHostBackend: a step is one submission, and several that decode are one wait.
-func TestBenchCountsOnTheHostBackend(t *testing.T) {
+// TestBenchCountsOnTheEmulator checks that a step is one submission, and that several steps that decode share a wait.
+func TestBenchCountsOnTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
 	r := ingot(t, "", "bench", "--model", tinyLlama, "--backend", "emulator", "--prompt", "4", "--gen", "6", "--repeat", "1", "--draft", "off", "--json", "-")
@@ -74,15 +74,15 @@ func TestBenchCountsOnTheHostBackend(t *testing.T) {
 	require.InDelta(t, 1, records[0].TokensPerStep, 0)
 }
 
-// TestCaptureIsRefused before anything is loaded, where Metal would not write it.
+// TestCaptureIsRefused checks that a capture that Metal would not write is refused before anything is loaded.
 func TestCaptureIsRefused(t *testing.T) {
 	t.Parallel()
 	there := write(t, "a.gputrace", "")
 	for args, want := range map[string]string{
-		"--backend cpu --capture a.gputrace":      "the backend here is cpu",
-		"--backend emulator --capture a.gputrace": "the backend here is emulator",
-		"--capture a.trace":                       "the file's name has to end in .gputrace",
-		"--capture " + there:                      "it is there already",
+		"--backend cpu --capture a.gputrace":      "the backend is cpu",
+		"--backend emulator --capture a.gputrace": "the backend is emulator",
+		"--capture a.trace":                       "the file's name must end in .gputrace",
+		"--capture " + there:                      "the file exists",
 	} {
 		r := ingot(t, "", append(strings.Fields("run - -o - --model none"), strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, r.code, r.stderr)
@@ -90,15 +90,16 @@ func TestCaptureIsRefused(t *testing.T) {
 	}
 }
 
-// TestGeometry is read from the user's folder, and refused where it is none, or where there is nothing to sweep.
+// TestGeometry checks that the geometry is read from the user's folder and refused if it is invalid, and that a sweep needs a GPU
+// and a model.
 func TestGeometry(t *testing.T) {
 	needCompiler(t)
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	path := filepath.Join(dir, "ingot", "geometry.json")
 	have := metal.Geometry{{Device: "emulator", Kernel: metal.Product, Type: "Q4_0", Inputs: 1, Rows: 4, Simdgroups: 8}}
-	require.NoError(t, writeGeometry(path, have))
-	got, err := readGeometry(path)
+	require.NoError(t, have.WriteFile(path))
+	got, err := metal.ReadGeometryFile(path)
 	require.NoError(t, err)
 	require.Equal(t, have, got)
 
@@ -119,7 +120,7 @@ func TestGeometry(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	for args, want := range map[string]string{
 		"--backend emulator":                           "a model is missing: give --model FILE or --shape NAME",
-		"--backend cpu --model " + tinyLlama:           "--sweep is for the kernels of a GPU",
+		"--backend cpu --model " + tinyLlama:           "--sweep requires a GPU",
 		"--backend emulator --shape smollm-135million": "smollm-135million",
 	} {
 		r := ingot(t, "", append(strings.Fields("bench kernels --sweep"), strings.Fields(args)...)...)

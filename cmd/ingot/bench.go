@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/generation"
@@ -30,18 +31,18 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench --model FILE | --shape NAME",
 		Short: "Measure the engine's speed",
-		Long: `Bench measures a model, or a known model's shape with random weights, which needs no download. What it measures:
+		Long: `Bench measures the speed of a model, or of random weights in a known model's shape, which needs no download:
 
-  --mode prefill  prompts: computed tokens a second, up to the first generated token of the last stream
-  --mode decode   answers: tokens a second of all streams, while all of them generate
-  --mode full     whole requests: generated tokens a second, from the first request to the end of the last
+  --mode prefill  prompts: computed tokens per second, up to the first generated token of the last stream
+  --mode decode   answers: tokens per second of all streams, while all of them generate
+  --mode full     whole requests: generated tokens per second, from the first request to the end of the last
 
-Prompts are random tokens that no two streams share. Lists of --batch, --prompt, --gen and --context measure every
-combination. A run to warm up is not counted; of --repeat further ones the median speed is.
+Prompts are random tokens that differ between streams. Lists for --batch, --prompt, --gen and --context measure every
+combination. After a run to warm up, --repeat runs are timed, and the speed is their median.
 
-The table goes to stdout and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
-directory. Where a GPU computes, it also tells what a step asks of it. With --roofline nothing is measured: it predicts
-how fast one of Apple's chips can decode. docs/benchmarks.md explains every figure. "ingot bench kernels" measures single operations.`,
+The table goes to stdout, and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
+directory. On a GPU they include its work per step. With --roofline nothing is measured: it predicts how fast one of
+Apple's chips can decode. docs/benchmarks.md explains every figure. "ingot bench kernels" measures single operations.`,
 		Example: `  ingot bench --shape smollm-135m --mode decode --batch 1,8,32 --draft off
   ingot bench --model model.gguf --mode prefill --prompt 512 --context 0,2k,8k
   ingot bench --model model.gguf --mode full --batch 32 --rows 1000 --prompt 640 --shared-prefix 600 --repeat 1
@@ -62,26 +63,26 @@ how fast one of Apple's chips can decode. docs/benchmarks.md explains every figu
 	flags.SortFlags = false
 	config.AddFlag(flags, config.Model)
 	b.weights.add(flags)
-	flags.StringVar(&b.weights.write, "write", "", "keep the shape's file as `FILE`, for other engines; without --mode nothing is measured")
+	flags.StringVar(&b.weights.write, "write", "", "write the shape to `FILE`, for other engines; without --mode nothing is measured")
 	flags.StringVar(&b.mode, "mode", "", "measure `MODE`: prefill, decode or full (default decode)")
 	flags.Var(&b.prompt, "prompt", "prompts of `N` tokens")
 	flags.Var(&b.gen, "gen", "answers of `N` tokens; for questions, at most")
 	flags.Var(&b.batch, "batch", "`N` requests at a time")
-	flags.Var(&b.context, "context", "begin `N` tokens into a text, whose beginning is computed before a run is timed")
-	flags.IntVar(&b.rows, "rows", 0, "in mode full, `N` requests in all; 0 for one a stream")
-	flags.IntVar(&b.shared, "shared-prefix", 0, "begin the prompts of a run with `N` tokens in common")
-	flags.BoolVar(&b.noSharing, "no-sharing", false, "compute every prompt in full, to see what shared prefixes bring")
-	flags.StringVar(&b.questions, "questions", "", "ask the questions of `FILE` (lines of JSON with \"question\") in place of random prompts")
+	flags.Var(&b.context, "context", "put `N` tokens before the prompt, computed before a run is timed")
+	flags.IntVar(&b.rows, "rows", 0, "in mode full, `N` requests in all; 0 for one per stream")
+	flags.IntVar(&b.shared, "shared-prefix", 0, "begin all prompts of a run with the same `N` tokens")
+	flags.BoolVar(&b.noSharing, "no-sharing", false, "compute every prompt in full, without sharing prefixes")
+	flags.StringVar(&b.questions, "questions", "", "ask the questions of `FILE` (lines of JSON with \"question\") instead of random prompts")
 	flags.IntVar(&b.repeat, "repeat", 3, "time `N` runs")
-	flags.StringVar(&b.json, "json", "", "write the figures to `FILE`; - for stdout, in place of the table")
+	flags.StringVar(&b.json, "json", "", "write the figures to `FILE`; - for stdout, without the table")
 	addComputeFlags(flags)
 	addCaptureFlag(flags, &b.capture)
-	flags.StringVar(&b.roofline, "roofline", "", "measure nothing: predict the speed of one stream on `CHIP`, such as M5-Max")
+	flags.StringVar(&b.roofline, "roofline", "", "measure nothing: predict the speed on `CHIP`, such as M5-Max")
 	cmd.AddCommand(newBenchKernels())
 	return cmd
 }
 
-// benchFlags is what the command line asks for.
+// benchFlags is the flags of the command.
 type benchFlags struct {
 	weights                     weightFlags
 	mode, questions, json       string
@@ -92,18 +93,18 @@ type benchFlags struct {
 	stderr                      io.Writer
 }
 
-// weightFlags is a shape that stands for a model.
+// weightFlags is the flags of a shape in place of a model.
 type weightFlags struct{ shape, quant, write string }
 
 func (w *weightFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&w.shape, "shape", "", "measure random weights of a known `NAME`: "+shapeNames)
+	flags.StringVar(&w.shape, "shape", "", "measure random weights in the shape of `NAME`: "+shape.Names)
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
-// either refuses a command line that names both a model and a shape. A model that is only a setting gives way to a shape.
+// either refuses flags for both a model and a shape. A shape overrides a model from the environment or the config file.
 func (w *weightFlags) either(flags *pflag.FlagSet) error {
 	if flags.Changed(string(config.Model)) && w.shape != "" {
-		return usagef("--model and --shape are two things to measure: give one")
+		return usagef("--model and --shape cannot be combined: give one")
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return b.predict(cmd, cfg)
 	}
 	if cmd.Flags().Changed("quant") && b.weights.shape == "" {
-		return usagef("--quant is the type of a --shape's weights, which is missing; a --model has its own")
+		return usagef("--quant is for a --shape, which is missing; a --model has its own types")
 	}
 	path, remove, err := b.weights.file(cfg.Model)
 	if err != nil {
@@ -139,7 +140,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 	return report(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
 }
 
-// cases are all combinations of the lists.
+// cases returns all combinations of the lists.
 func (b *benchFlags) cases() ([]bench.Case, error) {
 	mode, err := bench.ParseMode(cmp.Or(b.mode, string(bench.Decode)))
 	if err != nil {
@@ -160,7 +161,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 		prompts, gens, contexts = counts{1}, counts{2}, counts{0}
 	}
 	if b.noSharing && slices.Max(contexts) > 0 {
-		return nil, usagef("--context needs the cache that --no-sharing turns off")
+		return nil, usagef("--context cannot be combined with --no-sharing, which turns its cache off")
 	}
 	var cases []bench.Case
 	for _, context := range contexts {
@@ -190,7 +191,7 @@ func readQuestions(path string, gen int) ([]generation.Request, error) {
 	return asked, nil
 }
 
-// measure measures all cases on one engine that is large enough for each.
+// measure measures all cases on one engine that is large enough for every case.
 func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path string, cases []bench.Case) (records []bench.Record, err error) {
 	opts := cfg.Engine
 	opts.MaxSequences, opts.NoSharing, opts.Context = slices.Max(b.batch), b.noSharing, 0
@@ -240,7 +241,7 @@ func readTraffic(path string, kv gguf.Type, stepTokens int) (bench.Traffic, erro
 	return bench.NewTraffic(f, kv, stepTokens)
 }
 
-// name names a shape or a model file in the names of files.
+// name returns the name of the shape or model for file names.
 func (w *weightFlags) name(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 	if w.shape != "" {
@@ -249,7 +250,7 @@ func (w *weightFlags) name(path string) string {
 	return strings.ReplaceAll(name, ":", "-")
 }
 
-// report writes figures as JSON to a file and as a table to stdout, or as JSON to stdout alone.
+// report writes figures as JSON to a file and as a table to stdout, or only as JSON to stdout.
 func report(cmd *cobra.Command, name string, records any, table func() error) error {
 	if name == stdio {
 		return writeJSON(cmd.OutOrStdout(), records)
@@ -268,7 +269,7 @@ func report(cmd *cobra.Command, name string, records any, table func() error) er
 	return nil
 }
 
-// counts is a list of whole numbers on the command line, in which k stands for 1024.
+// counts is a flag: a list of whole numbers, in which k stands for 1024.
 type counts []int
 
 func (c *counts) String() string {

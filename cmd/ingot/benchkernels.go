@@ -18,14 +18,12 @@ func newBenchKernels() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kernels",
 		Short: "Measure single operations",
-		Long: `Kernels measures each family of a backend's operations on random values: products by weight type and rows,
-experts, attention and MLA by cache type and context, norm and rotation. A step goes through more memory than caches
-hold.
+		Long: `Kernels measures the operations of a backend on random values: products by weight type and rows, experts, attention and
+MLA by cache type and context, norm and rotation. A step reads more memory than caches hold.
 
-With --sweep it finds how a GPU is best used for a model: for each type and shape of its weights and its cache, every
-geometry of each kernel is measured, and from how many rows on tiles are quicker. It takes minutes. What it finds goes to
-ingot/geometry.json in $XDG_CONFIG_HOME, beside what is there of other models and devices, and is used from then on; no
-result depends on it.`,
+With --sweep it finds the best geometry of a GPU's kernels for a model: for each type and shape of weights and cache it
+measures all geometries of each kernel, and from how many rows on tiles are faster. It takes minutes. The results are
+added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They change speed and no answer.`,
 		Example: `  ingot bench kernels --threads 2
   ingot bench kernels --sweep --model model.gguf --backend metal
   ingot bench kernels --sweep --shape glm-4.7-flash --quant q4_k`,
@@ -43,13 +41,13 @@ result depends on it.`,
 			}
 			for _, name := range []string{string(config.Model), "shape", "quant", string(config.KV)} {
 				if cmd.Flags().Changed(name) {
-					return usagef("--%s says what --sweep is for, which is missing", name)
+					return usagef("--%s is for --sweep, which is missing", name)
 				}
 			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 			var list []kernels.Measurement
 			l := newLaunch(cfg, cmd.ErrOrStderr())
-			l.keeps = true
+			l.cached = true
 			defer func() { err = errors.Join(err, l.end()) }()
 			err = kernels.Measure(cmd.Context(), l.backend, func(m kernels.Measurement) {
 				m.Threads = threads
@@ -62,7 +60,7 @@ result depends on it.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&json, "json", "", "write to `FILE`, by default bench-kernels.json, or for --sweep where it is used; - for stdout, in place of the table")
+	cmd.Flags().StringVar(&json, "json", "", "write JSON to `FILE` (default bench-kernels.json, or ingot/geometry.json with --sweep); - for stdout, without the table")
 	cmd.Flags().BoolVar(&sweep, "sweep", false, "find the best geometry of a GPU's kernels for a model")
 	config.AddFlag(cmd.Flags(), config.Model)
 	weights.add(cmd.Flags())
@@ -70,5 +68,6 @@ result depends on it.`,
 	config.AddFlag(cmd.Flags(), config.Backend)
 	config.AddFlag(cmd.Flags(), config.Kernels)
 	config.AddFlag(cmd.Flags(), config.Threads)
+	section(cmd.Flags(), debugging, string(config.Kernels))
 	return cmd
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// predict prints what a chip would allow, for every batch and context.
+// predict prints the predicted speed of a chip for every batch and context.
 func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	if b.mode != "" && b.mode != "decode" {
-		return usagef("--roofline predicts decoding, and nothing of --mode %s", b.mode)
+		return usagef("--roofline predicts --mode decode, not %s", b.mode)
 	}
 	if slices.Min(b.batch) < 1 || slices.Max(b.batch) > roofline.MaxBatch {
-		return usagef("--roofline predicts --batch 1 to %d; larger ones are bound by arithmetic", roofline.MaxBatch)
+		return usagef("--roofline predicts --batch 1 to %d; larger batches are bound by arithmetic", roofline.MaxBatch)
 	}
 	chip, err := roofline.ParseChip(b.roofline)
 	if err != nil {
@@ -45,13 +45,13 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	return report(cmd, b.json, list, table)
 }
 
-// layout is the model's file, or the shape's without a file.
+// layout opens the model's file, or returns the shape's layout, which needs no file.
 func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	switch {
 	case w.shape == "" && model == "":
 		return nil, usagef("a model is missing: give --model FILE or --shape NAME")
 	case w.write != "":
-		return nil, usagef("--roofline needs no file of a shape, so --write is not for it")
+		return nil, usagef("--write cannot be used here: the shape needs no file")
 	case w.shape == "":
 		return gguf.Open(model)
 	}

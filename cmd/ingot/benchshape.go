@@ -11,17 +11,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-const shapeNames = shape.Names
-
-// file is the path of what is measured: the model's, or a file written for the shape, which remove takes away where it is
-// not to be kept.
+// file returns the path of the model, or of a file that it writes for the shape. remove deletes that file unless --write names it.
 func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
 	keep := func() error { return nil }
 	switch {
 	case w.shape == "" && w.write != "":
-		return "", nil, usagef("--write keeps the file of a --shape, which is missing")
+		return "", nil, usagef("--write is for the file of a --shape, which is missing")
 	case w.shape == "" && model == "":
-		return "", nil, usagef("what to measure is missing: give --model FILE or --shape NAME")
+		return "", nil, usagef("a model is missing: give --model FILE or --shape NAME")
 	case w.shape == "":
 		return model, keep, nil
 	}

@@ -1,13 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -16,19 +10,19 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-const noGPU = "--sweep is for the kernels of a GPU, and the backend here is %s"
+const noGPU = "--sweep requires a GPU, and the backend is %s"
 
-// sweepGeometry finds the best geometry for a model's operations and writes it to a file, beside what that has already.
+// sweepGeometry finds the best geometry for a model's operations and adds it to a file.
 func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
 		return usagef(noGPU, cfg.Backend)
 	}
 	if path == "" {
-		return usagef("there is no home to keep the geometry in; give --json FILE")
+		return usagef("the user has no home folder for the geometry; give --json FILE")
 	}
 	have := metal.Geometry{}
 	if path != stdio {
-		if have, err = readGeometry(path); err != nil {
+		if have, err = metal.ReadGeometryFile(path); err != nil {
 			return err
 		}
 	}
@@ -41,7 +35,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		return err
 	}
 	l := newLaunch(cfg, cmd.ErrOrStderr())
-	l.geometry, l.keeps = metal.AllCandidates(), true
+	l.geometry, l.cached = metal.AllCandidates(), true
 	defer func() { err = errors.Join(err, l.end()) }()
 	var found []kernels.Swept
 	sweep := kernels.NewSweep(l.gpu, func(s kernels.Swept) {
@@ -56,7 +50,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		if path == stdio {
 			continue
 		}
-		if err := writeGeometry(path, have); err != nil { // now, since a sweep may be ended early
+		if err := have.WriteFile(path); err != nil { // after each operation, since a sweep may be interrupted
 			return err
 		}
 	}
@@ -67,14 +61,14 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		return err
 	}
 	if path != config.GeometryFile() {
-		cmd.PrintErrf("geometry written to %s; as %s it is used\n", path, config.GeometryFile())
+		cmd.PrintErrf("geometry written to %s; move it to %s to use it\n", path, config.GeometryFile())
 		return nil
 	}
-	cmd.PrintErrf("geometry written to %s, and used from now on\n", path)
+	cmd.PrintErrf("geometry written to %s; it is used from now on\n", path)
 	return nil
 }
 
-// gpu is the backend where it is one of a GPU's kernels.
+// gpu opens the backend, which has to be a GPU's.
 func (l *launch) gpu() (*metal.Backend, error) {
 	be, err := l.backend()
 	if err != nil {
@@ -85,39 +79,4 @@ func (l *launch) gpu() (*metal.Backend, error) {
 		return nil, errors.Join(usagef(noGPU, be.Name()), be.Close())
 	}
 	return gpu, nil
-}
-
-// readGeometry reads a file of choices; there are none where it is not there.
-func readGeometry(path string) (metal.Geometry, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return metal.Geometry{}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the geometry of GPUs: %w", err)
-	}
-	g, err := metal.ReadGeometry(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; remove the file, or sweep again", path, err)
-	}
-	return g, nil
-}
-
-// writeGeometry writes a file of choices, whole or not at all.
-func writeGeometry(path string, g metal.Geometry) error {
-	var text bytes.Buffer
-	if err := g.Write(&text); err != nil {
-		return err
-	}
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = os.WriteFile(path+".new", text.Bytes(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the geometry of GPUs: %w", err)
-	}
-	return nil
 }

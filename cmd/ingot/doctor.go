@@ -24,12 +24,12 @@ func newDoctor() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine can compute with, and what would be chosen",
-		Long: `Doctor prints what matters about this machine: the processor's instructions, free memory, each backend with its device
-and limits or the reason why it cannot be used, and which of them the settings choose. The GPU's kernels are compiled as
-for a run; those of the backend emulator only with --backend emulator.
+		Short: "Show the backends of this machine and the one that would be used",
+		Long: `Doctor prints the processor's instruction sets, free memory, every backend with its device and limits or the reason why
+it cannot be used, and the backend that the settings choose. It compiles a GPU's kernels as for a run, but those of the
+emulator only with --backend emulator.
 
-With --redis it sees whether the server answers, with --model whether the model fits. It exits with 1 where the chosen
+With --redis it checks that the server answers, with --model that the model fits. The exit code is 1 if the chosen
 backend, the server or the model cannot be used.`,
 		Example: `  ingot doctor
   ingot doctor --model model.gguf --kv q8_0 --concurrency 32
@@ -64,7 +64,7 @@ type diagnosis struct {
 	Go         string           `json:"go"`
 	System     string           `json:"system"` // operating system and architecture
 	Processors int              `json:"processors"`
-	Kernels    []string         `json:"cpu_kernels"` // that the processor has instructions for; the first is used
+	Kernels    []string         `json:"cpu_kernels"` // instruction sets that the processor has kernels for; the first is used
 	MemoryFree int64            `json:"memory_free"`
 	Backends   []backendState   `json:"backends"`
 	Chosen     choice           `json:"chosen"`
@@ -73,14 +73,14 @@ type diagnosis struct {
 	chosen     *openedForDoctor // closed when the diagnosis is done
 }
 
-// backendState is a backend with its device, as far as there is one.
+// backendState is a backend with its device.
 type backendState struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
-	Reason    string `json:"reason,omitempty"` // why it is not
+	Reason    string `json:"reason,omitempty"` // why it is not available
 	Device    string `json:"device,omitempty"`
 
-	// Of a GPU.
+	// The limits of a GPU.
 	Family            string `json:"family,omitempty"`
 	WorkingSet        int    `json:"working_set,omitempty"`
 	MaxBuffer         int    `json:"max_buffer,omitempty"`
@@ -88,28 +88,28 @@ type backendState struct {
 	ThreadgroupMemory int    `json:"threadgroup_memory,omitempty"`
 	UnifiedMemory     bool   `json:"unified_memory,omitempty"`
 	ResidencySets     bool   `json:"residency_sets,omitempty"`
-	// Read back from the compiler; empty where no kernel was compiled.
+	// From the compiler; empty if no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
-	// Matrices is whether tiles use simdgroup matrices: "used" or "not used"; empty where no kernel was run.
+	// Matrices is "used" or "not used", of simdgroup matrices in tiles; empty if no kernel was run.
 	Matrices string `json:"matrices,omitempty"`
-	// Swept is the choices of the user's geometry file, for all devices.
+	// Swept is the number of choices in the user's geometry file.
 	Swept int `json:"swept,omitempty"`
 
-	unsupported bool // there is no device that the kernels run on, rather than one that failed
+	unsupported bool // there is no device that can run the kernels; false if one failed
 }
 
 // choice is the backend that the settings choose.
 type choice struct {
 	Setting string `json:"setting"`
-	Backend string `json:"backend,omitempty"` // empty where none can be used
+	Backend string `json:"backend,omitempty"` // empty if none can be used
 	Why     string `json:"why"`
 }
 
 type redisState struct {
 	Reachable bool     `json:"reachable"`
 	Error     string   `json:"error,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"` // settings with which jobs can be lost
+	Warnings  []string `json:"warnings,omitempty"` // about settings that can lose jobs
 }
 
 // modelFit is whether a model fits into memory, and how.
@@ -120,13 +120,13 @@ type modelFit struct {
 	engine.Fit
 }
 
-// openedForDoctor is a backend that a model can be held against.
+// openedForDoctor is the backend used to check that the model fits.
 type openedForDoctor struct {
 	name string
 	be   compute.Backend
 }
 
-// examine makes the diagnosis. What cannot be used of what the settings name is also an error.
+// examine makes the diagnosis. The error joins the problems with what the settings name.
 func examine(ctx context.Context, cfg *config.Config) (d *diagnosis, problems error) {
 	d = &diagnosis{
 		Version: programVersion(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
@@ -212,7 +212,7 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 	}
 	s.Available, s.Device = true, be.Device()
 	if d.MemoryFree, err = be.Free(); err != nil {
-		d.MemoryFree = 0 // which says that it is not known
+		d.MemoryFree = 0 // 0 means that it is not known
 	}
 	return s, be
 }
@@ -234,7 +234,7 @@ func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, co
 		}
 		return s, nil
 	}
-	geometry, err := readGeometry(config.GeometryFile())
+	geometry, err := metal.ReadGeometryFile(config.GeometryFile())
 	if err != nil {
 		s.Reason = oneLine(errors.Join(err, dev.Close()).Error())
 		return s, nil

@@ -39,14 +39,14 @@ func TestDoctorText(t *testing.T) {
 		`free memory +[\d.]+ [KMGT]iB`, `backend metal +.+`, `backend cpu +\S+ \w+, \d+ threads`, `backend emulator +.+`,
 		`--backend cpu +cpu: it is set`, `model +` + tinyGLM,
 		// As in the model's card: 6 layers of 64+32 values of 4 bytes.
-		` +weights [\d.]+ MiB, cache 2\.2 KiB a token, of [\d.]+ [MGT]iB that they may take`,
+		` +weights [\d.]+ MiB, cache 2\.2 KiB per token; together they may use [\d.]+ [MGT]iB`,
 		` +fits, with a context of 100 tokens \(trained for 4096\) and 224 in all rows together`,
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
 	}
 }
 
-// TestDoctorChoosesForAuto: Metal where there is a device, else the processor with the reason.
+// TestDoctorChoosesForAuto checks that auto chooses a GPU or, with the reasons, the CPU.
 func TestDoctorChoosesForAuto(t *testing.T) {
 	t.Parallel()
 	d := doctor(t, exitOK)
@@ -71,7 +71,7 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 	require.Contains(t, d.backend(t, "metal").Reason, "the backend metal requires macOS on Apple silicon")
 }
 
-func TestDoctorCompilesForTheHostBackend(t *testing.T) {
+func TestDoctorCompilesForTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
 	d := doctor(t, exitOK, "--backend", "emulator", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
@@ -86,7 +86,7 @@ func TestDoctorCompilesForTheHostBackend(t *testing.T) {
 	require.EqualValues(t, 64<<20, d.Model.Memory)
 }
 
-// TestDoctorFails where something that was asked for cannot be used. The diagnosis is printed all the same.
+// TestDoctorFails checks the error if something in the settings cannot be used. The diagnosis is still printed.
 func TestDoctorFails(t *testing.T) {
 	t.Parallel()
 	text := write(t, "text", "not a model")

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// write prints the diagnosis for people.
+// write writes the diagnosis as text.
 func (d *diagnosis) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
@@ -48,7 +48,7 @@ func (d *diagnosis) write(w io.Writer) error {
 	return t.Flush()
 }
 
-// used is a list of which the first is used.
+// used formats a list whose first element is used.
 func used(list []string) string {
 	if len(list) == 1 {
 		return list[0]
@@ -71,20 +71,20 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 		line("", "geometry from %s, choices: %d", config.GeometryFile(), s.Swept)
 	}
 	if s.Matrices != "" {
-		line("", "simdgroup matrices, which have to sum as the kernels for one row do: %s", s.Matrices)
+		line("", "simdgroup matrices: %s (they have to sum in the order of the kernels for one row)", s.Matrices)
 	}
 	if s.Family == "" {
 		return
 	}
 	line("", "family %s, working set %s, buffers up to %s", s.Family, bytesText(uint64(s.WorkingSet)), bytesText(uint64(s.MaxBuffer)))
-	line("", "threadgroups of up to %d threads, %s of their memory", s.MaxThreadgroup, bytesText(uint64(s.ThreadgroupMemory)))
+	line("", "threadgroups of up to %d threads with %s of memory", s.MaxThreadgroup, bytesText(uint64(s.ThreadgroupMemory)))
 	line("", "Metal %s, %s arithmetic, unified memory: %t, residency sets: %t", s.LanguageVersion, s.MathMode, s.UnifiedMemory, s.ResidencySets)
 }
 
 func (m *modelFit) write(line func(name, format string, args ...any)) {
 	line("model", "%s", m.Path)
 	if m.Weights > 0 {
-		line("", "weights %s, cache %s a token, of %s that they may take", bytesText(uint64(m.Weights)), bytesText(uint64(m.PerToken)), bytesText(uint64(m.Memory)))
+		line("", "weights %s, cache %s per token; together they may use %s", bytesText(uint64(m.Weights)), bytesText(uint64(m.PerToken)), bytesText(uint64(m.Memory)))
 	}
 	if !m.Fits {
 		line("", "cannot be run: %s", m.Error)

@@ -58,7 +58,7 @@ func addFormatFlag(flags *pflag.FlagSet, format *string) {
 		"`FORMAT` of the rows: "+rows.FormatNames()+"; auto goes by the file's extension, else by its first line")
 }
 
-// parseFormat is the format that --format names; auto is resolved by the file's extension, where that is known.
+// parseFormat is the format that --format names. For auto it is the one of the file's extension, if that has one.
 func parseFormat(s, path string) (rows.Format, error) {
 	f, err := rows.ParseFormat(s)
 	if err != nil {

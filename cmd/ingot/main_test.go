@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram makes the test binary be the program itself, for tests that need a process to kill.
+// asProgram is the variable that makes the test binary run as the program, for tests that need a process to kill.
 const asProgram = "INGOT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// forgetSettings keeps the settings of whoever runs the tests out of them.
+// forgetSettings removes the user's settings from the environment of the tests.
 func forgetSettings() error {
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
@@ -38,13 +38,13 @@ func forgetSettings() error {
 	return os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none"))
 }
 
-// result is what a command line left behind.
+// result is the outcome of a command line.
 type result struct {
 	code           int
 	stdout, stderr string
 }
 
-// ingot carries out a command line in this process.
+// ingot runs a command line in this process.
 func ingot(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -52,7 +52,7 @@ func ingot(t *testing.T, stdin string, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// program makes a command line of a process of its own. What it writes to stderr is shown where the test fails.
+// program is a command line in its own process. Its stderr is logged if the test fails.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)

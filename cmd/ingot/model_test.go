@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The figures are those of the models' card.
+// The figures are from the models' card.
 func TestModelInfo(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]modelInfo{
@@ -57,7 +57,7 @@ func TestModelInfoText(t *testing.T) {
 	require.NotContains(t, r.stdout, "cannot be run")
 }
 
-// TestModelInfoOfAModelThatCannotBeRun still says what is known of it.
+// TestModelInfoOfAModelThatCannotBeRun: the info of an unsupported model has everything that its file states.
 func TestModelInfoOfAModelThatCannotBeRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(vectors(t), "tokenizers", "gpt-2.gguf")

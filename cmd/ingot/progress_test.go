@@ -36,7 +36,7 @@ func TestSummary(t *testing.T) {
 		"2.5 rows/s, 250.0 tokens/s", summary(s))
 }
 
-// TestDisplayKeepsLogLinesWhole: the bar is taken away before a line is written, which then stands on a line of its own.
+// TestDisplayKeepsLogLinesWhole: the bar is removed before a log line is written.
 func TestDisplayKeepsLogLinesWhole(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

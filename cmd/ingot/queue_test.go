@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// workerProcess is a worker that runs as a process of its own.
+// workerProcess is a worker in its own process.
 type workerProcess struct {
 	cmd *exec.Cmd
 	web string // address of /healthz and /metrics
@@ -59,7 +59,7 @@ func startWorker(t *testing.T, url, alias string) *workerProcess {
 	return &workerProcess{cmd, web, log}
 }
 
-// stop ends the worker with SIGTERM, which has to be a success.
+// stop ends the worker with SIGTERM, on which it must exit with 0.
 func (w *workerProcess) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
@@ -81,8 +81,8 @@ func (w *workerProcess) get(t *testing.T, path string) string {
 	return string(body)
 }
 
-// TestQueue goes the whole way of a batch: queued, queued again, answered by a worker that is told to stop midway and by the
-// one after it, followed, and collected again.
+// TestQueue follows a batch from start to end: it is queued, queued again, answered by a worker that is stopped midway and by a
+// second one, collected with --follow, and collected again.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -168,7 +168,7 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 	require.Len(t, ids, 2)
 }
 
-// TestNightly runs the script of the docs twice, and a third time after a better score than there can be.
+// TestNightly runs the script of the docs twice, and a third time after a score that it cannot reach.
 func TestNightly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("jq"); err != nil {
@@ -203,7 +203,7 @@ func TestNightly(t *testing.T) {
 	require.Contains(t, out, ": the score is 0.5, after 0.9\n")
 }
 
-// TestCancel: a batch that nobody serves is found in the list and ended.
+// TestCancel lists and cancels a batch that no worker serves.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	url := redistest.StartMini(t).URL
@@ -244,7 +244,7 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "--redis", url).code)
 }
 
-// TestEnqueueStopsOnInterrupt: also while it waits for rows, with a word on how to go on.
+// TestEnqueueStopsOnInterrupt: even while it waits for rows, and with a hint on how to continue.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
 	url := redistest.StartMini(t).URL
@@ -267,8 +267,8 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before the end: run it again with --batch b to queue the rest\n")
 }
 
-// TestEnqueueTellsTheBatchWhereItFails: rows that are queued under an id that nobody knows could not be completed.
-func TestEnqueueTellsTheBatchWhereItFails(t *testing.T) {
+// TestEnqueueErrorsNameTheBatch: without its id, a batch that is queued in part could not be completed.
+func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	stdin, rows := io.Pipe()
@@ -291,7 +291,7 @@ func TestEnqueueTellsTheBatchWhereItFails(t *testing.T) {
 	require.Regexp(t, `ingot: enqueue -: queue line 2 of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, stderr.String())
 }
 
-// TestEnqueueRefusesAnotherFile: a batch id stands for one file.
+// TestEnqueueRefusesAnotherFile: a batch belongs to one file.
 func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	t.Parallel()
 	url := redistest.StartMini(t).URL

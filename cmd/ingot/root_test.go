@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/rows"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -30,9 +32,9 @@ func TestUsageErrors(t *testing.T) {
 		{"run a --model m", "-o OUT is missing", "ingot run"},
 		{"run " + empty + " -o " + empty + " --model m", empty + " is both IN and OUT", "ingot run"},
 		{"run a -o b --model m --concurrency none", `concurrency (from --concurrency): "none" is not allowed; give a whole number from 1 to 4096`, "ingot run"},
-		{"run a -o b --model m --backend tpu", `backend (from --backend): "tpu" is not known; give auto, metal, cpu or emulator`, "ingot run"},
+		{"run a -o b --model m --backend tpu", `backend (from --backend): "tpu" is not known; give auto, metal, cuda, cpu or emulator`, "ingot run"},
 		{"run a -o b --model m --checkpoints x:attn", `--checkpoints "x:attn": "x:attn" is no point; give all, or a list such as 0,3:attn_out`, "ingot run"},
-		{"run a -o b --model m --format csv", `--format: format "csv" is unknown: use auto, jsonl or text`, "ingot run"},
+		{"run a -o b --model m --format xml", `--format: format "xml" is unknown: use ` + rows.FormatNames(), "ingot run"},
 		{"run a -o b --config " + unknownKey, "read config file " + unknownKey + `: "modle" is no setting; these are: `, "ingot run"},
 		{"enqueue", "IN is missing", "ingot enqueue"},
 		{"enqueue a", "redis is missing: give --redis, set INGOT_REDIS, or write it in the config file", "ingot enqueue"},
@@ -52,37 +54,37 @@ func TestUsageErrors(t *testing.T) {
 		{"status a:b --redis redis://x", `batch id "a:b": use 1 to 128 letters`, "ingot status"},
 		{"show", "ANSWERS is missing", "ingot show"},
 		{"show a --input a", "a is both ANSWERS and ROWS", "ingot show"},
-		{"show a --input b --format csv", `--format: format "csv" is unknown: use auto, jsonl or text`, "ingot show"},
+		{"show a --input b --format xml", `--format: format "xml" is unknown: use ` + rows.FormatNames(), "ingot show"},
 		{"model", "a command is missing", "ingot model"},
 		{"help rum", `unknown command "rum"; did you mean "run"?`, "ingot help"},
 		{"help model inof", `unknown command "inof"; did you mean "info"?`, "ingot help"},
 		{"completion", "a command is missing", "ingot completion"},
 		{"completion tcsh", `unknown command "tcsh"`, "ingot completion"},
-		{"bench --model m --shape smollm-135m", "--model and --shape are two things to measure: give one", "ingot bench"},
-		{"bench kernels --sweep --model m --shape smollm-135m", "--model and --shape are two things to measure: give one", "ingot bench kernels"},
+		{"bench --model m --shape smollm-135m", "--model and --shape cannot be combined: give one", "ingot bench"},
+		{"bench kernels --sweep --model m --shape smollm-135m", "--model and --shape cannot be combined: give one", "ingot bench kernels"},
 		{"model inof", `unknown command "inof"; did you mean "info"?`, "ingot model"},
 		{"model info", "FILE is missing", "ingot model info"},
 		{"bench --roofline M5", "a model is missing: give --model FILE or --shape NAME", "ingot bench"},
 		{"bench --roofline M6 --shape smollm-135m", `chip "M6" is not known: use M1, M1-Pro, `, "ingot bench"},
 		{"bench --roofline M5 --shape smollm-135m --batch 9", "--roofline predicts --batch 1 to 8", "ingot bench"},
-		{"bench --roofline M5 --shape smollm-135m --mode full", "--roofline predicts decoding", "ingot bench"},
+		{"bench --roofline M5 --shape smollm-135m --mode full", "--roofline predicts --mode decode, not full", "ingot bench"},
 		{"run a -o b --model m --kernels none", `kernels (from --kernels): "none" is not known; give release, debug or fast`, "ingot run"},
-		{"bench kernels --sweep --backend cpu", "--sweep is for the kernels of a GPU, and the backend here is cpu", "ingot bench kernels"},
-		{"bench kernels --shape smollm-135m", "--shape says what --sweep is for, which is missing", "ingot bench kernels"},
+		{"bench kernels --sweep --backend cpu", "--sweep requires a GPU, and the backend is cpu", "ingot bench kernels"},
+		{"bench kernels --shape smollm-135m", "--shape is for --sweep, which is missing", "ingot bench kernels"},
 		{"doctor now", `unexpected argument "now"`, "ingot doctor"},
 		{"tokenize", "model is missing", "ingot tokenize"},
 		{"render", "--template FILE is missing", "ingot render"},
 		{"render --template t --now yesterday", `--now "yesterday" is no date; give one as 2026-01-02 or 2026-01-02T15:04:05Z`, "ingot render"},
-		{"bench", "what to measure is missing: give --model FILE or --shape NAME", "ingot bench"},
+		{"bench", "a model is missing: give --model FILE or --shape NAME", "ingot bench"},
 		{"bench kernel", `unknown command "kernel"; did you mean "kernels"?`, "ingot bench"},
-		{"bench --shape gpt-5", `shape "gpt-5" is not known; known are smollm-135m and glm-4.7-flash[:LAYERS]`, "ingot bench"},
+		{"bench --shape gpt-5", `shape "gpt-5" is not known: use smollm-135m and glm-4.7-flash[:LAYERS]`, "ingot bench"},
 		{"bench --shape smollm-135m --quant q3_k", `--quant "q3_k" is not known: use f32, f16, `, "ingot bench"},
-		{"bench --model m --quant q8_0", "--quant is the type of a --shape's weights, which is missing; a --model has its own", "ingot bench"},
-		{"bench --model m --write f", "--write keeps the file of a --shape, which is missing", "ingot bench"},
+		{"bench --model m --quant q8_0", "--quant is for a --shape, which is missing; a --model has its own types", "ingot bench"},
+		{"bench --model m --write f", "--write is for the file of a --shape, which is missing", "ingot bench"},
 		{"bench --model m --mode fast", `mode "fast" is not known: use prefill, decode or full`, "ingot bench"},
 		{"bench --model m --batch 1,x", `invalid argument "1,x" for "--batch" flag: "x" is not allowed; give whole numbers such as 256 or 2k`, "ingot bench"},
 		{"bench --model m --rows 9", "--rows is for --mode full", "ingot bench"},
-		{"bench --model m --context 1k --no-sharing", "--context needs the cache that --no-sharing turns off", "ingot bench"},
+		{"bench --model m --context 1k --no-sharing", "--context cannot be combined with --no-sharing, which turns its cache off", "ingot bench"},
 		{"version now", `unexpected argument "now"`, "ingot version"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestHelpOfACommand(t *testing.T) {
 	require.Contains(t, r.stdout, "complete ")
 }
 
-// TestHelp goes through all commands: each has examples, and the examples use flags that it has.
+// TestHelp checks the help of all commands: each has examples, and no line is too long.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)
@@ -168,6 +170,7 @@ func TestHelp(t *testing.T) {
 	visit(newRoot())
 }
 
+// TestExamplesParse: the examples of all commands have correct flags and arguments.
 func TestExamplesParse(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)
@@ -193,7 +196,7 @@ func TestExamplesParse(t *testing.T) {
 	visit(newRoot())
 }
 
-// TestSettingsFromOutside: the environment and a file give what flags do not.
+// TestSettingsFromOutside: settings also come from the environment and a file.
 func TestSettingsFromOutside(t *testing.T) {
 	t.Parallel()
 	want := ingot(t, `"Hi"`, "tokenize", "--model", tinyLlama).stdout

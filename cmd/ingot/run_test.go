@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer is a line of an output file, as far as the tests look at it.
+// answer is a line of an output file, with the fields that tests check.
 type answer struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -51,7 +51,7 @@ type answer struct {
 	} `json:"stats"`
 }
 
-// readAnswers parses an output and returns its lines by custom_id, each of which has to stand there once.
+// readAnswers parses an output and returns its lines by custom_id, each of which must be unique.
 func readAnswers(t *testing.T, text string) map[string]answer {
 	t.Helper()
 	byID := map[string]answer{}
@@ -72,7 +72,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The bundled models know these.
+// The bundled models can answer these.
 const (
 	askFinland = `{"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0}`
 	askMarch   = `{"messages":[{"role":"user","content":"Which month comes after March?"}],"temperature":0,"id":"march"}`
@@ -139,8 +139,7 @@ func TestRunAnswersPlainText(t *testing.T) {
 	}
 }
 
-// TestRunPassesRowsThroughAPipe: with - for both files, an answer comes out while the next question is not yet asked. The
-// user's interrupt then ends the program with whole lines.
+// TestRunTakesNoPromptsFromAJSONLFile: in a .jsonl file, a line that is not JSON is an error and not a prompt.
 func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", "cut off\"}\n"+askMarch+"\n")
@@ -151,6 +150,8 @@ func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
 	require.Equal(t, "April.", got["march"].Response.Body.Choices[0].Message.Content)
 }
 
+// TestRunPassesRowsThroughAPipe: with - for both files, each answer is written before the next question is read. An interrupt
+// then ends the program with whole lines.
 func TestRunPassesRowsThroughAPipe(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -191,8 +192,8 @@ func someRows(n int) []string {
 	return lines
 }
 
-// halfway starts the program on the first half of some rows, leaves it waiting for the rest, and returns once it has written
-// a few answers.
+// halfway starts the program with the first half of some rows. It returns when the program has written a few answers; the
+// program then waits for the rest.
 func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := program(t, append([]string{"run", "-", "-o", out}, args...)...)
@@ -208,9 +209,9 @@ func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// TestRunGoesOnAfterAKill kills the program with SIGKILL while it works, cuts its last line in half, and runs it again: every
-// row stands in the output once, and what was there is kept.
-func TestRunGoesOnAfterAKill(t *testing.T) {
+// TestRunContinuesAfterAKill kills the program with SIGKILL while it works, cuts its last line in half, and runs it again: each
+// row is in the output once, and the lines from before are unchanged.
+func TestRunContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	const n = 60
 	lines := someRows(n)
@@ -232,7 +233,7 @@ func TestRunGoesOnAfterAKill(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stderr, fmt.Sprintf("%d rows done, %d kept, ", n-len(before)+1, len(before)-1))
 	after := readFile(t, out)
-	require.True(t, strings.HasPrefix(after, kept), "what was there is kept byte for byte")
+	require.True(t, strings.HasPrefix(after, kept), "lines from before are unchanged")
 	got := readAnswers(t, after)
 	require.Len(t, got, n)
 	for id, a := range before {
@@ -245,10 +246,10 @@ func TestRunGoesOnAfterAKill(t *testing.T) {
 	require.Equal(t, after, readFile(t, out))
 }
 
-// TestRunStopsOnSignals: the first signal ends the program within moments, with whole lines and a word on how to go on.
+// TestRunStopsOnSignals: the first signal ends the program within moments, with whole lines and a hint on how to continue.
 func TestRunStopsOnSignals(t *testing.T) {
 	t.Parallel()
-	// Where tests run under nohup, the programs they start would ignore it too; what is caught, they start without.
+	// Under nohup, child processes inherit that SIGHUP is ignored. A signal that is caught is not inherited.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })
@@ -266,8 +267,8 @@ func TestRunStopsOnSignals(t *testing.T) {
 	}
 }
 
-// TestRunTellsOfAnotherModel: what is kept may be of a model that somebody has replaced since.
-func TestRunTellsOfAnotherModel(t *testing.T) {
+// TestRunReportsAnotherModel: earlier answers may come from another model file of the same name.
+func TestRunReportsAnotherModel(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	rows := askFinland
@@ -284,13 +285,13 @@ func TestRunTellsOfAnotherModel(t *testing.T) {
 	require.Contains(t, call(tinyLlama), "0 rows done, 4 kept (1 failed), ")
 }
 
-// full is an output that takes nothing.
+// full is a writer without space.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestRunEndsWhereItCannotWrite also while more rows may come.
-func TestRunEndsWhereItCannotWrite(t *testing.T) {
+// TestRunEndsIfItCannotWrite: even while it waits for more rows.
+func TestRunEndsIfItCannotWrite(t *testing.T) {
 	t.Parallel()
 	stdin, rows := io.Pipe()
 	defer rows.Close()
@@ -300,8 +301,8 @@ func TestRunEndsWhereItCannotWrite(t *testing.T) {
 	require.Equal(t, "ingot: run -: write results: no space left on device\n", stderr.String())
 }
 
-// TestRunRefusesWhatIsNotItsOutput: a file that holds something else stays as it is.
-func TestRunRefusesWhatIsNotItsOutput(t *testing.T) {
+// TestRunRefusesAnotherFileAsOutput: a file with other content stays as it is.
+func TestRunRefusesAnotherFileAsOutput(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", askMarch)
 	const precious = "dear diary\n"
@@ -312,7 +313,7 @@ func TestRunRefusesWhatIsNotItsOutput(t *testing.T) {
 	require.Equal(t, precious, readFile(t, out))
 }
 
-// TestCheckpoints prints every layer, and a chosen one alone.
+// TestCheckpoints prints all layers, and then chosen ones.
 func TestCheckpoints(t *testing.T) {
 	t.Parallel()
 	call := func(points string) []string {

@@ -156,7 +156,7 @@ func parseOutputRow(text []byte) (outputRow, error) {
 	return a, err
 }
 
-// write prints an answer, after its question where there is one.
+// write prints a row: its question if it is given, then the answers or the error.
 func (a *outputRow) write(w io.Writer, question string) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\n%s\n", printable(a.CustomID))
@@ -190,7 +190,7 @@ func paragraph(mark, text string) string {
 	return b.String()
 }
 
-// question is what a row asks: the last message of a chat, or the prompts of a completion. Empty where it cannot be read.
+// question is the last message of a row's chat, or the prompts of its completion. It is empty if the row cannot be used.
 func question(row rows.Row) string {
 	r, err := openai.ParseRequest(row.Endpoint, row.Body)
 	if row.Err != nil || err != nil {

@@ -41,7 +41,7 @@ func TestShow(t *testing.T) {
 	require.Equal(t, 4, strings.Count(r.stdout, "\n\n")+1, r.stdout)
 }
 
-// TestShowEscapesControlCharacters: answers and ids come from files, which may be made to harm a terminal.
+// TestShowEscapesControlCharacters: texts from files must not control the terminal.
 func TestShowEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	id := openai.ResultID("b", 1, "0badcafe")

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pseudo-terminal: what is written to tty can be read from screen.
+// terminal opens a pseudo-terminal: text written to tty can be read from screen.
 func terminal(t *testing.T) (screen, tty *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("the progress bar is not tested: no pseudo-terminal can be had here: %v", err)
+		t.Skipf("the progress bar is not tested: there is no pseudo-terminal: %v", err)
 	}
 	t.Cleanup(func() { screen.Close() })
 	require.NoError(t, unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0))
@@ -29,7 +29,7 @@ func terminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// TestRunShowsProgressOnATerminal runs with a terminal as stderr: there is a bar, which makes room for the summary.
+// TestRunShowsProgressOnATerminal: if stderr is a terminal, it shows a bar, which is removed before the summary.
 func TestRunShowsProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	screen, tty := terminal(t)

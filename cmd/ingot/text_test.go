@@ -67,7 +67,7 @@ func TestTokenizeAddsBOS(t *testing.T) {
 	require.Equal(t, "[1,15043]\n", ingot(t, `"Hello"`, "tokenize", "--model", model, "--bos").stdout)
 }
 
-// TestTokenizeAnswersUpToABadLine: a line that cannot be read takes nothing from those before it.
+// TestTokenizeAnswersUpToABadLine: an error in a line does not affect the output of the lines before it.
 func TestTokenizeAnswersUpToABadLine(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "null", "7", `"a" "b"`, `"a`, `["a"]`, "\"\x01\""} {
@@ -106,8 +106,8 @@ func readTemplateCases(t *testing.T, dir string) templateCases {
 	return c
 }
 
-// TestRenderVectors renders the templates of published models; what they give is that of Python's jinja2. Templates that
-// refuse a case have to be refused here, too.
+// TestRenderVectors renders the templates of published models and compares the prompts with those of Python's jinja2. A case
+// that jinja2 refuses must be refused here as well.
 func TestRenderVectors(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(vectors(t), "templates")
@@ -141,7 +141,7 @@ func TestRenderNow(t *testing.T) {
 	}
 }
 
-// TestRenderRefusal: a template that raises an exception is a failure with the template's words.
+// TestRenderRefusal: the exception of a template becomes the error.
 func TestRenderRefusal(t *testing.T) {
 	t.Parallel()
 	template := write(t, "strict.jinja", "{{ raise_exception('roles must alternate') }}")

@@ -31,7 +31,7 @@ func init() {
 		"abs":   def("", filterAbs),
 		"int":   def("default?", filterInt),
 		"float": def("default?", filterFloat),
-		"round": def("precision? method?", filterRound),
+		"round": def("precision?", filterRound),
 
 		// lists and dictionaries: filters_list.go
 		"list":     def("", filterList),

@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/sample"
 )
 
 // batch is the rows of a step, and where their results go.
@@ -9,15 +11,6 @@ type batch struct {
 	compute.Batch
 	seqs    []*sequence // of Batch.Seqs
 	outputs []output    // of Batch.Outputs
-}
-
-// output is a row that reaches the output head.
-type output struct {
-	seq      *sequence
-	position int
-	drafts   int // drafted tokens that the row follows
-	row      int // index among the outputs of a step
-	top      int // how many of the highest logits the sequence needs from it; 0 for all logits
 }
 
 // fill makes a step of the rows that the running sequences were given. limit is the maximum of Batch.Top.
@@ -70,4 +63,15 @@ func (b *batch) advance() bool {
 	clear(b.outputs[n:])
 	b.seqs, b.outputs = b.seqs[:n], b.outputs[:n]
 	return n > 0
+}
+
+// result is what the given one of the steps that were computed together gives for an output. logits are of a single step.
+func (b *batch) result(m model.Model, o output, logits [][]float32, step int) (r result) {
+	if logits != nil {
+		r.logits = logits[o.row]
+	}
+	if o.top > 0 {
+		r.best = sample.ReadBest(m.Best(step)[o.row], b.Top)
+	}
+	return r
 }

@@ -2,7 +2,7 @@ package schedule
 
 import "time"
 
-// figures is what the loop records about a call.
+// figures is what the loop records about a request.
 type figures struct {
 	admitted    time.Time // of its first sequence
 	first, last time.Time // of its generated tokens
@@ -12,7 +12,7 @@ type figures struct {
 	cached      int // prompt tokens that the first choice found in the cache
 }
 
-// step records that the call took part in step number n, whose batch has the given number of sequences.
+// step records that the request took part in step number n, whose batch has the given number of sequences.
 func (f *figures) step(n uint64, sequences int) {
 	if f.lastStep == n {
 		return

@@ -6,29 +6,29 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// inbox passes calls from many goroutines to the loop.
+// inbox passes requests from many goroutines to the loop.
 type inbox struct {
-	mu     sync.Mutex
-	calls  []*call
-	closed bool
-	wake   chan struct{} // holds a value when a call has arrived or the inbox was closed
+	mu       sync.Mutex
+	requests []*request
+	closed   bool
+	wake     chan struct{} // holds a value when a request has arrived or the inbox was closed
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put adds a call, or fails with ErrClosed.
-func (b *inbox) put(c *call) error {
+// put adds a request, or fails with ErrClosed.
+func (b *inbox) put(r *request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return generation.ErrClosed
 	}
-	b.calls = append(b.calls, c)
+	b.requests = append(b.requests, r)
 	b.signal()
 	return nil
 }
 
-// close refuses further calls.
+// close refuses further requests.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,15 +43,15 @@ func (b *inbox) signal() {
 	}
 }
 
-// takeTo appends the sequences of all calls that have arrived to seqs, and reports whether the inbox is open.
+// takeTo appends the sequences of all requests that have arrived to seqs, and reports whether the inbox is open.
 func (b *inbox) takeTo(seqs []*sequence) (all []*sequence, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, c := range b.calls {
-		seqs = append(seqs, c.seqs...)
-		b.calls[i] = nil
+	for i, r := range b.requests {
+		seqs = append(seqs, r.seqs...)
+		b.requests[i] = nil
 	}
-	b.calls = b.calls[:0]
+	b.requests = b.requests[:0]
 	return seqs, !b.closed
 }
 
@@ -60,8 +60,8 @@ func (b *inbox) sequences() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
-	for _, c := range b.calls {
-		n += len(c.seqs)
+	for _, r := range b.requests {
+		n += len(r.seqs)
 	}
 	return n
 }

@@ -1,30 +1,31 @@
 package schedule
 
-// inFlight is the number of steps to submit before a wait: more than one if each running sequence takes the likeliest token
-// next, so that the device can continue by itself, nothing is drafted, and no sequence waits to be admitted. Rows after a
-// sequence's stop are dropped, so the number is lower while answers are short. inFlight takes the pages for all of the steps.
-func (l *loop) inFlight() int {
-	n := min(l.MaxInFlight, l.stops.maxInFlight())
-	if n > 1 && l.Speculator != nil {
-		n = min(n, l.Speculator.MaxInFlight())
+// inFlight is the number of steps to submit before a wait, and takes the pages for all of them. It is 1 unless every running
+// sequence takes the likeliest token next (then the device can continue by itself), nothing is drafted, and no sequence waits
+// to be admitted. Rows after a sequence's stop are computed in vain, so the number is lower while answers are short. top is the
+// maximum number of the highest logits that can be asked for.
+func (q *queue) inFlight(stops *stopRate, top int) int {
+	n := min(q.MaxInFlight, stops.maxInFlight())
+	if n > 1 && q.Speculator != nil {
+		n = min(n, q.Speculator.MaxInFlight())
 	}
-	if n == 1 || len(l.waiting) > 0 {
+	if n == 1 || len(q.waiting) > 0 {
 		return 1
 	}
-	for _, s := range l.running {
-		if !s.decodes() || s.needs(0, l.top) == 0 || !s.sampler.Greedy() {
+	for _, s := range q.running {
+		if !s.decodes() || s.needs(0, top) == 0 || !s.sampler.Greedy() {
 			return 1
 		}
-		if l.Speculator != nil && l.Speculator.Waits(&s.Sequence) {
+		if q.Speculator != nil && q.Speculator.Waits(&s.Sequence) {
 			return 1
 		}
 		n = min(n, s.call.limit-s.Length())
 	}
-	for n > 1 && l.missingPages(n) > l.pool.Available() {
+	for n > 1 && q.missingPages(n) > q.pool.Available() {
 		n--
 	}
 	if n > 1 {
-		for _, s := range l.running {
+		for _, s := range q.running {
 			s.Table.Grow(s.Computed + n)
 		}
 	}
@@ -32,19 +33,11 @@ func (l *loop) inFlight() int {
 }
 
 // missingPages is the number of further pages that the running sequences need for n steps.
-func (l *loop) missingPages(n int) (pages int) {
-	for _, s := range l.running {
-		pages += max(0, l.pool.Needed(s.Computed+n)-len(s.Table.Pages()))
+func (q *queue) missingPages(n int) (pages int) {
+	for _, s := range q.running {
+		pages += max(0, q.pool.Needed(s.Computed+n)-len(s.Table.Pages()))
 	}
 	return pages
-}
-
-// compute runs the batch, and the n-1 steps that follow it. It returns the logits of all outputs if n is 1.
-func (l *loop) compute(n int) ([][]float32, error) {
-	if n == 1 {
-		return l.Model.Forward(&l.batch.Batch)
-	}
-	return nil, l.Model.Decode(&l.batch.Batch, n)
 }
 
 // stopRate tracks how often recent answers hit a stop token or string.

@@ -4,33 +4,27 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/generation"
 )
 
-// loop is the goroutine that owns the model and the sequences: it takes calls in between steps, runs steps as long as there
-// are sequences, and waits otherwise. A step that only decodes allocates nothing.
+// loop is the goroutine that owns the model and the sequences: it takes requests in between steps, runs steps as long as
+// there are sequences, and waits otherwise. A step that only decodes allocates nothing.
 type loop struct {
-	Options
+	queue
 	top   int // maximum number of the highest logits that can be asked for
-	pool  *cache.Pool
 	inbox *inbox
 	meter *meter
 	done  chan struct{} // closed when the loop has returned
 
-	waiting     []*sequence // in order of arrival
-	running     []*sequence // in order of admission
-	ended       []*call     // calls whose callers have to be notified
-	batch       batch
-	drafting    drafting
-	stops       stopRate
-	scratch     sample.Scratch
-	steps       uint64
-	preemptions uint64
+	batch    batch
+	drafting drafting
+	stops    stopRate
+	scratch  sample.Scratch
+	steps    uint64
 }
 
-// run is the loop. It returns when the inbox is closed, after failing all calls that are not done.
+// run is the loop. It returns when the inbox is closed, after failing all requests that are not done.
 func (l *loop) run() {
 	defer close(l.done)
 	for {
@@ -58,7 +52,7 @@ func (l *loop) run() {
 func (l *loop) step() {
 	start := time.Now()
 	l.plan()
-	n := l.inFlight()
+	n := l.inFlight(&l.stops, l.top)
 	b := &l.batch
 	b.fill(l.running, l.top)
 	logits, err := l.compute(n)
@@ -66,7 +60,7 @@ func (l *loop) step() {
 		fail(b.seqs, err)
 		return
 	}
-	prefilling, err := l.prefillDrafts()
+	prefilling, err := l.drafting.prefill(b, len(l.running))
 	if err != nil {
 		fail(b.seqs, err)
 		return
@@ -78,7 +72,8 @@ func (l *loop) step() {
 		p, g := l.deliver(logits, steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
-	if err := l.draft(n, time.Since(start)-prefilling); err != nil {
+	counts := l.drafting.observe(b, n, time.Since(start)-prefilling)
+	if err := l.drafting.draft(b, l.running); err != nil {
 		fail(b.seqs, err)
 	}
 	took := time.Since(start)
@@ -86,9 +81,19 @@ func (l *loop) step() {
 		s.Steps += uint64(steps)
 		s.PromptTokens += uint64(prompt)
 		s.GeneratedTokens += uint64(generated)
+		s.DraftTokens += uint64(counts.Drafted)
+		s.AcceptedTokens += uint64(counts.Accepted)
 		s.StepTime += took
 		s.LastStep = took / time.Duration(steps)
 	})
+}
+
+// compute runs the batch, and the n-1 steps that follow it. It returns the logits of all outputs if n is 1.
+func (l *loop) compute(n int) ([][]float32, error) {
+	if n == 1 {
+		return l.Model.Forward(&l.batch.Batch)
+	}
+	return nil, l.Model.Decode(&l.batch.Batch, n)
 }
 
 // deliver delivers the results of a step, the given one of those that were computed together, to its sequences. It returns
@@ -106,7 +111,7 @@ func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, gen
 			continue
 		}
 		before := s.Length()
-		if err := s.take(o, l.result(o, logits, step), &l.scratch); err != nil {
+		if err := s.take(o, l.batch.result(l.Model, o, logits, step), &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
 			continue
 		}
@@ -126,9 +131,23 @@ func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, gen
 	return prompt, generated
 }
 
-// fail fails the calls of sequences.
+// fail fails the requests of sequences.
 func fail(seqs []*sequence, err error) {
 	for _, s := range seqs {
 		s.call.fail(err)
 	}
+}
+
+// publish updates the snapshot between two steps, and then notifies the callers of requests that have ended.
+func (l *loop) publish() {
+	l.meter.update(func(s *Snapshot) {
+		s.Running, s.Waiting = len(l.running), len(l.waiting)
+		s.PagesUsed = l.pool.Used()
+		s.Preemptions = l.preemptions
+	})
+	for i, c := range l.ended {
+		close(c.done)
+		l.ended[i] = nil
+	}
+	l.ended = l.ended[:0]
 }

@@ -7,32 +7,32 @@ const maxPromptOutputs = 64
 
 // plan gives the running sequences their rows of the next step: first those that are generating, a row each and one a
 // draft, then chunks of prompts in the order of admission, up to the step's budget.
-func (l *loop) plan() {
-	left, outputs := l.Limits.Rows, maxPromptOutputs
-	for _, s := range l.running {
+func (q *queue) plan() {
+	left, outputs := q.Limits.Rows, maxPromptOutputs
+	for _, s := range q.running {
 		s.Rows = 0
 		if s.decodes() {
 			s.Rows = 1 + len(s.Drafts)
 			left -= s.Rows
 		}
 	}
-	for _, s := range l.running {
-		if s.decodes() || left <= 0 || l.waitsForPages(s) {
+	for _, s := range q.running {
+		if s.decodes() || left <= 0 || q.adoptPages(s) {
 			continue
 		}
-		s.Rows = l.chunk(s, left, &outputs)
+		s.Rows = q.chunk(s, left, &outputs)
 		left -= s.Rows
 	}
-	l.reservePages()
-	for _, s := range l.running {
+	q.reservePages()
+	for _, s := range q.running {
 		s.Start = s.Computed
 	}
 }
 
-// waitsForPages takes the pages of a prompt that are in the cache already, and reports whether another sequence is computing
-// the next one.
-func (l *loop) waitsForPages(s *sequence) bool {
-	if l.NoSharing || s.Computed != len(s.Table.Pages())*l.pool.PageSize() || s.needsEveryRow() {
+// adoptPages takes the pages of a prompt that are in the cache already, and reports whether another sequence is computing the
+// next one, for which this one waits.
+func (q *queue) adoptPages(s *sequence) (busy bool) {
+	if q.NoSharing || s.Computed != len(s.Table.Pages())*q.pool.PageSize() || s.needsEveryRow() {
 		return false
 	}
 	positions, busy := s.Table.Adopt(s.Tokens)
@@ -45,9 +45,9 @@ func (l *loop) waitsForPages(s *sequence) bool {
 
 // chunk is the number of rows of a prompt that go into a step with room for the given number. A chunk that does not end the
 // prompt ends with a page, so that the next one can use pages that others have computed by then.
-func (l *loop) chunk(s *sequence, room int, outputs *int) int {
-	size := l.pool.PageSize()
-	n := min(room, l.PrefillChunk, s.target()-s.Computed)
+func (q *queue) chunk(s *sequence, room int, outputs *int) int {
+	size := q.pool.PageSize()
+	n := min(room, q.PrefillChunk, s.target()-s.Computed)
 	if end := s.Computed + n; end < s.target() && end/size*size > s.Computed {
 		n = end/size*size - s.Computed
 	}
@@ -65,17 +65,17 @@ func (l *loop) chunk(s *sequence, room int, outputs *int) int {
 
 // reservePages takes pages for all rows, oldest sequence first. If they run out, the youngest sequences are preempted: they
 // wait at the head of the queue and are computed again, to the same tokens.
-func (l *loop) reservePages() {
-	for i := 0; i < len(l.running); i++ {
-		s := l.running[i]
+func (q *queue) reservePages() {
+	for i := 0; i < len(q.running); i++ {
+		s := q.running[i]
 		for s.Table != nil && s.Rows > 0 && !s.Table.Grow(s.Computed+s.Rows) {
-			last := len(l.running) - 1
-			youngest := l.running[last]
+			last := len(q.running) - 1
+			youngest := q.running[last]
 			youngest.preempt()
-			l.running[last] = nil
-			l.running = l.running[:last]
-			l.waiting = slices.Insert(l.waiting, 0, youngest)
-			l.preemptions++
+			q.running[last] = nil
+			q.running = q.running[:last]
+			q.waiting = slices.Insert(q.waiting, 0, youngest)
+			q.preemptions++
 		}
 	}
 }

@@ -75,15 +75,15 @@ func newManual(t testing.TB, s setup) manual {
 }
 
 // begin lets a request's sequences wait.
-func (m manual) begin(req generation.Request) *call {
+func (m manual) begin(req generation.Request) *request {
 	m.t.Helper()
-	c, err := m.newCall(m.t.Context(), time.Now(), req.Tokens, &req)
+	r, err := newRequest(m.t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req)
 	require.NoError(m.t, err)
-	m.loop.waiting = append(m.loop.waiting, c.seqs...)
-	return c
+	m.loop.waiting = append(m.loop.waiting, r.seqs...)
+	return r
 }
 
-// step runs the loop once. Without work, it only notifies the callers of calls that have ended.
+// step runs the loop once. Without work, it only notifies the callers of requests that have ended.
 func (m manual) step() {
 	l := m.loop
 	l.sweep()
@@ -94,12 +94,12 @@ func (m manual) step() {
 	}
 }
 
-// finish runs the loop until a call has ended.
-func (m manual) finish(c *call) {
+// finish runs the loop until a request has ended.
+func (m manual) finish(r *request) {
 	m.t.Helper()
-	for i := 0; c.open > 0; i++ {
-		require.Less(m.t, i, 100, "the call ends")
+	for i := 0; r.open > 0; i++ {
+		require.Less(m.t, i, 100, "the request ends")
 		m.step()
 	}
-	require.NoError(m.t, c.err)
+	require.NoError(m.t, r.err)
 }

@@ -10,35 +10,15 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/cache"
-	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Options set up a Scheduler.
-type Options struct {
-	Model        model.Model
-	Limits       model.Limits // of Model; Rows is the budget of a step
-	Tokenizer    *tokenizer.Tokenizer
-	Speculator   *draft.Speculator // nil to draft nothing
-	MaxInFlight  int               // steps that the backend lets be submitted before a wait
-	MaxSequences int               // sequences of a step
-	PrefillChunk int               // rows of one prompt in a step
-	NoSharing    bool              // computes every prompt in full, even if its beginning is in the cache
-	Trace        func(compute.Checkpoint)
-}
-
-// Outputs is the number of rows of a step that can reach the output head: model.Limits.Outputs of a model that a scheduler
-// of so many sequences runs.
-func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }
-
 // Scheduler runs the requests of many callers.
 type Scheduler struct {
 	tokenizer *tokenizer.Tokenizer
-	stopIDs   []int32 // that end an answer, as the model's file states
-	context   int     // positions of a sequence
+	context   int // positions of a sequence
 	inbox     *inbox
 	meter     meter
 	loop      *loop
@@ -46,15 +26,16 @@ type Scheduler struct {
 
 // New returns a scheduler, which does nothing until Run.
 func New(o Options) *Scheduler {
-	s := &Scheduler{tokenizer: o.Tokenizer, stopIDs: o.Tokenizer.StopIDs(), context: o.Limits.Context, inbox: newInbox()}
+	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, inbox: newInbox()}
 	s.meter.now.PagesTotal = o.Limits.Pages
 	s.loop = &loop{
-		Options: o,
-		top:     min(model.MaxTop, o.Model.Config().Vocab),
-		pool:    cache.NewPool(o.Limits.Pages, o.Limits.PageSize),
-		inbox:   s.inbox,
-		meter:   &s.meter,
-		done:    make(chan struct{}),
+		queue: queue{Options: o, pool: cache.NewPool(o.Limits.Pages, o.Limits.PageSize)},
+		top:   min(model.MaxTop, o.Model.Config().Vocab),
+		inbox: s.inbox,
+		meter: &s.meter,
+		done:  make(chan struct{}),
+
+		drafting: drafting{Speculator: o.Speculator},
 	}
 	s.loop.batch.Trace = o.Trace
 	return s
@@ -69,29 +50,31 @@ func (s *Scheduler) Close() {
 	<-s.loop.done
 }
 
-// Generate continues a prompt, as req says, whose settings must be valid; its own prompt is not read. It is safe to call from
-// many goroutines, whose requests share steps; none changes another's tokens. It returns ctx's error as soon as ctx is done,
-// an error that wraps generation.ErrBadRequest if the context does not hold the prompt, and generation.ErrClosed if the
-// scheduler was closed before the request was done. start is when the caller asked, for the statistics.
+// Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start
+// is when the caller asked, for the statistics.
+//
+// Generate is safe to call from many goroutines, whose requests share steps; none changes another's tokens. It returns ctx's
+// error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the context does not hold the prompt, and
+// generation.ErrClosed if the scheduler was closed before the request was done.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
-	c, err := s.newCall(ctx, start, prompt, req)
+	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
 	if err != nil {
 		return generation.Completion{}, err
 	}
-	if c.open > 0 {
-		if err := s.inbox.put(c); err != nil {
+	if r.open > 0 {
+		if err := s.inbox.put(r); err != nil {
 			return generation.Completion{}, err
 		}
 		select {
-		case <-c.done:
+		case <-r.done:
 		case <-ctx.Done():
 			return generation.Completion{}, ctx.Err()
 		}
 	}
-	if c.err != nil {
-		return generation.Completion{}, c.err
+	if r.err != nil {
+		return generation.Completion{}, r.err
 	}
-	return c.completion(s.tokenizer), nil
+	return r.completion(s.tokenizer), nil
 }
 
 // Snapshot is the state now.

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/draft"
@@ -10,8 +9,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// sequence is one choice of a call: the prompt and the answer so far. It belongs to the loop once the call has been given to
-// it.
+// sequence is one choice of a request: the prompt and the answer so far. It belongs to the loop once the loop has the request.
 type sequence struct {
 	draft.Sequence
 	call    *call
@@ -84,43 +82,4 @@ func (s *sequence) preempt() {
 	s.Table.Release()
 	s.recomputed = s.recomputed || s.Computed > 0
 	s.Preempt()
-}
-
-// take uses the result of an output: it scores the prompt's next token, or generates the answer's.
-func (s *sequence) take(o output, r result, w *sample.Scratch) error {
-	if s.scoresPrompt(o.position) {
-		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits)
-	}
-	mayEnd := s.exclude(0)
-	id, err := s.draw(o, r, w)
-	if err != nil {
-		return err
-	}
-	s.sampler.Accept(id)
-	s.Tokens = append(s.Tokens, id)
-	s.extend(id, mayEnd)
-	return nil
-}
-
-// extend adds a token to the text and decides whether the sequence ends with it. mayEnd is false while the answer is shorter
-// than the request wants.
-func (s *sequence) extend(id int32, mayEnd bool) {
-	if mayEnd && slices.Contains(s.call.stopIDs, id) {
-		s.end(generation.FinishStop)
-		return
-	}
-	s.text.text = s.decoder.Append(s.text.text, id)
-	if i := s.text.findStop(mayEnd); i >= 0 {
-		s.reason, s.stopReason = generation.FinishStop, string(s.text.stops[i])
-		return
-	}
-	if s.Length() == s.call.limit {
-		s.end(generation.FinishLength)
-	}
-}
-
-// end ends the sequence. The bytes of an unfinished character that the decoder holds become text.
-func (s *sequence) end(reason generation.FinishReason) {
-	s.reason = reason
-	s.text.text = append(s.text.text, s.decoder.Flush()...)
 }

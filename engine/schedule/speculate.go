@@ -6,51 +6,54 @@ import (
 	"github.com/ingot-run/ingot/engine/draft"
 )
 
-// drafting is the lists that the speculator is given, kept so that a step allocates none.
+// drafting passes sequences to a speculator, in lists that are kept so that a step allocates none.
 type drafting struct {
+	*draft.Speculator // nil to draft nothing
+
 	prompts, step, decode []*draft.Sequence
 }
 
-// prefillDrafts lets the speculator process the prompts of a step that has been computed, and returns the time that took.
-func (l *loop) prefillDrafts() (time.Duration, error) {
-	if l.Speculator == nil {
+// prefill lets the speculator process the prompts of a step that has been computed, and returns the time that this took.
+func (d *drafting) prefill(b *batch, running int) (time.Duration, error) {
+	if d.Speculator == nil {
 		return 0, nil
 	}
-	start, d := time.Now(), &l.drafting
+	start := time.Now()
 	d.prompts = d.prompts[:0]
-	for _, s := range l.batch.seqs {
+	for _, s := range b.seqs {
 		if !s.decodes() {
 			d.prompts = append(d.prompts, &s.Sequence)
 		}
 	}
-	err := l.Speculator.Prefill(d.prompts, len(l.running))
+	err := d.Prefill(d.prompts, running)
 	return time.Since(start), err
 }
 
-// draft gives the speculator the results of steps that were computed together, and lets it draft for the next.
-func (l *loop) draft(steps int, took time.Duration) error {
-	if l.Speculator == nil {
-		return nil
+// observe gives the speculator the results of steps that were computed together, of which b is the last.
+func (d *drafting) observe(b *batch, steps int, took time.Duration) draft.Counts {
+	if d.Speculator == nil {
+		return draft.Counts{}
 	}
-	d, b := &l.drafting, &l.batch
-	d.step, d.decode = d.step[:0], d.decode[:0]
+	d.step = d.step[:0]
 	for _, s := range b.seqs {
 		d.step = append(d.step, &s.Sequence)
 	}
-	counts := l.Speculator.Observe(d.step, steps, len(b.Tokens), took)
-	l.meter.update(func(s *Snapshot) {
-		s.DraftTokens += uint64(counts.Drafted)
-		s.AcceptedTokens += uint64(counts.Accepted)
-	})
+	return d.Observe(d.step, steps, len(b.Tokens), took)
+}
 
-	d.step = d.step[:0]
+// draft lets the speculator draft for the step after b.
+func (d *drafting) draft(b *batch, running []*sequence) error {
+	if d.Speculator == nil {
+		return nil
+	}
+	d.step, d.decode = d.step[:0], d.decode[:0]
 	for _, s := range b.seqs {
 		if !s.ended() {
 			d.step = append(d.step, &s.Sequence)
 		}
 	}
 	others := 0
-	for _, s := range l.running {
+	for _, s := range running {
 		switch {
 		case s.ended():
 		case s.decodes():
@@ -59,5 +62,5 @@ func (l *loop) draft(steps int, took time.Duration) error {
 			others += s.target() - s.Computed
 		}
 	}
-	return l.Speculator.Draft(d.step, draft.Next{Running: len(l.running), Decode: d.decode, Others: others})
+	return d.Draft(d.step, draft.Next{Running: len(running), Decode: d.decode, Others: others})
 }

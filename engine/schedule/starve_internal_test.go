@@ -24,7 +24,7 @@ func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 			m := newManual(t, setup{
 				path: microLlama, limits: model.Limits{Rows: c.slots + c.room, Context: 320}, options: Options{MaxSequences: c.slots},
 			})
-			begin := func(tokens, answer int, first int32) *call {
+			begin := func(tokens, answer int, first int32) *request {
 				return m.begin(generation.Request{Tokens: slices.Repeat([]int32{first}, tokens), MaxTokens: answer, IgnoreEOS: true})
 			}
 			step := func() {

@@ -26,7 +26,7 @@ func (d *Device) startCapture(path string) error {
 	o := d.objc
 	manager := id(o.send(o.classOf("MTLCaptureManager"), captureShared))
 	if !o.sendBool(manager, captureSupports, captureToFile) {
-		return errors.New("Metal writes captures only for programs that are started with MTL_CAPTURE_ENABLED=1 in the environment")
+		return errors.New("captures require that the program is started with MTL_CAPTURE_ENABLED=1 in the environment")
 	}
 	descriptor := o.instance("MTLCaptureDescriptor")
 	defer o.release(&descriptor)

@@ -41,20 +41,18 @@ type pipeline struct {
 // constantUse matches a file that has function constants.
 var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 
-// Compile implements metal.Device. Templates of a file with function constants are compiled when these are known.
+// Compile implements metal.Device. Templates of a file with function constants are compiled when these are known. Native kernels are
+// extern "C" functions without constants, which get a dispatch's buffers as pointers, one a parameter, and its argument struct by value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
+	if src.Native {
+		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), native: true}, mode)
+	}
 	text, err := source(src.Text)
 	if err != nil {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
 	l := &library{name: src.Name, text: text, flags: d.compiler.flags(mode), constants: constantUse.MatchString(src.Text)}
 	return d.compile(l, mode)
-}
-
-// CompileCUDA compiles kernels that are written in CUDA C++: extern "C" functions, which Pipeline takes by their own names and
-// without constants. They get a dispatch's buffers as pointers, one a parameter, and its argument struct by value.
-func (d *Device) CompileCUDA(name, text string) (metal.Library, error) {
-	return d.compile(&library{name: name, text: text, flags: d.compiler.flags(metal.Release), native: true}, metal.Release)
 }
 
 func (d *Device) compile(l *library, mode metal.Mode) (metal.Library, error) {

@@ -13,22 +13,22 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// ErrNoCompiler is wrapped by the errors of Open where the machine has no C++ compiler that takes the kernels.
+// ErrNoCompiler is wrapped by the errors of Open on machines without a C++ compiler that can compile the kernels.
 var ErrNoCompiler = errors.New("no C++ compiler can compile the kernels")
 
-// compiler is a C++ compiler with the folder of what it has compiled.
+// compiler is a C++ compiler with its cache of compiled kernels.
 type compiler struct {
 	program
 	cache string
 }
 
-// program is a compiler as it is installed.
+// program is an installed compiler.
 type program struct {
 	path    string
-	version string // all that it says
+	version string // output of --version
 }
 
-// findCompiler looks for $CXX, or else for the usual names, and takes the first that can compile kernels.
+// findCompiler returns the first compiler that can compile kernels: $CXX or, if that is not set, one with a usual name.
 func findCompiler(cache string) (*compiler, error) {
 	names := []string{"c++", "g++", "clang++"}
 	if name := os.Getenv("CXX"); name != "" {
@@ -53,26 +53,26 @@ func findCompiler(cache string) (*compiler, error) {
 	return nil, fmt.Errorf("%w: %s: %s", ErrNoCompiler, strings.Join(unfit, ", "), wanted)
 }
 
-// wanted is what to do about a compiler that is missing or too old: from these versions on C++ knows _Float16.
+// wanted is the advice if the compiler is missing or too old. These versions are the first with _Float16 in C++.
 const wanted = "install g++ (12 or later; 13 on arm64) or clang++ (15 or later), or name one in CXX"
 
-// examined holds what was found of the compilers by their paths, since a process may open many devices.
+// examined caches compilers by path, since a process may open many devices.
 var examined sync.Map
 
-// examine asks a compiler for its version, and has it check a line that older ones refuse.
+// examine gets the version of a compiler and checks that it supports _Float16.
 func examine(path string) (program, error) {
 	if have, ok := examined.Load(path); ok {
 		return have.(program), nil
 	}
-	version, err := exec.Command(path, "--version").Output() //nolint:noctx // it answers at once
+	version, err := exec.Command(path, "--version").Output() //nolint:noctx // it ends at once
 	if err != nil {
-		return program{}, fmt.Errorf("%s does not tell its version (%w)", path, err)
+		return program{}, fmt.Errorf("%s --version failed (%w)", path, err)
 	}
 	p := program{path, string(version)}
 	check := exec.Command(path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-") //nolint:noctx // likewise
 	check.Stdin = strings.NewReader("_Float16 twice(_Float16 x) { return x + x; }\n")
 	if check.Run() != nil {
-		return program{}, fmt.Errorf("%s (%s) knows no half precision", path, p.name())
+		return program{}, fmt.Errorf("%s (%s) does not support _Float16", path, p.name())
 	}
 	examined.Store(path, p)
 	return p, nil
@@ -84,18 +84,18 @@ func (p *program) name() string {
 	return line
 }
 
-// mostFrame is the bytes of a function's values that fit the stack of a fibre: stackBytes of runtime.h.
-const mostFrame = "frame-larger-than=49152"
+// maxFrame is the maximum size of a stack frame. It fits the stack of a fibre: stackBytes of runtime.h.
+const maxFrame = "frame-larger-than=49152"
 
-// flags are those of a mode. A kernel that would not fit the stack of a fibre is refused. Nothing is fused that the kernels do
-// not fuse themselves, but in fast arithmetic. That is spelt out, since -ffast-math would forget infinities, and would have the
-// library switch subnormal numbers off for the thread that loads it.
+// flags returns the flags of a mode. The compiler refuses kernels that do not fit the stack of a fibre. It fuses operations in fast
+// arithmetic only. -ffast-math is not used for that: it ignores infinities, and it makes the library turn off subnormal numbers in
+// the thread that loads it.
 func (p *program) flags(mode metal.Mode) []string {
 	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-x", "c++"}
 	if strings.Contains(p.version, "clang") {
-		common = append(common, "-W"+mostFrame, "-Werror=frame-larger-than")
+		common = append(common, "-W"+maxFrame, "-Werror=frame-larger-than")
 	} else {
-		common = append(common, "-Werror="+mostFrame)
+		common = append(common, "-Werror="+maxFrame)
 	}
 	switch mode {
 	case metal.Debug:

@@ -1,8 +1,8 @@
-// Package emulator is the driver of metal.Device without a GPU: it compiles the kernels for the processor, with a C++ compiler,
-// behind a prelude that stands in for Metal's language and library, and runs each thread of a threadgroup as a fibre. It
-// exists to test kernels and bindings on any machine: threadgroup memory is poisoned, the order of fibres can be shuffled,
-// memory is checked in mode Debug, and a barrier that not all threads reach, or a simdgroup operation in diverging lanes,
-// is an error of Wait. It is not fast.
+// Package emulator is the driver of metal.Device without a GPU. It compiles the kernels for the processor with a C++ compiler and a
+// prelude that implements Metal's language and library, and runs each thread of a threadgroup as a fibre. Its purpose is to test
+// kernels and bindings on any machine: threadgroup memory is poisoned, the order of fibres can be shuffled, and mode Debug checks
+// memory accesses. A barrier that not all threads reach and a simdgroup operation in diverging lanes are errors of Wait. The
+// emulator is slow.
 package emulator
 
 import (
@@ -19,16 +19,16 @@ import (
 
 // Options are settings of a device. The zero value is good for use.
 type Options struct {
-	// Cache is the folder of compiled kernels; by default one in the user's cache folder, or where that cannot be written, in
-	// the system's folder of temporary files.
+	// Cache is the folder of compiled kernels. The default is in the user's cache folder or, if that cannot be written, in the system's
+	// folder of temporary files.
 	Cache string
-	// Seed, where it is not 0, shuffles the order of fibres, and the order of dispatches between two barriers.
+	// Seed, if not 0, shuffles the order of fibres and the order of dispatches between two barriers.
 	Seed uint32
-	// Memory is how many bytes of buffers there may be; by default what the machine has.
+	// Memory is the maximum number of bytes of all buffers. The default is the machine's memory.
 	Memory int
-	// Discrete makes a device whose private memory the CPU does not see, as of a GPU with memory of its own.
+	// Discrete makes a device whose private memory the CPU cannot access, like a GPU with its own memory.
 	Discrete bool
-	// Workers is how many threadgroups run side by side; by default one a processor.
+	// Workers is the number of threadgroups that run in parallel. The default is one per processor.
 	Workers int
 }
 
@@ -37,7 +37,7 @@ type Device struct {
 	options   Options
 	compiler  *compiler
 	workers   *workers
-	compiling sync.Mutex // held for mode and libraries
+	compiling sync.Mutex // guards mode and libraries
 	mode      metal.Mode
 	libraries []*loadedLibrary
 	pipelines []*pipeline
@@ -52,7 +52,7 @@ type Device struct {
 	ticket   metal.Ticket // the last
 	waited   metal.Ticket // the last that was waited for
 	timing   metal.Timing // of the last
-	failures []failure    // of those that were not waited for
+	failures []failure    // of submissions that were not waited for
 }
 
 // failure is the error of a submission.
@@ -61,7 +61,7 @@ type failure struct {
 	err    error
 }
 
-// loadedLibrary is a library with the workers that this device runs its kernels by.
+// loadedLibrary is a library with this device's workers for its kernels.
 type loadedLibrary struct {
 	*library
 	workers []uintptr
@@ -80,12 +80,12 @@ type buffer struct {
 	storage metal.Storage
 }
 
-// mostConstants is the number of function constants that a kernel can have.
-const mostConstants = 64
+// maxConstants is the maximum number of function constants of a kernel.
+const maxConstants = 64
 
 var _ metal.Device = (*Device)(nil)
 
-// Open looks for a C++ compiler and makes a device. The error is ErrNoCompiler where there is none.
+// Open finds a C++ compiler and returns a device. The error wraps ErrNoCompiler if there is none.
 func Open(o Options) (*Device, error) {
 	if o.Cache == "" {
 		var err error
@@ -145,17 +145,17 @@ func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, erro
 // Pipeline implements metal.Device.
 func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
 	if lib == 0 || int(lib) > len(d.libraries) {
-		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d is none", function, lib)
+		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d does not exist", function, lib)
 	}
 	l := d.libraries[lib-1]
 	k, ok := l.kernels[function]
 	if !ok {
-		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has none of this name", function)
+		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has no such kernel", function)
 	}
-	p := &pipeline{kernel: k, name: function, library: l, constants: make([]uint32, mostConstants)}
+	p := &pipeline{kernel: k, name: function, library: l, constants: make([]uint32, maxConstants)}
 	for _, c := range constants {
-		if c.Index < 0 || c.Index >= mostConstants {
-			return 0, fmt.Errorf("make a pipeline of kernel %s: function constant %d is not below %d", function, c.Index, mostConstants)
+		if c.Index < 0 || c.Index >= maxConstants {
+			return 0, fmt.Errorf("make a pipeline of kernel %s: function constant %d must be below %d", function, c.Index, maxConstants)
 		}
 		p.constants[c.Index] = c.Value
 	}
@@ -172,10 +172,10 @@ func (d *Device) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
 // NewBuffer implements metal.Device.
 func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
 	if bytes < 1 {
-		return 0, fmt.Errorf("make a buffer of %d bytes: it has to have at least 1", bytes)
+		return 0, fmt.Errorf("make a buffer of %d bytes: the size must be at least 1", bytes)
 	}
 	if d.memory+bytes > d.options.Memory {
-		return 0, fmt.Errorf("make a buffer of %d bytes: %d of %d bytes are taken: %w", bytes, d.memory, d.options.Memory, metal.ErrMemory)
+		return 0, fmt.Errorf("make a buffer of %d bytes: %d of %d bytes are in use: %w", bytes, d.memory, d.options.Memory, metal.ErrMemory)
 	}
 	memory, err := allocate(bytes)
 	if err != nil {
@@ -187,10 +187,10 @@ func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, erro
 	return metal.Buffer(len(d.buffers)), nil
 }
 
-// buffer returns a buffer that has not been freed. Another is a mistake of the program.
+// buffer returns a buffer. It panics if the buffer does not exist.
 func (d *Device) buffer(b metal.Buffer) *buffer {
 	if b == 0 || int(b) > len(d.buffers) || d.buffers[b-1] == nil {
-		panic(fmt.Sprintf("emulator: buffer %d is none", b))
+		panic(fmt.Sprintf("emulator: buffer %d does not exist", b))
 	}
 	return d.buffers[b-1]
 }
@@ -209,7 +209,7 @@ func (d *Device) FreeBuffer(b metal.Buffer) {
 func (d *Device) Contents(b metal.Buffer) []byte {
 	m := d.buffer(b)
 	if m.storage != metal.Shared {
-		panic("emulator: the contents of a private buffer are the device's own")
+		panic("emulator: a private buffer has no contents for the CPU")
 	}
 	return m.memory[:m.bytes:m.bytes]
 }
@@ -258,7 +258,7 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return d.ticket, nil
 }
 
-// arrange is the order in which work is run: as it stands, or with a seed shuffled between two barriers.
+// arrange returns the order in which to run work: as given or, with a seed, shuffled between barriers.
 func (d *Device) arrange(work []metal.Dispatch) []int {
 	d.order = d.order[:0]
 	for i := range work {
@@ -279,10 +279,10 @@ func (d *Device) arrange(work []metal.Dispatch) []int {
 	return d.order
 }
 
-// check finds what does not fit the kernel's parameters.
+// check reports a dispatch that does not match the kernel's parameters.
 func (d *Device) check(w *metal.Dispatch) error {
 	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
-		return fmt.Errorf("pipeline %d is none", w.Pipeline)
+		return fmt.Errorf("pipeline %d does not exist", w.Pipeline)
 	}
 	p, threads := d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
@@ -291,17 +291,17 @@ func (d *Device) check(w *metal.Dispatch) error {
 	case len(w.Args) != p.args:
 		return fmt.Errorf("arguments have %d bytes, those of kernel %s have %d", len(w.Args), p.name, p.args)
 	case (w.ThreadgroupMemory > 0) != p.shared:
-		return fmt.Errorf("%d bytes of threadgroup memory, kernel %s takes it: %t", w.ThreadgroupMemory, p.name, p.shared)
+		return fmt.Errorf("%d bytes of threadgroup memory; kernel %s has a parameter for it: %t", w.ThreadgroupMemory, p.name, p.shared)
 	case w.ThreadgroupMemory > 32<<10 || w.ThreadgroupMemory%16 != 0:
-		return fmt.Errorf("%d bytes of threadgroup memory: at most 32 KB, a multiple of 16", w.ThreadgroupMemory)
+		return fmt.Errorf("%d bytes of threadgroup memory: it must be a multiple of 16, at most 32 KB", w.ThreadgroupMemory)
 	case threads < 32 || threads > 1024 || threads%32 != 0:
-		return fmt.Errorf("threadgroups of %v threads: a multiple of 32, at most 1024", w.Threads)
+		return fmt.Errorf("threadgroups of %v threads: the product must be a multiple of 32, at most 1024", w.Threads)
 	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1:
-		return fmt.Errorf("a grid of %v threadgroups", w.Groups)
+		return fmt.Errorf("a grid of %v threadgroups: all must be at least 1", w.Groups)
 	}
 	for i, b := range w.Buffers {
 		if m := d.buffer(b.Buffer); b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
-			return fmt.Errorf("buffer %d of %d bytes is bound from byte %d on", i, m.bytes, b.Offset)
+			return fmt.Errorf("buffer %d of %d bytes is bound at byte %d", i, m.bytes, b.Offset)
 		}
 	}
 	return nil
@@ -334,7 +334,7 @@ func (d *Device) dispatch(w *metal.Dispatch) error {
 // Wait implements metal.Device.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	if t <= d.waited || t > d.ticket {
-		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is none that is under way", t)
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is not in flight", t)
 	}
 	d.counters.Waits++
 	d.waited = t

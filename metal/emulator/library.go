@@ -10,8 +10,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// library is a loaded library of compiled kernels. It has no state of its own once it is loaded: devices share it, each with
-// workers of its own.
+// library is a loaded library of compiled kernels. Devices share it, since it has no state; each device has its own workers.
 type library struct {
 	run        uintptr // ingot_run
 	newWorker  func() uintptr
@@ -19,7 +18,7 @@ type library struct {
 	kernels    map[string]kernel
 }
 
-// kernel is what a library says of a kernel.
+// kernel describes a kernel of a library.
 type kernel struct {
 	index   uint32
 	buffers int
@@ -35,7 +34,7 @@ type entryC struct {
 	_                         uint32
 }
 
-// loaded holds the libraries of the process. They stay: a device that is opened again finds them here.
+// loaded holds the libraries of the process. They are not unloaded, so that the next device finds them.
 var loaded = struct {
 	sync.Mutex
 	byPath map[string]*library
@@ -74,7 +73,7 @@ func load(path string) (*library, error) {
 	return l, nil
 }
 
-// makeWorkers makes the fibres and stacks of n workers, which freeWorkers gives back.
+// makeWorkers makes n workers with their fibres and stacks, to be freed by freeWorkers.
 func (l *library) makeWorkers(n int) ([]uintptr, error) {
 	made := make([]uintptr, 0, n)
 	for range n {

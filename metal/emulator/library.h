@@ -1,11 +1,11 @@
-// The part of Metal's language and library that the kernels use, as C++ on the processor, after msl.h of package translate.
-// Address spaces are gone by now, except for pointers to device and threadgroup memory, which are checked where INGOT_DEBUG
-// is defined.
+// The part of Metal's language and library that the kernels use, in C++ for the processor. It follows msl.h of package translate.
+// The translation has removed address spaces, except for pointers to device and threadgroup memory, which are checked if
+// INGOT_DEBUG is defined.
 
 namespace ingot {
 
 #if defined(INGOT_DEBUG)
-// checked is a pointer that knows the memory it may be used in. Uses of threadgroup memory are watched for races.
+// checked is a pointer that checks the bounds of its memory and, in threadgroup memory, finds races.
 template <class T, bool inThreadgroup>
 struct checked {
     T* at;
@@ -63,7 +63,7 @@ inline uint3 groups(Fibre& f) {
 template <class T> T constant(uint i) { return (T)__builtin_bit_cast(T, self().worker->launch->constants[i]); }
 template <> inline bool constant<bool>(uint i) { return self().worker->launch->constants[i] != 0; }
 
-// meet shows a value to the simdgroup and waits until all of its lanes have shown theirs.
+// meet publishes a value to the simdgroup and waits until all of its lanes have published theirs.
 template <class T>
 inline const char (*meet(const T& v, const char* file, int line))[16] {
     static_assert(sizeof(T) <= 16);
@@ -125,7 +125,7 @@ template <class T> inline T simd_shuffle_xor(T v, ushort mask, INGOT_SITE) { ret
 template <class T> inline T simd_shuffle_down(T v, ushort by, INGOT_SITE) { return simd_shuffle(v, ingot::self().lane + by, file, line); }
 template <class T> inline T simd_shuffle_up(T v, ushort by, INGOT_SITE) { return simd_shuffle(v, ingot::self().lane - by, file, line); }
 
-// fold reduces the lanes' values in a tree, the same in every lane.
+// fold reduces the values of all lanes in a tree. All lanes have the same result.
 template <class T, class F> inline T fold(T v, F f, const char* file, int line) {
     const char(*slots)[16] = ingot::meet(v, file, line);
     T all[ingot::lanes];
@@ -139,8 +139,8 @@ template <class T> inline T simd_sum(T v, INGOT_SITE) { return fold(v, [](T a, T
 template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return max(a, b); }, file, line); }
 template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
 #if !defined(INGOT_DEBUG)
-// tree_sums of kernels/defs.h, in one operation: the first lane that goes on does the work of all. Debug kernels have the one
-// of defs.h itself, and a test compares the two.
+// tree_sums of kernels/defs.h in one operation: the first lane that continues does the work of all. Debug kernels use that of
+// defs.h, and a test compares the two.
 #define TREE_SUMS
 template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     const char(*slots)[16] = ingot::meet(v, file, line);
@@ -168,7 +168,7 @@ template <class T> inline T simd_prefix_exclusive_sum(T v, INGOT_SITE) {
     return sum;
 }
 
-// A matrix of 8 by 8, two elements a lane, where Apple's GPUs keep them.
+// A matrix of 8 by 8 with two elements per lane, in the layout of Apple's GPUs.
 template <class T> struct simdgroup_matrix {
     T e[2];
     vec<T, 2>& thread_elements() { return *(vec<T, 2>*)e; }
@@ -192,7 +192,7 @@ template <class T, class P> inline void simdgroup_store(const simdgroup_matrix<T
     for (uint i = 0; i < 2; i++) to[(origin.y + r) * stride + origin.x + c + i] = m.e[i];
 }
 
-// simdgroup_multiply_accumulate is d = a·b + c, each element a chain of fused operations in order.
+// simdgroup_multiply_accumulate is d = a·b + c. Each element is a chain of fused operations in order.
 template <class T, class A, class B>
 inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<A>& a, const simdgroup_matrix<B>& b, const simdgroup_matrix<T>& c, INGOT_SITE) {
     struct { float a[2], b[2]; } own = {{(float)a.e[0], (float)a.e[1]}, {(float)b.e[0], (float)b.e[1]}};

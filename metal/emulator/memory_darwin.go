@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// physical is the bytes of memory that the machine has.
+// physical returns the bytes of memory of the machine.
 func physical() (int, error) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

@@ -1,14 +1,14 @@
-// Races in threadgroup memory: two threads use the same byte, one of them writes it, and no barrier stands in between. A
-// GPU may run them in either order, whatever shuffles they share; fibres run in one, so the result alone does not show it.
+// Detection of races in threadgroup memory: two threads use the same byte, one of them writes it, and no barrier is between. A
+// GPU may run them in either order even with a shuffle in between. Fibres run in one order, so results do not show the race.
 //
-// An access through a checked pointer does not say whether it reads or writes. A write is found later, where the fibre
-// stops: the byte has changed since. A write of the value that is there already passes for a read.
+// An access through a checked pointer does not tell reads from writes. Writes are found when the fibre stops, as bytes that have
+// changed since. A write of the value that the byte already has counts as a read.
 #include <stdint.h>
 #include <string.h>
 
 namespace ingot {
 
-// Lane is a thread at a point of its program: how many barriers it has passed that order threadgroup memory.
+// Lane is a thread with the number of barriers on threadgroup memory that it has passed.
 struct Lane {
     uint16_t thread;
     uint16_t barriers;      // of the threadgroup
@@ -19,13 +19,13 @@ struct Races {
     static constexpr uint16_t nobody = 0xffff;
     static constexpr uint32_t bytes = 32 << 10, accesses = 4096;
 
-    Lane writers[bytes];     // who wrote a byte last
-    Lane readers[2][bytes];  // the last two threads that used it
-    char before[bytes];      // what the memory held when the running fibre started or was last examined
-    struct { uint16_t at, size; } used[accesses];  // by the running fibre since then
+    Lane writers[bytes];     // last writer of each byte
+    Lane readers[2][bytes];  // last two users of each byte
+    char before[bytes];      // the memory when the running fibre started or was last examined
+    struct { uint16_t at, size; } used[accesses];  // accesses of the running fibre since then
     uint32_t count;
 
-    // The first race: two threads and the byte. first is nobody while there is none.
+    // The first race: two threads and the byte. first is nobody if there is none.
     uint16_t first, second;
     uint32_t byte;
 
@@ -37,7 +37,7 @@ struct Races {
         count = 0, first = nobody;
     }
 
-    // use notes that a lane reads or writes bytes.
+    // use records that a lane reads or writes bytes.
     void use(const char* memory, Lane lane, uint32_t at, uint32_t size) {
         if (count == accesses) examine(memory, lane);
         used[count].at = at, used[count].size = size, count++;
@@ -48,7 +48,7 @@ struct Races {
         }
     }
 
-    // examine finds what the running fibre has written. It is called where the fibre stops.
+    // examine finds the writes of the running fibre. It is called when the fibre stops.
     void examine(const char* memory, Lane lane) {
         for (uint32_t k = 0; k < count; k++) {
             for (uint32_t i = used[k].at; i < used[k].at + used[k].size; i++) {

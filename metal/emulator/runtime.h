@@ -1,5 +1,5 @@
-// What runs kernels on the processor: a fibre a thread, switched at barriers and at simdgroup operations. The shapes of
-// Launch and Binding are mirrored in Go (workers.go), and so is Entry (library.go).
+// The runtime of kernels on the processor: each thread of a kernel is a fibre, which is switched at barriers and simdgroup operations.
+// Go mirrors the layout of Launch and Binding (workers.go) and of Entry (library.go).
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,18 +23,18 @@ struct uint3 { uint x, y, z; };
 
 namespace ingot {
 
-struct Binding { char* low; char* at; char* high; };  // a buffer from low to high, bound from at on
+struct Binding { char* low; char* at; char* high; };  // a buffer from low to high that is bound at at
 
 struct Launch {
     const Binding* buffers;
     const void* args;
     const uint32_t* constants;
-    char* message;  // receives what went wrong, of messageSize bytes
+    char* message;  // receives the text of a fault; messageSize bytes
     uint32_t messageSize;
     uint32_t sharedSize;  // bytes of threadgroup memory
     uint32_t groups[3];
     uint32_t threads;  // of a threadgroup
-    uint32_t seed;     // of the order of fibres; 0 for their own
+    uint32_t seed;     // of the order of fibres; 0 for the order of their indices
     uint32_t next;     // the next threadgroup to run; shared by all workers
     uint32_t failed;   // set by the first fault
 };
@@ -42,14 +42,14 @@ struct Launch {
 constexpr uint32_t lanes = 32;
 constexpr uint32_t mostThreads = 1024;
 constexpr uint32_t mostShared = 32 << 10;
-constexpr uintptr_t stackBytes = 64 << 10;  // and their alignment, by which a fibre finds itself; see flags in compile.go
+constexpr uintptr_t stackBytes = 64 << 10;  // also the alignment, by which code finds its fibre; see flags in compiler.go
 
 enum State : uint32_t { Ready, AtSimd, AtBarrier, Done, Faulted };
 
 struct Worker;
 
 struct Simdgroup {
-    alignas(16) char slots[2][lanes][16];  // what lanes show each other, of this operation and the one before
+    alignas(16) char slots[2][lanes][16];  // values that lanes exchange, of this operation and the one before
     uint32_t index;
     uint32_t summed;  // the operation whose sums are done; see tree_sums
 };
@@ -59,8 +59,8 @@ struct Fibre {
     Worker* worker;
     Simdgroup* simdgroup;
     uint32_t tid, lane;
-    uint32_t round;  // simdgroup operations done
-    uint16_t barriers, simdBarriers;  // passed, of those that order threadgroup memory; see races.h
+    uint32_t round;  // number of simdgroup operations done
+    uint16_t barriers, simdBarriers;  // number of barriers passed that order threadgroup memory; see races.h
     State state;
     const char* file;  // where it waits
     int line;
@@ -82,7 +82,7 @@ struct Worker {
 #if defined(INGOT_DEBUG)
     Races* races;
 #endif
-    uint32_t ready;  // fibres whose stacks are set up
+    uint32_t ready;  // number of fibres whose stacks are set up
     uint64_t random;
     Fibre fibres[mostThreads];
     Simdgroup simdgroups[mostThreads / lanes];
@@ -125,7 +125,7 @@ inline void wait(Fibre& f, State state, const char* file, int line) {
     ingot_switch(&f.sp, f.worker->sp);
 }
 
-// fault ends the launch with a message. The fibre that calls it does not go on.
+// fault ends the launch with a message. It does not return.
 template <class... A>
 __attribute__((noinline, cold)) void fault(Worker& w, const char* format, A... a) {
     if (!__atomic_exchange_n(&w.launch->failed, 1, __ATOMIC_ACQ_REL)) {
@@ -163,7 +163,7 @@ static void setUp(Worker& w, uint32_t i) {
     f.simdgroup->index = i / lanes;
 }
 
-// draw is a random number below n (splitmix64).
+// draw returns a random number below n (splitmix64).
 static uint32_t draw(Worker& w, uint32_t n) {
     uint64_t z = w.random += 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -179,7 +179,7 @@ static void describe(char* text, size_t size, const Fibre& f) {
     }
 }
 
-// stopped looks at what a fibre did until it stopped.
+// stopped examines what a fibre did until it stopped.
 static bool stopped(Worker& w, Fibre& f) {
     if (f.state == Faulted) return false;
 #if defined(INGOT_DEBUG)
@@ -193,8 +193,8 @@ static bool stopped(Worker& w, Fibre& f) {
     return true;
 }
 
-// advance runs the fibres of a simdgroup up to where all of them wait, and lets them go on from a simdgroup operation.
-// It returns false where nothing can run on: at a barrier, at the end, or at a fault.
+// advance runs the fibres of a simdgroup until all of them wait, and completes the simdgroup operation that they wait for.
+// It returns false if no fibre can continue: at a barrier, at the end, or at a fault.
 static bool advance(Worker& w, uint32_t simdgroup) {
     Fibre* f = w.fibres + simdgroup * lanes;
     uchar order[lanes];
@@ -226,11 +226,11 @@ static bool advance(Worker& w, uint32_t simdgroup) {
     return true;
 }
 
-// runGroup runs one threadgroup to its end.
+// runGroup runs one threadgroup to completion.
 static void runGroup(Worker& w) {
     const Launch& l = *w.launch;
     uint32_t n = l.threads, count = n / lanes;
-    memset(w.shared, 0xff, l.sharedSize + 64);  // poison, and what shows a write past the end
+    memset(w.shared, 0xff, l.sharedSize + 64);  // poison; the bytes past the end reveal writes there
 #if defined(INGOT_DEBUG)
     w.races->reset(w.shared, l.sharedSize);
 #endif
@@ -243,7 +243,7 @@ static void runGroup(Worker& w) {
         uint32_t first = l.seed ? draw(w, count) : 0;
         for (uint32_t i = 0; i < count; i++) {
             while (advance(w, (first + i) % count)) {
-                if (l.seed && draw(w, 2)) {  // another one first
+                if (l.seed && draw(w, 2)) {  // run another one first
                     first = draw(w, count), i = -1;
                     break;
                 }
@@ -296,7 +296,7 @@ INGOT_EXPORT void ingot_worker_free(ingot::Worker* w) {
     free(w->shared), free(w->stacks), free(w);
 }
 
-// ingot_worker_new makes what a worker needs to run threadgroups of this library's kernels: null where there is no memory.
+// ingot_worker_new allocates a worker for threadgroups of this library's kernels. It returns null if memory is exhausted.
 INGOT_EXPORT ingot::Worker* ingot_worker_new() {
     using namespace ingot;
     Worker* w = (Worker*)calloc(1, sizeof(Worker));
@@ -313,8 +313,8 @@ INGOT_EXPORT ingot::Worker* ingot_worker_new() {
     return nullptr;
 }
 
-// ingot_run runs threadgroups of a launch until none is left, or one has failed. Calls with different workers may run side
-// by side.
+// ingot_run runs threadgroups of a launch until none is left or one has failed. Calls with different workers may run
+// concurrently.
 INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, ingot::Worker* worker) {
     using namespace ingot;
     Worker& w = *worker;
@@ -329,5 +329,5 @@ INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, ingot::Worker* wor
         w.random = (uint64_t)l->seed << 32 | i;
         runGroup(w);
     }
-    w.ready = 0;  // fibres may stand anywhere
+    w.ready = 0;  // the fibres may have stopped anywhere
 }

@@ -31,7 +31,7 @@ type launch struct {
 // bindingC is Binding of runtime.h.
 type bindingC struct{ low, at, high uintptr }
 
-// workers run launches on several threads at once.
+// workers runs launches on several threads.
 type workers struct {
 	launch  launch
 	message [512]byte
@@ -39,9 +39,9 @@ type workers struct {
 	own     []uintptr // [workers] of the device for this library
 	entry   uint32
 	args    [][3]uintptr    // [workers] of a call each
-	start   []chan struct{} // [workers-1] of those beside the caller
+	start   []chan struct{} // [workers-1], without the caller
 	done    sync.WaitGroup
-	ended   sync.WaitGroup // those beside the caller
+	ended   sync.WaitGroup // without the caller
 }
 
 func newWorkers(n int) *workers {
@@ -72,7 +72,7 @@ func (w *workers) call(i int) {
 	purego.SyscallN(w.run, a[:]...)
 }
 
-// do runs the launch that is set up. What the launch points to has to be kept alive by the caller.
+// do runs the launch that is set up. The caller keeps alive what it points to.
 func (w *workers) do() error {
 	l := &w.launch
 	l.message, l.messageSize, l.next, l.failed = &w.message[0], uint32(len(w.message)), 0, 0

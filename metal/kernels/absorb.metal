@@ -1,20 +1,20 @@
-// MLA's queries on their way into the latent space. The backend instantiates the templates that its geometry chooses.
+// Projection of MLA's queries into the latent space. The backend instantiates the templates that its geometry chooses.
 #include "quants.h"
 #include "pages.h"
 #include "rope.h"
 
 struct AbsorbArgs {
-    uint nope;       // values of a query that W_kb takes
-    uint latent;     // values that it makes of them
+    uint nope;       // values of a query that W_kb multiplies
+    uint latent;     // values that it results in
     uint dims;       // rotated values
     uint row_bytes;
     uint rows;
     uint q_stride;
     uint dst_stride;
-    uint groups;     // threadgroups that multiply; one more rotates
+    uint groups;     // threadgroups that multiply; another one rotates
 };
 
-// absorb makes [W_kb[head]·nope | rotated rope] of each head's query [nope | rope]. Grid: (groups + 1, rows / N, heads).
+// absorb turns the query [nope | rope] of each head into [W_kb[head]·nope | rotated rope]. Grid: (groups + 1, rows / N, heads).
 template <typename W, uint R, uint N>
 kernel void absorb(
     device const uchar* kb [[buffer(0)]],

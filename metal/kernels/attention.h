@@ -1,8 +1,8 @@
-// What the kernels of attention share.
+// Shared by the kernels of attention.
 //
-// The keys of a row are taken in splits of 256 positions, and those in blocks of 32. A split keeps the largest score m, the
-// sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order. Every kernel computes
-// in this order, so that a row has the same bits in all of them.
+// The keys of a row are processed in splits of 256 positions, and a split in blocks of 32. A split has a largest score m, the sum l
+// of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order. Every kernel computes in this
+// order, so that a row has the same bits in all of them.
 #include "pages.h"
 
 struct AttentionArgs {
@@ -14,13 +14,13 @@ struct AttentionArgs {
     uint dst_stride;
     uint page_size;
     uint latent;  // 1 where values are the leading values of keys, as in MLA
-    uint splits;  // room for a row and head in parts; 0 where a simdgroup does all splits of a row
+    uint splits;  // splits in parts per row and head; 0 if a simdgroup does all splits of a row
     float scale;
 };
 
 constant uint split_keys = 256;
 
-// join merges a split into a running result: result = result·f + split·g, with the weights brought to the larger maximum.
+// join merges a split into a running result: result = result·f + split·g, with the weights scaled to the larger maximum.
 inline float2 join(thread float& m, thread float& l, float split_m, float split_l) {
     float larger = max(m, split_m);
     float f = exp(m - larger), g = exp(split_m - larger);

@@ -1,9 +1,9 @@
-// Attention over KV pages, for any mix of rows: a simdgroup a few query heads of a row, a key a lane. Splits are joined by the
-// same kernel or by attention_join.
+// Attention over KV pages for any mix of rows. A simdgroup takes a few query heads of a row, and each lane a key. The same kernel or
+// attention_join joins the splits.
 #include "attention.h"
 
-// attention takes Q query heads of one key head at a time, which read keys and values once, and value heads of up to 32·V
-// values. Grid: (splits or 1, heads / Q / simdgroups, rows).
+// attention takes Q query heads of one key head at a time, so that keys and values are read once for all. Values have up to 32·V
+// dimensions. Grid: (splits or 1, heads / Q / simdgroups, rows).
 template <typename P, uint V, uint Q>
 kernel void attention(
     device const float* q [[buffer(0)]],
@@ -28,7 +28,7 @@ kernel void attention(
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     device const int* pages = tables + place.pages;
 
-    // The simdgroup's memory: its queries, the weights of a block of keys, and the rows of these.
+    // The simdgroup's memory: its queries, the weights of a block of keys, and the page rows of that block.
     uint padded = (args.key_dim + 3) / 4 * 4;
     threadgroup float* query = shared + simdgroup * (Q * (padded + 32) + 32);
     threadgroup float* weights = query + Q * padded;
@@ -63,7 +63,7 @@ kernel void attention(
                 device const uchar* key = keys + ulong(row) * key_bytes;
                 uint d = 0;
                 for (; d + 16 <= args.key_dim; d += 16) {
-                    // All of these are read before the first is waited for.
+                    // Issue all reads before the first use.
                     float4 k0 = P::four(key, d), k1 = P::four(key, d + 4), k2 = P::four(key, d + 8), k3 = P::four(key, d + 12);
                     UNROLL for (uint h = 0; h < Q; h++) {
                         threadgroup const float4* x = (threadgroup const float4*)(query + h * padded + d);
@@ -95,7 +95,7 @@ kernel void attention(
                 split_l[h] = fma(split_l[h], by[h], added[h]);
                 UNROLL for (uint i = 0; i < V; i++) sums[h][i] *= by[h];
             }
-            // Values of several keys are read before the first is waited for. Past the last key they are its own, and not used.
+            // Issue the reads of several keys' values before the first use. Reads past the last key repeat it and are not used.
             constexpr uint together = 32 / V;
             for (uint j = 0; j < count; j += together) {
                 device const uchar* row[together];

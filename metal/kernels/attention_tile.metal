@@ -1,18 +1,18 @@
-// Attention of many rows of a sequence, such as those of a prompt, by simdgroup matrices: a threadgroup of four simdgroups
-// takes 16 pairs of a row and a query head that read the same keys.
+// Attention of many rows of a sequence, such as those of a prompt, with simdgroup matrices. A threadgroup of four simdgroups takes
+// 16 pairs of a row and a query head that read the same keys.
 #include "attention.h"
 
 // AttentionTile is up to 16 pairs of a sequence, numbered row by row.
 struct AttentionTile {
-    uint row;    // the sequence's first in the batch
-    uint first;  // pair
+    uint row;    // first row of the sequence in the batch
+    uint first;  // first pair
     uint count;
 };
 
 constant uint pairs = 16;
 constant uint stride = 36;  // of 32 values in threadgroup memory
 
-// stage_eight copies eight of a row's n values, from column d on; zeros where there are none.
+// stage_eight copies eight of a row's n values from column d on, and zeros past the end.
 template <typename P>
 inline void stage_eight(device const uchar* row, uint d, uint n, threadgroup float* to) {
     UNROLL for (uint i = 0; i < 8; i += 4) {
@@ -28,7 +28,7 @@ inline void stage_eight(device const uchar* row, uint d, uint n, threadgroup flo
     }
 }
 
-// attention_tile takes value heads of up to 32·C values. Grid: (tiles, key heads).
+// attention_tile takes values of up to 32·C dimensions. Grid: (tiles, key heads).
 template <typename P, uint C>
 kernel void attention_tile(
     device const float* q [[buffer(0)]],
@@ -49,22 +49,22 @@ kernel void attention_tile(
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     uint last = tile.row + (tile.first + tile.count - 1) / per;
-    uint n = places[last].position + 1;  // rows of a sequence stand in order
+    uint n = places[last].position + 1;  // the rows of a sequence are in order
     device const int* pages = tables + places[last].pages;
 
     threadgroup float* staged = shared;                         // [4][32][stride]
     threadgroup float* scores = staged + 4 * 32 * stride;       // [pairs][stride], then weights
-    threadgroup float* by = scores + pairs * stride;            // [pairs] of each of these
+    threadgroup float* by = scores + pairs * stride;            // [pairs] each
     threadgroup float* split_m = by + pairs;
     threadgroup float* split_l = split_m + pairs;
     threadgroup float* joined_m = split_l + pairs;
     threadgroup float* joined_l = joined_m + pairs;
     threadgroup float* join_f = joined_l + pairs;
     threadgroup float* join_g = join_f + pairs;
-    threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // positions that a pair sees
-    threadgroup uint* rows = sees + pairs;                         // [32] of a block of keys
+    threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // number of positions that a pair sees
+    threadgroup uint* rows = sees + pairs;                         // [32]: page rows of a block of keys
 
-    // The pair and column of the lane's two elements of a matrix.
+    // The pair and the column of the lane's two elements of a matrix.
     uint r = (lane / 4 & 4) + lane / 2 % 4;
     if (tid < pairs) {
         uint pair = tile.first + min(tid, tile.count - 1);
@@ -92,7 +92,7 @@ kernel void attention_tile(
                 uint p = min(first + lane, n - 1);
                 rows[lane] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
             }
-            // Scores: a simdgroup has eight keys.
+            // Scores: each simdgroup takes eight keys.
             simdgroup_float8x8 s0 = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), s1 = s0, a, b;
             for (uint d = 0; d < args.key_dim; d += 32) {
                 threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -115,7 +115,7 @@ kernel void attention_tile(
             simdgroup_store(s0, scores + simdgroup * 8, stride);
             simdgroup_store(s1, scores + 8 * stride + simdgroup * 8, stride);
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Weights: a simdgroup has four pairs.
+            // Weights: each simdgroup takes four pairs.
             for (uint i = 4 * simdgroup; i < 4 * simdgroup + 4; i++) {
                 float weight = 0;
                 if (first < sees[i]) {
@@ -135,7 +135,7 @@ kernel void attention_tile(
                 scores[i * stride + lane] = weight;
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Values: a simdgroup has 8·C of them.
+            // Values: each simdgroup takes 8·C dimensions.
             UNROLL for (uint c = 0; c < C; c++) {
                 UNROLL for (uint j = 0; j < 2; j++) {
                     sums[0][c].thread_elements()[j] *= by[r];

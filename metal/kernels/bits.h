@@ -1,13 +1,13 @@
-// Numbers of few bits, in blocks that are aligned to two bytes.
+// Unpacking of numbers with few bits from blocks that are aligned to two bytes.
 #include "defs.h"
 
 inline ushort4 read_8(device const uchar* p) { return ushort4(*(device const packed_ushort4*)p); }
 inline uint read_4(device const uchar* p) { return as_type<uint>(ushort2(*(device const packed_ushort2*)p)); }
 inline float read_half(device const uchar* p) { return float(*(device const half*)p); }
 
-// number is the integer that the bits of mask are, none of them above bit 22, less zero. It is exact: the bits are made the last
-// ones of 2^23. GPUs convert integers and shift them at a quarter of the rate at which they add, so that bits are left where
-// they stand, and what a number is multiplied with is divided by their place: exact as well, by these.
+// number returns the integer (bits & mask) - zero as a float. It is exact: the bits, none above bit 22, become the low bits of the
+// float 2^23. GPUs convert and shift integers at a quarter of the rate of additions. So bits are not shifted down; instead, the factor
+// that the number is multiplied with is divided by the bits' place value, which is exact too.
 inline float number(uint bits, uint mask, uint zero) { return as_type<float>((bits & mask) | 0x4b000000) - (8388608.0f + float(zero)); }
 constant float by_16 = 1.0f / 16, by_256 = 1.0f / 256, by_4096 = 1.0f / 4096;
 

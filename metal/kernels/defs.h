@@ -1,29 +1,29 @@
-// What every kernel file starts with. Kernels are plain Metal Shading Language; drivers other than Apple's bring their own
-// macros.
+// Included by every kernel file. Kernels are plain Metal Shading Language; drivers other than Apple's define these macros
+// themselves.
 #if defined(__METAL_VERSION__)
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
-// Products and sums are fused where fma says so and nowhere else: a row has the same bits in kernels that are written differently.
+// Only fma fuses products and sums, so that a row has the same bits in kernels that are written differently.
 #pragma STDC FP_CONTRACT OFF
-// INSTANTIATE(name, function, arguments...) makes a kernel of a template under a name of its own.
+// INSTANTIATE(name, function, arguments...) instantiates a template as a kernel with the given name.
 #define INSTANTIATE(name, function, ...) template [[host_name(name)]] kernel decltype(function<__VA_ARGS__>) function<__VA_ARGS__>;
-// CONSTANT(type, name, index) is a value that is set when the pipeline is made.
+// CONSTANT(type, name, index) declares a function constant, whose value is set when the pipeline is made.
 #define CONSTANT(type, name, index) constant type name [[function_constant(index)]];
-// UNROLL stands before a loop over an array of the thread's own: an index that the compiler does not know puts the array into
-// memory, and compilers do not unroll such loops by themselves where they are long.
+// UNROLL unrolls a loop over an array of a thread. With an index that is not known at compile time, the array would be in memory
+// instead of registers, and compilers do not unroll long loops by themselves.
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
 using namespace metal;
 
-// EACH_TYPE(X) is X(struct, name) for every type of weights; the name is GGUF's, as in exported names.
+// EACH_TYPE(X) is X(struct, name) for every type of weights. The name is that of GGUF and of exported kernels.
 #define EACH_TYPE(X) \
     X(F32, "F32") X(F16, "F16") X(BF16, "BF16") X(Q4_0, "Q4_0") X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \
     X(Q8_0, "Q8_0") X(Q4_K, "Q4_K") X(Q5_K, "Q5_K") X(Q6_K, "Q6_K")
 
-// tree_sums adds each of N values over a simdgroup's lanes, in a fixed tree: lane i with i^16, then with i^8, and so on. All
-// lanes receive the sums. simd_sum would do, but the order of its sums is the device's own. A driver may bring a quicker
-// one of the same order.
+// tree_sums adds each of N values over the lanes of a simdgroup in a fixed tree: lane i with i^16, then with i^8, and so on. All
+// lanes receive the sums. simd_sum is not used, since the order of its sums depends on the device. A driver may define a faster
+// version with the same order.
 #if !defined(TREE_SUMS)
 template <uint N>
 inline void tree_sums(thread float* v) {
@@ -42,7 +42,7 @@ inline float tree_sum(float v) {
     return v;
 }
 
-// add_four adds the products of four values each to a sum, in order.
+// add_four adds the products of four pairs of values to a sum, in order.
 inline float add_four(float4 a, float4 b, float sum) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum)))); }
 
 inline float silu(float x) { return x / (1.0f + exp(-x)); }

@@ -1,4 +1,4 @@
-// The mixture of experts for many rows: rows are grouped by expert, so that each expert's weights are read once for all.
+// The mixture of experts for many rows. Rows are grouped by expert, so that an expert's weights are read once for all of them.
 #include "tile.h"
 
 struct GroupArgs {
@@ -6,24 +6,24 @@ struct GroupArgs {
     uint used;
     uint experts;
     uint routing_stride;
-    uint tiles;  // room for them
+    uint tiles;  // capacity
 };
 
 // ExpertTile is up to 32 choices of one expert.
 struct ExpertTile {
     uint expert;
-    uint first;  // in the list of choices
-    uint count;  // 0 for none
+    uint first;  // index in the list of choices
+    uint count;  // 0 if the tile is unused
 };
 
-// chosen tells whether choice i of a routing is an expert.
+// chosen reports whether choice i of a routing is an expert.
 inline uint chosen(device const float* routing, constant GroupArgs& args, uint i, uint expert) {
     if (i >= args.rows * args.used) return 0;
     return uint(routing[i / args.used * args.routing_stride + i % args.used]) == expert ? 1 : 0;
 }
 
-// group_experts sorts a routing's choices (row*used + k) by expert, those of one expert in order, and cuts them into tiles. One
-// threadgroup, whose simdgroups take an expert each and look at 32 choices at once; shared has an integer an expert.
+// group_experts sorts a routing's choices (row*used + k) by expert, keeping their order, and divides them into tiles. It is one
+// threadgroup. Each simdgroup takes an expert at a time and scans 32 choices at once. shared has an integer per expert.
 [[max_total_threads_per_threadgroup(512)]] kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],
@@ -67,15 +67,15 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
 }
 
 struct ExpertTileArgs {
-    uint n;           // weights a row
+    uint n;           // weights per row
     uint row_bytes;
-    uint out;         // of an expert
+    uint out;         // rows of an expert's weights
     uint used;
     uint x_stride;
     uint dst_stride;
 };
 
-// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to their places in dst. Grid: (rows of weights / (tile_rows/2), tiles).
+// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to dst, at the index of each. Grid: (rows of weights / (tile_rows/2), tiles).
 template <typename W>
 kernel void expert_gated_tile(
     device const uchar* gate [[buffer(0)]],
@@ -106,7 +106,7 @@ kernel void expert_gated_tile(
     }
 }
 
-// expert_down_tile writes the down products of a tile's choices, each to a row of its own: [rows*used, out]. Grid: (rows of
+// expert_down_tile writes the down products of a tile's choices, with a row per choice: [rows*used, out]. Grid: (rows of
 // weights / tile_rows, tiles).
 template <typename W>
 kernel void expert_down_tile(

@@ -1,4 +1,4 @@
-// The mixture of experts: routing, and the chosen experts' products. The backend instantiates the templates that its geometry
+// The mixture of experts: routing, and the products of the chosen experts. The backend instantiates the templates that its geometry
 // chooses.
 #include "quants.h"
 
@@ -15,10 +15,10 @@ struct RouteArgs {
     float scale;
 };
 
-constant float least_score = -3.0e38f;  // of an expert that can still be chosen, NaN included
+constant float least_score = -3.0e38f;  // score of an expert that is not chosen yet, used for NaN too
 
-// route chooses a row's experts: their indices, best first, then their weights. A threadgroup a row, of which a simdgroup
-// takes R experts at once; shared has two floats an expert.
+// route writes the indices of a row's experts, best first, and then their weights. A threadgroup takes a row, and each simdgroup R
+// experts at once. shared has two floats per expert.
 template <typename W, uint R>
 kernel void route(
     device const uchar* router [[buffer(0)]],
@@ -45,7 +45,7 @@ kernel void route(
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (simdgroup > 0) return;
 
-    // From here on a lane reads and writes the experts e with e%32 == lane alone.
+    // From here on, each lane reads and writes only experts e with e%32 == lane.
     float best = -INFINITY;
     for (uint e = lane; e < args.experts; e += 32) best = max(best, probabilities[e]);
     best = simd_max(best);
@@ -96,14 +96,14 @@ struct GatedExpertsArgs {
     uint row_bytes;
     uint out;           // of an expert
     uint used;
-    uint shared_out;    // of the shared experts; 0 for none
+    uint shared_out;    // of the shared experts; 0 if there are none
     uint x_stride;
     uint routing_stride;
     uint dst_stride;
-    uint groups;        // threadgroups of an expert
+    uint groups;        // threadgroups per expert
 };
 
-// gated_experts writes silu(gate·x)*(up·x) of a row's chosen experts, side by side, then of the shared ones. Grid:
+// gated_experts writes silu(gate·x)*(up·x) of a row's chosen experts one after another, then of the shared ones. Grid:
 // (used*groups + groups of the shared ones, rows).
 template <typename W, uint R>
 kernel void gated_experts(
@@ -152,7 +152,7 @@ struct ExpertsAddArgs {
     uint dst_stride;
 };
 
-// experts_add adds the weighted down products of a row's experts to dst, in the order of its routing, the shared ones last.
+// experts_add adds the weighted down products of a row's experts to dst in the order of the routing, with the shared ones last.
 // Grid: (groups of rows of weights, rows).
 template <typename W, uint R>
 kernel void experts_add(

@@ -1,7 +1,7 @@
-// The root mean square of a row, by a whole threadgroup.
+// The root mean square of a row, computed by a whole threadgroup.
 #include "defs.h"
 
-// rms_scale is 1/sqrt(mean(x²)+eps) of n values. shared has a float a simdgroup. All threads of the threadgroup call it,
+// rms_scale returns 1/sqrt(mean(x²)+eps) of n values. shared has a float per simdgroup. All threads of the threadgroup call it,
 // and none may change x before another barrier.
 inline float rms_scale(device const float* x, uint n, float eps, threadgroup float* shared, uint tid, uint lane, uint simdgroup, uint simdgroups) {
     float sum = 0;

@@ -1,4 +1,4 @@
-// RMSNorm: dst = src/sqrt(mean(src²)+eps)·gain, a threadgroup a row.
+// RMSNorm: dst = src/sqrt(mean(src²)+eps)·gain. A threadgroup takes a row.
 #include "norm.h"
 
 struct NormArgs {

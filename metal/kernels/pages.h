@@ -1,11 +1,11 @@
-// The KV pages. A layer has its pages one after another; a page has, head by head, a row a position, so that rows of a head
-// are numbered (page*heads + head)*page_size + slot. Keys and values may be quantised.
+// The layout of KV pages. The pages of a layer are consecutive. A page has, for each head, a row per position, so that the row of
+// a head has the number (page*heads + head)*page_size + slot. Keys and values may be quantised.
 //
 // Each type has
 //   row_bytes(dims)            bytes of a row
 //   at(row, d)                 value d
 //   four(row, d)               values d to d+3; d is a multiple of 4
-//   store(row, src, dims, ...) which a whole simdgroup calls
+//   store(row, src, dims, ...) called by a whole simdgroup
 #include "bits.h"
 
 struct PageF32 {
@@ -37,7 +37,7 @@ struct PageQ8_0 {
     static inline float4 four(device const uchar* row, uint d) {
         device const uchar* b = row + d / 32 * 34;
         float scale = read_half(b), scale8 = scale * by_256;
-        uint v = read_4(b + 2 + d % 32) ^ 0x80808080, high = v >> 16;  // signed bytes, 128 more
+        uint v = read_4(b + 2 + d % 32) ^ 0x80808080, high = v >> 16;  // signed bytes, plus 128
         return float4(scale * number(v, 0xff, 0x80), scale8 * number(v, 0xff00, 0x8000), scale * number(high, 0xff, 0x80), scale8 * number(high, 0xff00, 0x8000));
     }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
@@ -80,14 +80,14 @@ struct PageQ4_0 {
 
 #define EACH_PAGE_TYPE(X) X(PageF32, "F32") X(PageF16, "F16") X(PageQ8_0, "Q8_0") X(PageQ4_0, "Q4_0")
 
-// place is where a row of a step stores and how far it sees, as the backend writes it: [rows] of these.
+// Place is a row's entry in the slot mapping, which the backend writes: [rows] of these.
 struct Place {
     uint position;
     uint slot;   // page*page_size + slot in the page
-    uint pages;  // where the sequence's page table starts
+    uint pages;  // start of the sequence's page table
 };
 
-// page_row numbers the row of a head at a slot.
+// page_row returns the number of the row of a head at a slot.
 inline uint page_row(uint slot, uint head, uint heads, uint page_size) {
     return (slot / page_size * heads + head) * page_size + slot % page_size;
 }

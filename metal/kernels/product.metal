@@ -1,21 +1,21 @@
-// Products of weights with few rows, and their gated form. The backend instantiates the templates that its geometry chooses.
+// Products of weights with few rows of activations, and gated products. The backend instantiates the templates that its geometry chooses.
 #include "quants.h"
 
 struct ProductArgs {
-    uint n;           // weights a row
+    uint n;           // weights per row
     uint row_bytes;
     uint rows;        // of activations
     uint x_stride;
     uint dst_stride;
-    uint x_matrix;    // from one matrix's activations to the next one's
+    uint x_matrix;    // offset from the activations of one matrix to those of the next
     uint dst_matrix;
-    uint add;         // whether results are added to dst
+    uint add;         // 1 if results are added to dst
     uint out0, out1, out2;   // rows of each weight
-    uint groups0, groups1;   // threadgroups that the first two take
+    uint groups0, groups1;   // threadgroups of the first two
 };
 
-// product writes W·x for up to three weights, side by side, or for the matrices of one. A simdgroup takes R rows of weights
-// and N of activations. Grid: (groups of rows of weights, rows / N, matrices).
+// product writes W·x for up to three weights, one after another in a row of dst, or for the matrices of one weight. A simdgroup takes
+// R rows of weights and N of activations. Grid: (groups of rows of weights, rows / N, matrices).
 template <typename W, uint R, uint N>
 kernel void product(
     device const uchar* w0 [[buffer(0)]],
@@ -99,11 +99,11 @@ kernel void gated_product(
 
 struct GateArgs {
     uint cols;
-    uint stride;      // of a row of gate and up products, side by side
+    uint stride;      // of a row of gate products followed by up products
     uint dst_stride;
 };
 
-// gate writes silu(gate)*up of products that are there already. Grid: (columns / 64, rows).
+// gate writes silu(gate)*up of products that were computed before. Grid: (columns / 64, rows).
 kernel void gate(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],

@@ -1,11 +1,11 @@
-// The types of weights, as GGUF files have them. A row of weights is read in chunks of 16; chunk c belongs to lane c%32 of
-// a simdgroup. Every kernel that multiplies sums a row's chunks and their weights in the same order, so that a product has
-// the same bits in all of them.
+// The types of weights in GGUF files. A row of weights is read in chunks of 16. Chunk c belongs to lane c%32 of a simdgroup; the
+// chunks of a lane form a strand. Every kernel sums the weights of a strand in the same order, and strands in the same tree, so that
+// a product has the same bits in all kernels.
 //
 // Each type has
-//   load(row, c, n, w)  the 16 weights of chunk c of a row of n, in the order in which they are summed
-//   at(c, i)            where in the row weights 4i to 4i+3 of these stand
-// A chunk that reaches past the end of a row has zeros there; only types without blocks have such.
+//   load(row, c, n, w)  the 16 weights of chunk c of a row of n, in the order of the sum
+//   at(c, i)            the position in the row of weights 4i to 4i+3 of these
+// A chunk that extends past the end of a row has zeros there, which occurs only in types without blocks.
 #include "bits.h"
 
 inline void put(float4 v, thread float* w) {
@@ -57,7 +57,7 @@ struct BF16 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// In blocks of 32 with two weights a byte, a chunk is 8 bytes: their low halves, then their high halves.
+// In blocks of 32 with two weights per byte, a chunk is 8 bytes: their low halves, then their high halves.
 inline uint nibbles_at(uint c, uint i) { return 32 * (c / 2) + 8 * (c & 1) + 4 * (i & 1) + 16 * (i / 2); }
 
 struct Q4_0 {
@@ -76,7 +76,7 @@ struct Q4_0 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// nibbles are d·q+m of 16 numbers of four bits, in the order of blocks of 32: of the low ones d and m, of the high ones e and k.
+// nibbles unpacks 16 numbers of four bits in the order of blocks of 32: d·q+m of the low halves, e·q+k of the high halves.
 inline void nibbles(ushort4 q, float d, float m, float e, float k, thread float* w) {
     float d8 = d * by_256, e4 = e * by_16, e12 = e * by_4096;
     UNROLL for (uint i = 0; i < 4; i++) {
@@ -97,7 +97,7 @@ struct Q4_1 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// five is a number of five bits: four of q from bit at on, and bit i of high.
+// five returns a number of five bits: four bits of q from bit at on, and bit i of high.
 inline float five(uint q, uint at, uint high, uint i, uint zero) { return number(((q >> at) & 15) | (((high >> i) & 1) << 4), 31, zero); }
 
 struct Q5_0 {
@@ -138,7 +138,7 @@ struct Q8_0 {
         b += 2 + 16 * (c & 1);
         ushort4 q[2] = {read_8(b), read_8(b + 8)};
         UNROLL for (uint i = 0; i < 8; i++) {
-            uint v = q[i / 4][i % 4] ^ 0x8080;  // signed bytes, 128 more
+            uint v = q[i / 4][i % 4] ^ 0x8080;  // signed bytes, plus 128
             w[2 * i] = d * number(v, 0xff, 0x80);
             w[2 * i + 1] = d8 * number(v, 0xff00, 0x8000);
         }
@@ -146,9 +146,9 @@ struct Q8_0 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// k_scales unpacks the 6-bit scales and minima of sub-blocks 2j and 2j+1 of a Q4_K or Q5_K block from its 12 bytes q: x and y
-// are the first one's, z and w the second one's. The first four sub-blocks have theirs in the low bits of bytes 0 to 7; the
-// others in bytes 8 to 11 and the high bits of bytes 0 to 7.
+// k_scales unpacks the 6-bit scales and minima of sub-blocks 2j (x, y) and 2j+1 (z, w) of a Q4_K or Q5_K block from its 12 bytes q.
+// Those of the first four sub-blocks are the low bits of bytes 0 to 7. Those of the others are in bytes 8 to 11 and the high bits of
+// bytes 0 to 7.
 inline float4 k_scales(device const uchar* q, uint j) {
     q += 2 * (j & 1);
     uint low = *(device const ushort*)q, next = *(device const ushort*)(q + 4), high = *(device const ushort*)(q + 8);
@@ -157,7 +157,7 @@ inline float4 k_scales(device const uchar* q, uint j) {
     return float4(number(scales, 0x3f, 0), number(minima, 0x3f, 0), number(scales, 0x3f00, 0) * by_256, number(minima, 0x3f00, 0) * by_256);
 }
 
-// In blocks of 256, 32 bytes hold two sub-blocks of 32, in their low and high halves; a chunk is 8 of these bytes.
+// In blocks of 256, 32 bytes hold two sub-blocks of 32 in their low and high halves. A chunk is 8 of these bytes.
 inline uint k_at(uint c, uint i) { return 256 * (c / 16) + 64 * (c % 16 / 4) + 8 * (c & 3) + 4 * (i & 1) + 32 * (i / 2); }
 
 struct Q4_K {
@@ -190,7 +190,7 @@ struct Q5_K {
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
 
-// sixes are four numbers of six bits, in a byte each, less 32, times d.
+// sixes returns four numbers of six bits, each in a byte, minus 32 and times d.
 inline void sixes(uint v, float d, thread float* w) {
     float d8 = d * by_256;
     w[0] = d * number(v, 0x3f, 0x20);
@@ -199,8 +199,8 @@ inline void sixes(uint v, float d, thread float* w) {
     w[3] = d8 * number(v >> 16, 0x3f00, 0x2000);
 }
 
-// A half of a Q6_K block has 64 bytes of low bits, 32 of high bits and 8 scales. A chunk is 4 bytes of the high bits: 4
-// weights in each quarter of the half.
+// Half of a Q6_K block has 64 bytes of low bits, 32 of high bits and 8 scales. A chunk is 4 bytes of the high bits: 4 weights in
+// each quarter of the half.
 struct Q6_K {
     enum { block = 256, bytes = 210 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -217,7 +217,7 @@ struct Q6_K {
     static inline uint at(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
 };
 
-// load_inputs reads what the weights of chunk c multiply.
+// load_inputs reads the activations for the weights of chunk c.
 template <typename W>
 inline void load_inputs(device const float* x, uint c, uint n, thread float* v) {
     UNROLL for (uint i = 0; i < 4; i++) {
@@ -236,9 +236,9 @@ inline float add_chunk(thread const float* weights, thread const float* inputs, 
     return sum;
 }
 
-// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r times row j. A lane dequantises
-// its chunks once for all N. Of the rows only the first w_rows and x_rows are there; the others repeat the last. What there is
-// less of, weights or inputs, is kept in registers, and the other read row by row.
+// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r times row j. A lane dequantises its chunks
+// once for all N. Only the first w_rows and x_rows rows exist; the others repeat the last. The smaller of weights and inputs is
+// held in registers, and the other is read row by row.
 template <typename W, uint R, uint N>
 inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
     UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;

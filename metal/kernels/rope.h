@@ -1,7 +1,7 @@
 // Rotations of pairs of values, from a table of cosines and sines: [positions][dims], cos and sin of pair i at 2i and 2i+1.
 #include "defs.h"
 
-// rotate turns n pairs of src into dst, which may be src, by the threads from tid on in steps of threads.
+// rotate rotates n pairs of src into dst, which may be src. Thread tid takes the pairs tid, tid+threads and so on.
 inline void rotate(device const float* src, device float* dst, device const float* angles, uint n, uint tid, uint threads) {
     for (uint i = tid; i < n; i += threads) {
         float a = src[2 * i], b = src[2 * i + 1], c = angles[2 * i], s = angles[2 * i + 1];

@@ -1,4 +1,4 @@
-// Rows on the move: embeddings of tokens, and copies of rows.
+// Embeddings of tokens, and copies of rows.
 #include "quants.h"
 
 struct EmbedArgs {
@@ -8,7 +8,7 @@ struct EmbedArgs {
     uint dst_stride;
 };
 
-// embed dequantises the row of each token, a chunk a thread. Tokens are floats, as top writes them. Grid: (chunks / threads, rows).
+// embed dequantises the row of each token; a thread takes a chunk. Tokens are floats, like those that top writes. Grid: (chunks / threads, rows).
 template <typename W>
 kernel void embed(
     device const uchar* table [[buffer(0)]],

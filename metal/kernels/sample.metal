@@ -1,4 +1,4 @@
-// What sampling needs of a row of logits, so that only that is read back.
+// The largest logits of a row, so that sampling reads back only these.
 #include "defs.h"
 
 struct TopArgs {
@@ -13,15 +13,15 @@ struct Place {
     float value;
     uint index;
 };
-constant uint none = 0xffffffff;  // index of no value
+constant uint none = 0xffffffff;  // index that stands for no value
 
-// before tells whether value a at index i stands before b at j: larger values first, of equals the lower index.
+// before reports whether value a at index i comes before b at j: larger values first, and among equals the lower index.
 inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 
-// value_at takes NaN for the smallest value.
+// value_at returns a value, or the smallest one for NaN.
 inline float value_at(device const float* src, uint i) { return src[i] >= -INFINITY ? src[i] : -INFINITY; }
 
-// better is p, or the place of i where it stands before p.
+// better returns the first of p and the place of index i.
 inline Place better(Place p, device const float* src, uint i) {
     float v = value_at(src, i);
     if (before(v, i, p.value, p.index)) {
@@ -31,7 +31,7 @@ inline Place better(Place p, device const float* src, uint i) {
     return p;
 }
 
-// best_of is the first of all threads' places. values and indices have one for each simdgroup.
+// best_of returns the first of the places of all threads. values and indices have an element per simdgroup.
 inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indices, uint lane, uint simdgroup, uint simdgroups) {
     float top = simd_max(p.value);
     uint index = simd_min(p.value == top ? p.index : none);
@@ -51,13 +51,13 @@ inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indic
     return best;
 }
 
-// is_finite tells by the exponent's bits, which a compiler that takes all values to be finite cannot know.
+// is_finite tests the bits of the exponent, since fast arithmetic may assume that all values are finite.
 inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f800000; }
 
 // top writes a row's k largest values: their indices, best first, then the values, then the logarithm of the sum of all
-// exponentials: [k | k | 1]. Indices are kept as floats, exact below 2^24. NaN is taken for the smallest value; where a value is
-// not finite, the sum is infinite. The row is gone through twice, whatever k is: each thread keeps the best of every so many
-// values, and those of one thread are looked at again when its best was taken. A threadgroup a row; shared has two values a
+// exponentials: [k | k | 1]. Indices are stored as floats, exact below 2^24. NaN counts as the smallest value; if a value is not
+// finite, the sum is infinite. For any k the row is read twice: each thread keeps the best of its share of the values, and
+// rescans its share when its best is taken. A threadgroup takes a row. shared has two values per
 // simdgroup.
 [[max_total_threads_per_threadgroup(512)]] kernel void top(
     device const float* src [[buffer(0)]],
@@ -85,7 +85,7 @@ inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f8
         }
         if (k == 0) largest = best.value;
         if (k + 1 == args.k) break;
-        // All threads look for what the owner of the best has behind it.
+        // All threads search the share of the best value's owner for the next best.
         uint owner = best.index % threads;
         Place next = {-INFINITY, none};
         for (uint i = owner + tid * threads; i < args.cols; i += threads * threads) {

@@ -1,4 +1,4 @@
-// Keys and values on their way to the pages: rotations, and the norms of MLA's latents.
+// Writing keys and values to the pages: rotations, and the norms of MLA's latents.
 #include "norm.h"
 #include "pages.h"
 #include "rope.h"
@@ -9,12 +9,12 @@ struct RopeStoreArgs {
     uint kv_heads;
     uint key_dim;
     uint value_dim;
-    uint dims;  // rotated of a head
+    uint dims;  // rotated values per head
     uint page_size;
 };
 
 // rope_store rotates the queries and keys of a row [queries | keys | values] in place and stores keys and values. A
-// threadgroup a row.
+// threadgroup takes a row.
 template <typename P>
 kernel void rope_store(
     device float* qkv [[buffer(0)]],
@@ -46,14 +46,14 @@ kernel void rope_store(
 
 struct LatentsArgs {
     uint stride;
-    uint q;       // values of the compressed query; 0 for none
+    uint q;       // values of the compressed query; 0 if there is none
     uint latent;
     uint dims;
     uint page_size;
     float eps;
 };
 
-// latents norms a row [query | latent | key], rotates the key, all in place, and stores latent and key. A threadgroup a row.
+// latents normalises a row [query | latent | key] and rotates the key, in place, and stores latent and key. A threadgroup takes a row.
 template <typename P>
 kernel void latents(
     device float* a [[buffer(0)]],
@@ -78,7 +78,7 @@ kernel void latents(
         float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
         for (uint i = tid; i < args.q; i += threads) q[i] = q[i] * scale * q_gain[i];
     }
-    // The norm of the latent has memory of its own, since a simdgroup may still read the other's.
+    // The norm of the latent has its own memory, since a simdgroup may still read that of the query's norm.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
     for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
     rotate(key, key, table + place.position * args.dims, args.dims / 2, tid, threads);

@@ -1,38 +1,38 @@
-// Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of activations, of which each
-// of its simdgroups takes 16 by 16.
+// Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of activations. Each simdgroup
+// takes 16 by 16 of them.
 //
-// A product has the same bits as in products (quants.h): there lane s of a simdgroup sums the chunks s, s+32, s+64 and so on,
-// and a tree adds the lanes. Here the chunks are taken in the same strands, one strand after another in the order in which
-// the tree pairs them, and finished sums wait on the levels of the tree, as the digits of a binary counter.
+// A product has the same bits as in products (quants.h). There lane s of a simdgroup sums strand s: the chunks s, s+32, s+64 and
+// so on. A tree adds the lanes. Here a simdgroup sums one strand after another, in the order in which the tree pairs them. Sums
+// that wait for their counterpart are stored by tree level, like the digits of a binary counter.
 #include "quants.h"
 
-// Whether simdgroup matrices are left alone. They are quicker, but Metal does not say in which order they sum; the backend
-// compares both at start and uses them where they agree.
+// 1 if simdgroup matrices are not used. They are faster, but Metal does not specify the order of their sums. The backend compares
+// both at start and uses matrices if the bits agree.
 CONSTANT(uint, plain_tiles, 0)
 CONSTANT(uint, tile_rows, 1)    // of weights: 32 or 64
 CONSTANT(uint, tile_inputs, 2)  // rows of activations: 32 or 64
 
-constant uint tile_stride = 36;  // of a row in threadgroup memory, which is of (tile_rows+tile_inputs)*36 floats
+constant uint tile_stride = 36;  // of a row in threadgroup memory, which has (tile_rows+tile_inputs)*36 floats
 
 inline uint tile_threads() { return tile_rows * tile_inputs / 8; }
 
-// tile_weight is the row of the tile's weights that a thread brings, if any.
+// tile_weight returns the row of the tile's weights that a thread loads, if any.
 inline uint tile_weight(uint tid) { return min(tid / 2, tile_rows - 1); }
 
-// tile_input is the row of activations that a thread brings, if any, of the first count.
+// tile_input returns the row of activations, among the first count, that a thread loads, if any.
 inline uint tile_input(uint tid, uint count) { return tid / 2 < tile_rows ? 0 : min(tid / 2 - tile_rows, count - 1); }
 
-// tile_result is where tile leaves the product of an activation with a row of weights.
+// tile_result returns the index of the product of a row of activations and a row of weights in shared after tile.
 inline uint tile_result(uint input, uint weight) { return input * (tile_rows + 4) + weight; }
 
-// strand_of turns the five bits of i around.
+// strand_of returns the i-th strand in the order of the tree: the five bits of i reversed.
 inline uint strand_of(uint i) {
     return (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
 }
 
-// tile leaves the products in shared, at tile_result. Two threads a row bring the weights, and the threads after them the
-// activations; w_row and x_row are what the thread brings. All threads of the threadgroup call it; shared can be read when it
-// returns.
+// tile computes the products and leaves them in shared at tile_result. Two threads per row load weights, and the threads after
+// them load activations; w_row and x_row are the rows that the thread loads. All threads of the threadgroup call tile. It ends with
+// a barrier.
 template <typename W>
 inline void tile(device const uchar* w_row, device const float* x_row, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
     uint weights = tile_rows, bringing = weights + tile_inputs, plain = plain_tiles, across = weights / 16;
@@ -58,7 +58,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (plain != 0) {
-                // The lane has two activations and four weights.
+                // The lane has two rows of activations and four of weights.
                 threadgroup const float* x = a + 2 * (lane / 4) * tile_stride;
                 threadgroup const float* w = b + 4 * (lane % 4) * tile_stride;
                 for (uint k = 0; k < 16 * count; k += 4) {
@@ -93,7 +93,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
         }
         bool carry = true;
         UNROLL for (uint level = 0; level < 5; level++) {
-            bool waits = carry && (i >> level & 1) == 0;  // as this digit of i becomes 1
+            bool waits = carry && (i >> level & 1) == 0;  // the digit of i that becomes 1
             carry = carry && !waits;
             UNROLL for (uint j = 0; j < 8; j++) {
                 if (waits) levels[level][j] = sums[j];

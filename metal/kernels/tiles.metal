@@ -1,16 +1,16 @@
-// Products of weights with many rows, such as those of prompts, in tiles.
+// Products of weights with many rows of activations, such as those of prompts, in tiles.
 #include "tile.h"
 
 struct TileArgs {
-    uint n;           // weights a row
+    uint n;           // weights per row
     uint row_bytes;
     uint out;         // rows of weights
     uint rows;        // of activations
     uint x_stride;
     uint dst_stride;
-    uint x_matrix;    // from one matrix's activations to the next one's
+    uint x_matrix;    // offset from the activations of one matrix to those of the next
     uint dst_matrix;
-    uint add;         // whether results are added to dst
+    uint add;         // 1 if results are added to dst
 };
 
 // product_tile writes W·x for the matrices of a weight. Grid: (rows of weights / tile_rows, rows / tile_inputs, matrices).
@@ -40,7 +40,7 @@ kernel void product_tile(
     }
 }
 
-// gated_tile writes silu(gate·x)*(up·x). Half of a tile's rows are of each. Grid: (rows of weights / (tile_rows/2), rows /
+// gated_tile writes silu(gate·x)*(up·x). Half of a tile's rows belong to each. Grid: (rows of weights / (tile_rows/2), rows /
 // tile_inputs).
 template <typename W>
 kernel void gated_tile(

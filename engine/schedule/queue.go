@@ -3,6 +3,8 @@ package schedule
 import (
 	"slices"
 	"time"
+
+	"github.com/ingot-run/ingot/engine/cache"
 )
 
 const (
@@ -12,50 +14,61 @@ const (
 	maxSkips = 64
 )
 
+// queue is the sequences of a scheduler, and the pages that they share. It decides which sequences run, and which rows each has
+// in a step.
+type queue struct {
+	Options
+	pool        *cache.Pool
+	waiting     []*sequence // in order of arrival
+	running     []*sequence // in order of admission
+	ended       []*call     // requests whose callers have to be notified
+	preemptions uint64
+}
+
 // admit admits waiting sequences in order of arrival, except that those whose prompt begins with pages in the cache go first,
 // so that a shared prefix is used while it is there.
-func (l *loop) admit() {
-	for len(l.waiting) > 0 && len(l.running) < l.MaxSequences {
-		i := l.choose()
-		s := l.waiting[i]
+func (q *queue) admit() {
+	for len(q.waiting) > 0 && len(q.running) < q.MaxSequences {
+		i := q.choose()
+		s := q.waiting[i]
 		// All its tokens have to fit in addition to the running sequences' next ones. An idle engine has room for any.
-		if len(l.running) > 0 && l.pool.Needed(s.Length()+1)+len(l.running) > l.pool.Available() {
+		if len(q.running) > 0 && q.pool.Needed(s.Length()+1)+len(q.running) > q.pool.Available() {
 			return
 		}
-		for _, skipped := range l.waiting[:i] {
+		for _, skipped := range q.waiting[:i] {
 			skipped.skips++
 		}
-		l.waiting = slices.Delete(l.waiting, i, i+1)
-		s.Table = l.pool.NewTable()
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		s.Table = q.pool.NewTable()
 		if f := &s.call.figures; f.admitted.IsZero() {
 			f.admitted = time.Now()
 		}
-		l.running = append(l.running, s)
+		q.running = append(q.running, s)
 	}
 }
 
 // choose is the index of the waiting sequence that is next.
-func (l *loop) choose() int {
-	first := l.waiting[0]
+func (q *queue) choose() int {
+	first := q.waiting[0]
 	if first.skips >= maxSkips || first.recomputed {
 		return 0
 	}
-	for i, s := range l.waiting[:min(len(l.waiting), maxScan)] {
-		if l.pool.HasPrefix(s.Tokens) {
+	for i, s := range q.waiting[:min(len(q.waiting), maxScan)] {
+		if q.pool.HasPrefix(s.Tokens) {
 			return i
 		}
 	}
 	return 0
 }
 
-// sweep releases sequences that have ended, and all those of calls that have failed or were cancelled.
-func (l *loop) sweep() {
-	l.running = l.retain(l.running)
-	l.waiting = l.retain(l.waiting)
+// sweep releases sequences that have ended, and all those of requests that have failed or were cancelled.
+func (q *queue) sweep() {
+	q.running = q.retain(q.running)
+	q.waiting = q.retain(q.waiting)
 }
 
 // retain returns the sequences that go on, and releases the others.
-func (l *loop) retain(seqs []*sequence) []*sequence {
+func (q *queue) retain(seqs []*sequence) []*sequence {
 	retained := seqs[:0]
 	for _, s := range seqs {
 		c := s.call
@@ -70,23 +83,9 @@ func (l *loop) retain(seqs []*sequence) []*sequence {
 			s.Table.Release()
 		}
 		if c.open--; c.open == 0 {
-			l.ended = append(l.ended, c)
+			q.ended = append(q.ended, c)
 		}
 	}
 	clear(seqs[len(retained):])
 	return retained
-}
-
-// publish updates the snapshot between two steps, and then notifies the callers of calls that have ended.
-func (l *loop) publish() {
-	l.meter.update(func(s *Snapshot) {
-		s.Running, s.Waiting = len(l.running), len(l.waiting)
-		s.PagesUsed = l.pool.Used()
-		s.Preemptions = l.preemptions
-	})
-	for i, c := range l.ended {
-		close(c.done)
-		l.ended[i] = nil
-	}
-	l.ended = l.ended[:0]
 }

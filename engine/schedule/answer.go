@@ -1,22 +1,25 @@
 package schedule
 
-import "github.com/ingot-run/ingot/engine/sample"
+import (
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// output is a row that reaches the output head.
+type output struct {
+	seq      *sequence
+	position int
+	drafts   int // drafted tokens that the row follows
+	row      int // index among the outputs of a step
+	top      int // how many of the highest logits the sequence needs from it; 0 for all logits
+}
 
 // result is what a step gives for an output.
 type result struct {
 	logits []float32   // all of them; nil if the step was one of several in flight
 	best   sample.Best // the highest, if the output needs no more
-}
-
-// result is what the given one of the steps that were computed together gives for an output. logits are of a single step.
-func (l *loop) result(o output, logits [][]float32, step int) (r result) {
-	if logits != nil {
-		r.logits = logits[o.row]
-	}
-	if o.top > 0 {
-		r.best = sample.ReadBest(l.Model.Best(step)[o.row], l.batch.Top)
-	}
-	return r
 }
 
 // needs is how many of the highest logits decide the token after the known ones and some drafts, and its reported
@@ -47,6 +50,22 @@ func (s *sequence) exclude(drafts int) (mayEnd bool) {
 	return true
 }
 
+// take uses the result of an output: it scores the prompt's next token, or generates the answer's.
+func (s *sequence) take(o output, r result, w *sample.Scratch) error {
+	if s.scoresPrompt(o.position) {
+		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits)
+	}
+	mayEnd := s.exclude(0)
+	id, err := s.draw(o, r, w)
+	if err != nil {
+		return err
+	}
+	s.sampler.Accept(id)
+	s.Tokens = append(s.Tokens, id)
+	s.extend(id, mayEnd)
+	return nil
+}
+
 // draw draws the next token and scores it. Whether the highest logits or all of them are used depends on the request alone,
 // so that what is reported about a token does not depend on the batch.
 func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err error) {
@@ -70,4 +89,27 @@ func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err er
 		err = s.scores.addBest(id, logit, r.best)
 	}
 	return id, err
+}
+
+// extend adds a token to the text and decides whether the sequence ends with it. mayEnd is false while the answer is shorter
+// than the request wants.
+func (s *sequence) extend(id int32, mayEnd bool) {
+	if mayEnd && slices.Contains(s.call.stopIDs, id) {
+		s.end(generation.FinishStop)
+		return
+	}
+	s.text.text = s.decoder.Append(s.text.text, id)
+	if i := s.text.findStop(mayEnd); i >= 0 {
+		s.reason, s.stopReason = generation.FinishStop, string(s.text.stops[i])
+		return
+	}
+	if s.Length() == s.call.limit {
+		s.end(generation.FinishLength)
+	}
+}
+
+// end ends the sequence. The bytes of an unfinished character that the decoder holds become text.
+func (s *sequence) end(reason generation.FinishReason) {
+	s.reason = reason
+	s.text.text = append(s.text.text, s.decoder.Flush()...)
 }

@@ -1,0 +1,122 @@
+// Package chat turns the messages of a chat into the prompt of a model, with the chat template of the model's file.
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// templateKey is the key of the template in a GGUF file, and its name in errors.
+const templateKey = "tokenizer.chat_template"
+
+// Template is the chat template of a model. It is safe for use from many goroutines.
+type Template struct {
+	program   *jinja.Template
+	err       error      // why there is no program
+	developer bool       // the template knows messages of the role "developer"
+	tokens    []variable // bos_token and eos_token, as far as the model has them
+}
+
+// variable is a variable of a template.
+type variable struct {
+	name  string
+	value ordered.Value
+}
+
+// New reads the template from the metadata of a model file. A model without a template that can be used still answers
+// prompts that are not chats: Render returns the reason.
+func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
+	source, err := meta.String(templateKey)
+	if errors.Is(err, gguf.ErrMissing) {
+		return &Template{err: errors.New("the model file has no chat template, so it takes prompts and no messages")}
+	}
+	if err != nil {
+		return &Template{err: fmt.Errorf("the model file's chat template cannot be read: %w", err)}
+	}
+	t := parse(source)
+	if id, ok := tokens.BOS(); ok {
+		t.tokens = append(t.tokens, variable{"bos_token", tokens.Token(id)})
+	}
+	if id, ok := tokens.EOS(); ok {
+		t.tokens = append(t.tokens, variable{"eos_token", tokens.Token(id)})
+	}
+	return t
+}
+
+func parse(source string) *Template {
+	program, err := jinja.Parse(templateKey, source)
+	if err != nil {
+		return &Template{err: fmt.Errorf("the model file's chat template cannot be used: %w", err)}
+	}
+	return &Template{program: program, developer: strings.Contains(source, "developer")}
+}
+
+// defaults are the variables that a chat need not set. As in Hugging Face transformers, tools and documents are defined,
+// and none.
+var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_prompt", true}}
+
+// Render makes the prompt of a chat, whose variables it does not change: messages, and what else the template reads. The
+// prompt contains the BOS token if the template writes it. The date is the one that strftime_now prints; zero for now.
+//
+// An error wraps generation.ErrBadRequest, because the same chat fails again. It wraps a *jinja.RaiseError if the template
+// refuses the messages.
+func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) {
+	if t.err != nil {
+		return "", generation.BadRequest("%w", t.err)
+	}
+	if date.IsZero() {
+		date = time.Now()
+	}
+	vars := chat.Clone()
+	for _, v := range defaults {
+		if _, ok := vars.Get(v.name); !ok {
+			vars.Set(v.name, v.value)
+		}
+	}
+	for _, v := range t.tokens {
+		vars.Set(v.name, v.value)
+	}
+	if !t.developer {
+		developerAsSystem(vars)
+	}
+	prompt, err := t.program.Render(vars, date)
+	if refused := (*jinja.RaiseError)(nil); errors.As(err, &refused) {
+		return "", generation.BadRequest("the chat template refuses the messages: %w", refused)
+	}
+	if err != nil {
+		return "", generation.BadRequest("render the chat template: %w", err)
+	}
+	return prompt, nil
+}
+
+// developerAsSystem gives messages of the role "developer", OpenAI's newer name for "system", the older name. A template
+// leaves messages of an unknown role out, and the model would answer without its instructions.
+func developerAsSystem(vars *ordered.Object) {
+	v, _ := vars.Get("messages")
+	given, ok := v.([]ordered.Value)
+	if !ok {
+		return
+	}
+	messages := make([]ordered.Value, len(given))
+	for i, v := range given {
+		messages[i] = v
+		m, ok := v.(*ordered.Object)
+		if !ok {
+			continue
+		}
+		if role, _ := m.Get("role"); role == "developer" {
+			m = m.Clone()
+			m.Set("role", "system")
+			messages[i] = m
+		}
+	}
+	vars.Set("messages", messages)
+}

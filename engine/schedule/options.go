@@ -1,0 +1,24 @@
+package schedule
+
+import (
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+)
+
+// Options set up a Scheduler.
+type Options struct {
+	Model        model.Model
+	Limits       model.Limits // of Model; Rows is the budget of a step
+	Tokenizer    *tokenizer.Tokenizer
+	Speculator   *draft.Speculator // nil to draft nothing
+	MaxInFlight  int               // steps that the backend lets be submitted before a wait
+	MaxSequences int               // sequences of a step
+	PrefillChunk int               // rows of one prompt in a step
+	NoSharing    bool              // computes every prompt in full, even if its beginning is in the cache
+	Trace        func(compute.Checkpoint)
+}
+
+// Outputs is the maximum number of rows of a step that reach the output head, for model.Limits.Outputs.
+func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }

@@ -1,0 +1,130 @@
+package schedule
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/sample"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// answerRoom is the number of tokens of an answer for which memory is set aside at once.
+const answerRoom = 1024
+
+// request is a call of Generate.
+type request struct {
+	call
+	seqs []*sequence // one a choice; one in all if nothing is generated
+}
+
+// newRequest makes the sequences of a request. prompt is its prompt as ids, which are copied, and context the number of positions
+// that a sequence can have.
+func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start time.Time, prompt []int32, req *generation.Request) (*request, error) {
+	limit, err := lengthLimit(context, len(prompt), req)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{call: call{
+		ctx: ctx, start: start, done: make(chan struct{}),
+		prompt: slices.Clone(prompt), limit: limit, minTokens: req.MinTokens, choices: req.NumChoices(),
+		scores: req.Logprobs, scoresPrompt: req.PromptLogprobs, promptOnly: req.PromptOnly, timed: req.Timed,
+	}}
+	c := &r.call
+	if !req.IgnoreEOS {
+		c.stopIDs = append(c.stopIDs, t.StopIDs()...)
+	}
+	c.stopIDs = append(c.stopIDs, req.StopIDs...)
+	c.promptScores.top = req.TopLogprobs
+
+	n := c.choices
+	if c.promptOnly {
+		n = 1
+	}
+	for i := range n {
+		tokens := append(make([]int32, 0, min(limit, len(prompt)+answerRoom)), prompt...)
+		r.seqs = append(r.seqs, &sequence{
+			Sequence: draft.Sequence{Tokens: tokens, Limit: limit, StopIDs: c.stopIDs},
+			call:     c,
+			choice:   i,
+			sampler:  sample.New(req.Sampling, i, c.prompt),
+			decoder:  continuation(t, c.prompt),
+			text:     newAnswerText(req.Stop),
+			scores:   scores{top: req.TopLogprobs},
+		})
+	}
+	if !c.promptOnly || c.scoresPrompt && len(c.prompt) > 1 {
+		c.open = n // otherwise there is nothing to compute
+	}
+	return r, nil
+}
+
+// lengthLimit is the maximum number of tokens of each sequence of a request, those of its prompt included.
+func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
+	switch {
+	case prompt > context:
+		return 0, generation.BadRequest("the prompt has %d tokens; the context holds %d", prompt, context)
+	case req.PromptOnly:
+		return prompt, nil
+	case prompt == context:
+		return 0, generation.BadRequest("the prompt has %d tokens and fills the context, so that nothing can be generated", prompt)
+	case req.MaxTokens == 0 || req.MaxTokens > context-prompt:
+		return context, nil
+	}
+	return prompt + req.MaxTokens, nil
+}
+
+// continuation returns a decoder of what follows a prompt: a space that begins it is part of the text.
+func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
+	d := t.NewDecoder()
+	for _, id := range slices.Backward(prompt) {
+		if len(t.Bytes(id)) > 0 {
+			d.Next(id)
+			break
+		}
+	}
+	return d
+}
+
+// completion is the outcome of a request that is done.
+func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
+	out := generation.Completion{PromptTokens: r.prompt, Choices: make([]generation.Choice, r.choices), Stats: r.stats()}
+	if r.scoresPrompt {
+		out.PromptLogprobs = append(out.PromptLogprobs, named(t, r.prompt[0]))
+		out.PromptLogprobs = append(out.PromptLogprobs, r.promptScores.logprobs(t)...)
+	}
+	for i := range out.Choices {
+		if r.promptOnly {
+			out.Choices[i].FinishReason = generation.FinishLength
+			continue
+		}
+		s := r.seqs[i]
+		out.Choices[i] = generation.Choice{Text: string(s.text.text), Tokens: s.answer(), FinishReason: s.reason, StopReason: s.stopReason, Times: s.times}
+		if r.scores {
+			out.Choices[i].Logprobs = s.scores.logprobs(t)
+		}
+	}
+	return out
+}
+
+// stats is the figures of a request that is done.
+func (r *request) stats() generation.Stats {
+	f := &r.figures
+	s := generation.Stats{PromptTokens: len(r.prompt), CachedTokens: f.cached, Total: time.Since(r.start), Steps: f.steps}
+	for _, seq := range r.seqs {
+		s.CompletionTokens += len(seq.answer())
+		s.DraftTokens += seq.Total.Drafted
+		s.AcceptedTokens += seq.Total.Accepted
+	}
+	if !f.first.IsZero() {
+		s.TTFT = f.first.Sub(r.start)
+		s.Prefill = f.first.Sub(f.admitted)
+		s.Decode = f.last.Sub(f.first)
+	}
+	if f.steps > 0 {
+		s.BatchMean = float64(f.batchSizes) / float64(f.steps)
+	}
+	return s
+}

@@ -1,0 +1,82 @@
+package job_test
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+func TestDial(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	dial := func() (warnings []string) {
+		t.Helper()
+		c, warnings, err := job.Dial(t.Context(), r.URL)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		return warnings
+	}
+	require.Empty(t, dial())
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "appendonly", "no").Err())
+	require.Equal(t, []string{"appendonly is off: jobs of the last minutes are lost when Redis stops suddenly"}, dial())
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "100mb").Err())
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	require.Contains(t, dial(), "maxmemory-policy is allkeys-lru: jobs are lost when memory runs out; set noeviction")
+
+	_, _, err := job.Dial(t.Context(), "localhost:6379")
+	require.ErrorContains(t, err, "redis URL")
+	_, _, err = job.Dial(t.Context(), "redis://127.0.0.1:1") // a port that no test can be given
+	require.ErrorContains(t, err, "reach redis at 127.0.0.1:1: ")
+	require.ErrorContains(t, err, "(is it running there?)")
+}
+
+// If a server refuses the URL, the error says what to change in it.
+func TestDialSuggestsAnotherURL(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	addr := strings.TrimPrefix(r.URL, "redis://")
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "requirepass", "secret").Err())
+	for url, want := range map[string]string{
+		r.URL:                                  "NOAUTH Authentication required. (the URL takes them as redis://user:password@host:port",
+		"redis://:wrong@" + addr:               "(the URL takes them as redis://user:password@host:port",
+		"redis://" + answering(t, ""):          "(does it want TLS? Then the URL begins with rediss://)",
+		"rediss://" + answering(t, "-ERR\r\n"): "(does it speak TLS? Without, the URL begins with redis://)",
+	} {
+		_, _, err := job.Dial(t.Context(), url)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "wrong@", "passwords stay out of errors")
+	}
+	c, _, err := job.Dial(t.Context(), "redis://:secret@"+addr)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+// answering is the address of a server that is not Redis: it sends reply to each client and hangs up.
+func answering(t *testing.T, reply string) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				io.ReadAtLeast(c, make([]byte, 1), 1) //nolint:errcheck // whatever it was
+				io.WriteString(c, reply)              //nolint:errcheck // the asker may be gone
+				c.(*net.TCPConn).CloseWrite()         //nolint:errcheck // likewise
+				io.Copy(io.Discard, c)                //nolint:errcheck // closed with something unread, it may take the reply back
+				c.Close()
+			}()
+		}
+	}()
+	return l.Addr().String()
+}

@@ -1,0 +1,154 @@
+// Rows of activations, quantised to 8 bits in blocks of 32: the largest magnitude of a block becomes 127. Eight rows are packed
+// together. A block of them is 256 bytes, of which lane 4g+q of a warp has values 4q to 4q+3 of row g, and 16 further, and then
+// for each row its scale and the sum of its block: 8 pairs of float32.
+#include "base.h"
+
+// Quantised is 8 values of a block of a row, as one of the four lanes of the block has them.
+struct Quantised {
+    uint2 q;
+    float d, sum;
+};
+
+__device__ inline float largest(float4 v) { return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))); }
+
+// quantise_four rounds to integers by adding magic: their low bytes.
+__device__ inline uint quantise_four(float4 v, float by) {
+    uint a = __float_as_uint(fmaf(v.x, by, MAGIC)), b = __float_as_uint(fmaf(v.y, by, MAGIC));
+    uint c = __float_as_uint(fmaf(v.z, by, MAGIC)), d = __float_as_uint(fmaf(v.w, by, MAGIC));
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+// byte_sum is the sum of four signed bytes.
+__device__ inline int byte_sum(uint v, int sum) {
+    int r;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(v), "r"(0x01010101), "r"(sum));
+    return r;
+}
+
+// quantise quantises a block, of which this lane and the three beside it have 8 values each. Values that are not finite make the
+// block's scale so.
+__device__ inline Quantised quantise(float4 low, float4 high) {
+    float most = fmaxf(largest(low), largest(high));
+    float finite = fmaf(low.x + low.y + low.z + low.w, 0.0f, (high.x + high.y + high.z + high.w) * 0.0f);
+    UNROLL for (uint m = 1; m < 4; m *= 2) {
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, m));
+        finite += __shfl_xor_sync(~0u, finite, m);
+    }
+    float by = most > 0 ? 127.0f / most : 0.0f;
+    Quantised r;
+    r.q = make_uint2(quantise_four(low, by), quantise_four(high, by));
+    int sum = byte_sum(r.q.x, byte_sum(r.q.y, 0));
+    UNROLL for (uint m = 1; m < 4; m *= 2) sum += __shfl_xor_sync(~0u, sum, m);
+    r.d = most / 127.0f + finite;
+    r.sum = r.d * float(sum);
+    return r;
+}
+
+// store writes what a lane has of block b of a row.
+__device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, const Quantised& v) {
+    uchar* p = to + (ulong(row / 8) * blocks + b) * column_bytes;
+    uint g = row % 8;
+    *(uint2*)(p + 8 * (4 * g + q)) = v.q;
+    if (q == 0) *(float2*)(p + 256 + 8 * g) = make_float2(v.d, v.sum);
+}
+
+struct QuantiseArgs {
+    uint blocks;    // of a slice of a row
+    uint rows;
+    uint room;      // rows that a slice has room for, a multiple of 8
+    uint x_stride;
+    uint x_slice;   // from one slice of a row to the next
+};
+
+__device__ inline float4 read_four(const float* p) {
+    if (ulong(p) % 16 == 0) return *(const float4*)p;
+    return make_float4(p[0], p[1], p[2], p[3]);
+}
+
+// quantise_rows quantises slices of rows: slice z of row r is row z*room+r of the result. Four lanes take a block. Grid:
+// (4·blocks·rows / threads, 1, slices).
+extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs args) {
+    uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks;
+    bool there = row < args.rows;
+    const float* p = x + ulong(there ? row : 0) * args.x_stride + ulong(blockIdx.z) * args.x_slice + 32 * b + 4 * q;
+    Quantised v = quantise(read_four(p), read_four(p + 16));
+    if (there) store(to, blockIdx.z * args.room + row, b, args.blocks, q, v);
+}
+
+struct RotateArgs {
+    uint rows;
+    uint nope;        // values of a head before the rotated ones
+    uint dims;        // rotated ones
+    uint latent;      // values of a head's result before these
+    uint q_stride;
+    uint dst_stride;
+};
+
+// Place is as in pages.h.
+struct Place {
+    uint position, slot, pages;
+};
+
+// rotate_pair rotates pair i of src.
+__device__ inline void rotate_pair(const float* src, float* dst, const float* angles, uint i) {
+    float a = src[2 * i], b = src[2 * i + 1], c = angles[2 * i], s = angles[2 * i + 1];
+    dst[2 * i] = fmaf(a, c, -(b * s));
+    dst[2 * i + 1] = fmaf(a, s, b * c);
+}
+
+// rotate has a threadgroup rotate n pairs.
+__device__ inline void rotate(const float* src, float* dst, const float* angles, uint n) {
+    for (uint i = threadIdx.x; i < n; i += blockDim.x) rotate_pair(src, dst, angles, i);
+}
+
+// rotate_queries writes the rotated part of MLA's queries: of head y of each row, behind where its product with W_kb stands. Grid:
+// (rows·dims/2 / threads, heads).
+extern "C" __global__ void rotate_queries(const float* q, const float* table, const Place* places, float* dst, RotateArgs args) {
+    uint i = blockIdx.x * blockDim.x + threadIdx.x, row = i / (args.dims / 2), pair = i % (args.dims / 2);
+    if (row >= args.rows) return;
+    rotate_pair(q + ulong(row) * args.q_stride + blockIdx.y * (args.nope + args.dims) + args.nope,
+                dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(places[row].position) * args.dims, pair);
+}
+
+struct NormArgs {
+    uint cols;  // a multiple of 32
+    uint src_stride;
+    uint dst_stride;
+    float eps;
+};
+
+// norm_quantise is rms_norm of norm.metal, which also quantises what it writes. A threadgroup a row.
+extern "C" __global__ void norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
+    __shared__ float sums[32];
+    uint tid = threadIdx.x;
+    src += ulong(blockIdx.x) * args.src_stride;
+    dst += ulong(blockIdx.x) * args.dst_stride;
+    float sum = 0;
+    for (uint i = tid; i < args.cols; i += blockDim.x) sum = fmaf(src[i], src[i], sum);
+    UNROLL for (uint m = 16; m > 0; m /= 2) sum += __shfl_xor_sync(~0u, sum, m);
+    if (tid % 32 == 0) sums[tid / 32] = sum;
+    __syncthreads();
+    float total = 0;
+    for (uint i = 0; i < blockDim.x / 32; i++) total += sums[i];
+    float scale = 1.0f / sqrtf(total / float(args.cols) + args.eps);
+    uint blocks = args.cols / 32, q = tid % 4;
+    for (uint first = 0; first < 4 * blocks; first += blockDim.x) {
+        uint b = (first + tid) / 4;
+        bool there = b < blocks;
+        uint at = 32 * (there ? b : 0) + 4 * q;
+        float4 v[2];
+        UNROLL for (uint h = 0; h < 2; h++) {
+            const float* x = src + at + 16 * h;
+            const float* g = gain + at + 16 * h;
+            v[h] = make_float4(x[0] * scale * g[0], x[1] * scale * g[1], x[2] * scale * g[2], x[3] * scale * g[3]);
+        }
+        Quantised out = quantise(v[0], v[1]);
+        if (there) {
+            UNROLL for (uint h = 0; h < 2; h++) {
+                float* y = dst + at + 16 * h;
+                y[0] = v[h].x, y[1] = v[h].y, y[2] = v[h].z, y[3] = v[h].w;
+            }
+            store(to, blockIdx.x, b, blocks, q, out);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+// The mixture of experts. A choice is an expert of a row of activations: choice row*slots+k is the k-th of the row's routing, and
+// the last of a row, where there are shared experts, is these.
+#include "product.h"
+
+struct GroupArgs {
+    uint rows;
+    uint used;
+    uint slots;           // used, and one more where there are shared experts
+    uint experts;
+    uint routing_stride;
+    uint tiles;           // room for them
+    uint tile;            // choices of a tile
+};
+
+// ExpertTile is choices of one expert; the shared ones are the expert after the last.
+struct ExpertTile {
+    uint expert;
+    uint first;  // in the list of choices
+    uint count;  // 0 for none
+};
+
+// group_choices sorts the choices by expert, those of one expert in order of their rows, and cuts them into tiles. A threadgroup an
+// expert, and one for the shared ones; each counts all choices, since those of the experts before decide its place. Shared memory
+// has an integer an expert, and one more.
+extern "C" __global__ void __launch_bounds__(256) group_choices(const float* routing, uint* choices, ExpertTile* tiles, GroupArgs args) {
+    extern __shared__ uint counts[];
+    __shared__ uint before[8], place[2];
+    uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, e = blockIdx.x, all = args.rows * args.used;
+    auto expert = [&](uint i) { return uint(routing[ulong(i / args.used) * args.routing_stride + i % args.used]); };
+    for (uint i = tid; i <= args.experts; i += blockDim.x) counts[i] = i < args.experts ? 0 : (args.slots - args.used) * args.rows;
+    __syncthreads();
+    for (uint i = tid; i < all; i += blockDim.x) atomicAdd(&counts[expert(i)], 1u);
+    __syncthreads();
+    if (warp == 0) {
+        uint at = 0, tile = 0;
+        for (uint i = lane; i < e; i += 32) {
+            at += counts[i];
+            tile += (counts[i] + args.tile - 1) / args.tile;
+        }
+        at = __reduce_add_sync(~0u, at);
+        tile = __reduce_add_sync(~0u, tile);
+        if (lane == 0) place[0] = at, place[1] = tile;
+    }
+    __syncthreads();
+    uint at = place[0], tile = place[1], count = counts[e];
+    for (uint i = tid; args.tile * i < count; i += blockDim.x) tiles[tile + i] = {e, at + args.tile * i, min(count - args.tile * i, args.tile)};
+    if (e == args.experts) { // the last also fills the room that is left
+        for (uint i = tile + (count + args.tile - 1) / args.tile + tid; i < args.tiles; i += blockDim.x) tiles[i].count = 0;
+        for (uint i = tid; i < count; i += blockDim.x) choices[at + i] = i * args.slots + args.used;
+        return;
+    }
+    for (uint first = 0; count > 0 && first < all; first += blockDim.x) {
+        uint i = first + tid, own = __ballot_sync(~0u, i < all && expert(i) == e);
+        if (lane == 0) before[warp] = __popc(own);
+        __syncthreads();
+        uint to = at;
+        for (uint w = 0; w < 8; w++) {
+            if (w < warp) to += before[w];
+            at += before[w];
+        }
+        if (own >> lane & 1) choices[to + __popc(own & ((1u << lane) - 1))] = i / args.used * args.slots + i % args.used;
+        __syncthreads();
+    }
+}
+
+struct ExpertsArgs {
+    uint blocks;          // of 32 weights in a row
+    uint out;             // rows of an expert
+    uint experts;
+    uint used;
+    uint slots;
+    uint shared_blocks;   // of the shared experts
+    uint shared_out;
+    uint room;            // rows of activations from one slot's to the next one's; 0 where all slots have the same
+    uint routing_stride;
+    uint dst_stride;
+};
+
+// Choices are those of a threadgroup's tile.
+struct Choices {
+    const uint* list;  // nullptr where there is one, which is first
+    uint first, count, expert;
+
+    __device__ uint at(uint i) const { return list == nullptr ? first : list[first + min(i, count - 1)]; }
+};
+
+// listed are those of tile y of a list.
+__device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
+    ExpertTile t = tiles[blockIdx.y];
+    return {list, t.first, t.count, t.expert};
+}
+
+// alone is choice y of the first row.
+__device__ inline Choices alone(const float* routing, const ExpertsArgs& args) {
+    uint y = blockIdx.y;
+    return {nullptr, y, 1, y < args.used ? uint(routing[y]) : args.experts};
+}
+
+// gated_experts writes silu(gate·x)*(up·x) of choices: of each row the used ones side by side, then the shared ones. Grid:
+// (tiles of rows of weights, tiles of choices).
+template <class W, class A, int teams>
+__device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x,
+                                     const Choices& choices, float* dst, const ExpertsArgs& args) {
+    enum { groups = A::groups / 2 };
+    bool shared = choices.expert == args.experts;
+    uint out = shared ? args.shared_out : args.out, all = groups_of(out), first = blockIdx.x * teams * groups;
+    if (choices.count == 0 || first >= all) return;
+    ulong at = shared ? 0 : choices.expert * all * group_bytes<W>(args.blocks);
+    float sums[A::values];
+    multiply_gated<A, W>((shared ? shared_gate : gate) + at, (shared ? shared_up : up) + at, first + Team<A>().index * groups, all, x, args.blocks,
+                         [&](uint c) { return choices.at(c) / args.slots; }, sums);
+    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+        uint o = (first + team * groups + group) * group_rows + r;
+        if (c < choices.count && o < out) {
+            uint choice = choices.at(c);
+            dst[ulong(choice / args.slots) * args.dst_stride + choice % args.slots * args.out + o] = v;
+        }
+    });
+}
+
+// experts_down writes the down products of choices, each to a row of its own: [rows*slots, out]. Grid: (tiles of rows of weights,
+// tiles of choices).
+template <class W, class A, int teams>
+__device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const Choices& choices, float* dst,
+                                    const ExpertsArgs& args) {
+    if (choices.count == 0) return;
+    bool shared = choices.expert == args.experts;
+    uint all = groups_of(args.out), blocks = shared ? args.shared_blocks : args.blocks, first = blockIdx.x * teams * A::groups;
+    const uchar* w = shared ? shared_down : down + choices.expert * all * group_bytes<W>(blocks);
+    auto row = [&](uint c) {
+        uint choice = choices.at(c);
+        return (shared ? 0 : choice % args.slots * args.room) + choice / args.slots;
+    };
+    float sums[A::values];
+    multiply<A, W>(w, first + Team<A>().index * A::groups, all, shared ? shared_h : h, blocks, row, sums);
+    finish<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+        uint o = (first + team * A::groups + group) * group_rows + r;
+        if (c < choices.count && o < args.out) dst[ulong(choices.at(c)) * args.out + o] = v;
+    });
+}
+
+struct WeighArgs {
+    uint cols;
+    uint used;
+    uint slots;
+    uint routing_stride;
+    uint dst_stride;
+};
+
+// weigh_choices adds the down products of a row's choices to dst: the weighted ones first, as one sum, then the shared ones'. Grid:
+// (columns / threads, rows).
+extern "C" __global__ void weigh_choices(const float* products, const float* routing, float* dst, WeighArgs args) {
+    uint i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= args.cols) return;
+    products += ulong(blockIdx.y) * args.slots * args.cols + i;
+    routing += ulong(blockIdx.y) * args.routing_stride + args.used;
+    float sum = 0;
+    for (uint k = 0; k < args.used; k++) sum = fmaf(routing[k], products[ulong(k) * args.cols], sum);
+    float* to = dst + ulong(blockIdx.y) * args.dst_stride + i;
+    float result = *to + sum;
+    if (args.slots > args.used) result += products[ulong(args.used) * args.cols];
+    *to = result;
+}
+
+struct RowExpertsArgs {
+    uint blocks;          // of 32 weights in a row
+    uint out;             // rows of an expert
+    uint used;
+    uint slots;           // used, and one more where there are shared experts: the teams of a threadgroup
+    uint shared_blocks;   // of the shared experts
+};
+
+// row_experts_add is experts_down and weigh_choices for one row of activations. A threadgroup takes a group of rows of weights, and each
+// of its teams a choice, whose activations it quantises for itself: shared memory has room for all, and then for their products.
+// Grid: groups of rows.
+template <class W, class A>
+__device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, const RowExpertsArgs& args) {
+    extern __shared__ uint4 shared[];
+    Team<A> team;
+    uint k = team.index, threads = 32 * A::warps, all = groups_of(args.out), blocks = k < args.used ? args.blocks : args.shared_blocks;
+    const uchar* w = k < args.used ? down + uint(routing[k]) * all * group_bytes<W>(blocks) : shared_down;
+    const uchar* groups[1] = {w + blockIdx.x * group_bytes<W>(blocks)};
+    prefetch(groups[0], group_bytes<W>(blocks), threadIdx.x % threads, threads);
+    Row row((uchar*)shared + k * args.blocks * Row::block_bytes, blocks);
+    row.fill(h + k * 32 * args.blocks, blocks, threadIdx.x % threads, threads);
+    __syncthreads();
+    float sums[A::values];
+    A().multiply(groups, row, blocks, team.warp, team.lane, sums);
+    __syncthreads();
+    auto parts = (Parts<A::parts, A::columns>*)shared;
+    A::put(sums, parts[k], 0, team.warp, team.lane);
+    __syncthreads();
+    uint o = blockIdx.x * group_rows + threadIdx.x;
+    if (threadIdx.x >= group_rows || o >= args.out) return;
+    float sum = 0;
+    for (uint i = 0; i < args.used; i++) sum = fmaf(routing[args.used + i], parts[i].sum(0, threadIdx.x), sum);
+    float result = dst[o] + sum;
+    if (args.slots > args.used) result += parts[args.used].sum(0, threadIdx.x);
+    dst[o] = result;
+}

@@ -1,0 +1,193 @@
+// Products of packed weights, and their gated form. A is how a team multiplies, Tensor or Lanes; a threadgroup has several teams.
+#include "tile.h"
+
+// Team is the place of a warp in its threadgroup.
+template <class A>
+struct Team {
+    uint index, warp, lane;
+    __device__ Team() : index(threadIdx.x / 32 / A::warps), warp(threadIdx.x / 32 % A::warps), lane(threadIdx.x % 32) {}
+};
+
+// finish has the teams' sums joined, and calls write(team, group, column, row, sum) for each.
+template <class A, int teams, class Write>
+__device__ inline void finish(const float (&sums)[A::values], Write write) {
+    __shared__ Parts<A::parts, A::columns> parts[teams];
+    Team<A> team;
+    UNROLL for (uint m = 0; m < A::groups; m++) {
+        if (m > 0) __syncthreads();
+        A::put(sums, parts[team.index], m, team.warp, team.lane);
+        __syncthreads();
+        for (uint i = threadIdx.x; i < teams * A::columns * group_rows; i += blockDim.x) {
+            uint row = i % group_rows, column = i / group_rows % A::columns, t = i / group_rows / A::columns;
+            write(t, m, column, row, parts[t].sum(column, row));
+        }
+    }
+}
+
+// finish_gated is finish where the first half of the groups is gate and the second up: silu(gate)*up.
+template <class A, int teams, class Write>
+__device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
+    __shared__ Parts<A::parts, A::columns> gates[teams], ups[teams];
+    Team<A> team;
+    UNROLL for (uint m = 0; m < A::groups / 2; m++) {
+        if (m > 0) __syncthreads();
+        A::put(sums, gates[team.index], m, team.warp, team.lane);
+        A::put(sums, ups[team.index], A::groups / 2 + m, team.warp, team.lane);
+        __syncthreads();
+        for (uint i = threadIdx.x; i < teams * A::columns * group_rows; i += blockDim.x) {
+            uint row = i % group_rows, column = i / group_rows % A::columns, t = i / group_rows / A::columns;
+            write(t, m, column, row, silu(gates[t].sum(column, row)) * ups[t].sum(column, row));
+        }
+    }
+}
+
+// prefetch has threads ask for memory that they read later.
+__device__ inline void prefetch(const uchar* p, uint bytes, uint thread, uint threads) {
+    for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"(p + at));
+}
+
+// multiply is a team's sums over groups of w from the first on, of all that there are.
+template <class A, class W, class Place>
+__device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
+    const uchar* groups[A::groups];
+    UNROLL for (uint m = 0; m < A::groups; m++) groups[m] = w + min(first + m, all - 1) * group_bytes<W>(blocks);
+    Team<A> team;
+    A().multiply(groups, x, blocks, team.warp, team.lane, row, sums);
+}
+
+// multiply_gated is the same over groups of gate and of up.
+template <class A, class W, class Place>
+__device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
+    const uchar* groups[A::groups];
+    UNROLL for (uint m = 0; m < A::groups / 2; m++) {
+        ulong at = min(first + m, all - 1) * group_bytes<W>(blocks);
+        groups[m] = gate + at;
+        groups[A::groups / 2 + m] = up + at;
+    }
+    Team<A> team;
+    A().multiply(groups, x, blocks, team.warp, team.lane, row, sums);
+}
+
+__device__ inline uint groups_of(uint rows) { return (rows + group_rows - 1) / group_rows; }
+
+struct ProductArgs {
+    uint blocks;      // of 32 weights in a row
+    uint rows;        // of activations
+    uint room;        // rows of activations from one matrix's to the next one's
+    uint dst_stride;
+    uint dst_matrix;  // from one matrix's results to the next one's
+    uint add;         // whether results are added to dst
+    uint out0, out1, out2;   // rows of each weight
+    uint tiles0, tiles1;     // threadgroups that the first two take
+    uint column_tiles;
+};
+
+// product writes W·x for up to three weights, side by side, or for the matrices of one. Grid: (tiles of rows · tiles of columns, 1,
+// matrices).
+template <class W, class A, int teams>
+__device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, const ProductArgs& args) {
+    uint tile = blockIdx.x / args.column_tiles, column = blockIdx.x % args.column_tiles * A::columns;
+    const uchar* w = w0;
+    uint out = args.out0;
+    dst += ulong(blockIdx.z) * args.dst_matrix;
+    if (tile >= args.tiles0) {
+        w = w1;
+        tile -= args.tiles0;
+        dst += out;
+        out = args.out1;
+        if (tile >= args.tiles1) {
+            w = w2;
+            tile -= args.tiles1;
+            dst += out;
+            out = args.out2;
+        }
+    }
+    uint first = tile * teams * A::groups, all = groups_of(out);
+    float sums[A::values];
+    multiply<A, W>(w + blockIdx.z * all * group_bytes<W>(args.blocks), first + Team<A>().index * A::groups, all, x, args.blocks,
+                   [&](uint c) { return blockIdx.z * args.room + min(column + c, args.rows - 1); }, sums);
+    finish<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+        uint o = (first + team * A::groups + group) * group_rows + r;
+        if (column + c < args.rows && o < out) {
+            float* to = dst + ulong(column + c) * args.dst_stride + o;
+            *to = args.add != 0 ? *to + v : v;
+        }
+    });
+}
+
+struct GatedArgs {
+    uint blocks;
+    uint rows;
+    uint out;
+    uint dst_stride;
+    uint column_tiles;
+};
+
+// gated_product writes silu(gate·x)*(up·x). Grid: (tiles of rows · tiles of columns).
+template <class W, class A, int teams>
+__device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x, float* dst, const GatedArgs& args) {
+    enum { groups = A::groups / 2 };
+    uint first = blockIdx.x / args.column_tiles * teams * groups, column = blockIdx.x % args.column_tiles * A::columns;
+    float sums[A::values];
+    multiply_gated<A, W>(gate, up, first + Team<A>().index * groups, groups_of(args.out), x, args.blocks,
+                         [&](uint c) { return min(column + c, args.rows - 1); }, sums);
+    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+        uint o = (first + team * groups + group) * group_rows + r;
+        if (column + c < args.rows && o < args.out) dst[ulong(column + c) * args.dst_stride + o] = v;
+    });
+}
+
+struct RowArgs {
+    uint blocks;      // of 32 weights in a row
+    uint x_matrix;    // from one matrix's activations to the next one's
+    uint dst_matrix;  // from one matrix's results to the next one's
+    uint add;         // whether results are added to dst
+    uint out0, out1, out2;   // rows of each weight
+    uint tiles0, tiles1;     // threadgroups that the first two take
+    uint dims;        // values behind each matrix's activations that are rotated to behind its results; 0 for none
+};
+
+// row_product is product for one row of activations, which each threadgroup quantises for itself: shared memory has room for it.
+// With dims, it is MLA's Absorb, and the last threadgroup of a matrix rotates. Grid: (tiles of rows, 1, matrices).
+template <class W, class A, int teams>
+__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Place* place, float* dst,
+                            const RowArgs& args) {
+    extern __shared__ uint4 shared[];
+    uint tile = blockIdx.x;
+    const uchar* w = w0;
+    uint out = args.out0;
+    x += ulong(blockIdx.z) * args.x_matrix;
+    dst += ulong(blockIdx.z) * args.dst_matrix;
+    if (args.dims > 0 && tile == args.tiles0) {
+        rotate(x + 32 * args.blocks, dst + out, table + ulong(place->position) * args.dims, args.dims / 2);
+        return;
+    }
+    if (tile >= args.tiles0) {
+        w = w1;
+        tile -= args.tiles0;
+        dst += out;
+        out = args.out1;
+        if (tile >= args.tiles1) {
+            w = w2;
+            tile -= args.tiles1;
+            dst += out;
+            out = args.out2;
+        }
+    }
+    Team<A> team;
+    uint first = tile * teams * A::groups, all = groups_of(out);
+    const uchar* groups[A::groups];
+    UNROLL for (uint m = 0; m < A::groups; m++) {
+        groups[m] = w + (ulong(blockIdx.z) * all + min(first + team.index * A::groups + m, all - 1)) * group_bytes<W>(args.blocks);
+        prefetch(groups[m], group_bytes<W>(args.blocks), 32 * team.warp + team.lane, 32 * A::warps);
+    }
+    Row row(shared, args.blocks);
+    row.fill(x, args.blocks, threadIdx.x, blockDim.x);
+    __syncthreads();
+    float sums[A::values];
+    A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
+    finish<A, teams>(sums, [&](uint t, uint group, uint, uint r, float v) {
+        uint o = (first + t * A::groups + group) * group_rows + r;
+        if (o < out) dst[o] = args.add != 0 ? dst[o] + v : v;
+    });
+}

@@ -1,0 +1,72 @@
+// The kernels of a type of weights, WEIGHT.
+#include "experts.h"
+#include "pack.h"
+
+extern "C" __global__ void pack_weights(const uchar* from, uchar* to, PackArgs args) { pack<WEIGHT>(from, to, args); }
+extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, float* dst, EmbedArgs args) { embed<WEIGHT>(table, tokens, dst, args); }
+
+// BOUNDS are the threads of a threadgroup, and how many of these a multiprocessor is to have at once.
+#define BOUNDS(A, teams, least) __launch_bounds__(32 * A::warps * teams, least)
+
+#define PRODUCT(name, A, teams, least) \
+    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, ProductArgs args) { \
+        product<WEIGHT, A, teams>(w0, w1, w2, x, dst, args); \
+    }
+#define GATED(name, A, teams, least) \
+    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, GatedArgs args) { \
+        gated_product<WEIGHT, A, teams>(gate, up, x, dst, args); \
+    }
+#define GATED_EXPERTS(name, A, teams, least, choices) \
+    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
+                                                            const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
+        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, choices, dst, args); \
+    }
+#define EXPERTS_DOWN(name, A, teams, least, choices) \
+    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
+                                                            const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
+        experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, choices, dst, args); \
+    }
+
+#define ROW_PRODUCT(name, A, teams, least) \
+    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
+                                                            const Place* place, float* dst, RowArgs args) { \
+        row_product<WEIGHT, A, teams>(w0, w1, w2, x, table, place, dst, args); \
+    }
+
+// One to Four take so many columns lane by lane, Few 8, Some 16 and Many 32; the gated ones have a group of gate and one of up.
+typedef Lanes<WEIGHT, 1, 1, 4, 4> One;
+typedef Lanes<WEIGHT, 1, 2, 4, 2> Two;
+typedef Lanes<WEIGHT, 1, 4, 4, 1> Four;
+typedef Tensor<WEIGHT, 1, 1, 1, 4> Few;
+typedef Tensor<WEIGHT, 1, 2, 1, 4> Some;
+typedef Tensor<WEIGHT, 2, 4, 1, 1> Many;
+typedef Tensor<WEIGHT, 2, 1, 4, 4> WideFew; // of matrices of many rows
+typedef Tensor<WEIGHT, 1, 1, 4, 4> DownFew;
+typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;
+typedef Tensor<WEIGHT, 2, 1, 4, 4> GatedFew;
+typedef Tensor<WEIGHT, 2, 4, 1, 1> GatedMany;
+
+ROW_PRODUCT(row_product, One, 2, 4)
+PRODUCT(product_1, One, 2, 4)
+PRODUCT(product_2, Two, 2, 4)
+PRODUCT(product_4, Four, 2, 3)
+PRODUCT(product_8, Few, 1, 3)
+PRODUCT(product_8_wide, WideFew, 2, 4)
+PRODUCT(product_16, Some, 1, 2)
+PRODUCT(product_32, Many, 1, 2)
+GATED(gated_product_1, GatedOne, 2, 4)
+GATED(gated_product_8, GatedFew, 2, 4)
+GATED(gated_product_32, GatedMany, 1, 2)
+GATED_EXPERTS(gated_experts_1, GatedOne, 2, 4, alone(routing, args))
+GATED_EXPERTS(gated_experts_8, GatedFew, 2, 4, listed(list, tiles))
+GATED_EXPERTS(gated_experts_32, GatedMany, 1, 2, listed(list, tiles))
+EXPERTS_DOWN(experts_down_1, One, 2, 4, alone(routing, args))
+EXPERTS_DOWN(experts_down_8, DownFew, 2, 5, listed(list, tiles))
+EXPERTS_DOWN(experts_down_32, Many, 1, 2, listed(list, tiles))
+
+// A threadgroup has a team for each of up to 12 choices.
+typedef Lanes<WEIGHT, 1, 1, 4, 2> RowDown;
+extern "C" __global__ void BOUNDS(RowDown, 12, 1) row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst,
+                                                              RowExpertsArgs args) {
+    row_experts_add<WEIGHT, RowDown>(down, shared_down, h, routing, dst, args);
+}

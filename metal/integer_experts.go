@@ -1,0 +1,159 @@
+package metal
+
+import "github.com/ingot-run/ingot/engine/compute"
+
+// The argument structs of metal/cuda/native/kernels/experts.h.
+type (
+	choicesArgs struct{ rows, used, slots, experts, routingStride, tiles, tile uint32 }
+
+	expertsArgs struct {
+		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride uint32
+	}
+	weighChoicesArgs struct{ cols, used, slots, routingStride, dstStride uint32 }
+)
+
+const (
+	// manyChoices is how many choices of an expert make tiles of 32 of them worth while.
+	manyChoices = 12
+	// expertScratch is the bytes of scratch memory for the products of choices.
+	expertScratch = 128 << 20
+)
+
+// groupedChoices is a routing by expert, at the beginning of scratch memory.
+type groupedChoices struct {
+	routing              compute.Tensor
+	slots, tile          int
+	choices, tiles, rest Binding // rest is the memory after them
+	count                int     // of tiles; some may be empty
+}
+
+// tileOf is the choices of a tile of a routing.
+func tileOf(rows, used, experts int) int {
+	if rows*used >= manyChoices*experts {
+		return 32
+	}
+	return 8
+}
+
+// groupChoices records the grouping of a routing by expert, unless it is what has been grouped last. slots is the choices of a
+// row, those of shared experts included.
+func (s *step) groupChoices(routing compute.Tensor, w *weight, slots int) groupedChoices {
+	used := routing.Cols / 2
+	g := groupedChoices{routing: routing, slots: slots, tile: tileOf(routing.Rows, used, w.matrices)}
+	if have := s.integer.grouped; have.routing == routing && have.slots == slots && have.tile == g.tile {
+		return have
+	}
+	choices := (routing.Rows*slots + 3) &^ 3
+	g.count = min(choices/g.tile+w.matrices+1, choices)
+	g.choices.Buffer, g.tiles.Buffer, g.rest.Buffer = s.scratch.buffer, s.scratch.buffer, s.scratch.buffer
+	g.tiles.Offset, g.rest.Offset = 4*choices, 4*groupedInts*choices
+	a := choicesArgs{
+		uint32(routing.Rows), uint32(used), uint32(slots), uint32(w.matrices), uint32(routing.Stride), uint32(g.count), uint32(g.tile),
+	}
+	const simdgroups = 8
+	recordInteger(s, "group_experts", w.integer.group, grid{x: w.matrices + 1, y: 1, simdgroups: simdgroups, shared: 4 * (w.matrices + 1)}, &a, compute.Tensor{},
+		at(routing), g.choices, g.tiles)
+	s.integer.grouped = g
+	return g
+}
+
+// choices is what the kernels over choices are bound to: those of the one row, or a list of tiles.
+func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedChoices {
+	if routing.Rows == 1 {
+		none := Binding{Buffer: s.scratch.buffer}
+		return groupedChoices{tile: 1, count: slots, choices: none, tiles: none, rest: none}
+	}
+	return s.groupChoices(routing, w, slots)
+}
+
+// sharedOf is the shared experts' weight where it can be taken together with the chosen ones', and whether there is another.
+func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate bool) {
+	for _, s := range shared {
+		if s == nil || s.Type() != w.kind {
+			return nil, s != nil
+		}
+	}
+	return shared[0].(*weight), false
+}
+
+// integerGatedExperts is GatedExperts.
+func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	w, used := e.Gate.(*weight), routing.Cols/2
+	shared, separate := sharedOf(w, e.SharedGate, e.SharedUp)
+	slots := used
+	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
+	sharedGate, sharedUp := gate, up
+	a := expertsArgs{
+		blocks: uint32(w.in / blockValues), out: uint32(w.out), experts: uint32(w.matrices), used: uint32(used),
+		routingStride: uint32(routing.Stride), dstStride: uint32(dst.Stride),
+	}
+	widest := w.out
+	if shared != nil {
+		slots++
+		a.sharedOut = uint32(shared.out)
+		widest = max(widest, shared.out)
+		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
+	}
+	a.slots = uint32(slots)
+	s.inParts(dst.Rows, slots*groupedInts, func(first, n int) {
+		s.inColumns(n, 1, w.in, func(more, n int) {
+			first := first + more
+			dst, routing := rowsFrom(dst, first, n), rowsFrom(routing, first, n)
+			s.quantise(rowsFrom(x, first, n), 1, w.in, 0)
+			g := s.choicesOf(routing, w, slots)
+			k := forColumns(w.integer.gatedExperts, g.tile)
+			recordInteger(s, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups}, &a, dst,
+				gate, up, sharedGate, sharedUp, Binding{Buffer: s.integer.activations}, at(routing), g.choices, g.tiles, at(dst))
+		})
+	})
+	if separate {
+		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp)
+	}
+}
+
+// integerExpertsAdd is ExpertsAdd.
+func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	w, used := e.Down.(*weight), routing.Cols/2
+	shared, separate := sharedOf(w, e.SharedDown)
+	slots := used
+	down := Binding{Buffer: w.buffer}
+	sharedDown := down
+	a := expertsArgs{
+		blocks: uint32(w.in / blockValues), out: uint32(w.out), experts: uint32(w.matrices), used: uint32(used),
+		routingStride: uint32(routing.Stride), dstStride: uint32(dst.Stride),
+	}
+	width := used * w.in
+	if shared != nil {
+		slots++
+		a.sharedBlocks = uint32(shared.in / blockValues)
+		sharedDown.Buffer = shared.buffer
+		width += shared.in
+	}
+	a.slots = uint32(slots)
+	s.inParts(dst.Rows, slots*(groupedInts+w.out), func(first, n int) {
+		s.inColumns(n, 1, width, func(more, n int) {
+			first := first + more
+			dst, h, routing := rowsFrom(dst, first, n), rowsFrom(h, first, n), rowsFrom(routing, first, n)
+			a.room = uint32(roomFor(n))
+			chosen := quantised{x: h, count: used, n: w.in, stride: w.in}
+			if shared != nil && shared.in == w.in {
+				chosen.count = slots
+			}
+			s.quantiseTo(chosen, 0)
+			offset := used * (chosen.bytes() / chosen.count)
+			if shared != nil && shared.in != w.in {
+				s.quantiseTo(quantised{x: h.Slice(used*w.in, shared.in), count: 1, n: shared.in}, offset)
+			}
+			g := s.choicesOf(routing, w, slots)
+			k := forColumns(w.integer.expertsDown, g.tile)
+			recordInteger(s, "experts_down", k.pipeline, grid{x: k.groups(w.out), y: g.count, simdgroups: k.simdgroups}, &a, dst,
+				down, sharedDown, Binding{Buffer: s.integer.activations}, Binding{s.integer.activations, offset}, at(routing), g.choices, g.tiles, g.rest)
+			by := weighChoicesArgs{uint32(w.out), uint32(used), uint32(slots), uint32(routing.Stride), uint32(dst.Stride)}
+			record(s, "experts_add", w.integer.weigh, grid{x: (w.out + rowThreads - 1) / rowThreads, y: n, simdgroups: rowThreads / 32}, &by,
+				g.rest, at(routing), at(dst))
+		})
+	})
+	if separate {
+		s.MatMulAdd(dst, h.Slice(used*w.in, e.SharedDown.(*weight).in), e.SharedDown)
+	}
+}

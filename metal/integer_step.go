@@ -1,0 +1,204 @@
+package metal
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// The argument structs of metal/cuda/native/kernels.
+type (
+	quantiseArgs struct{ blocks, rows, room, xStride, xSlice uint32 }
+	rotateArgs   struct{ rows, nope, dims, latent, qStride, dstStride uint32 }
+	packedArgs   struct{ blocks, tokenStride, dstStride uint32 }
+
+	integerProductArgs struct {
+		blocks, rows, room, dstStride, dstMatrix, add uint32
+		out                                           [3]uint32
+		tiles0, tiles1                                uint32
+		columnTiles                                   uint32
+	}
+	integerGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
+)
+
+// recordInteger is record for kernels that leave all but dst as it is, so that activations stay quantised.
+func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst compute.Tensor, buffers ...Binding) {
+	activations, grouped := s.integer.quantised, s.integer.grouped
+	record(s, name, p, g, args, buffers...)
+	if dst.Buffer != activations.x.Buffer {
+		s.integer.quantised = activations
+	}
+	if dst.Buffer != grouped.routing.Buffer && dst.Buffer != any(&s.scratch.memory) {
+		s.integer.grouped = grouped
+	}
+}
+
+// quantise records the quantisation of count slices of n values of each row of x, stride values apart, unless that is what has been
+// quantised last.
+func (s *step) quantise(x compute.Tensor, count, n, stride int) quantised {
+	q := quantised{x, count, n, stride}
+	q.x.Cols = 0
+	if q == s.integer.quantised {
+		return q
+	}
+	s.quantiseTo(q, 0)
+	s.integer.quantised = q
+	return q
+}
+
+// quantiseTo records a quantisation to a place in the buffer of activations.
+func (s *step) quantiseTo(q quantised, offset int) {
+	if offset+q.bytes() > s.integer.activationsBytes {
+		s.fail(fmt.Errorf("quantise %d rows of %d times %d values: they need %d bytes, and there are %d",
+			q.x.Rows, q.count, q.n, offset+q.bytes(), s.integer.activationsBytes))
+		return
+	}
+	a := quantiseArgs{uint32(q.n / blockValues), uint32(q.x.Rows), uint32(q.room()), uint32(q.x.Stride), uint32(q.stride)}
+	lanes := 4 * q.n / blockValues * q.x.Rows
+	recordInteger(s, "quantise", s.integer.any.quantise, grid{x: (lanes + rowThreads - 1) / rowThreads, y: 1, z: q.count, simdgroups: rowThreads / 32}, &a,
+		compute.Tensor{}, at(q.x), Binding{s.integer.activations, offset})
+	s.integer.quantised = quantised{}
+}
+
+// inColumns records an operation on as many rows at a time as quantised activations have room for: count slices of n values each.
+func (s *step) inColumns(rows, count, n int, op func(first, rows int)) {
+	each := count * n / blockValues * columnBytes
+	limit := s.integer.activationsBytes / each * columnRows
+	if limit == 0 {
+		s.fail(fmt.Errorf("a product of %d times %d values needs %d bytes for quantised activations, and there are %d", count, n, each, s.integer.activationsBytes))
+		return
+	}
+	for first := 0; first < rows; first += limit {
+		op(first, min(limit, rows-first))
+	}
+}
+
+// integerMatMul is MatMul where some of the weights have packed integers.
+func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
+	for len(ws) > 0 {
+		first, n := ws[0].(*weight), 1
+		cols := first.out
+		for n < min(len(ws), 3) && ws[n].Type() == ws[0].Type() {
+			cols += ws[n].(*weight).out
+			n++
+		}
+		part := dst.Slice(0, cols)
+		if first.integer == nil {
+			s.matMul(part, x, ws[:n])
+		} else {
+			s.integerProduct("product", part, x, ws[:n], false)
+		}
+		dst, ws = dst.Slice(cols, dst.Cols-cols), ws[n:]
+	}
+}
+
+// integerProduct records the product of up to three weights of one type.
+func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.Weight, add bool) {
+	w := ws[0].(*weight)
+	s.inColumns(dst.Rows, 1, w.in, func(first, rows int) {
+		q := s.quantise(rowsFrom(x, first, rows), 1, w.in, 0)
+		s.integerProductOf(name, rowsFrom(dst, first, rows), q, ws, integerProductArgs{add: flag(add)})
+	})
+}
+
+// integerProductOf records the product of weights with quantised activations. a has the arguments that depend on the operation.
+func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws []compute.Weight, a integerProductArgs) {
+	w := ws[0].(*weight)
+	k := forColumns(w.integer.product, dst.Rows)
+	if dst.Rows > 4 && dst.Rows <= w.integer.wide.columns && w.out >= wideRows {
+		k = w.integer.wide
+	}
+	a.blocks, a.rows, a.room, a.dstStride = uint32(w.in/blockValues), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
+	a.columnTiles = uint32(k.tiles(dst.Rows))
+	var bound [3]Binding
+	groups := [3]int{}
+	for i := range bound {
+		bound[i] = Binding{Buffer: w.buffer}
+		if i < len(ws) {
+			w := ws[i].(*weight)
+			bound[i].Buffer, a.out[i], groups[i] = w.buffer, uint32(w.out), k.groups(w.out)
+		}
+	}
+	a.tiles0, a.tiles1 = uint32(groups[0]), uint32(groups[1])
+	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups}
+	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: s.integer.activations}, at(dst))
+}
+
+// integerMatrices records the product of each matrix of a weight with a slice of the rows of x.
+func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xMatrix, dstMatrix int) {
+	s.inColumns(dst.Rows, w.matrices, w.in, func(first, rows int) {
+		q := s.quantise(rowsFrom(x, first, rows), w.matrices, w.in, xMatrix)
+		s.integerProductOf(name, rowsFrom(dst, first, rows), q, []compute.Weight{w}, integerProductArgs{dstMatrix: uint32(dstMatrix)})
+	})
+}
+
+// integerGated records silu(gate·x)*(up·x) of weights of one type.
+func (s *step) integerGated(dst, x compute.Tensor, gate, up *weight) {
+	s.inColumns(dst.Rows, 1, gate.in, func(first, rows int) {
+		s.quantise(rowsFrom(x, first, rows), 1, gate.in, 0)
+		k := forColumns(gate.integer.gated, rows)
+		dst := rowsFrom(dst, first, rows)
+		a := integerGatedArgs{uint32(gate.in / blockValues), uint32(rows), uint32(gate.out), uint32(dst.Stride), uint32(k.tiles(rows))}
+		recordInteger(s, "gated_product", k.pipeline, grid{x: k.groups(gate.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups}, &a, dst,
+			Binding{Buffer: gate.buffer}, Binding{Buffer: up.buffer}, Binding{Buffer: s.integer.activations}, at(dst))
+	})
+}
+
+// integerAbsorb is Absorb: the products, and the rotations beside them.
+func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
+	a := rotateArgs{uint32(dst.Rows), uint32(w.in), uint32(r.dims), uint32(w.out), uint32(q.Stride), uint32(dst.Stride)}
+	recordInteger(s, "rotate", s.integer.any.rotate, grid{x: (dst.Rows*r.dims/2 + rowThreads - 1) / rowThreads, y: w.matrices, simdgroups: rowThreads / 32}, &a, dst,
+		at(q), Binding{Buffer: r.buffer}, s.slotMapping, at(dst))
+	s.integerMatrices("absorb", dst, q, w, w.in+r.dims, w.out+r.dims)
+}
+
+// integerNorm is RMSNorm, which also quantises what it writes.
+func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
+	q := quantised{dst, 1, gain.in, 0}
+	q.x.Cols = 0
+	record(s, "rms_norm", s.integer.any.norm, grid{x: dst.Rows, y: 1, simdgroups: normGroups(gain.in)}, a,
+		at(src), Binding{Buffer: gain.buffer}, at(dst), Binding{Buffer: s.integer.activations})
+	s.integer.quantised = q
+}
+
+// normQuantises reports whether a norm of rows of cols values can quantise them.
+func (s *step) normQuantises(dst compute.Tensor, cols int) bool {
+	q := quantised{dst, 1, cols, 0}
+	return s.integer.any != nil && cols%blockValues == 0 && q.bytes() <= s.integer.activationsBytes
+}
+
+// integerEmbed is Embed.
+func (s *step) integerEmbed(dst compute.Tensor, w *weight, tokens Binding, tokenStep int) {
+	a := packedArgs{uint32(w.in / blockValues), uint32(tokenStep), uint32(dst.Stride)}
+	recordInteger(s, "embed", w.integer.embed, grid{x: (4*w.in/blockValues + rowThreads - 1) / rowThreads, y: dst.Rows, simdgroups: rowThreads / 32}, &a, dst,
+		Binding{Buffer: w.buffer}, tokens, at(dst))
+}
+
+// floats returns a router as the portable kernel takes it: itself, or where it is packed, a copy in float32, which is made in the
+// first step.
+func (s *step) floats(w *weight) *weight {
+	if w.integer == nil {
+		return w
+	}
+	if w.floats != nil {
+		return w.floats
+	}
+	made := &weight{kind: gguf.TypeF32, shape: w.shape, in: w.in, out: w.out, matrices: 1, rowBytes: 4 * w.in}
+	var err error
+	if made.kernels, err = s.kernels.forWeight(weightShape{made.kind, w.in, w.out}); err == nil {
+		made.buffer, err = s.newBuffer(w.out*made.rowBytes, Private, "copy a router")
+	}
+	if err != nil {
+		s.fail(err)
+		return made
+	}
+	rows, ints := s.take(w.out)
+	for i := range ints {
+		ints[i] = int32(math.Float32bits(float32(i)))
+	}
+	s.integerEmbed(compute.Tensor{Buffer: &memory{buffer: made.buffer}, Rows: w.out, Stride: w.in}, w, rows, 1)
+	w.floats = made
+	return made
+}

@@ -1,0 +1,151 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// microLlama is a model with random weights that is part of the repository.
+func microLlama(t testing.TB) *engine.Engine {
+	t.Helper()
+	backend, err := cpu.New(1)
+	require.NoError(t, err)
+	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	return eng
+}
+
+// bench is a worker on a Redis with one batch.
+type bench struct {
+	redis  *redistest.Server
+	worker *Worker
+}
+
+// setUp makes a worker. If generate is not nil it replaces the engine's, to inject faults.
+func setUp(t testing.TB, r *redistest.Server, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
+	t.Helper()
+	if c.Concurrency == 0 {
+		c.Concurrency = 4
+	}
+	c.PollInterval = 5 * time.Millisecond
+	c.Logger = slog.New(slog.DiscardHandler)
+	w, err := New(microLlama(t), r.Client, c)
+	require.NoError(t, err)
+	if generate != nil {
+		w.generate = generate
+	}
+	return &bench{r, w}
+}
+
+func (b *bench) enqueue(t testing.TB, rows string, o enqueue.Options) {
+	t.Helper()
+	if o.Batch == "" {
+		o.Batch = "b"
+	}
+	_, err := enqueue.Enqueue(t.Context(), b.redis.Client, strings.NewReader(rows), o)
+	require.NoError(t, err)
+}
+
+// start runs the worker until stop is called, which waits for it to end.
+func (b *bench) start(t testing.TB) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var err error
+	var running sync.WaitGroup
+	running.Go(func() { err = b.worker.Run(ctx) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, err)
+	})
+	return stop
+}
+
+type resultLine struct {
+	ID       string `json:"id"`
+	CustomID string `json:"custom_id"`
+	Response *struct {
+		Body struct {
+			Seed    int64 `json:"seed"`
+			Choices []struct {
+				Index    int             `json:"index"`
+				Text     string          `json:"text"`
+				TokenIDs []int32         `json:"token_ids"`
+				Logprobs json.RawMessage `json:"logprobs"`
+			} `json:"choices"`
+			Usage struct {
+				PromptTokens     int `json:"prompt_tokens"`
+				CompletionTokens int `json:"completion_tokens"`
+			} `json:"usage"`
+		} `json:"body"`
+	} `json:"response"`
+	Error *openai.Error `json:"error"`
+	Stats job.Stats     `json:"stats"`
+}
+
+// results collects batch b to its end and returns its lines by custom_id.
+func (b *bench) results(t testing.TB) map[string]resultLine {
+	t.Helper()
+	var text bytes.Buffer
+	got, err := enqueue.Collect(t.Context(), b.redis.Client, rows.NewOutput(&text, "b"), enqueue.CollectOptions{Follow: true})
+	require.NoError(t, err)
+	require.True(t, got.Finished)
+	return decode(t, text.String())
+}
+
+func decode(t testing.TB, text string) map[string]resultLine {
+	t.Helper()
+	rows := map[string]resultLine{}
+	for l := range strings.Lines(text) {
+		var row resultLine
+		require.NoError(t, json.Unmarshal([]byte(l), &row), l)
+		require.NotContains(t, rows, row.CustomID)
+		rows[row.CustomID] = row
+	}
+	return rows
+}
+
+// requireEmptyQueue checks that asynq holds no task, in particular not in its archive.
+func (b *bench) requireEmptyQueue(t testing.TB) {
+	t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(b.redis.Client)
+	queues, err := inspector.Queues()
+	require.NoError(t, err)
+	for _, q := range queues {
+		info, err := inspector.GetQueueInfo(q)
+		require.NoError(t, err)
+		require.Zero(t, info.Size+info.Completed, "queue %s holds %+v", q, info)
+	}
+}
+
+func prompts(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{\"custom_id\":\"row-%d\",\"prompt\":[%d,%d,7],\"max_tokens\":5,\"ignore_eos\":true,\"return_token_ids\":true}\n", i+1, 300+i, 400+i)
+	}
+	return b.String()
+}
