@@ -30,7 +30,7 @@ type Case struct {
 	SmallestGap  float64          `json:"smallest_gap"` // between the best two logits of any greedy token
 }
 
-// Tokens is the prompt and the answer.
+// Tokens returns the prompt and the answer.
 func (c *Case) Tokens() []int32 {
 	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
 }
