@@ -35,8 +35,14 @@ func signed(op string, v Value) Value {
 
 // arithmetic is + - * / // % of numbers, strings and lists.
 func (r *render) arithmetic(op string, a, b Value) Value {
-	if s, ok := a.(string); ok && op == "%" {
-		return r.percent(s, b)
+	if s, ok := a.(string); ok {
+		if t, ok := b.(string); ok && op == "+" {
+			r.room(1, len(s)+len(t))
+			return s + t
+		}
+		if op == "%" {
+			return r.percent(s, b)
+		}
 	}
 	defined(a, b)
 	x, xInt := integer(a)
@@ -159,16 +165,12 @@ func floatArithmetic(op string, x, y float64) Value {
 	return whole
 }
 
-// joined is + of two strings, two lists or two tuples, and nil for anything else. If one of the strings is marked, the
-// other is escaped and the result is marked, as Python's markupsafe does.
+// joined is + of two lists, of two tuples, or of two strings of which one is marked, and nil for anything else. The other
+// string is escaped and the result is marked, as Python's markupsafe does.
 func (r *render) joined(a, b Value) Value {
 	s, sOK := text(a)
 	t, tOK := text(b)
 	if sOK && tOK {
-		if !is[markup](a) && !is[markup](b) {
-			r.room(1, len(s)+len(t))
-			return s + t
-		}
 		if !is[markup](a) {
 			s = htmlEscapes.Replace(s)
 		}
