@@ -36,6 +36,8 @@ func (k integerKernel) tiles(columns int) int { return (columns + k.columns - 1)
 
 // integerGeometry is the kernels of weights.cu by name. The numbers follow from the types there.
 var integerGeometry = map[string]integerKernel{
+	"row_product":      {rows: 32, columns: 1, simdgroups: 4},
+	"row_experts_add":  {rows: 16, columns: 1, simdgroups: 2},
 	"product_1":        {rows: 32, columns: 1, simdgroups: 4},
 	"product_2":        {rows: 32, columns: 2, simdgroups: 4},
 	"product_4":        {rows: 32, columns: 4, simdgroups: 4},
@@ -54,6 +56,15 @@ var integerGeometry = map[string]integerKernel{
 	"experts_down_32":  {rows: 32, columns: 32, simdgroups: 8},
 }
 
+const (
+	// rowBlockBytes is the threadgroup memory for a block of a row that a kernel quantises itself.
+	rowBlockBytes = 40
+	// rowPartBytes is that for the products of a choice with a group of rows.
+	rowPartBytes = 640
+	// maxRowChoices is how many choices of a row row_experts_add takes.
+	maxRowChoices = 12
+)
+
 // wideRows is from how many rows of weights on a matrix fills the GPU with threadgroups of many rows each.
 const wideRows = 16384
 
@@ -63,6 +74,8 @@ type integerKernels struct {
 
 	product, gated, gatedExperts, expertsDown []integerKernel // by columns, ascending
 	wide                                      integerKernel
+	// These take one row of activations, which they quantise themselves; rowExperts has so many simdgroups for each choice.
+	row, rowExperts integerKernel
 }
 
 // forColumns chooses the kernel that takes all columns at once, or else the one that takes the most.
@@ -126,7 +139,7 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 		rotate: pipeline("rotate_queries"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
 		product: kernels("product", 1, 2, 4, 8, 16, 32), gated: kernels("gated_product", 1, 8, 32),
 		gatedExperts: kernels("gated_experts", 1, 8, 32), expertsDown: kernels("experts_down", 1, 8, 32),
-		wide: kernel("product_8_wide"),
+		wide: kernel("product_8_wide"), row: kernel("row_product"), rowExperts: kernel("row_experts_add"),
 	}
 	if err != nil {
 		return nil, err
