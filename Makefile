@@ -56,6 +56,11 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; the first run builds it
+	@# Every package has a rule about its imports; the program may import all, and packages of tests alone are free.
+	@$(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' ./... | sed 's,github.com/ingot-run/ingot/,,' | grep -v '^cmd/ingot$$' | \
+		while read -r package; do \
+			grep -qF "\"**/$$package/*.go\"" .golangci.yml || { echo "$$package has no depguard rule in .golangci.yml"; exit 1; }; \
+		done
 	$(GOLANGCI) run ./... ./.ci/test
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run ./...
 

@@ -74,7 +74,7 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 	}
 	free, err := be.Free()
 	if err != nil {
-		return 0, fmt.Errorf("read how much memory is free (give a limit in bytes instead): %w", err)
+		return 0, fmt.Errorf("read how much memory is free (give a memory limit instead): %w", err)
 	}
 	return free / 100 * int64(o.MemoryPercent), nil
 }

@@ -33,10 +33,10 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 		return l, o.err
 	}
 	if body, ok := o.get("body", dict); ok {
-		l.Endpoint = o.target(body)
+		l.Endpoint = o.lineEndpoint(body)
 		l.Body = body
 	} else {
-		l.Endpoint = o.bareTarget()
+		l.Endpoint = o.bodyEndpoint()
 		l.Body = raw
 	}
 	if o.err != nil {
@@ -71,8 +71,8 @@ func (o *object) id() string {
 	return string(raw)
 }
 
-// target is the endpoint of an OpenAI Batch line: its url or, without one, the endpoint that its body fits.
-func (o *object) target(body json.RawMessage) Endpoint {
+// lineEndpoint is the endpoint of an OpenAI Batch line: its url or, without one, the endpoint that its body fits.
+func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
 	if method, ok := o.text("method"); ok && method != "POST" {
 		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
 	}
@@ -88,15 +88,15 @@ func (o *object) target(body json.RawMessage) Endpoint {
 		o.err = err
 		return ""
 	}
-	e := inner.bareTarget()
+	e := inner.bodyEndpoint()
 	if o.err == nil {
 		o.err = inner.err
 	}
 	return e
 }
 
-// bareTarget is the endpoint that a body fits.
-func (o *object) bareTarget() Endpoint {
+// bodyEndpoint is the endpoint that a body fits.
+func (o *object) bodyEndpoint() Endpoint {
 	messages, prompt := o.has("messages"), o.has("prompt")
 	switch {
 	case messages && prompt:

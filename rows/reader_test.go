@@ -172,7 +172,7 @@ func TestFormatOfAName(t *testing.T) {
 
 func TestFormatNames(t *testing.T) {
 	t.Parallel()
-	_, err := ParseFormat("csv")
+	_, err := ParseFormat("xml")
 	require.ErrorContains(t, err, "auto, jsonl or text")
 }
 

@@ -36,7 +36,7 @@ add_generation_prompt, bos_token, eos_token, and so on.`,
 		},
 	}
 	cmd.Flags().StringVar(&template, "template", "", "`FILE` of the template, in Jinja")
-	cmd.Flags().StringVar(&now, "now", "", "tell the template that it is `DATE`, such as 2026-01-02 or 2026-01-02T15:04:05Z (default the present)")
+	cmd.Flags().StringVar(&now, "now", "", "`DATE` that the template prints, such as 2026-01-02 or 2026-01-02T15:04:05Z (default now)")
 	return cmd
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/rows"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -32,8 +34,8 @@ func TestUsageErrors(t *testing.T) {
 		{"run a -o b --model m --concurrency none", `concurrency (from --concurrency): "none" is not allowed; give a whole number from 1 to 4096`, "ingot run"},
 		{"run a -o b --model m --backend tpu", `backend (from --backend): "tpu" is not known; give auto, metal, cuda, cpu or emulator`, "ingot run"},
 		{"run a -o b --model m --checkpoints x:attn", `--checkpoints "x:attn": "x:attn" is no point; give all, or a list such as 0,3:attn_out`, "ingot run"},
-		{"run a -o b --model m --format csv", `--format: format "csv" is unknown: use auto, jsonl or text`, "ingot run"},
-		{"run a -o b --config " + unknownKey, "read config file " + unknownKey + `: "modle" is no setting; these are: `, "ingot run"},
+		{"run a -o b --model m --format xml", `--format: format "xml" is unknown: use ` + rows.FormatNames(), "ingot run"},
+		{"run a -o b --config " + unknownKey, "read config file " + unknownKey + `: "modle" is not a setting; these are: `, "ingot run"},
 		{"enqueue", "IN is missing", "ingot enqueue"},
 		{"enqueue a", "redis is missing: give --redis, set INGOT_REDIS, or write it in the config file", "ingot enqueue"},
 		{"enqueue a --redis http://x", "redis (from --redis): not a Redis URL; give redis://", "ingot enqueue"},
@@ -42,7 +44,7 @@ func TestUsageErrors(t *testing.T) {
 		{"worker --redis redis://x", "model is missing", "ingot worker"},
 		{"worker --model m", "redis is missing", "ingot worker"},
 		{"worker a", `unexpected argument "a"`, "ingot worker"},
-		{"worker --model m --redis redis://x --listen 80", `listen (from --listen): "80" is no address; give host:port or :port`, "ingot worker"},
+		{"worker --model m --redis redis://x --listen 80", `listen (from --listen): "80" is not an address; give host:port or :port`, "ingot worker"},
 		{"worker --model m --redis redis://x --name a:b", `model-name (from --name): model name "a:b": use 1 to 128 letters`, "ingot worker"},
 		{"results b --redis redis://x", "-o OUT is missing", "ingot results"},
 		{"results --redis redis://x", "BATCH is missing", "ingot results"},
@@ -52,7 +54,7 @@ func TestUsageErrors(t *testing.T) {
 		{"status a:b --redis redis://x", `batch id "a:b": use 1 to 128 letters`, "ingot status"},
 		{"show", "ANSWERS is missing", "ingot show"},
 		{"show a --input a", "a is both ANSWERS and ROWS", "ingot show"},
-		{"show a --input b --format csv", `--format: format "csv" is unknown: use auto, jsonl or text`, "ingot show"},
+		{"show a --input b --format xml", `--format: format "xml" is unknown: use ` + rows.FormatNames(), "ingot show"},
 		{"model", "a command is missing", "ingot model"},
 		{"help rum", `unknown command "rum"; did you mean "run"?`, "ingot help"},
 		{"help model inof", `unknown command "inof"; did you mean "info"?`, "ingot help"},

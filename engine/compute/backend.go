@@ -5,8 +5,8 @@
 // many rows at a time, and a row is a token with a sequence and a position, so prefill, decode and a mix of both are one
 // path. Package computetest holds the suite that every backend has to pass.
 //
-// Every backend computes a row in an order that depends on that row alone, never on the other rows of the batch, so that
-// the same sequence gives the same bits in any company.
+// Every backend is batch-invariant: it computes a row in an order that depends on that row alone, never on the other rows of
+// the batch, so that the same sequence gives the same bits in any batch.
 package compute
 
 import (
@@ -19,11 +19,11 @@ import (
 // Backend makes a model's memory on one device and runs steps there. Its methods are not safe for concurrent use; the
 // memory that it makes lives until Close.
 type Backend interface {
-	// Name is the backend's name in settings and results, such as "cpu".
+	// Name returns the backend's name in settings and results, such as "cpu".
 	Name() string
-	// Device says in words what the backend runs on.
+	// Device describes in words what the backend runs on.
 	Device() string
-	// Free is the bytes of memory that models can still be given.
+	// Free returns the number of bytes of memory that are free for models.
 	Free() (int64, error)
 	// Weight takes over a tensor of a model. Its data may be memory-mapped and is read for as long as the backend lives.
 	// Quantised tensors stay quantised.
@@ -48,15 +48,15 @@ type Backend interface {
 
 // Weight is a constant tensor of a model in a backend's memory.
 type Weight interface {
-	// Type is the type of the tensor as the file has it.
+	// Type returns the type of the tensor in the file.
 	Type() gguf.Type
-	// Shape is the tensor's shape, fastest dimension first: {in, out}, or {in, out, experts or heads}, or {n}.
+	// Shape returns the tensor's shape, fastest dimension first: {in, out}, or {in, out, experts or heads}, or {n}.
 	Shape() []int
 }
 
 // Rope is a table of rotations in a backend's memory.
 type Rope interface {
-	// Dims is the number of values of a head that are rotated, two to a pair.
+	// Dims returns the number of values of a head that are rotated, two to a pair.
 	Dims() int
 }
 
@@ -120,17 +120,17 @@ func (t Tensor) Slice(from, n int) Tensor {
 	return t
 }
 
-// Batch is the rows of one step. Rows of one sequence stand together, in order of position.
+// Batch is the rows of one step. The rows of a sequence are adjacent, in order of position.
 type Batch struct {
 	Tokens    []int32 // [rows] ids to embed; with From, only their number counts
 	Positions []int32 // [rows] position of each row in its sequence
 	Seqs      []Seq   // the sequences, in the order of their rows
 	Outputs   []int32 // rows that reach the output head, ascending
-	Top       int     // how many of the highest logits of each output a model finds beside; see Step.Top
-	// From, where it has a buffer, is what Step.Top has written in an earlier step that need not have run yet: the token of
-	// each row is the first id of the same row of From.
+	Top       int     // number of highest logits of each output that the step finds in addition; see Step.Top
+	// From is the result of Step.Top in an earlier step, which need not have run yet: the token of each row is the first id of
+	// the same row of From. It has no buffer where Tokens has the ids.
 	From Tensor
-	// Trace receives the values at each checkpoint of the forward pass, where it is not nil. Only for debugging: it makes
+	// Trace, if not nil, receives a summary of the values at each checkpoint of the forward pass. It is for debugging and makes
 	// steps slow.
 	Trace func(Checkpoint)
 }

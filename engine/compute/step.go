@@ -1,13 +1,13 @@
 package compute
 
-// Step is one forward pass in the making. Operations take effect in the order of their calls; a backend may put off all
-// of them until Run. The number of rows that an operation computes is dst.Rows. Shapes are the model's contract: an
-// operation called with shapes that do not fit panics, since no input of a user can cause it.
+// Step records one forward pass. Operations take effect in the order of their calls; a backend may defer all of them until
+// Run. An operation computes dst.Rows rows. The model guarantees that shapes fit: an operation panics on shapes that do not,
+// since no input of a user can cause them.
 //
 // Weights are named as in GGUF files: a weight of shape {in, out} maps a row x of length in to W·x of length out.
 type Step interface {
-	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]]. The tokens are the batch's, or what Top found
-	// where Batch.From says so.
+	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]]. The tokens are Batch.Tokens, or those that Top
+	// found if Batch.From is set.
 	Embed(dst Tensor, table Weight)
 	// Gather copies rows, such as those that reach the output head: dst[i] = src[rows[i]].
 	Gather(dst, src Tensor, rows []int32)
@@ -38,8 +38,8 @@ type Step interface {
 	Expand(dst, ctx Tensor, vb Weight)
 
 	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, best first and of equals
-	// the lower first, then their weights. Indices are kept as floats, exact far beyond any number of experts, so that a
-	// routing is a buffer like any other. router has shape {in, experts}; bias, which may be nil, is added for choosing only.
+	// the lower first, then their weights. Indices are stored as floats, which are exact far beyond any number of
+	// experts, so that a routing is an ordinary buffer. router has shape {in, experts}; bias, which may be nil, is added for choosing only.
 	Route(dst, x Tensor, router, bias Weight, shape RouteShape)
 	// GatedExperts writes the gated activations of each row's chosen experts, and of the shared ones after them:
 	// dst[r] = [expert 0 of r's routing | … | shared], each silu(gate·x)*(up·x). e.Shared may be absent.
@@ -49,8 +49,8 @@ type Step interface {
 	ExpertsAdd(dst, h, routing Tensor, e Experts)
 
 	// Top writes the k highest of each row of logits: dst[r] = [their ids | their values | log Σ exp(logit) over the row], best
-	// first and of equals the lower id first. k is at most logits.Cols, and dst.Cols is 2k+1. Ids are kept as floats, exact
-	// below 2²⁴. Where a logit of a row is not finite, neither is its last value; ids are in range all the same.
+	// first and of equals the lower id first. k is at most logits.Cols, and dst.Cols is 2k+1. Ids are stored as floats, which
+	// are exact below 2²⁴. If a logit of a row is not finite, its last value is not finite either; ids are in range even then.
 	Top(dst, logits Tensor, k int)
 
 	// Checkpoint reports the rows of t to the batch's Trace; it does nothing without one.
@@ -72,7 +72,7 @@ type AttentionShape struct {
 	Scale    float32 // of the scores, before the softmax
 }
 
-// Gating is how a router's logits become weights.
+// Gating is the function that turns a router's logits into probabilities.
 type Gating int
 
 // The gatings of GGUF's expert_gating_func.
@@ -81,8 +81,9 @@ const (
 	GatingSigmoid Gating = 2
 )
 
-// RouteShape is the rule of a router: probabilities by Gating over all experts; the Used best of probability+bias are
-// chosen; their weights are the probabilities without the bias, divided by their sum where Normalise is set, times Scale.
+// RouteShape is the rule of a router. Gating gives probabilities over all experts. The Used experts with the highest
+// probability+bias are chosen. Their weights are the probabilities without the bias, divided by their sum if Normalise is set,
+// times Scale.
 type RouteShape struct {
 	Experts   int
 	Used      int
@@ -95,12 +96,12 @@ type RouteShape struct {
 type Experts struct {
 	Gate, Up Weight // {in, ffn, experts}, of one type
 	Down     Weight // {ffn, in, experts}
-	// The shared experts as one wide expert, {in, width} and {width, in}; nil where a model has none.
+	// The shared experts as one wide expert, {in, width} and {width, in}; nil if a model has none.
 	SharedGate, SharedUp, SharedDown Weight
 }
 
 // RopeFreqs defines rotations: pair i of a head, values 2i and 2i+1, is turned by position·Freqs[i] and scaled by Scale.
 type RopeFreqs struct {
 	Freqs []float32 // [dims/2] radians a position
-	Scale float32   // of sine and cosine; 1 but for YaRN
+	Scale float32   // of sine and cosine; 1 except with YaRN
 }

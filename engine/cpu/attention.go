@@ -35,19 +35,19 @@ type attention struct {
 	blocks []queryBlock
 }
 
-// queryBlock is queries from to to of a sequence and a key head, counted row by row.
+// queryBlock is a range of the queries of a sequence and a key head, counted row by row.
 type queryBlock struct {
 	seq, kvHead int32
 	first       int32 // the sequence's first row
 	from, to    int32
 }
 
-// Queries of a block: few where there are few, so that every thread has work; never so many that their scores leave the
-// cache.
+// Limits of the queries in a block: small enough that every thread has work, and that the scores of a block stay in the
+// processor's cache.
 const (
-	leastQueries = 4
-	mostQueries  = 32
-	mostScores   = 1 << 17
+	minQueries = 4
+	maxQueries = 32
+	maxScores  = 1 << 17
 )
 
 // Attention implements compute.Step.
@@ -63,8 +63,8 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 		}
 		positions := int(s.batch.Positions[first+seq.Rows-1]) + 1
 		longest = max(longest, positions)
-		each := min(share, mostQueries, mostScores/positions)
-		each = max(each, leastQueries) &^ (leastQueries - 1)
+		each := min(share, maxQueries, maxScores/positions)
+		each = max(each, minQueries) &^ (minQueries - 1)
 		queries := seq.Rows * shape.Heads / shape.KVHeads
 		for head := range shape.KVHeads {
 			for from := 0; from < queries; from += each {
@@ -82,8 +82,8 @@ func (t *attention) reserve(n int) {
 	page := t.cache.shape.PageSize
 	for i := range t.step.scratch {
 		m := &t.step.scratch[i]
-		m.attention = grow(m.attention, max(mostScores, leastQueries*n)+mostQueries*16)
-		m.queryAt, m.resultAt = grow(m.queryAt, mostQueries), grow(m.resultAt, mostQueries)
+		m.attention = grow(m.attention, max(maxScores, minQueries*n)+maxQueries*16)
+		m.queryAt, m.resultAt = grow(m.queryAt, maxQueries), grow(m.resultAt, maxQueries)
 		if t.cache.from != nil {
 			m.keys, m.pageValues = grow(m.keys, page*t.shape.KeyDim), grow(m.pageValues, page*t.shape.ValueDim)
 		}
@@ -99,41 +99,41 @@ func (t *attention) part(thread, i int) {
 		m.resultAt[q-b.from] = int64(start(t.dst, r) + head*t.shape.ValueDim)
 		clear(row(t.dst, r)[head*t.shape.ValueDim : (head+1)*t.shape.ValueDim])
 	}
-	// Rows of a sequence stand in order of position: the last one sees most.
+	// The rows of a sequence are in order of position: the last row sees the longest context.
 	positions := t.step.batch.Positions
-	least, most := int(positions[b.first+b.from/group])+1, int(positions[b.first+(b.to-1)/group])+1
-	stride := (most + 15) &^ 15
-	t.scores(thread, b, most, stride)
+	shortest, longest := int(positions[b.first+b.from/group])+1, int(positions[b.first+(b.to-1)/group])+1
+	stride := (longest + 15) &^ 15
+	t.scores(thread, b, longest, stride)
 	for q := b.from; q < b.to; q++ {
 		a := &m.softmax
 		a.X, a.N = &m.attention[int(q-b.from)*stride], int64(positions[b.first+q/group])+1
 		t.step.kernels.Softmax(a)
 	}
-	t.weigh(thread, b, least, most, stride)
+	t.weigh(thread, b, shortest, longest, stride)
 }
 
-// scores computes a block's scores of all positions up to most. What a query gets beyond its own position is not used.
-func (t *attention) scores(thread int, b queryBlock, most, stride int) {
+// scores computes a block's scores of all positions up to longest. Scores beyond a query's own position are not used.
+func (t *attention) scores(thread int, b queryBlock, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
 	a := &m.scores
 	a.Q, a.At = &values(t.q)[0], &m.queryAt[0]
 	a.Queries, a.Stride, a.OutStride, a.Dims, a.Scale = int64(b.to-b.from), int64(t.shape.KeyDim), int64(stride), int64(t.shape.KeyDim), float64(t.shape.Scale)
-	for i, from := 0, 0; from < most; i, from = i+1, from+c.shape.PageSize {
-		n := min(c.shape.PageSize, most-from)
+	for i, from := 0, 0; from < longest; i, from = i+1, from+c.shape.PageSize {
+		n := min(c.shape.PageSize, longest-from)
 		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, s.batch.Seqs[b.seq].Pages[i], int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
-		if a.Next, a.NextBytes = t.ahead(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, most); a.Next == nil {
-			a.Next, a.NextBytes = t.valuesAhead(b, 0, most)
+		if a.Next, a.NextBytes = t.prefetch(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, longest); a.Next == nil {
+			a.Next, a.NextBytes = t.prefetchValues(b, 0, longest)
 		}
 		c.scores(a)
 	}
 }
 
-// ahead is where the i-th page of a sequence has a head's rows and how many bytes they take, up to position most: what a
-// kernel lets the processor fetch while it works on the page before. Pages are scattered, which processors do not foresee.
-func (t *attention) ahead(layer []byte, cols, dims int, b queryBlock, i, most int) (unsafe.Pointer, int64) {
-	n := min(t.cache.shape.PageSize, most-i*t.cache.shape.PageSize)
+// prefetch returns where the i-th page of a sequence has a head's rows, up to position longest, and their size in bytes. The
+// kernel prefetches them while it works on the page before, since a processor cannot predict the order of pages.
+func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, longest int) (unsafe.Pointer, int64) {
+	n := min(t.cache.shape.PageSize, longest-i*t.cache.shape.PageSize)
 	if n <= 0 {
 		return nil, 0
 	}
@@ -142,29 +142,29 @@ func (t *attention) ahead(layer []byte, cols, dims int, b queryBlock, i, most in
 	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
 }
 
-// valuesAhead is ahead for values.
-func (t *attention) valuesAhead(b queryBlock, i, most int) (unsafe.Pointer, int64) {
+// prefetchValues does the same for values.
+func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	if t.cache.values == nil {
-		return t.ahead(t.cache.keys[t.layer], t.cache.shape.KeyCols, t.shape.KeyDim, b, i, most)
+		return t.prefetch(t.cache.keys[t.layer], t.cache.shape.KeyCols, t.shape.KeyDim, b, i, longest)
 	}
-	return t.ahead(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, most)
+	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
 // weigh sums a block's values by their weights: for all queries at once up to the position that every query sees.
-func (t *attention) weigh(thread int, b queryBlock, least, most, stride int) {
+func (t *attention) weigh(thread int, b queryBlock, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
 	a := &m.values
 	a.Out, a.WeightsStride, a.Dims = &values(t.dst)[0], int64(stride), int64(t.shape.ValueDim)
-	for i, from := 0, 0; from < most; i, from = i+1, from+c.shape.PageSize {
-		n := min(c.shape.PageSize, most-from)
+	for i, from := 0, 0; from < longest; i, from = i+1, from+c.shape.PageSize {
+		n := min(c.shape.PageSize, longest-from)
 		v, rowStride := t.pageValues(thread, b, i, n)
 		a.Stride = int64(rowStride)
-		all := max(0, min(n, least-from))
+		all := max(0, min(n, shortest-from))
 		if all > 0 {
 			a.Weights, a.V, a.At = &m.attention[from], v, &m.resultAt[0]
 			a.Queries, a.Positions = int64(b.to-b.from), int64(all)
-			a.Next, a.NextBytes = t.valuesAhead(b, i+1, most)
+			a.Next, a.NextBytes = t.prefetchValues(b, i+1, longest)
 			c.weigh(a)
 		}
 		if all == n {
@@ -184,7 +184,7 @@ func (t *attention) weigh(thread int, b queryBlock, least, most, stride int) {
 	}
 }
 
-// pageValues returns a page's first n values and how far apart they are.
+// pageValues returns the first n values of a page, and their stride.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
 	page, head := s.batch.Seqs[b.seq].Pages[i], int(b.kvHead)

@@ -1,9 +1,9 @@
-// Package cpu is the compute backend on the processor: the reference that every other backend is compared with, and what
-// runs where there is no GPU.
+// Package cpu is the compute backend on the processor. It is the reference for every other backend, and it runs on machines
+// without a GPU.
 //
 // Weights are packed once and stay quantised. Activations are cut into blocks of 8 bits, once for all products of an
-// operation. Every product reads a weight once for all rows of the step. A value's bits depend on its own row alone:
-// neither on the rows beside it nor on the number of threads.
+// operation. Every product reads a weight once for all rows of the step. A value's bits depend on its own row alone,
+// not on the other rows and not on the number of threads.
 package cpu
 
 import (
@@ -26,7 +26,7 @@ type Backend struct {
 	weightBytes int // of matrices
 }
 
-// scratch is one thread's memory within an operation, grown once to what a model needs.
+// scratch is one thread's memory within an operation, which grows to what a model needs.
 type scratch struct {
 	product kernels.ProductArgs
 	norm    kernels.NormArgs
@@ -49,7 +49,7 @@ type scratch struct {
 	resultAt   []int64   // where their results start
 }
 
-// New returns a backend of the given number of threads, at the best level that the processor has; 0 takes one thread a
+// New returns a backend with the given number of threads, at the best level that the processor has. 0 is one thread for each
 // processor.
 func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()[0]) }
 
@@ -78,7 +78,7 @@ func (b *Backend) Device() string {
 // MaxInFlight implements compute.Backend: operations run as they are called.
 func (b *Backend) MaxInFlight() int { return 1 }
 
-// Bytes is the memory that packed weights and KV pages take, or may come to take as pages are used.
+// Bytes returns the size of packed weights and KV pages. The system provides the memory of a page when it is first used.
 func (b *Backend) Bytes() int64 { return b.memory.taken }
 
 // Close implements compute.Backend.
@@ -105,7 +105,7 @@ func (b *Backend) Floats(t compute.Tensor) [][]float32 { return t.Buffer.(*compu
 // values returns the values of the whole buffer of t.
 func values(t compute.Tensor) []float32 { return t.Buffer.(*compute.Values).Floats }
 
-// start is where row r of t starts in its buffer.
+// start returns the index in its buffer at which row r of t starts.
 func start(t compute.Tensor, r int) int { return t.Offset + r*t.Stride }
 
 // row returns the values of row r of t, in place.

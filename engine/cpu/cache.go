@@ -9,12 +9,12 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// cache is the KV pages. A layer has its pages one after another; a page has, head by head, a row a position.
+// cache is the KV pages. A layer holds its pages one after another. A page holds a row for each position, head by head.
 type cache struct {
 	shape        compute.CacheShape
-	keys, values [][]byte                   // [layers]; no values where they are the keys' leading ones
-	to           func(*kernels.ConvertArgs) // into the cache; nil where it is of float32
-	from         func(*kernels.ConvertArgs) // out of it, where attention does not read the type itself
+	keys, values [][]byte                   // [layers]; values is nil if they are the leading values of the keys
+	to           func(*kernels.ConvertArgs) // into the cache; nil for float32
+	from         func(*kernels.ConvertArgs) // out of it; nil if attention reads the type itself
 
 	// Attention over the rows that load gives, and the bytes of a value there.
 	scores     func(*kernels.ScoresArgs)
@@ -87,7 +87,7 @@ func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims 
 	}
 }
 
-// load returns the rows of a head's n first positions in a page as attention reads them: in place, or as float32 in tile.
+// load returns the rows of a head's first n positions in a page as attention reads them: in place, or converted into tile.
 func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) unsafe.Pointer {
 	src := c.rows(layer, cols, dims, page, head, 0)
 	if c.from == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// TestConformance runs the suite at every level that the processor has, and at the fastest also on one thread and on more
-// than there may be processors. Under the race detector, which finds nothing in arithmetic, one run has to do.
+// TestConformance runs the suite at every level that the processor has, and at the fastest level with several numbers of threads.
+// Under the race detector, which finds nothing in arithmetic, it runs once.
 func TestConformance(t *testing.T) {
 	sets, threads := kernels.Sets(), []int{3, 1, 2}
 	if raced {

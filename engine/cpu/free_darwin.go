@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Free implements compute.Backend: the share of memory that the system says is free, which counts what it can drop.
+// Free implements compute.Backend. It returns the share of memory that the system reports as free, which includes memory that
+// it can reclaim.
 func (b *Backend) Free() (int64, error) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Free implements compute.Backend: the kernel's estimate of what can be taken without swapping, or what the control group
-// leaves where that is less.
+// Free implements compute.Backend. It returns the kernel's estimate of the memory available without swapping, or what the
+// control group leaves if that is less.
 func (b *Backend) Free() (int64, error) {
 	free, err := memAvailable()
 	if err != nil {

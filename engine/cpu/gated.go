@@ -13,8 +13,8 @@ type gated struct {
 	pairs []pair
 }
 
-// pair is two matrices of the same shape: their groups, counted from those before them, and the operands they are multiplied
-// with.
+// pair is two matrices of the same shape that are multiplied with a range of the operands. first is the number of groups of the
+// pairs before it.
 type pair struct {
 	gate, up *weight
 	matrix   int
@@ -22,7 +22,7 @@ type pair struct {
 	from, to int
 }
 
-// gatedRows and gatedGroups bound what a thread holds results of at once.
+// gatedRows and gatedGroups bound the results that a thread holds at once.
 const (
 	gatedRows   = 64
 	gatedGroups = 16
@@ -40,7 +40,7 @@ func (t *gated) addPair(gate, up *weight, matrix, from, to int) {
 	t.cut.groups += gate.groups
 }
 
-// run does what was added.
+// run computes the pairs that were added.
 func (t *gated) run() {
 	if len(t.pairs) == 0 {
 		return
@@ -63,7 +63,7 @@ func (t *gated) part(thread, i int) {
 	}
 }
 
-// tile does some groups of a pair for some operands.
+// tile computes some groups of a pair for some operands.
 func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s := t.step
 	m := &s.scratch[thread]

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory hands out what lives as long as the backend: packed weights and KV pages. It is taken from the system directly,
-// since a garbage collector that counts gigabytes of weights would let as many of garbage gather.
+// memory allocates what lives as long as the backend: packed weights and KV pages. It comes directly from the system: a garbage
+// collector that counts gigabytes of weights would let as many gigabytes of garbage accumulate.
 type memory struct {
 	chunks [][]byte
 	free   []byte // of the last chunk
@@ -19,13 +19,13 @@ const (
 	alignment  = 64
 )
 
-// bytes returns n bytes of zero, aligned to cache lines. The system provides a page once it is written.
+// bytes returns n zero bytes, aligned to cache lines. The system provides a page when it is first written.
 func (m *memory) bytes(n int) ([]byte, error) {
 	size := (n + alignment - 1) &^ (alignment - 1)
 	if size > len(m.free) {
 		chunk, err := unix.Mmap(-1, 0, max(size, chunkBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
-			return nil, fmt.Errorf("take %d bytes of memory: %w", size, err)
+			return nil, fmt.Errorf("allocate %d bytes: %w", size, err)
 		}
 		adviseHuge(chunk)
 		m.chunks = append(m.chunks, chunk)
@@ -41,12 +41,12 @@ func (m *memory) bytes(n int) ([]byte, error) {
 	return b, nil
 }
 
-// release gives everything back.
+// release frees everything.
 func (m *memory) release() error {
 	var first error
 	for _, c := range m.chunks {
 		if err := unix.Munmap(c); err != nil && first == nil {
-			first = fmt.Errorf("give memory back: %w", err)
+			first = fmt.Errorf("free memory: %w", err)
 		}
 	}
 	*m = memory{}

@@ -2,7 +2,7 @@ package cpu
 
 import "golang.org/x/sys/unix"
 
-// adviseHuge asks for huge pages, which spare a stream over the weights most of its address translations.
+// adviseHuge asks for huge pages, which save most address translations when a step reads all weights.
 func adviseHuge(b []byte) {
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // without them it is only slower
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // a failure only costs speed
 }

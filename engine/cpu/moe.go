@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// router is the memory of Route.
+// router is the memory that Route needs.
 type router struct {
 	probs compute.Tensor // [rows, experts]
 }
@@ -27,7 +27,7 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	t.run((*rowsTask).choose, dst.Rows, shape.Experts*(shape.Used+1))
 }
 
-// choose writes the indices of the best experts of a row, then their weights. Of equals the first wins.
+// choose writes the indices of the best experts of a row, then their weights. Of equal scores the first wins.
 func (t *rowsTask) choose(thread, r int) {
 	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
 	t.step.gateProbabilities(thread, probs, shape.Gating)
@@ -77,7 +77,7 @@ func (b *Backend) gateProbabilities(thread int, logits []float32, gating compute
 	b.kernels.Softmax(a)
 }
 
-// grouping is a routing seen from the experts: for each, which of its rows' choices fell on it.
+// grouping is a routing by expert: for each expert, the choices of rows that fell on it.
 type grouping struct {
 	first   []int   // [experts+1] where an expert's choices start in choices
 	choices []int32 // row*used + k, by expert, in order of row
@@ -99,7 +99,7 @@ func (g *grouping) group(routing compute.Tensor, experts int) {
 		sum += n
 		g.first[e] = sum
 	}
-	for r := routing.Rows - 1; r >= 0; r-- { // from the back, since first counts down to each expert's start
+	for r := routing.Rows - 1; r >= 0; r-- { // backwards, since first counts down to each expert's start
 		ids := row(routing, r)[:used]
 		for k := used - 1; k >= 0; k-- {
 			e := int(ids[k])
@@ -143,7 +143,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	t.run()
 }
 
-// experts is the task of ExpertsAdd: a part does some groups of the output's columns for all experts, in their order.
+// experts is the task of ExpertsAdd. A part computes some groups of the output's columns for all experts, in their order.
 type experts struct {
 	grouping
 	step *step

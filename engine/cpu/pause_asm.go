@@ -2,5 +2,5 @@
 
 package cpu
 
-// pause tells the processor that the thread waits in a loop, so that another thread on the same core gets the core's units.
+// pause is the processor's hint for waiting in a loop: another thread on the same core may use the core's units.
 func pause()

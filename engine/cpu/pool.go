@@ -13,17 +13,17 @@ type task interface {
 	part(thread, i int)
 }
 
-// pool runs tasks on a fixed number of threads, the caller's among them. Each thread has a share of a task's parts, the same
-// one in every step, so that the weights it reads stay in its own caches; a thread that has done its share takes from the
-// others'. Helpers look out for work for a while after a task, since the next one of a step is near, and only then sleep.
+// pool runs tasks on a fixed number of threads, including the caller's. Each thread has the same share of a task's parts in every
+// step, so that the weights that it reads stay in its caches. A thread that has done its share takes parts of the others. After
+// a task, helpers poll for the next one for a while before they sleep, since the tasks of a step follow closely.
 type pool struct {
 	shares  []share // [threads]
 	helpers []helper
 	task    task
 
-	// run is the task at hand: its number in the upper bits, and how many parts it has.
+	// run is the current task: its number in the upper bits, and its number of parts.
 	run  atomic.Uint64
-	_    [56]byte // a cache line between what is read all the time and what the end of parts writes
+	_    [56]byte // keeps what is polled and what the end of a part writes on separate cache lines
 	done atomic.Int64
 	_    [56]byte
 
@@ -31,11 +31,11 @@ type pool struct {
 	ended  sync.WaitGroup // the helpers
 }
 
-// share is what has been claimed of a thread's share: in the upper bits the number of the task it belongs to, below them the
-// next part. Where the number is that of a task before, nothing has been claimed yet.
+// share counts the claimed parts of a thread's share: the task's number in the upper bits, the next part below them. If the number
+// is that of an earlier task, no part is claimed yet.
 type share struct {
 	claimed atomic.Uint64
-	_       [56]byte // claims of one's own share write to a cache line of one's own
+	_       [56]byte // keeps the shares on separate cache lines
 }
 
 // helper is a thread of the pool other than the caller's.
@@ -49,13 +49,13 @@ const (
 	partBits = 20
 	maxParts = 1<<partBits - 1
 
-	// helperWait is for how long a helper without work stays awake: longer than most gaps within a step, and short, since it
-	// keeps a processor from goroutines that have something to do, such as those of the next requests.
+	// helperWait is how long a helper without work stays awake. It is longer than most gaps within a step, and short, since a
+	// waiting helper takes a processor from other goroutines.
 	helperWait = 50 * time.Microsecond
-	// helperLooks is how often a helper looks out for work before it looks at the clock. The pauses in between take from one to
-	// some fifty nanoseconds each, as the processor is.
+	// helperLooks is how often a helper polls for work before it reads the clock. The pauses between polls take from 1 to about
+	// 50 ns, depending on the processor.
 	helperLooks = 256
-	// callerSpins is after how many looks the caller lets other goroutines run.
+	// callerSpins is the number of polls after which the caller lets other goroutines run.
 	callerSpins = 20_000
 )
 
@@ -102,10 +102,10 @@ func (h *helper) rouse() {
 	}
 }
 
-// sharers is how many threads have a share of a run: the first ones.
+// sharers returns how many threads have a share of a run: the first ones.
 func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
-// work does the parts of a thread's share of a run, and then what is left of the others'.
+// work does the parts of a thread's share of a run, then the remaining parts of the other shares.
 func (p *pool) work(thread int, run uint64) {
 	sharers := p.sharers(run)
 	if thread >= sharers {
@@ -127,8 +127,8 @@ func (p *pool) work(thread int, run uint64) {
 	}
 }
 
-// claim takes the next part of a share. Once it has one, the run cannot end before that part is done; a run that is over has
-// no part left to take.
+// claim takes the next part of a share. The run cannot end before a claimed part is done. A run that has ended has no parts
+// left.
 func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 	parts, sharers := int(run&maxParts), p.sharers(run)
 	first, end := parts*of/sharers, parts*(of+1)/sharers
@@ -168,7 +168,7 @@ func (p *pool) help(thread int) {
 	}
 }
 
-// watch waits for a run after the last one for a while, and tells whether there is one.
+// watch polls for a run after the last one for a while, and reports whether there is one.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	var start time.Time
 	for {
@@ -187,7 +187,7 @@ func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	}
 }
 
-// close ends the helpers and returns when they are gone. The pool must be idle.
+// close ends the helpers and waits for them. The pool must be idle.
 func (p *pool) close() {
 	p.closed.Store(true)
 	for i := range p.helpers {

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tally counts how often each part is done, and by which thread. It is written without synchronisation of its own: what a run
-// did has to be visible once it has returned.
+// tally counts how often each part is done, and by which thread. It has no synchronisation: the work of a run must be visible
+// when the run returns.
 type tally struct {
 	counts []int
 	by     []int
-	slow   int // parts of this thread give way to others
+	slow   int // the thread that yields to others
 }
 
 func (t *tally) part(thread, i int) {
@@ -24,7 +24,7 @@ func (t *tally) part(thread, i int) {
 	t.by[i] = thread
 }
 
-// TestPoolDoesEachPartOnce runs tasks of all sizes one right after another, so that threads that come late for one meet the next.
+// TestPoolDoesEachPartOnce runs tasks of all sizes one right after another, so that late threads meet the next task.
 func TestPoolDoesEachPartOnce(t *testing.T) {
 	for threads := 1; threads <= 5; threads++ {
 		p := newPool(threads)
@@ -54,7 +54,7 @@ func (h *held) part(_, i int) {
 	}
 }
 
-// TestPoolTakesOverShares holds a thread up in the first part of its share.
+// TestPoolTakesOverShares blocks a thread in the first part of its share.
 func TestPoolTakesOverShares(t *testing.T) {
 	p := newPool(2)
 	defer p.close()

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// operands is the rows that a product takes and where their results go. Products of the two kinds count their input
-// in units of their own.
+// operands are the rows that a product takes and where their results go. Products with floats and with blocks count their input
+// in different units.
 type operands struct {
 	x, out   []float32
 	inFloats []int64 // where a row starts in x
@@ -58,7 +58,7 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 }
 
 // multiply runs a product of groups of a weight and writes or adds the results at column off of the rows' outputs. A last
-// group with fewer rows than 16 goes through memory of the thread's own.
+// group with fewer than 16 rows goes through the thread's own memory.
 func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
 	whole := min(groups, w.out/kernels.GroupRows-group)
 	factors := o.factors
@@ -92,47 +92,48 @@ func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *ope
 }
 
 const (
-	// partBytes bounds the weights of a part: they stay in a core's second-level cache while the rows go by.
+	// partBytes is the maximum size of a part's weights, which stay in a core's second-level cache for all rows.
 	partBytes = 256 << 10
-	// soloBytes is for how many bytes of weights a second thread is not worth its while, be it for one row or for some: what it
-	// takes and gives comes from another core's cache. soloWork is from what work on it is all the same.
+	// Operations on fewer weight bytes than soloBytes stay on one thread, since a second one costs transfers between caches,
+	// unless they have many rows: soloWork or more.
 	soloBytes = 72 << 10
 	soloWork  = 8 * soloBytes
-	// partWork is how many make a part of a larger operation, and shareParts how many parts a thread's share has at most:
-	// what is left of a share when others are done is taken over by them.
+	// partWork is the work of a part of a larger operation, and shareParts the maximum number of parts in a thread's share. Other
+	// threads take over the remaining parts of a share.
 	partWork   = 64 << 10
 	shareParts = 16
 )
 
-// cut is an operation's groups of weights, cut into parts: all groups stand in one row, and a part takes some in their order.
+// cut divides the groups of an operation's weights into parts. The groups are numbered across all weights; a part has a range of
+// them.
 type cut struct {
-	each, groups int // a part, and in all
+	each, groups int // groups of a part, and in total
 }
 
-// work is what it takes to multiply groups of w with so many rows each, in bytes read: reading a weight takes about as long as
-// two products with it.
+// work estimates the cost of multiplying groups of w with the given number of rows, in bytes read: reading a weight takes about
+// as long as two products with it.
 func work(w *weight, groups, rows int) int { return groups * w.groupBytes * max(2, rows) / 2 }
 
-// cut cuts a number of groups of w that take so much work.
+// cut divides a number of groups of w with the given work.
 func (s *step) cut(w *weight, groups, work int) cut {
-	threads, most := len(s.scratch), max(1, partBytes/w.groupBytes)
+	threads, maxGroups := len(s.scratch), max(1, partBytes/w.groupBytes)
 	switch {
 	case threads == 1:
-		return cut{most, groups}
+		return cut{maxGroups, groups}
 	case groups*w.groupBytes < soloBytes && work < soloWork:
 		return cut{max(1, groups), groups}
 	}
 	parts := max(threads, min(work/partWork, shareParts*threads))
-	return cut{min(most, (groups+parts-1)/parts), groups}
+	return cut{min(maxGroups, (groups+parts-1)/parts), groups}
 }
 
-// parts is the number of parts.
+// parts returns the number of parts.
 func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 
-// span is the groups of part i.
+// span returns the groups of part i.
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
 
-// product is the task of products with whole matrices or with one a head.
+// product is the task of products with whole matrices, or with one matrix for each head.
 type product struct {
 	step *step
 	operands
@@ -140,8 +141,8 @@ type product struct {
 	segments []segment
 }
 
-// segment is a matrix of a product: its groups, counted from those before it, the operands it is multiplied with, and the column
-// of its results.
+// segment is a matrix of a product that is multiplied with a range of the operands. first is the number of groups of the segments
+// before it, off the column of its results.
 type segment struct {
 	w        *weight
 	matrix   int
@@ -167,7 +168,7 @@ func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
 	p.cut.groups += w.groups
 }
 
-// run multiplies what was added, each matrix with so many rows.
+// run multiplies the matrices that were added, each with the given number of rows.
 func (p *product) run(rows int) {
 	s := p.step
 	w := p.segments[0].w
@@ -197,7 +198,7 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	p.run(dst.Rows)
 }
 
-// beginProduct makes the rows of x ready for products with weights.
+// beginProduct prepares the rows of x for products with weights.
 func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *product {
 	p, n := &s.product, ws[0].(*weight).in
 	p.begin(x, dst)
@@ -211,7 +212,7 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 	return p
 }
 
-// heads runs a product a head: of each row of x, slices inStride apart go to slices of dst outStride apart.
+// heads runs a product for each head. The heads' slices are inStride apart in a row of x, and outStride apart in a row of dst.
 func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
 	p := &s.product
 	p.begin(x, dst)

@@ -8,14 +8,14 @@ import (
 // blockValues is the number of activations that share a scale.
 const blockValues = 32
 
-// activations is rows of activations of 8 bits, cut into blocks.
+// activations are rows of 8-bit activations, in blocks.
 type activations struct {
 	q      []int8
 	scales []kernels.Scale
 }
 
-// quantize cuts slices of the rows of x into blocks: of each row, count slices of n values, stride values apart. Slice i
-// of row r then starts at block (r*count+i)*n/blockValues.
+// quantize converts slices of the rows of x to blocks: of each row, count slices of n values, stride values apart. Slice i
+// of row r starts at block (r*count+i)*n/blockValues.
 func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
 	s.bytes.q = grow(s.bytes.q, rows*count*n)
 	s.bytes.scales = grow(s.bytes.scales, rows*count*n/blockValues)
@@ -25,7 +25,7 @@ func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
 	s.pool.do(t, (rows+t.each-1)/t.each)
 }
 
-// quantizer is the task of quantize; a part does a few rows.
+// quantizer is the task of quantize. A part converts a few rows.
 type quantizer struct {
 	step             *step
 	x                compute.Tensor

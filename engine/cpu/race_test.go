@@ -2,5 +2,5 @@
 
 package cpu_test
 
-// raced tells that the race detector is on, which makes arithmetic some twenty times slower.
+// raced reports whether the race detector is on, which makes arithmetic about 20 times slower.
 const raced = true

@@ -27,8 +27,8 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	return &rope{dims: 2 * len(f.Freqs), table: table}, nil
 }
 
-// rotate turns the leading pairs of heads of src by a row of a RoPE table; dst may be src. Heads stand the given strides
-// apart.
+// rotate turns the leading pairs of heads of src by a row of a RoPE table; dst may be src. The strides are the
+// distances between heads.
 func (b *Backend) rotate(thread int, dst, src, angles []float32, heads, dstStride, srcStride int) {
 	a := &b.scratch[thread].rotate
 	a.Dst, a.Src, a.Angles, a.N = &dst[0], &src[0], &angles[0], int64(len(angles))

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	mostStreams    = 5
+	maxStreams     = 5
 	pagesPerStream = 8
 	pageSize       = 16
 )
@@ -30,12 +30,12 @@ func loadMicro(t testing.TB, name string, set *kernels.Set, threads int) model.M
 		require.NoError(t, be.Close())
 		require.NoError(t, f.Close())
 	})
-	m, err := model.Load(be, f, model.Limits{Rows: 64, Outputs: 8, Context: 128, Pages: mostStreams * pagesPerStream, PageSize: pageSize})
+	m, err := model.Load(be, f, model.Limits{Rows: 64, Outputs: 8, Context: 128, Pages: maxStreams * pagesPerStream, PageSize: pageSize})
 	require.NoError(t, err)
 	return m
 }
 
-// decodeBatch is the first row of each of some streams.
+// decodeBatch returns a batch with the first row of each of some streams.
 func decodeBatch(streams int32) *compute.Batch {
 	b := &compute.Batch{Top: 1}
 	for s := range streams {
@@ -59,7 +59,7 @@ func TestSteadyStepAllocatesNothing(t *testing.T) {
 	}
 	for _, set := range kernels.Sets() {
 		for _, name := range modeltest.Micros(t) {
-			for _, streams := range []int32{3, mostStreams} {
+			for _, streams := range []int32{3, maxStreams} {
 				t.Run(fmt.Sprintf("%s/%s/%d streams", set.Name, name, streams), func(t *testing.T) {
 					m := loadMicro(t, name, set, 2)
 					b := decodeBatch(streams)

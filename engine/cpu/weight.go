@@ -11,7 +11,7 @@ import (
 
 // weight is a tensor of a model: a vector of float32, or packed matrices of rows of in values.
 type weight struct {
-	tensor   gguf.Tensor // as the file has it; rows of an embedding are read from here
+	tensor   gguf.Tensor // of the file; rows of an embedding are read from here
 	in, out  int
 	matrices int
 	vector   []float32 // the values of a tensor of one dimension
@@ -29,8 +29,8 @@ func (w *weight) Type() gguf.Type { return w.tensor.Type }
 // Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.tensor.Shape }
 
-// Weight implements compute.Backend. Matrices are packed for the products: the copy is what steps read from then on, so
-// the pages of the file's mapping can go.
+// Weight implements compute.Backend. It packs matrices for the products. Steps read the packed copy, so the file's pages can be
+// dropped.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// packedParts is how many groups a part of a packing takes.
+// packedParts is the number of groups in a part of a packing.
 const packedParts = 16
 
 // packing is the task that packs a weight.
@@ -71,7 +71,7 @@ func (p *packing) part(_, i int) {
 	}
 }
 
-// units is the number of blocks in a row, or of values where products take floats; ProductArgs counts in these.
+// units returns the number of blocks in a row, or of values if products take floats. ProductArgs counts in these units.
 func (w *weight) units() int {
 	if w.takesFloats {
 		return w.in

@@ -6,7 +6,7 @@ const MaxTokens = 8
 const (
 	// recent is the weight of one observation of a whole step in the running share of a depth.
 	recent = 0.05
-	// trust is how many observations of a sequence of its own weigh as much as what is known of all sequences.
+	// trust is how many of a sequence's own observations weigh as much as what is known about all sequences.
 	trust = 4.0
 	// forget is how far a step without drafts moves a share back to prior.
 	forget = 0.001

@@ -1,7 +1,7 @@
 package draft
 
-// Planner chooses how many tokens to draft for each sequence of a step, so that it yields the most tokens a second,
-// given the probability that drafts are right and the cost of steps by their rows.
+// Planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens a
+// second, given the probability that drafts are right and the cost of steps by their rows.
 type Planner struct {
 	Verify Cost // a step of the model, by rows
 	Pass   Cost // one pass of the drafting layer or model, by sequences

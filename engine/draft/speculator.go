@@ -80,8 +80,8 @@ func (sp *Speculator) Prefill(prompts []*Sequence, running int) error {
 	return sp.chain.prefill(prompts)
 }
 
-// Observe takes in the results of steps that were computed together: their number, the rows of each, the seconds of all, and
-// the sequences of the last. It returns the counts of their drafts, which it drops.
+// Observe learns from steps that were computed together, with the given rows each, in the given time for all of them. step lists
+// the sequences of the last one. Observe drops their drafts and returns the counts.
 func (sp *Speculator) Observe(step []*Sequence, steps, rows int, took time.Duration) (c Counts) {
 	sp.planner.Verify.Observe(rows, took.Seconds()/float64(steps))
 	for _, s := range step {

@@ -1,6 +1,6 @@
 package jinja
 
-// A template is a tree of statements and expressions. The parser makes it, bind gives every name its place, and then it
+// A template is a tree of statements and expressions. The parser makes it, bind assigns a place to every name, and then it
 // never changes.
 
 // stmt is a statement. exec runs it in a frame.

@@ -87,9 +87,9 @@ func (a *args) integer(i int, absent int64) int64 {
 	return n
 }
 
-// text is the argument at a position as a string.
-func (a *args) text(i int, absent string) string {
-	v := a.or(i, absent)
+// text is the argument at a position as a string, empty if it was not given.
+func (a *args) text(i int) string {
+	v := a.or(i, "")
 	defined(v)
 	return needText(v)
 }
@@ -108,7 +108,7 @@ func needText(v Value) string {
 type builtin struct {
 	params         []string
 	required       int
-	positionalOnly bool
+	positionalOnly bool // no argument can be given by name
 	variadic       bool // takes the arguments as they come
 	marked         bool // can be applied to a string marked by the filter safe
 	fn             func(r *render, self Value, a args) Value
@@ -139,7 +139,7 @@ func (b *builtin) call(r *render, name string, self Value, a args) Value {
 	if s, ok := text(self); ok {
 		r.spend(len(s))
 	}
-	if _, ok := self.(markup); ok && !b.marked {
+	if is[markup](self) && !b.marked {
 		failMarked("the filter '" + name + "' of")
 	}
 	if !b.variadic && (len(a.named) > 0 || len(a.pos) < b.required || len(a.pos) > len(b.params)) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Dictionaries are *ordered.Object, whose keys are strings. Templates use integers too: such a key is stored as its
-// decimal digits behind intKey, a byte that no string of a template begins with, since strings are UTF-8.
+// decimal digits behind intKey, a byte that cannot begin a string of a template, because strings are UTF-8.
 const intKey = "\xff"
 
 // storedKey is the key of an Object for a key of a template.

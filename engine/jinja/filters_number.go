@@ -3,6 +3,7 @@ package jinja
 import (
 	"errors"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -25,7 +26,7 @@ func filterInt(_ *render, v Value, a args) Value {
 	switch {
 	case ok:
 		return n
-	case isBig(v):
+	case is[*big.Int](v):
 		return v
 	}
 	x, isFloat := v.(float64)
@@ -71,37 +72,22 @@ func filterFloat(_ *render, v Value, a args) Value {
 	return a.or(0, 0.0)
 }
 
-// filterRound rounds to a number of digits after the decimal point: to the nearest number, and an exact value in the middle
-// to an even last digit, or with the methods ceil and floor up or down.
+// filterRound rounds to a number of digits after the decimal point; a value in the middle to an even last digit.
 func filterRound(_ *render, v Value, a args) Value {
 	defined(v)
-	precision, method := a.integer(0, 0), a.text(1, "common")
+	precision := a.integer(0, 0)
 	n, isInt := integer(v)
-	x, ok := float(v)
+	x, isFloat := v.(float64)
 	switch {
-	case !ok || isBig(v):
+	case !isInt && !isFloat:
 		fail("a number is needed, not '%s'", typeName(v))
 	case precision < 0 || precision > 300:
 		fail("round to %d digits is not supported", precision)
-	case method == "common" && isInt:
+	case isInt:
 		return n
-	case method == "common" && (math.IsNaN(x) || math.IsInf(x, 0)):
+	case math.IsNaN(x) || math.IsInf(x, 0):
 		return x
-	case method == "common":
-		out, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', int(precision), 64), 64)
-		return out
 	}
-	scale := math.Pow(10, float64(precision))
-	switch method {
-	case "ceil":
-		x = math.Ceil(x * scale)
-	case "floor":
-		x = math.Floor(x * scale)
-	default:
-		fail("method must be common, ceil or floor")
-	}
-	if math.IsInf(x, 0) || math.IsNaN(x) {
-		fail("the number cannot be rounded")
-	}
-	return x / scale
+	out, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', int(precision), 64), 64)
+	return out
 }

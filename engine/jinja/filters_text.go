@@ -3,8 +3,6 @@ package jinja
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/ingot-run/ingot/ordered"
 )
 
 // textFilter is a filter of a string. Any other value is printed first.
@@ -17,7 +15,7 @@ func textFilter(fn func(string) string) *builtin {
 }
 
 func filterString(r *render, v Value, _ args) Value {
-	if _, ok := v.(markup); ok {
+	if is[markup](v) {
 		return v
 	}
 	return r.str(v)
@@ -76,17 +74,10 @@ func (r *render) joinText(v Value, sep string, shown func(Value) string) string 
 
 // filterFormat is the operator % as a filter.
 func filterFormat(r *render, v Value, a args) Value {
-	if len(a.named) == 0 {
-		return r.percent(r.str(v), tuple(a.pos))
+	if len(a.named) > 0 {
+		fail("the filter format with named arguments is not supported")
 	}
-	if len(a.pos) > 0 {
-		fail("can't handle positional and keyword arguments at the same time")
-	}
-	o := ordered.NewObject()
-	for _, n := range a.named {
-		o.Set(n.name, n.value)
-	}
-	return r.percent(r.str(v), o)
+	return r.percent(r.str(v), tuple(a.pos))
 }
 
 func filterIndent(r *render, v Value, a args) Value {

@@ -4,212 +4,178 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// conversion is one %(name)-05.2f of a format for the operator %, after the text before it.
-type conversion struct {
+// piece is a part of a format: a text, and the field after it.
+type piece struct {
 	text  string
-	name  string // of an entry of a dictionary; empty for the next argument
-	flags string // flags, width and precision, as in Go's fmt
-	verb  byte   // s, d, i, f, or 0 at the end of the format
+	field string // for the operator %, a format of Go's fmt; for the method format, the name of an argument
+	verb  byte   // s, d or f; 0 for the method format without :d
+	last  bool   // the format ends without a field
 }
 
-// conversions splits a format. The error names what is not supported: verbs other than s, d, i and f, widths of more than three
-// digits, and flags that Go's fmt understands in another way than Python.
-func conversions(format string) ([]conversion, error) {
-	var out []conversion
+// percentField matches what is supported of the operator %: the flags that have the same meaning in Go's fmt.
+var percentField = regexp.MustCompile(`^%(?:-?\d{0,3}(?:\.\d{1,3})?s|[-+ 0]*\d{0,3}[di]|[-+ 0]*\d{0,3}(?:\.\d{1,3})?f)`)
+
+// percentPieces splits a format for the operator %.
+func percentPieces(format string) ([]piece, error) {
+	var out []piece
 	var text strings.Builder
 	for {
-		before, rest, found := strings.Cut(format, "%")
-		text.WriteString(before)
-		if !found {
-			return append(out, conversion{text: text.String()}), nil
+		i := strings.IndexByte(format, '%')
+		if i < 0 {
+			return append(out, piece{text: text.String() + format, last: true}), nil
 		}
-		if strings.HasPrefix(rest, "%") {
+		text.WriteString(format[:i])
+		format = format[i:]
+		if strings.HasPrefix(format, "%%") {
 			text.WriteByte('%')
-			format = rest[1:]
+			format = format[2:]
 			continue
 		}
-		c := conversion{text: text.String()}
+		field := percentField.FindString(format)
+		if field == "" {
+			return nil, fmt.Errorf("the format %.10s is not supported in chat templates; use %%s, %%d or %%f", format)
+		}
+		format = format[len(field):]
+		field = strings.TrimSuffix(field, "i")
+		if !strings.HasSuffix(field, "s") && !strings.HasSuffix(field, "f") {
+			field = strings.TrimSuffix(field, "d") + "d"
+		}
+		out = append(out, piece{text: text.String(), field: field, verb: field[len(field)-1]})
 		text.Reset()
-		spec := rest
-		if strings.HasPrefix(rest, "(") {
-			name, after, closed := strings.Cut(rest[1:], ")")
-			if !closed || name == "" {
-				return nil, errors.New("incomplete format key")
-			}
-			c.name, rest = name, after
-		}
-		n := len(rest) - len(strings.TrimLeft(rest, "-+ 0123456789."))
-		c.flags = rest[:n]
-		if n == len(rest) {
-			return nil, errors.New("incomplete format")
-		}
-		c.verb = rest[n]
-		width, precision, _ := strings.Cut(strings.TrimLeft(c.flags, "-+ 0"), ".")
-		known := strings.IndexByte("sdif", c.verb) >= 0 && len(width) <= 3 && len(precision) <= 3 &&
-			strings.Trim(width+precision, "0123456789") == ""
-		switch {
-		case c.verb == 's':
-			known = known && strings.Trim(c.flags[:len(c.flags)-len(strings.TrimLeft(c.flags, "-+ 0"))], "-") == ""
-		case c.verb != 'f':
-			known = known && !strings.Contains(c.flags, ".")
-		}
-		if !known {
-			return nil, fmt.Errorf("the format %%%s is not supported in chat templates", spec[:len(spec)-len(rest)+n+1])
-		}
-		out = append(out, c)
-		format = rest[n+1:]
 	}
 }
 
 // percent is the operator % of a string.
 func (r *render) percent(format string, v Value) string {
 	r.spend(len(format))
-	items, isTuple := v.(tuple)
-	if !isTuple {
+	items, ok := v.(tuple)
+	if !ok {
 		items = tuple{v}
 	}
-	dict, _ := v.(*ordered.Object)
-	used := 0
 	var out []byte
-	for _, c := range must(conversions(format)) {
-		out = append(out, c.text...)
-		if c.verb == 0 {
-			break
-		}
-		var item Value
+	for _, p := range must(percentPieces(format)) {
+		out = append(out, p.text...)
+		r.spend(len(p.text) + stepCost)
 		switch {
-		case c.name != "" && dict == nil:
-			fail("format requires a mapping")
-		case c.name != "":
-			var ok bool
-			if item, ok = dict.Get(c.name); !ok {
-				fail("the format's key '%s' is missing", c.name)
-			}
-		case used == len(items):
+		case p.last && len(items) > 0 && isConverted(v):
+			fail("not all arguments converted during string formatting")
+		case p.last:
+			continue
+		case len(items) == 0:
 			fail("not enough arguments for format string")
-		default:
-			item = items[used]
-			used++
 		}
-		out = fmt.Appendf(out, "%"+c.flags+goVerb[c.verb], r.converted(c.verb, item))
+		out = fmt.Appendf(out, p.field, r.converted(p.verb, items[0]))
+		items = items[1:]
 		r.fits(len(out))
-		r.spend(len(c.text) + stepCost)
-	}
-	if _, isUndefined := v.(*undefined); used < len(items) && dict == nil && !isList(v) && !isUndefined {
-		fail("not all arguments converted during string formatting")
 	}
 	r.spend(len(out))
 	return string(out)
 }
 
-var goVerb = map[byte]string{'s': "s", 'd': "d", 'i': "d", 'f': "f"}
+// isConverted reports whether Python's operator % fails if a part of its argument is not used.
+func isConverted(v Value) bool {
+	switch v.(type) {
+	case *undefined, []Value, *ordered.Object:
+		return false
+	}
+	return true
+}
 
 // converted is the argument of Go's fmt for a value.
 func (r *render) converted(verb byte, v Value) any {
-	x, ok := float(v)
-	switch {
-	case verb == 's':
+	if verb == 's' {
 		return r.str(v)
-	case !ok || isBig(v) || math.IsNaN(x) || math.IsInf(x, 0):
+	}
+	x, ok := float(v)
+	if !ok || is[*big.Int](v) || math.IsNaN(x) || math.Abs(x) >= 1<<63 {
 		fail("%%%c format: a number is required, not %s", verb, typeName(v))
-	case verb == 'f':
+	}
+	if verb == 'f' {
 		return x
 	}
 	if n, ok := integer(v); ok {
 		return n
 	}
-	if math.Abs(x) >= 1<<63 {
-		fail(overflow)
-	}
 	return int64(x)
 }
 
-// field is one {name} of a format for the method format, after the text before it.
-type field struct {
-	text string
-	name string // of an argument; a number for the argument at a position, empty for the next one
-	end  bool   // of the format: there is no field
-	// integer is set for {name:d}.
-	integer bool
-}
+// formatField matches what is supported of the method format: {}, {0} and {name}, with :d for an integer.
+var formatField = regexp.MustCompile(`^\{(\w*)(:d)?\}`)
 
-// formatFields splits a format. The error names what is not supported: attributes, items, conversions and
-// format specifications other than d.
-func formatFields(format string) ([]field, error) {
-	var out []field
+// formatPieces splits a format for the method format.
+func formatPieces(format string) ([]piece, error) {
+	var out []piece
 	var text strings.Builder
 	for {
 		i := strings.IndexAny(format, "{}")
 		if i < 0 {
-			return append(out, field{text: text.String() + format, end: true}), nil
+			return append(out, piece{text: text.String() + format, last: true}), nil
 		}
 		text.WriteString(format[:i])
-		c := format[i]
-		if format = format[i+1:]; strings.HasPrefix(format, string(c)) {
-			text.WriteByte(c)
-			format = format[1:]
+		format = format[i:]
+		if strings.HasPrefix(format, "{{") || strings.HasPrefix(format, "}}") {
+			text.WriteByte(format[0])
+			format = format[2:]
 			continue
 		}
-		inside, after, closed := strings.Cut(format, "}")
-		name, isInteger := strings.CutSuffix(inside, ":d")
-		switch {
-		case c == '}':
-			return nil, errors.New("single '}' encountered in format string")
-		case !closed:
-			return nil, errors.New("expected '}' before end of string")
-		case strings.ContainsAny(name, "{.[!:"):
-			return nil, fmt.Errorf("the format field {%s} is not supported in chat templates; use {} or {name}", inside)
+		m := formatField.FindStringSubmatch(format)
+		if m == nil {
+			return nil, errors.New("the format " + strconv.Quote(format) + " is not supported in chat templates; use {} or {name}")
 		}
-		out = append(out, field{text: text.String(), name: name, integer: isInteger})
+		p := piece{text: text.String(), field: m[1]}
+		if m[2] != "" {
+			p.verb = 'd'
+		}
+		out = append(out, p)
 		text.Reset()
-		format = after
+		format = format[len(m[0]):]
 	}
 }
 
 // strFormat is the method format of strings.
 func strFormat(r *render, self Value, a args) Value {
 	var out []byte
-	next := 0
-	for _, f := range must(formatFields(self.(string))) {
-		out = append(out, f.text...)
-		if f.end {
+	next, numbered := 0, false
+	for _, p := range must(formatPieces(self.(string))) {
+		out = append(out, p.text...)
+		if p.last {
 			break
 		}
-		i, err := strconv.Atoi(f.name)
 		v := missing
+		i, err := strconv.Atoi(p.field)
 		switch {
-		case f.name == "":
+		case p.field == "":
 			v = a.or(next, missing)
 			next++
-		case err == nil && next > 0:
-			fail("cannot mix numbered and unnumbered fields in a format string")
-		case err == nil && i >= 0:
+		case err == nil:
 			v = a.or(i, missing)
+			numbered = true
 		default:
-			for _, n := range a.named {
-				if n.name == f.name {
-					v = n.value
-				}
+			if k := slices.IndexFunc(a.named, func(n named) bool { return n.name == p.field }); k >= 0 {
+				v = a.named[k].value
 			}
 		}
-		if v == missing {
-			fail("the format field {%s} has no argument", f.name)
+		if v == missing || numbered && next > 0 {
+			fail("the format field {%s} has no argument", p.field)
 		}
-		if n, ok := integer(v); ok && f.integer {
+		if n, ok := integer(v); ok && p.verb == 'd' {
 			v = n
-		} else if f.integer {
-			fail("the format field {%s:d} needs an integer, not '%s'", f.name, typeName(v))
+		} else if p.verb == 'd' {
+			fail("the format field {%s:d} needs an integer, not '%s'", p.field, typeName(v))
 		}
 		s := r.str(v)
 		out = append(out, s...)
 		r.fits(len(out))
-		r.spend(len(s) + len(f.text) + stepCost)
+		r.spend(len(s) + len(p.text) + stepCost)
 	}
 	r.spend(len(out))
 	return string(out)

@@ -76,7 +76,7 @@ func raise(r *render, _ Value, a args) Value {
 
 // strftimeNow is the time of the rendering in the format of C's strftime.
 func strftimeNow(r *render, _ Value, a args) Value {
-	format := a.text(0, "")
+	format := a.text(0)
 	r.room(1, len(format))
 	r.spend(itemCost * strings.Count(format, "%"))
 	return must(strftime(r.now, format))

@@ -145,7 +145,7 @@ func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
 	}
 }
 
-// rawBegin recognises {% raw %} and gives what follows it.
+// rawBegin recognises {% raw %} and returns the text behind it.
 func rawBegin(s string) (rest string, sign byte, ok bool) {
 	s, ok = strings.CutPrefix(s, "{%")
 	if !ok {

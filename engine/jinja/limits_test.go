@@ -12,10 +12,10 @@ import (
 )
 
 // renderWithin renders with limits of its own.
-func renderWithin(tmpl *Template, ctx *ordered.Object, budget, most int) (string, error) {
+func renderWithin(tmpl *Template, ctx *ordered.Object, budget, maxText int) (string, error) {
 	r := newRender(tmpl, ctx, vectorsNow)
 	defer r.release()
-	r.budget, r.maxOutput = budget, most
+	r.budget, r.maxOutput = budget, maxText
 	return r.prompt()
 }
 
@@ -31,7 +31,7 @@ func requireRendered(t *testing.T, want map[string]string) {
 	}
 }
 
-// TestLimits renders templates that would run for ever, or fill the memory, and wants each to end in an error soon. The
+// TestLimits renders templates that would never end, or fill the memory. Each has to end in an error soon. The
 // limits are a fraction of the real ones, to be quick.
 func TestLimits(t *testing.T) {
 	t.Parallel()
@@ -66,6 +66,7 @@ func TestLimits(t *testing.T) {
 		"nested list":      {grow("[]") + "[ns.x] %}{% endfor %}{{ ns.x }}", errDepth},
 		"nested json":      {grow("[]") + "[ns.x] %}{% endfor %}{{ ns.x | tojson }}", errDepth},
 		"nested equality":  {grow("[]") + "[ns.x] %}{% endfor %}{% set a = [ns.x] %}{{ ns.x == a }}", errDepth},
+		"nested filters":   {grow("[1]") + "ns.x | select %}{% endfor %}{{ ns.x | list }}", errDepth},
 		"own member":       {"{% set ns = namespace() %}{% set ns.x = [ns] %}{{ ns }}", errDepth},
 		"macros":           {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", errCalls},
 		"two macros":       {"{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", errCalls},
@@ -113,7 +114,7 @@ func sets(n int) string {
 	return b.String()
 }
 
-// TestRealLimits lets two templates run into the limits that everybody gets.
+// TestRealLimits renders two templates that exceed the real limits.
 func TestRealLimits(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]error{
@@ -127,7 +128,7 @@ func TestRealLimits(t *testing.T) {
 	}
 }
 
-// TestParserLimits parses templates that are too deep or too long and wants an error, not a crash.
+// TestParserLimits parses templates that are too deep or too long. Each has to end in an error, not a crash.
 func TestParserLimits(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
@@ -177,7 +178,7 @@ func TestErrorPlaces(t *testing.T) {
 		"é {{ 'x }}":                   "t.jinja:1:6: the string has no end",
 		"{% if a %}\n{% for x in y %}": "t.jinja:2:17: the 'for' here has no end",
 		"{% if a %}{% endfor %}":       "t.jinja:1:14: found 'endfor' where elif or else or endif is expected",
-		"{% endif %}":                  "t.jinja:1:4: 'endif' stands where no statement is open",
+		"{% endif %}":                  "t.jinja:1:4: 'endif' has no statement to end",
 		"x\n\n  {{ a.b.c }}":           "t.jinja:3:7: 'a' is undefined",
 		"{{ 1\n +\n 'a' }}":            "t.jinja:2:2: unsupported operand type(s) for +: 'int' and 'str'",
 		"{% include 'x' %}":            "t.jinja:1:4: the statement 'include' is not supported in chat templates",

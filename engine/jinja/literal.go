@@ -22,7 +22,7 @@ func (l *lexer) quoted(quote byte) {
 	failAt(start, "the string has no end")
 }
 
-// unescape resolves the escapes of a Python string literal at an offset. A backslash that starts none of them stays.
+// unescape resolves the escapes of a Python string literal at an offset. A backslash that starts no escape stays.
 func unescape(s string, offset int) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -41,7 +41,7 @@ func unescape(s string, offset int) string {
 			continue
 		}
 		switch digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]; {
-		case c == '\n': // the line goes on
+		case c == '\n': // the line continues
 		case digits > 0:
 			end := min(i+1+digits, len(s))
 			code, err := strconv.ParseUint(s[i+1:end], 16, 32)

@@ -45,11 +45,11 @@ func init() {
 		"join":    def("iterable /", strJoin),
 		"format":  def("*", strFormat),
 
-		"isalpha": is(func(s string) bool { return every(s, isAlpha) }),
-		"isdigit": is(func(s string) bool { return every(s, isDigit) }),
-		"isspace": is(func(s string) bool { return every(s, isSpace) }),
-		"islower": is(func(s string) bool { return hasCase(s, isLowerCase) }),
-		"isupper": is(func(s string) bool { return hasCase(s, isUpperCase) }),
+		"isalpha": predicate(func(s string) bool { return every(s, isAlpha) }),
+		"isdigit": predicate(func(s string) bool { return every(s, isDigit) }),
+		"isspace": predicate(func(s string) bool { return every(s, isSpace) }),
+		"islower": predicate(func(s string) bool { return hasCase(s, isLowerCase) }),
+		"isupper": predicate(func(s string) bool { return hasCase(s, isUpperCase) }),
 	}
 }
 
@@ -86,8 +86,8 @@ func mapped(fn func(string) string) *builtin {
 	})
 }
 
-// is is a method without arguments that returns a bool.
-func is(fn func(string) bool) *builtin {
+// predicate is a method without arguments that returns a bool.
+func predicate(fn func(string) bool) *builtin {
 	return def("/", func(_ *render, self Value, _ args) Value { return fn(self.(string)) })
 }
 
@@ -97,7 +97,7 @@ func strip(trim func(s string, in func(rune) bool) string) func(*render, Value, 
 		if a.or(0, nil) == nil {
 			return trim(s, isSpace)
 		}
-		chars := a.text(0, "")
+		chars := a.text(0)
 		if len(chars) < 8 {
 			return trim(s, func(c rune) bool { return strings.ContainsRune(chars, c) })
 		}
@@ -111,11 +111,11 @@ func strip(trim func(s string, in func(rune) bool) string) func(*render, Value, 
 }
 
 func remove(fn func(s, affix string) string) func(*render, Value, args) Value {
-	return func(_ *render, self Value, a args) Value { return fn(self.(string), a.text(0, "")) }
+	return func(_ *render, self Value, a args) Value { return fn(self.(string), a.text(0)) }
 }
 
 func strReplace(r *render, self Value, a args) Value {
-	return r.replace(self.(string), a.text(0, ""), a.text(1, ""), a.integer(2, -1))
+	return r.replace(self.(string), a.text(0), a.text(1), a.integer(2, -1))
 }
 
 // replace replaces the first n hits, or all for a negative n.
@@ -135,7 +135,7 @@ func strJoin(r *render, self Value, a args) Value {
 
 // separator is the first argument of a method that splits.
 func (a *args) separator() string {
-	sep := a.text(0, "")
+	sep := a.text(0)
 	if sep == "" {
 		fail("empty separator")
 	}
@@ -158,7 +158,7 @@ func partition(index func(s, sep string) int) func(*render, Value, args) Value {
 	}
 }
 
-// split splits at white space or at a separator, into at most maxsplit+1 parts, counted from the right if fromEnd.
+// split splits at white space or at a separator into a maximum of maxsplit+1 parts, counted from the right if fromEnd.
 func split(fromEnd bool) func(*render, Value, args) Value {
 	return func(r *render, self Value, a args) Value {
 		s, limit := self.(string), a.integer(1, -1)
@@ -193,7 +193,7 @@ func strSplitLines(r *render, self Value, a args) Value {
 func find(index func(s, sub string) int, mustFind bool) func(*render, Value, args) Value {
 	return func(_ *render, self Value, a args) Value {
 		s := self.(string)
-		i := index(s, a.text(0, ""))
+		i := index(s, a.text(0))
 		if i < 0 && mustFind {
 			fail("substring not found")
 		}
@@ -205,7 +205,7 @@ func find(index func(s, sub string) int, mustFind bool) func(*render, Value, arg
 }
 
 func strCount(_ *render, self Value, a args) Value {
-	return int64(strings.Count(self.(string), a.text(0, "")))
+	return int64(strings.Count(self.(string), a.text(0)))
 }
 
 // affix is startswith or endswith, of one string or of any in a tuple.

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Jinja and Python have more than published chat templates use. What is left out is refused by name when a template is
-// parsed, even where it would not run, so that nobody finds out in the middle of a batch.
+// Jinja and Python have more features than published chat templates use. A feature that is left out is refused by name when
+// a template is parsed, even in a branch that may never run, so that a batch does not fail in the middle.
 
 // refuse stops parsing because of a construct that is left out.
 func refuse(offset int, what string) {
 	failAt(offset, "%s not supported in chat templates", what)
 }
 
-// What Jinja has besides what is here.
+// Features of Jinja that are left out.
 var (
 	refusedStatements = []string{
 		"include", "import", "from", "extends", "block", "autoescape", "call", "with", "do", "print", "trans", "debug",
@@ -26,8 +26,8 @@ var (
 	refusedGlobals = []string{"cycler", "joiner", "lipsum"}
 	refusedInMacro = []string{"caller", "kwargs", "varargs"} // arguments that no parameter takes
 	refusedOfLoop  = []string{"changed", "cycle", "depth", "depth0"}
-	// refusedMethods are Python's of strings, lists and dictionaries. Those that change a list or a dictionary fail when they
-	// are called, as they do in the sandbox.
+	// refusedMethods are methods of Python's strings, lists, dictionaries and numbers. Methods that change a list or a
+	// dictionary are not among them: they fail when they are called, as in Jinja's sandbox.
 	refusedMethods = []string{
 		"casefold", "center", "encode", "expandtabs", "format_map", "isalnum", "isascii", "isdecimal", "isidentifier",
 		"isnumeric", "isprintable", "istitle", "ljust", "maketrans", "rjust", "swapcase", "translate", "zfill", "copy", "fromkeys",
@@ -54,7 +54,7 @@ func refuseTest(name token) {
 	}
 }
 
-// refuseMethod refuses a call of a method by its name alone, whatever value it is called on.
+// refuseMethod refuses a call of a method. It knows only the name of the method, not the type of the value.
 func refuseMethod(fn expr) {
 	if fn, ok := fn.(*attrExpr); ok && slices.Contains(refusedMethods, fn.name) {
 		refuse(int(fn.at), "the method '"+fn.name+"' is")
@@ -76,19 +76,19 @@ func refuseFormat(n any) {
 	case *binaryExpr:
 		where = n.at
 		if format, ok := constText(n.left); ok && n.op == "%" {
-			_, err = conversions(format)
+			_, err = percentPieces(format)
 		}
 	case *filterExpr:
 		where = n.at
 		if format, ok := constText(n.value); ok && n.name == "format" {
-			_, err = conversions(format)
+			_, err = percentPieces(format)
 		}
 	case *callExpr:
 		where = n.at
 		switch fn := n.fn.(type) {
 		case *attrExpr:
 			if format, ok := constText(fn.object); ok && fn.name == "format" {
-				_, err = formatFields(format)
+				_, err = formatPieces(format)
 			}
 		case *nameExpr:
 			if fn.name == "strftime_now" && len(n.args.pos) == 1 {

@@ -74,13 +74,6 @@ func (r *render) release() {
 	renders.Put(r)
 }
 
-// frame holds the variables of a function: of the template or of a macro. Functions see the variables of the functions
-// around them.
-type frame struct {
-	vars  []Value
-	outer *frame
-}
-
 // step pays for a statement or an operation of an expression.
 func (r *render) step() { r.spend(stepCost) }
 
@@ -115,7 +108,7 @@ func (r *render) fits(n int) {
 	}
 }
 
-// nest enters a value inside a value. unnest leaves it; after a failure nobody needs the depth.
+// nest enters a value inside a value, and unnest leaves it.
 func (r *render) nest() {
 	if r.depth >= maxDepth {
 		failWith(errDepth)

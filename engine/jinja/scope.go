@@ -5,74 +5,12 @@ package jinja
 // the same order, because the order can be observed: whether a name that is set in only one branch of an if falls back to
 // the context depends on where it was read first.
 
-// ref is where a variable is found: in a slot of the frame of the function that is up levels out, or for up -1 among the
-// variables of the context.
-type ref struct{ up, slot int }
-
-func (at ref) in(f *frame) *frame {
-	for range at.up {
-		f = f.outer
-	}
-	return f
-}
-
-func (at ref) get(r *render, f *frame) Value {
-	if at.up < 0 {
-		return r.ctx[at.slot]
-	}
-	return at.in(f).vars[at.slot]
-}
-
-func (at ref) set(f *frame, v Value) { at.in(f).vars[at.slot] = v }
-
-// scope is what rendering needs of a scope.
-type scope struct {
-	routine *routine // nil if the variables live in the frame of the function around
-	loads   []slotLoad
-}
-
-// slotLoad gives a variable its first value: that of another variable, or undefined.
-type slotLoad struct {
-	slot      int
-	from      ref
-	undefined *undefined // if not nil
-}
-
-// routine is a function with a frame of its own.
-type routine struct {
-	depth int // functions around it
-	slots int // of its frame
-}
-
-// enter starts the scope. It returns the frame to run it in, which is new if the scope is that of a function.
-func (s *scope) enter(r *render, f *frame) *frame {
-	if s.routine != nil {
-		r.spend(s.routine.slots)
-		f = &frame{vars: make([]Value, s.routine.slots), outer: f}
-	}
-	s.load(r, f)
-	return f
-}
-
-// load gives the variables of the scope their first values. f is the frame that they live in.
-func (s *scope) load(r *render, f *frame) {
-	r.spend(len(s.loads))
-	for i := range s.loads {
-		l := &s.loads[i]
-		if l.undefined != nil {
-			f.vars[l.slot] = l.undefined
-		} else {
-			f.vars[l.slot] = l.from.get(r, f)
-		}
-	}
-}
-
-// variable is a name in a scope. It gets a slot, or a place in the context if it is only read and nobody sets it.
+// variable is a name in a scope. It gets a slot of a frame, or the position of a context variable if no template code sets it.
 type variable struct {
 	name    string
 	routine *routine
 	slot    int
-	context bool // slot is the place in the context
+	context bool // slot is the position in the context
 }
 
 type loadKind uint8

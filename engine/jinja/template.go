@@ -3,19 +3,21 @@
 // The prompt is byte for byte what Hugging Face transformers makes of the same template. The language is therefore that
 // of Python's jinja2 in an ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, loop controls, and
 // transformers' generation tag, tojson filter and functions raise_exception and strftime_now. Values behave as in Python:
-// 7/2 is 3.5, True prints as True, a list prints as its repr, 'é' has length 1. What no published chat template uses is
-// left out, and Parse refuses it by name (refuse.go).
+// 7/2 is 3.5, True prints as True, a list prints as its repr, 'é' has length 1. Features that no published chat template
+// uses are left out, and Parse refuses them by name (refuse.go).
 //
 // A template passes through these stages, each in the files named after it:
 //
-//	lexer     source -> tokens; white space around tags is removed here
-//	parser    tokens -> tree of statements and expressions (ast.go)
-//	scope     every name gets its place: a slot of a frame, or a variable of the context (scope.go decides, bind.go assigns)
-//	exec      runs statements, which write the prompt (loop.go for loops)
-//	eval      computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
+//	lexer    source -> tokens; literal.go reads strings and numbers. White space around tags is removed here.
+//	parser   tokens -> tree of statements and expressions (ast.go); parser_expr.go parses the expressions
+//	scope    decides for every name in which scope it lives; bind.go assigns slots of frames (frame.go)
+//	exec     runs statements, which write the prompt; loop.go runs loops
+//	eval     computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
 //
-// A filter is one line in the table of filters.go and a function beside it, a test one line in tests.go, a method one line
-// in methods.go, a global function one line in globals.go. testdata/conformance.py records what Python makes of them.
+// To add a filter, add a line to the table in filters.go and a function to the file of its subject: filters_text.go,
+// filters_number.go or filters_list.go. A test is a line in tests.go, a method a line in methods.go, a global function a line
+// in globals.go; remove the name from refuse.go. Then add cases to testdata/conformance.py and run it: it records what
+// Python's jinja2 makes of them, and TestConformance compares.
 //
 // Errors of parsing and rendering travel as panics of type failure inside the package, as in text/template: Parse and
 // Render recover them and return an *Error.

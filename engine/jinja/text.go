@@ -189,7 +189,7 @@ func fields(s string) int {
 	return n
 }
 
-// splitAt makes at most limit cuts at sep.
+// splitAt makes a maximum of limit cuts at sep.
 func splitAt(s, sep string, limit int, fromEnd bool) []string {
 	if limit >= len(s) {
 		return strings.Split(s, sep)
@@ -207,7 +207,7 @@ func splitAt(s, sep string, limit int, fromEnd bool) []string {
 	return parts
 }
 
-// splitSpace makes at most limit cuts at white space.
+// splitSpace makes a maximum of limit cuts at white space.
 func splitSpace(s string, limit int, fromEnd bool) []string {
 	if limit >= len(s) {
 		return strings.FieldsFunc(s, isSpace)

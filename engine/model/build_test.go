@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// build is a model file in the making.
+// build collects the content of a model file.
 type build struct {
 	arch    string
 	meta    *gguf.Metadata
@@ -37,7 +37,7 @@ func (b *build) set(name string, v any) {
 	b.meta.Set(b.arch+"."+name, v)
 }
 
-// weight adds a random matrix that keeps the size of what it multiplies.
+// weight adds a random matrix that preserves the magnitude of its input.
 func (b *build) weight(name string, t gguf.Type, shape ...int) {
 	b.tensors = append(b.tensors, computetest.RandomTensor(b.rand, name, t, 1/math.Sqrt(float64(shape[0])), shape...))
 }
@@ -68,7 +68,7 @@ func (b *build) remove(name string) {
 	b.meta = meta
 }
 
-// tensor finds a tensor to be changed in place.
+// tensor returns a tensor, which may be changed in place.
 func (b *build) tensor(name string) *gguf.Tensor {
 	i := slices.IndexFunc(b.tensors, func(t gguf.Tensor) bool { return t.Name == name })
 	if i < 0 {
@@ -88,7 +88,7 @@ func (b *build) write(tb testing.TB) string {
 	return path
 }
 
-// rebuild reads a file to be changed.
+// rebuild reads the content of a file.
 func rebuild(tb testing.TB, path string) *build {
 	tb.Helper()
 	f, err := gguf.Open(path)
@@ -105,7 +105,7 @@ func rebuild(tb testing.TB, path string) *build {
 	return b
 }
 
-// blockName is the name of a layer's weight.
+// blockName returns the name of a layer's weight.
 func blockName(layer int, name string) string { return fmt.Sprintf("blk.%d.%s.weight", layer, name) }
 
 const (
@@ -113,7 +113,7 @@ const (
 	hidden = 32
 )
 
-// llamaLayout is what Llama files differ in.
+// llamaLayout has the properties in which Llama files differ.
 type llamaLayout struct {
 	hidden, heads, kvHeads int
 	key, value             int // 0 leaves the setting out
@@ -166,7 +166,7 @@ func (l llamaLayout) build() *build {
 	return b
 }
 
-// glmLayout is what deepseek2 files differ in.
+// glmLayout has the properties in which deepseek2 files differ.
 type glmLayout struct {
 	arch               string
 	layers, dense, mtp int
@@ -186,7 +186,7 @@ const (
 	glmFFN, glmExperts, glmUsed, glmExpertFFN     = 44, 6, 2, 14
 )
 
-// flash is the layout of GLM-4.7-Flash: three layers, of which one is dense, and an MTP layer.
+// flash returns the layout of GLM-4.7-Flash: three layers, of which one is dense, and an MTP layer.
 func flash() glmLayout {
 	return glmLayout{arch: "deepseek2", layers: 3, dense: 1, mtp: 1, qRank: 16, shared: 1, gating: 2, norm: true, bias: true}
 }

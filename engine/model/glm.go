@@ -13,7 +13,7 @@ type glm struct {
 	mla    mlaShape
 	route  compute.RouteShape
 	layers []glmLayer
-	mtp    *glmMTP // nil where the file has none
+	mtp    *glmMTP // nil if the file has none
 
 	a       compute.Tensor // [rows, qA + kvRank + rope] compressed query, latent, shared key
 	q       compute.Tensor // [rows, heads*(nope+rope)], where queries are compressed
@@ -25,19 +25,19 @@ type glm struct {
 	hidden  compute.Tensor // [rows, hidden] after the final norm
 }
 
-// mlaShape is the sizes of multi-head latent attention.
+// mlaShape has the sizes of multi-head latent attention.
 type mlaShape struct {
 	heads  int
 	qA     int // rank of the compressed query; 0 where queries are not compressed
 	kvRank int // values of a latent
 	nope   int // values of a head's query and key without a rotation
-	rope   int // values with one; the key's are shared by all heads
+	rope   int // values with a rotation; those of the key are shared by all heads
 	value  int // values of a head's output
 	// attention is over the latents: one key of kvRank+rope values, of which the first kvRank are the value.
 	attention compute.AttentionShape
 }
 
-// queryCols is the length of what stands before the latent in a row of glm.a: the compressed query, or all queries.
+// queryCols returns the number of values before the latent in a row of glm.a: the compressed query, or all queries.
 func (m mlaShape) queryCols() int {
 	if m.qA > 0 {
 		return m.qA
@@ -58,10 +58,10 @@ type glmLayer struct {
 	attnOutput compute.Weight   // {heads*value, hidden}
 	ffnNorm    compute.Weight   // {hidden}
 
-	// A dense layer has these,
+	// Of a dense layer:
 	ffnGate, ffnUp compute.Weight // {hidden, ffn}
 	ffnDown        compute.Weight // {ffn, hidden}
-	// one of experts these.
+	// Of a layer of experts:
 	router     compute.Weight // {hidden, experts}
 	routerBias compute.Weight // {experts}, for choosing; may be absent
 	experts    compute.Experts
@@ -73,7 +73,7 @@ type glmMTP struct {
 	ehProj       []compute.Weight // one of {2*hidden, hidden}
 	layer        glmLayer
 	headNorm     compute.Weight // {hidden}
-	// The trunk's where the file has none of their own.
+	// The trunk's if the layer has none of its own.
 	embd   compute.Weight
 	output []compute.Weight
 
@@ -121,8 +121,8 @@ func (m *glm) feedForward(s compute.Step, l *glmLayer, layer int, x compute.Tens
 	s.Checkpoint(layer, "layer_out", x)
 }
 
-// attention adds MLA over the normed h to x. Keys and values stay compressed: queries are brought into the latent space
-// (q' = W_kbᵀ·q), attend there, and their contexts are brought back (W_vb).
+// attention adds MLA over the normed h to x. Keys and values stay compressed: queries are transformed into the latent
+// space (q' = W_kbᵀ·q) and attend there, and their contexts are transformed back (W_vb).
 func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Tensor) {
 	n, shape := x.Rows, m.mla
 	absorb, ctx, attn := m.absorb.Head(n), m.ctx.Head(n), m.attn.Head(n)
@@ -140,7 +140,8 @@ func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Ten
 	s.MatMulAdd(x, attn, l.attnOutput)
 }
 
-// latents computes what the cache keeps of the normed h, and the queries, compressed where the model compresses them.
+// latents stores the latents and keys of the normed h in the cache. It returns the queries, or the compressed queries if the model
+// compresses them.
 func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) (q compute.Tensor) {
 	a, shape := m.a.Head(h.Rows), m.mla
 	s.MatMul(a, h, l.attnA...)
@@ -173,7 +174,7 @@ func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32,
 	}
 	s := m.be.Begin(b)
 	logits := m.draft(s, b, from, states)
-	if len(b.Outputs) > 0 { // what the last Forward found stays where nothing is drafted
+	if len(b.Outputs) > 0 { // without outputs, the result of the last Forward stays
 		m.top(s, b, 0, logits)
 	}
 	if err := s.Run(); err != nil {
@@ -199,7 +200,7 @@ func (m *glm) draft(s compute.Step, b *compute.Batch, from States, states []int3
 	s.RMSNorm(concat.Slice(hidden, hidden), h, mtp.hnorm, m.eps)
 	s.MatMul(x, concat, mtp.ehProj...)
 	s.RMSNorm(h, x, mtp.layer.attnNorm, m.eps)
-	// Of rows that are no outputs only what the cache keeps is wanted.
+	// Rows that are not outputs only fill the cache.
 	if out.Rows == 0 {
 		m.latents(s, &mtp.layer, m.config.Layers, h)
 		return m.project(s, last, mtp.output)

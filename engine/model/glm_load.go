@@ -58,7 +58,7 @@ func (m *glm) buffers(l *loader, lim Limits) {
 	}
 }
 
-// ffnWidth is the widest row of activations that a layer has.
+// ffnWidth returns the maximum width of a layer's activations.
 func (m *glm) ffnWidth() int {
 	layers := m.layers
 	if m.mtp != nil {
@@ -97,7 +97,7 @@ func (l *loader) mlaShape() mlaShape {
 	}
 	s.nope = key - s.rope
 	if l.err == nil && s.nope < 1 {
-		l.fail(fmt.Errorf("a head's key of %d values has no room for a rotation of %d", key, s.rope))
+		l.fail(fmt.Errorf("a head's key of %d values is too short for a rotation of %d", key, s.rope))
 		return s
 	}
 	s.attention = compute.AttentionShape{
@@ -141,16 +141,16 @@ func glmConfig(l *loader) Config {
 	return c
 }
 
-// flashLayers and flashVocab tell early files of GLM-4.7-Flash, which lack expert_gating_func.
+// flashLayers and flashVocab identify early files of GLM-4.7-Flash, which lack expert_gating_func.
 const (
 	flashLayers = 47
 	flashVocab  = 154880
 )
 
-// mostExperts and mostUsed are beyond those of any known model. Routers go through all experts for each that is used.
+// maxExperts and maxUsed are more than any known model has. A router goes through all experts for each expert that is used.
 const (
-	mostExperts = 1024
-	mostUsed    = 64
+	maxExperts = 1024
+	maxUsed    = 64
 )
 
 func (l *loader) routeShape(c Config) compute.RouteShape {
@@ -171,20 +171,20 @@ func (l *loader) routeShape(c Config) compute.RouteShape {
 	if r.Used > r.Experts {
 		l.fail(fmt.Errorf("%s is %d, more than the %d of %s", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
 	}
-	if r.Experts > mostExperts || r.Used > mostUsed {
+	if r.Experts > maxExperts || r.Used > maxUsed {
 		l.fail(fmt.Errorf("%s is %d and %s is %d; more than %d experts or %d of them for a row: %w",
-			l.key("expert_count"), r.Experts, l.key("expert_used_count"), r.Used, mostExperts, mostUsed, ErrUnsupported))
+			l.key("expert_count"), r.Experts, l.key("expert_used_count"), r.Used, maxExperts, maxUsed, ErrUnsupported))
 	}
 	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
 		l.fail(fmt.Errorf("%s is %d; routing by groups: %w", l.key("expert_group_count"), groups, ErrUnsupported))
 	}
-	if r.Scale == 0 { // as files write a scale that is not used
+	if r.Scale == 0 { // files write 0 for no scale
 		r.Scale = 1
 	}
 	return r
 }
 
-// yarnScale is what YaRN multiplies the scores by: the square of 1 + m·ln(factor), with m as the file gives it (the
+// yarnScale returns YaRN's factor for the scores: the square of 1 + m·ln(factor), with m from the file (the
 // original's 0.1·mscale_all_dim).
 func (l *loader) yarnScale(factor float64) float64 {
 	m := 1 + l.floatOr("rope.scaling.yarn_log_multiplier", 0)*math.Log(max(factor, 1))
@@ -230,7 +230,7 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 
 func (l *loader) expertWeights(layer *glmLayer, name func(string) string, m *glm) {
 	if m.route.Used == 0 {
-		l.fail(fmt.Errorf("%s is missing or 0, and %s is a layer of experts", l.key("expert_used_count"), name("*")))
+		l.fail(fmt.Errorf("%s is missing or 0, but %s is a layer of experts", l.key("expert_used_count"), name("*")))
 		return
 	}
 	hidden, n, ffn := m.config.Hidden, m.route.Experts, l.size("expert_feed_forward_length")
@@ -242,7 +242,7 @@ func (l *loader) expertWeights(layer *glmLayer, name func(string) string, m *glm
 		Down: l.weight(name("ffn_down_exps.weight"), ffn, hidden, n),
 	}
 	if e := layer.experts; l.err == nil && e.Gate.Type() != e.Up.Type() {
-		l.fail(fmt.Errorf("%s is %v and %s is %v; experts whose gate and up have two types: %w",
+		l.fail(fmt.Errorf("%s is %v and %s is %v; gate and up of different types: %w",
 			name("ffn_gate_exps.weight"), e.Gate.Type(), name("ffn_up_exps.weight"), e.Up.Type(), ErrUnsupported))
 		return
 	}
@@ -275,9 +275,9 @@ func (l *loader) glmMTP(layer int, m *glm, experts bool, lim Limits) *glmMTP {
 	return mtp
 }
 
-// splitKVB makes the two weights of absorbed attention out of the older joint one, {kvRank, heads*(nope+value)}. The value
-// part keeps its type; the key part has to be transposed, which quantised blocks cannot be, so it becomes float16, or
-// float32 where the file has floats that float16 may not hold.
+// splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank, heads*(nope+value)}. The value part
+// keeps its type. The key part must be transposed, which is not possible in quantised blocks: it becomes float16, or float32 if
+// the file has floats that float16 may not hold.
 func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 	t := l.tensor(name, s.kvRank, s.heads*(s.nope+s.value))
 	if l.err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// bases are the files that the tests below break: they load as they are.
+// bases are valid files that the tests below break.
 var bases = map[string]func() *build{
 	"llama": func() *build {
 		return llamaLayout{hidden: 32, heads: 4, kvHeads: 2, key: 12, value: 10, rope: 8}.build()
@@ -44,8 +44,8 @@ func eachBase(t *testing.T, test func(t *testing.T, base func() *build)) {
 	}
 }
 
-// TestRefusals breaks files in one way each. The error names what is wrong; where the file is sound, but of a kind that is
-// not computed here, it wraps ErrUnsupported.
+// TestRefusals breaks a file in one way at a time. The error names the cause. It wraps ErrUnsupported if the file is sound but
+// needs something that Ingot does not compute.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, base  string
@@ -132,7 +132,7 @@ func optional(name string) bool {
 	return name == "output.weight" || strings.HasSuffix(name, "exp_probs_b.bias")
 }
 
-// TestMissingTensors takes every tensor away in turn.
+// TestMissingTensors removes each tensor in turn.
 func TestMissingTensors(t *testing.T) {
 	eachBase(t, func(t *testing.T, base func() *build) {
 		t.Helper()
@@ -146,9 +146,9 @@ func TestMissingTensors(t *testing.T) {
 			}
 			name := tensor.Name
 			switch {
-			case strings.Contains(name, "nextn.eh_proj"): // by which an MTP layer is told: without, it is one of the trunk's
+			case strings.Contains(name, "nextn.eh_proj"): // it identifies an MTP layer; without it, the layer counts as the trunk's
 				name = "blk.3.nextn."
-			case strings.Contains(name, "attn_kv_b"): // without which the split form is looked for
+			case strings.Contains(name, "attn_kv_b"): // without it, the loader expects the split form
 				name = "attn_k_b"
 			}
 			require.ErrorContains(t, err, name)
@@ -168,7 +168,7 @@ func TestWrongShapes(t *testing.T) {
 				b.tensors[i] = gguf.Tensor{Name: tensor.Name, Shape: shape}
 				b.tensors[i].Data = make([]byte, 4*b.tensors[i].Elements())
 				_, err := load(t, b.write(t))
-				if tensor.Name == "token_embd.weight" && d == 1 { // which says how large the vocabulary is
+				if tensor.Name == "token_embd.weight" && d == 1 { // it defines the size of the vocabulary
 					require.ErrorContains(t, err, "output.weight")
 					continue
 				}
@@ -178,7 +178,7 @@ func TestWrongShapes(t *testing.T) {
 	})
 }
 
-// TestSameValuesInOtherDimensions loads files whose tensors have their rows in one dimension more.
+// TestSameValuesInOtherDimensions loads files whose tensors have the same rows in one dimension less.
 func TestSameValuesInOtherDimensions(t *testing.T) {
 	b := flash().build()
 	for _, name := range []string{"blk.0.attn_k_b.weight", "blk.0.attn_v_b.weight"} {
@@ -188,10 +188,10 @@ func TestSameValuesInOtherDimensions(t *testing.T) {
 	requirePlain(t, b.write(t), floatTolerance)
 }
 
-// TestMissingSettings takes every setting of the architecture away in turn: the model loads, by a default that the format
-// has, or the error names the setting or a tensor.
+// TestMissingSettings removes each setting of the architecture in turn: the model loads with a default of the format, or the error
+// names the setting or a tensor.
 func TestMissingSettings(t *testing.T) {
-	// What files may leave out. Other tests compare what some of them mean then.
+	// Settings that files may leave out. Other tests check some of their defaults.
 	defaults := []string{
 		"attention.head_count_kv", "rope.dimension_count", "rope.freq_base", "attention.value_length",
 		"expert_weights_scale", "expert_weights_norm", "expert_gating_func", "attention.key_length", "rope.scaling.factor", "rope.scaling.type",
@@ -264,7 +264,7 @@ func TestBothForms(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestNoPanics changes settings and shapes at random: a file is refused or runs, whatever comes out.
+// TestNoPanics changes settings and tensors at random: a file is refused or runs, with any result.
 func TestNoPanics(t *testing.T) {
 	values := []any{
 		uint32(0), uint32(1), uint32(2), uint32(3), uint32(7), uint32(8), uint32(1 << 20), uint32(math.MaxUint32), uint64(math.MaxUint64),

@@ -31,13 +31,13 @@ func (l *loader) fail(err error) {
 	}
 }
 
-// key is the full name of a setting of the architecture.
+// key returns the full name of a setting of the architecture.
 func (l *loader) key(name string) string { return l.arch + "." + name }
 
-// has tells whether the file has a setting.
+// has reports whether the file has a setting.
 func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
 
-// maxSize bounds every size read from a file's settings; a product of three still fits an int.
+// maxSize is the maximum of every size in a file's settings. A product of three sizes fits an int.
 const maxSize = 1 << 20
 
 // size reads a setting that has to be from 1 to maxSize.
@@ -48,12 +48,12 @@ func (l *loader) size(name string) int {
 		return 0
 	}
 	if v == 0 {
-		l.fail(fmt.Errorf("%s is 0; it has to be from 1 to %d", l.key(name), maxSize))
+		l.fail(fmt.Errorf("%s is 0; it must be from 1 to %d", l.key(name), maxSize))
 	}
 	return v
 }
 
-// sizeOr reads a setting from 0 to maxSize; absent, it is otherwise.
+// sizeOr reads a setting from 0 to maxSize. It returns otherwise if the setting is absent.
 func (l *loader) sizeOr(name string, otherwise int) int {
 	if !l.has(name) {
 		return otherwise
@@ -68,13 +68,13 @@ func (l *loader) sizeOr(name string, otherwise int) int {
 		return 0
 	}
 	if v > maxSize {
-		l.fail(fmt.Errorf("%s is %d; it has to be at most %d", l.key(name), v, maxSize))
+		l.fail(fmt.Errorf("%s is %d; it must be at most %d", l.key(name), v, maxSize))
 		return 0
 	}
 	return int(v)
 }
 
-// floatOr reads a finite setting of at least 0; absent, it is otherwise.
+// floatOr reads a finite setting of at least 0. It returns otherwise if the setting is absent.
 func (l *loader) floatOr(name string, otherwise float64) float64 {
 	if !l.has(name) {
 		return otherwise
@@ -85,13 +85,13 @@ func (l *loader) floatOr(name string, otherwise float64) float64 {
 		return otherwise
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		l.fail(fmt.Errorf("%s is %g; it has to be a number of at least 0", l.key(name), v))
+		l.fail(fmt.Errorf("%s is %g; it must be a number of at least 0", l.key(name), v))
 		return otherwise
 	}
 	return v
 }
 
-// eps reads what is added to the mean square in norms.
+// eps reads the constant that norms add to the mean square.
 func (l *loader) eps() float32 {
 	const name = "attention.layer_norm_rms_epsilon"
 	if !l.has(name) {
@@ -100,8 +100,7 @@ func (l *loader) eps() float32 {
 	return float32(l.floatOr(name, 0))
 }
 
-// refuse refuses a file with a setting that changes what its model computes and is not understood here. neutral is the
-// value that changes nothing.
+// refuse refuses a file with a setting that changes the model and is not supported. neutral is the value that changes nothing.
 func (l *loader) refuse(name string, neutral float64) {
 	if v := l.floatOr(name, neutral); v != neutral {
 		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))
@@ -130,8 +129,8 @@ func (l *loader) stringOr(name, otherwise string) string {
 	return v
 }
 
-// tensor takes a tensor of the given shape, fastest dimension first. One that has the same values in fewer or more
-// dimensions is given that shape.
+// tensor returns a tensor of the given shape, fastest dimension first. The file may have the same values in fewer or more
+// dimensions.
 func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	t, ok := l.file.Tensor(name)
 	if !ok {
@@ -140,19 +139,19 @@ func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	}
 	l.used[name] = true
 	if len(t.Shape) == 0 || t.Shape[0] != shape[0] || t.Elements() != elements(shape) {
-		l.fail(fmt.Errorf("tensor %s has shape %v; the file's settings ask for %v", name, t.Shape, shape))
+		l.fail(fmt.Errorf("tensor %s has shape %v; the file's settings require %v", name, t.Shape, shape))
 		return gguf.Tensor{}
 	}
 	t.Shape = shape
 	return t
 }
 
-// weight takes a tensor onto the backend.
+// weight loads a tensor onto the backend.
 func (l *loader) weight(name string, shape ...int) compute.Weight {
 	return l.place(l.tensor(name, shape...))
 }
 
-// optional is weight for a tensor that a file may lack; it is nil then.
+// optional is weight for a tensor that a file may lack. It returns nil then.
 func (l *loader) optional(name string, shape ...int) compute.Weight {
 	if _, ok := l.file.Tensor(name); !ok {
 		return nil
@@ -160,7 +159,7 @@ func (l *loader) optional(name string, shape ...int) compute.Weight {
 	return l.weight(name, shape...)
 }
 
-// headOr is an output head as a list of one, as products take it; otherwise where a file lacks it.
+// headOr returns an output head as a list of one, as products take it, or otherwise if the file has none.
 func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compute.Weight {
 	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
 		return []compute.Weight{w}
@@ -168,7 +167,7 @@ func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compu
 	return []compute.Weight{otherwise}
 }
 
-// place puts a tensor onto the backend.
+// place makes a weight of a tensor.
 func (l *loader) place(t gguf.Tensor) compute.Weight {
 	if l.err != nil {
 		return nil
@@ -192,7 +191,7 @@ func (l *loader) buffer(rows, cols int) compute.Tensor {
 	return t
 }
 
-// vocab is the number of tokens, by the embedding.
+// vocab returns the number of tokens in the embedding.
 func (l *loader) vocab(hidden int) int {
 	t, ok := l.file.Tensor("token_embd.weight")
 	if !ok || hidden == 0 {
@@ -200,27 +199,27 @@ func (l *loader) vocab(hidden int) int {
 		return 0
 	}
 	if len(t.Shape) != 2 || t.Shape[0] != hidden {
-		l.fail(fmt.Errorf("tensor token_embd.weight has shape %v; it has to be %d by the vocabulary", t.Shape, hidden))
+		l.fail(fmt.Errorf("tensor token_embd.weight has shape %v; it must be %d by the vocabulary", t.Shape, hidden))
 		return 0
 	}
 	return t.Shape[1]
 }
 
-// unused refuses a file with tensors that the model did not take: leaving one out, such as a bias, would compute another
-// model than the file's. ignore tells names that carry nothing a forward pass needs.
+// unused refuses a file with tensors that the model does not use: without one of them, such as a bias, results would be wrong.
+// ignore reports whether a forward pass does not need the tensor of a name.
 func (l *loader) unused(ignore func(name string) bool) {
 	for _, t := range l.file.Tensors() {
 		if !l.used[t.Name] && !ignore(t.Name) {
-			l.fail(fmt.Errorf("tensor %s is not one that a %s model has here: %w", t.Name, l.arch, ErrUnsupported))
+			l.fail(fmt.Errorf("tensor %q is not part of a %s model: %w", t.Name, l.arch, ErrUnsupported))
 			return
 		}
 	}
 }
 
-// blockTensor names a tensor of a layer as GGUF does.
+// blockTensor returns the name of a layer's tensor in GGUF.
 func blockTensor(layer int, name string) string { return fmt.Sprintf("blk.%d.%s", layer, name) }
 
-// inBlocks tells whether a tensor belongs to a layer from the given one on.
+// inBlocks reports whether a tensor belongs to the given layer or a later one.
 func inBlocks(name string, from int) bool {
 	var layer int
 	rest, ok := strings.CutPrefix(name, "blk.")
@@ -239,14 +238,14 @@ func elements(shape []int) int {
 	return n
 }
 
-// derivedTables are tensors of old files that hold what is computed here from the settings.
+// derivedTables are tensors of old files whose values are computed from the settings instead.
 var derivedTables = []string{"attn_rot_embd.weight", "rope_freqs.weight"}
 
 func isDerived(name string) bool {
 	return slices.ContainsFunc(derivedTables, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// name is the model's name as the file gives it.
+// name returns the model's name in the file, which may be empty.
 func (l *loader) name() string {
 	name, err := l.file.Meta().String("general.name")
 	if err != nil {
@@ -255,7 +254,7 @@ func (l *loader) name() string {
 	return name
 }
 
-// checkCache refuses a type of the KV cache that does not fit the model. A head's keys and values are whole blocks there.
+// checkCache refuses a type of KV cache that does not fit the model: a head's keys and values must be whole blocks.
 func (l *loader) checkCache(c Config, t gguf.Type) {
 	if block := t.BlockSize(); l.err == nil && block > 0 && (c.KeyDim%block != 0 || c.ValueDim%block != 0) {
 		l.fail(fmt.Errorf("a cache of type %v cannot hold heads of %d and %d values, which are not whole blocks of %d; use f16: %w",

@@ -13,10 +13,10 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// ErrUnsupported is wrapped by the errors of files that are well-formed but hold something that no model here computes.
+// ErrUnsupported is wrapped by the errors about files that are well-formed but need something that Ingot does not compute.
 var ErrUnsupported = errors.New("model is not supported")
 
-// Config describes a model as its file does.
+// Config is a model's description in its file.
 type Config struct {
 	Architecture string // GGUF's general.architecture, such as "llama"
 	Name         string // general.name, may be empty
@@ -31,8 +31,8 @@ type Config struct {
 	KeyDim, ValueDim int
 }
 
-// PositionBytes is the memory that one position takes in the cache of all layers, where values are stored as t. A head has
-// to be whole blocks of t.
+// PositionBytes returns the memory that one position takes in the cache of all layers, in bytes, with values of type t. A head
+// must be whole blocks of t.
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	keyBytes, err := t.RowBytes(c.KeyDim)
 	if err != nil {
@@ -48,16 +48,16 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	}
 	layers := c.Layers + c.DraftLayers
 	if position > maxPosition/layers {
-		return 0, fmt.Errorf("a position of %d bytes in each of %d layers is more than any model's: %w", position, layers, ErrUnsupported)
+		return 0, fmt.Errorf("a position of %d bytes in each of %d layers is too large: %w", position, layers, ErrUnsupported)
 	}
 	return layers * position, nil
 }
 
-// maxPosition bounds what the settings of a file may ask for a position of the cache, in bytes: a thousand times what large
-// models take, and so little that a product with a context fits an int.
+// maxPosition is the maximum size of a position in the cache, in bytes: a thousand times that of large models, and so small that
+// its product with a context fits an int.
 const maxPosition = 1 << 32
 
-// Limits sizes what a loaded model can hold. All are at least 1.
+// Limits are the sizes that a model is loaded for. All are at least 1.
 type Limits struct {
 	Rows     int // rows a step
 	Outputs  int // rows a step that reach the output head
@@ -74,12 +74,12 @@ type Model interface {
 	// Forward runs one step and returns the logits of the rows named in b.Outputs: [len(Outputs)][Vocab], valid until the
 	// next call. It stores the keys of all rows in the cache.
 	Forward(b *compute.Batch) ([][]float32, error)
-	// Decode runs n steps, at most as many as the backend can have under way, and waits for the last alone. Each row of b is
-	// its sequence's last and an output, and b.Top is at least 1. The first step is b; every further one has the same rows at
-	// the next position, with the best token of the step before. Page tables have to reach as far.
+	// Decode runs n steps, at most the backend's MaxInFlight, and waits only for the last. Each row of b is its sequence's last
+	// and an output, and b.Top is at least 1. The first step is b; every further step has the same rows at the next position,
+	// with the best token of the step before. Page tables must reach that far.
 	Decode(b *compute.Batch, n int) error
-	// Best returns what compute.Step.Top made of the logits of step i of the last Decode, or of the last Forward or Draft as
-	// step 0, where b.Top was not 0: a row an output, of which the first 2*b.Top+1 values count. They are valid until the next call.
+	// Best returns the result of compute.Step.Top for step i of the last Decode; the last Forward or Draft is step 0. It has a row
+	// for each output, whose first 2*b.Top+1 values are set if b.Top was not 0. The rows are valid until the next call.
 	Best(i int) [][]float32
 }
 
@@ -87,9 +87,9 @@ type Model interface {
 type Drafter interface {
 	Model
 	// Draft runs the MTP layer and returns the logits of the rows named in b.Outputs, valid until the next call of Forward or
-	// Draft. Slot p of the layer stands at position p and takes the token at p+1 (in b.Tokens) and a hidden state: row
-	// states[i] of from, for row i of b. Known tokens take the trunk's state of position p; each further draft of a chain takes
-	// the state that the draft before it left. The layer's cache has the page table of the trunk's.
+	// Draft. Slot p of the layer is at position p. It takes the token at p+1 (in b.Tokens) and a hidden state: row states[i] of
+	// from, for row i of b. Known tokens take the trunk's state of position p; each further draft of a chain takes the state of
+	// the draft before it. The layer uses the page table of the trunk.
 	Draft(b *compute.Batch, from States, states []int32) ([][]float32, error)
 }
 
@@ -116,7 +116,7 @@ var families = map[string]family{
 	"glm4moelite": {glmConfig, loadGLM}, // deepseek2 under the name that older files use
 }
 
-// ReadConfig reads what a file says of its model, without its weights.
+// ReadConfig reads the description of a file's model, without its weights.
 func ReadConfig(f *gguf.File) (Config, error) {
 	l, family, err := open(nil, f)
 	if err != nil {
@@ -144,7 +144,7 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if l.err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), l.err)
 	}
-	// What the backend has copied need not stay in memory twice.
+	// The backend has copied the weights; they need not stay in memory twice.
 	return m, f.Release()
 }
 

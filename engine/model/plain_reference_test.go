@@ -27,7 +27,7 @@ func TestPlain(t *testing.T) {
 					}
 				}
 				for at, want := range c.MTPDrafts {
-					if at%6 != 0 { // the whole sequence is computed anew for each
+					if at%6 != 0 { // each computes the whole sequence again
 						continue
 					}
 					known := len(c.PromptTokens) + at + 1
@@ -52,8 +52,8 @@ func (p *plain) compareDrafts(t *testing.T, tokens []int32, states [][]float64, 
 	}
 }
 
-// distance is how far a row of logits is from what it should be: the root of the mean square of the differences, over the
-// standard deviation.
+// distance returns the error of a row of logits: the root mean square of the differences over the standard deviation of the
+// expected logits.
 func distance(got []float32, want []float64) float64 {
 	n := float64(len(want))
 	mean, square, off := 0.0, 0.0, 0.0

@@ -18,7 +18,7 @@ type plain struct {
 	tb      testing.TB
 	file    *gguf.File
 	tensors map[string][]float64
-	// tie is the least distance between a chosen expert's score and one that was not chosen, over all routings so far.
+	// tie is the minimum difference between the score of a chosen expert and one that was not chosen, over all routings so far.
 	tie float64
 }
 
@@ -45,7 +45,7 @@ func (p *plain) arch() string {
 	return arch
 }
 
-// number reads a setting of the architecture; several names are tried in turn, and the last is 0 where it is missing.
+// number reads a setting of the architecture by the first of the names that the file has. It returns 0 if it has none.
 func (p *plain) number(names ...string) float64 {
 	for _, name := range names {
 		switch v, _ := p.file.Meta().Any(p.arch() + "." + name); v := v.(type) {
@@ -71,7 +71,7 @@ func (p *plain) tensor(name string) []float64 {
 	return p.tensors[name]
 }
 
-// times is W·x; W has rows of len(x).
+// times returns W·x; W has rows of len(x).
 func times(w, x []float64) []float64 {
 	out := make([]float64, len(w)/len(x))
 	for o := range out {
@@ -125,8 +125,8 @@ func gatedNetwork(gate, up, down, x []float64) []float64 {
 	return times(down, g)
 }
 
-// inverseFrequencies is RoPE's for dims values: as they are, divided by a factor (linear), or YaRN's: Peng et al. 2023,
-// as DeepSeek-V2's own code computes it.
+// inverseFrequencies returns those of RoPE for dims values: unchanged, divided by a factor (linear), or changed by YaRN (Peng et
+// al. 2023) as DeepSeek-V2's own code computes it.
 func (p *plain) inverseFrequencies(dims int) []float64 {
 	base, factor := p.number("rope.freq_base"), p.number("rope.scaling.factor")
 	if factor == 0 {
@@ -223,7 +223,7 @@ func (p *plain) embed(table string, tokens []int32) [][]float64 {
 	return x
 }
 
-// head is the logits, by the first of the named weights that the file has.
+// head returns the logits by the first of the named weights that the file has.
 func (p *plain) head(hidden [][]float64, names ...string) [][]float64 {
 	at := slices.IndexFunc(names, p.has)
 	require.GreaterOrEqual(p.tb, at, 0)

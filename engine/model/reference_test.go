@@ -59,7 +59,7 @@ func TestCheckpoints(t *testing.T) {
 			var got [][2]float64
 			b := modeltest.Batch(c.Tokens(), 0)
 			b.Trace = func(p compute.Checkpoint) {
-				last := p.Layer == m.Config().Layers-1 && p.Stage == "layer_out" // the reference has the norm's in its place
+				last := p.Layer == m.Config().Layers-1 && p.Stage == "layer_out" // the reference has the norm instead
 				wanted := p.Stage == "embd" || p.Stage == "layer_out" || p.Stage == "norm"
 				if wanted && !last && p.Row == len(b.Tokens)-1 {
 					got = append(got, [2]float64{p.Sum, p.Norm})
@@ -78,7 +78,7 @@ func TestCheckpoints(t *testing.T) {
 }
 
 // TestDrafts fills the MTP layer's cache over prompt and answer and compares the three drafts made after each token of the
-// answer. A near tie, of two logits within the margin, may be decided either way; what follows it in a chain is not compared.
+// answer. A near tie, of two logits within the margin, may be decided either way; the rest of its chain is not compared.
 func TestDrafts(t *testing.T) {
 	const margin = 0.01
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {
@@ -116,7 +116,7 @@ func TestDrafts(t *testing.T) {
 	})
 }
 
-// drafts chains n drafts after a known token. The slot before it, whose state the trunk has, is the first to be computed.
+// drafts chains n drafts after a known token. The first is computed in the slot before the token, from the trunk's state.
 func drafts(t *testing.T, m model.Drafter, token int32, slot, n int) []int32 {
 	t.Helper()
 	var out []int32
@@ -131,7 +131,7 @@ func drafts(t *testing.T, m model.Drafter, token int32, slot, n int) []int32 {
 	return out
 }
 
-// rows is the indices 0 to n-1.
+// rows returns the indices 0 to n-1.
 func rows(n int) []int32 {
 	all := make([]int32, n)
 	for i := range all {

@@ -14,12 +14,12 @@ const (
 )
 
 // ropeFreqs reads the rotation of dims values of a head: the base's frequencies, changed by the file's scaling (none,
-// linear or yarn) and divided by the factors of rope_freqs.weight, which llama3's scaling ships as. factor is YaRN's
-// stretching of the context, 1 without it.
+// linear or yarn) and divided by the factors of rope_freqs.weight, which holds the scaling of llama3. factor is YaRN's factor for
+// the context, 1 without YaRN.
 func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 	base := l.floatOr("rope.freq_base", 10000)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
-		l.fail(fmt.Errorf("%s is %d and %s is %g: no rotation has these", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
+		l.fail(fmt.Errorf("%s is %d and %s is %g: these are not possible for a rotation", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
 		return compute.RopeFreqs{}, 1
 	}
 	f := make([]float64, dims/2)
@@ -57,13 +57,13 @@ func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 func (l *loader) ropeFactor() float64 {
 	by := l.floatOr("rope.scaling.factor", 1)
 	if by == 0 {
-		l.fail(fmt.Errorf("%s is 0; it has to be above", l.key("rope.scaling.factor")))
+		l.fail(fmt.Errorf("%s is 0; it must be above 0", l.key("rope.scaling.factor")))
 		return 1
 	}
 	return by
 }
 
-// divideFreqs divides the frequencies by rope_freqs.weight, where the file has it.
+// divideFreqs divides the frequencies by rope_freqs.weight if the file has it.
 func (l *loader) divideFreqs(f []float64) {
 	if _, ok := l.file.Tensor("rope_freqs.weight"); !ok {
 		return
@@ -81,11 +81,11 @@ func (l *loader) divideFreqs(f []float64) {
 	}
 }
 
-// yarn divides low frequencies by factor, keeps high ones, and mixes those between: from fast rotations over the original
-// context down to slow.
+// yarn divides low frequencies by factor, keeps high ones, and interpolates between them. High frequencies turn fast times or
+// more over the original context, low ones slow times or less.
 func yarn(f []float64, base, factor float64, context int, fast, slow float64) {
 	dims := float64(2 * len(f))
-	// pair is the index of the frequency that turns so many times over the original context.
+	// pair returns the index of the frequency that turns the given number of times over the original context.
 	pair := func(turns float64) float64 {
 		return dims * math.Log(float64(context)/(turns*2*math.Pi)) / (2 * math.Log(base))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// settings is a loader of a file that holds nothing but settings of deepseek2.
+// settings returns a loader of a file that has only settings of deepseek2.
 func settings(t *testing.T, values map[string]any) *loader {
 	t.Helper()
 	meta := gguf.NewMetadata()
@@ -30,8 +30,8 @@ func settings(t *testing.T, values map[string]any) *loader {
 	return newLoader(nil, f, "deepseek2")
 }
 
-// TestGatingOfEarlyFlashFiles: files of GLM-4.7-Flash before expert_gating_func gate by sigmoid; every other file without
-// it by softmax.
+// TestGatingOfEarlyFlashFiles: files of GLM-4.7-Flash before expert_gating_func gate by sigmoid. Every other file without
+// it gates by softmax.
 func TestGatingOfEarlyFlashFiles(t *testing.T) {
 	for _, c := range []struct {
 		layers, vocab int
@@ -50,7 +50,7 @@ func TestGatingOfEarlyFlashFiles(t *testing.T) {
 	}
 }
 
-// TestFirstErrorStays: a loader goes on with zeros after an error and keeps the first.
+// TestFirstErrorStays: a loader continues with zeros after an error and keeps the first error.
 func TestFirstErrorStays(t *testing.T) {
 	l := settings(t, map[string]any{"block_count": uint32(math.MaxUint32), "rope.freq_base": "fast"})
 	require.Zero(t, l.size("block_count"))

@@ -6,23 +6,23 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// MaxTop is the most that Batch.Top can ask for.
+// MaxTop is the maximum of Batch.Top.
 const MaxTop = 64
 
-// steps runs the steps of a model, one at a time or several without a wait in between.
+// steps runs the steps of a model, one at a time or several without a wait between them.
 type steps struct {
 	be compute.Backend
-	// record records the forward pass of a batch, and returns where its logits come to stand: [outputs, vocab].
+	// record records the forward pass of a batch, and returns the buffer of its logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
-	tops []compute.Tensor // of each step that may be under way, [outputs, 2*MaxTop+1]
+	tops []compute.Tensor // of each step in flight, [outputs, 2*MaxTop+1]
 	rows int              // outputs of the last batch
 
-	next      compute.Batch // of a step under way
-	positions []int32       // its own
+	next      compute.Batch // of a step of Decode
+	positions []int32       // its positions
 }
 
-// steps makes what steps under way need of their own.
+// steps makes the buffers of the steps in flight.
 func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch) compute.Tensor) steps {
 	m := steps{be: l.be, record: record, tops: make([]compute.Tensor, l.be.MaxInFlight())}
 	for i := range m.tops {
@@ -64,7 +64,7 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 	return nil
 }
 
-// begin records step i of those under way.
+// begin records step i of those in flight.
 func (m *steps) begin(b *compute.Batch, i int) (s compute.Step, logits compute.Tensor) {
 	s = m.be.Begin(b)
 	logits = m.record(s, b)
@@ -72,7 +72,7 @@ func (m *steps) begin(b *compute.Batch, i int) (s compute.Step, logits compute.T
 	return s, logits
 }
 
-// top records what is wanted of the logits of step i.
+// top records what the batch wants to know of the logits of step i.
 func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
 	m.rows = len(b.Outputs)
 	if b.Top > 0 && m.rows > 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// severalAhead is the CPU, where steps may be under way that have run already. One of them may fail.
-type severalAhead struct {
+// severalInFlight is the CPU backend with steps in flight, although each has run when it is submitted. One of them may fail.
+type severalInFlight struct {
 	compute.Backend
-	failing int // steps from the last on, at 1
+	failing int // number of steps until the one that fails
 }
 
 type failingStep struct{ compute.Step }
@@ -26,9 +26,9 @@ var errDevice = errors.New("device lost")
 
 func (failingStep) Submit() error { return errDevice }
 
-func (*severalAhead) MaxInFlight() int { return 5 }
+func (*severalInFlight) MaxInFlight() int { return 5 }
 
-func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
+func (s *severalInFlight) Begin(b *compute.Batch) compute.Step {
 	step := s.Backend.Begin(b)
 	if s.failing--; s.failing == 0 {
 		return failingStep{step}
@@ -36,7 +36,7 @@ func (s *severalAhead) Begin(b *compute.Batch) compute.Step {
 	return step
 }
 
-// decoding is a row each of three sequences, at different positions of their own pages.
+// decoding returns a batch with a row of each of three sequences, at different positions.
 func decoding(k int) *compute.Batch {
 	b := &compute.Batch{Top: k}
 	for i := range int32(3) {
@@ -50,8 +50,8 @@ func decoding(k int) *compute.Batch {
 	return b
 }
 
-// TestDecode runs steps ahead, and step by step: the best tokens and what is told of them are the same bits, and they are
-// those of the logits.
+// TestDecode compares several steps in flight with the same steps one by one: the best tokens and their logits have the same bits,
+// and they are those of the step's logits.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	const steps, k = 5, 7
@@ -62,7 +62,7 @@ func TestDecode(t *testing.T) {
 			require.NoError(t, err)
 			reference, err := cpu.New(2)
 			require.NoError(t, err)
-			be := &severalAhead{Backend: reference}
+			be := &severalInFlight{Backend: reference}
 			defer func() {
 				require.NoError(t, be.Close())
 				require.NoError(t, f.Close())

@@ -2,8 +2,8 @@ package model
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// trunk is what every family has around its layers: the embedding before them and the output head after them, the cache, and
-// the buffers of the residual stream.
+// trunk is the part of a model that all families share: the embedding before the layers, the output head after them, the cache,
+// and the buffers of the residual stream.
 type trunk struct {
 	steps
 	config Config

@@ -14,15 +14,15 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// The distance that logits may be from the plain forward pass. Float weights leave rounding and a cache of float16; blocks
-// also activations of 8 bits in runs of up to 256, an error of about 1 % a product where a few activations are large, as
-// they are under random gains. Logits of another model are at a distance of 1.4.
+// Tolerances for the distance of logits from the plain forward pass. Float weights add rounding and a float16 cache. Blocks also
+// add activations of 8 bits in runs of up to 256: an error of about 1 % a product if a few activations are large, as with random
+// gains. The logits of another model are at a distance of 1.4.
 const (
 	floatTolerance = 2e-3
 	blockTolerance = 0.15
 )
 
-// smallLimits is room for the tests' sequences.
+// smallLimits has room for the tests' sequences.
 var smallLimits = model.Limits{Rows: 32, Outputs: 32, Context: 64, Pages: modeltest.Limits.Pages, PageSize: 4}
 
 // load loads a file on one thread.
@@ -39,7 +39,7 @@ func load(tb testing.TB, path string) (model.Model, error) {
 	return model.Load(be, f, smallLimits)
 }
 
-// sequence is some tokens and what the plain forward pass makes of them.
+// sequence is some tokens with the results of the plain forward pass.
 type sequence struct {
 	tokens           []int32
 	hidden, logits   [][]float64
@@ -47,9 +47,9 @@ type sequence struct {
 	pages            []int32
 }
 
-// draw draws tokens on which no expert is chosen by a hair: rounding may decide such a choice either way.
+// draw draws tokens for which no choice of an expert is nearly a tie, since rounding may decide a tie either way.
 func (p *plain) draw(r *rand.Rand, n int, drafts bool) *sequence {
-	const hair = 2e-3
+	const margin = 2e-3
 	for {
 		p.tie = 1
 		s := &sequence{}
@@ -62,7 +62,7 @@ func (p *plain) draw(r *rand.Rand, n int, drafts bool) *sequence {
 			own, _ := p.draft(slots, states)
 			s.own, s.draftLogits = p.draft(append(slices.Clone(slots), s.tokens[0]), append(slices.Clone(states), own[n-2]))
 		}
-		if p.tie > hair {
+		if p.tie > margin {
 			return s
 		}
 	}

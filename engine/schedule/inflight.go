@@ -1,9 +1,9 @@
 package schedule
 
-// inFlight is the number of steps to submit before a wait: more than one if each running sequence takes the likeliest token
-// next, so that the device can continue by itself, nothing is drafted, and no sequence waits to be admitted. Rows after a
-// sequence's stop are dropped, so the number is lower while answers are short. inFlight takes the pages for all of the steps.
-// top is the maximum number of the highest logits that can be asked for.
+// inFlight is the number of steps to submit before a wait, and takes the pages for all of them. It is 1 unless every running
+// sequence takes the likeliest token next (then the device can continue by itself), nothing is drafted, and no sequence waits
+// to be admitted. Rows after a sequence's stop are computed in vain, so the number is lower while answers are short. top is the
+// maximum number of the highest logits that can be asked for.
 func (q *queue) inFlight(stops *stopRate, top int) int {
 	n := min(q.MaxInFlight, stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {

@@ -20,6 +20,5 @@ type Options struct {
 	Trace        func(compute.Checkpoint)
 }
 
-// Outputs is the number of rows of a step that can reach the output head: model.Limits.Outputs of a model that a scheduler
-// of so many sequences runs.
+// Outputs is the maximum number of rows of a step that reach the output head, for model.Limits.Outputs.
 func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }

@@ -20,8 +20,8 @@ type request struct {
 	seqs []*sequence // one a choice; one in all if nothing is generated
 }
 
-// newRequest makes the sequences of a request whose own prompt has become the given ids, in a context of so many positions. It
-// copies the prompt.
+// newRequest makes the sequences of a request. prompt is its prompt as ids, which are copied, and context the number of positions
+// that a sequence can have.
 func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start time.Time, prompt []int32, req *generation.Request) (*request, error) {
 	limit, err := lengthLimit(context, len(prompt), req)
 	if err != nil {

@@ -17,7 +17,7 @@ func (q *queue) plan() {
 		}
 	}
 	for _, s := range q.running {
-		if s.decodes() || left <= 0 || q.waitsForPages(s) {
+		if s.decodes() || left <= 0 || q.adoptPages(s) {
 			continue
 		}
 		s.Rows = q.chunk(s, left, &outputs)
@@ -29,9 +29,9 @@ func (q *queue) plan() {
 	}
 }
 
-// waitsForPages takes the pages of a prompt that are in the cache already, and reports whether another sequence is computing
-// the next one.
-func (q *queue) waitsForPages(s *sequence) bool {
+// adoptPages takes the pages of a prompt that are in the cache already, and reports whether another sequence is computing the
+// next one, for which this one waits.
+func (q *queue) adoptPages(s *sequence) (busy bool) {
 	if q.NoSharing || s.Computed != len(s.Table.Pages())*q.pool.PageSize() || s.needsEveryRow() {
 		return false
 	}

@@ -50,10 +50,12 @@ func (s *Scheduler) Close() {
 	<-s.loop.done
 }
 
-// Generate continues a prompt, as req says, whose settings must be valid; its own prompt is not read. It is safe to call from
-// many goroutines, whose requests share steps; none changes another's tokens. It returns ctx's error as soon as ctx is done,
-// an error that wraps generation.ErrBadRequest if the context does not hold the prompt, and generation.ErrClosed if the
-// scheduler was closed before the request was done. start is when the caller asked, for the statistics.
+// Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start
+// is when the caller asked, for the statistics.
+//
+// Generate is safe to call from many goroutines, whose requests share steps; none changes another's tokens. It returns ctx's
+// error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the context does not hold the prompt, and
+// generation.ErrClosed if the scheduler was closed before the request was done.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// approx is a value computed in float64 and how far from it a backend's may be.
+// approx is a value computed in float64, with the tolerance for a backend's.
 //
 // The bounds follow from what a backend may do:
 //   - It sums in float32 in any order: an error of up to (n+16)·2⁻²⁴ times the sum of the terms' magnitudes.
@@ -29,7 +29,7 @@ const (
 	sigmas      = 7       // exceeded by chance once in 10¹¹ values
 )
 
-// within compares a row with what it should be.
+// within compares a row with its expected values.
 func within(got []float32, want []approx) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d values, want %d", len(got), len(want))
@@ -43,7 +43,7 @@ func within(got []float32, want []approx) error {
 	return nil
 }
 
-// exactly is want with no room.
+// exactly returns values with a tolerance of 0.
 func exactly(x []float32) []approx {
 	out := make([]approx, len(x))
 	for i, v := range x {

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// headShapes is heads of grouped queries: as many keys as queries, few, one; sizes of real models and odd ones; rotated
-// whole and in part.
+// headShapes are shapes of grouped-query attention: with as many key heads as query heads, with few and with one; with sizes
+// of real models and odd sizes; with heads that are rotated whole and in part.
 var headShapes = []struct{ heads, kvHeads, key, value, rope, pageSize int }{
 	{1, 1, 2, 1, 2, 1},
 	{4, 4, 8, 8, 8, 16},
@@ -22,10 +22,10 @@ var headShapes = []struct{ heads, kvHeads, key, value, rope, pageSize int }{
 	{2, 1, 128, 128, 128, 16},
 }
 
-// grouped is sequences of grouped-query attention.
-func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ...int) *conversations {
+// grouped returns sequences of grouped-query attention.
+func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ...int) *pagedSequences {
 	q, k := heads*key, kvHeads*key
-	c := &conversations{
+	c := &pagedSequences{
 		shape:   compute.AttentionShape{Heads: heads, KVHeads: kvHeads, KeyDim: key, ValueDim: value, Scale: float32(1 / math.Sqrt(float64(key)))},
 		keyCols: k, valCols: kvHeads * value, pageSize: pageSize, freqs: r.freqs(dims),
 	}
@@ -36,12 +36,12 @@ func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ..
 		done := c.roped(line, position)
 		return numbers(done[q : q+k]), numbers(done[q+k:])
 	}
-	r.speak(c, q+k+c.valCols, lengths...)
+	r.drawLines(c, q+k+c.valCols, lengths...)
 	return c
 }
 
-// roped is a row of queries, keys and values after RopeStore.
-func (c *conversations) roped(line []float32, position int) []approx {
+// roped returns a row of queries, keys and values after RopeStore.
+func (c *pagedSequences) roped(line []float32, position int) []approx {
 	out := exactly(line)
 	for at := 0; at < (c.shape.Heads+c.shape.KVHeads)*c.shape.KeyDim; at += c.shape.KeyDim {
 		c.rotate(out[at:], line[at:], position)
@@ -50,7 +50,7 @@ func (c *conversations) roped(line []float32, position int) []approx {
 }
 
 // rotate turns the pairs of a head.
-func (c *conversations) rotate(out []approx, in []float32, position int) {
+func (c *pagedSequences) rotate(out []approx, in []float32, position int) {
 	for i, f := range c.freqs.Freqs {
 		out[2*i], out[2*i+1] = rotated(in[2*i], in[2*i+1], float64(position)*float64(f), float64(c.freqs.Scale))
 	}
@@ -64,7 +64,7 @@ func numbers(x []approx) []float64 {
 	return out
 }
 
-// checkRopeStore compares what is left in the rows; what is stored shows in checkAttention.
+// checkRopeStore compares the rows after the operation. checkAttention covers what it stores.
 func checkRopeStore(r *rig) error {
 	for _, h := range headShapes {
 		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
@@ -76,26 +76,26 @@ func checkRopeStore(r *rig) error {
 	return nil
 }
 
-// verifyStore runs the storing operation over rows of the sequences; want is what it has to leave of a line.
-func (r *rig) verifyStore(what string, c *conversations, want func(line []float32, position int) []approx) error {
+// verifyStore runs the storing operation over rows of the sequences; want returns the expected line afterwards.
+func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float32, position int) []approx) error {
 	rope := r.rope(c)
-	m, err := r.remember(c, rope)
+	m, err := r.storeAll(c, rope)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	rows, groups := r.heard(c)
+	rows, groups := r.drawRows(c)
 	line := func(row int) []float32 { return c.lines[rows[row].seq][rows[row].position] }
 	return r.verify(operation{
 		what:   what,
 		groups: groups,
 		compute: func(chosen []int) ([][]float32, error) {
-			var places []place
+			var seqRows []seqRow
 			var lines [][]float32
 			for _, row := range chosen {
-				places, lines = append(places, rows[row]), append(lines, line(row))
+				seqRows, lines = append(seqRows, rows[row]), append(lines, line(row))
 			}
 			t := r.sheet(lines)
-			return r.run(batch(places, m.pages), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t)
+			return r.run(batch(seqRows, m.pages), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t)
 		},
 		compare: func(row int, got []float32) error { return within(got, want(line(row), rows[row].position)) },
 	})
@@ -128,21 +128,21 @@ func checkAttention(r *rig) error {
 	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
-// verifyAttention stores the sequences twice, in different pages and steps, and attends now to the one, now to the other.
-func (r *rig) verifyAttention(what string, c *conversations) error {
+// verifyAttention stores the sequences twice, in different pages and steps, and attends to each copy in turn.
+func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 	rope := r.rope(c)
 	var memories []*memory
 	for range 2 {
-		m, err := r.remember(c, rope)
+		m, err := r.storeAll(c, rope)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		memories = append(memories, m)
 	}
 	slots := c.slots()
-	rows, groups := r.heard(c)
+	rows, groups := r.drawRows(c)
 	q := r.normal(len(rows), c.shape.Heads*c.shape.KeyDim+r.rand.IntN(2)*r.among(1, 40))
-	for i := range q { // none of which is large, so that the softmax spreads
+	for i := range q { // limited, so that the softmax spreads
 		for j := range q[i] {
 			q[i][j] = min(max(q[i][j], -2), 2)
 		}
@@ -152,14 +152,14 @@ func (r *rig) verifyAttention(what string, c *conversations) error {
 		what:   fmt.Sprintf("%s, %d rows of %d sequences, %v cache", what, len(rows), len(groups), c.kind),
 		groups: groups,
 		compute: func(chosen []int) ([][]float32, error) {
-			var places []place
+			var seqRows []seqRow
 			for _, row := range chosen {
-				places = append(places, rows[row])
+				seqRows = append(seqRows, rows[row])
 			}
 			m := memories[turn%2]
 			turn++
 			in, out := r.sheet(pick(q, chosen)), r.blank(len(chosen), c.shape.Heads*c.shape.ValueDim)
-			return r.run(batch(places, m.pages), func(s compute.Step) {
+			return r.run(batch(seqRows, m.pages), func(s compute.Step) {
 				s.Attention(out.Tensor, in.Tensor, c.shape, m.cache, m.layer)
 			}, out, in)
 		},
@@ -170,10 +170,10 @@ func (r *rig) verifyAttention(what string, c *conversations) error {
 	})
 }
 
-// attend is the attention of a row's heads to the given positions. A score that is off by up to δ changes each weight by a
-// factor of up to exp(2δ), once for the score and once for the sum. Where the cache is of blocks, rounding may take a few
-// values to the neighbour of what they are here.
-func (c *conversations) attend(q []float32, slots []slot) []approx {
+// attend returns the attention of a row's heads to the given positions. A score that is off by up to δ changes each weight by a
+// factor of up to exp(2δ), once for the score and once for the sum. In a cache of blocks, rounding may take a few values
+// to a neighbouring code.
+func (c *pagedSequences) attend(q []float32, slots []slot) []approx {
 	const flips = 3
 	var out []approx
 	s := c.shape

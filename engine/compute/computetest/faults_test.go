@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// site is a step of the CPU backend, to be replaced in part, and what belongs to it.
+// site is a step of the CPU backend, of which a test replaces a part.
 type site struct {
 	compute.Step
 	be    compute.Backend
@@ -31,7 +31,7 @@ func (f backend) Begin(b *compute.Batch) compute.Step {
 // MaxInFlight allows steps in flight, although each has run when it is submitted.
 func (f backend) MaxInFlight() int { return 3 }
 
-// verdict is what a check says of such a backend.
+// verdict returns the result of a check on such a backend.
 func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
 	t.Helper()
 	be, err := cpu.New(1)
@@ -42,7 +42,7 @@ func verdict(t *testing.T, name string, replace func(s site) compute.Step) error
 	return checks[i].run(newRig(t, backend{be, replace}, name))
 }
 
-// operations is the operations that write a tensor. Embed is left out: a check's inputs are embedded, so it would fail
+// operations are those that write a tensor. Embed is left out: a check's inputs are embedded, so it would fail
 // before it comes to its subject; see TestFindsWrongArguments for it.
 var operations = []string{
 	"Gather", "RMSNorm", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
@@ -56,7 +56,7 @@ func TestFindsFaults(t *testing.T) {
 		spoil func(be compute.Backend, dst compute.Tensor, op func())
 	}{
 		{"not done", func(compute.Backend, compute.Tensor, func()) {}},
-		{"done but for the last column", func(be compute.Backend, dst compute.Tensor, op func()) {
+		{"done except the last column", func(be compute.Backend, dst compute.Tensor, op func()) {
 			rows := be.Floats(dst)
 			before := rows[len(rows)-1][dst.Cols-1]
 			op()
@@ -66,10 +66,10 @@ func TestFindsFaults(t *testing.T) {
 			op()
 			be.Floats(dst)[dst.Rows-1][0] = float32(math.NaN())
 		}},
-		{"a bit off in company", func(be compute.Backend, dst compute.Tensor, op func()) {
+		{"a bit off among other rows", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
 			if first := be.Floats(dst)[0]; dst.Rows > 1 {
-				first[0] = math.Nextafter32(first[0], 9) // well within any tolerance but for a copy's
+				first[0] = math.Nextafter32(first[0], 9) // within every tolerance except a copy's
 			}
 		}},
 		{"done again on the row after the last", func(be compute.Backend, dst compute.Tensor, op func()) {
@@ -101,15 +101,15 @@ func TestFindsFaults(t *testing.T) {
 	}
 }
 
-// TestFastAllowsOtherBitsInCompany, and nothing beyond what a result may be off.
-func TestFastAllowsOtherBitsInCompany(t *testing.T) {
+// TestFastMayDependOnBatch: under fast arithmetic a row may depend on its batch, within the tolerance.
+func TestFastMayDependOnBatch(t *testing.T) {
 	t.Parallel()
 	verify := func(fast bool, off float32) error {
-		r := newRig(t, nil, "company")
+		r := newRig(t, nil, "invariance")
 		r.fast = fast
 		return r.verify(operation{
 			what:   "rows that are off alone",
-			groups: alone(5),
+			groups: separate(5),
 			compute: func(rows []int) (out [][]float32, err error) {
 				for _, row := range rows {
 					v := float32(row)

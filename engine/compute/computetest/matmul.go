@@ -44,7 +44,7 @@ func checkMatMul(r *rig) error {
 		x := r.normal(rows, in)
 		return r.verify(operation{
 			what:   what,
-			groups: alone(rows),
+			groups: separate(rows),
 			compute: func(rows []int) ([][]float32, error) {
 				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), cols)
 				b := r.flat(len(rows)+r.rand.IntN(3), 1) // the output head takes fewer rows than the step has
@@ -66,7 +66,7 @@ func checkMatMulAdd(r *rig) error {
 		w, x, before := r.matrix(t, in, out), r.normal(rows, in), r.normal(rows, out)
 		return r.verify(operation{
 			what:   fmt.Sprintf("add %d rows of %d values times %d of %v", rows, in, out, t),
-			groups: alone(rows),
+			groups: separate(rows),
 			compute: func(rows []int) ([][]float32, error) {
 				in, out := r.sheet(pick(x, rows)), r.sheet(pick(before, rows))
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.MatMulAdd(out.Tensor, in.Tensor, w.weight) }, out, in)
@@ -87,7 +87,7 @@ func checkGatedMatMul(r *rig) error {
 		gate, up, x := r.matrix(t, in, out), r.matrix(t, in, out), r.normal(rows, in)
 		return r.verify(operation{
 			what:   fmt.Sprintf("gate %d rows of %d values by %d of %v", rows, in, out, t),
-			groups: alone(rows),
+			groups: separate(rows),
 			compute: func(rows []int) ([][]float32, error) {
 				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), out)
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.GatedMatMul(out.Tensor, in.Tensor, gate.weight, up.weight) }, out, in)
@@ -97,7 +97,7 @@ func checkGatedMatMul(r *rig) error {
 	})
 }
 
-// gated is silu(gate·x)*(up·x) of matrix i.
+// gated returns silu(gate·x)*(up·x) of matrix i.
 func gated(gate, up *matrix, i int, x []float32) []approx {
 	g, u := gate.product(i, x), up.product(i, x)
 	for o := range g {

@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// latent is sequences of MLA, with kvGain for the norm of their latents.
-func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, lengths ...int) *conversations {
-	c := &conversations{
+// latent returns sequences of MLA, with kvGain for the norm of their latents.
+func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, lengths ...int) *pagedSequences {
+	c := &pagedSequences{
 		shape: compute.AttentionShape{
 			Heads: heads, KVHeads: 1, KeyDim: kvRank + dims, ValueDim: kvRank, Scale: float32(1 / math.Sqrt(float64(nope+dims))),
 		},
@@ -24,14 +24,14 @@ func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, le
 		key = numbers(c.latents(line, nil, kvGain, position))
 		return key, key[:kvRank]
 	}
-	r.speak(c, kvRank+dims, lengths...)
+	r.drawLines(c, kvRank+dims, lengths...)
 	return c
 }
 
 const latentEps = 1e-6
 
-// latents is a row of compressed query, latent and key after Latents; qGain is nil where there is no query.
-func (c *conversations) latents(line []float32, qGain, kvGain *matrix, position int) []approx {
+// latents returns a row of compressed query, latent and key after Latents; qGain is nil where there is no query.
+func (c *pagedSequences) latents(line []float32, qGain, kvGain *matrix, position int) []approx {
 	var out []approx
 	if qGain != nil {
 		out = normed(line[:qGain.in], qGain.values, latentEps)
@@ -43,7 +43,7 @@ func (c *conversations) latents(line []float32, qGain, kvGain *matrix, position 
 	return append(out, key...)
 }
 
-// checkLatents compares what is left in the rows, with and without a query before the latent.
+// checkLatents compares the rows after the operation, with and without a query before the latent.
 func checkLatents(r *rig) error {
 	for _, h := range []struct{ q, kvRank, rope, pageSize int }{{0, 512, 64, 16}, {48, 40, 6, 3}, {768, 512, 64, 16}, {1, 1, 2, 1}} {
 		kvGain := r.matrix(gguf.TypeF32, h.kvRank)
@@ -89,7 +89,7 @@ func checkAbsorb(r *rig) error {
 	for _, t := range types {
 		nope, kvRank, dims, heads := r.length(t, 256), r.among(1, 70), 2*r.among(1, 32), r.among(1, 5)
 		kb := r.matrix(t, nope, kvRank, heads)
-		c := &conversations{freqs: r.freqs(dims)}
+		c := &pagedSequences{freqs: r.freqs(dims)}
 		rope, err := r.be.Rope(c.freqs, 100)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func checkAbsorb(r *rig) error {
 		}
 		err = r.verify(operation{
 			what:   fmt.Sprintf("absorb %d rows of %d heads of %d+%d into %d by %v", len(x), heads, nope, dims, kvRank, t),
-			groups: alone(len(x)),
+			groups: separate(len(x)),
 			compute: func(rows []int) ([][]float32, error) {
 				b := r.flat(len(rows), 100)
 				for i, row := range rows {
@@ -135,7 +135,7 @@ func checkExpand(r *rig) error {
 		x := r.normal(r.among(1, 20), heads*kvRank)
 		err := r.verify(operation{
 			what:   fmt.Sprintf("expand %d rows of %d heads of %d to %d by %v", len(x), heads, kvRank, value, t),
-			groups: alone(len(x)),
+			groups: separate(len(x)),
 			compute: func(rows []int) ([][]float32, error) {
 				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), heads*value)
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.Expand(out.Tensor, in.Tensor, vb.weight) }, out, in)

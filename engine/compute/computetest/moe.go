@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// router is a way to route, with its weights.
+// router is a routing rule with its weights.
 type router struct {
 	shape compute.RouteShape
 	w     *matrix
@@ -21,7 +21,7 @@ func (c *router) String() string {
 		c.shape.Used, c.shape.Experts, c.shape.Gating, c.shape.Normalise, c.bias != nil)
 }
 
-// biasWeight is the bias as Route takes it: a nil interface for none.
+// biasWeight returns the bias as Route takes it: a nil interface for none.
 func (c *router) biasWeight() compute.Weight {
 	if c.bias == nil {
 		return nil
@@ -29,7 +29,7 @@ func (c *router) biasWeight() compute.Weight {
 	return c.bias.weight
 }
 
-// probabilities is a row's, by the router's gating.
+// probabilities returns a row's probabilities by the router's gating.
 func (c *router) probabilities(x []float32) []approx {
 	logits := c.w.product(0, x)
 	if c.shape.Gating == compute.GatingSigmoid {
@@ -53,7 +53,7 @@ func (c *router) probabilities(x []float32) []approx {
 	return logits
 }
 
-// compare checks a routing. Experts whose scores are closer than the arithmetic can tell may take each other's place.
+// compare checks a routing. Experts whose scores differ by less than the arithmetic's error may be exchanged.
 func (c *router) compare(x, got []float32) error {
 	used := c.shape.Used
 	probs := c.probabilities(x)
@@ -74,7 +74,7 @@ func (c *router) compare(x, got []float32) error {
 		for other, s := range scores {
 			better := s.value-scores[id].value > s.tol+scores[id].tol
 			if better && !slices.Contains(ids[:k], other) {
-				return fmt.Errorf("experts are %v: place %d is %d with a score of %g, but %d has %g", ids, k, id, scores[id].value, other, s.value)
+				return fmt.Errorf("experts are %v: choice %d is expert %d with a score of %g, but %d has %g", ids, k, id, scores[id].value, other, s.value)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func checkRoute(r *rig) error {
 		x := r.normal(rows, in)
 		err := r.verify(operation{
 			what:   fmt.Sprintf("%v, %d rows of %d values", c, rows, in),
-			groups: alone(rows),
+			groups: separate(rows),
 			compute: func(rows []int) ([][]float32, error) {
 				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), 2*shape.Used)
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) {
@@ -160,7 +160,7 @@ func checkRouteTies(r *rig) error {
 	return nil
 }
 
-// mixture is a layer of experts with a routing for each of some rows.
+// mixture is a layer of experts, and rows with a routing each.
 type mixture struct {
 	experts                            compute.Experts
 	gate, up, down                     *matrix
@@ -171,9 +171,8 @@ type mixture struct {
 
 func (m *mixture) width() int { return m.used*m.ffn + m.shared }
 
-// mixtures calls test with mixtures of every type, of which every other has shared experts. In some, all rows choose the
-// same experts; in others some experts have no row. In some, every matrix has a type of its own,
-// but for Gate and Up.
+// mixtures calls test with mixtures of every type; every second one has shared experts. In some, all rows choose the same
+// experts; in others, some experts have no row. In some, every matrix except Gate and Up has its own type.
 func (r *rig) mixtures(test func(what string, m *mixture) error) error {
 	for i, t := range types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}
@@ -217,7 +216,7 @@ func checkGatedExperts(r *rig) error {
 		x := r.normal(m.rows, m.in)
 		return r.verify(operation{
 			what:   what,
-			groups: alone(m.rows),
+			groups: separate(m.rows),
 			compute: func(rows []int) ([][]float32, error) {
 				in, routing, out := r.sheet(pick(x, rows)), r.sheet(pick(m.routing, rows)), r.blank(len(rows), m.width())
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) {
@@ -243,7 +242,7 @@ func checkExpertsAdd(r *rig) error {
 		h, before := r.normal(m.rows, m.width()), r.normal(m.rows, m.in)
 		return r.verify(operation{
 			what:   what,
-			groups: alone(m.rows),
+			groups: separate(m.rows),
 			compute: func(rows []int) ([][]float32, error) {
 				in, routing, out := r.sheet(pick(h, rows)), r.sheet(pick(m.routing, rows)), r.sheet(pick(before, rows))
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) {

@@ -12,30 +12,29 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// conversations is sequences that attend to themselves, and what keeps their keys and values.
-type conversations struct {
+// pagedSequences are sequences that attend to themselves, with the shape of the cache for their keys and values.
+type pagedSequences struct {
 	shape    compute.AttentionShape
 	keyCols  int
 	valCols  int // 0 where values are the leading values of keys
 	kind     gguf.Type
 	freqs    compute.RopeFreqs
 	pageSize int
-	// lines is what each position of each sequence stores, as the storing operation takes it: [sequence][position].
+	// lines are the rows that the storing operation takes: [sequence][position].
 	lines [][][]float32
-	// shared is how many whole pages a sequence has in common with the first one.
+	// shared is the number of whole pages that each sequence shares with the first.
 	shared []int
-	// store is the operation that stores rows of t.
+	// store calls the operation that stores rows of t.
 	store func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int)
-	// stored is what it has to store of a line.
+	// stored returns what the operation must store of a line.
 	stored func(line []float32, position int) (key, value []float64)
 }
 
-// place is a row: a position of a sequence.
-type place struct{ seq, position int }
+// seqRow is a row: a position of a sequence.
+type seqRow struct{ seq, position int }
 
-// speak fills the sequences with lines. Lengths lie on both sides of a page's end; later sequences may begin with pages of
-// the first.
-func (r *rig) speak(c *conversations, cols int, lengths ...int) {
+// drawLines fills the sequences with random lines. Later sequences may begin with pages of the first.
+func (r *rig) drawLines(c *pagedSequences, cols int, lengths ...int) {
 	for i, n := range lengths {
 		lines := r.normal(n, cols)
 		common := 0
@@ -47,7 +46,7 @@ func (r *rig) speak(c *conversations, cols int, lengths ...int) {
 	}
 }
 
-// lengths draws lengths of some sequences.
+// lengths draws the lengths of some sequences; some end with a page.
 func (r *rig) lengths(pageSize int) []int {
 	lengths := make([]int, r.among(1, 5))
 	for i := range lengths {
@@ -59,22 +58,22 @@ func (r *rig) lengths(pageSize int) []int {
 	return lengths
 }
 
-// pages is the number that the sequences need, and some that they do not.
-func (c *conversations) pages() (pages int) {
+// pages returns the number of pages that the sequences need, and a few more.
+func (c *pagedSequences) pages() (pages int) {
 	for _, lines := range c.lines {
 		pages += (len(lines) + c.pageSize - 1) / c.pageSize
 	}
 	return pages + 3
 }
 
-// rope makes the table of c's rotations.
-func (r *rig) rope(c *conversations) compute.Rope {
+// rope makes the table of the rotations of c.
+func (r *rig) rope(c *pagedSequences) compute.Rope {
 	rope, err := r.be.Rope(c.freqs, c.pages()*c.pageSize)
 	require.NoError(r.tb, err)
 	return rope
 }
 
-// freqs is the rotations of dims values of a head; some are scaled, as YaRN does.
+// freqs returns rotations of dims values of a head; some are scaled, as with YaRN.
 func (r *rig) freqs(dims int) compute.RopeFreqs {
 	f := compute.RopeFreqs{Freqs: make([]float32, dims/2), Scale: 1}
 	for i := range f.Freqs {
@@ -86,16 +85,16 @@ func (r *rig) freqs(dims int) compute.RopeFreqs {
 	return f
 }
 
-// memory is the sequences in a cache.
+// memory is a cache that holds the sequences.
 type memory struct {
 	cache compute.Cache
 	layer int
 	pages [][]int32
 }
 
-// remember stores the sequences in a new cache, on pages in random order, a few rows of some of them a step. All other
-// slots hold values that would show in a result.
-func (r *rig) remember(c *conversations, rope compute.Rope) (*memory, error) {
+// storeAll stores the sequences in a new cache, on pages in random order, a few rows of some sequences a step. All other
+// slots hold large values, which would show in a result.
+func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 	const layers = 2
 	pages := c.pages()
 	m := &memory{layer: r.rand.IntN(layers)}
@@ -104,7 +103,7 @@ func (r *rig) remember(c *conversations, rope compute.Rope) (*memory, error) {
 		Layers: layers, Pages: pages, PageSize: c.pageSize, KeyCols: c.keyCols, ValueCols: c.valCols, Type: c.kind,
 	})
 	require.NoError(r.tb, err)
-	if err := r.litter(c, rope, m, layers); err != nil {
+	if err := r.fillSlots(c, rope, m, layers); err != nil {
 		return nil, err
 	}
 	free := r.rand.Perm(pages)
@@ -123,11 +122,11 @@ func (r *rig) remember(c *conversations, rope compute.Rope) (*memory, error) {
 		at[i] = c.shared[i] * c.pageSize
 	}
 	for {
-		var rows []place
+		var rows []seqRow
 		var lines [][]float32
 		for _, i := range r.rand.Perm(len(at)) {
 			for range min(r.rand.IntN(20)*r.among(1, 10), len(c.lines[i])-at[i]) {
-				rows, lines = append(rows, place{i, at[i]}), append(lines, c.lines[i][at[i]])
+				rows, lines = append(rows, seqRow{i, at[i]}), append(lines, c.lines[i][at[i]])
 				at[i]++
 			}
 		}
@@ -152,8 +151,8 @@ func done(at []int, lines [][][]float32) bool {
 	return true
 }
 
-// litter stores something loud in every slot of every layer.
-func (r *rig) litter(c *conversations, rope compute.Rope, m *memory, layers int) error {
+// fillSlots stores large values in every slot of every layer.
+func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers int) error {
 	slots := m.cache.Shape().Pages * c.pageSize
 	table := make([]int32, m.cache.Shape().Pages)
 	for i := range table {
@@ -161,18 +160,18 @@ func (r *rig) litter(c *conversations, rope compute.Rope, m *memory, layers int)
 	}
 	const rows = 64
 	for from := 0; from < slots; from += rows {
-		var places []place
+		var seqRows []seqRow
 		for p := from; p < min(from+rows, slots); p++ {
-			places = append(places, place{0, p})
+			seqRows = append(seqRows, seqRow{0, p})
 		}
-		lines := r.normal(len(places), len(c.lines[0][0]))
+		lines := r.normal(len(seqRows), len(c.lines[0][0]))
 		for _, line := range lines {
 			for j := range line {
 				line[j] = 30 * (line[j] + 1)
 			}
 		}
 		t := r.sheet(lines)
-		b := batch(places, [][]int32{table})
+		b := batch(seqRows, [][]int32{table})
 		for layer := range layers {
 			step := r.be.Begin(b)
 			c.store(step, t.Tensor, rope, m.cache, layer)
@@ -184,21 +183,21 @@ func (r *rig) litter(c *conversations, rope compute.Rope, m *memory, layers int)
 	return nil
 }
 
-// slot is what a cache keeps of a position, and the steps of these values: how far apart two neighbours of their type are
-// in their block, 0 for floats.
+// slot is what a cache stores of a position, with the steps of these values: the distance between neighbouring codes of their
+// block, 0 for floats.
 type slot struct{ key, value, keySteps, valueSteps []float64 }
 
-// slots is what a cache keeps of every position of every sequence.
-func (c *conversations) slots() [][]slot {
+// slots returns what a cache stores of every position of every sequence.
+func (c *pagedSequences) slots() [][]slot {
 	var all [][]slot
 	for _, lines := range c.lines {
 		var slots []slot
 		for p, line := range lines {
 			var s slot
 			key, value := c.stored(line, p)
-			s.key, s.keySteps = kept(c.kind, key)
+			s.key, s.keySteps = roundTrip(c.kind, key)
 			if c.valCols > 0 {
-				s.value, s.valueSteps = kept(c.kind, value)
+				s.value, s.valueSteps = roundTrip(c.kind, value)
 			} else {
 				s.value, s.valueSteps = s.key[:len(value)], s.keySteps[:len(value)]
 			}
@@ -209,9 +208,9 @@ func (c *conversations) slots() [][]slot {
 	return all
 }
 
-// kept is what is left of values in a type, and their steps. The float types have no steps: their rounding is within what
-// a backend may do to any key or value.
-func kept(t gguf.Type, x []float64) (values, steps []float64) {
+// roundTrip returns values after rounding to a type, and their steps. The float types have no steps: their rounding is within
+// the tolerance for every key and value.
+func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 	steps = make([]float64, len(x))
 	if t.BlockSize() == 1 {
 		return x, steps
@@ -230,8 +229,8 @@ func kept(t gguf.Type, x []float64) (values, steps []float64) {
 	return values, steps
 }
 
-// batch is a batch of the given rows; those of a sequence stand together.
-func batch(rows []place, pages [][]int32) *compute.Batch {
+// batch returns a batch of the given rows, in which those of a sequence are adjacent.
+func batch(rows []seqRow, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i, p := range rows {
 		b.Tokens = append(b.Tokens, int32(i))
@@ -244,8 +243,8 @@ func batch(rows []place, pages [][]int32) *compute.Batch {
 	return b
 }
 
-// heard draws the rows of a step: the last position of some sequences, the last few of others.
-func (r *rig) heard(c *conversations) (rows []place, groups [][]int) {
+// drawRows draws the rows of a step: the last position of some sequences, the last few of others.
+func (r *rig) drawRows(c *pagedSequences) (rows []seqRow, groups [][]int) {
 	for i, lines := range c.lines {
 		n := 1
 		if r.rand.IntN(2) == 0 {
@@ -254,7 +253,7 @@ func (r *rig) heard(c *conversations) (rows []place, groups [][]int) {
 		var group []int
 		for p := len(lines) - n; p < len(lines); p++ {
 			group = append(group, len(rows))
-			rows = append(rows, place{i, p})
+			rows = append(rows, seqRow{i, p})
 		}
 		groups = append(groups, group)
 	}

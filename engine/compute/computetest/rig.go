@@ -15,15 +15,15 @@ import (
 // operation is one use of an operation of compute.Step over some rows of given values.
 type operation struct {
 	what   string  // shapes and types, for errors
-	groups [][]int // the rows; those of a group are one sequence's and stay together, in order
-	// compute runs the operation over some of the rows, in a step of their own and on memory of their own.
+	groups [][]int // the rows; those of a group belong to one sequence and stay adjacent, in order
+	// compute runs the operation over some of the rows, in a step and on memory of their own.
 	compute func(rows []int) ([][]float32, error)
 	// compare checks one row's result.
 	compare func(row int, got []float32) error
 }
 
-// verify compares all rows with what they should be, and then every row with itself in other company: alone, and among
-// others in another order.
+// verify compares all rows with their expected values. Then it checks batch invariance: each row has the same bits alone, and
+// among other rows in another order.
 func (r *rig) verify(op operation) error {
 	all := slices.Concat(op.groups...)
 	want, err := op.compute(all)
@@ -45,17 +45,17 @@ func (r *rig) verify(op operation) error {
 			return fmt.Errorf("%s: %d of %d rows: %w", op.what, len(rows), len(all), err)
 		}
 		for i, row := range rows {
-			err := r.sameInCompany(op, row, got[i], byRow[row])
+			err := r.invariant(op, row, got[i], byRow[row])
 			if err != nil {
-				return fmt.Errorf("%s: a row among %d differs from itself among %d: %w", op.what, len(rows), len(all), err)
+				return fmt.Errorf("%s: a row in a batch of %d differs from the same row in a batch of %d: %w", op.what, len(rows), len(all), err)
 			}
 		}
 	}
 	return nil
 }
 
-// sameInCompany compares a row with itself among other rows, or where that may change it, with what it should be.
-func (r *rig) sameInCompany(op operation, row int, got, before []float32) error {
+// invariant compares a row with its bits in another batch; under fast arithmetic, with its expected value instead.
+func (r *rig) invariant(op operation, row int, got, before []float32) error {
 	if r.fast {
 		return op.compare(row, got)
 	}
@@ -78,8 +78,8 @@ func (r *rig) subset(groups [][]int, single bool) []int {
 	return rows
 }
 
-// alone is n rows that are each a group.
-func alone(n int) [][]int {
+// separate returns n rows that are each a group.
+func separate(n int) [][]int {
 	groups := make([][]int, n)
 	for i := range groups {
 		groups[i] = []int{i}
@@ -112,24 +112,24 @@ func (r *rig) sheet(values [][]float32) *sheet {
 	return s
 }
 
-// blank makes a view of rows by cols that holds what is none of an operation's business.
+// blank makes a view of rows by cols with values that an operation must overwrite.
 func (r *rig) blank(rows, cols int) *sheet { return r.sheet(r.normal(rows, cols)) }
 
-// load brings a sheet's values into its buffer the one way there is, as embeddings.
+// load writes a sheet's values to its buffer as embeddings, the only operation that can.
 func (r *rig) load(s *sheet) {
 	step := r.be.Begin(r.flat(len(s.values), 1))
 	step.Embed(s.whole, r.weight(floats(s.values)))
 	require.NoError(r.tb, step.Run())
 }
 
-// read returns the values of the view; that nothing around them has changed is checked.
+// read returns the values of the view and checks that nothing around them has changed.
 func (r *rig) read(s *sheet) ([][]float32, error) {
 	inside := r.be.Floats(s.Tensor)
 	for i, row := range r.be.Floats(s.whole) {
 		for j, v := range row {
 			in := i >= s.row && i < s.row+s.Rows && j >= s.col && j < s.col+s.Cols
 			if in && v != inside[i-s.row][j-s.col] && !math.IsNaN(float64(v)) {
-				return nil, fmt.Errorf("a view reads %g at row %d, column %d, its buffer %g", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
+				return nil, fmt.Errorf("a view has %g at row %d, column %d, and its buffer has %g", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
 			}
 			if !in && v != s.values[i][j] {
 				return nil, fmt.Errorf("it wrote outside of its view, %d rows and %d columns from its start", i-s.row, j-s.col)
@@ -143,7 +143,7 @@ func (r *rig) read(s *sheet) ([][]float32, error) {
 	return out, nil
 }
 
-// run runs one step and reads what it wrote to out. The tensors that it only reads have to be as they were.
+// run runs one step and reads what it wrote to out. The tensors that the step only reads must not change.
 func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) ([][]float32, error) {
 	step := r.be.Begin(b)
 	record(step)
@@ -164,8 +164,8 @@ func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in 
 	return r.read(out)
 }
 
-// flat is a batch of n rows for operations that take no account of sequences, each row one of its own, at positions
-// below the given bound.
+// flat returns a batch of n rows for operations that ignore sequences. Each row is its own sequence, at a position below the
+// given bound.
 func (r *rig) flat(n, positions int) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range n {
@@ -183,7 +183,7 @@ func (r *rig) weight(t gguf.Tensor) compute.Weight {
 	return w
 }
 
-// normal draws rows of values; some rows are large, some small, one in a while nothing but zeros.
+// normal draws rows of values; some rows are large, some small, and a few are all zeros.
 func (r *rig) normal(rows, cols int) [][]float32 {
 	out := make([][]float32, rows)
 	for i := range out {
@@ -199,7 +199,7 @@ func (r *rig) normal(rows, cols int) [][]float32 {
 	return out
 }
 
-// among draws a number of from to to.
+// among draws a number from from to to.
 func (r *rig) among(from, to int) int { return from + r.rand.IntN(to-from+1) }
 
 // pick returns some of the rows.

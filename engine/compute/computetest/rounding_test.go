@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as it may: activations to 8 bits in runs of
-// 256 before blocks, and to float16 before other weights but F32.
+// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as it may: activations to 8 bits in runs of 256
+// for products with blocks, and to float16 for products with other weights except F32.
 func TestAllowsCoarserArithmetic(t *testing.T) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func (s rounding) Attention(dst, q compute.Tensor, shape compute.AttentionShape,
 	s.with(q, gguf.TypeF16, func() { s.Step.Attention(dst, q, shape, cache, layer) })
 }
 
-// RopeStore stores again what it has stored, rounded and under a rotation of nothing.
+// RopeStore stores its result again, rounded and with a rotation by zero.
 func (s rounding) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
 	s.Step.RopeStore(qkv, shape, rope, cache, layer)
 	still, err := s.be.Rope(compute.RopeFreqs{Freqs: []float32{0}, Scale: 1}, cache.Shape().Pages*cache.Shape().PageSize)

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkEmbed looks tokens up, repeated and in any order, in tables of every type. The values are the table's own but for
-// the arithmetic of dequantising.
+// checkEmbed looks tokens up, repeated and in any order, in tables of every type. The values are the table's, up to
+// the rounding of dequantisation.
 func checkEmbed(r *rig) error {
 	for _, t := range types {
 		table := r.matrix(t, r.length(t, 600), r.among(1, 40))
@@ -18,7 +18,7 @@ func checkEmbed(r *rig) error {
 		}
 		err := r.verify(operation{
 			what:   fmt.Sprintf("embed %d of %d rows of %d values of %v", len(tokens), table.out, table.in, t),
-			groups: alone(len(tokens)),
+			groups: separate(len(tokens)),
 			compute: func(rows []int) ([][]float32, error) {
 				b := r.flat(len(rows), 1)
 				for i, row := range rows {
@@ -66,7 +66,7 @@ func checkGather(r *rig) error {
 	return nil
 }
 
-// checkRMSNorm has rows so small that eps counts, and rows of nothing but zeros.
+// checkRMSNorm has rows so small that eps counts, and rows of zeros.
 func checkRMSNorm(r *rig) error {
 	for i, cols := range []int{1, 2, 7, 64, 100, 576, 1025, 2048} {
 		gain := r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16}[i%3], cols)
@@ -78,7 +78,7 @@ func checkRMSNorm(r *rig) error {
 		for _, inPlace := range []bool{false, true} {
 			err := r.verify(operation{
 				what:   fmt.Sprintf("norm %d rows of %d values, in place %v", len(x), cols, inPlace),
-				groups: alone(len(x)),
+				groups: separate(len(x)),
 				compute: func(rows []int) ([][]float32, error) {
 					in := r.sheet(pick(x, rows))
 					if inPlace {

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkMemory looks at what a backend says of the memory that it makes, and at what it refuses.
+// checkMemory checks what a backend reports of the memory that it makes, and what it refuses.
 func checkMemory(r *rig) error {
 	for _, t := range types {
 		n := t.BlockSize()
@@ -54,7 +54,7 @@ func checkMemory(r *rig) error {
 	return r.checkRefusals()
 }
 
-// checkRefusals asks for what no model may have: errors, since files can cause it, and no panics.
+// checkRefusals asks for what no model may have. A backend must return errors and not panic, since files can cause this.
 func (r *rig) checkRefusals() error {
 	var errs []error
 	refused := func(what string, err error) {
@@ -132,8 +132,8 @@ func checkCheckpoint(r *rig) error {
 	return nil
 }
 
-// checkSequence runs the layers of a small model in one step, and again a step an operation: the operations of one step
-// take effect in order, each on what those before it left.
+// checkSequence runs the layers of a small model in one step, and again with a step for each operation: the operations of a
+// step take effect in order, each on the results of those before it.
 func checkSequence(r *rig) error {
 	const hidden, ffn, rows = 64, 96, 11
 	c := r.grouped(4, 2, 16, 16, 16, 4, 6, 4, 1)
@@ -142,16 +142,16 @@ func checkSequence(r *rig) error {
 	wo, gate := r.matrix(gguf.TypeQ80, 64, hidden), r.matrix(gguf.TypeQ40, hidden, ffn)
 	up, down := r.matrix(gguf.TypeQ40, hidden, ffn), r.matrix(gguf.TypeQ50, ffn, hidden)
 	table := r.matrix(gguf.TypeF16, hidden, rows)
-	var places []place
+	var seqRows []seqRow
 	for i, lines := range c.lines {
 		for p := range lines {
-			places = append(places, place{i, p})
+			seqRows = append(seqRows, seqRow{i, p})
 		}
 	}
 	rope := r.rope(c)
 	pages := [][]int32{{5, 0}, {3}, {1}}
 
-	// forward gives the operations on memory of their own, and where the result is.
+	// forward returns the operations, on new memory, and the buffer of the result.
 	forward := func() ([]func(s compute.Step), *sheet) {
 		cache, err := r.be.Cache(compute.CacheShape{Layers: 2, Pages: 6, PageSize: 4, KeyCols: c.keyCols, ValueCols: c.valCols})
 		require.NoError(r.tb, err)
@@ -181,7 +181,7 @@ func checkSequence(r *rig) error {
 	}
 
 	together, first := forward()
-	b := batch(places, pages)
+	b := batch(seqRows, pages)
 	one, err := r.run(b, func(s compute.Step) {
 		for _, op := range together {
 			op(s)

@@ -1,11 +1,11 @@
-// Package computetest is the suite that every compute.Backend has to pass: each operation of compute.Step is compared with
-// plain float64 code on random shapes, views and ragged batches, and each of its rows has to come out the same, bit for
-// bit, whichever rows it is computed with.
+// Package computetest is the suite that every compute.Backend must pass. It compares each operation of compute.Step with plain
+// float64 code on random shapes, views and ragged batches, and checks batch invariance: each row has the same bits, whichever
+// rows it is computed with.
 //
-// How far a result may be from the exact one follows from what a backend may do: sum in float32 in any order; round
-// activations, and weights other than F32, to float16; keep keys and values in float16 where a cache is of F32; and quantise the activations that
-// a weight of blocks multiplies to 8 bits in runs of up to 256. See approx.go for the bounds. The order of its sums and the
-// places where it rounds have to depend on the row alone.
+// The tolerances follow from what a backend may do: sum in float32 in any order; round activations, and weights other than
+// F32, to float16; store keys and values as float16 in a cache of F32; and quantise the activations that a weight of blocks
+// multiplies to 8 bits, in runs of up to 256. See approx.go for the bounds. The order of its sums and the points where it
+// rounds must depend on the row alone.
 package computetest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// check is one part of the suite. It returns what is wrong with the backend of r.
+// check is one part of the suite. It returns the fault that it finds in the backend of r.
 type check struct {
 	name string
 	run  func(r *rig) error
@@ -49,14 +49,14 @@ var checks = []check{
 	{"InFlight", checkInFlight},
 }
 
-// Run runs the suite, a subtest a check. open starts the backend under test, afresh for each; Run closes it.
+// Run runs the suite, a subtest a check. open starts a new backend for each; Run closes it.
 func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, false)
 }
 
-// RunFast is Run for a backend of fast arithmetic, which may give a row other bits in other company: there, too, each row is
-// compared with what it should be, and not with itself.
+// RunFast is Run for a backend with fast arithmetic, which need not be batch-invariant: where Run compares the bits of a row in
+// two batches, RunFast compares the row with its expected values.
 func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, true)
@@ -75,12 +75,12 @@ func run(t *testing.T, open func(tb testing.TB) compute.Backend, fast bool) {
 	}
 }
 
-// rig is a backend under test and what the checks do with it. Its random values are the same in every run of a check.
+// rig is a backend under test, with the helpers of the checks. Its random values are the same in every run of a check.
 type rig struct {
 	tb   testing.TB
 	be   compute.Backend
 	rand *rand.Rand
-	fast bool // whether a row's bits may depend on its company
+	fast bool // whether a row's bits may depend on its batch
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {

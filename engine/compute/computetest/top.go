@@ -43,13 +43,13 @@ func checkTop(r *rig) error {
 func (r *rig) top(logits [][]float32, k int) error {
 	return r.verify(operation{
 		what:    fmt.Sprintf("the best %d of %d rows of %d logits", k, len(logits), len(logits[0])),
-		groups:  alone(len(logits)),
+		groups:  separate(len(logits)),
 		compute: func(rows []int) ([][]float32, error) { return r.computeTop(pick(logits, rows), k) },
 		compare: func(row int, got []float32) error { return within(got, topOf(logits[row], k)) },
 	})
 }
 
-// topOfBroken asks for nothing but what tells that the rows are broken, and ids that can be embedded.
+// topOfBroken checks only that broken rows are reported and that their ids can be embedded.
 func (r *rig) topOfBroken(logits [][]float32, k int) error {
 	got, err := r.computeTop(logits, k)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *rig) computeTop(logits [][]float32, k int) ([][]float32, error) {
 	return r.run(r.flat(len(logits), 1), func(s compute.Step) { s.Top(out.Tensor, in.Tensor, k) }, out, in)
 }
 
-// topOf is the k best of a row by a sort.
+// topOf returns the k best of a row by sorting.
 func topOf(logits []float32, k int) []approx {
 	ids := make([]int, len(logits))
 	for i := range ids {
@@ -90,13 +90,13 @@ func topOf(logits []float32, k int) []approx {
 		sum += math.Exp(float64(v) - best)
 	}
 	total := best + math.Log(sum)
-	// An error in the sum is as large, relatively, as that in its logarithm is absolutely.
+	// A relative error of the sum is an absolute error of its logarithm.
 	tol := float64(len(logits)+16)*float32Step + 2*expStep + 4*float32Step*(math.Abs(best)+math.Abs(total))
 	return append(append(want, values...), approx{total, tol})
 }
 
 // checkInFlight starts more steps than can be in flight, of which each takes its tokens from the one before, and
-// chooses rows of its own. A table's row t is highest at the token that follows t.
+// chooses rows of its own. Row t of the table is highest at the token that follows t.
 func checkInFlight(r *rig) error {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)

@@ -35,7 +35,7 @@ func encode(t gguf.Type, values []float32) []byte {
 	return data
 }
 
-// floats is a tensor of the rows of values.
+// floats returns a tensor of the rows of values.
 func floats(values [][]float32) gguf.Tensor {
 	var flat []float32
 	for _, row := range values {
@@ -44,7 +44,7 @@ func floats(values [][]float32) gguf.Tensor {
 	return gguf.Tensor{Name: "values", Type: gguf.TypeF32, Shape: []int{len(values[0]), len(values)}, Data: encode(gguf.TypeF32, flat)}
 }
 
-// matrix is a weight on the backend and its values here.
+// matrix is a weight on the backend with a copy of its values.
 type matrix struct {
 	weight  compute.Weight
 	kind    gguf.Type
@@ -72,7 +72,7 @@ func (m *matrix) row(i, o int) []float32 {
 	return m.values[at : at+m.in]
 }
 
-// product is matrix i times x.
+// product returns matrix i times x.
 func (m *matrix) product(i int, x []float32) []approx {
 	out := make([]approx, m.out)
 	for o := range out {
@@ -81,7 +81,7 @@ func (m *matrix) product(i int, x []float32) []approx {
 	return out
 }
 
-// length draws the length of a weight's rows: any for floats, whole blocks for the others.
+// length draws the length of a weight's rows: any length for floats, whole blocks for other types.
 func (r *rig) length(t gguf.Type, longest int) int {
 	n := t.BlockSize()
 	return n * r.among(1, max(longest/n, 1))

@@ -2,10 +2,10 @@ package kernels
 
 import "unsafe"
 
-// The arguments of the kernels, of the same layout as the structs in c/args.h: every field takes 8 bytes. A kernel reads
-// and writes what they point to and keeps nothing.
+// The arguments of the kernels. They have the layout of the structs in c/args.h: every field takes 8 bytes. A kernel keeps no
+// pointer after it returns.
 
-// Scale goes with 32 activations of 8 bits.
+// Scale describes a block of 32 activations of 8 bits.
 type Scale struct {
 	D      float32 // an activation is D times its byte
 	Sum    float32 // D times the sum of the bytes
@@ -27,7 +27,7 @@ type ProductArgs struct {
 	Blocks  int64 // of 32 weights in a row; weights of a row where they are floats
 }
 
-// QuantizeArgs cuts X into blocks of 32 values of 8 bits, the largest magnitude of a block becoming 127.
+// QuantizeArgs converts X to blocks of 32 values of 8 bits. The largest magnitude of a block becomes 127.
 type QuantizeArgs struct {
 	X      *float32
 	Q      *int8
@@ -60,7 +60,7 @@ type ScoresArgs struct {
 	OutStride int64
 	Dims      int64
 	Scale     float64
-	Next      unsafe.Pointer // what the next call reads, to be fetched from memory meanwhile
+	Next      unsafe.Pointer // what the next call reads, to be prefetched
 	NextBytes int64
 }
 
@@ -89,9 +89,9 @@ type SoftmaxArgs struct {
 type HighestArgs struct {
 	X     *float32
 	N     int64
-	ID    int64   // of the highest value, the first of equals; a NaN is no value
+	ID    int64   // of the highest value, the first of equals; a NaN is never the highest
 	Value float64 // the highest value
-	Sum   float64 // of exp(x-Value) over all values; infinite where one is not finite
+	Sum   float64 // of exp(x-Value) over all values; infinite if one is not finite
 }
 
 // RotateArgs turns the pairs of each head of Src by the cosines and sines of Angles into Dst, which may be Src. Of each

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// cachedRows is rows of keys or values as float32 and as float16; the float32 are what the float16 stand for.
+// cachedRows are rows of keys or values as float16, and the same values as float32.
 func cachedRows(r *rand.Rand, n int) ([]float32, []uint16) {
 	x, h := randomRow(r, n, 1), make([]uint16, n)
 	for i := range x {
@@ -44,7 +44,7 @@ type attentionCase struct {
 	queries, positions, dims, stride int
 }
 
-// starts is where queries or results of the case's size stand, in an order of their own.
+// starts returns where queries or results of the case's size start, in random order.
 func (c *attentionCase) starts() []int64 {
 	at := make([]int64, c.queries)
 	for i, place := range c.r.Perm(c.queries) {

@@ -38,7 +38,7 @@ func TestQuantize(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, blocks := range []int{1, 2, 7, 64} {
 			x := randomRow(r, 32*blocks, 3)
-			clear(x[:min(32, len(x)-32)]) // a block of zeros where there are others
+			clear(x[:min(32, len(x)-32)]) // a block of zeros among others
 			q, scales := make([]int8, len(x)), make([]Scale, blocks)
 			s.Quantize(&QuantizeArgs{X: &x[0], Q: &q[0], Scales: &scales[0], Blocks: int64(blocks)})
 			for k, scale := range scales {
@@ -175,8 +175,8 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-// TestConvert stores values as package gguf does and reads them back as it does. Q8_0 and Q4_0 may round a value that is
-// halfway, or nearly, to either side.
+// TestConvert compares conversions with those of package gguf. Q8_0 and Q4_0 may round a value near the middle of a step to
+// either side.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {

@@ -1,8 +1,8 @@
 // Package kernels holds the inner loops of the CPU backend: products of packed weights, attention, norms and activations.
 //
-// They exist as portable Go and, for the processors that matter, as machine code compiled from one set of C sources in c
-// by generate: AVX-512 VNNI and AVX2 on amd64, NEON with dot products on arm64. All take the same packed weights. Within
-// a level a result depends on its own row alone, never on how many rows are given together.
+// They exist in portable Go and as machine code for three levels: AVX-512 VNNI and AVX2 on amd64, NEON with dot products on
+// arm64. Command generate compiles the machine code from the C sources in c. All levels take the same packed weights. Within a
+// level a result depends on its own row alone, never on the number of rows in a call.
 package kernels
 
 //go:generate go run ./generate .
@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Set is the kernels of one level.
+// Set has the kernels of one level.
 type Set struct {
 	Name     string // "avx512", "avx2", "neon" or "portable"
 	products map[gguf.Type]func(*ProductArgs)
@@ -48,5 +48,5 @@ func (s *Set) Product(t gguf.Type) func(*ProductArgs) {
 // FloatWeights reports whether a type's products take float32 activations, rather than bytes.
 func FloatWeights(t gguf.Type) bool { return t.BlockSize() == 1 }
 
-// Sets lists the levels that this processor has, the fastest first and the portable one last.
+// Sets returns the levels that this processor has, from the fastest to the portable one.
 func Sets() []*Set { return append(machineSets(), &portable) }

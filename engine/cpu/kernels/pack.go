@@ -6,14 +6,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Packed weights stand in groups of 16 rows, so that a vector register holds the same columns of 16 rows and a product
-// needs no sums across a register. Rows that fill up the last group are zero.
+// Weights are packed in groups of 16 rows, so that a vector register holds the same columns of 16 rows and a product needs no
+// sums across a register. The last group is filled up with rows of zeros.
 //
-// A group of a float type has, for each column, the 16 rows' values. A group of a quantised type has its blocks of 32
-// columns one after another: the 16 rows' scales, then the weights' low four bits (all eight for Q8_0), then planes of
-// further bits. Four rows' bytes make up a register: word 16j+r of a block has weights 4j to 4j+3 of row r in its low
-// halves and weights 16+4j to 16+4j+3 in its high ones. In a plane, byte i has the bits of byte i of each register.
-// Types with blocks of 256 have these blocks' scales before every eighth block.
+// A group of a float type has the values of the 16 rows for each column. A group of a quantised type has blocks of 32 columns,
+// one after another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0), then
+// planes of further bits. Word 16j+r of a block has weights 4j to 4j+3 of row r in the low halves of its bytes and weights
+// 16+4j to 16+4j+3 in the high halves. Byte i of a plane has the bits of byte i of each register. For types with blocks of
+// 256, the scales of these blocks precede every eighth block.
 
 // GroupRows is the number of rows in a group.
 const GroupRows = 16

@@ -19,7 +19,7 @@ func portableProducts() map[gguf.Type]func(*ProductArgs) {
 	return products
 }
 
-// group is the results of a row for a group of weights.
+// group holds the results of a row for a group of weights.
 type group [GroupRows]float32
 
 func (a *ProductArgs) write(row, g int64, acc *group) {

@@ -33,7 +33,7 @@ func pack(t testing.TB, kind gguf.Type, data []byte, rows, n int) []byte {
 	return packed
 }
 
-// activations is rows of n values, in both the forms that products take.
+// activations are rows of n values, in both forms that products take.
 type activations struct {
 	n      int
 	floats []float32
@@ -50,7 +50,7 @@ func randomActivations(r *rand.Rand, s *Set, rows, n int) *activations {
 	return x
 }
 
-// multiply runs a product over the given rows of x; out starts with what the results are added to.
+// multiply runs a product over the given rows of x; out holds the values to which results are added.
 func (x *activations) multiply(s *Set, kind gguf.Type, packed []byte, rows []int, factors []float32, out []float32) {
 	groups := len(packed) / GroupBytes(kind, x.n)
 	unit := 32
@@ -76,7 +76,7 @@ func eachSet(t *testing.T, test func(t *testing.T, s *Set)) {
 	}
 }
 
-// TestProduct compares products with sums in float64 over what the bytes stand for.
+// TestProduct compares products with sums in float64 over the values of the bytes.
 func TestProduct(t *testing.T) {
 	t.Parallel()
 	for _, kind := range gguf.Types() {
@@ -145,7 +145,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	}
 }
 
-// TestProductExact has scales of one: all levels then add the same whole numbers in the same order, and have to agree.
+// TestProductExact has scales of one: all levels add the same whole numbers in the same order, so their results are equal.
 func TestProductExact(t *testing.T) {
 	t.Parallel()
 	const weights, n, rows = 32, 512, 5

@@ -16,7 +16,7 @@ const (
 	pages    = 64
 )
 
-// Limits has room for one sequence of 1,024 positions, 256 of them a step.
+// Limits has room for one sequence of 1,024 positions, with 256 rows a step.
 var Limits = model.Limits{Rows: 256, Outputs: 256, Context: pages * pageSize, Pages: pages, PageSize: pageSize}
 
 // Load loads a model with Limits onto a backend, which it closes at the end of the test.
@@ -33,7 +33,7 @@ func Load(tb testing.TB, be compute.Backend, path string) model.Model {
 	return m
 }
 
-// Batch is one sequence's rows from position first on, every row an output, with pages in an order of its own.
+// Batch returns a batch of one sequence's rows from position first on. Every row is an output, and its pages are not in order.
 func Batch(tokens []int32, first int) *compute.Batch {
 	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: make([]int32, pages)}}}
 	for i := range b.Seqs[0].Pages {
@@ -46,7 +46,7 @@ func Batch(tokens []int32, first int) *compute.Batch {
 	return b
 }
 
-// Best is the token of the largest logit, of equals the first.
+// Best returns the token with the largest logit, the first of equals.
 func Best(logits []float32) int32 {
 	id := 0
 	for i, v := range logits {
@@ -57,7 +57,7 @@ func Best(logits []float32) int32 {
 	return int32(id)
 }
 
-// LogSumExp is the logarithm of the sum of all exponentials.
+// LogSumExp returns the logarithm of the sum of all exponentials.
 func LogSumExp(logits []float32) float64 {
 	top, sum := float64(logits[Best(logits)]), 0.0
 	for _, v := range logits {
@@ -75,7 +75,7 @@ func finite(logits []float32) bool {
 	return true
 }
 
-// Greedy feeds a prompt at once, then the model's own choices one by one, and returns n of these. All logits have to be finite.
+// Greedy feeds a prompt at once, then the model's own choices one by one, and returns n of these. All logits must be finite.
 func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	tb.Helper()
 	var tokens []int32
@@ -93,8 +93,7 @@ func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	}
 }
 
-// WorstLogprob feeds a case's tokens, some at a time, and returns by how much a log-probability that the reference tells differs
-// at most.
+// WorstLogprob feeds a case's tokens, some at a time, and returns the maximum difference from the reference's log-probabilities.
 func WorstLogprob(tb testing.TB, m model.Model, c *Case, atOnce int) float64 {
 	tb.Helper()
 	worst, tokens := 0.0, c.Tokens()

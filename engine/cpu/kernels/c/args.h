@@ -1,8 +1,8 @@
-// Arguments of the kernels. Each struct has a twin of the same layout in args.go: every field takes 8 bytes.
+// Arguments of the kernels. Each struct has the layout of its counterpart in args.go: every field takes 8 bytes.
 #pragma once
 #include <stdint.h>
 
-// Scale goes with 32 activations of 8 bits: their scale, and their sums in the forms that the kernels add.
+// scale describes a block of 32 activations of 8 bits: its scale, and its sums in the forms that the kernels add.
 struct scale {
   float d;         // an activation is d times its byte
   float sum;       // d times the sum of the bytes
@@ -56,7 +56,7 @@ struct scores_args {
   int64_t out_stride;
   int64_t dims;
   double scale;
-  const void *next;  // what the next call reads, to be fetched from memory meanwhile
+  const void *next;  // what the next call reads, to be prefetched
   int64_t next_bytes;
 };
 
@@ -84,7 +84,7 @@ struct highest_args {
   int64_t n;
   int64_t id;    // result: of the highest value, the first of equals
   double value;  // result: the highest value
-  double sum;    // result: of exp(x-value); infinite where a value is not finite
+  double sum;    // result: of exp(x-value); infinite if a value is not finite
 };
 
 struct rotate_args {

@@ -1,7 +1,7 @@
 // Attention over keys and values of one type. The includer defines NAME, which names a kernel, SIZE, the bytes of a
 // value, and CACHED and CACHED_ONE, which read 16 values and one.
 
-// A score is 16 sums over every sixteenth value, joined as sum_of does; values beyond whole sixteens are added last.
+// A score is the total, by sum_of, of 16 sums over every sixteenth value; values beyond whole sixteens are added last.
 INLINE void NAME(scores_tile)(const struct scores_args *a, int64_t query, int64_t position, const int Q, const int P) {
   f32x16 acc[Q][P];
   const float *q[Q];

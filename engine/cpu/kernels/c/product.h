@@ -3,7 +3,7 @@
 //   BLOCK_BYTES   bytes of a block of 32 weights in a group of 16 rows
 //   SUPER_BYTES   bytes before every eighth block, 0 where the type has no blocks of 256
 //   struct NAME_block, NAME_load and NAME_add, which unpack a block for LANES rows and add its product
-// A result is the sum over blocks in their order, the same in every tile, so that it does not depend on the rows beside it.
+// A result is the sum over blocks in their order, which is the same in every tile: it does not depend on the other rows.
 #define PART__(name, part) name##_##part
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)
@@ -36,7 +36,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
 }
 
-// Rows are few enough for their activations to stay in the first-level cache while all groups of weights go by.
+// The rows of a tile are so few that their activations stay in the first-level cache for all groups of weights.
 INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
   ROLLED for (int64_t g = 0; g < a->groups; g++) {
@@ -44,7 +44,7 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   }
 }
 
-// TILES takes tiles of T rows, and leaves no single row over: a row by itself takes about as long as two.
+// TILES runs tiles of T rows and avoids leaving a single row, which takes about as long as two.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) PART(rows)(a, r, T)
 

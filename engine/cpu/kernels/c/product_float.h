@@ -1,6 +1,6 @@
 // A product of packed float weights with float activations, for one weight type. The includer defines NAME, SIZE, the
 // bytes of a weight, and NAME_load. A result is the sum over even columns plus that over odd ones, the same in every tile,
-// so that it does not depend on the rows beside it.
+// so that it does not depend on the other rows.
 #define PART__(name, part) name##_##part
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)
@@ -44,14 +44,14 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
 }
 
-// Here blocks counts single columns.
+// blocks counts single columns here.
 INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   ROLLED for (int64_t g = 0; g < a->groups; g++) PART(tile)(a, a->w + g * a->blocks * 16 * SIZE, r, 16 * g, T);
 }
 
 void LEVEL(PART(product))(const struct product_args *a) {
   int64_t r = 0;
-  // As many rows as there are registers for, beside the weights and a value.
+  // As many rows as fit into registers, besides the weights and a value.
 #if LANES == 16
   for (; r + 4 <= a->rows; r += 4) PART(rows)(a, r, 4);
 #elif LANES == 8

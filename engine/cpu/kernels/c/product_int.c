@@ -2,7 +2,7 @@
 //
 // Weights are packed in groups of 16 rows. Within a block of 32 weights, register j of 16 rows by 4 bytes holds weights
 // 4j to 4j+3 of every row: for nibbles, register j holds weights 4j in the low and 16+4j in the high halves. Further bits
-// of a weight stand in planes: bit b of byte i of a plane belongs to byte i of the b-th register.
+// of a weight are in planes: bit b of byte i of a plane belongs to byte i of the b-th register.
 #include "args.h"
 #include "vec.h"
 
@@ -42,7 +42,7 @@ INLINE i32v dot16(i32v s, const struct quants *b, const int8_t *q, const int hal
 
 INLINE f32v add_scaled(f32v acc, i32v s, f32v d, float by) { return fma_v(CONVERT(s, f32v), d * by, acc); }
 
-// One scale a block; the offset of the weights goes with the sum's start.
+// One scale a block. The sum starts with the offset of the weights.
 struct scaled_block {
   struct quants q;
   f32v d;

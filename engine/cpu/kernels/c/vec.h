@@ -1,5 +1,5 @@
-// Vectors of the three levels. The code is written over Clang's vector types; what differs between the levels is the
-// number of lanes, the 8-bit dot product and the size of register tiles.
+// Vectors of the three levels. The code uses Clang's vector types. The levels differ in the number of lanes, the 8-bit
+// dot product and the size of register tiles.
 #pragma once
 #include <stdint.h>
 
@@ -13,7 +13,7 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLLED _Pragma("clang loop unroll(disable)")
 
-// LANES is how many weight rows one register of a product holds; a group of 16 rows is 16/LANES of them.
+// LANES is the number of weight rows in a register of a product; a group of 16 rows is 16/LANES of them.
 // Register tiles of attention are QUERIES by 4 positions, and 4 queries by COLUMNS vectors of 16 values.
 #if defined(__AVX512VNNI__)
 #define PREFIX avx512
@@ -70,16 +70,16 @@ typedef _Float16 f16x16 VECTOR(_Float16, 16);
   })
 #define CONVERT(x, type) __builtin_convertvector(x, type)
 
-// fetch asks for n bytes to be brought nearer.
+// fetch prefetches n bytes.
 INLINE void fetch(const void *p, int64_t n) {
   ROLLED for (int64_t i = 0; i < n; i += 64) __builtin_prefetch((const uint8_t *)p + i, 0, 2);
 }
 
-INLINE f32v splat(float x) { return x - (f32v){0}; } // a sum would not be x where it is -0, and cost an addition
-// one_of_four is the i-th of four values in each lane.
+INLINE f32v splat(float x) { return x - (f32v){0}; } // x + 0 would turn -0 into 0 and cost an addition
+// one_of_four returns the i-th of four values in each lane.
 INLINE f32v one_of_four(const float *x, const int i) {
 #if LANES == 4
-  return splat(LOAD(f32v, x)[i]);  // multiplications can take it out of a register of four
+  return splat(LOAD(f32v, x)[i]);  // a multiplication can take it from a register of four
 #else
   return splat(x[i]);
 #endif
@@ -90,7 +90,7 @@ INLINE f32v fma_v(f32v a, f32v b, f32v c) { return __builtin_elementwise_fma(a, 
 INLINE f32x16 fma16(f32x16 a, f32x16 b, f32x16 c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f32v halves(const void *p) { return CONVERT(LOAD(f16v, p), f32v); }
 
-// four is the j-th four bytes of a in each lane.
+// four returns the j-th four bytes of a in each lane.
 INLINE i32v four(const int8_t *a, int j) {
   int32_t v;
   __builtin_memcpy(&v, a + 4 * j, 4);
@@ -115,8 +115,8 @@ INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #endif
 }
 
-// Signed bytes of weights have to be prepared once and a sum started with what makes up for it; -128 never occurs in a.
-// start8 is given -8 times the sum of a's bytes.
+// prepare_s8 prepares signed bytes of weights for dot_s8, and start_s8 returns the start of a sum that corrects for it, from -8
+// times the sum of the bytes of a. -128 never occurs in a.
 INLINE bytes prepare_s8(bytes w) {
 #if LANES == 16
   return w ^ 0x80;  // the weight plus 128, unsigned

@@ -1,5 +1,5 @@
-// Command generate compiles the C kernels beside it and writes them as Go assembly: one file of machine code and one of
-// Go declarations for each level. It needs clang and lld (Debian's clang-19 and lld-19; set CLANG and LLD for others).
+// Command generate compiles the C kernels in ../c to Go assembly: for each level a file of machine code and a file of Go
+// declarations. It needs clang and lld (Debian's clang-19 and lld-19; set CLANG and LLD for others).
 // Run it through go generate.
 package main
 
@@ -41,7 +41,7 @@ var common = []string{
 	"-Wall", "-Wno-unused-function", "-Wno-psabi", "-Werror", fmt.Sprintf("-Wframe-larger-than=%d", frame-512),
 }
 
-// frame is the stack that a kernel gets. The compiler is told to fail where a function takes more.
+// frame is the size of a kernel's stack. The compiler fails if a function needs more.
 const frame = 2048
 
 // arguments gives the Go type of a kernel's arguments, by the end of its name.
@@ -65,7 +65,7 @@ var arguments = []struct{ suffix, goType string }{
 	{"_to_q4_0", "ConvertArgs"},
 }
 
-// script joins code and constants into one piece, which then runs at any address that is a multiple of 64.
+// script joins code and constants into one section, which runs at any address that is a multiple of 64.
 const script = `SECTIONS {
   .text 0 : { *(.text .text.*) . = ALIGN(64); *(.rodata .rodata.*) }
   /DISCARD/ : { *(.comment .note* .eh_frame*) }
@@ -154,7 +154,7 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 			}
 		}
 		if k.goType == "" {
-			return nil, nil, fmt.Errorf("the arguments of %s are not known", s.Name)
+			return nil, nil, fmt.Errorf("the kind of arguments of %s is not in the table", s.Name)
 		}
 		kernels = append(kernels, k)
 	}
@@ -186,7 +186,7 @@ func camel(name string) string {
 
 const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
 
-// entry calls a kernel on a frame of its own, by C's conventions.
+// entry calls a kernel by C's conventions, on its own stack frame.
 var entry = map[string]string{
 	"amd64": `
 TEXT ·%[1]s(SB), 0, $%[3]d-8
@@ -241,7 +241,7 @@ func (l level) assembly(code []byte, kernels []kernel) []byte {
 	return b.Bytes()
 }
 
-// declarations gives the Go declarations and the level's Set.
+// declarations returns the Go declarations and the level's Set.
 func (l level) declarations(kernels []kernel) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%spackage kernels\n\nimport \"github.com/ingot-run/ingot/engine/gguf\"\n", header)

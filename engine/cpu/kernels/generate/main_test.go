@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// version is the compiler that the committed files were made with. Another may rightly give other code.
+// version is the compiler version of the committed files. Another version may produce other code.
 const version = "19.1.7"
 
 // TestGeneratedFilesAreCurrent compiles the C sources anew and compares.

@@ -13,12 +13,12 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// companyLimits is room for sequences of up to 40 positions, and their pages.
-var companyLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8}
+// invarianceLimits has room for sequences of up to 40 positions.
+var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8}
 
-// TestCompany gives sequences to a model in steps of all kinds: alone at once, a row at a time, in chunks, and several
-// mixed. Logits and drafts are the same bits, on any number of threads.
-func TestCompany(t *testing.T) {
+// TestBatchInvariance computes sequences in steps of all kinds: one sequence in one step, a row at a time, in chunks, and mixed
+// with others. Logits and drafts have the same bits, on any number of threads.
+func TestBatchInvariance(t *testing.T) {
 	half := flash()
 	half.kind = gguf.TypeF16
 	for name, b := range map[string]*build{
@@ -65,8 +65,8 @@ func each(left []int, rows func(n int) int) []int {
 	return out
 }
 
-// run feeds the sequences in steps of as many rows as plan gives of those left, and returns every row's logits, and the
-// MTP layer's for those that have a token after them.
+// run feeds the sequences in steps; plan chooses the rows of a step from the numbers of rows left. It returns the logits of every
+// row, and the MTP layer's logits of every row that a token follows.
 func run(t *testing.T, path string, threads int, all [][]int32, plan func(left []int) []int) [][][]float32 {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -77,7 +77,7 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 		require.NoError(t, be.Close())
 		require.NoError(t, f.Close())
 	}()
-	m, err := model.Load(be, f, companyLimits)
+	m, err := model.Load(be, f, invarianceLimits)
 	require.NoError(t, err)
 
 	out := make([][][]float32, 2*len(all))
@@ -133,17 +133,17 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 	return out
 }
 
-// pageTables deals pages out to n sequences in turn.
+// pageTables assigns pages to n sequences in turn.
 func pageTables(n int) [][]int32 {
 	tables := make([][]int32, n)
-	for page := range companyLimits.Pages {
+	for page := range invarianceLimits.Pages {
 		tables[page%n] = append(tables[page%n], int32(page))
 	}
 	return tables
 }
 
-// TestJointForm rewrites micro-glm to the older layout, of one tensor for keys and values and without the heads' sizes as
-// *_mla: the logits are the same bits.
+// TestJointForm rewrites micro-glm to the older layout, with one tensor for keys and values and without the heads' sizes as
+// *_mla. The logits have the same bits.
 func TestJointForm(t *testing.T) {
 	b := rebuild(t, "testdata/micro-glm.gguf")
 	const heads, nope, value, rank = 2, 32, 32, 32

@@ -1,0 +1,73 @@
+package jinja
+
+// Variables at run time. bind has decided where each one lives.
+
+// frame holds the variables of a function: of the template or of a macro. Functions see the variables of the functions
+// around them.
+type frame struct {
+	vars  []Value
+	outer *frame
+}
+
+// ref is where a variable is found: in a slot of the frame of the function that is up levels out, or for up -1 among the
+// variables of the context.
+type ref struct{ up, slot int }
+
+// in is the frame that holds the variable, seen from the frame f.
+func (p ref) in(f *frame) *frame {
+	for range p.up {
+		f = f.outer
+	}
+	return f
+}
+
+func (p ref) get(r *render, f *frame) Value {
+	if p.up < 0 {
+		return r.ctx[p.slot]
+	}
+	return p.in(f).vars[p.slot]
+}
+
+func (p ref) set(f *frame, v Value) { p.in(f).vars[p.slot] = v }
+
+// scope is what rendering needs of a scope.
+type scope struct {
+	routine *routine // nil if the variables live in the frame of the function around
+	loads   []slotLoad
+}
+
+// slotLoad gives a variable its first value: that of another variable, or undefined.
+type slotLoad struct {
+	slot      int
+	from      ref
+	undefined *undefined // if not nil
+}
+
+// routine is a function with a frame of its own.
+type routine struct {
+	depth int // functions around it
+	slots int // of its frame
+}
+
+// enter starts the scope. It returns the frame to run it in, which is new if the scope is that of a function.
+func (s *scope) enter(r *render, f *frame) *frame {
+	if s.routine != nil {
+		r.spend(s.routine.slots)
+		f = &frame{vars: make([]Value, s.routine.slots), outer: f}
+	}
+	s.load(r, f)
+	return f
+}
+
+// load gives the variables of the scope their first values. f is the frame that they live in.
+func (s *scope) load(r *render, f *frame) {
+	r.spend(len(s.loads))
+	for i := range s.loads {
+		l := &s.loads[i]
+		if l.undefined != nil {
+			f.vars[l.slot] = l.undefined
+		} else {
+			f.vars[l.slot] = l.from.get(r, f)
+		}
+	}
+}
