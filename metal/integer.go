@@ -2,14 +2,12 @@ package metal
 
 import (
 	"fmt"
-	"io/fs"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/metal/cuda/native"
 )
 
-// Devices with Info.IntegerProducts have kernels of their own for weights in blocks: products of their integers with activations of
+// Devices with Info.NativeKernels have kernels of their own for weights in blocks: products of their integers with activations of
 // 8 bits. metal/cuda/native/kernels has them and says what they compute; this file, integer_step.go and integer_experts.go have
 // their geometry and bind them.
 
@@ -59,6 +57,8 @@ var integerGeometry = map[string]integerKernel{
 const (
 	// rowBlockBytes is the threadgroup memory for a block of a row that a kernel quantises itself.
 	rowBlockBytes = 40
+	// rowAlign is what the memory of a row is a multiple of, where another follows.
+	rowAlign = 16
 	// rowPartBytes is that for the products of a choice with a group of rows.
 	rowPartBytes = 640
 	// maxRowChoices is how many choices of a row row_experts_add takes.
@@ -107,7 +107,7 @@ const maxActivations = 64 << 20
 
 // integersOf makes the kernels for weights of a type, once; nil where the portable kernels are to be used.
 func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
-	if !b.device.Info().IntegerProducts || t.BlockSize() == 1 {
+	if !b.device.Info().NativeKernels || t.BlockSize() == 1 {
 		return nil, nil
 	}
 	if have, ok := b.integer.kernels[t]; ok {
@@ -153,15 +153,11 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 
 // compileIntegers compiles the kernels for weights of a type.
 func (b *Backend) compileIntegers(t gguf.Type) (Library, error) {
-	dir, err := fs.Sub(native.Kernels, "kernels")
+	src, err := nativeSource("weights.cu")
 	if err != nil {
 		return 0, err
 	}
-	src, err := ReadSource(dir, "weights.cu")
-	if err != nil {
-		return 0, err
-	}
-	src.Name, src.Native = fmt.Sprintf("weights.cu for %v", t), true
+	src.Name = fmt.Sprintf("%s for %v", src.Name, t)
 	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text
 	return b.device.Compile(src, b.kernels.mode)
 }
@@ -222,7 +218,7 @@ func (b *Backend) freeStaging() {
 
 // reserveActivations makes room for quantised rows of a step's buffer. No step may be in flight.
 func (b *Backend) reserveActivations(rows, cols int) error {
-	if !b.device.Info().IntegerProducts {
+	if !b.device.Info().NativeKernels {
 		return nil
 	}
 	each := (cols + blockValues - 1) / blockValues * columnBytes

@@ -131,7 +131,7 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 		width += shared.in
 	}
 	a.slots = uint32(slots)
-	if bytes := width / blockValues * rowBlockBytes; dst.Rows == 1 && slots <= maxRowChoices && bytes <= maxRowBytes {
+	if bytes := rowBytes(w.in)*used + rowBytes(width-used*w.in); dst.Rows == 1 && slots <= maxRowChoices && bytes <= maxRowBytes {
 		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.used, a.slots, a.sharedBlocks}
 		g := grid{x: k.groups(w.out), y: 1, simdgroups: k.simdgroups * slots, shared: max(bytes, slots*rowPartBytes)}
 		recordInteger(s, "experts_add", k.pipeline, g, &row, dst, down, sharedDown, at(h), at(routing), at(dst))
@@ -173,3 +173,6 @@ func (s *step) expertsDown(dst, h, routing compute.Tensor, w, shared *weight, a 
 		})
 	})
 }
+
+// rowBytes is the threadgroup memory for a row of n activations.
+func rowBytes(n int) int { return (n/blockValues*rowBlockBytes + rowAlign - 1) / rowAlign * rowAlign }
