@@ -40,8 +40,10 @@ func New(dev Device, o Options) (*Backend, error) {
 	if b.kernels, err = newKernelSet(dev, o.Mode, o.Geometry, o.Progress); err == nil {
 		err = b.step.init(b)
 	}
-	if err == nil {
-		err = b.native.compile(dev, o.Mode)
+	if err == nil && dev.Info().NativeKernels {
+		if err = b.native.compile(dev, o.Mode); err == nil {
+			err = b.reserve(nativeScratch)
+		}
 	}
 	if err == nil {
 		err = b.chooseTiles(o.PlainTiles, o.Geometry)

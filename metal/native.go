@@ -24,6 +24,8 @@ const (
 	logitRows       = 4  // rows of a warp of route_logits
 	topPartCount    = 32 // parts of a row of logits
 	topPartInts     = 3
+	// nativeScratch is the minimum number of bytes of scratch memory.
+	nativeScratch = 1 << 20
 	// busyTiles is how many tiles of attention occupy a GPU, so that their splits need not be spread over it.
 	busyTiles = 256
 )
@@ -39,11 +41,8 @@ func nativeSource(name string) (Source, error) {
 	return src, err
 }
 
-// compile makes the kernels, where the device runs such.
+// compile makes the kernels.
 func (n *nativeKernels) compile(dev Device, mode Mode) error {
-	if !dev.Info().NativeKernels {
-		return nil
-	}
 	n.attention = map[int]Pipeline{64: 0, 128: 0, 256: 0, 512: 0}
 	for file, pipelines := range map[string]map[string]*Pipeline{
 		"choose.cu":    {"route_logits": &n.routeLogits, "route_choose": &n.routeChoose, "top_parts": &n.topParts, "top_join": &n.topJoin},
@@ -125,29 +124,34 @@ type (
 
 // nativeRoute records a routing, and reports whether it has.
 func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
-	if s.native.attention == nil || w.kind != gguf.TypeF32 || 4*dst.Rows*shape.Experts > s.scratch.bytes {
+	if s.native.attention == nil || w.kind != gguf.TypeF32 {
 		return false
 	}
 	logits := Binding{Buffer: s.scratch.buffer}
-	a := logitsArgs{uint32(w.in), uint32(shape.Experts), uint32(dst.Rows), uint32(x.Stride)}
-	recordInteger(s, "route", s.native.routeLogits, grid{x: (shape.Experts + 3) / 4, y: (dst.Rows + logitRows - 1) / logitRows, simdgroups: 4}, &a,
-		compute.Tensor{Buffer: &s.scratch.memory}, Binding{Buffer: w.buffer}, at(x), logits)
-	by := chooseArgs{
-		uint32(shape.Experts), uint32(shape.Used), uint32(dst.Stride), flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise), flag(bias != nil), shape.Scale,
-	}
-	recordInteger(s, "route", s.native.routeChoose, grid{x: dst.Rows, y: 1, simdgroups: 1, shared: 8 * shape.Experts}, &by, dst,
-		logits, bind(bias, logits), at(dst))
+	s.inParts(dst.Rows, shape.Experts, func(first, n int) {
+		a := logitsArgs{uint32(w.in), uint32(shape.Experts), uint32(n), uint32(x.Stride)}
+		recordInteger(s, "route", s.native.routeLogits, grid{x: (shape.Experts + 3) / 4, y: (n + logitRows - 1) / logitRows, simdgroups: 4}, &a,
+			compute.Tensor{Buffer: &s.scratch.memory}, Binding{Buffer: w.buffer}, at(rowsFrom(x, first, n)), logits)
+		by := chooseArgs{
+			uint32(shape.Experts), uint32(shape.Used), uint32(dst.Stride), flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise),
+			flag(bias != nil), shape.Scale,
+		}
+		recordInteger(s, "route", s.native.routeChoose, grid{x: n, y: 1, simdgroups: 1, shared: 8 * shape.Experts}, &by, dst,
+			logits, bind(bias, logits), at(rowsFrom(dst, first, n)))
+	})
 	return true
 }
 
 // nativeTop records the search for the largest logit of each row, and reports whether it has.
 func (s *step) nativeTop(dst, logits compute.Tensor) bool {
-	if s.native.attention == nil || 4*topPartInts*topPartCount*dst.Rows > s.scratch.bytes {
+	if s.native.attention == nil {
 		return false
 	}
-	a := nativeTopArgs{uint32(logits.Cols), topPartCount, uint32(logits.Stride), uint32(dst.Stride)}
 	parts := Binding{Buffer: s.scratch.buffer}
-	record(s, "top", s.native.topParts, grid{x: topPartCount, y: dst.Rows, simdgroups: 8}, &a, at(logits), parts)
-	record(s, "top", s.native.topJoin, grid{x: dst.Rows, y: 1, simdgroups: 1}, &a, parts, at(dst))
+	s.inParts(dst.Rows, topPartInts*topPartCount, func(first, n int) {
+		a := nativeTopArgs{uint32(logits.Cols), topPartCount, uint32(logits.Stride), uint32(dst.Stride)}
+		record(s, "top", s.native.topParts, grid{x: topPartCount, y: n, simdgroups: 8}, &a, at(rowsFrom(logits, first, n)), parts)
+		record(s, "top", s.native.topJoin, grid{x: n, y: 1, simdgroups: 1}, &a, parts, at(rowsFrom(dst, first, n)))
+	})
 	return true
 }
