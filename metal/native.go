@@ -13,6 +13,7 @@ import (
 // nativeKernels are kernels of metal/cuda/native that take the place of portable ones: attention over pages of float16, routing by
 // float32 routers, and the largest logit of a row. Products are in integer.go.
 type nativeKernels struct {
+	memory                                      int              // of a threadgroup
 	attention                                   map[int]Pipeline // by the length of a value; nil where there are none
 	attentionJoin                               Pipeline
 	routeLogits, routeChoose, topParts, topJoin Pipeline
@@ -43,6 +44,7 @@ func nativeSource(name string) (Source, error) {
 
 // compile makes the kernels.
 func (n *nativeKernels) compile(dev Device, mode Mode) error {
+	n.memory = dev.Info().ThreadgroupMemory
 	n.attention = map[int]Pipeline{64: 0, 128: 0, 256: 0, 512: 0}
 	for file, pipelines := range map[string]map[string]*Pipeline{
 		"choose.cu":    {"route_logits": &n.routeLogits, "route_choose": &n.routeChoose, "top_parts": &n.topParts, "top_join": &n.topJoin},
@@ -76,7 +78,7 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 // attentionFor returns the kernel for an attention; false where the portable ones have to take it.
 func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pipeline, bool) {
 	p, ok := n.attention[shape.ValueDim]
-	return p, ok && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= threadgroupBytes+(16<<10)
+	return p, ok && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
 }
 
 // nativeAttentionBytes is the threadgroup memory of an attention, as attention.cu lays it out.
