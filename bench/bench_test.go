@@ -20,7 +20,7 @@ const (
 	microGLM   = "../engine/model/testdata/micro-glm.gguf"
 )
 
-// at is a time so many milliseconds after an arbitrary one.
+// at returns a time the given number of milliseconds after an arbitrary one.
 func at(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 
 func times(ms ...int) (list []time.Time) {
@@ -98,7 +98,7 @@ func TestTrafficOfADenseModel(t *testing.T) {
 	position := 3.0 * (32 + 32) * 4
 	require.InDelta(t, all+row+100*position, tr.Decode(1, 1, 100), 1)
 	require.InDelta(t, all+8*row+8*100*position, tr.Decode(8, 1, 100), 1)
-	// 1,000 rows in two steps, each of which reads the cache up to its end: 500 and 1000, after 24 cached ones.
+	// 1,000 rows in two steps, after 24 cached ones. Each step reads the cache up to its end: 500 and 1000.
 	require.InDelta(t, 2*all+1000*row+(24+24+1000*1.5)*position, tr.prompts(1, 24, 1000), 1)
 	require.Zero(t, tr.prompts(4, 10, 0))
 }
@@ -112,7 +112,7 @@ func TestTrafficOfExperts(t *testing.T) {
 	for rows := 1.0; rows < 64; rows *= 2 {
 		require.Less(t, tr.Experts(2*rows), 2*tr.Experts(rows), "rows share experts")
 	}
-	// The weights of a step that uses every expert are the file's, but for the MTP layer's and the embedding's other rows.
+	// A step that uses every expert reads the weights of the file, without those of the MTP layer and other rows of the embedding.
 	read := 0.0
 	for _, w := range f.Tensors() {
 		if !strings.HasPrefix(w.Name, "blk.3.") && w.Name != "token_embd.weight" {
@@ -137,7 +137,7 @@ func openBench(t *testing.T, path string, opts engine.Options) *Bench {
 	return b
 }
 
-// Not in parallel with others, which would keep streams from starting together.
+// Not in parallel with other tests, which would keep streams from starting together.
 func TestMeasure(t *testing.T) {
 	b := openBench(t, microGLM, engine.Options{MaxSequences: 4, Context: 1024, Draft: engine.DraftOff})
 	for name, c := range map[string]Case{

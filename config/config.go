@@ -147,7 +147,7 @@ func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 		top, _, nested := strings.Cut(key, ".")
 		switch {
 		case lookup(Name(top)) == nil:
-			return "", fmt.Errorf("read config file %s: %q is no setting; these are: %s", path, key, names())
+			return "", fmt.Errorf("read config file %s: %q is not a setting; these are: %s", path, key, names())
 		case nested:
 			return "", fmt.Errorf("read config file %s: %q has settings below it; give one value", path, top)
 		}

@@ -101,7 +101,7 @@ func setMemory(o *engine.Options, s string) (err error) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no size; give one such as 12GiB or 800MB, or a share of what is free such as %d%%", s, engine.DefaultMemoryPercent)
+	return fmt.Errorf("%q is not a size; give one such as 12GiB or 800MB, or a share of what is free such as %d%%", s, engine.DefaultMemoryPercent)
 }
 
 func draftTokens(s string) (int, error) {
@@ -132,7 +132,7 @@ func checkAddress(s string) error {
 	}
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return fmt.Errorf("%q is no address; give host:port or :port", s)
+		return fmt.Errorf("%q is not an address; give host:port or :port", s)
 	}
 	_, err = integer(port, 0, 65535)
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// digest is the SHA-256 of the model file, taken in the background since a large file takes many seconds.
+// digest is the SHA-256 of the model file. It is computed in the background, because a large file takes many seconds.
 type digest struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -30,7 +30,7 @@ func startDigest(path string) *digest {
 	return d
 }
 
-// stop ends the work, done or not.
+// stop ends the computation, whether it is complete or not.
 func (d *digest) stop() {
 	d.cancel()
 	<-d.done

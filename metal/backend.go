@@ -119,7 +119,7 @@ func (w *weight) Shape() []int { return w.shape }
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	w := &weight{kind: t.Type, shape: t.Shape, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
 	data := t.Data
@@ -129,24 +129,24 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	b.weights = append(b.weights, w)
 	if w.integer != nil {
-		if err := b.pack(w, data, "load tensor "+t.Name); err != nil {
+		if err := b.pack(w, data, "tensor "+t.Name); err != nil {
 			return nil, err
 		}
 		return w, b.reserveFor(w)
 	}
-	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
+	if w.buffer, err = b.newBuffer(len(data), Private, "tensor "+t.Name); err != nil {
 		return nil, err
 	}
 	if err := b.device.Upload(w.buffer, 0, data); err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	if w.kernels != nil {
 		if err := b.reserveFor(w); err != nil {
-			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
 	}
 	return w, nil
@@ -207,89 +207,4 @@ func (b *Backend) fetch(m *memory, t compute.Tensor) {
 			values[i] = float32(math.NaN())
 		}
 	}
-}
-
-// rope is a table [positions][dims] of cosines and sines: those of pair i at 2i and 2i+1.
-type rope struct {
-	dims   int
-	buffer Buffer
-}
-
-// Dims implements compute.Rope.
-func (r *rope) Dims() int { return r.dims }
-
-// Rope implements compute.Backend.
-func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
-	table, err := f.Table(positions)
-	if err != nil {
-		return nil, err
-	}
-	r := &rope{dims: 2 * len(f.Freqs)}
-	if r.buffer, err = b.newBuffer(4*len(table), Private, "make a RoPE table"); err != nil {
-		return nil, err
-	}
-	if err := b.device.Upload(r.buffer, 0, floatBytes(table)); err != nil {
-		return nil, fmt.Errorf("make a RoPE table: %w", err)
-	}
-	b.positions = max(b.positions, positions)
-	return r, nil
-}
-
-// cache is the KV pages in the layout of kernels/pages.h, with one buffer per layer.
-type cache struct {
-	shape        compute.CacheShape
-	keys, values []Buffer // [layers]; values equals keys if a position's values are the leading ones of its key
-	kernels      *pageKernels
-}
-
-// Shape implements compute.Cache.
-func (c *cache) Shape() compute.CacheShape { return c.shape }
-
-// Cache implements compute.Backend.
-func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
-	if err := shape.Check(); err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w", err)
-	}
-	slots := shape.Pages * shape.PageSize
-	if slots > math.MaxInt32/max(shape.KeyCols, shape.ValueCols) {
-		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer holds at most %d values", slots, shape.KeyCols, math.MaxInt32)
-	}
-	c := &cache{shape: shape}
-	var err error
-	if c.kernels, err = b.kernels.forPages(shape.Type); err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w", err)
-	}
-	b.caches = append(b.caches, c)
-	if c.keys, err = b.pages(shape, slots, shape.KeyCols); err != nil {
-		return nil, err
-	}
-	c.values = c.keys
-	if shape.ValueCols > 0 {
-		if c.values, err = b.pages(shape, slots, shape.ValueCols); err != nil {
-			return nil, err
-		}
-	}
-	positions := slots
-	if b.positions > 0 {
-		positions = min(slots, b.positions)
-	}
-	const rowsAndHeads = 256
-	splits, cols := (positions+splitKeys-1)/splitKeys, max(shape.KeyCols, shape.ValueCols)
-	return c, b.reserve(min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4))
-}
-
-// pages makes a buffer per layer for slots of cols values.
-func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
-	n, err := shape.Type.RowBytes(cols)
-	if err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w; choose another type of cache", err)
-	}
-	layers := make([]Buffer, shape.Layers)
-	for i := range layers {
-		what := fmt.Sprintf("make a KV cache of %d positions, layer %d of %d", slots, i, shape.Layers)
-		if layers[i], err = b.newBuffer(slots*n, Private, what); err != nil {
-			return nil, err
-		}
-	}
-	return layers, nil
 }

@@ -34,7 +34,7 @@ func emulated(tb testing.TB, o metal.Options) *metal.Backend {
 	return open(tb, o, emulator.Options{})
 }
 
-// tilesFrom has tiles used from so many rows on.
+// tilesFrom returns a geometry that uses tiles from the given number of rows on.
 func tilesFrom(rows int) (g metal.Geometry) {
 	for _, kernel := range []string{metal.ProductTile, metal.GatedTile, metal.ExpertGatedTile, metal.ExpertDownTile, metal.AttentionTile} {
 		g = append(g, metal.Choice{Kernel: kernel, From: rows})
@@ -43,7 +43,7 @@ func tilesFrom(rows int) (g metal.Geometry) {
 }
 
 // TestConformance runs the suite as released, with kernels that otherwise take larger batches, and with checked memory and
-// fibres in a random order. A set-up with tiles fails where the backend falls back to plain ones.
+// fibres in a random order. A set-up with tiles fails if the backend falls back to plain ones.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -59,7 +59,7 @@ func TestConformance(t *testing.T) {
 		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
 		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {
-		if raced && c.device.Seed > 0 { // nothing of it is Go
+		if raced && c.device.Seed > 0 { // nothing in it is Go code
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestConformanceOfFastKernels(t *testing.T) {
 	}
 }
 
-// TestDevice says which kernels a device runs, but for the released ones.
+// TestDevice checks that Device names the mode of kernels other than the released ones.
 func TestDevice(t *testing.T) {
 	var name string
 	for i, suffix := range []string{"", ", debug kernels", ", fast kernels"} {
@@ -103,7 +103,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestTilesAgree has the host's matrices sum in the order of a row alone, as they are made to.
+// TestTilesAgree checks that the emulator's matrices sum in the order of a row alone.
 func TestTilesAgree(t *testing.T) {
 	be := open(t, metal.Options{}, emulator.Options{})
 	require.False(t, be.PlainTiles())

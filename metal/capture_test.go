@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// recorder is the emulator with the captures that it has no GPU for.
+// recorder is the emulator with recorded calls in place of captures.
 type recorder struct {
 	*emulator.Device
 	events  []string

@@ -51,10 +51,10 @@ func readQuestions(t *testing.T, n int) (list []question) {
 type setup struct {
 	name   string
 	opts   engine.Options
-	atOnce int // but the first question, which is asked before all others
+	atOnce int // except for the first question, which is asked before the others
 }
 
-// chatOf is a conversation of a question and its answer, and a second question. All have their beginning in common.
+// chatOf returns a conversation of a question, its answer and a second question. All share their beginning.
 func chatOf(first, q question) *ordered.Object {
 	var messages []ordered.Value
 	for _, m := range [][2]string{{"user", first.Question}, {"assistant", first.Answer}, {"user", q.Question}} {
@@ -68,7 +68,7 @@ func chatOf(first, q question) *ordered.Object {
 	return prompt
 }
 
-// answer asks all questions, some at a time, and adds up the figures. Every answer has to begin with the right one.
+// answer asks all questions, some at a time, and adds up the figures. Every answer must begin with the right one.
 func answer(t *testing.T, start starter, path string, questions []question, s setup) (tokens [][]int32, stats generation.Stats) {
 	t.Helper()
 	eng, err := engine.Open(path, start(t, metal.Options{}), s.opts)
@@ -102,9 +102,9 @@ func answer(t *testing.T, start starter, path string, questions []question, s se
 	return tokens, stats
 }
 
-// TestSameTokensInAnyCompany answers questions one after another and all at once, in small steps and large, with shared
-// beginnings and without, with drafts of every kind. The answers have the same tokens.
-func TestSameTokensInAnyCompany(t *testing.T) {
+// TestSameTokensInAnyBatch answers questions one after another and all at once, in small and large steps, with and without shared
+// prefixes, and with drafts of every kind. The answers have the same tokens.
+func TestSameTokensInAnyBatch(t *testing.T) {
 	t.Parallel()
 	sameTokens(t, emulated)
 }

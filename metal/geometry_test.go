@@ -57,7 +57,7 @@ func (o *operations) values(rows, cols int) compute.Tensor {
 	return t
 }
 
-// bits runs an operation on rows of one sequence from a position on and copies what it has written.
+// bits runs an operation on rows of one sequence from a position on and returns a copy of its results.
 func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) (all []float32) {
 	o.Helper()
 	for _, row := range o.be.Floats(dst) {
@@ -94,7 +94,7 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 	}
 }
 
-// TestGeometryChangesNoBits runs every operation with every geometry that there is for it, on sizes that none divides.
+// TestGeometryChangesNoBits runs every operation with every geometry, on sizes that no tile divides.
 func TestGeometryChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -112,15 +112,15 @@ func TestGeometryChangesNoBits(t *testing.T) {
 			}
 			rope, err := be.Rope(compute.RopeFreqs{Freqs: make([]float32, dims/2), Scale: 1}, 128)
 			require.NoError(t, err)
-			const most = 70
-			x, q, h, dst := o.values(most, in), o.values(most, heads*(nope+dims)), o.values(most, (used+1)*ffn), o.buffer(most, 1024)
+			const maxRows = 70
+			x, q, h, dst := o.values(maxRows, in), o.values(maxRows, heads*(nope+dims)), o.values(maxRows, (used+1)*ffn), o.buffer(maxRows, 1024)
 			few := map[string]map[int][]int{ // rows, by the inputs of the kernel that takes them
 				metal.Product: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.GatedProduct: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.Absorb: {1: {1}, 8: {6}},
 				metal.Route: {1: {3}}, metal.GatedExperts: {1: {3}}, metal.ExpertsAdd: {1: {3}},
 				metal.ProductTile: {0: {1, 70}}, metal.GatedTile: {0: {33}}, metal.ExpertGatedTile: {0: {45}}, metal.ExpertDownTile: {0: {45}},
 			}
 			route := compute.RouteShape{Experts: experts, Used: used, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
-			routing := o.buffer(most, 2*used)
+			routing := o.buffer(maxRows, 2*used)
 			o.bits(routing, 0, func(s compute.Step) { s.Route(routing, x, router, nil, route) })
 			for kernel, rows := range few {
 				for inputs, list := range rows {
@@ -148,8 +148,8 @@ func TestGeometryChangesNoBits(t *testing.T) {
 	}
 }
 
-// TestGeometryOfAttentionChangesNoBits has heads that share keys by one, two and four, positions of several splits, and splits
-// and tiles from elsewhere on.
+// TestGeometryOfAttentionChangesNoBits covers one, two and four heads per key head, positions of several splits, and other numbers
+// of positions and rows from which on splits and tiles are used.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -183,7 +183,7 @@ func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	}
 }
 
-// TestDefaultGeometry has a whole choice for every kernel.
+// TestDefaultGeometry checks that every kernel has a complete choice.
 func TestDefaultGeometry(t *testing.T) {
 	g := metal.DefaultGeometry()
 	for _, c := range metal.AllCandidates() {
@@ -244,10 +244,10 @@ func TestGeometryRefuses(t *testing.T) {
 	}
 }
 
-// narrow is a device that takes few threads of every kernel.
+// narrow is a device that allows few threads per threadgroup.
 type narrow struct {
 	*emulator.Device
-	most int // threads that were dispatched
+	maxThreads int // maximum number of threads dispatched
 }
 
 func (n *narrow) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
@@ -258,12 +258,12 @@ func (n *narrow) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
 
 func (n *narrow) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	for i := range work {
-		n.most = max(n.most, work[i].Threads[0])
+		n.maxThreads = max(n.maxThreads, work[i].Threads[0])
 	}
 	return n.Device.Submit(work)
 }
 
-// TestGeometryOfDevice takes the closest choice, those of other devices left out, and no more threads than the device does.
+// TestGeometryOfDevice checks that the most specific choice for the device wins, within the number of threads that it allows.
 func TestGeometryOfDevice(t *testing.T) {
 	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // or skip
 	dev, err := emulator.Open(emulator.Options{})
@@ -287,11 +287,11 @@ func TestGeometryOfDevice(t *testing.T) {
 	require.Equal(t, 8, be.Choice(metal.Route, gguf.TypeF16, 64, 40, 1).Simdgroups)
 
 	w, x, dst := o.weight(gguf.TypeF32, 64, 40), o.values(70, 64), o.buffer(70, 40)
-	device.most = 0
+	device.maxThreads = 0
 	route := compute.RouteShape{Experts: 40, Used: 2, Gating: compute.GatingSigmoid}
 	o.bits(dst.Head(1), 0, func(s compute.Step) { s.Route(dst.Head(1).Slice(0, 4), x, w, nil, route) })
 	few := o.bits(dst.Head(8), 0, func(s compute.Step) { s.MatMul(dst.Head(8), x, w) })
 	many := o.bits(dst, 0, func(s compute.Step) { s.MatMul(dst, x, w) })
 	require.Equal(t, few, many[:len(few)])
-	require.Equal(t, 128, device.most)
+	require.Equal(t, 128, device.maxThreads)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// bundled are the bundled models.
+// bundled has the bundled models.
 var bundled = []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"}
 
 // TestReferences compares greedy tokens with those of an independent implementation, and the log-probabilities of the
@@ -49,7 +49,7 @@ func TestReferencesWithFastKernels(t *testing.T) {
 		worst := 0.0
 		for i, c := range cases {
 			worst = max(worst, modeltest.WorstLogprob(t, m, &c, len(c.Tokens())))
-			if i%5 == 0 { // a step a token takes its time
+			if i%5 == 0 { // one step per token is slow
 				worst = max(worst, modeltest.WorstLogprob(t, m, &c, 1))
 			}
 		}
@@ -58,7 +58,7 @@ func TestReferencesWithFastKernels(t *testing.T) {
 	})
 }
 
-// TestLongGeneration generates 512 tokens, all of finite logits, and compares them with the CPU's up to a near tie.
+// TestLongGeneration generates 512 tokens with finite logits and compares them with the CPU's up to a near tie.
 func TestLongGeneration(t *testing.T) {
 	t.Parallel()
 	longGeneration(t, emulated)
@@ -89,14 +89,14 @@ func longGeneration(t *testing.T, start starter) {
 	}
 }
 
-// TestStepIsOneSubmission counts what a step of one row does.
+// TestStepIsOneSubmission counts the GPU work of a step of one row.
 func TestStepIsOneSubmission(t *testing.T) {
 	for _, c := range []struct {
 		path   string
 		layers int
-		most   int // dispatches of all layers
+		max    int // dispatches of all layers
 	}{
-		// A layer of experts takes 13: norm, q_a and kv_a, latents, q_b, absorb, attention and its join, expand, output,
+		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention and its join, expand, output,
 		// norm, route, gated experts, down; a dense one 12. Then embedding, final norm, gather and the output head.
 		{"../models/tiny-glm.q8_0.gguf", 5, 12 + 4*13},
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
@@ -124,7 +124,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 			require.Zero(t, after.Pipelines-before.Pipelines)
 			require.Zero(t, after.Buffers-before.Buffers)
 			require.Zero(t, after.UploadedBytes-before.UploadedBytes)
-			require.LessOrEqual(t, after.Dispatches-before.Dispatches, c.most+4)
+			require.LessOrEqual(t, after.Dispatches-before.Dispatches, c.max+4)
 			t.Logf("%d dispatches over %d layers", after.Dispatches-before.Dispatches, c.layers)
 			if raced {
 				return
@@ -138,7 +138,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 	}
 }
 
-// TestModelTooLarge loads a model onto a device without room for it, and learns how much there is and how much it takes.
+// TestModelTooLarge loads a model that does not fit the device. The error has the available and the required memory.
 func TestModelTooLarge(t *testing.T) {
 	be := open(t, metal.Options{}, emulator.Options{Memory: 12 << 20})
 	f, err := gguf.Open("../models/tiny-glm.q8_0.gguf")

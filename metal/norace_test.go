@@ -2,5 +2,5 @@
 
 package metal_test
 
-// raced tells that the race detector is on, which makes allocations of its own.
+// raced reports whether the race detector is on, which allocates.
 const raced = false

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestReadSource puts headers in their place, each once, and keeps lines where they were.
+// TestReadSource checks that headers replace their first inclusion, and that lines keep their numbers.
 func TestReadSource(t *testing.T) {
 	dir := fstest.MapFS{
 		"a.metal": {Data: []byte("#include <metal_stdlib>\n#include \"b.h\"\n  #include  \"c.h\" // again\nlast")},

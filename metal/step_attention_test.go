@@ -13,9 +13,9 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestDecodingBesidePrompts splits the positions of rows that decode in a step with a prompt, too, where they stand before it;
-// all rows have the bits that they have alone.
-func TestDecodingBesidePrompts(t *testing.T) {
+// TestDecodingWithPrompts checks that positions of rows that decode are split also in a step with a prompt, if they come before it,
+// and that all rows have the bits that they have alone.
+func TestDecodingWithPrompts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{}, emulator.Options{Seed: 5})
 	defer func() { require.NoError(t, be.Close()) }()
@@ -29,7 +29,7 @@ func TestDecodingBesidePrompts(t *testing.T) {
 	qkv := o.values(positions, (heads+4)*dim)
 	o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, shape, rope, cache, 0) })
 
-	table := modeltest.Batch([]int32{0}, 0).Seqs[0].Pages                   // of the positions that are stored; the sequences may well share them
+	table := modeltest.Batch([]int32{0}, 0).Seqs[0].Pages                   // of the stored positions, which all sequences share
 	sequences := [][2]int{{1, 400}, {3, 500}, {12, 300}, {1, 511}, {9, 40}} // rows and the position of the last
 	all := &compute.Batch{}
 	for _, s := range sequences {
@@ -65,7 +65,7 @@ func TestDecodingBesidePrompts(t *testing.T) {
 	}
 }
 
-// TestScratchInParts takes rows in parts where the memory for them is short, with the same bits.
+// TestScratchInParts checks that operations in parts, for lack of scratch memory, have the same bits.
 func TestScratchInParts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: tilesFrom(2)}, emulator.Options{})

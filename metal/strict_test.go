@@ -15,7 +15,7 @@ import (
 
 var attributes = regexp.MustCompile(`\[\[[^\]]*\]\]`)
 
-// clang runs clang++ over a source whose pointers have address spaces. The language is C++14, on which Metal 3 is founded.
+// clang runs clang++ over a source whose pointers have address spaces. The language is C++14, on which Metal 3 is based.
 func clang(t *testing.T, src string, flags ...string) (string, error) {
 	t.Helper()
 	declarations, err := os.ReadFile("testdata/strict.h")
@@ -34,7 +34,7 @@ func clangOn(t *testing.T, text string, flags ...string) (string, error) {
 	return string(out) + messages.String(), err
 }
 
-// eachFile runs a test with the text of every kernel file, where clang is installed.
+// eachFile runs a test with the text of every kernel file. It skips the test if clang is not installed.
 func eachFile(t *testing.T, g metal.Geometry, test func(t *testing.T, text string)) {
 	t.Helper()
 	if _, err := exec.LookPath("clang++"); err != nil {
@@ -52,7 +52,7 @@ func eachFile(t *testing.T, g metal.Geometry, test func(t *testing.T, text strin
 	}
 }
 
-// checkStrictly is what clang says of a source.
+// checkStrictly returns clang's messages about a source.
 func checkStrictly(t *testing.T, text string) string {
 	t.Helper()
 	out, err := clang(t, text, "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-ignored-qualifiers", "-Wno-unused-function",
@@ -63,7 +63,7 @@ func checkStrictly(t *testing.T, text string) string {
 	return out
 }
 
-// TestAddressSpaces checks all kernels with clang, as a stand-in for Apple's compiler in what the emulator lets pass.
+// TestAddressSpaces checks all kernels with clang, in place of Apple's compiler, for errors that the emulator does not detect.
 func TestAddressSpaces(t *testing.T) {
 	eachFile(t, metal.AllCandidates(), func(t *testing.T, text string) { require.Empty(t, checkStrictly(t, text)) })
 	for _, wrong := range []string{
@@ -76,8 +76,8 @@ func TestAddressSpaces(t *testing.T) {
 	}
 }
 
-// inMemory is the functions of a source that keep values of a thread in memory when they are optimised. It is compiled twice,
-// as Apple does, for all GPUs and then for one. What a GPU keeps in memory instead of registers is many times slower.
+// inMemory returns the functions of a source that hold values of a thread in memory after optimisation. Like Apple, it compiles the
+// source twice: for all GPUs and then for one. Memory instead of registers is many times slower on a GPU.
 func inMemory(t *testing.T, text string) (names []string) {
 	t.Helper()
 	optimise := []string{"-O2", "-fno-vectorize", "-fno-slp-vectorize", "-S", "-emit-llvm", "-o", "-"}
@@ -99,7 +99,7 @@ func inMemory(t *testing.T, text string) (names []string) {
 	return names
 }
 
-// TestArraysAreInRegisters has no kernel keep an array in memory, as it does where a loop over it is not unrolled.
+// TestArraysAreInRegisters checks that no kernel holds an array in memory, which happens if a loop over it is not unrolled.
 func TestArraysAreInRegisters(t *testing.T) {
 	t.Parallel()
 	eachFile(t, metal.DefaultGeometry(), func(t *testing.T, text string) { require.Empty(t, inMemory(t, text)) })

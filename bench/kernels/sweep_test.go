@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestOperations finds each kind of tensor by its kernel, once.
+// TestOperations checks that each kind of tensor is listed once, with its kernel.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	of := func(name string) (list []string) {
@@ -44,14 +44,13 @@ func TestOperations(t *testing.T) {
 		"product of Q4_0, 2048 by 768",
 		"product of Q4_0, 5120 by 2048",
 		"product of Q4_0, 10240 by 2048",
-		"product of Q6_K, 2048 by 154880", // quantised more finely than the rest
+		"product of Q6_K, 2048 by 154880", // of a type with more bits
 		"route of F32, 2048 by 64",
 	}, of("glm-4.7-flash:3"))
 	require.Contains(t, of("smollm-135m"), "attention of F16, 64 by 64")
 }
 
-// TestSweep sweeps a model on the emulator, whose times are those of a processor, and has a choice for each kernel that a
-// backend takes.
+// TestSweep sweeps a model on the emulator and checks that the results are a valid choice for each kernel.
 func TestSweep(t *testing.T) {
 	f, err := gguf.Open("../../engine/model/testdata/micro-glm.gguf")
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ const (
 	pages    = 24
 )
 
-// retyped is a file whose matrices with names of a suffix have another type.
+// retyped returns a file whose matrices with the given suffixes have another type.
 func retyped(t *testing.T, path string, to gguf.Type, suffixes ...string) *gguf.File {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -46,12 +46,12 @@ func retyped(t *testing.T, path string, to gguf.Type, suffixes ...string) *gguf.
 	return gguf.New(f.Path(), f.Meta(), list)
 }
 
-// counted is the dispatches that the backend makes of a step of rows at a position.
+// counted returns the number of dispatches of a step of rows at a position on the emulator.
 func counted(t *testing.T, f *gguf.File, rows, position int) int {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
-		t.Skipf("predicted dispatches are not compared with those that the backend makes: %v", err)
+		t.Skipf("predicted dispatches are not compared with those on the emulator: %v", err)
 	}
 	require.NoError(t, err)
 	be, err := metal.New(dev, metal.Options{})
@@ -76,21 +76,21 @@ func counted(t *testing.T, f *gguf.File, rows, position int) int {
 	return be.Counters().Dispatches - before
 }
 
-// TestDispatchesAreThoseThatTheBackendMakes, with weights of one type and of several.
-func TestDispatchesAreThoseThatTheBackendMakes(t *testing.T) {
+// TestDispatches compares the counted dispatches with those on the emulator, with weights of one type and of several.
+func TestDispatches(t *testing.T) {
 	const (
 		llama = "../../models/tiny-llama.q4_0.gguf"
 		glm   = "../../models/tiny-glm.q8_0.gguf"
 		micro = "../../engine/model/testdata/micro-glm.gguf"
 	)
 	for name, f := range map[string]*gguf.File{
-		"llama":                    retyped(t, llama, 0),
-		"llama, values apart":      retyped(t, llama, gguf.TypeF16, "attn_v"),
-		"llama, gate and key":      retyped(t, llama, gguf.TypeF16, "ffn_gate", "attn_k"),
-		"glm":                      retyped(t, glm, 0),
-		"micro-glm":                retyped(t, micro, 0),
-		"glm, shared apart":        retyped(t, glm, gguf.TypeF16, "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"),
-		"glm, shared of two types": retyped(t, glm, gguf.TypeF16, "ffn_up_shexp", "attn_kv_a_mqa", "ffn_up"),
+		"llama":                     retyped(t, llama, 0),
+		"llama, other values":       retyped(t, llama, gguf.TypeF16, "attn_v"),
+		"llama, gate and key":       retyped(t, llama, gguf.TypeF16, "ffn_gate", "attn_k"),
+		"glm":                       retyped(t, glm, 0),
+		"micro-glm":                 retyped(t, micro, 0),
+		"glm, other shared experts": retyped(t, glm, gguf.TypeF16, "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"),
+		"glm, shared of two types":  retyped(t, glm, gguf.TypeF16, "ffn_up_shexp", "attn_kv_a_mqa", "ffn_up"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, at := range []struct{ rows, position int }{{1, 0}, {1, 255}, {1, 256}, {8, 300}} {
@@ -112,8 +112,8 @@ func parse(t *testing.T, name string) *gguf.File {
 	return f
 }
 
-// TestPredict works a case out by hand: SmolLM-135M of 4.5 bits a weight, and a tied head of 8.5, since its
-// rows are no whole blocks of Q6_K.
+// TestPredict compares with a calculation by hand: SmolLM-135M with 4.5 bits per weight and a tied head of 8.5, since its rows are
+// not whole blocks of Q6_K.
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	const (
@@ -140,7 +140,7 @@ func TestPredict(t *testing.T) {
 	require.Contains(t, table.String(), "A prediction, not a measurement")
 }
 
-// TestPredictionsOfMoreStreams read the dense weights once, and more experts.
+// TestPredictionsOfMoreStreams checks that more streams read the dense weights once, and more experts.
 func TestPredictionsOfMoreStreams(t *testing.T) {
 	t.Parallel()
 	f := parse(t, "glm-4.7-flash")

@@ -99,7 +99,7 @@ func TestWriteRepeats(t *testing.T) {
 	require.True(t, bytes.Equal(a.Bytes(), b.Bytes()))
 }
 
-// rowsOf is n rows of each of some sequences, from a position on; the last row of each is an output.
+// rowsOf returns n rows of each sequence from a position on. The last row of each is an output.
 func rowsOf(position, sequences, n, seed int) compute.Batch {
 	var b compute.Batch
 	for s := range sequences {

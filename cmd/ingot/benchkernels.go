@@ -68,5 +68,6 @@ added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They
 	config.AddFlag(cmd.Flags(), config.Backend)
 	config.AddFlag(cmd.Flags(), config.Kernels)
 	config.AddFlag(cmd.Flags(), config.Threads)
+	section(cmd.Flags(), debugging, string(config.Kernels))
 	return cmd
 }

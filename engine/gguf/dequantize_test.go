@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// field is n bits of a block, the first at bit `at`, read one bit at a time:
-// bit k of a block is bit k%8 of its byte k/8.
+// field reads n bits of a block from bit `at` on, one bit at a time: bit k of a block is bit k%8 of its byte k/8.
 func field(b []byte, at, n int) int {
 	v := 0
 	for k := range n {
@@ -71,9 +70,8 @@ var reference = map[Type]func(b []byte, i int) float64{
 	},
 }
 
-// scaleAndMin: the first four sub-blocks have their six bits in one byte each;
-// of the others the low four bits lie in bytes 8 to 11 and the high two above
-// the six bits of the first ones.
+// scaleAndMin unpacks the scale and minimum of a sub-block. The first four sub-blocks have their six bits in one byte each. The
+// others have their low four bits in bytes 8 to 11, and their high two above the six bits of the first ones.
 func scaleAndMin(b []byte, j int) (scale, minimum int) {
 	const at = 8 * 4
 	if j < 4 {
@@ -84,7 +82,7 @@ func scaleAndMin(b []byte, j int) (scale, minimum int) {
 	return scale, minimum
 }
 
-// randomBlocks gives blocks of random bits whose scales are finite.
+// randomBlocks returns blocks of random bits with finite scales.
 func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 	b := make([]byte, n*t.BlockBytes())
 	for i := range b {
@@ -150,9 +148,8 @@ func TestDequantizeSpecialScales(t *testing.T) {
 	require.True(t, math.IsNaN(float64(dst[0])))
 }
 
-// TestDequantizeFiles holds the quantised files of a model, written by other
-// programs, against its F16 file. A quantiser's error is about 1/sqrt(12) of a
-// step; the bounds are twice what these files measure.
+// TestDequantizeFiles compares the quantised files of a model, written by other programs, with its F16 file. A quantiser's error is
+// about 1/sqrt(12) of a step; the bounds are twice the errors of these files.
 func TestDequantizeFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")

@@ -40,7 +40,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }
 
-// appendValue appends a value's type and the value.
+// appendValue appends a value's type, then the value.
 func appendValue(b []byte, v any) ([]byte, error) {
 	switch a := v.(type) {
 	case []uint8:

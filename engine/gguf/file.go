@@ -1,8 +1,8 @@
-// Package gguf reads and writes GGUF model files: their key-value section,
-// their tensors, mapped and not copied, and the quantised types of these.
+// Package gguf reads and writes GGUF model files: their key-value section and their tensors, which are mapped and not copied. It
+// also has the table of the tensors' types.
 //
-// The format is GGML's (docs/gguf.md in the ggml repository); Ingot reads
-// little-endian files of versions 2 and 3, which have one layout.
+// The format is GGML's (docs/gguf.md in the ggml repository). Ingot reads little-endian files of versions 2 and 3, which have the
+// same layout.
 package gguf
 
 import (
@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a GGUF file mapped into memory, read-only. It may be used by many
-// goroutines at once, except for Close. Another program that shortens the file
-// while it is open crashes this one, as with any mapping: replace model files
-// by renaming, never by writing over them.
+// File is a GGUF file mapped into memory, read-only. It may be used by many goroutines at once, except for Close. If another
+// program shortens the file while it is open, this one crashes, as with any mapping: replace model files by renaming, never by
+// overwriting them.
 type File struct {
 	path    string
 	size    int64
@@ -31,10 +30,10 @@ type Tensor struct {
 	Name  string
 	Type  Type
 	Shape []int  // fastest first, as in the file: [columns, rows, ...]
-	Data  []byte // whole rows, of the mapping: read-only, gone with File.Close
+	Data  []byte // whole rows of the mapping: read-only, invalid after File.Close
 }
 
-// Elements is the number of weights.
+// Elements returns the number of weights.
 func (t Tensor) Elements() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -50,9 +49,8 @@ func (t Tensor) Values() []float32 {
 	return values
 }
 
-// Open maps the file and checks all of it but the weights' values: what it
-// returns can be relied on not to point outside the file. A file that is not
-// well formed gives a *FormatError.
+// Open maps the file and checks all of it except the weights' values, so that nothing in the result points outside the file. The
+// error about a file that is not well formed is a *FormatError.
 func Open(path string) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
@@ -70,7 +68,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// New is a file that was never written: tensors with data of the caller's. The path is for messages.
+// New returns a file that exists only in memory, with the caller's tensors. The path is for messages.
 func New(path string, meta *Metadata, tensors []Tensor) *File {
 	f := &File{path: path, meta: meta, tensors: tensors, index: make(map[string]int, len(tensors))}
 	for i, t := range tensors {
@@ -106,7 +104,7 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Release lets the system take the file's pages out of memory. What is read of it later is read from the file again.
+// Release lets the system drop the file's pages from memory. Later accesses read the file again.
 func (f *File) Release() error {
 	if len(f.data) == 0 {
 		return nil
@@ -117,8 +115,7 @@ func (f *File) Release() error {
 	return nil
 }
 
-// Close unmaps the file: every Tensor.Data of it is invalid from then on. The
-// metadata stay usable. Closing twice does nothing.
+// Close unmaps the file: all its Tensor.Data become invalid. The metadata stay usable. Closing twice does nothing.
 func (f *File) Close() error {
 	if f.data == nil {
 		return nil
@@ -131,17 +128,16 @@ func (f *File) Close() error {
 	return nil
 }
 
-// Path is the path given to Open.
+// Path returns the path given to Open.
 func (f *File) Path() string { return f.path }
 
-// Size is the file's length in bytes.
+// Size returns the file's length in bytes.
 func (f *File) Size() int64 { return f.size }
 
-// Meta is the key-value section.
+// Meta returns the key-value section.
 func (f *File) Meta() *Metadata { return f.meta }
 
-// Tensors lists the tensors in file order. The slice is the file's own: do not
-// change it.
+// Tensors returns the tensors in file order. The slice belongs to the file: do not change it.
 func (f *File) Tensors() []Tensor { return f.tensors }
 
 // Tensor finds a tensor by its name.

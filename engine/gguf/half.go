@@ -2,8 +2,7 @@ package gguf
 
 import "math"
 
-// F16ToF32 widens an IEEE 754 binary16 value. It is exact for every bit
-// pattern: subnormals, infinities and NaN payloads included.
+// F16ToF32 widens an IEEE 754 binary16 value. It is exact for every bit pattern, including subnormals, infinities and NaN payloads.
 func F16ToF32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	mant := uint32(h & 0x3ff)

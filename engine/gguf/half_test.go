@@ -57,13 +57,13 @@ func TestF16Narrows(t *testing.T) {
 	}
 }
 
-// TestF16Rounds: halfway between any two neighbours the even one wins, and the
-// float32 on either side of halfway goes to the nearer one.
+// TestF16Rounds: the value halfway between two neighbours rounds to the even one, and the float32 on either side of it rounds to the
+// nearer one.
 func TestF16Rounds(t *testing.T) {
 	t.Parallel()
 	const last = 0x7bff // 65504
 	for h := uint16(0); h <= last; h++ {
-		next := 65536.0 // what would follow if the exponent went on
+		next := 65536.0 // the next value if the exponent range continued
 		if h < last {
 			next = half64(h + 1)
 		}
@@ -96,7 +96,7 @@ func TestBF16(t *testing.T) {
 			}
 			continue
 		}
-		if h&0x7f80 == 0x7f80 { // infinite: nothing lies above
+		if h&0x7f80 == 0x7f80 { // infinite: there is no next value
 			require.Equal(t, h, F32ToBF16(f))
 			continue
 		}

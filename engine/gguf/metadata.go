@@ -7,23 +7,21 @@ import (
 	"slices"
 )
 
-// ErrMissing is what a getter of Metadata wraps when the key is absent.
+// ErrMissing is wrapped by the error of a Metadata getter if the key is absent.
 var ErrMissing = errors.New("missing")
 
 // Metadata is a file's key-value section, in file order. Values are uint8,
 // int8, uint16, int16, uint32, int32, uint64, int64, float32, float64, bool,
-// string, or a slice of one of these. It keeps nothing of the mapped file and
-// may be read by many goroutines at once.
+// string, or a slice of one of these. It does not refer to the mapped file and may be read by many goroutines at once.
 type Metadata struct {
 	keys   []string
 	values map[string]any
 }
 
-// NewMetadata gives an empty section to fill, for Write.
+// NewMetadata returns an empty section, to be filled for Write.
 func NewMetadata() *Metadata { return &Metadata{} }
 
-// Set adds a key, or replaces its value where it stands. A value of a type
-// that the format lacks (int, say) is reported by Write.
+// Set adds a key, or replaces its value in place. Write reports values of types that the format lacks, such as int.
 func (m *Metadata) Set(key string, v any) {
 	if m.values == nil {
 		m.values = map[string]any{}
@@ -34,30 +32,29 @@ func (m *Metadata) Set(key string, v any) {
 	m.values[key] = v
 }
 
-// Keys gives the keys in file order.
+// Keys returns the keys in file order.
 func (m *Metadata) Keys() []string { return slices.Clone(m.keys) }
 
-// Has says whether the key is there.
+// Has reports whether the key is present.
 func (m *Metadata) Has(key string) bool {
 	_, ok := m.values[key]
 	return ok
 }
 
-// Any gives a value as it was stored. A slice is the section's own: do not
-// change it.
+// Any returns a value as it was stored. A slice belongs to the section: do not change it.
 func (m *Metadata) Any(key string) (any, bool) {
 	v, ok := m.values[key]
 	return v, ok
 }
 
-// String gives a string. Like the other getters, its error wraps ErrMissing
-// where the key is absent and otherwise names the key and both types.
+// String returns a string. As with the other getters, the error wraps ErrMissing if the key is absent, and otherwise names the key
+// and both types.
 func (m *Metadata) String(key string) (string, error) { return get[string](m, key) }
 
-// Bool gives a boolean.
+// Bool returns a boolean.
 func (m *Metadata) Bool(key string) (bool, error) { return get[bool](m, key) }
 
-// Strings gives an array of strings: the section's own, not to be changed.
+// Strings returns an array of strings. It belongs to the section: do not change it.
 func (m *Metadata) Strings(key string) ([]string, error) { return get[[]string](m, key) }
 
 func get[T any](m *Metadata, key string) (T, error) {
@@ -73,7 +70,7 @@ func get[T any](m *Metadata, key string) (T, error) {
 	return t, nil
 }
 
-// Uint gives an integer of any width that is not negative.
+// Uint returns an integer of any width that is not negative.
 func (m *Metadata) Uint(key string) (uint64, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -92,7 +89,7 @@ func (m *Metadata) Uint(key string) (uint64, error) {
 	return uint64(i), nil
 }
 
-// Int gives an integer of any width that fits in int64.
+// Int returns an integer of any width that fits in int64.
 func (m *Metadata) Int(key string) (int64, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -108,7 +105,7 @@ func (m *Metadata) Int(key string) (int64, error) {
 	return i, nil
 }
 
-// Float gives a float32 or float64.
+// Float returns a float32 or float64.
 func (m *Metadata) Float(key string) (float64, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -123,8 +120,7 @@ func (m *Metadata) Float(key string) (float64, error) {
 	return 0, wrongType(key, v, "a float")
 }
 
-// Floats gives an array of floats; one of float64 is rounded. It may be the
-// section's own: do not change it.
+// Floats returns an array of floats; float64 is rounded to float32. It may belong to the section: do not change it.
 func (m *Metadata) Floats(key string) ([]float32, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -143,8 +139,7 @@ func (m *Metadata) Floats(key string) ([]float32, error) {
 	return nil, wrongType(key, v, "an array of floats")
 }
 
-// Ints gives an array of integers of any width. It may be the section's own:
-// do not change it.
+// Ints returns an array of integers of any width. It may belong to the section: do not change it.
 func (m *Metadata) Ints(key string) ([]int64, error) {
 	v, ok := m.values[key]
 	if !ok {

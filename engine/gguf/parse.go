@@ -19,7 +19,7 @@ const (
 	firstEntries     = 1 << 12 // allocated before any is read; more as they are
 )
 
-// FormatError says what is wrong with a file and where.
+// FormatError describes what is wrong with a file, and where.
 type FormatError struct {
 	Path   string // as given to Open
 	Field  string // what was being read, as in `tensor "output.weight" offset`
@@ -31,8 +31,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("read GGUF file %s: %s at byte %d: %s", e.Path, e.Field, e.Offset, e.Reason)
 }
 
-// parser reads data front to back. Every count is compared with the bytes that
-// remain before anything is allocated for it.
+// parser reads data front to back. It compares every count with the remaining bytes before it allocates anything.
 type parser struct {
 	path      string
 	data      []byte
@@ -71,7 +70,7 @@ func (p *parser) u64(field string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads a u64 number of things that take at least each bytes.
+// count reads a u64 number of items that take at least each bytes.
 func (p *parser) count(each int, field string) (int, error) {
 	at := p.pos
 	n, err := p.u64(field)
@@ -110,8 +109,7 @@ func (p *parser) name(field string) (string, error) {
 	return string(b), nil
 }
 
-// parse reads a whole file. The tensors' data are slices of data; nothing else
-// refers to it.
+// parse reads a whole file. Only the tensors' data refer to data.
 func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	p := &parser{path: path, data: data, alignment: defaultAlignment}
 	tensors, keys, err := p.header()
@@ -129,8 +127,7 @@ func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	return meta, list, nil
 }
 
-// The least bytes an entry takes: a key's length, one byte, type and value; a
-// tensor's name, n_dims, one dimension, type and offset.
+// The minimum bytes of an entry: a key's length, one byte, type and value; a tensor's name, n_dims, one dimension, type and offset.
 const (
 	minKeyBytes    = 8 + 1 + 4 + 1
 	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8
@@ -166,7 +163,7 @@ type info struct {
 	tensor Tensor
 	offset uint64 // from the start of the data
 	bytes  uint64
-	at     int // where the offset stands in the file
+	at     int // position of the offset in the file
 }
 
 func (p *parser) tensors(n int) ([]Tensor, error) {
@@ -179,7 +176,7 @@ func (p *parser) tensors(n int) ([]Tensor, error) {
 			return nil, err
 		}
 		if seen[in.tensor.Name] {
-			return nil, p.fail(at, fmt.Sprintf("tensor %d name", i), "%q is there twice", in.tensor.Name)
+			return nil, p.fail(at, fmt.Sprintf("tensor %d name", i), "%q occurs twice", in.tensor.Name)
 		}
 		seen[in.tensor.Name] = true
 		infos = append(infos, in)
@@ -260,7 +257,7 @@ func (p *parser) shape(name string) (shape []int, elements uint64, err error) {
 
 func tensorField(name, field string) string { return fmt.Sprintf("tensor %q %s", name, field) }
 
-// alignmentOf gives what the metadata say, or the format's default.
+// alignmentOf returns the alignment in the metadata, or the format's default.
 func alignmentOf(meta *Metadata) (uint64, error) {
 	if !meta.Has(alignmentKey) {
 		return defaultAlignment, nil
@@ -275,8 +272,7 @@ func alignmentOf(meta *Metadata) (uint64, error) {
 	return a, nil
 }
 
-// checkPlaces makes sure that each tensor lies in the file, aligned, and that
-// no two share a byte.
+// checkPlaces checks that each tensor lies in the file, aligned, and that no two share a byte.
 func (p *parser) checkPlaces(infos []info, start uint64) error {
 	size := uint64(len(p.data))
 	for _, in := range infos {

@@ -35,7 +35,7 @@ func (r *raw) tensor(name string, n uint64, typ Type, offset uint64) *raw {
 	return r.str(name).u32(1).u64(n).u32(uint32(typ)).u64(offset)
 }
 
-// zeros appends data that counts checked against the file's size may need.
+// zeros appends data, so that counts pass the comparison with the file's size.
 func (r *raw) zeros(n int) *raw { r.b = append(r.b, make([]byte, n)...); return r }
 
 // The first entry of a file starts at byte 24.
@@ -58,7 +58,7 @@ func TestMalformed(t *testing.T) {
 		"key length":    {head(0, 1).u64(1 << 62).zeros(40), "key 0", 24, "more than the 40 bytes left"},
 		"key empty":     {head(0, 1).str("").zeros(40), "key 0", 24, "has 0 bytes"},
 		"key long":      {head(0, 1).u64(1 << 16).zeros(1<<16 + 40), "key 0", 24, "has 65536 bytes"},
-		"key twice":     {head(0, 2).str("k").u32(0).str4("\x01").str("k").u32(0).zeros(9), "key 1", 38, `"k" is there twice`},
+		"key twice":     {head(0, 2).str("k").u32(0).str4("\x01").str("k").u32(0).zeros(9), "key 1", 38, `"k" occurs twice`},
 		"kind":          {head(0, 1).str("k").u32(13).zeros(9), "k type", 33, "13 is not a known value type"},
 		"value short":   {head(0, 1).str("k").u32(10).zeros(7), "k", 37, "needs 8 bytes, the file has 7 left"},
 		"bool":          {head(0, 1).str("k").u32(7).str4("\x02"), "k", 37, "2 is not a boolean"},
@@ -75,7 +75,7 @@ func TestMalformed(t *testing.T) {
 		"alignment text": {head(0, 1).str("general.alignment").u32(8).str("32"), "general.alignment", 24, "is string, want an unsigned integer"},
 
 		"name empty":   {head(1, 0).str("").zeros(80), "tensor 0 name", 24, "has 0 bytes"},
-		"name twice":   {head(2, 0).tensor("a", 8, TypeF32, 0).tensor("a", 8, TypeF32, 32).zeros(80), "tensor 1 name", 57, `"a" is there twice`},
+		"name twice":   {head(2, 0).tensor("a", 8, TypeF32, 0).tensor("a", 8, TypeF32, 32).zeros(80), "tensor 1 name", 57, `"a" occurs twice`},
 		"no dims":      {head(1, 0).str("a").u32(0).zeros(80), `tensor "a" shape`, 33, "has 0 dimensions"},
 		"many dims":    {head(1, 0).str("a").u32(5).zeros(80), `tensor "a" shape`, 33, "has 5 dimensions"},
 		"dimension 0":  {head(1, 0).tensor("a", 0, TypeF32, 0).zeros(80), `tensor "a" shape`, 37, "dimension 0 is 0"},
@@ -139,8 +139,7 @@ func TestVersion2(t *testing.T) {
 	require.Equal(t, wantTensors, tensors)
 }
 
-// TestEveryCut: no prefix of a file is taken for a whole one, unless all it
-// lacks is the padding after the last tensor.
+// TestEveryCut: no prefix of a file passes as a whole file, unless only the padding after the last tensor is missing.
 func TestEveryCut(t *testing.T) {
 	t.Parallel()
 	meta, tensors := sample()
@@ -157,8 +156,7 @@ func TestEveryCut(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestDamage changes bytes anywhere: the file is refused or read as something
-// whole.
+// TestDamage changes bytes anywhere: the file is refused or read as a sound file.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	meta, tensors := sample()
@@ -172,8 +170,7 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// checkParsed parses, and if that succeeds makes sure that the result is sound
-// and survives being written.
+// checkParsed parses, and if that succeeds checks that the result is sound and can be written and read again.
 func checkParsed(t require.TestingT, data []byte) {
 	meta, tensors, err := parse("x", data)
 	if err != nil {
@@ -187,7 +184,7 @@ func checkParsed(t require.TestingT, data []byte) {
 		require.Len(t, x.Data, row*(x.Elements()/x.Shape[0]))
 	}
 	if alignment, err := alignmentOf(meta); err != nil || alignment > 1<<16 {
-		return // written, the padding would fill the disk
+		return // the padding of the written file would fill the disk
 	}
 	again, tensorsAgain, err := parse("x", encode(t, meta, tensors))
 	require.NoError(t, err)
@@ -228,8 +225,8 @@ func vocabulary(n int) *Metadata {
 	return m
 }
 
-// TestLargeVocabularyTakesLinearTime: 16 times the tokens take about 16 times as long, and never 64 times. What the machine does
-// beside can only make it seem longer, so one try of several is enough.
+// TestLargeVocabularyTakesLinearTime: 16 times the tokens take about 16 times as long, and never 64 times. Other load on the
+// machine can only lengthen a try, so one try of several is enough.
 func TestLargeVocabularyTakesLinearTime(t *testing.T) {
 	took := func(m *Metadata) time.Duration {
 		data := encode(t, m, nil)

@@ -75,8 +75,7 @@ func quantQ8_0(b []byte, x []float32) {
 	}
 }
 
-// quantQ4_0 scales the weight of largest magnitude, sign included, to -8, so
-// that the format's extra negative step is used.
+// quantQ4_0 scales the weight of largest magnitude, sign included, to -8, to use the format's extra negative step.
 func quantQ4_0(b []byte, x []float32) {
 	var extreme float32
 	for _, v := range x {
@@ -96,7 +95,7 @@ func quantQ4_0(b []byte, x []float32) {
 	}
 }
 
-// reciprocal gives 0 for 0, and for a scale so small that 1/d is infinite.
+// reciprocal returns 1/d, or 0 for a d so small that 1/d is infinite.
 func reciprocal(d float32) float32 {
 	r := 1 / d
 	if math.IsInf(float64(r), 0) {

@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestQuantizeFiles: from the F16 file's weights come the very bytes of the
-// files that the reference implementation wrote.
+// TestQuantizeFiles: quantising the F16 file's weights gives the bytes of the files that the reference implementation wrote.
 func TestQuantizeFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
@@ -31,8 +30,7 @@ func TestQuantizeFiles(t *testing.T) {
 	}
 }
 
-// TestRequantize: weights that a format holds already come out as the same
-// bytes. The files are the reference implementation's.
+// TestRequantize: quantising the dequantised weights of a file gives the same bytes. The files are the reference implementation's.
 func TestRequantize(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"../../models/tiny-llama.q4_0.gguf", "../../models/tiny-glm.q8_0.gguf", "../model/testdata/micro-llama.gguf"} {
@@ -47,7 +45,7 @@ func TestRequantize(t *testing.T) {
 	}
 }
 
-// TestQuantizeError: no weight is off by more than the format's step allows.
+// TestQuantizeError: the error of a weight is within the format's step.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

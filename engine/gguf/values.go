@@ -24,7 +24,7 @@ const (
 	kindCount
 )
 
-// kindBytes is what a value takes: for a string, at least.
+// kindBytes is the size of a value; for a string, the minimum size.
 var kindBytes = [kindCount]int{1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8}
 
 func (p *parser) metadata(n int) (*Metadata, error) {
@@ -36,7 +36,7 @@ func (p *parser) metadata(n int) (*Metadata, error) {
 			return nil, err
 		}
 		if m.Has(key) {
-			return nil, p.fail(at, fmt.Sprintf("key %d", i), "%q is there twice", key)
+			return nil, p.fail(at, fmt.Sprintf("key %d", i), "%q occurs twice", key)
 		}
 		v, err := p.value(key)
 		if err != nil {
@@ -176,8 +176,7 @@ func elements[T any](n int, b []byte, size int, get func([]byte) T) []T {
 	return out
 }
 
-// strings copies the array's whole stretch of the file once and cuts it up:
-// vocabularies have 150,000 entries.
+// strings copies the array's part of the file once and slices the copy: vocabularies have 150,000 entries.
 func (p *parser) strings(n int, key string) ([]string, error) {
 	start := p.pos
 	for i := range n {

@@ -7,10 +7,9 @@ import (
 	"io"
 )
 
-// Write writes a GGUF file of version 3: the metadata (nil for none) in order,
-// then the tensors in order, each at the next multiple of general.alignment
-// (32 if the metadata do not say). Data must be whole rows of the tensor's
-// type. Nothing is written if an argument is not valid.
+// Write writes a GGUF file of version 3: the metadata (nil for none) in order, then the tensors in order, each at the next multiple
+// of general.alignment (32 by default). Data must be whole rows of the tensor's type. Write writes nothing if an argument is not
+// valid.
 func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	if meta == nil {
 		meta = NewMetadata()
@@ -40,7 +39,7 @@ func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	return nil
 }
 
-// encodeHead gives all that stands before the data.
+// encodeHead returns everything before the data.
 func encodeHead(meta *Metadata, tensors []Tensor, alignment uint64) ([]byte, error) {
 	le := binary.LittleEndian
 	b := le.AppendUint32([]byte(magic), 3)
@@ -62,7 +61,7 @@ func encodeHead(meta *Metadata, tensors []Tensor, alignment uint64) ([]byte, err
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if seen[t.Name] {
-			return nil, fmt.Errorf("tensor %q is there twice", t.Name)
+			return nil, fmt.Errorf("tensor %q occurs twice", t.Name)
 		}
 		seen[t.Name] = true
 		b = le.AppendUint32(appendString(b, t.Name), uint32(len(t.Shape)))

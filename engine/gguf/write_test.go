@@ -15,7 +15,7 @@ func encode(t require.TestingT, meta *Metadata, tensors []Tensor) []byte {
 	return b.Bytes()
 }
 
-// TestWriteBytes spells a file out by hand, from the format's description.
+// TestWriteBytes compares with a file written by hand from the format's description.
 func TestWriteBytes(t *testing.T) {
 	t.Parallel()
 	m := NewMetadata()
@@ -64,7 +64,7 @@ func TestWriteRefuses(t *testing.T) {
 		"empty key":   {set("", "x"), nil, `metadata key "": the name has 0 bytes`},
 		"alignment":   {set("general.alignment", uint32(3)), nil, "metadata general.alignment: 3 is not a power of two"},
 		"tensor name": {nil, with(func(x *Tensor) { x.Name = "" }), "the name has 0 bytes"},
-		"twice":       {nil, []Tensor{one, one}, `tensor "a" is there twice`},
+		"twice":       {nil, []Tensor{one, one}, `tensor "a" occurs twice`},
 		"no shape":    {nil, with(func(x *Tensor) { x.Shape = nil }), "has 0 dimensions"},
 		"zero":        {nil, with(func(x *Tensor) { x.Shape = []int{0} }), "not possible"},
 		"blocks":      {nil, with(func(x *Tensor) { x.Type, x.Shape = TypeQ80, []int{33} }), "not a whole number of Q8_0 blocks"},
@@ -91,7 +91,7 @@ func TestWriteReportsWriter(t *testing.T) {
 	require.ErrorContains(t, Write(fullDisk{}, meta, tensors), "no space left")
 }
 
-// TestRoundTrip: whatever is written is read back the same.
+// TestRoundTrip: everything that is written reads back the same.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

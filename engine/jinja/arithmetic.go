@@ -35,8 +35,14 @@ func signed(op string, v Value) Value {
 
 // arithmetic is + - * / // % of numbers, strings and lists.
 func (r *render) arithmetic(op string, a, b Value) Value {
-	if s, ok := a.(string); ok && op == "%" {
-		return r.percent(s, b)
+	if s, ok := a.(string); ok {
+		if t, ok := b.(string); ok && op == "+" {
+			r.room(1, len(s)+len(t))
+			return s + t
+		}
+		if op == "%" {
+			return r.percent(s, b)
+		}
 	}
 	defined(a, b)
 	x, xInt := integer(a)
@@ -47,7 +53,7 @@ func (r *render) arithmetic(op string, a, b Value) Value {
 	p, pNum := float(a)
 	q, qNum := float(b)
 	if pNum && qNum {
-		if isBig(a) || isBig(b) {
+		if is[*big.Int](a) || is[*big.Int](b) {
 			fail(overflow)
 		}
 		return floatArithmetic(op, p, q)
@@ -65,11 +71,6 @@ func (r *render) arithmetic(op string, a, b Value) Value {
 		fail("unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b))
 	}
 	return v
-}
-
-func isBig(v Value) bool {
-	_, ok := v.(*big.Int)
-	return ok
 }
 
 func intArithmetic(op string, x, y int64) Value {
@@ -164,22 +165,16 @@ func floatArithmetic(op string, x, y float64) Value {
 	return whole
 }
 
-// joined is + of two strings, two lists or two tuples, and nil for anything else. If one of the strings is marked, the
-// other is escaped and the result is marked, as Python's markupsafe does.
+// joined is + of two lists, of two tuples, or of two strings of which one is marked, and nil for anything else. The other
+// string is escaped and the result is marked, as Python's markupsafe does.
 func (r *render) joined(a, b Value) Value {
 	s, sOK := text(a)
 	t, tOK := text(b)
 	if sOK && tOK {
-		_, sMarked := a.(markup)
-		_, tMarked := b.(markup)
-		if !sMarked && !tMarked {
-			r.room(1, len(s)+len(t))
-			return s + t
-		}
-		if !sMarked {
+		if !is[markup](a) {
 			s = htmlEscapes.Replace(s)
 		}
-		if !tMarked {
+		if !is[markup](b) {
 			t = htmlEscapes.Replace(t)
 		}
 		r.room(1, len(s)+len(t))
@@ -187,22 +182,22 @@ func (r *render) joined(a, b Value) Value {
 	}
 	x, xOK := elements(a)
 	y, yOK := elements(b)
-	if !xOK || !yOK || isList(a) != isList(b) {
+	if !xOK || !yOK || is[[]Value](a) != is[[]Value](b) {
 		return nil
 	}
 	r.list(len(x) + len(y))
 	z := append(append(make([]Value, 0, len(x)+len(y)), x...), y...)
-	if isList(a) {
-		return z
-	}
-	return tuple(z)
+	return sequenceLike(a, z)
 }
 
 var htmlEscapes = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 
-func isList(v Value) bool {
-	_, ok := v.([]Value)
-	return ok
+// sequenceLike is a list of the elements, or a tuple if v is one.
+func sequenceLike(v Value, items []Value) Value {
+	if is[tuple](v) {
+		return tuple(items)
+	}
+	return items
 }
 
 // repeat is * of a string or list and a number, and nil for any other value.
@@ -227,8 +222,5 @@ func (r *render) repeat(v Value, n int64) Value {
 	for range n {
 		z = append(z, items...)
 	}
-	if isList(v) {
-		return z
-	}
-	return tuple(z)
+	return sequenceLike(v, z)
 }

@@ -134,7 +134,7 @@ func (r *render) slice(object Value, bounds [3]Value) Value {
 	defined(object)
 	s, isText := object.(string)
 	items, isItems := elements(object)
-	if _, ok := object.(markup); ok {
+	if is[markup](object) {
 		failMarked("a slice of")
 	}
 	n := len(items)
@@ -154,10 +154,7 @@ func (r *render) slice(object Value, bounds [3]Value) Value {
 	for i := range out {
 		out[i] = items[start+i*step]
 	}
-	if isList(object) {
-		return out
-	}
-	return tuple(out)
+	return sequenceLike(object, out)
 }
 
 func sliceText(s string, start, step, count int) string {

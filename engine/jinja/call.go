@@ -139,7 +139,7 @@ func (b *builtin) call(r *render, name string, self Value, a args) Value {
 	if s, ok := text(self); ok {
 		r.spend(len(s))
 	}
-	if _, ok := self.(markup); ok && !b.marked {
+	if is[markup](self) && !b.marked {
 		failMarked("the filter '" + name + "' of")
 	}
 	if !b.variadic && (len(a.named) > 0 || len(a.pos) < b.required || len(a.pos) > len(b.params)) {

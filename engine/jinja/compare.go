@@ -60,7 +60,7 @@ func (r *render) equal(a, b Value) bool {
 	}
 	items, aOK := elements(a)
 	others, bOK := elements(b)
-	return aOK && bOK && isList(a) == isList(b) && r.equalItems(items, others)
+	return aOK && bOK && is[[]Value](a) == is[[]Value](b) && r.equalItems(items, others)
 }
 
 func (r *render) equalItems(x, y []Value) bool {
@@ -120,7 +120,7 @@ func (r *render) order(a, b Value) ordering {
 	}
 	x, xOK := elements(a)
 	y, yOK := elements(b)
-	if !xOK || !yOK || isList(a) != isList(b) {
+	if !xOK || !yOK || is[[]Value](a) != is[[]Value](b) {
 		fail("'%s' and '%s' cannot be ordered", typeName(a), typeName(b))
 	}
 	r.nest()

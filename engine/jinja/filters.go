@@ -57,7 +57,7 @@ func init() {
 }
 
 func filterDefault(_ *render, v Value, a args) Value {
-	if _, ok := v.(*undefined); ok || truth(a.or(1, false)) && !truth(v) {
+	if is[*undefined](v) || truth(a.or(1, false)) && !truth(v) {
 		return a.or(0, "")
 	}
 	return v
@@ -90,7 +90,7 @@ func (g getter) get(r *render, v Value) Value {
 	r.step()
 	for _, key := range g.path {
 		v = r.getItem(v, key)
-		if _, ok := v.(*undefined); ok && g.instead != nil {
+		if is[*undefined](v) && g.instead != nil {
 			v = g.instead
 		}
 	}

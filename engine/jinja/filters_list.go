@@ -34,7 +34,7 @@ func filterFirst(r *render, v Value, _ args) Value {
 }
 
 func filterLast(r *render, v Value, _ args) Value {
-	if _, ok := v.(*iterator); ok {
+	if is[*iterator](v) {
 		fail("a generator has no last item; make a list of it")
 	}
 	items := r.items(v)
@@ -55,7 +55,7 @@ func filterReverse(r *render, v Value, _ args) Value {
 	r.list(len(items))
 	items = slices.Clone(items)
 	slices.Reverse(items)
-	if _, ok := v.(*iterator); ok {
+	if is[*iterator](v) {
 		return items
 	}
 	return &iterator{cursor{items: items}}

@@ -3,6 +3,7 @@ package jinja
 import (
 	"errors"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -25,7 +26,7 @@ func filterInt(_ *render, v Value, a args) Value {
 	switch {
 	case ok:
 		return n
-	case isBig(v):
+	case is[*big.Int](v):
 		return v
 	}
 	x, isFloat := v.(float64)

@@ -15,7 +15,7 @@ func textFilter(fn func(string) string) *builtin {
 }
 
 func filterString(r *render, v Value, _ args) Value {
-	if _, ok := v.(markup); ok {
+	if is[markup](v) {
 		return v
 	}
 	return r.str(v)

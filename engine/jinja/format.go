@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,7 +96,7 @@ func (r *render) converted(verb byte, v Value) any {
 		return r.str(v)
 	}
 	x, ok := float(v)
-	if !ok || isBig(v) || math.IsNaN(x) || math.Abs(x) >= 1<<63 {
+	if !ok || is[*big.Int](v) || math.IsNaN(x) || math.Abs(x) >= 1<<63 {
 		fail("%%%c format: a number is required, not %s", verb, typeName(v))
 	}
 	if verb == 'f' {

@@ -50,11 +50,12 @@ func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *it
 			it = &c
 		}
 		for {
+			r.nest()
 			item, ok := it.step()
+			r.unnest()
 			if !ok {
 				return nil, false
 			}
-			r.step()
 			if out, keep := each(item); keep {
 				return out, true
 			}

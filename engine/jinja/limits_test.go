@@ -66,6 +66,7 @@ func TestLimits(t *testing.T) {
 		"nested list":      {grow("[]") + "[ns.x] %}{% endfor %}{{ ns.x }}", errDepth},
 		"nested json":      {grow("[]") + "[ns.x] %}{% endfor %}{{ ns.x | tojson }}", errDepth},
 		"nested equality":  {grow("[]") + "[ns.x] %}{% endfor %}{% set a = [ns.x] %}{{ ns.x == a }}", errDepth},
+		"nested filters":   {grow("[1]") + "ns.x | select %}{% endfor %}{{ ns.x | list }}", errDepth},
 		"own member":       {"{% set ns = namespace() %}{% set ns.x = [ns] %}{{ ns }}", errDepth},
 		"macros":           {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", errCalls},
 		"two macros":       {"{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", errCalls},

@@ -45,11 +45,11 @@ func init() {
 		"join":    def("iterable /", strJoin),
 		"format":  def("*", strFormat),
 
-		"isalpha": is(func(s string) bool { return every(s, isAlpha) }),
-		"isdigit": is(func(s string) bool { return every(s, isDigit) }),
-		"isspace": is(func(s string) bool { return every(s, isSpace) }),
-		"islower": is(func(s string) bool { return hasCase(s, isLowerCase) }),
-		"isupper": is(func(s string) bool { return hasCase(s, isUpperCase) }),
+		"isalpha": predicate(func(s string) bool { return every(s, isAlpha) }),
+		"isdigit": predicate(func(s string) bool { return every(s, isDigit) }),
+		"isspace": predicate(func(s string) bool { return every(s, isSpace) }),
+		"islower": predicate(func(s string) bool { return hasCase(s, isLowerCase) }),
+		"isupper": predicate(func(s string) bool { return hasCase(s, isUpperCase) }),
 	}
 }
 
@@ -86,8 +86,8 @@ func mapped(fn func(string) string) *builtin {
 	})
 }
 
-// is is a method without arguments that returns a bool.
-func is(fn func(string) bool) *builtin {
+// predicate is a method without arguments that returns a bool.
+func predicate(fn func(string) bool) *builtin {
 	return def("/", func(_ *render, self Value, _ args) Value { return fn(self.(string)) })
 }
 

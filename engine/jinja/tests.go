@@ -11,17 +11,17 @@ var tests map[string]*builtin
 
 func init() {
 	tests = map[string]*builtin{
-		"defined":   test(func(v Value) bool { _, ok := v.(*undefined); return !ok }),
-		"undefined": test(func(v Value) bool { _, ok := v.(*undefined); return ok }),
+		"defined":   test(func(v Value) bool { return !is[*undefined](v) }),
+		"undefined": test(is[*undefined]),
 		"none":      test(func(v Value) bool { return v == nil }),
-		"boolean":   test(func(v Value) bool { _, ok := v.(bool); return ok }),
+		"boolean":   test(is[bool]),
 		"true":      test(func(v Value) bool { b, ok := v.(bool); return ok && b }),
 		"false":     test(func(v Value) bool { b, ok := v.(bool); return ok && !b }),
 		"integer":   test(isInteger),
-		"float":     test(func(v Value) bool { _, ok := v.(float64); return ok }),
+		"float":     test(is[float64]),
 		"number":    test(func(v Value) bool { _, ok := float(v); return ok }),
 		"string":    test(func(v Value) bool { _, ok := text(v); return ok }),
-		"mapping":   test(func(v Value) bool { _, ok := v.(*ordered.Object); return ok }),
+		"mapping":   test(is[*ordered.Object]),
 		"sequence":  test(isSequence),
 		"iterable":  test(isIterable),
 		"lower":     textTest(func(s string) bool { return hasCase(s, isLowerCase) }),

@@ -132,6 +132,12 @@ func ownerName(v Value) string {
 	return typeName(v) + " object"
 }
 
+// is reports whether a value has a type.
+func is[T Value](v Value) bool {
+	_, ok := v.(T)
+	return ok
+}
+
 // text returns the characters of a string, marked or not.
 func text(v Value) (string, bool) {
 	switch v := v.(type) {

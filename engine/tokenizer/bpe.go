@@ -9,9 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// byteRunes is GPT-2's alphabet: the character that stands for each byte in a
-// byte-level vocabulary. Printable Latin-1 stands for itself, the other bytes
-// in order for U+0100 and on.
+// byteRunes is GPT-2's alphabet: the character for each byte in a byte-level vocabulary. Printable Latin-1 characters are their own
+// byte; the other bytes have U+0100 and so on, in order.
 var byteRunes = func() (t [256]rune) {
 	next := rune(0x100)
 	for b := range t {
@@ -25,7 +24,7 @@ var byteRunes = func() (t [256]rune) {
 	return t
 }()
 
-// runeBytes is the inverse, -1 for a character that stands for no byte.
+// runeBytes is the inverse; it has -1 for other characters.
 var runeBytes = func() (t [0x144]int16) {
 	for i := range t {
 		t[i] = -1
@@ -36,18 +35,18 @@ var runeBytes = func() (t [0x144]int16) {
 	return t
 }()
 
-// bpe is byte-level byte-pair encoding. Its symbols are the vocabulary's ids,
-// then numbers for strings that occur in merges but are no token.
+// bpe is byte-level byte-pair encoding. Its symbols are the vocabulary's ids, then numbers for strings that occur in merges but are
+// not tokens.
 type bpe struct {
 	vocab  *vocabulary
 	rule   splitRule
 	bytes  [256]int32 // symbol of each byte, noSymbol if it has none
 	merges map[uint64]merge
-	words  map[string]int32 // by the bytes they stand for; only if rule.wholeWords
+	words  map[string]int32 // by their bytes; only if rule.wholeWords
 	pool   sync.Pool        // of *merger
 }
 
-// merge is what two symbols, left<<32 | right, become.
+// merge is the result of joining two symbols. The key is left<<32 | right.
 type merge struct{ id, rank int32 }
 
 func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
@@ -87,7 +86,7 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	return e, nil
 }
 
-// symbols numbers strings: a token that may come out of a merge by its id.
+// symbols numbers strings. The number of a token is its id.
 type symbols struct {
 	vocab *vocabulary
 	more  map[string]int32
@@ -154,8 +153,8 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger) []int32 {
 	return dst
 }
 
-// appendByte is for what merges joined to no token. A vocabulary may lack
-// bytes that valid UTF-8 never has: they become the unknown token, or nothing.
+// appendByte appends a byte of a merged string that is not a token. A vocabulary may lack bytes that never occur in valid UTF-8: they
+// become the unknown token, or nothing.
 func (e *bpe) appendByte(dst []int32, b byte) []int32 {
 	switch id := e.bytes[b]; {
 	case id >= 0 && int(id) < len(e.vocab.tokens):
@@ -171,11 +170,11 @@ func (e *bpe) join(left, right textSymbol) (id, rank int32, ok bool) {
 	return m.id, m.rank, ok
 }
 
-// piece gives the bytes that a normal token stands for.
+// piece returns the bytes of a normal token.
 func (e *bpe) piece(text string) []byte { return decodeByteLevel(text) }
 
-// decodeByteLevel maps GPT-2's characters back to bytes. A text with any other
-// character, as tokens added later may be, stands for itself.
+// decodeByteLevel maps GPT-2's characters back to bytes. A text with any other character, such as that of a token added later, is
+// returned unchanged.
 func decodeByteLevel(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// file is the metadata of a small vocabulary under construction.
+// file collects the metadata of a small vocabulary.
 type file struct {
 	tokens []string
 	kinds  []int32
@@ -95,8 +95,7 @@ func TestBPE(t *testing.T) {
 	require.Equal(t, "Ġh", tok.Token(space))
 }
 
-// TestBPEMergeToNoToken: a merge may make a string that is no token, on the
-// way to one or for good; then its bytes come out.
+// TestBPEMergeToNoToken: a merge may make a string that is not a token. If no further merge makes it one, it becomes its bytes.
 func TestBPEMergeToNoToken(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -119,8 +118,7 @@ func TestBPEMissingByte(t *testing.T) {
 	require.Equal(t, []int32{'a', unk, 'b'}, f.tokenizer(t).Encode("a\xffb", EncodeOptions{}))
 }
 
-// TestBPEWholeWords: llama-bpe takes a piece that is a token as it stands,
-// even one that no merges lead to.
+// TestBPEWholeWords: llama-bpe encodes a piece that is a token as this token, even if no merges lead to it.
 func TestBPEWholeWords(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -138,7 +136,7 @@ func TestBPEWholeWords(t *testing.T) {
 	}
 }
 
-// byteLevelFiles are real vocabularies, as far as they are at hand.
+// byteLevelFiles returns the real vocabularies that are available.
 func byteLevelFiles(tb testing.TB) map[string]*Tokenizer {
 	tb.Helper()
 	files := map[string]*Tokenizer{"micro-llama": open(tb, "../model/testdata/micro-llama.gguf")}
@@ -150,7 +148,7 @@ func byteLevelFiles(tb testing.TB) map[string]*Tokenizer {
 	return files
 }
 
-// TestByteLevelRoundTrip: decoding gives back any text.
+// TestByteLevelRoundTrip: decoding the ids of a text returns the text.
 func TestByteLevelRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, tok := range byteLevelFiles(t) {
@@ -165,7 +163,7 @@ func TestByteLevelRoundTrip(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse: the same ids whoever else encodes.
+// TestConcurrentUse: ids do not depend on concurrent calls.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	tok := open(t, "../model/testdata/micro-llama.gguf")

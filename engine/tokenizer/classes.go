@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is a set of the character properties that split rules ask for.
+// class is a set of the character properties that split rules use.
 type class uint8
 
 const (
@@ -43,8 +43,7 @@ var classes = sync.OnceValue(func() *classTable {
 	return t
 })
 
-// at gives the class and the length of the character at s[i:], both 0 at the
-// end.
+// at returns the class and the length of the character at s[i:], both 0 at the end.
 func (t *classTable) at(s string, i int) (c class, width int) {
 	if i >= len(s) {
 		return 0, 0
@@ -56,8 +55,7 @@ func (t *classTable) at(s string, i int) (c class, width int) {
 	return t[r], width
 }
 
-// run is the end of the longest stretch from s[i:] whose characters have one
-// of the wanted properties.
+// run returns the end of the longest part of s[i:] whose characters have one of the wanted properties.
 func (t *classTable) run(s string, i int, wanted class) int {
 	for {
 		c, width := t.at(s, i)
@@ -68,8 +66,7 @@ func (t *classTable) run(s string, i int, wanted class) int {
 	}
 }
 
-// runWithout is the end of the longest stretch from s[i:] whose characters
-// have none of the unwanted properties.
+// runWithout returns the end of the longest part of s[i:] whose characters have none of the unwanted properties.
 func (t *classTable) runWithout(s string, i int, unwanted class) int {
 	for {
 		c, width := t.at(s, i)

@@ -2,30 +2,27 @@ package tokenizer
 
 import "unicode/utf8"
 
-// Decoder turns ids into text one by one. It serves one goroutine.
+// Decoder converts ids to text one by one. It serves one goroutine.
 type Decoder struct {
 	t       *Tokenizer
 	started bool   // a token with text has been seen
-	pending []byte // the start of a character that is not yet whole: at most 3 bytes
+	pending []byte // the start of an incomplete character: at most 3 bytes
 	out     []byte // of Next
 }
 
-// NewDecoder gives a decoder for a text from its start: where encoding puts a
-// space before a text (SentencePiece), the first token's leading space is
-// dropped. To decode the continuation of a prompt instead, give Next the
-// prompt's last id first and throw away what it returns.
+// NewDecoder returns a decoder for a text from its start: if encoding adds a space before a text (SentencePiece), the decoder drops
+// the first token's leading space. To decode the continuation of a prompt instead, first pass the prompt's last id to Next and
+// discard the result.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Next gives the text that the id completes, often none: never part of a
-// character. Bytes that can no longer become valid UTF-8 come out as U+FFFD,
-// one for each stretch that begins like a character (Unicode's "maximal
-// subpart").
+// Next returns the text that the id completes. It is often empty and never part of a character. Bytes that cannot become valid UTF-8
+// are returned as U+FFFD, one for each sequence that begins like a character (Unicode's "maximal subpart").
 func (d *Decoder) Next(id int32) string {
 	d.out = d.Append(d.out[:0], id)
 	return string(d.out)
 }
 
-// Append is Next, with the text appended to dst.
+// Append is like Next and appends the text to dst.
 func (d *Decoder) Append(dst []byte, id int32) []byte {
 	b := d.t.Bytes(id)
 	if len(b) == 0 {
@@ -52,8 +49,8 @@ func (d *Decoder) Append(dst []byte, id int32) []byte {
 	return dst
 }
 
-// badLength is the length of the maximal subpart of an ill-formed sequence at
-// the start of b: as long as more bytes could have made it a character.
+// badLength returns the length of the maximal subpart of an ill-formed sequence at the start of b: the longest part that more bytes
+// could have completed.
 func badLength(b []byte) int {
 	n := 1
 	for n < len(b) && !utf8.FullRune(b[:n]) {
@@ -65,8 +62,7 @@ func badLength(b []byte) int {
 	return n
 }
 
-// Flush ends the text: U+FFFD for a character that stays incomplete, else "".
-// The decoder is then ready for another text.
+// Flush ends the text and returns U+FFFD for an incomplete character, else "". The decoder is then ready for another text.
 func (d *Decoder) Flush() string {
 	incomplete := len(d.pending) > 0
 	d.pending, d.started = d.pending[:0], false

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDecoderSteps feeds bytes one by one. How many U+FFFD an ill-formed
-// sequence gives is from the Unicode standard, section 3.9, table 3-8 to 3-11.
+// TestDecoderSteps feeds bytes one by one. The number of U+FFFD for an ill-formed sequence is from the Unicode standard, section 3.9,
+// tables 3-8 to 3-11.
 func TestDecoderSteps(t *testing.T) {
 	t.Parallel()
 	tok := byteLevel().tokenizer(t)
@@ -43,8 +43,7 @@ func TestDecoderSteps(t *testing.T) {
 	}
 }
 
-// TestDecoderStreams: the parts are valid UTF-8 and together what Decode
-// gives, whatever the ids.
+// TestDecoderStreams: for all ids, the parts are valid UTF-8, and concatenated they are the result of Decode.
 func TestDecoderStreams(t *testing.T) {
 	t.Parallel()
 	tokenizers := byteLevelFiles(t)

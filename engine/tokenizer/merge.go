@@ -1,17 +1,16 @@
 package tokenizer
 
-// merger joins neighbouring symbols of a text, the pair of least rank first
-// and of equal ranks the leftmost, until no two can be joined: byte-pair
-// encoding. It takes O(n log n) steps for n symbols. The memory is kept from
-// text to text; a merger serves one goroutine at a time.
+// merger is byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined, the pair of lowest rank first, and
+// of equal ranks the leftmost. It takes O(n log n) steps for n symbols. It reuses its memory for every text and serves one goroutine
+// at a time.
 type merger struct {
 	symbols []textSymbol
-	pairs   []pair // a binary heap, least key first
+	pairs   []pair // a binary heap, lowest key first
 }
 
-// textSymbol is a stretch text[start:end] of the text being encoded.
+// textSymbol is the part text[start:end] of the text.
 type textSymbol struct {
-	id         int32 // the encoder's own number of it, noSymbol for none
+	id         int32 // the encoder's number, noSymbol for none
 	start, end int32
 	prev, next int32 // neighbours' indexes, none at the ends
 }
@@ -21,13 +20,12 @@ const (
 	noSymbol int32 = -1
 )
 
-// pair is two neighbours that can become one. It is out of date once either
-// of them has been joined to another symbol.
+// pair is two neighbours that can be joined. It is out of date once either has been joined to another symbol.
 type pair struct {
 	key   uint64 // rank, then index of the left one
 	right int32
-	size  int32 // of both together
-	id    int32 // of what they become
+	size  int32 // total length of both
+	id    int32 // of the joined symbol
 }
 
 // reset starts a new text.
@@ -47,8 +45,7 @@ func (m *merger) add(id int32, end int) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins what join allows: it says what two neighbours become and the rank
-// of that.
+// run joins neighbours. join returns the symbol that two neighbours become, and its rank.
 func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool)) {
 	for i := 1; i < len(m.symbols); i++ {
 		m.consider(int32(i-1), int32(i), join)

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMerger compares the queue with the definition: look at all neighbours,
-// join the best, start over.
+// TestMerger compares the queue with the definition: compare all neighbours, join the best, repeat.
 func TestMerger(t *testing.T) {
 	t.Parallel()
 	type key struct{ left, right int32 }
@@ -17,7 +16,7 @@ func TestMerger(t *testing.T) {
 		table := map[key]merge{}
 		for i := range rapid.IntRange(0, 30).Draw(t, "merges") {
 			k := key{symbol.Draw(t, "left"), symbol.Draw(t, "right")}
-			// Ranks may be equal, and a symbol may come out of several merges.
+			// Ranks may be equal, and several merges may make the same symbol.
 			table[k] = merge{id: symbol.Draw(t, "id"), rank: int32(i / 3)}
 		}
 		text := rapid.SliceOfN(rapid.Int32Range(0, 3), 1, 60).Draw(t, "text")

@@ -8,17 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// splitRule is what tokenizer.ggml.pre stands for.
+// splitRule is the rule that tokenizer.ggml.pre names.
 type splitRule struct {
 	passes passes
-	// wholeWords: a piece that is a token as it stands is not merged from bytes.
+	// wholeWords: a piece that is a token is not merged from bytes.
 	wholeWords bool
-	// addBOS is the default where the file has no add_bos_token.
+	// addBOS is the default if the file has no add_bos_token.
 	addBOS bool
 }
 
-// splitRules follows llama.cpp's llama-vocab.cpp, which took the expressions
-// from the models' own tokenizer.json files.
+// splitRules follows llama.cpp's llama-vocab.cpp, whose expressions come from the models' tokenizer.json files.
 var splitRules = func() map[string]splitRule {
 	rules := map[string]splitRule{
 		"llama-bpe": {passes: passes{llama3(3)}, wholeWords: true, addBOS: true},
@@ -138,7 +137,7 @@ func runeWidth(s string, i int) int {
 	return n
 }
 
-// ranges makes a table of pairs of first and last code point, in order.
+// ranges makes a table from pairs of first and last code points, in order.
 func ranges(pairs ...rune) *unicode.RangeTable {
 	t := new(unicode.RangeTable)
 	for i := 0; i < len(pairs); i += 2 {

@@ -2,8 +2,7 @@ package tokenizer
 
 import "slices"
 
-// specialTokens finds tokens that are matched in the text itself, before it is
-// encoded: where several start at one place the longest.
+// specialTokens finds tokens that are matched in a text before it is encoded. Of several at one position, the longest is matched.
 type specialTokens struct {
 	ids     map[string]int32
 	lengths [256][]int // by first byte, longest first
@@ -27,8 +26,7 @@ func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 	return s
 }
 
-// find gives the place, length and id of the first one in the text; at is
-// len(text) if there is none.
+// find returns the position, length and id of the first one in the text. The position is len(text) if there is none.
 func (s *specialTokens) find(text string) (at, length int, id int32) {
 	if len(s.ids) == 0 {
 		return len(text), 0, none

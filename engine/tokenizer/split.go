@@ -5,17 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// A matcher stands for a regular expression, tried at s[i:]. If it matches, it
-// gives the match's end and true. If not, it gives false and a place, beyond
-// i, before which no match can start.
+// A matcher is a regular expression, tried at s[i:]. If it matches, it returns the match's end and true. If not, it returns false and
+// a position beyond i before which no match can start.
 type matcher func(s string, i int) (end int, ok bool)
 
-// passes splits a text in the manner of a chain of tokenizers' "isolated"
-// splits: each match of the first is a piece and so is each stretch between
-// matches; the next splits those pieces again, seeing nothing around them.
+// passes splits a text like a chain of "isolated" splits of Hugging Face's tokenizers: each match of the first matcher is a piece, and
+// so is each part between matches. The next matcher splits these pieces again, each on its own.
 type passes []matcher
 
-// split calls yield with the pieces of s in order; together they are s.
+// split calls yield with the pieces of s, in order. Concatenated they are s.
 func (p passes) split(s string, yield func(piece string)) {
 	if s == "" {
 		return
@@ -24,7 +22,7 @@ func (p passes) split(s string, yield func(piece string)) {
 		yield(s)
 		return
 	}
-	start := 0 // of what no piece has taken yet
+	start := 0 // of the part that is not in a piece yet
 	for i := 0; i < len(s); {
 		end, ok := p[0](s, i)
 		if ok {
@@ -63,7 +61,7 @@ func gpt2(s string, i int) (int, bool) {
 	}
 }
 
-// llama3 is, with as many digits at most as given,
+// llama3 is, with the given maximum of digits,
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -126,8 +124,8 @@ func deepSeek3(s string, i int) (int, bool) {
 	return i + width, false
 }
 
-// contraction is the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of
-// s, without regard to case if fold is set; 0 if there is none.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, ignoring case if fold is set; 0 if there is
+// none.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
@@ -155,8 +153,7 @@ func contraction(s string, fold bool) int {
 	return 0
 }
 
-// spaces is \s+(?!\S)|\s+ at white space: all of it at the end of the text,
-// else all but the last, unless there is only one.
+// spaces is \s+(?!\S)|\s+ at white space: all of it at the end of the text, else all except the last, unless there is only one.
 func spaces(t *classTable, s string, i int) int {
 	end := t.run(s, i, space)
 	if end == len(s) {
@@ -185,7 +182,7 @@ func lineEnds(s string, i int) int {
 	return i
 }
 
-// upTo is the end of at most n characters with one of the wanted properties.
+// upTo returns the end of at most n characters with one of the wanted properties.
 func upTo(t *classTable, s string, i int, wanted class, n int) int {
 	for range n {
 		c, width := t.at(s, i)

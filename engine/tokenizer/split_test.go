@@ -49,8 +49,7 @@ var patterns = map[string][]string{
 	},
 }
 
-// splitByPatterns applies the expressions one after another, each to the
-// pieces that the one before left, matched or not.
+// splitByPatterns applies the expressions one after another, each to all pieces of the one before, matched or not.
 func splitByPatterns(t require.TestingT, expressions []*regexp2.Regexp, s string) []string {
 	pieces := []string{s}
 	for _, e := range expressions {
@@ -81,8 +80,7 @@ func split(rule, s string) []string {
 	return pieces
 }
 
-// texts draws from characters that the rules tell apart, and a few of any
-// kind, in runs.
+// texts draws runs of characters that the rules distinguish, and a few others.
 func texts() *rapid.Generator[string] {
 	interesting := []rune("   \t\n\r\n''''sStTrReEvVlLmMdD aAzZéßΩЖǅʰªº中文々かなカー한글ก้ាំ०१²½Ⅷ١٢0123456789..,!?-_$+<=>^~|`\"()[]{}#%&*/:;@\\" +
 		"\u00a0\u2003\u3000\u2028\u0085\v\f，。！‘’“”…€©😀\u0301\u0300\u20dd\x00\x01\u200b\u200d\ufeff\ufffdſKꞐ\ua7f7")
@@ -93,7 +91,7 @@ func texts() *rapid.Generator[string] {
 	return rapid.Map(rapid.SliceOfN(run, 0, 12), func(runs []string) string { return strings.Join(runs, "") })
 }
 
-// TestSplitRules compares the scanners with the expressions they stand for.
+// TestSplitRules compares the matchers with the expressions that they implement.
 func TestSplitRules(t *testing.T) {
 	t.Parallel()
 	require.Len(t, patterns, len(splitRules))
@@ -175,8 +173,7 @@ func TestSplitExamples(t *testing.T) {
 	}
 }
 
-// TestSplitKeepsEveryByte: pieces are never empty and together are the text,
-// valid UTF-8 or not.
+// TestSplitKeepsEveryByte: pieces are never empty, and concatenated they are the text, valid UTF-8 or not.
 func TestSplitKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	for rule := range splitRules {
@@ -192,7 +189,7 @@ func TestSplitKeepsEveryByte(t *testing.T) {
 	}
 }
 
-// TestSplitIsLinear: no text takes a rule more than a moment, in one try of several at least, whatever the machine does beside.
+// TestSplitIsLinear: no text takes a rule long. Other load on the machine can lengthen a try, so one try of several is enough.
 func TestSplitIsLinear(t *testing.T) {
 	t.Parallel()
 	const n = 50_000

@@ -12,19 +12,18 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-const spaceMark = "▁" // U+2581, which stands for a space in SentencePiece vocabularies
+const spaceMark = "▁" // U+2581, the space of SentencePiece vocabularies
 
-// spm is SentencePiece's byte-pair encoding: characters are joined to tokens,
-// those of the best score first, and what is no token is written as bytes.
+// spm is SentencePiece's byte-pair encoding: characters are joined to tokens, those with the best score first. Characters that are not
+// tokens become bytes.
 type spm struct {
 	vocab          *vocabulary
 	ranks          []int32          // by id: 0 for the best score; equal scores have equal ranks
-	joinable       map[string]int32 // tokens that text may become
+	joinable       map[string]int32 // tokens that characters may be joined to
 	bytes          [256]int32       // the <0xXX> tokens
-	hasBytes       bool             // all 256 are there
+	hasBytes       bool             // all 256 exist
 	addSpacePrefix bool
-	// splitAtSpaces: no token goes on over a space mark after something else, so
-	// words can be encoded one by one.
+	// splitAtSpaces: no token has a space mark after another character, so words can be encoded one by one.
 	splitAtSpaces bool
 	pool          sync.Pool // of *merger
 }
@@ -65,7 +64,7 @@ func newSPM(meta *gguf.Metadata, v *vocabulary) (*spm, error) {
 	return e, nil
 }
 
-// rankScores numbers the scores from the best on.
+// rankScores ranks the scores, with 0 for the best.
 func rankScores(scores []float32) ([]int32, error) {
 	order := make([]int32, len(scores))
 	for i, s := range scores {
@@ -85,7 +84,7 @@ func rankScores(scores []float32) ([]int32, error) {
 	return ranks, nil
 }
 
-// spansWords says whether a space mark follows another character.
+// spansWords reports whether a space mark follows another character.
 func spansWords(text string) bool {
 	return strings.Contains(strings.TrimLeft(text, spaceMark), spaceMark)
 }
@@ -118,7 +117,7 @@ func (e *spm) encode(dst []int32, text string, afterSpecial bool) []int32 {
 	return dst
 }
 
-// wordEnd is where the first space mark after another character stands.
+// wordEnd returns the position of the first space mark after another character.
 func wordEnd(text string) int {
 	i := 0
 	for strings.HasPrefix(text[i:], spaceMark) {
@@ -163,5 +162,5 @@ func (e *spm) encodeWord(dst []int32, word string, m *merger) []int32 {
 	return dst
 }
 
-// piece gives the bytes that a normal token stands for.
+// piece returns the bytes of a normal token.
 func (e *spm) piece(text string) []byte { return []byte(strings.ReplaceAll(text, spaceMark, " ")) }

@@ -94,8 +94,8 @@ func TestSPMWithoutBytes(t *testing.T) {
 	require.Equal(t, f.idsOf("▁", "n"), f.tokenizer(t).Encode("ön", EncodeOptions{}))
 }
 
-// TestSPMAgainstDefinition: of all neighbours that make a token join those of
-// the best score, the leftmost of equals, until none do.
+// TestSPMAgainstDefinition compares with the definition: of all neighbours that make a token, join those with the best score, the
+// leftmost of equals, until there are none.
 func TestSPMAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,6 +1,5 @@
-// Package tokenizer turns text into a model's token ids and back, as the
-// vocabulary in its GGUF file says: byte-level byte-pair encoding ("gpt2") and
-// SentencePiece's ("llama").
+// Package tokenizer converts text to a model's token ids and back, with the vocabulary of its GGUF file. It supports byte-level
+// byte-pair encoding ("gpt2") and SentencePiece's ("llama").
 package tokenizer
 
 import (
@@ -13,43 +12,38 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Tokenizer is a model's vocabulary. It never changes and may be used by many
-// goroutines at once.
+// Tokenizer encodes and decodes with a model's vocabulary. It never changes and may be used by many goroutines at once.
 type Tokenizer struct {
 	vocab       *vocabulary
 	encoder     encoder
-	special     *specialTokens // all that stand for themselves in a text
-	userDefined *specialTokens // those of them that are matched always
-	pieces      []byte         // what the tokens stand for, one after another
+	special     *specialTokens // tokens that are matched in a text as they are written
+	userDefined *specialTokens // those that are always matched
+	pieces      []byte         // the bytes of the tokens, one after another
 	pieceEnds   []int32        // by id
-	dropSpace   bool           // the first space of a text is the encoder's
+	dropSpace   bool           // the encoder adds a space before a text
 }
 
 // encoder is one of the two kinds of byte-pair encoding.
 type encoder interface {
-	// encode appends the ids of a text without special tokens; afterSpecial says
-	// that it starts the whole text or follows a special token.
+	// encode appends the ids of a text without special tokens. afterSpecial reports whether it starts the whole text or follows a
+	// special token.
 	encode(dst []int32, text string, afterSpecial bool) []int32
-	// piece gives the bytes that a normal token's text stands for.
+	// piece returns the bytes of a normal token.
 	piece(text string) []byte
 }
 
-// EncodeOptions says what Encode does beyond encoding plain text.
+// EncodeOptions selects what Encode does besides encoding plain text.
 type EncodeOptions struct {
-	// Special reads control tokens written in the text, such as "<|user|>", as
-	// these tokens, as rendered templates and prompts for completion mean them.
-	// User-defined tokens are read either way.
+	// Special encodes control tokens that are written in the text, such as "<|user|>", as these tokens, for rendered templates and
+	// prompts for completion. User-defined tokens are always encoded so.
 	Special bool
-	// BOS puts what the file asks for around the text: the BOS token first if
-	// AddsBOS, unless the text begins with it already, and the EOS token last if
-	// the file sets add_eos_token.
+	// BOS adds the tokens that the file requires around a text: the BOS token first if AddsBOS, unless the text begins with it
+	// already, and the EOS token last if the file sets add_eos_token.
 	BOS bool
 }
 
-// New makes the tokenizer that the metadata describe. It fails if they are
-// incomplete or contradict each other, and for a tokenizer or split rule
-// (tokenizer.ggml.pre) that Ingot does not have: guessing one would give
-// subtly wrong ids.
+// New makes the tokenizer that the metadata describe. It fails if they are incomplete or inconsistent, and if Ingot does not have
+// the tokenizer or split rule (tokenizer.ggml.pre): a guess would give subtly wrong ids.
 func New(meta *gguf.Metadata) (*Tokenizer, error) {
 	t, err := load(meta)
 	if err != nil {
@@ -131,8 +125,7 @@ func (t *Tokenizer) makePieces() error {
 	return nil
 }
 
-// Encode gives the ids of a text. Bytes that are not valid UTF-8 are encoded
-// as they are.
+// Encode returns the ids of a text. Bytes that are not valid UTF-8 are encoded as they are.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
 	special := t.userDefined
 	if o.Special {
@@ -165,7 +158,7 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
 	return ids
 }
 
-// Decode gives the text of ids from a text's start, as a Decoder does.
+// Decode returns the text of ids from a text's start, as a Decoder does.
 func (t *Tokenizer) Decode(ids []int32) string {
 	d := t.NewDecoder()
 	var out strings.Builder
@@ -176,25 +169,23 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return out.String()
 }
 
-// AddsBOS says whether the file asks for the BOS token before a text.
+// AddsBOS reports whether the file requires the BOS token before a text.
 func (t *Tokenizer) AddsBOS() bool { return t.vocab.addBOS }
 
-// BOS gives the beginning-of-sequence token if the file names one.
+// BOS returns the beginning-of-sequence token if the file names one.
 func (t *Tokenizer) BOS() (int32, bool) { return t.vocab.bos, t.vocab.bos != none }
 
-// EOS gives the end-of-sequence token if the file names one.
+// EOS returns the end-of-sequence token if the file names one.
 func (t *Tokenizer) EOS() (int32, bool) { return t.vocab.eos, t.vocab.eos != none }
 
-// StopIDs gives the tokens that end generation, in order of id: the file's
-// eos, eot and eom tokens, and control tokens that by their text end a turn or
-// a document in models whose files often name too few (see endTexts).
+// StopIDs returns the tokens that end generation, in order of id: the file's eos, eot and eom tokens, and control tokens whose text
+// ends a turn or a document in models whose files often name too few (see endTexts).
 func (t *Tokenizer) StopIDs() []int32 { return slices.Clone(t.vocab.stop) }
 
-// Size is the number of tokens; ids are 0 to Size-1.
+// Size returns the number of tokens; ids are 0 to Size-1.
 func (t *Tokenizer) Size() int { return len(t.vocab.tokens) }
 
-// Token gives a token's text as the file stores it, "" for an id that is no
-// token.
+// Token returns a token's text as the file stores it, or "" for an id that is not a token.
 func (t *Tokenizer) Token(id int32) string {
 	if !t.has(id) {
 		return ""
@@ -202,9 +193,8 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.vocab.tokens[id]
 }
 
-// Bytes gives the bytes that a token adds to a text, not always whole
-// characters. It is nil for control, unknown and unused tokens and for an id
-// that is no token. The slice is the tokenizer's own: do not change it.
+// Bytes returns the bytes that a token adds to a text, which may be part of a character. It returns nil for control, unknown and
+// unused tokens and for an id that is not a token. The slice belongs to the tokenizer: do not change it.
 func (t *Tokenizer) Bytes(id int32) []byte {
 	if !t.has(id) {
 		return nil
@@ -227,6 +217,5 @@ func (t *Tokenizer) Lookup(text string) (int32, bool) {
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.vocab.tokens) }
 
-// dropsSpace says whether the leading space of a text's first token is the one
-// that the encoder put there.
+// dropsSpace reports whether the encoder added the leading space of a text's first token.
 func (t *Tokenizer) dropsSpace(id int32) bool { return t.dropSpace && t.vocab.kinds[id] == kindNormal }

@@ -133,9 +133,9 @@ func TestNewRefuses(t *testing.T) {
 		"byte token":     {with(byteLevel(), func(f *file) { f.token("<0xZZ>", kindByte) }), `byte token 256, "<0xZZ>", is not of the form <0x00>`},
 		"eos":            {with(byteLevel(), func(f *file) { f.set("eos_token_id", uint32(256)) }), "eos_token_id: 256 is not a token; the vocabulary has 256"},
 		"bos type":       {with(byteLevel(), func(f *file) { f.set("bos_token_id", "1") }), "bos_token_id: is string, want an integer"},
-		"bos not there":  {with(byteLevel(), func(f *file) { f.set("add_bos_token", true) }), "wants a BOS token before each text, and the file names none"},
+		"bos not there":  {with(byteLevel(), func(f *file) { f.set("add_bos_token", true) }), "needs a BOS token before each text, but the file names none"},
 		"llama3, no bos": {with(byteLevel(), func(f *file) { f.set("pre", "llama-bpe") }), "the file names none"},
-		"eos not there":  {with(byteLevel(), func(f *file) { f.set("add_eos_token", true) }), "wants an EOS token after each text"},
+		"eos not there":  {with(byteLevel(), func(f *file) { f.set("add_eos_token", true) }), "needs an EOS token after each text"},
 		"flag type":      {with(byteLevel(), func(f *file) { f.set("add_bos_token", uint32(1)) }), "add_bos_token: is uint32, want bool"},
 		"scores":         {with(sentencePiece(), func(f *file) { f.scores = f.scores[1:] }), "scores: has"},
 		"no scores":      {with(sentencePiece(), func(f *file) { f.scores = nil }), "scores: missing"},
@@ -151,8 +151,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestOldFiles: without types all tokens are normal, without a rule the
-// default one holds.
+// TestOldFiles: without types all tokens are normal; without a rule the default one applies.
 func TestOldFiles(t *testing.T) {
 	t.Parallel()
 	m := gguf.NewMetadata()

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// kind is a token's type as the file gives it.
+// kind is a token's type in the file.
 type kind uint8
 
 const (
@@ -22,12 +22,12 @@ const (
 	kindByte
 )
 
-// vocabulary is the tokens of a file and the roles it gives them.
+// vocabulary has the tokens of a file and their roles.
 type vocabulary struct {
 	tokens        []string
 	kinds         []kind
 	ids           map[string]int32 // by text, empty ones left out
-	bos, eos, unk int32            // none where the file names none
+	bos, eos, unk int32            // none if the file names none
 	stop          []int32
 	addBOS        bool
 	addEOS        bool
@@ -94,8 +94,7 @@ func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
 	return kinds, nil
 }
 
-// role reads the id of a token with a special role. Files say 2^32-1 or -1 for
-// no token, or leave the key out.
+// role reads the id of a token with a special role. Files have 2^32-1 or -1 for no token, or leave the key out.
 func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
 	id, err := meta.Int(prefix + key)
 	if errors.Is(err, gguf.ErrMissing) || err == nil && (id == -1 || id == math.MaxUint32) {
@@ -118,10 +117,9 @@ func flag(meta *gguf.Metadata, key string, otherwise bool) (bool, error) {
 	return b, err
 }
 
-// endTexts are the tokens that end a turn or a document in models that Ingot
-// runs. Files converted before eot_token_id and eom_token_id existed, or with
-// a base model's eos_token_id, name too few ids; a model tuned for chat then
-// never stops. Only a token that the file marks as control counts.
+// endTexts are the tokens that end a turn or a document in supported models. Files converted before eot_token_id and eom_token_id
+// existed, or with a base model's eos_token_id, name too few ids, and a model tuned for chat then never stops. Only tokens that the
+// file marks as control count.
 var endTexts = []string{
 	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|EOT|>",
 	"<end_of_turn>", "<｜end▁of▁sentence｜>",
@@ -149,10 +147,10 @@ func (v *vocabulary) loadEnds(meta *gguf.Metadata) error {
 	}
 	v.bos, v.eos = roles["bos_token_id"], roles["eos_token_id"]
 	if v.addBOS && v.bos == none {
-		return fmt.Errorf("metadata %sbos_token_id: the model wants a BOS token before each text, and the file names none", prefix)
+		return fmt.Errorf("metadata %sbos_token_id: the model needs a BOS token before each text, but the file names none", prefix)
 	}
 	if v.addEOS && v.eos == none {
-		return fmt.Errorf("metadata %seos_token_id: the model wants an EOS token after each text, and the file names none", prefix)
+		return fmt.Errorf("metadata %seos_token_id: the model needs an EOS token after each text, but the file names none", prefix)
 	}
 	texts := endTexts
 	if _, glm := v.ids["[gMASK]"]; glm {

@@ -34,7 +34,7 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, 2, d.Counters().Buffers)
 }
 
-// TestUpload passes more than the staging memory at once, and reads it back by a kernel.
+// TestUpload uploads more than the staging memory holds and reads it back with a kernel.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -60,7 +60,7 @@ func TestUpload(t *testing.T) {
 	require.Equal(t, size+10, d.Counters().UploadedBytes)
 }
 
-// TestUploadOfBrokenWords is possible at the end of a buffer alone.
+// TestUploadOfBrokenWords checks that uploads of partial words are possible only at the end of a buffer.
 func TestUploadOfBrokenWords(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -79,7 +79,7 @@ func TestUploadFails(t *testing.T) {
 	require.ErrorContains(t, d.Upload(b, 90, make([]byte, 11)), "upload 11 bytes to byte 90 of a buffer of 100 bytes")
 	require.ErrorContains(t, d.Upload(b, -1, nil), "to byte -1")
 	require.ErrorContains(t, d.Upload(9, 0, nil), "buffer 9 does not exist")
-	s.Fail(fakemetal.NoBuffer, 1, "none") // the second of the staging memory's
+	s.Fail(fakemetal.NoBuffer, 1, "none") // the second buffer of the staging memory
 	require.ErrorIs(t, d.Upload(b, 0, make([]byte, 100)), metal.ErrMemory)
 	require.Equal(t, 100, d.Memory())
 	s.Fail(fakemetal.GPUFault, 0, "the copy has failed")

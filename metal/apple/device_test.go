@@ -28,13 +28,13 @@ func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 	require.False(t, d.Info().ResidencySets)
 	p := kernel(t, d, metal.Release, "increase")
 	require.Equal(t, "safe", d.Info().MathMode)
-	kernel(t, d, metal.FastMath, "increase") // what is fast there knows no infinities
+	kernel(t, d, metal.FastMath, "increase") // fast arithmetic there does not handle infinities
 	require.Equal(t, "safe", d.Info().MathMode)
 	b := newBuffer(t, d, 128, metal.Shared)
 	require.NoError(t, run(d, one(p, make([]byte, 8), b, b)))
 }
 
-// TestNoDefaultDevice takes the first of all devices, as in a session without a screen.
+// TestNoDefaultDevice checks that the first of all devices is used if there is no default, as in a session without a screen.
 func TestNoDefaultDevice(t *testing.T) {
 	t.Parallel()
 	s := fakemetal.Start(t, nil)
@@ -115,7 +115,7 @@ func TestUseAfterClose(t *testing.T) {
 	d.FreeBuffer(b)
 }
 
-// TestRulesAreChecked breaks some, to see that the fake finds them.
+// TestRulesAreChecked violates rules and checks that the fake detects it.
 func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -161,20 +161,20 @@ func TestRulesAreChecked(t *testing.T) {
 			s := fakemetal.Start(ignored, nil)
 			d := opened(t, s)
 			d.thread.do(func() { c.does(d) })
-			found := s.Breaches()
+			found := s.Violations()
 			require.NotEmpty(t, found)
 			require.Contains(t, strings.Join(found, "\n"), c.says)
 		})
 	}
 }
 
-// dispatchAlone encodes a dispatch with nothing set.
+// dispatchAlone encodes a dispatch without any bindings.
 func (d *Device) dispatchAlone(encoder id) {
 	d.dispatch(encoder, &metal.Dispatch{Groups: [3]int{1, 1, 1}, Threads: [3]int{32, 1, 1}})
 	d.objc.send(encoder, encoderEnd)
 }
 
-// silent lets a test break rules.
+// silent allows violations in a test.
 type silent struct{ testing.TB }
 
 func (s *silent) Errorf(format string, args ...any) { s.Logf(format, args...) }

@@ -22,12 +22,12 @@ func recorded(t testing.TB) (*Device, *fakemetal.Fake) {
 	return opened(t, s), s
 }
 
-// carriedOut opens a device on a fake that has the emulator do the work.
+// carriedOut opens a device on a fake that runs work on the emulator.
 func carriedOut(t testing.TB) (*Device, *fakemetal.Fake) {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
-		t.Skipf("no work is carried out: %v", err)
+		t.Skipf("work is not run: %v", err)
 	}
 	require.NoError(t, err)
 	s := fakemetal.Start(t, dev)
@@ -52,7 +52,7 @@ kernel void increase(device const uint* src [[buffer(0)]], device uint* dst [[bu
     uint i = group.x * 32 + tid;
     if (i < args.n) dst[i] = src[i] + args.add;
 }
-// mode_is writes 1 where INGOT_DEBUG is defined.
+// mode_is writes 1 if INGOT_DEBUG is defined.
 kernel void mode_is(device uint* dst [[buffer(0)]], uint tid [[thread_index_in_threadgroup]]) {
 #if defined(INGOT_DEBUG)
     dst[tid] = 1;
@@ -96,11 +96,11 @@ func one(p metal.Pipeline, args []byte, buffers ...metal.Buffer) metal.Dispatch 
 	return w
 }
 
-// TestReal runs the kernels' tests on a Mac's own GPU where there is one.
+// TestReal runs the tests of kernels on a Mac's GPU.
 func TestReal(t *testing.T) {
 	d, err := Open()
 	if errors.Is(err, metal.ErrUnsupported) {
-		t.Skipf("Apple's own Metal is not tested: %v", err)
+		t.Skipf("Apple's Metal is not tested: %v", err)
 	}
 	require.NoError(t, err)
 	t.Logf("%+v", d.Info())

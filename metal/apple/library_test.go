@@ -26,7 +26,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestCompileError has the compiler's own text, and the driver go on.
+// TestCompileError checks that the error has the compiler's messages, and that the device remains usable.
 func TestCompileError(t *testing.T) {
 	t.Parallel()
 	d, _ := carriedOut(t)

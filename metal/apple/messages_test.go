@@ -25,7 +25,7 @@ func signatures(t *testing.T) map[string]fakemetal.Signature {
 	return byName
 }
 
-// TestMessagesAreApples has every message of the driver among Apple's declarations, and no declaration too many.
+// TestMessagesAreApples checks that the driver's messages are exactly those of Apple's declarations in signatures.tsv.
 func TestMessagesAreApples(t *testing.T) {
 	declared := signatures(t)
 	for _, m := range messages {
@@ -35,7 +35,7 @@ func TestMessagesAreApples(t *testing.T) {
 	require.Empty(t, declared)
 }
 
-// TestKindsOfArguments has the reading of declarations by hand.
+// TestKindsOfArguments compares the parsing of declarations with results found by hand.
 func TestKindsOfArguments(t *testing.T) {
 	declared := signatures(t)
 	for name, want := range map[string]string{
@@ -56,8 +56,8 @@ func TestKindsOfArguments(t *testing.T) {
 	require.Equal(t, 4, declared["MTLComputeCommandEncoder setBuffers:offsets:withRange:"].Words())
 }
 
-// TestCallsPassAllWords reads the driver: every message is sent with as many words as its declaration takes, and by the
-// method that reads results of its kind.
+// TestCallsPassAllWords parses the driver and checks that it sends every message with as many words as the declaration has, and
+// with the method for its kind of result.
 func TestCallsPassAllWords(t *testing.T) {
 	declared := signatures(t)
 	seen := map[string]int{}
@@ -65,7 +65,7 @@ func TestCallsPassAllWords(t *testing.T) {
 		name, words := constant(call), len(call.Args)-2
 		m, ok := numbered(t)[name]
 		if !ok {
-			require.Equal(t, "m", name) // the methods of objc themselves pass a message on
+			require.Equal(t, "m", name) // the methods of objc pass their parameter on
 			continue
 		}
 		seen[name]++
@@ -86,7 +86,7 @@ func TestCallsPassAllWords(t *testing.T) {
 	}
 }
 
-// calls are all calls of send, sendBool and sendDouble in the driver.
+// calls returns all calls of send, sendBool and sendDouble in the driver.
 func calls(t *testing.T) []*ast.CallExpr {
 	t.Helper()
 	var list []*ast.CallExpr
@@ -129,7 +129,7 @@ func constant(call *ast.CallExpr) string {
 	return ""
 }
 
-// numbered are the constants of messages.go.
+// numbered returns the constants of messages.go.
 func numbered(t *testing.T) map[string]message {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "messages.go", nil, 0)

@@ -2,5 +2,5 @@
 
 package apple
 
-// raced tells that the race detector is on, with which pools of memory drop what they hold.
+// raced reports whether the race detector is on, under which sync.Pool drops objects.
 const raced = true

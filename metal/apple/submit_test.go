@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
-// checkIncrease runs a chain of dispatches of which each needs what the one before has written.
+// checkIncrease runs a chain of dispatches, each of which reads what the one before has written.
 func checkIncrease(t *testing.T, d *Device, p metal.Pipeline) {
 	t.Helper()
 	const n = 1000
@@ -49,7 +49,7 @@ func TestWorkIsCarriedOut(t *testing.T) {
 	require.Equal(t, metal.Counters{CommandBuffers: 1, Waits: 1, Dispatches: 3, Pipelines: 1, Buffers: 2, UploadedBytes: 4000}, d.Counters())
 }
 
-// TestEncoding looks at what reaches the command buffer.
+// TestEncoding checks what is encoded into the command buffer.
 func TestEncoding(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -73,7 +73,7 @@ func TestEncoding(t *testing.T) {
 	require.Equal(t, []uint64{4, 128}, w.Offsets[:w.Bound])
 	require.Equal(t, "12345678", string(w.Args[:w.ArgsSize]))
 	require.Equal(t, [2][3]uint64{{1, 2, 3}, {32, 2, 1}}, [2][3]uint64{w.Groups, w.Threads})
-	require.Equal(t, [3]uint64{0, 0, 1}, [3]uint64{w.Shared, uint64(w.Barrier), uint64(w.Concurrent)}) // nothing is before the first
+	require.Equal(t, [3]uint64{0, 0, 1}, [3]uint64{w.Shared, uint64(w.Barrier), uint64(w.Concurrent)}) // the first needs no barrier
 
 	w = work[1]
 	require.Equal(t, []uint64{hb}, w.Buffers[:w.Bound])
@@ -89,7 +89,7 @@ func TestEncoding(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTimes are doubles, which come back in another register than all else.
+// TestTimes checks times, which are doubles and returned in another register than other results.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	d, _ := recorded(t)
@@ -153,7 +153,7 @@ func TestSeveralUnderWay(t *testing.T) {
 	}
 	_, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
 	require.ErrorContains(t, err, "wait for one first")
-	for _, i := range []int{0, 5, maxSubmissions - 3} { // each with those before it, and the rest by Close
+	for _, i := range []int{0, 5, maxSubmissions - 3} { // each includes those before it; Close waits for the rest
 		_, err := d.Wait(tickets[i])
 		require.NoError(t, err)
 		for _, done := range []int{i, i / 2} {
@@ -166,7 +166,7 @@ func TestSeveralUnderWay(t *testing.T) {
 	require.Equal(t, 3, d.Counters().Waits)
 }
 
-// TestLongWorkIsSeveralCommandBuffers cuts work where it allows it, but not into pieces that are too small.
+// TestLongWorkIsSeveralCommandBuffers checks that work is split where dispatches allow it, but not into parts that are too small.
 func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -177,10 +177,10 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 		work[i] = one(p, args, b, b)
 		work[i].Barrier, work[i].SplitBefore = true, i%10 == 0
 	}
-	const parts = 4 // from 0, 30, 60 and 90 on
+	const parts = 4 // which begin at 0, 30, 60 and 90
 	require.Equal(t, 24, minPart)
 	var last metal.Ticket
-	for n := 1; n <= maxSubmissions; n++ { // not all of them are cut, so that the queue does not overflow
+	for n := 1; n <= maxSubmissions; n++ { // not all are split, so that the queue does not overflow
 		ticket, err := d.Submit(work)
 		require.NoError(t, err)
 		if n < 5 {
@@ -201,7 +201,7 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	require.Equal(t, 2, d.Counters().Waits)
 }
 
-// TestFaultInAPart is that of the submission.
+// TestFaultInAPart checks that a fault of a part is one of its submission.
 func TestFaultInAPart(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -219,8 +219,8 @@ func TestFaultInAPart(t *testing.T) {
 	require.NoError(t, run(d, one(p, nil, b)))
 }
 
-// TestSteadyWorkAllocatesNothing has no memory of Go's allocated, no object of Metal's but the two of a submission, and no
-// buffer or pipeline made.
+// TestSteadyWorkAllocatesNothing checks that steady work allocates no Go memory, makes no Metal objects other than the two of a
+// submission, and makes no buffers or pipelines.
 func TestSteadyWorkAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates by itself")
@@ -248,7 +248,7 @@ func TestSteadyWorkAllocatesNothing(t *testing.T) {
 	require.Len(t, s.Live(), live)
 }
 
-// TestGPUFault has a submission fail, and the driver go on.
+// TestGPUFault checks that the device remains usable after a submission has failed.
 func TestGPUFault(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -268,21 +268,21 @@ func TestGPUFault(t *testing.T) {
 	require.ErrorContains(t, err, "submission 2: the GPU failed: Caused GPU Address Fault Error")
 	require.ErrorContains(t, err, "(status 5, code 3)")
 	require.NotErrorIs(t, err, metal.ErrMemory)
-	checkIncrease(t, d, p) // by a new queue, after the work in flight
+	checkIncrease(t, d, p) // with a new queue, after the work in flight
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 	_, err = d.Wait(tickets[2])
-	require.ErrorContains(t, err, "not in flight") // it was waited for with what came after it
+	require.ErrorContains(t, err, "not in flight") // the wait for a later submission included it
 	checkIncrease(t, d, p)
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 }
 
-// TestGPUFaultAmongSeveral is told by the wait for a later submission, and leaves nothing behind.
+// TestGPUFaultAmongSeveral checks that the wait for a later submission returns the fault, and that no object leaks.
 func TestGPUFaultAmongSeveral(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
 	p := kernel(t, d, metal.Release, "increase")
 	b := newBuffer(t, d, 256, metal.Shared)
-	checkIncrease(t, d, p) // makes the memory of uploads
+	checkIncrease(t, d, p) // makes the staging memory
 	live := len(s.Live())
 	for _, failing := range []int{0, 2, 4} {
 		s.Fail(fakemetal.GPUFault, failing, "Caused GPU Hang Error")
@@ -311,7 +311,7 @@ func TestGPUOutOfMemory(t *testing.T) {
 	require.ErrorContains(t, err, "Insufficient Memory")
 }
 
-// TestNoQueueAfterAFault is tried again with the next submission.
+// TestNoQueueAfterAFault checks that the next submission retries to make a queue.
 func TestNoQueueAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -323,7 +323,7 @@ func TestNoQueueAfterAFault(t *testing.T) {
 	require.NoError(t, run(d, one(p, nil, b)))
 }
 
-// TestLayouts has the layouts that messages point to.
+// TestLayouts checks the layouts that messages point to.
 func TestLayouts(t *testing.T) {
 	require.Equal(t, uintptr(24), unsafe.Sizeof(size{}))
 	require.Equal(t, uintptr(4), unsafe.Sizeof(metal.Constant{}.Value))

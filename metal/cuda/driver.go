@@ -68,14 +68,12 @@ var functions = [functionCount]string{
 // Attributes of devices and functions: CUdevice_attribute and CUfunction_attribute.
 const (
 	attributeMaxThreads        = 1
-	attributeMultiprocessors   = 16
 	attributeMajor             = 75
 	attributeMinor             = 76
 	attributeSharedMemoryOptin = 97
 
 	functionMaxThreads   = 0
 	functionSharedBytes  = 1
-	functionRegisters    = 4
 	functionMaxDynShared = 8
 )
 

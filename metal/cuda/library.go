@@ -19,6 +19,7 @@ type library struct {
 	text      string // CUDA C++
 	flags     []string
 	constants bool               // whether the source has function constants
+	native    bool               // whether the source is CUDA C++
 	modules   map[string]*module // by the flags of the constants
 }
 
@@ -31,10 +32,10 @@ type module struct {
 
 // pipeline is a kernel that is ready to run.
 type pipeline struct {
-	function  uintptr
-	name      string
-	info      metal.PipelineInfo
-	registers int // of a thread
+	function uintptr
+	name     string
+	info     metal.PipelineInfo
+	native   bool // written in CUDA C++
 }
 
 // constantUse matches a file that has function constants.
@@ -44,7 +45,7 @@ var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 // extern "C" functions without constants, which get a dispatch's buffers as pointers, one a parameter, and its argument struct by value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if src.Native {
-		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode)}, mode)
+		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), native: true}, mode)
 	}
 	text, err := source(src.Text)
 	if err != nil {
@@ -140,7 +141,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	if !ok {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has none of this name", function)
 	}
-	p := pipeline{name: function}
+	p := pipeline{name: function, native: d.libraries[lib-1].native}
 	if err := d.do(func() error { return d.load(&p, m, symbol) }); err != nil {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
 	}
@@ -171,9 +172,6 @@ func (d *Device) load(p *pipeline, m *module, symbol string) error {
 	}
 	own, err := c.integer(cuFuncGetAttribute, functionSharedBytes, p.function)
 	if err != nil {
-		return err
-	}
-	if p.registers, err = c.integer(cuFuncGetAttribute, functionRegisters, p.function); err != nil {
 		return err
 	}
 	p.info = metal.PipelineInfo{MaxThreads: threads &^ 31, SimdWidth: 32, ThreadgroupMemory: own}

@@ -17,7 +17,7 @@ var (
 
 // indices are what a kernel is passed for its positions and sizes. Threadgroups are lines of threads.
 var indices = map[string]string{
-	"threadgroup_position_in_grid":   "blockIdx",
+	"threadgroup_position_in_grid":   "uint3{blockIdx.x, blockIdx.y + ingot_y, blockIdx.z}",
 	"threadgroups_per_grid":          "uint3{gridDim.x, gridDim.y, gridDim.z}",
 	"thread_index_in_threadgroup":    "threadIdx.x",
 	"thread_index_in_simdgroup":      "threadIdx.x % 32",
@@ -41,8 +41,9 @@ func source(text string) (string, error) {
 	return "#line 1 \"prelude.h\"\n" + prelude + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + declared.String() + body + "\n" + single.String() + "}\n", nil
 }
 
-// declare writes the macros that INSTANTIATE takes for a kernel: its parameters as a launch passes them, buffers first and the
-// argument struct last, what its template is called with, and the threads that it is compiled for.
+// declare writes the macros that INSTANTIATE takes for a kernel: its parameters as a launch passes them, what its template is
+// called with, and the threads that it is compiled for. Buffers come first, then the argument struct, then the number of the
+// launch's first threadgroup in y: a launch has 65,535 of these at most.
 func declare(w *strings.Builder, k *translate.Kernel) {
 	var parameters, pass []string
 	for i, p := range k.Parameters {
@@ -59,6 +60,7 @@ func declare(w *strings.Builder, k *translate.Kernel) {
 		}
 		pass = append(pass, name)
 	}
+	parameters = append(parameters, "uint ingot_y")
 	fmt.Fprintf(w, "#define INGOT_PARAMETERS_%s %s\n#define INGOT_PASS_%s %s\n", k.Name, strings.Join(parameters, ", "), k.Name, strings.Join(pass, ", "))
 	bounds := ""
 	if k.MaxThreads > 0 {

@@ -16,7 +16,7 @@ const (
 	maxInFlight = 32
 	// maxParameters is the bytes of a kernel's parameters.
 	maxParameters = 4 << 10
-	// maxGroups is the threadgroups of a grid's second and third dimension.
+	// maxGroups is the threadgroups of a launch's second and third dimension.
 	maxGroups = 65535
 )
 
@@ -92,14 +92,14 @@ func (d *Device) check(w *metal.Dispatch) error {
 	}
 	p, threads := &d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
-	case 8*len(w.Buffers)+len(w.Args) > maxParameters:
+	case 8*len(w.Buffers)+len(w.Args)+4 > maxParameters:
 		return fmt.Errorf("%d buffers and %d bytes of arguments of kernel %s: at most %d bytes in all", len(w.Buffers), len(w.Args), p.name, maxParameters)
 	case w.ThreadgroupMemory < 0 || w.ThreadgroupMemory%16 != 0 || w.ThreadgroupMemory+p.info.ThreadgroupMemory > d.info.ThreadgroupMemory:
 		return fmt.Errorf("%d bytes of threadgroup memory for kernel %s: a multiple of 16, and at most %d with its own %d",
 			w.ThreadgroupMemory, p.name, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
 	case w.Threads[1] != 1 || w.Threads[2] != 1 || threads < 32 || threads > p.info.MaxThreads || threads%32 != 0:
 		return fmt.Errorf("threadgroups of %v threads for kernel %s: a line of a multiple of 32, at most %d", w.Threads, p.name, p.info.MaxThreads)
-	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1 || w.Groups[0] > math.MaxInt32 || max(w.Groups[1], w.Groups[2]) > maxGroups:
+	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1 || w.Groups[0] > math.MaxInt32 || w.Groups[2] > maxGroups || p.native && w.Groups[1] > maxGroups:
 		return fmt.Errorf("a grid of %v threadgroups for kernel %s", w.Groups, p.name)
 	}
 	for i, b := range w.Buffers {
@@ -130,22 +130,38 @@ func (d *Device) launchAll() error {
 	return d.driver.call(cuEventRecord, q.ended[slot], d.stream)
 }
 
-// launch starts a dispatch. Its buffers' addresses and its argument struct are the kernel's parameters, in this order.
+// launch starts a dispatch, as several launches where its grid is too high for one.
 func (d *Device) launch(w *metal.Dispatch) error {
-	q := &d.queue
+	for y := 0; y < w.Groups[1]; y += maxGroups {
+		if err := d.launchFrom(w, y); err != nil {
+			return err
+		}
+	}
+	if d.debug {
+		return d.driver.call(cuStreamSynchronize, d.stream) // so that a fault has the name of its kernel
+	}
+	return nil
+}
+
+// launchFrom starts a dispatch from threadgroup y on. Its buffers' addresses and its argument struct are the kernel's
+// parameters, in this order, and then y, where the kernel is translated: see source.go.
+func (d *Device) launchFrom(w *metal.Dispatch, y int) error {
+	q, p := &d.queue, &d.pipelines[w.Pipeline-1]
 	n := 0
 	for _, b := range w.Buffers {
 		binary.NativeEndian.PutUint64(q.parameters[n:], uint64(d.buffers[b.Buffer-1].address)+uint64(b.Offset))
 		n += 8
 	}
-	q.parameterSize = uint64(n + copy(q.parameters[n:], w.Args))
-	err := d.driver.call(cuLaunchKernel, d.pipelines[w.Pipeline-1].function,
-		uintptr(w.Groups[0]), uintptr(w.Groups[1]), uintptr(w.Groups[2]), uintptr(w.Threads[0]), 1, 1,
+	n += copy(q.parameters[n:], w.Args)
+	if !p.native {
+		binary.NativeEndian.PutUint32(q.parameters[n:], uint32(y))
+		n += 4
+	}
+	q.parameterSize = uint64(n)
+	err := d.driver.call(cuLaunchKernel, p.function,
+		uintptr(w.Groups[0]), uintptr(min(w.Groups[1]-y, maxGroups)), uintptr(w.Groups[2]), uintptr(w.Threads[0]), 1, 1,
 		uintptr(w.ThreadgroupMemory), d.stream, 0, uintptr(unsafe.Pointer(&q.extra)))
 	runtime.KeepAlive(d)
-	if err == nil && d.debug {
-		err = d.driver.call(cuStreamSynchronize, d.stream) // so that a fault has the name of its kernel
-	}
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestKey is equal for sources that differ in comments alone, and only for those.
+// TestKey checks that keys are equal exactly for sources that differ in comments only.
 func TestKey(t *testing.T) {
 	c := &compiler{}
 	key := func(text string) string { return c.key(text, metal.Release) }

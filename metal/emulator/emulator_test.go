@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// open makes a device, or skips the test where there is no compiler.
+// open opens a device. It skips the test if there is no compiler.
 func open(t *testing.T, o emulator.Options) *emulator.Device {
 	t.Helper()
 	dev, err := emulator.Open(o)
@@ -46,7 +46,7 @@ func source(t *testing.T, name string) metal.Source {
 	return src
 }
 
-// bench is a kernel of testdata with a buffer of n floats, which hold 0, 1, 2 and so on.
+// bench is a kernel of testdata with a buffer of n floats 0, 1, 2 and so on.
 type bench struct {
 	dev      *emulator.Device
 	library  metal.Library
@@ -96,7 +96,7 @@ func (b *bench) floats() []float32 {
 	return out
 }
 
-// TestFaults runs kernels with a mistake each, which has to become an error that names its place.
+// TestFaults runs kernels with one mistake each and checks that the error names its place.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		kernel string
@@ -138,7 +138,7 @@ func TestBarriersOrderMemory(t *testing.T) {
 	}
 }
 
-// TestDeviceGoesOnAfterFault runs a right kernel after a wrong one, over the same fibres.
+// TestDeviceGoesOnAfterFault runs a correct kernel after a faulty one on the same fibres.
 func TestDeviceGoesOnAfterFault(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "diverging_lanes", 128)
 	require.Error(t, b.run(t, 4, 64, 256))
@@ -149,14 +149,14 @@ func TestDeviceGoesOnAfterFault(t *testing.T) {
 	require.Equal(t, float32(63), b.floats()[0])
 }
 
-// TestDevicesSideBySide runs the same kernels on several devices at once, each of which has to keep to its own memory.
-func TestDevicesSideBySide(t *testing.T) {
+// TestConcurrentDevices runs the same kernels on several devices at once and checks that their memory is separate.
+func TestConcurrentDevices(t *testing.T) {
 	const groups = 64
 	var all errgroup.Group
 	for range 3 {
 		b := newBench(t, emulator.Options{Workers: 2}, metal.Release, "faults.metal", "reverse", 64*groups)
 		all.Go(func() error {
-			for range 101 { // an odd number turns the values around
+			for range 101 { // an odd number, which reverses the values
 				ticket, err := b.submit(groups, 64, 256)
 				if err != nil {
 					return err
@@ -176,7 +176,7 @@ func TestDevicesSideBySide(t *testing.T) {
 	require.NoError(t, all.Wait())
 }
 
-// TestPoison reads threadgroup memory that nobody has written, which is no number.
+// TestPoison checks that threadgroup memory that was not written is NaN.
 func TestPoison(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "unwritten", 128)
 	require.NoError(t, b.run(t, 2, 64, 256))
@@ -185,8 +185,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestShuffleShowsMissingBarrier runs a kernel that is right for one order of threads alone. Some seed has to show it; the
-// same kernel with its barrier is right for all.
+// TestShuffleShowsMissingBarrier runs a kernel that is correct in one order of threads only. Some seed must show that. The same
+// kernel with a barrier is correct for all seeds.
 func TestShuffleShowsMissingBarrier(t *testing.T) {
 	wrong := func(kernel string, seed uint32) int {
 		b := newBench(t, emulator.Options{Seed: seed}, metal.Release, "faults.metal", kernel, 128)
@@ -210,7 +210,7 @@ func TestShuffleShowsMissingBarrier(t *testing.T) {
 	require.GreaterOrEqual(t, caught, 6, "seeds that show a race between simdgroups, of 8")
 }
 
-// TestShuffledDispatches submits two dispatches that depend on each other: with a barrier they are right in every run.
+// TestShuffledDispatches submits two dispatches that depend on each other. With a barrier they are correct in every run.
 func TestShuffledDispatches(t *testing.T) {
 	for _, barrier := range []bool{true, false} {
 		wrong := 0
@@ -236,7 +236,7 @@ func TestShuffledDispatches(t *testing.T) {
 	}
 }
 
-// TestLanguage runs what the kernels use of Metal's library over one simdgroup, and compares with what it should give.
+// TestLanguage runs the parts of Metal's library that the kernels use on one simdgroup and checks the results.
 func TestLanguage(t *testing.T) {
 	for _, mode := range []metal.Mode{metal.Release, metal.Debug, metal.FastMath} {
 		for _, seed := range []uint32{0, 3} {
@@ -260,7 +260,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// treeSum is what tree_sums of kernels/defs.h gives every lane: lane i adds lane i^16, then i^8, and so on.
+// treeSum computes tree_sums of kernels/defs.h: lane i adds lane i^16, then i^8, and so on.
 func treeSum(v [32]float32) float32 {
 	for step := 16; step > 0; step /= 2 {
 		was := v
@@ -297,7 +297,7 @@ func TestConstants(t *testing.T) {
 	require.Equal(t, []float32{7, 1.5, 1}, b.floats()[:3])
 }
 
-// TestInfinities has infinities and NaN count in all modes, as attention needs them to.
+// TestInfinities checks that all modes handle infinities and NaN, as attention needs.
 func TestInfinities(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, mode := range []metal.Mode{metal.Release, metal.Debug, metal.FastMath} {
@@ -313,17 +313,17 @@ func TestInfinities(t *testing.T) {
 	}
 }
 
-// TestSubnormalsStay: fast kernels leave the arithmetic of the thread that loads them as it was.
+// TestSubnormalsStay checks that loading fast kernels does not change the arithmetic of the thread.
 func TestSubnormalsStay(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	dev := open(t, emulator.Options{Cache: t.TempDir()}) // so that the library is not one that is loaded already
+	dev := open(t, emulator.Options{Cache: t.TempDir()}) // so that the library was not loaded before
 	_, err := dev.Compile(source(t, "language.metal"), metal.FastMath)
 	require.NoError(t, err)
 	require.Equal(t, uint32(1), math.Float32bits(halved(math.Float32frombits(2))))
 }
 
-// halved is computed while the test runs, and not by Go's compiler.
+// halved is computed at run time, not by Go's compiler.
 //
 //go:noinline
 func halved(x float32) float32 { return x / 2 }
@@ -341,7 +341,7 @@ func TestCompileErrors(t *testing.T) {
 	require.ErrorContains(t, err, "numbered from 0")
 }
 
-// TestCache compiles once for each mode; another device finds the libraries.
+// TestCache checks that each mode is compiled once, and that another device finds the libraries.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	count := func() int {
@@ -359,7 +359,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutAHome compiles where the user has no cache folder, into one that nobody else can write.
+// TestCacheWithoutAHome checks that, without a user's cache folder, the cache is in a folder that nobody else can write.
 func TestCacheWithoutAHome(t *testing.T) {
 	t.Setenv("HOME", filepath.Join(os.DevNull, "none"))
 	t.Setenv("XDG_CACHE_HOME", "")
@@ -371,12 +371,12 @@ func TestCacheWithoutAHome(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, made, 1)
 	dir := filepath.Dir(made[0])
-	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // this is what is refused
+	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // it is refused
 	_, err = emulator.Open(emulator.Options{})
 	require.ErrorContains(t, err, dir+" is not a folder of this user's alone")
 }
 
-// TestCompilesOnce has devices compile a source at the same time, as the tests of several packages do.
+// TestCompilesOnce compiles a source on several devices at the same time, as the tests of several packages do.
 func TestCompilesOnce(t *testing.T) {
 	compiler, err := exec.LookPath("c++")
 	if err != nil {
@@ -401,7 +401,7 @@ func TestCompilesOnce(t *testing.T) {
 	require.Equal(t, "compiled\n", string(logged))
 }
 
-// TestNoCompiler says what is missing and what to install: where there is no compiler, and where there is an old one.
+// TestNoCompiler checks the advice of the error without a compiler and with an old one.
 func TestNoCompiler(t *testing.T) {
 	t.Setenv("CXX", "no-such-compiler")
 	_, err := emulator.Open(emulator.Options{})
@@ -419,7 +419,7 @@ func TestNoCompiler(t *testing.T) {
 	require.ErrorContains(t, err, "13 on arm64")
 }
 
-// TestBindings submits dispatches that do not fit their kernel.
+// TestBindings submits dispatches that do not match their kernel.
 func TestBindings(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "reverse", 64)
 	good := metal.Dispatch{
@@ -460,7 +460,7 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, metal.Counters{Buffers: 2, UploadedBytes: 600}, dev.Counters())
 }
 
-// TestMemoryOfTheMachine is what there may be where nothing else is said.
+// TestMemoryOfTheMachine checks the default of Options.Memory.
 func TestMemoryOfTheMachine(t *testing.T) {
 	dev := open(t, emulator.Options{})
 	memory := dev.Info().Memory

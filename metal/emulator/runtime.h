@@ -40,8 +40,8 @@ struct Launch {
 };
 
 constexpr uint32_t lanes = 32;
-constexpr uint32_t mostThreads = 1024;
-constexpr uint32_t mostShared = 32 << 10;
+constexpr uint32_t maxThreads = 1024;
+constexpr uint32_t maxShared = 32 << 10;
 constexpr uintptr_t stackBytes = 64 << 10;  // also the alignment, by which code finds its fibre; see flags in compiler.go
 
 enum State : uint32_t { Ready, AtSimd, AtBarrier, Done, Faulted };
@@ -84,8 +84,8 @@ struct Worker {
 #endif
     uint32_t ready;  // number of fibres whose stacks are set up
     uint64_t random;
-    Fibre fibres[mostThreads];
-    Simdgroup simdgroups[mostThreads / lanes];
+    Fibre fibres[maxThreads];
+    Simdgroup simdgroups[maxThreads / lanes];
 };
 
 extern "C" void ingot_switch(void** save, void* load);
@@ -301,8 +301,8 @@ INGOT_EXPORT ingot::Worker* ingot_worker_new() {
     using namespace ingot;
     Worker* w = (Worker*)calloc(1, sizeof(Worker));
     if (!w) return nullptr;
-    w->shared = (char*)aligned_alloc(64, mostShared + 64);
-    w->stacks = (char*)aligned_alloc(stackBytes, mostThreads * stackBytes);
+    w->shared = (char*)aligned_alloc(64, maxShared + 64);
+    w->stacks = (char*)aligned_alloc(stackBytes, maxThreads * stackBytes);
     bool made = w->shared && w->stacks;
 #if defined(INGOT_DEBUG)
     w->races = (Races*)malloc(sizeof(Races));

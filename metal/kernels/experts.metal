@@ -15,7 +15,7 @@ struct RouteArgs {
     float scale;
 };
 
-constant float least_score = -3.0e38f;  // score of an expert that is not chosen yet, used for NaN too
+constant float min_score = -3.0e38f;  // score of an expert that is not chosen yet, used for NaN too
 
 // route writes the indices of a row's experts, best first, and then their weights. A threadgroup takes a row, and each simdgroup R
 // experts at once. shared has two floats per expert.
@@ -59,7 +59,7 @@ kernel void route(
     for (uint e = lane; e < args.experts; e += 32) {
         if (args.sigmoid == 0) probabilities[e] /= sum;
         float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
-        scores[e] = score > least_score ? score : least_score;
+        scores[e] = score > min_score ? score : min_score;
     }
     float weights = 0;
     for (uint k = 0; k < args.used; k++) {

@@ -67,8 +67,8 @@ struct PageQ4_0 {
         for (uint i = 0; i < dims / 32; i++) {
             // The value of the largest magnitude, with its sign, becomes -8.
             float v = src[32 * i + lane];
-            float most = simd_max(v), least = simd_min(v);
-            float scale = (most > -least ? most : least) / -8.0f;
+            float highest = simd_max(v), lowest = simd_min(v);
+            float scale = (highest > -lowest ? highest : lowest) / -8.0f;
             int q = clamp(int(rint(scale != 0.0f ? v / scale : 0.0f)) + 8, 0, 15);
             int high = simd_shuffle_xor(q, 16);
             device uchar* b = row + 18 * i;

@@ -91,8 +91,8 @@ var bundled = map[string]string{
 	"tiny-glm":   "../../../models/tiny-glm.q8_0.gguf",
 }
 
-// Tiny returns the path of tiny-llama or tiny-glm with weights as precise as those of the reference. That is the F16 file where
-// INGOT_MODELS names its folder, else a copy of the bundled file in float32, with the cases of these weights beside it.
+// Tiny returns the path of tiny-llama or tiny-glm with weights as precise as those of the reference: the F16 file if INGOT_MODELS
+// names its folder, else a copy of the bundled file in float32, next to the cases of these weights.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
 	if dir := os.Getenv("INGOT_MODELS"); dir != "" {
@@ -102,8 +102,7 @@ func Tiny(tb testing.TB, name string) string {
 	require.NoError(tb, err)
 	var tensors []gguf.Tensor
 	for _, t := range f.Tensors() {
-		weights := make([]float32, t.Elements())
-		gguf.Dequantize(weights, t.Type, t.Data)
+		weights := t.Values()
 		t.Type, t.Data = gguf.TypeF32, make([]byte, 0, 4*len(weights))
 		for _, w := range weights {
 			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(w))

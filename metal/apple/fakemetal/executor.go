@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// executor carries work out by another device.
+// executor runs work on another device.
 type executor struct {
 	id       uintptr
 	device   metal.Device
@@ -19,13 +19,13 @@ type executor struct {
 	bindings []metal.Binding
 }
 
-// functions is Executor of control.h.
+// functions mirrors Executor of control.h.
 type functions struct {
 	id, compile, kernel, buffer, free, run uintptr
 }
 
-// running are the fakes that have an executor, by their ids. C functions made of Go's are never given back, so there is
-// one of each for all.
+// running has the fakes with an executor by their ids. All share the C functions that are made from Go functions, since these are
+// never freed.
 var running = struct {
 	sync.Mutex
 	last uintptr
@@ -59,7 +59,7 @@ func find(id uintptr) *executor {
 
 func (s *Fake) carryOut(handle uintptr, device metal.Device) {
 	var at func() *functions
-	purego.RegisterLibFunc(&at, handle, "standin_executor")
+	purego.RegisterLibFunc(&at, handle, "fake_executor")
 	running.Lock()
 	defer running.Unlock()
 	running.last++
@@ -82,7 +82,7 @@ func (s *Fake) closeExecutor() {
 
 func (e *executor) compile(text *byte, mode uintptr, message *byte) uintptr {
 	lib, err := e.device.Compile(metal.Source{Name: "source", Text: goString(text)}, metal.Mode(mode))
-	tell(err, message)
+	report(err, message)
 	return uintptr(lib)
 }
 
@@ -93,11 +93,11 @@ func (e *executor) kernel(library uintptr, name *byte, values *uint32, mask uint
 		constants = append(constants, metal.Constant{Index: i, Value: unsafe.Slice(values, i+1)[i]})
 	}
 	p, err := e.device.Pipeline(metal.Library(library), goString(name), constants)
-	tell(err, message)
+	report(err, message)
 	return uintptr(p)
 }
 
-// buffer makes all memory shared, so that C can copy it.
+// buffer makes a shared buffer for every storage, so that C can copy its memory.
 func (e *executor) buffer(bytes uintptr, memory **byte) uintptr {
 	b, err := e.device.NewBuffer(int(bytes), metal.Shared)
 	if err != nil {
@@ -125,7 +125,7 @@ func (e *executor) run(work []Work, message *byte) uintptr {
 		_, err = e.device.Wait(t)
 	}
 	if err != nil {
-		tell(err, message)
+		report(err, message)
 		return 1
 	}
 	return 0
@@ -133,8 +133,8 @@ func (e *executor) run(work []Work, message *byte) uintptr {
 
 func ints(v [3]uint64) [3]int { return [3]int{int(v[0]), int(v[1]), int(v[2])} }
 
-// tell writes an error into the room that C has for its text: error_size of control.h.
-func tell(err error, message *byte) {
+// report writes the text of an error to C, at most error_size (control.h) bytes.
+func report(err error, message *byte) {
 	if err == nil {
 		return
 	}

@@ -1,16 +1,16 @@
-// Package fakemetal is a fake of the Objective-C runtime and Metal in tests of their driver: a C library, built here, that
-// the driver opens in place of the system's. The driver's own code runs, unchanged, on any machine.
+// Package fakemetal is a fake of the Objective-C runtime and Metal for tests of the driver. It is a C library, built here, that
+// the driver opens in place of the system's libraries, so that the driver's code runs unchanged on any machine.
 //
-// It takes every message as the real libraries do, by objc_msgSend, and checks it: that the receiver is alive and of a class
-// with this method, the number and kinds of its words by Apple's own declarations, every retain and release, autorelease
-// pools and their thread, the order in which command buffers and encoders may be used, and bindings and sizes of dispatches.
-// What breaks a rule fails the test. Faults are made on demand. Work is carried out by another metal.Device, or only recorded.
+// Like the real libraries, it receives messages through objc_msgSend. It checks that the receiver is alive and of a class with the
+// method, that the number and kinds of arguments match Apple's declarations, every retain and release, autorelease pools and their
+// threads, the order of calls on command buffers and encoders, and the bindings and sizes of dispatches. A violation fails the
+// test. Tests can inject faults. Another metal.Device runs the work, or it is only recorded.
 //
-// It differs from the real ones in this:
-//   - On x86-64 it takes an MTLSize by address, as arm64 does; the real convention there has it on the stack.
-//   - A command buffer runs when it is waited for, in the order of commits: whoever does not wait sees nothing done.
-//   - A kernel's buffers and arguments have to be set again for each dispatch, and the pipeline's alone stay.
-//   - Of what is beyond the messages of signatures.tsv, it has nothing.
+// It differs from the real libraries:
+//   - On x86-64 it receives an MTLSize by address, as on arm64. The real convention passes it on the stack.
+//   - A command buffer runs when it is waited for, in the order of commits. Without a wait, nothing runs.
+//   - Each dispatch needs its buffers and arguments set again. Only the pipeline persists.
+//   - It implements the messages of signatures.tsv only.
 package fakemetal
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Fault is what can be made to fail.
+// Fault is a call that can be made to fail.
 type Fault uint32
 
-// The faults, as in control.h.
+// The faults, with the values of control.h.
 const (
 	NoDevice      Fault = iota + 1
 	NoQueue             // newCommandQueue returns nil
@@ -42,19 +42,19 @@ const (
 	CaptureError        // startCaptureWithDescriptor fails
 )
 
-// Settings describe the device and the system: Settings of control.h. They may be changed at any time.
+// Settings describes the device and the system; it mirrors Settings of control.h. Tests may change it at any time.
 type Settings struct {
 	WorkingSet, MaxBuffer uint64
 	Family                uint64 // MTLGPUFamily: 1009 is Apple9
-	NoDefault             uint64 // 1: there is a device, and none by default
+	NoDefault             uint64 // 1: the device is not the system's default
 	OldSystem             uint64 // 1: before macOS 15
 	Captures              uint64 // 1: captures to files are allowed
 	ErrorCode             uint64 // MTLCommandBufferError of failing command buffers
 }
 
-// Fake is a library of its own: what happens in one is not seen in others.
+// Fake is an instance of the library. Instances are independent.
 type Fake struct {
-	// Library is the path of the file to open in place of all of the system's.
+	// Library is the path of the file to open in place of the system's libraries.
 	Library  string
 	Settings *Settings
 
@@ -62,16 +62,16 @@ type Fake struct {
 	signatures []Signature
 	executor   executor
 	fail       func(fault, skip uint32, text string)
-	breach     func(i uint32) string
+	violation  func(i uint32) string
 	live       func() uint32
 	liveName   func(i uint32) string
 	sent       func(row uint32) uint64
 	work       func(count, size *uint64) *Work
 }
 
-// Start makes a fake until the test ends, and fails the test then if a rule was broken or an object was not given back.
-// The device carries the work out, and is closed with the test; where it is nil, work is recorded and copies are made. A
-// machine without a C compiler skips the test.
+// Start makes a fake for the duration of a test. The test fails at its end if there was a violation or an object leaked. The
+// device runs the work, and is closed with the test; if it is nil, dispatches are only recorded, while copies are made. On machines
+// without a C compiler the test is skipped.
 func Start(tb testing.TB, device metal.Device) *Fake {
 	tb.Helper()
 	library, err := build()
@@ -95,40 +95,40 @@ func Start(tb testing.TB, device metal.Device) *Fake {
 
 func (s *Fake) bind(handle uintptr) {
 	for name, f := range map[string]any{
-		"standin_fail": &s.fail, "standin_breach": &s.breach, "standin_live": &s.live, "standin_live_name": &s.liveName,
-		"standin_sent": &s.sent, "standin_work": &s.work,
+		"fake_fail": &s.fail, "fake_breach": &s.violation, "fake_live": &s.live, "fake_live_name": &s.liveName,
+		"fake_sent": &s.sent, "fake_work": &s.work,
 	} {
 		purego.RegisterLibFunc(f, handle, name)
 	}
 	var settings func() *Settings
-	purego.RegisterLibFunc(&settings, handle, "standin_settings")
+	purego.RegisterLibFunc(&settings, handle, "fake_settings")
 	s.Settings = settings()
 }
 
-// check is the end of the test.
+// check is called at the end of the test.
 func (s *Fake) check() {
-	for _, b := range s.Breaches() {
+	for _, b := range s.Violations() {
 		s.tb.Errorf("the driver broke a rule: %s", b)
 	}
 	if live := s.Live(); len(live) > 0 {
-		s.tb.Errorf("%d objects were not given back: %v", len(live), live)
+		s.tb.Errorf("%d objects leaked: %v", len(live), live)
 	}
 	s.closeExecutor()
 }
 
-// Fail makes the call that the fault is about fail once, after skip calls that do not.
+// Fail makes the call of a fault fail once, after skip successful calls.
 func (s *Fake) Fail(f Fault, skip int, text string) { s.fail(uint32(f), uint32(skip), text) }
 
-// Breaches are the rules that were broken.
-func (s *Fake) Breaches() []string {
+// Violations returns the violations so far.
+func (s *Fake) Violations() []string {
 	var list []string
-	for text := s.breach(0); text != ""; text = s.breach(uint32(len(list))) {
+	for text := s.violation(0); text != ""; text = s.violation(uint32(len(list))) {
 		list = append(list, text)
 	}
 	return list
 }
 
-// Live are the classes of the objects that are not given back.
+// Live returns the classes of the live objects.
 func (s *Fake) Live() []string {
 	list := make([]string, s.live())
 	for i := range list {
@@ -137,7 +137,7 @@ func (s *Fake) Live() []string {
 	return list
 }
 
-// Sent is how often a message was sent.
+// Sent returns the number of times that a message was sent.
 func (s *Fake) Sent(class, selector string) int {
 	for i, m := range s.signatures {
 		if m.Class == class && m.Selector == selector {
@@ -148,7 +148,7 @@ func (s *Fake) Sent(class, selector string) int {
 	return 0
 }
 
-// Work is a dispatch, or a copy where Pipeline is 0: Work of control.h. Handles are in the order of making.
+// Work is a dispatch, or a copy if Pipeline is 0; it mirrors Work of control.h. Handles are numbered in the order of creation.
 type Work struct {
 	Pipeline         uint64
 	Buffers, Offsets [31]uint64
@@ -158,10 +158,10 @@ type Work struct {
 	Barrier          uint32
 	Concurrent       uint32
 	Args             [4096]byte
-	_                [5]uintptr // a copy's
+	_                [5]uintptr // of a copy
 }
 
-// Work is a copy of the work of the command buffer that was committed last. It is there until it is waited for.
+// Work returns a copy of the work of the last committed command buffer. It is available until the command buffer is waited for.
 func (s *Fake) Work() []Work {
 	var count, size uint64
 	first := s.work(&count, &size)

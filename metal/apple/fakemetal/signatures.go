@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// signatures are the messages that the driver sends, a line each: class, selector, result and arguments as Apple's C++
-// bindings declare them (macOS 26).
+// signatures has a line for each message that the driver sends: class, selector, result and arguments as Apple's C++ bindings
+// (macOS 26) declare them.
 //
 //go:embed signatures.tsv
 var signatures string
 
-// Signature is a method as it is called.
+// Signature is the calling convention of a method.
 type Signature struct {
 	Class, Selector string
-	// Args are the arguments, a letter each: u an integer, n an enumeration, b a BOOL, s a selector, c a C string, p another
+	// Args has a letter for each argument: u an integer, n an enumeration, b a BOOL, s a selector, c a C string, p another
 	// address, e the address of an NSError, z the address of an MTLSize, r an NSRange, o an object.
 	Args    string
-	Classes []string // of the arguments that are objects
-	// Returns is u, n, b, c, p or o, v for nothing or d for a double.
+	Classes []string // of arguments that are objects
+	// Returns is the letter of the result: one of u, n, b, c, p and o, or v for nothing, or d for a double.
 	Returns byte
 }
 
-// Words is how many registers the arguments take.
+// Words returns the number of registers of the arguments.
 func (s Signature) Words() int { return len(s.Args) + strings.Count(s.Args, "r") }
 
-// classMethods are sent to a class: the bindings do not tell.
+// classMethods are the methods of classes, which the bindings do not distinguish.
 var classMethods = []string{"alloc", "stringWithCString:encoding:", "dictionaryWithObject:forKey:", "fileURLWithPath:", "sharedCaptureManager"}
 
-// Signatures are all messages that the fake knows.
+// Signatures returns all messages that the fake implements.
 func Signatures() ([]Signature, error) {
 	var list []Signature
 	for line := range strings.Lines(signatures) {
@@ -53,7 +53,7 @@ func parse(class, selector, returns, args string) (Signature, error) {
 	if args != "" {
 		list = strings.Split(args, ", ")
 	}
-	// Bindings of static functions take the receiver as their first argument.
+	// The bindings of static functions have the receiver as first argument.
 	if takes := strings.Count(selector, ":"); len(list) == takes+1 {
 		list = list[1:]
 	} else if len(list) != takes {
@@ -70,7 +70,7 @@ func parse(class, selector, returns, args string) (Signature, error) {
 	return s, nil
 }
 
-// kindOf is the letter of a declaration of a type and a name, and the class of an object.
+// kindOf returns the letter of a declaration of a type and a name, and the class of an object.
 func kindOf(declaration string) (kind byte, class string) {
 	at := strings.LastIndexByte(declaration, ' ')
 	kindName, name := strings.TrimPrefix(declaration[:at], "const "), declaration[at+1:]
@@ -103,7 +103,7 @@ func kindOf(declaration string) (kind byte, class string) {
 	return 'n', ""
 }
 
-// objcName is a class of the bindings by its own name.
+// objcName returns the Objective-C name of a class of the bindings.
 func objcName(class string) string {
 	switch class {
 	case "_Object", "_Class":
@@ -115,7 +115,7 @@ func objcName(class string) string {
 	return strings.ReplaceAll(class, "::", "")
 }
 
-// header is messages.h: the signatures for C.
+// header returns messages.h, the signatures for C.
 func header(list []Signature) string {
 	var b strings.Builder
 	b.WriteString("#pragma once\n#include \"objects.h\"\n#define MESSAGES(X) \\\n")

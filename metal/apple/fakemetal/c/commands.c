@@ -7,14 +7,14 @@
 
 #include "send.h"
 
-enum { most_pending = 64 };
+enum { max_pending = 64 };
 
-static Object* pending[most_pending]; // committed and not completed, in order
+static Object* pending[max_pending]; // committed and not completed, in order
 static size_t pending_count;
-static const Work* last_work; // of the command buffer that was committed last; for tests
+static const Work* last_work; // of the last committed command buffer; for tests
 static size_t last_count;
 
-EXPORT const Work* standin_work(uint64_t* count, uint64_t* size) {
+EXPORT const Work* fake_work(uint64_t* count, uint64_t* size) {
     *count = last_count;
     *size = sizeof(Work);
     return last_work;
@@ -50,12 +50,12 @@ void finish(Object* o) {
     }
     free(o->members);
     if (o->encoder) {
-        if (!o->encoder->ended) breach("an encoder is released without endEncoding");
+        if (!o->encoder->ended) violation("an encoder is released without endEncoding");
         free(o->encoder);
     }
     Commands* c = o->commands;
     if (!c) return;
-    if (c->state < Committed) breach("a command buffer is released without commit");
+    if (c->state < Committed) violation("a command buffer is released without commit");
     drop_used(c);
     if (last_work == c->work) last_work = NULL, last_count = 0;
     free(c->work);
@@ -75,7 +75,7 @@ enum { commands_queue, commands_encoder, commands_error };
 static Result new_encoder(Object* self, Class kind, bool concurrent) {
     Commands* c = self->commands;
     if (c->state != Open) {
-        breach("an encoder is asked for where the command buffer is committed or has another encoder");
+        violation("an encoder of a command buffer that is committed or has another encoder");
         return word(0);
     }
     c->state = Encoding;
@@ -83,36 +83,36 @@ static Result new_encoder(Object* self, Class kind, bool concurrent) {
     o->encoder = calloc(1, sizeof *o->encoder);
     o->encoder->concurrent = concurrent;
     o->encoder->args_at = -1;
-    o->values[0] = (Word)self; // not held: the command buffer outlives it
+    o->values[0] = (Word)self; // without a reference: the command buffer outlives it
     hold(self, commands_encoder, o);
     return object(autorelease(o));
 }
 
 enum { set_committed, set_attached, set_changed };
 
-// resident checks that the queue keeps in memory what is used, where it has a residency set.
+// resident checks that a used buffer is in the residency set of the queue, if it has one.
 static void resident(const Object* queue, const Commands* c) {
     const Object* set = queue->held[0];
     if (!set) return;
-    if (set->values[set_changed]) breach("work is committed while changes to a residency set are not");
+    if (set->values[set_changed]) violation("work is committed while changes to a residency set are not");
     for (size_t i = 0; i < c->used_count; i++)
-        if (c->used[i]->kind == ClassMTLBuffer && !c->used[i]->resident) breach("a buffer is used that is in no residency set");
+        if (c->used[i]->kind == ClassMTLBuffer && !c->used[i]->resident) violation("a buffer is used that is in no residency set");
 }
 
-// ordered checks that what is under way is of the same queue: Metal keeps an order within a queue alone.
+// ordered checks that all work in flight is of the same queue: Metal orders work only within a queue.
 static void ordered(const Object* queue) {
     for (size_t i = 0; i < pending_count; i++)
-        if (pending[i]->held[commands_queue] != queue) breach("work is committed to a queue while that of another is not completed");
+        if (pending[i]->held[commands_queue] != queue) violation("work is committed to a queue while that of another is not completed");
 }
 
 static Result commit(Object* self) {
     Commands* c = self->commands;
     if (c->state != Open || (self->held[commands_encoder] && !self->held[commands_encoder]->encoder->ended)) {
-        breach("commit of a command buffer that is committed already, or has an open encoder");
+        violation("commit of a command buffer that is committed already, or has an open encoder");
         return word(0);
     }
-    if (pending_count == most_pending) {
-        breach("more than %d command buffers are under way: the queue would block", most_pending);
+    if (pending_count == max_pending) {
+        violation("more than %d command buffers are in flight: the queue would block", max_pending);
         return word(0);
     }
     resident(self->held[commands_queue], c);
@@ -133,7 +133,7 @@ static double now(void) {
 
 static void copy(const Work* w) { memcpy(w->to->memory + w->to_offset, w->from->memory + w->from_offset, w->size); }
 
-// carry_out runs the work of a command buffer in its order; runs of dispatches are handed over together.
+// carry_out runs the work of a command buffer in order. It passes consecutive dispatches on together.
 static bool carry_out(const Commands* c, char* error) {
     for (size_t i = 0, n; i < c->count; i += n) {
         n = 1;
@@ -165,10 +165,10 @@ static void complete(Object* self) {
     drop_used(c);
 }
 
-// wait completes all up to a command buffer. Nothing runs before it is waited for: the slowest that a GPU can be.
+// wait completes all command buffers up to the given one. None runs earlier, as on a GPU that is maximally slow.
 static Result wait_for(const Object* self) {
     if (self->commands->state < Committed) {
-        breach("waitUntilCompleted before commit");
+        violation("waitUntilCompleted before commit");
         return word(0);
     }
     while (self->commands->state == Committed) {
@@ -182,8 +182,8 @@ static Result wait_for(const Object* self) {
 
 static Result times(const Object* self, bool end) {
     const Commands* c = self->commands;
-    if (c->state < Completed) breach("times of a command buffer that is not completed");
-    // The integer register holds what it happens to.
+    if (c->state < Completed) violation("times of a command buffer that is not completed");
+    // The integer register has an arbitrary value.
     return (Result){.integer = 0xdead, .real = end ? c->end : c->start};
 }
 
@@ -193,7 +193,7 @@ static Result set_residency(Object* queue, Object* set, bool add) {
 }
 
 static Result add_member(Object* set, Object* buffer) {
-    if (buffer->resident) breach("a buffer is in a residency set already");
+    if (buffer->resident) violation("a buffer is in a residency set already");
     if (set->member_count == set->member_room) {
         set->member_room = set->member_room ? 2 * set->member_room : 64;
         set->members = realloc(set->members, set->member_room * sizeof *set->members);
@@ -214,7 +214,7 @@ static Result remove_member(Object* set, Object* buffer) {
         release(buffer);
         return word(0);
     }
-    breach("a buffer is not in the residency set");
+    violation("a buffer is not in the residency set");
     return word(0);
 }
 
@@ -225,7 +225,7 @@ Result commands(Object* self, Message m, const Word* a) {
     case MTLCommandQueue_addResidencySet_: return set_residency(self, live_object(a[0]), true);
     case MTLCommandQueue_removeResidencySet_: return set_residency(self, live_object(a[0]), false);
     case MTLCommandBuffer_computeCommandEncoderWithDispatchType_:
-        if (a[0] > 1) breach("a compute encoder of dispatch type %lu", (unsigned long)a[0]);
+        if (a[0] > 1) violation("a compute encoder of dispatch type %lu", (unsigned long)a[0]);
         return new_encoder(self, ClassMTLComputeCommandEncoder, a[0] == 1);
     case MTLCommandBuffer_blitCommandEncoder: return new_encoder(self, ClassMTLBlitCommandEncoder, false);
     case MTLCommandBuffer_commit: return commit(self);
@@ -239,6 +239,6 @@ Result commands(Object* self, Message m, const Word* a) {
     case MTLResidencySet_commit: self->values[set_changed] = 0; return word(0);
     case MTLResidencySet_requestResidency:
     case MTLResidencySet_endResidency: return word(0);
-    default: breach("message %d has no handler", m); return word(0);
+    default: violation("message %d has no handler", m); return word(0);
     }
 }

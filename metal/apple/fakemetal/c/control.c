@@ -16,14 +16,14 @@ static struct {
 
 static uint64_t sent[MessageCount];
 
-EXPORT Settings* standin_settings(void) { return &settings; }
-EXPORT Executor* standin_executor(void) { return &executor; }
-EXPORT uint64_t standin_sent(uint32_t row) { return row < MessageCount ? sent[row] : 0; }
+EXPORT Settings* fake_settings(void) { return &settings; }
+EXPORT Executor* fake_executor(void) { return &executor; }
+EXPORT uint64_t fake_sent(uint32_t row) { return row < MessageCount ? sent[row] : 0; }
 
 void count_message(int row) { sent[row]++; }
 
-// standin_fail makes the call after the next skip ones fail.
-EXPORT void standin_fail(uint32_t f, uint32_t skip, const char* text) {
+// fake_fail makes the call after the next skip calls fail.
+EXPORT void fake_fail(uint32_t f, uint32_t skip, const char* text) {
     faults[f].set = true;
     faults[f].skip = skip;
     strncpy(faults[f].text, text, sizeof faults[f].text - 1);

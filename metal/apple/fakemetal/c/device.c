@@ -1,11 +1,11 @@
-// The device, and what it makes but queues.
+// The device and the objects that it makes, except queues.
 #include <stdlib.h>
 #include <string.h>
 
 #include "send.h"
 
 static uint64_t allocated;
-static uint64_t serial; // of handles, where nothing carries work out
+static uint64_t serial; // of handles, without an executor
 
 EXPORT Object* MTLCreateSystemDefaultDevice(void) {
     if (settings.no_default || fault(FaultDevice)) return NULL;
@@ -22,15 +22,15 @@ EXPORT Object* MTLCopyAllDevices(void) {
     return list;
 }
 
-enum { options_language, options_math, options_functions, options_fast }; // values, 1 above what is set
+enum { options_language, options_math, options_functions, options_fast }; // values are one above those set
 
 static Result set_option(Object* self, int at, Word value, Word most) {
-    if (value > most) breach("a compile option is set to %lu, which is no value of its kind", (unsigned long)value);
+    if (value > most) violation("a compile option is set to %lu, which is no value of its kind", (unsigned long)value);
     self->values[at] = value + 1;
     return word(0);
 }
 
-// mode_of is metal.Mode: fast where the math mode is relaxed or fast.
+// mode_of returns the metal.Mode: fast if the math mode is relaxed or fast.
 static Word mode_of(const Object* options) {
     const Object* macros = options->held[0];
     if (macros && !strcmp(macros->held[1]->text, "INGOT_DEBUG")) return 1;
@@ -39,9 +39,9 @@ static Word mode_of(const Object* options) {
 }
 
 static Result new_library(const Object* source, const Object* options, Word error) {
-    if (options->values[options_language] == 0) breach("a library is compiled without a language version");
-    if (options->values[settings.old_system ? options_fast : options_math] == 0) breach("a library is compiled without a math mode");
-    if (!settings.old_system && options->values[options_functions] == 0) breach("a library is compiled without a choice of math functions");
+    if (options->values[options_language] == 0) violation("a library is compiled without a language version");
+    if (options->values[settings.old_system ? options_fast : options_math] == 0) violation("a library is compiled without a math mode");
+    if (!settings.old_system && options->values[options_functions] == 0) violation("a library is compiled without a choice of math functions");
     const char* text = fault(FaultCompile);
     if (text) return fail(error, text);
     Object* library = new_text(ClassMTLLibrary, source->text);
@@ -88,9 +88,9 @@ static Result new_pipeline(const Object* function, Word error) {
 enum { buffer_bytes, buffer_private };
 
 static Result new_buffer(Word bytes, Word options) {
-    if (options != 0 && options != 0x20) breach("newBufferWithLength:options: with options %#lx", (unsigned long)options);
+    if (options != 0 && options != 0x20) violation("newBufferWithLength:options: with options %#lx", (unsigned long)options);
     if (bytes == 0 || bytes > settings.max_buffer) {
-        breach("newBufferWithLength:options: of %lu bytes", (unsigned long)bytes);
+        violation("newBufferWithLength:options: of %lu bytes", (unsigned long)bytes);
         return word(0);
     }
     if (fault(FaultBuffer)) return word(0);
@@ -109,7 +109,7 @@ static Result new_buffer(Word bytes, Word options) {
     return object(b);
 }
 
-// free_buffer is called as a buffer's last reference goes.
+// free_buffer is called when a buffer's last reference is released.
 void free_buffer(Object* b) {
     if (!b->memory) return;
     allocated -= b->values[buffer_bytes];
@@ -121,7 +121,7 @@ void free_buffer(Object* b) {
 
 static Result set_constant(Object* self, const void* value, Word type, Word at) {
     if (type != 33 || at >= 64) {
-        breach("setConstantValue:type:atIndex: of type %lu at index %lu", (unsigned long)type, (unsigned long)at);
+        violation("setConstantValue:type:atIndex: of type %lu at index %lu", (unsigned long)type, (unsigned long)at);
         return word(0);
     }
     memcpy(&self->constants[at], value, 4);
@@ -142,7 +142,7 @@ Result device(Object* self, Message m, const Word* a) {
     case MTLDevice_recommendedMaxWorkingSetSize: return word(settings.working_set);
     case MTLDevice_maxBufferLength: return word(settings.max_buffer);
     case MTLDevice_maxThreadgroupMemoryLength: return word(32 << 10);
-    case MTLDevice_hasUnifiedMemory: return word(0xff00 | 1); // the bits above a BOOL's are anything
+    case MTLDevice_hasUnifiedMemory: return word(0xff00 | 1); // the bits above a BOOL are arbitrary
     case MTLDevice_currentAllocatedSize: return word(allocated);
     case MTLDevice_newCommandQueue: return fault(FaultQueue) ? word(0) : object(new_object(ClassMTLCommandQueue));
     case MTLDevice_newLibraryWithSource_options_error_: return new_library(live_object(a[0]), live_object(a[1]), a[2]);
@@ -163,8 +163,8 @@ Result device(Object* self, Message m, const Word* a) {
     case MTLComputePipelineState_threadExecutionWidth: return word(32);
     case MTLComputePipelineState_staticThreadgroupMemoryLength: return word(0);
     case MTLBuffer_contents:
-        if (self->values[buffer_private]) breach("the contents of a private buffer are asked for");
+        if (self->values[buffer_private]) violation("contents of a private buffer");
         return word((Word)self->memory);
-    default: breach("message %d has no handler", m); return word(0);
+    default: violation("message %d has no handler", m); return word(0);
     }
 }

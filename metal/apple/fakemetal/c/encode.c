@@ -1,37 +1,37 @@
-// Encoders: bindings are checked as a dispatch takes them.
+// Encoders. A dispatch checks its bindings.
 #include <string.h>
 
 #include "commands.h"
 #include "send.h"
 
-// owner is the command buffer that an encoder writes to. An encoder holds no reference, so it is looked up.
+// owner returns the command buffer of an encoder. It is looked up, since an encoder holds no reference to it.
 static Object* owner(const Object* encoder) { return encoder->values[0] ? live_object(encoder->values[0]) : NULL; }
 
 static Result end(Object* self, Object* buffer) {
-    if (self->encoder->groups) breach("endEncoding within a debug group");
+    if (self->encoder->groups) violation("endEncoding within a debug group");
     self->encoder->ended = true;
     buffer->commands->state = Open;
     return word(0);
 }
 
 static void set_buffer(Encoder* e, Object* b, Word offset, Word at) {
-    if (at >= most_buffers) {
-        breach("a buffer is bound at index %lu", (unsigned long)at);
+    if (at >= max_buffers) {
+        violation("a buffer is bound at index %lu", (unsigned long)at);
         return;
     }
     if (!b || b->kind != ClassMTLBuffer || b->is_class) {
-        breach("what is bound at index %lu is no live buffer", (unsigned long)at);
+        violation("the buffer at index %lu is not live", (unsigned long)at);
         return;
     }
-    if (offset >= b->values[0] || offset % 4) breach("a buffer of %lu bytes is bound from byte %lu on", (unsigned long)b->values[0], (unsigned long)offset);
+    if (offset >= b->values[0] || offset % 4) violation("a buffer of %lu bytes is bound from byte %lu on", (unsigned long)b->values[0], (unsigned long)offset);
     e->buffers[at] = b;
     e->offsets[at] = offset;
     e->set[at] = true;
 }
 
 static Result set_buffers(Encoder* e, const Word* buffers, const Word* offsets, Word from, Word count) {
-    if (from + count > most_buffers) {
-        breach("setBuffers:offsets:withRange: of %lu from %lu on", (unsigned long)count, (unsigned long)from);
+    if (from + count > max_buffers) {
+        violation("setBuffers:offsets:withRange: of %lu from %lu on", (unsigned long)count, (unsigned long)from);
         return word(0);
     }
     for (Word i = 0; i < count; i++) set_buffer(e, live_object(buffers[i]), offsets[i], from + i);
@@ -39,8 +39,8 @@ static Result set_buffers(Encoder* e, const Word* buffers, const Word* offsets, 
 }
 
 static Result set_bytes(Encoder* e, const void* bytes, Word size, Word at) {
-    if (size == 0 || size > most_args || at >= most_buffers) {
-        breach("setBytes:length:atIndex: of %lu bytes at index %lu", (unsigned long)size, (unsigned long)at);
+    if (size == 0 || size > max_args || at >= max_buffers) {
+        violation("setBytes:length:atIndex: of %lu bytes at index %lu", (unsigned long)size, (unsigned long)at);
         return word(0);
     }
     memcpy(e->args, bytes, size);
@@ -49,24 +49,24 @@ static Result set_bytes(Encoder* e, const void* bytes, Word size, Word at) {
     return word(0);
 }
 
-// bound is how many buffers are set, from index 0 on without a gap, and the arguments behind them.
+// bound returns the number of buffers that are set from index 0 on without a gap, followed by the arguments.
 static uint32_t bound(const Encoder* e) {
     uint32_t n = 0;
-    while (n < most_buffers && e->set[n]) n++;
-    for (uint32_t i = n; i < most_buffers; i++)
-        if (e->set[i]) breach("a buffer is bound at index %u and none at %u", i, n);
-    if (e->args_at >= 0 && (uint32_t)e->args_at != n) breach("arguments are at index %d behind %u buffers", e->args_at, n);
+    while (n < max_buffers && e->set[n]) n++;
+    for (uint32_t i = n; i < max_buffers; i++)
+        if (e->set[i]) violation("a buffer is bound at index %u and none at %u", i, n);
+    if (e->args_at >= 0 && (uint32_t)e->args_at != n) violation("arguments are at index %d behind %u buffers", e->args_at, n);
     return n;
 }
 
 static Result dispatch(Encoder* e, Commands* c, const Word* groups, const Word* threads) {
     if (!e->pipeline) {
-        breach("a dispatch without a pipeline");
+        violation("a dispatch without a pipeline");
         return word(0);
     }
     Word all = threads[0] * threads[1] * threads[2];
-    if (all == 0 || all > 1024) breach("a dispatch of %lu threads a threadgroup", (unsigned long)all);
-    if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) breach("a dispatch of no threadgroups");
+    if (all == 0 || all > 1024) violation("a dispatch of %lu threads a threadgroup", (unsigned long)all);
+    if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) violation("a dispatch of no threadgroups");
     Work* w = add_work(c);
     memset(w, 0, offsetof(Work, args));
     w->from = w->to = NULL;
@@ -96,10 +96,10 @@ static Result dispatch(Encoder* e, Commands* c, const Word* groups, const Word* 
 
 static Result copy(Commands* c, Object* from, Word from_offset, Object* to, Word to_offset, Word size) {
     if (size == 0 || from_offset + size > from->values[0] || to_offset + size > to->values[0]) {
-        breach("a copy of %lu bytes beyond a buffer's end", (unsigned long)size);
+        violation("a copy of %lu bytes beyond a buffer's end", (unsigned long)size);
         return word(0);
     }
-    if (from_offset % 4 || to_offset % 4 || size % 4) breach("a copy of %lu bytes from byte %lu to byte %lu: macOS takes multiples of 4", (unsigned long)size, (unsigned long)from_offset, (unsigned long)to_offset);
+    if (from_offset % 4 || to_offset % 4 || size % 4) violation("a copy of %lu bytes from byte %lu to byte %lu: macOS takes multiples of 4", (unsigned long)size, (unsigned long)from_offset, (unsigned long)to_offset);
     Work* w = add_work(c);
     memset(w, 0, offsetof(Work, args));
     w->from = from, w->to = to;
@@ -111,7 +111,7 @@ static Result copy(Commands* c, Object* from, Word from_offset, Object* to, Word
 
 static Result set_shared(Encoder* e, Word size, Word at) {
     if (at != 0 || size == 0 || size % 16 || size > 32 << 10)
-        breach("setThreadgroupMemoryLength:atIndex: of %lu bytes at index %lu", (unsigned long)size, (unsigned long)at);
+        violation("setThreadgroupMemoryLength:atIndex: of %lu bytes at index %lu", (unsigned long)size, (unsigned long)at);
     e->shared = size;
     return word(0);
 }
@@ -120,7 +120,7 @@ Result encode(Object* self, Message m, const Word* a) {
     Encoder* e = self->encoder;
     Object* buffer = owner(self);
     if (e->ended || !buffer) {
-        breach("message %d to an encoder after endEncoding, or after its command buffer is gone", m);
+        violation("message %d to an encoder after endEncoding, or after its command buffer is gone", m);
         return word(0);
     }
     Commands* c = buffer->commands;
@@ -128,19 +128,19 @@ Result encode(Object* self, Message m, const Word* a) {
     case MTLCommandEncoder_endEncoding: return end(self, buffer);
     case MTLCommandEncoder_pushDebugGroup_: e->groups++; return word(0);
     case MTLCommandEncoder_popDebugGroup:
-        if (e->groups-- == 0) breach("popDebugGroup without a group");
+        if (e->groups-- == 0) violation("popDebugGroup without a group");
         return word(0);
     case MTLComputeCommandEncoder_setComputePipelineState_: e->pipeline = live_object(a[0]); return word(0);
     case MTLComputeCommandEncoder_setBuffers_offsets_withRange_: return set_buffers(e, (const Word*)a[0], (const Word*)a[1], a[2], a[3]);
     case MTLComputeCommandEncoder_setBytes_length_atIndex_: return set_bytes(e, (const void*)a[0], a[1], a[2]);
     case MTLComputeCommandEncoder_setThreadgroupMemoryLength_atIndex_: return set_shared(e, a[0], a[1]);
     case MTLComputeCommandEncoder_memoryBarrierWithScope_:
-        if (a[0] != 1) breach("memoryBarrierWithScope: %lu", (unsigned long)a[0]);
+        if (a[0] != 1) violation("memoryBarrierWithScope: %lu", (unsigned long)a[0]);
         e->barrier = true;
         return word(0);
     case MTLComputeCommandEncoder_dispatchThreadgroups_threadsPerThreadgroup_: return dispatch(e, c, (const Word*)a[0], (const Word*)a[1]);
     case MTLBlitCommandEncoder_copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_:
         return copy(c, live_object(a[0]), a[1], live_object(a[2]), a[3], a[4]);
-    default: breach("message %d has no handler", m); return word(0);
+    default: violation("message %d has no handler", m); return word(0);
     }
 }

@@ -21,7 +21,7 @@ static Result alloc(Object* self) {
             o->initialised = false;
             return object(o);
         }
-    breach("+[%s alloc]: objects of this class are made by others", class_names[self->kind]);
+    violation("+[%s alloc]: objects of this class are made by others", class_names[self->kind]);
     return word(0);
 }
 
@@ -31,7 +31,7 @@ static Object* capture_manager(void) {
     static Object* manager;
     if (!manager) {
         manager = new_object(ClassMTLCaptureManager);
-        release(manager); // it is nobody's: the count of live objects is not to hold it
+        release(manager); // it belongs to nobody, and the count of live objects must not include it
         *manager = (Object){.live = true, .initialised = true, .single = true, .kind = ClassMTLCaptureManager};
     }
     return manager;
@@ -39,12 +39,12 @@ static Object* capture_manager(void) {
 
 static Result start_capture(Object* manager, const Object* descriptor, Word error) {
     if (!descriptor->held[0] || !descriptor->held[1] || !descriptor->values[0]) {
-        breach("startCaptureWithDescriptor:error: without an object, a file or a destination");
+        violation("startCaptureWithDescriptor:error: without an object, a file or a destination");
         return word(0);
     }
     const char* text = fault(FaultCapture);
     if (text) return fail(error, text);
-    if (manager->values[0]) breach("startCaptureWithDescriptor:error: during a capture");
+    if (manager->values[0]) violation("startCaptureWithDescriptor:error: during a capture");
     manager->values[0] = 1;
     FILE* f = fopen(descriptor->held[1]->text, "wx");
     if (!f) {
@@ -59,11 +59,11 @@ Result foundation(Object* self, Message m, const Word* a) {
     switch (m) {
     case NSObject_alloc: return alloc(self);
     case NSObject_init:
-        if (self->initialised) breach("-[%s init]: a second time", class_names[self->kind]);
+        if (self->initialised) violation("-[%s init]: a second time", class_names[self->kind]);
         self->initialised = true;
         return object(self);
     case NSString_stringWithCString_encoding_:
-        if (a[1] != 4) breach("stringWithCString:encoding: of encoding %lu, not UTF-8", (unsigned long)a[1]);
+        if (a[1] != 4) violation("stringWithCString:encoding: of encoding %lu, not UTF-8", (unsigned long)a[1]);
         return object(autoreleased_text(ClassNSString, (const char*)a[0]));
     case NSString_UTF8String: return word((Word)self->text);
     case NSError_code: return word(self->values[0]);
@@ -71,7 +71,7 @@ Result foundation(Object* self, Message m, const Word* a) {
     case NSArray_count: return word(self->held[0] ? 1 : 0);
     case NSArray_objectAtIndex_:
         if (a[0] != 0 || !self->held[0]) {
-            breach("objectAtIndex: %lu, beyond the array", (unsigned long)a[0]);
+            violation("objectAtIndex: %lu, beyond the array", (unsigned long)a[0]);
             return word(0);
         }
         return object(self->held[0]);
@@ -86,12 +86,12 @@ Result foundation(Object* self, Message m, const Word* a) {
     case MTLCaptureManager_supportsDestination_: return word(a[0] == 2 && settings.captures);
     case MTLCaptureManager_startCaptureWithDescriptor_error_: return start_capture(self, live_object(a[0]), a[1]);
     case MTLCaptureManager_stopCapture:
-        if (!self->values[0]) breach("stopCapture without a capture");
+        if (!self->values[0]) violation("stopCapture without a capture");
         self->values[0] = 0;
         return word(0);
     case MTLCaptureDescriptor_setCaptureObject_: hold(self, 0, live_object(a[0])); return word(0);
     case MTLCaptureDescriptor_setDestination_: self->values[0] = a[0]; return word(0);
     case MTLCaptureDescriptor_setOutputURL_: hold(self, 1, live_object(a[0])); return word(0);
-    default: breach("message %d has no handler", m); return word(0);
+    default: violation("message %d has no handler", m); return word(0);
     }
 }

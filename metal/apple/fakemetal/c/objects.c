@@ -11,14 +11,14 @@
 enum { arena_size = 1 << 14, pool_size = 1 << 14, breach_count = 64, breach_size = 512 };
 
 static Object arena[arena_size];
-static uint32_t free_ring[arena_size]; // freed objects are used again as late as can be, so that stale pointers show
+static uint32_t free_ring[arena_size]; // freed objects are reused as late as possible, to detect stale pointers
 static uint32_t free_from, free_to, used, alive;
 
 static Object* pool[pool_size];
 static size_t pool_used, pools;
 static pthread_t pool_thread;
 
-static char breaches[breach_count][breach_size];
+static char violations[breach_count][breach_size];
 static uint32_t breached;
 
 const char* const class_names[ClassCount] = {
@@ -40,18 +40,18 @@ bool is_kind(Class c, Class above) {
     return c == above;
 }
 
-void breach(const char* format, ...) {
+void violation(const char* format, ...) {
     va_list list;
     va_start(list, format);
-    if (breached < breach_count) vsnprintf(breaches[breached], breach_size, format, list);
+    if (breached < breach_count) vsnprintf(violations[breached], breach_size, format, list);
     breached++;
     va_end(list);
 }
 
-EXPORT const char* standin_breach(uint32_t i) { return i < breached && i < breach_count ? breaches[i] : NULL; }
-EXPORT uint32_t standin_live(void) { return alive; }
+EXPORT const char* fake_breach(uint32_t i) { return i < breached && i < breach_count ? violations[i] : NULL; }
+EXPORT uint32_t fake_live(void) { return alive; }
 
-EXPORT const char* standin_live_name(uint32_t n) {
+EXPORT const char* fake_live_name(uint32_t n) {
     for (uint32_t i = 0; i < used; i++)
         if (arena[i].live && !arena[i].is_class && !arena[i].single && n-- == 0) return class_names[arena[i].kind];
     return NULL;
@@ -121,7 +121,7 @@ bool in_pool(void) { return pools > 0 && pthread_equal(pool_thread, pthread_self
 
 Object* autorelease(Object* o) {
     if (pool_used == pool_size) {
-        breach("more than %d objects in autorelease pools", pool_size);
+        violation("more than %d objects in autorelease pools", pool_size);
         return o;
     }
     pool[pool_used++] = o;
@@ -132,13 +132,13 @@ EXPORT Word objc_autoreleasePoolPush(void) {
     if (pools++ == 0)
         pool_thread = pthread_self();
     else if (!in_pool())
-        breach("an autorelease pool is pushed on a second thread");
+        violation("an autorelease pool is pushed on a second thread");
     return pool_used + 1;
 }
 
 EXPORT void objc_autoreleasePoolPop(Word token) {
     if (!in_pool() || token == 0 || token > pool_used + 1) {
-        breach("an autorelease pool is popped on another thread, twice or out of order");
+        violation("an autorelease pool is popped on another thread, twice or out of order");
         return;
     }
     pools--;
@@ -150,7 +150,7 @@ EXPORT Word objc_retain(Word pointer) {
     if (o)
         retain(o);
     else if (pointer)
-        breach("objc_retain of %p, which is no live object", (void*)pointer);
+        violation("objc_retain of %p, which is no live object", (void*)pointer);
     return pointer;
 }
 
@@ -159,12 +159,12 @@ EXPORT void objc_release(Word pointer) {
     if (o)
         release(o);
     else if (pointer)
-        breach("objc_release of %p, which is no live object", (void*)pointer);
+        violation("objc_release of %p, which is no live object", (void*)pointer);
 }
 
 EXPORT Word objc_getClass(const char* name) {
     for (Class c = ClassNSObject; c < ClassCount; c++)
         if (!strcmp(class_names[c], name)) return (Word)class_object(c);
-    breach("objc_getClass of %s, which the fake has not", name);
+    violation("objc_getClass of %s, which the fake has not", name);
     return 0;
 }

@@ -1,4 +1,4 @@
-// Objects of the fake: what the Objective-C runtime keeps, in an arena so that every pointer received can be checked.
+// Objects of the fake, in an arena so that every pointer received can be checked.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 typedef uintptr_t Word;
 
-// A class and the one above it.
+// A class and its superclass.
 #define CLASSES(X)                                                                                                        \
     X(NSObject, NSObject) X(NSString, NSObject) X(NSError, NSObject) X(NSArray, NSObject) X(NSDictionary, NSObject)       \
     X(NSURL, NSObject) X(MTLDevice, NSObject) X(MTLCompileOptions, NSObject) X(MTLLibrary, NSObject)                      \
@@ -29,7 +29,7 @@ bool is_kind(Class c, Class above);
 
 typedef struct Object Object;
 
-// What objects of a class keep beside the fields that all have; freed with the object.
+// The fields of an object that only its class has; freed with the object.
 typedef struct Commands Commands;
 typedef struct Encoder Encoder;
 
@@ -40,7 +40,7 @@ struct Object {
     char* text;          // of a string, an error, a function or a URL
     Word values[4];      // named by the functions that read them
     Object* held[3];     // references
-    uint64_t handle;     // what carries this out
+    uint64_t handle;     // of the executor
     uint8_t* memory;     // of a buffer
     bool resident;       // a buffer in a committed residency set
     uint32_t constants[64];
@@ -52,15 +52,15 @@ struct Object {
 };
 
 Object* new_object(Class kind);                      // with one reference
-Object* new_text(Class kind, const char* text);      // likewise
+Object* new_text(Class kind, const char* text);      // with one reference
 Object* class_object(Class kind);
-Object* live_object(Word pointer);                   // or NULL
+Object* live_object(Word pointer);                   // NULL if it is not a live object
 void retain(Object* o);
 void release(Object* o);
 Object* autorelease(Object* o);
-void hold(Object* o, int at, Object* what);          // with a reference; gives back what was there
+void hold(Object* o, int at, Object* what);          // takes a reference; releases the previous one
 bool in_pool(void);                                  // of this thread
-void finish(Object* o);                              // frees what a class keeps
+void finish(Object* o);                              // frees the fields of its class
 
-// breach notes that a rule was broken.
-__attribute__((format(printf, 1, 2))) void breach(const char* format, ...);
+// violation records a violation.
+__attribute__((format(printf, 1, 2))) void violation(const char* format, ...);

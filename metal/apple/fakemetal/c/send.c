@@ -1,15 +1,15 @@
-// objc_msgSend: finds the method, checks receiver and arguments, and lets it be handled.
+// objc_msgSend: finds the method, checks receiver and arguments, and calls the handler.
 #include "send.h"
 
 #include <string.h>
 
-enum { most_words = 6 };
+enum { max_words = 6 };
 
 typedef struct Row {
-    Class kind;           // that has the method
-    bool of_class;        // it is the class that is asked
+    Class kind;           // that declares the method
+    bool of_class;        // a method of the class itself
     const char* selector;
-    const char* args;     // a letter each: see messages.go
+    const char* args;     // a letter each: see signatures.go
     Class classes[3];     // of the arguments that are objects, in their order
     char returns;
 } Row;
@@ -24,11 +24,11 @@ static const Row rows[MessageCount] = {
 EXPORT Word sel_registerName(const char* name) {
     for (int i = 0; i < MessageCount; i++)
         if (!strcmp(rows[i].selector, name)) return (Word)&rows[i];
-    breach("sel_registerName of %s, which is in no row of the signatures", name);
+    violation("sel_registerName of %s, which is in no row of the signatures", name);
     return 0;
 }
 
-// missing are methods that systems before macOS 15 have not.
+// missing has the methods that systems before macOS 15 lack.
 static bool missing(Message m) {
     return settings.old_system && (m == MTLDevice_newResidencySetWithDescriptor_error_ || m == MTLCompileOptions_setMathMode_ ||
         m == MTLCompileOptions_mathMode || m == MTLCompileOptions_setMathFloatingPointFunctions_);
@@ -40,9 +40,9 @@ static int search(const Object* o, const Row* selector) {
     return -1;
 }
 
-// method is the row of a selector for an object, or -1.
+// method returns the row of a selector for an object, or -1.
 static int method(const Object* o, const Row* selector) {
-    static int found[MessageCount][ClassCount][2]; // 2 above the row; 0 before it is searched for
+    static int found[MessageCount][ClassCount][2]; // row + 2; 0 before the first search
     int* at = &found[selector - rows][o->kind][o->is_class];
     if (*at == 0) *at = 2 + search(o, selector);
     int m = *at - 2;
@@ -55,7 +55,7 @@ static const Row* selector_of(Word sel) {
     return (const Row*)sel;
 }
 
-// check_args compares words with their kinds, and returns how many words the kinds are.
+// check_args compares words with their kinds and returns the number of words of the kinds.
 static int check_args(const Row* r, const Word* a, bool* bad) {
     int at = 0, nth = 0;
     for (const char* k = r->args; *k; k++, at++) {
@@ -81,7 +81,7 @@ static int check_args(const Row* r, const Word* a, bool* bad) {
         default: wrong = "of no known kind";
         }
         if (wrong) {
-            breach("-[%s %s]: word %d is %#lx, %s", class_names[r->kind], r->selector, at, (unsigned long)a[at], wrong);
+            violation("-[%s %s]: word %d is %#lx, %s", class_names[r->kind], r->selector, at, (unsigned long)a[at], wrong);
             *bad = true;
         }
     }
@@ -108,48 +108,48 @@ static Result handle(Object* self, Message m, const Word* a) {
     }
 }
 
-// The words after the selector are those of the widest message. The caller's frame is filled with zeros behind what it
-// passes, so a word too many shows, unless it is 0.
-__attribute__((visibility("hidden"), used)) Result standin_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
+// The words after the selector are as many as those of the widest message. The caller fills its frame with zeros after the
+// arguments, so that an extra argument is found unless it is 0.
+__attribute__((visibility("hidden"), used)) Result fake_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
     if (self == 0) return word(0);
-    const Word a[most_words] = {a0, a1, a2, a3, a4, a5};
+    const Word a[max_words] = {a0, a1, a2, a3, a4, a5};
     const Row* selector = selector_of(sel);
     if (!selector) {
-        breach("objc_msgSend with %#lx, which is no selector", (unsigned long)sel);
+        violation("objc_msgSend with %#lx, which is no selector", (unsigned long)sel);
         return word(0);
     }
     Object* o = live_object(self);
     if (!o) {
-        breach("%s is sent to %#lx, which is no live object", selector->selector, (unsigned long)self);
+        violation("%s is sent to %#lx, which is no live object", selector->selector, (unsigned long)self);
         return word(0);
     }
-    if (!in_pool()) breach("%s is sent to a %s outside of an autorelease pool of the thread", selector->selector, class_names[o->kind]);
+    if (!in_pool()) violation("%s is sent to a %s outside of an autorelease pool of the thread", selector->selector, class_names[o->kind]);
     int m = method(o, selector);
     if (m < 0) {
-        breach("%s %s does not recognise %s", o->is_class ? "class" : "an object of class", class_names[o->kind], selector->selector);
+        violation("%s %s does not recognise %s", o->is_class ? "class" : "an object of class", class_names[o->kind], selector->selector);
         return word(0);
     }
-    if (!o->initialised && m != NSObject_init) breach("%s is sent to a %s before its init", selector->selector, class_names[o->kind]);
+    if (!o->initialised && m != NSObject_init) violation("%s is sent to a %s before its init", selector->selector, class_names[o->kind]);
     bool bad = false;
-    // Doubles are asked for by another way, whose frame is not filled.
-    for (int at = check_args(&rows[m], a, &bad); at < most_words && rows[m].returns != 'd'; at++)
+    // Messages that return doubles take another path, whose frame is not filled.
+    for (int at = check_args(&rows[m], a, &bad); at < max_words && rows[m].returns != 'd'; at++)
         if (a[at]) {
-            breach("-[%s %s]: a word too many, %#lx", class_names[rows[m].kind], rows[m].selector, (unsigned long)a[at]);
+            violation("-[%s %s]: a word too many, %#lx", class_names[rows[m].kind], rows[m].selector, (unsigned long)a[at]);
             bad = true;
         }
     count_message(m);
     return bad ? word(0) : handle(o, m, a);
 }
 
-// objc_msgSend returns in the integer register and in the first register for doubles at once, as callers expect one or the
-// other. MTLSize is passed by address on arm64; on x86-64 the real one would have it on the stack, and this one does not.
+// objc_msgSend returns both in the integer register and in the first register for doubles, since callers expect one or the other.
+// MTLSize is passed by address, as on arm64; the convention of x86-64 passes it on the stack.
 #if defined(__x86_64__)
-// A struct of a word and a double comes back in rax and xmm0.
+// A struct of a word and a double is returned in rax and xmm0.
 EXPORT Result objc_msgSend(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
-    return standin_send(self, sel, a0, a1, a2, a3, a4, a5);
+    return fake_send(self, sel, a0, a1, a2, a3, a4, a5);
 }
 #elif defined(__aarch64__)
-// The struct comes back in x0 and x1.
+// The struct is returned in x0 and x1.
 #if defined(__APPLE__)
 #define NAME(s) "_" s
 #else
@@ -157,7 +157,7 @@ EXPORT Result objc_msgSend(Word self, Word sel, Word a0, Word a1, Word a2, Word 
 __asm__(".type objc_msgSend, %function");
 #endif
 __asm__(".text\n.p2align 2\n.globl " NAME("objc_msgSend") "\n" NAME("objc_msgSend") ":\n"
-        "stp x29, x30, [sp, #-16]!\nmov x29, sp\nbl " NAME("standin_send") "\n"
+        "stp x29, x30, [sp, #-16]!\nmov x29, sp\nbl " NAME("fake_send") "\n"
         "fmov d0, x1\nldp x29, x30, [sp], #16\nret\n");
 #else
 #error "the fake knows the calling conventions of x86-64 and arm64"

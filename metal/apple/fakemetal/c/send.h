@@ -1,4 +1,4 @@
-// A message as it is handled.
+// A message and its handlers.
 #pragma once
 #include "control.h"
 #include "messages.h"
@@ -15,7 +15,7 @@ static inline Result object(Object* o) { return word((Word)o); }
 // fail returns nil and an NSError.
 Result fail(Word error, const char* text);
 
-// Each handles the messages of its classes; a holds the words after the selector, checked as far as their kinds say.
+// Each function handles the messages of some classes. a has the words after the selector, checked against their kinds.
 Result foundation(Object* self, Message m, const Word* a);
 Result device(Object* self, Message m, const Word* a);
 Result commands(Object* self, Message m, const Word* a);
