@@ -84,8 +84,8 @@ type Info struct {
 	LanguageVersion string // of the compiled kernels, as the compiler reports it
 	MathMode        string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool
-	// IntegerProducts reports whether the device runs the kernels of metal/cuda/native.
-	IntegerProducts bool
+	// NativeKernels reports whether the device runs the kernels of metal/cuda/native, which the backend then prefers.
+	NativeKernels bool
 }
 
 // Source is a text of kernels with its headers included.
