@@ -119,7 +119,7 @@ func (w *weight) Shape() []int { return w.shape }
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	w := &weight{kind: t.Type, shape: t.Shape, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
 	data := t.Data
@@ -129,24 +129,24 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	b.weights = append(b.weights, w)
 	if w.integer != nil {
-		if err := b.pack(w, data, "load tensor "+t.Name); err != nil {
+		if err := b.pack(w, data, "tensor "+t.Name); err != nil {
 			return nil, err
 		}
 		return w, b.reserveFor(w)
 	}
-	if w.buffer, err = b.newBuffer(len(data), Private, "load tensor "+t.Name); err != nil {
+	if w.buffer, err = b.newBuffer(len(data), Private, "tensor "+t.Name); err != nil {
 		return nil, err
 	}
 	if err := b.device.Upload(w.buffer, 0, data); err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	if w.kernels != nil {
 		if err := b.reserveFor(w); err != nil {
-			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
 	}
 	return w, nil

@@ -84,7 +84,7 @@ func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *s
 // values are all of a buffer.
 func (c *comparison) values(t compute.Tensor) []float32 {
 	c.Floats(t)
-	return t.Buffer.(*memory).Values.Floats
+	return t.Buffer.(*memory).Floats
 }
 
 // agree reports whether values have the same bits or, with fast arithmetic, differ by at most a thousandth of the largest. That is

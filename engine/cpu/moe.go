@@ -180,7 +180,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
 		s.quantize(h, dst.Rows, 1, width, width)
 	}
-	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // as if each operand had a matrix of its own
+	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // as if each operand had its own matrix
 	s.pool.do(t, t.cut.parts())
 }
 

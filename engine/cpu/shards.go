@@ -26,7 +26,7 @@ type shard struct {
 	backend Backend // of one thread
 	batch   compute.Batch
 	after   int          // the first shard that has rows of its first sequence
-	_       [64]byte     // other threads poll what follows: it has a cache line of its own
+	_       [64]byte     // other threads poll what follows: it has its own cache line
 	reached atomic.Int64 // the number of pending attentions whose keys and values the shard has stored
 	_       [56]byte
 }

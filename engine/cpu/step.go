@@ -36,7 +36,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	return &b.step
 }
 
-// start begins a step anew.
+// start begins a step for a batch.
 func (s *step) start(batch *compute.Batch) {
 	s.batch = batch
 	s.seqOf = s.seqOf[:0]

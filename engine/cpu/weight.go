@@ -34,7 +34,7 @@ func (w *weight) Shape() []int { return w.tensor.Shape }
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	w := &weight{tensor: t, in: shape.In, out: shape.Out, matrices: shape.Matrices}
 	if shape.Vector {
@@ -45,7 +45,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	w.groupBytes = kernels.GroupBytes(t.Type, w.in)
 	w.product, w.takesFloats = b.kernels.Product(t.Type), kernels.FloatWeights(t.Type)
 	if w.packed, err = b.memory.bytes(w.matrices * w.groups * w.groupBytes); err != nil {
-		return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	b.weightBytes += len(w.packed)
 	p := packing{w, shape.RowBytes}

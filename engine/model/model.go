@@ -103,7 +103,7 @@ const (
 	DraftStates
 )
 
-// family is how files of an architecture are read. Both functions leave their errors with the loader.
+// family reads files of an architecture. Both functions leave their errors with the loader.
 type family struct {
 	config func(l *loader) Config
 	load   func(l *loader, c Config, lim Limits) Model

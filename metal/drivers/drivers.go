@@ -1,5 +1,5 @@
 // Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend"
-// and doctor all walk through it, so that a new driver is its own package and a row here.
+// and doctor all walk through it, so that a new driver takes a package and a row here.
 package drivers
 
 import (
@@ -15,11 +15,11 @@ import (
 
 // Driver is a row of the table.
 type Driver struct {
-	Name string // of the backend: that of the setting, and Info.Driver of its devices
+	Name string // of the backend in settings, and Info.Driver of its devices
 	// Auto reports whether the driver runs a GPU that may be chosen without being named. The others are for tests, and their
 	// kernels may take minutes to compile.
 	Auto     bool
-	Note     string // about the driver, for people; empty where its name says enough
+	Note     string // warns users about drivers for tests; else empty
 	Captures bool   // reports whether StartCapture works
 	// Open opens a device. Its error wraps metal.ErrUnsupported if this machine has no GPU that the kernels run on.
 	Open func() (metal.Device, error)

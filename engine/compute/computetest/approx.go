@@ -93,19 +93,19 @@ func (a approx) plus(b approx) approx {
 	return approx{a.value + b.value, a.tol + b.tol + 2*float32Step*(math.Abs(a.value)+math.Abs(b.value))}
 }
 
-// times is a float32 product.
+// times returns a float32 product.
 func (a approx) times(b approx) approx {
 	x, y := math.Abs(a.value), math.Abs(b.value)
 	return approx{a.value * b.value, x*b.tol + y*a.tol + a.tol*b.tol + 2*float32Step*x*y}
 }
 
-// silu is x·sigmoid(x), whose slope is nowhere above 1.1.
+// silu returns x·sigmoid(x), whose slope is at most 1.1.
 func (a approx) silu() approx {
 	v := a.value / (1 + math.Exp(-a.value))
 	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
 }
 
-// rotated is a pair turned by an angle, which a backend may have rounded to float32.
+// rotated returns a pair turned by an angle, which a backend may round to float32.
 func rotated(a, b float32, angle, scale float64) (approx, approx) {
 	x, y := float64(a), float64(b)
 	sin, cos := math.Sincos(angle)
@@ -113,7 +113,7 @@ func rotated(a, b float32, angle, scale float64) (approx, approx) {
 	return approx{scale * (x*cos - y*sin), tol}, approx{scale * (x*sin + y*cos), tol}
 }
 
-// normed is the RMS norm of a row.
+// normed returns the RMS norm of a row.
 func normed(x, gain []float32, eps float32) []approx {
 	sum := 0.0
 	for _, v := range x {
@@ -128,5 +128,5 @@ func normed(x, gain []float32, eps float32) []approx {
 	return out
 }
 
-// tiny is what may be lost where values come near the smallest of float32.
+// tiny is the tolerance for values near the smallest float32.
 const tiny = 1e-37

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// TestFindsWrongArguments has faults of single operations, most of them of the kind that still gives plausible text.
+// TestFindsWrongArguments has faults of single operations. Most of them would still give plausible text.
 func TestFindsWrongArguments(t *testing.T) {
 	for _, fault := range []struct {
 		name, check string
@@ -20,8 +20,8 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"the row before", "Gather", func(s site) compute.Step { return rowBefore{s} }},
 		{"eps", "RMSNorm", func(s site) compute.Step { return wrongEps{s} }},
 		{"eps of latents", "Latents", func(s site) compute.Step { return wrongEps{s} }},
-		{"weights change seqRows", "MatMul", func(s site) compute.Step { return swapped{s} }},
-		{"gate and up change seqRows", "GatedMatMul", func(s site) compute.Step { return swapped{s} }},
+		{"weights exchanged", "MatMul", func(s site) compute.Step { return swapped{s} }},
+		{"gate and up exchanged", "GatedMatMul", func(s site) compute.Step { return swapped{s} }},
 		{"set, not added", "MatMulAdd", func(s site) compute.Step { return setting{s} }},
 		{"activations of 4 bits", "MatMul", func(s site) compute.Step { return rounding{s, fourBits} }},
 		{"rotated by the next position", "RopeStore", func(s site) compute.Step { return moved{s} }},
@@ -73,7 +73,7 @@ func (s lastOfBest) Top(dst, logits compute.Tensor, k int) {
 type otherToken struct{ site }
 
 func (s otherToken) Embed(dst compute.Tensor, table compute.Weight) {
-	if table.Shape()[0] != dst.Stride { // inputs, which fill a buffer, are left as they are
+	if table.Shape()[0] != dst.Stride { // inputs, which fill a buffer, stay unchanged
 		slices.Reverse(s.batch.Tokens)
 		defer slices.Reverse(s.batch.Tokens)
 	}

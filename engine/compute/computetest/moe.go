@@ -35,7 +35,7 @@ func (c *router) probabilities(x []float32) []approx {
 	if c.shape.Gating == compute.GatingSigmoid {
 		for i, l := range logits {
 			v := 1 / (1 + math.Exp(-l.value))
-			logits[i] = approx{v, l.tol/4 + 2*expStep*v} // the slope is nowhere above 1/4
+			logits[i] = approx{v, l.tol/4 + 2*expStep*v} // the slope is at most 1/4
 		}
 		return logits
 	}

@@ -111,8 +111,8 @@ func checkInFlight(r *rig) error {
 	return r.ahead(table, follows, rows)
 }
 
-// manyRows is how many rows one of the steps chooses besides: more integers than a backend sets aside for a step, so that it
-// has to make room after operations have been recorded and while another step is in flight.
+// manyRows is the number of rows that one of the steps also gathers. They are more integers than a backend reserves for a step, so
+// that it must make room after operations have been recorded and while another step is in flight.
 const manyRows = 1 << 17
 
 func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
@@ -168,7 +168,7 @@ func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
 		}
 		for j, from := range lists[i] {
 			if copies[j][tokens[from]] != 100 {
-				return fmt.Errorf("step %d of %d: row %d of those chosen is not row %d", i, n, j, from)
+				return fmt.Errorf("step %d of %d: gathered row %d is not row %d", i, n, j, from)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // GroupRows is the number of rows in a group.
 const GroupRows = 16
 
-// layout is how a type is packed.
+// layout describes how a type is packed.
 type layout struct {
 	super, block int // bytes before every eighth block, and of a block
 	columns      int // columns of a block

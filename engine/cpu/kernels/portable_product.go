@@ -35,7 +35,7 @@ func (a *ProductArgs) write(row, g int64, acc *group) {
 	}
 }
 
-// productMemory is what a product needs while it runs. It is pooled, since a step must not allocate.
+// productMemory is the working memory of a product. It is pooled, since a step must not allocate.
 type productMemory struct {
 	line  group    // a column of a group of floats
 	block unpacked // a block of a group
