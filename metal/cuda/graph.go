@@ -33,9 +33,9 @@ type graph struct {
 
 // nodeParams is CUDA_KERNEL_NODE_PARAMS_v1.
 type nodeParams struct {
-	function         uintptr
-	groups, threads  [3]uint32
-	shared           uint32
+	function          uintptr
+	groups, threads   [3]uint32
+	shared            uint32
 	parameters, extra uintptr
 }
 
