@@ -20,6 +20,7 @@ type Backend struct {
 	positions int
 	scratch   scratch
 	integer   integer
+	native    nativeKernels
 	unified   bool // the CPU sees shared buffers, which are as fast as private ones
 }
 
@@ -38,6 +39,11 @@ func New(dev Device, o Options) (*Backend, error) {
 	var err error
 	if b.kernels, err = newKernelSet(dev, o.Mode, o.Geometry, o.Progress); err == nil {
 		err = b.step.init(b)
+	}
+	if err == nil && dev.Info().NativeKernels {
+		if err = b.native.compile(dev, o.Mode); err == nil {
+			err = b.reserve(nativeScratch)
+		}
 	}
 	if err == nil {
 		err = b.chooseTiles(o.PlainTiles, o.Geometry)

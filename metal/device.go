@@ -87,8 +87,8 @@ type Info struct {
 	// SplitAttention reports whether attention of few rows is faster with a threadgroup for each split of the keys than with a
 	// simdgroup for each few heads: see attention_split.metal.
 	SplitAttention bool
-	// IntegerProducts reports whether the device runs the kernels of metal/cuda/native.
-	IntegerProducts bool
+	// NativeKernels reports whether the device runs the kernels of metal/cuda/native, which the backend then prefers.
+	NativeKernels bool
 }
 
 // Source is a text of kernels with its headers included.

@@ -2,14 +2,12 @@ package metal
 
 import (
 	"fmt"
-	"io/fs"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/metal/cuda/native"
 )
 
-// Devices with Info.IntegerProducts have kernels of their own for weights in blocks: products of their integers with activations of
+// Devices with Info.NativeKernels have kernels of their own for weights in blocks: products of their integers with activations of
 // 8 bits. metal/cuda/native/kernels has them and says what they compute; this file, integer_step.go and integer_experts.go have
 // their geometry and bind them.
 
@@ -36,6 +34,8 @@ func (k integerKernel) tiles(columns int) int { return (columns + k.columns - 1)
 
 // integerGeometry is the kernels of weights.cu by name. The numbers follow from the types there.
 var integerGeometry = map[string]integerKernel{
+	"row_product":      {rows: 32, columns: 1, simdgroups: 4},
+	"row_experts_add":  {rows: 16, columns: 1, simdgroups: 2},
 	"product_1":        {rows: 32, columns: 1, simdgroups: 4},
 	"product_2":        {rows: 32, columns: 2, simdgroups: 4},
 	"product_4":        {rows: 32, columns: 4, simdgroups: 4},
@@ -54,6 +54,17 @@ var integerGeometry = map[string]integerKernel{
 	"experts_down_32":  {rows: 32, columns: 32, simdgroups: 8},
 }
 
+const (
+	// rowBlockBytes is the threadgroup memory for a block of a row that a kernel quantises itself.
+	rowBlockBytes = 40
+	// rowAlign is what the memory of a row is a multiple of, where another follows.
+	rowAlign = 16
+	// rowPartBytes is that for the products of a choice with a group of rows.
+	rowPartBytes = 640
+	// maxRowChoices is how many choices of a row row_experts_add takes.
+	maxRowChoices = 12
+)
+
 // wideRows is from how many rows of weights on a matrix fills the GPU with threadgroups of many rows each.
 const wideRows = 16384
 
@@ -63,6 +74,8 @@ type integerKernels struct {
 
 	product, gated, gatedExperts, expertsDown []integerKernel // by columns, ascending
 	wide                                      integerKernel
+	// These take one row of activations, which they quantise themselves; rowExperts has so many simdgroups for each choice.
+	row, rowExperts integerKernel
 }
 
 // forColumns chooses the kernel that takes all columns at once, or else the one that takes the most.
@@ -94,7 +107,7 @@ const maxActivations = 64 << 20
 
 // integersOf makes the kernels for weights of a type, once; nil where the portable kernels are to be used.
 func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
-	if !b.device.Info().IntegerProducts || t.BlockSize() == 1 {
+	if !b.device.Info().NativeKernels || t.BlockSize() == 1 {
 		return nil, nil
 	}
 	if have, ok := b.integer.kernels[t]; ok {
@@ -126,7 +139,7 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 		rotate: pipeline("rotate_queries"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
 		product: kernels("product", 1, 2, 4, 8, 16, 32), gated: kernels("gated_product", 1, 8, 32),
 		gatedExperts: kernels("gated_experts", 1, 8, 32), expertsDown: kernels("experts_down", 1, 8, 32),
-		wide: kernel("product_8_wide"),
+		wide: kernel("product_8_wide"), row: kernel("row_product"), rowExperts: kernel("row_experts_add"),
 	}
 	if err != nil {
 		return nil, err
@@ -140,15 +153,11 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 
 // compileIntegers compiles the kernels for weights of a type.
 func (b *Backend) compileIntegers(t gguf.Type) (Library, error) {
-	dir, err := fs.Sub(native.Kernels, "kernels")
+	src, err := nativeSource("weights.cu")
 	if err != nil {
 		return 0, err
 	}
-	src, err := ReadSource(dir, "weights.cu")
-	if err != nil {
-		return 0, err
-	}
-	src.Name, src.Native = fmt.Sprintf("weights.cu for %v", t), true
+	src.Name = fmt.Sprintf("%s for %v", src.Name, t)
 	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text
 	return b.device.Compile(src, b.kernels.mode)
 }
@@ -209,7 +218,7 @@ func (b *Backend) freeStaging() {
 
 // reserveActivations makes room for quantised rows of a step's buffer. No step may be in flight.
 func (b *Backend) reserveActivations(rows, cols int) error {
-	if !b.device.Info().IntegerProducts {
+	if !b.device.Info().NativeKernels {
 		return nil
 	}
 	each := (cols + blockValues - 1) / blockValues * columnBytes

@@ -9,6 +9,7 @@ type (
 	expertsArgs struct {
 		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride uint32
 	}
+	rowExpertsArgs   struct{ blocks, out, used, slots, sharedBlocks uint32 }
 	weighChoicesArgs struct{ cols, used, slots, routingStride, dstStride uint32 }
 )
 
@@ -130,6 +131,24 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 		width += shared.in
 	}
 	a.slots = uint32(slots)
+	if bytes := rowBytes(w.in)*used + rowBytes(width-used*w.in); dst.Rows == 1 && slots <= maxRowChoices && bytes <= maxRowBytes {
+		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.used, a.slots, a.sharedBlocks}
+		g := grid{x: k.groups(w.out), y: 1, simdgroups: k.simdgroups * slots, shared: max(bytes, slots*rowPartBytes)}
+		recordInteger(s, "experts_add", k.pipeline, g, &row, dst, down, sharedDown, at(h), at(routing), at(dst))
+	} else {
+		s.expertsDown(dst, h, routing, w, shared, a, down, sharedDown)
+	}
+	if separate {
+		s.MatMulAdd(dst, h.Slice(used*w.in, e.SharedDown.(*weight).in), e.SharedDown)
+	}
+}
+
+// expertsDown is ExpertsAdd with the products of choices in memory.
+func (s *step) expertsDown(dst, h, routing compute.Tensor, w, shared *weight, a expertsArgs, down, sharedDown Binding) {
+	used, slots, width := int(a.used), int(a.slots), int(a.used)*w.in
+	if shared != nil {
+		width += shared.in
+	}
 	s.inParts(dst.Rows, slots*(groupedInts+w.out), func(first, n int) {
 		s.inColumns(n, 1, width, func(more, n int) {
 			first := first + more
@@ -153,7 +172,7 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 				g.rest, at(routing), at(dst))
 		})
 	})
-	if separate {
-		s.MatMulAdd(dst, h.Slice(used*w.in, e.SharedDown.(*weight).in), e.SharedDown)
-	}
 }
+
+// rowBytes is the threadgroup memory for a row of n activations.
+func rowBytes(n int) int { return (n/blockValues*rowBlockBytes + rowAlign - 1) / rowAlign * rowAlign }

@@ -20,7 +20,7 @@ func TestIntegerGeometry(t *testing.T) {
 	src, err := ReadSource(dir, "weights.cu")
 	require.NoError(t, err)
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|GATED|GATED_EXPERTS|EXPERTS_DOWN)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|ROW_PRODUCT|GATED|GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
 		names = append(names, m[1])
 	}
 	var known []string

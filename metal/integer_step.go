@@ -20,8 +20,17 @@ type (
 		tiles0, tiles1                                uint32
 		columnTiles                                   uint32
 	}
+	rowArgs struct {
+		blocks, xMatrix, dstMatrix, add uint32
+		out                             [3]uint32
+		tiles0, tiles1                  uint32
+		dims                            uint32
+	}
 	integerGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
 )
+
+// maxRowBytes is the threadgroup memory that a kernel is given for a row of activations.
+const maxRowBytes = 32 << 10
 
 // recordInteger is record for kernels that leave all but dst as it is, so that activations stay quantised.
 func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst compute.Tensor, buffers ...Binding) {
@@ -39,13 +48,19 @@ func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst
 // quantised last.
 func (s *step) quantise(x compute.Tensor, count, n, stride int) quantised {
 	q := quantised{x, count, n, stride}
-	q.x.Cols = 0
-	if q == s.integer.quantised {
+	if s.isQuantised(q) {
 		return q
 	}
+	q.x.Cols = 0
 	s.quantiseTo(q, 0)
 	s.integer.quantised = q
 	return q
+}
+
+// isQuantised reports whether activations have been quantised last.
+func (s *step) isQuantised(q quantised) bool {
+	q.x.Cols = 0
+	return q == s.integer.quantised
 }
 
 // quantiseTo records a quantisation to a place in the buffer of activations.
@@ -97,6 +112,10 @@ func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 // integerProduct records the product of up to three weights of one type.
 func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.Weight, add bool) {
 	w := ws[0].(*weight)
+	if s.rowFits(dst, w) && !s.isQuantised(quantised{x.Head(1), 1, w.in, 0}) {
+		s.rowProduct(name, dst, x, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
+		return
+	}
 	s.inColumns(dst.Rows, 1, w.in, func(first, rows int) {
 		q := s.quantise(rowsFrom(x, first, rows), 1, w.in, 0)
 		s.integerProductOf(name, rowsFrom(dst, first, rows), q, ws, integerProductArgs{add: flag(add)})
@@ -126,8 +145,39 @@ func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws
 	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: s.integer.activations}, at(dst))
 }
 
+// rowFits reports whether row_product is the kernel for a product: of one row, with weights that few threadgroups take, since each
+// quantises the row for itself.
+func (s *step) rowFits(dst compute.Tensor, w *weight) bool {
+	return dst.Rows == 1 && w.out < wideRows && w.in/blockValues*rowBlockBytes <= maxRowBytes
+}
+
+// rowProduct records a product of one row. a has the arguments that depend on the operation, and table the angles of rotations.
+func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weight, a rowArgs, table Binding) {
+	w := ws[0].(*weight)
+	k := w.integer.row
+	var bound [3]Binding
+	groups := [3]int{}
+	for i := range bound {
+		bound[i] = Binding{Buffer: w.buffer}
+		if i < len(ws) {
+			w := ws[i].(*weight)
+			bound[i].Buffer, a.out[i], groups[i] = w.buffer, uint32(w.out), k.groups(w.out)
+		}
+	}
+	a.blocks, a.tiles0, a.tiles1 = uint32(w.in/blockValues), uint32(groups[0]), uint32(groups[1])
+	g := grid{x: groups[0] + groups[1] + groups[2], y: 1, z: w.matrices, simdgroups: k.simdgroups, shared: w.in / blockValues * rowBlockBytes}
+	if a.dims > 0 {
+		g.x++
+	}
+	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], at(x), table, s.slotMapping, at(dst))
+}
+
 // integerMatrices records the product of each matrix of a weight with a slice of the rows of x.
 func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xMatrix, dstMatrix int) {
+	if s.rowFits(dst, w) {
+		s.rowProduct(name, dst, x, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
+		return
+	}
 	s.inColumns(dst.Rows, w.matrices, w.in, func(first, rows int) {
 		q := s.quantise(rowsFrom(x, first, rows), w.matrices, w.in, xMatrix)
 		s.integerProductOf(name, rowsFrom(dst, first, rows), q, []compute.Weight{w}, integerProductArgs{dstMatrix: uint32(dstMatrix)})
@@ -148,6 +198,11 @@ func (s *step) integerGated(dst, x compute.Tensor, gate, up *weight) {
 
 // integerAbsorb is Absorb: the products, and the rotations beside them.
 func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
+	if s.rowFits(dst, w) {
+		a := rowArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims), dims: uint32(r.dims)}
+		s.rowProduct("absorb", dst, q, []compute.Weight{w}, a, Binding{Buffer: r.buffer})
+		return
+	}
 	a := rotateArgs{uint32(dst.Rows), uint32(w.in), uint32(r.dims), uint32(w.out), uint32(q.Stride), uint32(dst.Stride)}
 	recordInteger(s, "rotate", s.integer.any.rotate, grid{x: (dst.Rows*r.dims/2 + rowThreads - 1) / rowThreads, y: w.matrices, simdgroups: rowThreads / 32}, &a, dst,
 		at(q), Binding{Buffer: r.buffer}, s.slotMapping, at(dst))

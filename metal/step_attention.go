@@ -61,6 +61,10 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 // before it, which decode, are taken one by one.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
+	if p, ok := s.native.attentionFor(shape, c); ok {
+		s.nativeAttention(p, dst, q, shape, c, layer)
+		return
+	}
 	chosen := c.kernels.choose(shape)
 	few := dst.Rows
 	if !s.kernels.plainTiles && shape.ValueDim <= 512 {

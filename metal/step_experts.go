@@ -12,6 +12,9 @@ type routeArgs struct {
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
 	have := s.integer.quantised
 	w := s.floats(router.(*weight))
+	if s.nativeRoute(dst, x, w, bias, shape) {
+		return
+	}
 	a := routeArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), experts: uint32(shape.Experts), used: uint32(shape.Used),
 		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), sigmoid: flag(shape.Gating == compute.GatingSigmoid),

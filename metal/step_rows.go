@@ -59,6 +59,9 @@ type topArgs struct {
 
 // Top implements compute.Step.
 func (s *step) Top(dst, logits compute.Tensor, k int) {
+	if k == 1 && s.nativeTop(dst, logits) {
+		return
+	}
 	a := topArgs{uint32(logits.Cols), uint32(k), uint32(logits.Stride), uint32(dst.Stride)}
 	groups := min(max((logits.Cols+127)/128, 1), topGroups)
 	record(s, "top", s.kernels.top, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a, at(logits), at(dst))

@@ -143,7 +143,7 @@ func (d *Device) describe() (arch string, err error) {
 	}
 	d.info = metal.Info{
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
-		MaxThreadgroup: threads, ThreadgroupMemory: shared, IntegerProducts: true, SplitAttention: true,
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true, SplitAttention: true,
 	}
 	if 10*major+minor < minCapability {
 		return "", fmt.Errorf("%w: %s has compute capability %d.%d, and the kernels take 8.0 or later", metal.ErrUnsupported, d.info.Name, major, minor)

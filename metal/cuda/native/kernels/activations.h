@@ -84,11 +84,6 @@ struct RotateArgs {
     uint dst_stride;
 };
 
-// Place is as in pages.h.
-struct Place {
-    uint position, slot, pages;
-};
-
 // rotate_pair rotates pair i of src.
 __device__ inline void rotate_pair(const float* src, float* dst, const float* angles, uint i) {
     float a = src[2 * i], b = src[2 * i + 1], c = angles[2 * i], s = angles[2 * i + 1];

@@ -48,3 +48,8 @@ __device__ inline void dots16(int* c, uint a0, uint a1, uint b) {
 }
 
 __device__ inline float silu(float x) { return x / (1.0f + expf(-x)); }
+
+// Place is a row's entry in the slot mapping, as in pages.h.
+struct Place {
+    uint position, slot, pages;
+};

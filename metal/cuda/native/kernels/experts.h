@@ -181,7 +181,7 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     const uchar* w = k < args.used ? down + uint(routing[k]) * all * group_bytes<W>(blocks) : shared_down;
     const uchar* groups[1] = {w + blockIdx.x * group_bytes<W>(blocks)};
     prefetch(groups[0], group_bytes<W>(blocks), threadIdx.x % threads, threads);
-    Row row((uchar*)shared + k * args.blocks * Row::block_bytes, blocks);
+    Row row((uchar*)shared + k * Row::bytes(args.blocks), blocks);
     row.fill(h + k * 32 * args.blocks, blocks, threadIdx.x % threads, threads);
     __syncthreads();
     float sums[A::values];

@@ -180,7 +180,9 @@ struct Row {
             }
         }
     }
-    enum { block_bytes = 40 };
+
+    // bytes is the shared memory of a row, so that another can follow.
+    static __device__ uint bytes(uint blocks) { return (40 * blocks + 15) / 16 * 16; }
 };
 
 // Lanes multiplies lane by lane, which takes fewer instructions than tensor cores where there are few columns: N. Lane 8j+r takes

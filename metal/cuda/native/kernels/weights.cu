@@ -32,6 +32,12 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
                                                             const Place* place, float* dst, RowArgs args) { \
         row_product<WEIGHT, A, teams>(w0, w1, w2, x, table, place, dst, args); \
     }
+// A threadgroup has a team for each of up to so many choices.
+#define ROW_EXPERTS(name, A, teams, least) \
+    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, \
+                                                            RowExpertsArgs args) { \
+        row_experts_add<WEIGHT, A>(down, shared_down, h, routing, dst, args); \
+    }
 
 // One to Four take so many columns lane by lane, Few 8, Some 16 and Many 32; the gated ones have a group of gate and one of up.
 typedef Lanes<WEIGHT, 1, 1, 4, 4> One;
@@ -42,6 +48,7 @@ typedef Tensor<WEIGHT, 1, 2, 1, 4> Some;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> Many;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> WideFew; // of matrices of many rows
 typedef Tensor<WEIGHT, 1, 1, 4, 4> DownFew;
+typedef Lanes<WEIGHT, 1, 1, 4, 2> RowDown;
 typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> GatedFew;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> GatedMany;
@@ -63,10 +70,4 @@ GATED_EXPERTS(gated_experts_32, GatedMany, 1, 2, listed(list, tiles))
 EXPERTS_DOWN(experts_down_1, One, 2, 4, alone(routing, args))
 EXPERTS_DOWN(experts_down_8, DownFew, 2, 5, listed(list, tiles))
 EXPERTS_DOWN(experts_down_32, Many, 1, 2, listed(list, tiles))
-
-// A threadgroup has a team for each of up to 12 choices.
-typedef Lanes<WEIGHT, 1, 1, 4, 2> RowDown;
-extern "C" __global__ void BOUNDS(RowDown, 12, 1) row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst,
-                                                              RowExpertsArgs args) {
-    row_experts_add<WEIGHT, RowDown>(down, shared_down, h, routing, dst, args);
-}
+ROW_EXPERTS(row_experts_add, RowDown, 12, 1)

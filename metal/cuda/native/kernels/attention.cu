@@ -1,0 +1,227 @@
+// Attention on tensor cores, over pages of float16, for any mix of rows. A tile is up to 16 pairs of a row and one of the heads that
+// read the same keys, and a split 128 positions. Queries and the weights of a split are rounded to float16; sums are in float32.
+//
+// A pair's result does not depend on its tile: a row of a matrix product on tensor cores depends on nothing but that row. A split
+// has its largest score m, the sum l of its weights exp(score-m), and the weighted sum of its values; splits are joined in order, by
+// the threadgroup that has computed them or from memory by attention_join, with the same arithmetic.
+#include "base.h"
+
+struct AttentionArgs {
+    uint heads;
+    uint kv_heads;
+    uint key_dim;     // a multiple of 32
+    uint value_dim;
+    uint q_stride;
+    uint dst_stride;
+    uint page_size;
+    uint latent;      // 1 where values are the leading values of keys
+    uint splits;      // parts in memory of a row and head; 0 where a threadgroup takes all splits of its tile
+    float scale;
+};
+
+// PairTile is count pairs of a sequence, from pair first on of those whose rows begin at row.
+struct PairTile {
+    uint row, first, count;
+};
+
+enum { pairs = 16, split_keys = 128, warps = 8, score_stride = split_keys + 4, weight_stride = split_keys + 8, infinite = 0x7f800000 };
+
+__device__ inline uint halves(float a, float b) {
+    uint v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(b), "f"(a));
+    return v;
+}
+
+// multiply_add adds the product of 16 by 16 and 16 by 8 values of float16 to c.
+__device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Joined is what a split's results and those so far are multiplied with.
+struct Joined {
+    float m, so_far, split;
+};
+__device__ inline Joined join(float m, float split_m) {
+    float larger = fmaxf(m, split_m);
+    return {larger, expf(m - larger), expf(split_m - larger)};
+}
+
+// query_stride is the float16s of a query in shared memory: two queries have banks of their own.
+__device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
+
+// attend takes a tile. Of the 8 warps, V take 64 values each, and 8/V share the keys of a split. Grid: (tiles, key heads, splits or 1).
+template <int V>
+__device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Place* places, const int* tables, const PairTile* tiles,
+                              float* parts, float* dst, const AttentionArgs& args) {
+    enum { shares = warps / V, share_keys = split_keys / shares };
+    extern __shared__ uint4 shared[];
+    float* scores = (float*)shared;                                       // [pairs][score_stride]
+    ushort* weights = (ushort*)(scores + pairs * score_stride);           // [pairs][weight_stride]
+    uint* rows = (uint*)(weights + pairs * weight_stride);                // [split_keys] of pages
+    float* split_m = (float*)(rows + split_keys);                         // [pairs]
+    float* split_l = split_m + pairs;                                     // [pairs]
+    float* sums = split_l + pairs;                                        // [shares][pairs][64·V], where there are several
+    ushort* query = (ushort*)(sums + (shares > 1 ? shares * pairs * 64 * V : 0)); // [pairs][query_stride]
+
+    uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, r = lane / 4, c = lane % 4;
+    PairTile tile = tiles[blockIdx.x];
+    uint group = args.heads / args.kv_heads, stride = query_stride(args.key_dim);
+    auto row_of = [&](uint pair) { return tile.row + (tile.first + min(pair, tile.count - 1)) / group; };
+    auto head_of = [&](uint pair) { return blockIdx.y * group + (tile.first + min(pair, tile.count - 1)) % group; };
+    uint n = places[row_of(tile.count - 1)].position + 1; // positions are ascending
+    uint begin = blockIdx.z * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
+    if (begin >= n) return;
+    const int* pages = tables + places[tile.row].pages;
+
+    for (uint i = tid; i < pairs * args.key_dim / 2; i += 32 * warps) {
+        uint pair = i / (args.key_dim / 2), d = i % (args.key_dim / 2) * 2;
+        const float* from = q + ulong(row_of(pair)) * args.q_stride + head_of(pair) * args.key_dim + d;
+        *(uint*)(query + pair * stride + d) = halves(from[0], from[1]);
+    }
+    uint position[2] = {places[row_of(r)].position, places[row_of(r + 8)].position};
+    uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane's values are 8 neighbours
+    uint value_bytes = 2 * (args.latent != 0 ? args.key_dim : args.value_dim);
+    float m[2], l[2] = {0, 0}, total[8][4];
+    m[0] = m[1] = __int_as_float(infinite | 0x80000000);
+    UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = 0;
+
+    for (uint split = begin; split < end; split += split_keys) {
+        __syncthreads();
+        if (tid < split_keys) {
+            uint p = min(split + tid, n - 1);
+            rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
+        }
+        __syncthreads();
+
+        // Scores of 16 keys a warp. A lane has 8 neighbouring dimensions of each 32, of queries and of keys.
+        float score[2][4];
+        UNROLL for (uint i = 0; i < 8; i++) score[i / 4][i % 4] = 0;
+        const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
+        const uchar* key1 = keys + ulong(rows[16 * warp + 8 + r]) * (2 * args.key_dim) + 16 * c;
+        const ushort* query0 = query + r * stride + 8 * c;
+        const ushort* query1 = query0 + 8 * stride;
+#pragma unroll 6
+        for (uint d = 0; d < args.key_dim; d += 32) {
+            uint4 k0 = *(const uint4*)(key0 + 2 * d), k1 = *(const uint4*)(key1 + 2 * d);
+            uint4 q0 = *(const uint4*)(query0 + d), q1 = *(const uint4*)(query1 + d);
+            multiply_add(score[0], q0.x, q1.x, q0.y, q1.y, k0.x, k0.y);
+            multiply_add(score[1], q0.x, q1.x, q0.y, q1.y, k1.x, k1.y);
+            multiply_add(score[0], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
+            multiply_add(score[1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
+        }
+        UNROLL for (uint i = 0; i < 8; i++) {
+            uint key = 16 * warp + i / 4 * 8 + 2 * c + i % 2, h = i / 2 % 2;
+            scores[(r + 8 * h) * score_stride + key] = split + key <= position[h] ? score[i / 4][i % 4] * args.scale : __int_as_float(infinite | 0x80000000);
+        }
+        __syncthreads();
+
+        // Weights, two pairs a warp.
+        UNROLL for (uint h = 0; h < 2; h++) {
+            uint pair = 2 * warp + h;
+            float4 s = *(const float4*)(scores + pair * score_stride + 4 * lane);
+            float most = fmaxf(fmaxf(s.x, s.y), fmaxf(s.z, s.w));
+            UNROLL for (uint k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
+            uint w[2] = {0, 0};
+            if (most > __int_as_float(infinite | 0x80000000)) {
+                w[0] = halves(expf(s.x - most), expf(s.y - most));
+                w[1] = halves(expf(s.z - most), expf(s.w - most));
+            }
+            float sum = half_float(w[0] & 0xffff) + half_float(w[0] >> 16) + (half_float(w[1] & 0xffff) + half_float(w[1] >> 16));
+            UNROLL for (uint k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
+            *(uint2*)(weights + pair * weight_stride + 4 * lane) = make_uint2(w[0], w[1]);
+            if (lane == 0) split_m[pair] = most, split_l[pair] = sum;
+        }
+        __syncthreads();
+
+        // Weighted values: 64 a warp. Values 8r+t of the 64 are column r of tile t.
+        float sum[8][4];
+        UNROLL for (uint i = 0; i < 32; i++) sum[i / 4][i % 4] = 0;
+#pragma unroll 2
+        for (uint k = value_share * share_keys; k < (value_share + 1) * share_keys; k += 16) {
+            uint4 v[4];
+            UNROLL for (uint i = 0; i < 4; i++) {
+                v[i] = *(const uint4*)(values + ulong(rows[k + 2 * c + i % 2 + i / 2 * 8]) * value_bytes + 2 * value_first);
+            }
+            const ushort* w0 = weights + r * weight_stride + k + 2 * c;
+            const ushort* w1 = w0 + 8 * weight_stride;
+            uint a0 = *(const uint*)w0, a1 = *(const uint*)w1, a2 = *(const uint*)(w0 + 8), a3 = *(const uint*)(w1 + 8);
+            UNROLL for (uint t = 0; t < 8; t++) {
+                uint take = t % 2 == 0 ? 0x5410 : 0x7632;
+                uint x[4];
+                UNROLL for (uint i = 0; i < 4; i++) x[i] = t < 2 ? v[i].x : t < 4 ? v[i].y : t < 6 ? v[i].z : v[i].w;
+                multiply_add(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
+            }
+        }
+        if (shares > 1) { // added by the first of the warps that share the keys
+            UNROLL for (uint i = 0; i < 32; i++) sums[(value_share * pairs + r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4] = sum[i / 4][i % 4];
+            __syncthreads();
+            if (value_share == 0) {
+                UNROLL for (uint i = 0; i < 32; i++) {
+                    const float* from = sums + (r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4;
+                    for (uint share = 1; share < shares; share++) sum[i / 4][i % 4] += from[share * pairs * 64 * V];
+                }
+            }
+        }
+        if (value_share > 0) continue;
+        if (args.splits > 0) {
+            UNROLL for (uint h = 0; h < 2; h++) {
+                uint pair = r + 8 * h;
+                if (pair >= tile.count) continue;
+                float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + 2);
+                if (c == 0 && warp == 0) part[0] = split_m[pair], part[1] = split_l[pair];
+                part += 2 + warp % V * 64;
+                UNROLL for (uint i = 0; i < 2; i++) {
+                    UNROLL for (uint t = 0; t < 8; t++) part[8 * (2 * c + i) + t] = sum[t][2 * h + i];
+                }
+            }
+            return;
+        }
+        UNROLL for (uint h = 0; h < 2; h++) {
+            Joined j = join(m[h], split_m[r + 8 * h]);
+            m[h] = j.m;
+            l[h] = fmaf(l[h], j.so_far, split_l[r + 8 * h] * j.split);
+            UNROLL for (uint i = 0; i < 16; i++) {
+                float& to = total[i / 2][2 * h + i % 2];
+                to = fmaf(to, j.so_far, sum[i / 2][2 * h + i % 2] * j.split);
+            }
+        }
+    }
+    if (value_share > 0) return;
+    UNROLL for (uint h = 0; h < 2; h++) {
+        uint pair = r + 8 * h;
+        if (pair >= tile.count) continue;
+        float* to = dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim + warp % V * 64;
+        UNROLL for (uint i = 0; i < 2; i++) {
+            UNROLL for (uint t = 0; t < 8; t++) to[8 * (2 * c + i) + t] = total[t][2 * h + i] / l[h];
+        }
+    }
+}
+
+#define ATTENTION(name, V, least) \
+    extern "C" __global__ void __launch_bounds__(32 * warps, least) name(const float* q, const uchar* keys, const uchar* values, const Place* places, \
+                                                                         const int* tables, const PairTile* tiles, float* parts, float* dst, AttentionArgs args) { \
+        attend<V>(q, keys, values, places, tables, tiles, parts, dst, args); \
+    }
+ATTENTION(attention_64, 1, 2)
+ATTENTION(attention_128, 2, 2)
+ATTENTION(attention_256, 4, 2)
+ATTENTION(attention_512, 8, 2)
+
+// attention_join joins the splits of a row and head. Grid: (values / 64, heads, rows).
+extern "C" __global__ void attention_join(const float* parts, const Place* places, float* dst, AttentionArgs args) {
+    uint d = blockIdx.x * blockDim.x + threadIdx.x;
+    parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * (args.value_dim + 2);
+    float m = __int_as_float(infinite | 0x80000000), l = 0, total = 0;
+    uint position = places[blockIdx.z].position;
+#pragma unroll 4
+    for (uint split = 0; split * split_keys <= position; split++) {
+        Joined j = join(m, parts[0]);
+        m = j.m;
+        l = fmaf(l, j.so_far, parts[1] * j.split);
+        total = fmaf(total, j.so_far, parts[2 + d] * j.split);
+        parts += args.value_dim + 2;
+    }
+    dst[ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d] = total / l;
+}

@@ -1,0 +1,176 @@
+// Routing in two dispatches, and the largest logit of a row in two: many threadgroups a row, where one of them would read it alone.
+#include "base.h"
+
+__device__ inline float tree_sum(float v) {
+    UNROLL for (uint m = 16; m > 0; m /= 2) v += __shfl_xor_sync(~0u, v, m);
+    return v;
+}
+
+struct LogitsArgs {
+    uint n;
+    uint experts;
+    uint rows;
+    uint x_stride;
+};
+
+// route_logits writes the logits of a router of float32: [rows, experts]. A warp takes an expert and four rows. Grid: (experts / warps
+// of a threadgroup, rows / 4).
+extern "C" __global__ void route_logits(const float* router, const float* x, float* logits, LogitsArgs args) {
+    uint lane = threadIdx.x % 32, e = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, first = blockIdx.y * 4;
+    if (e >= args.experts) return;
+    const float* from[4];
+    UNROLL for (uint j = 0; j < 4; j++) from[j] = x + ulong(min(first + j, args.rows - 1)) * args.x_stride;
+    router += ulong(e) * args.n;
+    float sums[4] = {0, 0, 0, 0};
+#pragma unroll 8
+    for (uint i = lane; i < args.n; i += 32) {
+        float w = router[i];
+        UNROLL for (uint j = 0; j < 4; j++) {
+            if (first + j < args.rows) sums[j] = fmaf(w, from[j][i], sums[j]);
+        }
+    }
+    UNROLL for (uint j = 0; j < 4; j++) {
+        float v = tree_sum(sums[j]);
+        if (lane == 0 && first + j < args.rows) logits[ulong(first + j) * args.experts + e] = v;
+    }
+}
+
+struct ChooseArgs {
+    uint experts;
+    uint used;
+    uint dst_stride;
+    uint sigmoid;   // 1 for sigmoid, 0 for softmax
+    uint normalise;
+    uint biased;
+    float scale;
+};
+
+// route_choose chooses a row's experts, as route of experts.metal does. A warp a row; shared memory has two floats an expert.
+extern "C" __global__ void route_choose(const float* logits, const float* bias, float* dst, ChooseArgs args) {
+    extern __shared__ float probabilities[];
+    float* scores = probabilities + args.experts;
+    const float infinity = __int_as_float(0x7f800000), lowest = -3.0e38f;
+    uint lane = threadIdx.x;
+    logits += ulong(blockIdx.x) * args.experts;
+    dst += ulong(blockIdx.x) * args.dst_stride;
+    float best = -infinity;
+    for (uint e = lane; e < args.experts; e += 32) best = fmaxf(best, logits[e]);
+    UNROLL for (uint m = 16; m > 0; m /= 2) best = fmaxf(best, __shfl_xor_sync(~0u, best, m));
+    float sum = 0;
+    for (uint e = lane; e < args.experts; e += 32) {
+        float p = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-logits[e])) : expf(logits[e] - best);
+        probabilities[e] = p;
+        sum += p;
+    }
+    sum = tree_sum(sum);
+    for (uint e = lane; e < args.experts; e += 32) {
+        if (args.sigmoid == 0) probabilities[e] /= sum;
+        float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
+        scores[e] = score > lowest ? score : lowest; // NaN too can be chosen
+    }
+    float weights = 0;
+    for (uint k = 0; k < args.used; k++) {
+        float own = -infinity;
+        uint index = ~0u;
+        for (uint e = lane; e < args.experts; e += 32) {
+            if (scores[e] > own) own = scores[e], index = e;
+        }
+        float top = own;
+        UNROLL for (uint m = 16; m > 0; m /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, m));
+        uint chosen = __reduce_min_sync(~0u, own == top ? index : ~0u);
+        float p = 0;
+        if (chosen % 32 == lane) {
+            p = probabilities[chosen];
+            scores[chosen] = -infinity;
+        }
+        p = __shfl_sync(~0u, p, chosen % 32);
+        weights += p;
+        if (lane == 0) {
+            dst[k] = float(chosen);
+            dst[args.used + k] = p;
+        }
+    }
+    float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
+    if (lane == 0) {
+        for (uint k = 0; k < args.used; k++) dst[args.used + k] *= scale;
+    }
+}
+
+struct TopArgs {
+    uint cols;
+    uint parts;       // of a row
+    uint src_stride;
+    uint dst_stride;
+};
+
+// TopPart is the largest value of a part of a row, the first of equals, and the sum of exp(value-largest); of values that are not
+// finite an infinite sum.
+struct TopPart {
+    float value;
+    uint index;
+    float sum;
+};
+
+__device__ inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
+__device__ inline bool is_finite(float v) { return (__float_as_uint(v) & 0x7f800000) != 0x7f800000; }
+
+// best_of is the first of the places of a threadgroup's 256 threads.
+__device__ inline void best_of(float& value, uint& index) {
+    __shared__ float values[8];
+    __shared__ uint indices[8];
+    UNROLL for (uint m = 16; m > 0; m /= 2) {
+        float v = __shfl_xor_sync(~0u, value, m);
+        uint i = __shfl_xor_sync(~0u, index, m);
+        if (before(v, i, value, index)) value = v, index = i;
+    }
+    if (threadIdx.x % 32 == 0) values[threadIdx.x / 32] = value, indices[threadIdx.x / 32] = index;
+    __syncthreads();
+    for (uint i = 0; i < 8; i++) {
+        if (before(values[i], indices[i], value, index)) value = values[i], index = indices[i];
+    }
+}
+
+// top_parts finds the largest value of each part of a row. Grid: (parts, rows); 256 threads.
+extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, TopPart* parts, TopArgs args) {
+    __shared__ float sums[8];
+    const float infinity = __int_as_float(0x7f800000);
+    uint each = (args.cols + args.parts - 1) / args.parts, begin = blockIdx.x * each, end = min(begin + each, args.cols);
+    src += ulong(blockIdx.y) * args.src_stride;
+    float value = -infinity;
+    uint index = ~0u;
+    for (uint i = begin + threadIdx.x; i < end; i += 256) {
+        float v = src[i] >= -infinity ? src[i] : -infinity; // NaN counts as the smallest
+        if (before(v, i, value, index)) value = v, index = i;
+    }
+    best_of(value, index);
+    float sum = 0;
+    for (uint i = begin + threadIdx.x; i < end; i += 256) sum += is_finite(src[i]) ? expf(src[i] - value) : infinity;
+    sum = tree_sum(sum);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    float total = 0;
+    for (uint i = 0; i < 8; i++) total += sums[i];
+    parts[blockIdx.y * args.parts + blockIdx.x] = {value, index, total};
+}
+
+// top_join joins the parts of a row: [index | value | logarithm of the sum of all exponentials]. A warp a row; a lane a part.
+extern "C" __global__ void top_join(const TopPart* parts, float* dst, TopArgs args) {
+    const float infinity = __int_as_float(0x7f800000);
+    uint lane = threadIdx.x;
+    TopPart part = {-infinity, ~0u, 0};
+    if (lane < args.parts) part = parts[blockIdx.x * args.parts + lane];
+    float value = part.value;
+    uint index = part.index;
+    UNROLL for (uint m = 16; m > 0; m /= 2) {
+        float v = __shfl_xor_sync(~0u, value, m);
+        uint i = __shfl_xor_sync(~0u, index, m);
+        if (before(v, i, value, index)) value = v, index = i;
+    }
+    float sum = tree_sum(part.sum > 0 ? (part.sum < infinity ? part.sum * expf(part.value - value) : infinity) : 0.0f);
+    if (lane > 0) return;
+    dst += ulong(blockIdx.x) * args.dst_stride;
+    dst[0] = float(index);
+    dst[1] = value;
+    dst[2] = sum < infinity ? value + logf(sum) : infinity;
+}

@@ -1,0 +1,159 @@
+package metal
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/metal/cuda/native"
+)
+
+// nativeKernels are kernels of metal/cuda/native that take the place of portable ones: attention over pages of float16, routing by
+// float32 routers, and the largest logit of a row. Products are in integer.go.
+type nativeKernels struct {
+	memory                                      int              // of a threadgroup
+	attention                                   map[int]Pipeline // by the length of a value; nil where there are none
+	attentionJoin                               Pipeline
+	routeLogits, routeChoose, topParts, topJoin Pipeline
+}
+
+const (
+	nativeSplitKeys = 128 // split_keys of attention.cu
+	nativeWarps     = 8
+	logitRows       = 4  // rows of a warp of route_logits
+	topPartCount    = 32 // parts of a row of logits
+	topPartInts     = 3
+	// nativeScratch is the minimum number of bytes of scratch memory.
+	nativeScratch = 1 << 20
+	// busyTiles is how many tiles of attention occupy a GPU, so that their splits need not be spread over it.
+	busyTiles = 256
+)
+
+// nativeSource returns a file of metal/cuda/native.
+func nativeSource(name string) (Source, error) {
+	dir, err := fs.Sub(native.Kernels, "kernels")
+	if err != nil {
+		return Source{}, fmt.Errorf("read kernels: %w", err)
+	}
+	src, err := ReadSource(dir, name)
+	src.Native = true
+	return src, err
+}
+
+// compile makes the kernels.
+func (n *nativeKernels) compile(dev Device, mode Mode) error {
+	n.memory = dev.Info().ThreadgroupMemory
+	n.attention = map[int]Pipeline{64: 0, 128: 0, 256: 0, 512: 0}
+	for file, pipelines := range map[string]map[string]*Pipeline{
+		"choose.cu":    {"route_logits": &n.routeLogits, "route_choose": &n.routeChoose, "top_parts": &n.topParts, "top_join": &n.topJoin},
+		"attention.cu": {"attention_join": &n.attentionJoin},
+	} {
+		src, err := nativeSource(file)
+		if err != nil {
+			return err
+		}
+		lib, err := dev.Compile(src, mode)
+		if err != nil {
+			return err
+		}
+		for name, p := range pipelines {
+			if *p, err = dev.Pipeline(lib, name, nil); err != nil {
+				return err
+			}
+		}
+		if file != "attention.cu" {
+			continue
+		}
+		for values := range n.attention {
+			if n.attention[values], err = dev.Pipeline(lib, fmt.Sprintf("attention_%d", values), nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// attentionFor returns the kernel for an attention; false where the portable ones have to take it.
+func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pipeline, bool) {
+	p, ok := n.attention[shape.ValueDim]
+	return p, ok && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
+}
+
+// nativeAttentionBytes is the threadgroup memory of an attention, as attention.cu lays it out.
+func nativeAttentionBytes(shape compute.AttentionShape) int {
+	query := shape.KeyDim
+	if shape.KeyDim/32%2 == 0 {
+		query += 32
+	}
+	bytes := attentionPairs*(4*(nativeSplitKeys+4)+2*(nativeSplitKeys+8)) + 4*nativeSplitKeys + 8*attentionPairs + 2*attentionPairs*query
+	if shares := nativeWarps * 64 / shape.ValueDim; shares > 1 {
+		bytes += shares * attentionPairs * 4 * shape.ValueDim
+	}
+	return bytes
+}
+
+// nativeAttention records an attention. Where there are few tiles, their splits are spread over the GPU and joined.
+func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int) {
+	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, 0)
+	a := attentionArgsOf(dst, q, shape, c)
+	longest := int(slices.Max(s.batch.Positions[:dst.Rows])) + 1
+	splits := (longest + nativeSplitKeys - 1) / nativeSplitKeys
+	if splits == 1 || n*shape.KVHeads >= busyTiles || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.scratch.bytes {
+		splits = 0
+	}
+	a.splits = uint32(splits)
+	g := grid{x: n, y: shape.KVHeads, z: splits, simdgroups: nativeWarps, shared: nativeAttentionBytes(shape)}
+	record(s, "attention", p, g, &a,
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, Binding{Buffer: s.scratch.buffer}, at(dst))
+	if splits > 0 {
+		record(s, "attention_join", s.native.attentionJoin, grid{x: shape.ValueDim / 64, y: shape.Heads, z: dst.Rows, simdgroups: 2}, &a,
+			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
+	}
+}
+
+// The argument structs of choose.cu.
+type (
+	logitsArgs struct{ n, experts, rows, xStride uint32 }
+	chooseArgs struct {
+		experts, used, dstStride   uint32
+		sigmoid, normalise, biased uint32
+		scale                      float32
+	}
+	nativeTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
+)
+
+// nativeRoute records a routing, and reports whether it has.
+func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
+	if s.native.attention == nil || w.kind != gguf.TypeF32 {
+		return false
+	}
+	logits := Binding{Buffer: s.scratch.buffer}
+	s.inParts(dst.Rows, shape.Experts, func(first, n int) {
+		a := logitsArgs{uint32(w.in), uint32(shape.Experts), uint32(n), uint32(x.Stride)}
+		recordInteger(s, "route", s.native.routeLogits, grid{x: (shape.Experts + 3) / 4, y: (n + logitRows - 1) / logitRows, simdgroups: 4}, &a,
+			compute.Tensor{Buffer: &s.scratch.memory}, Binding{Buffer: w.buffer}, at(rowsFrom(x, first, n)), logits)
+		by := chooseArgs{
+			uint32(shape.Experts), uint32(shape.Used), uint32(dst.Stride), flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise),
+			flag(bias != nil), shape.Scale,
+		}
+		recordInteger(s, "route", s.native.routeChoose, grid{x: n, y: 1, simdgroups: 1, shared: 8 * shape.Experts}, &by, dst,
+			logits, bind(bias, logits), at(rowsFrom(dst, first, n)))
+	})
+	return true
+}
+
+// nativeTop records the search for the largest logit of each row, and reports whether it has.
+func (s *step) nativeTop(dst, logits compute.Tensor) bool {
+	if s.native.attention == nil {
+		return false
+	}
+	parts := Binding{Buffer: s.scratch.buffer}
+	s.inParts(dst.Rows, topPartInts*topPartCount, func(first, n int) {
+		a := nativeTopArgs{uint32(logits.Cols), topPartCount, uint32(logits.Stride), uint32(dst.Stride)}
+		record(s, "top", s.native.topParts, grid{x: topPartCount, y: n, simdgroups: 8}, &a, at(rowsFrom(logits, first, n)), parts)
+		record(s, "top", s.native.topJoin, grid{x: n, y: 1, simdgroups: 1}, &a, parts, at(rowsFrom(dst, first, n)))
+	})
+	return true
+}
