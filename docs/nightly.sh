@@ -1,5 +1,5 @@
 #!/bin/sh
-# Asks the same questions every night, keeps the scores, and fails where the score drops by more than 0.02.
+# Asks the same questions every night, keeps the scores, and fails if the score drops by more than 0.02.
 #
 #   nightly.sh QUESTIONS
 #
@@ -11,7 +11,7 @@ set -eu
 questions=$1
 batch=nightly-$(date +%F)
 
-# Run twice in a night, both add nothing to what the first run began.
+# A second run in the same night adds nothing to what the first one began.
 ingot enqueue "$questions" --batch "$batch" --priority bulk
 ingot results "$batch" -o "$batch.jsonl" --follow
 

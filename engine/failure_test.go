@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ingot-run/ingot/generation"
@@ -126,4 +127,61 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 	require.ErrorContains(t, badErr, "position 6")
 	require.NotErrorIs(t, badErr, generation.ErrBadRequest)
 	require.Equal(t, generate(t, e, good).Choices, c.Choices)
+}
+
+// corrupting is a backend whose steps compute a wrong embedding of one token, once.
+type corrupting struct {
+	compute.Backend
+	armed atomic.Bool
+	token int32
+}
+
+type corruptStep struct {
+	compute.Step
+	of    *corrupting
+	batch *compute.Batch
+}
+
+func (c *corrupting) Begin(b *compute.Batch) compute.Step {
+	return corruptStep{c.Backend.Begin(b), c, b}
+}
+
+func (s corruptStep) Embed(dst compute.Tensor, table compute.Weight) {
+	s.Step.Embed(dst, table)
+	if i := slices.Index(s.batch.Tokens, s.of.token); i >= 0 && s.of.armed.CompareAndSwap(true, false) {
+		s.of.Backend.Floats(dst)[i][0] = float32(math.NaN())
+	}
+}
+
+// A wrong value that gets into the cache fails the first request whose logits it reaches. It does not stay: another request that
+// took the pages meanwhile is computed again, and so is the prompt when it comes again.
+func TestACorruptPageIsComputedAgain(t *testing.T) {
+	t.Parallel()
+	for name, path := range families {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := generation.Request{Tokens: randomTokens(3, 40), MaxTokens: 6, IgnoreEOS: true}
+			second := first
+			second.Tokens = append(slices.Clone(first.Tokens), 7)
+			be, g := &corrupting{Backend: backend(t), token: first.Tokens[3]}, newGate()
+			be.armed.Store(true)
+			e := openOn(t, path, be, engine.Options{Draft: engine.DraftOff, PageSize: 8, PrefillChunk: 16, Trace: g.trace})
+			defer g.open()
+			var calls sync.WaitGroup
+			var firstErr, secondErr error
+			var got generation.Completion
+			calls.Go(func() { _, firstErr = e.Generate(t.Context(), first) })
+			waitFor(t, func() bool { return e.Snapshot().Running == 1 })
+			calls.Go(func() { got, secondErr = e.Generate(t.Context(), second) })
+			waitFor(t, func() bool { return e.Snapshot().Waiting == 1 })
+			g.open()
+			calls.Wait()
+			require.ErrorIs(t, firstErr, sample.ErrNotFinite)
+			require.NoError(t, secondErr)
+			intact := open(t, path, engine.Options{Draft: engine.DraftOff})
+			require.Equal(t, generate(t, intact, second).Choices, got.Choices)
+			idle(t, e)
+			require.Equal(t, generate(t, intact, first).Choices, generate(t, e, first).Choices)
+		})
+	}
 }

@@ -81,8 +81,6 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.failure(d, row.Code, row.Message), nil
 	case errors.Is(err, generation.ErrBadRequest):
 		return w.failure(d, openai.CodeBadRequest, err.Error()), nil
-	case errors.Is(err, sample.ErrNotFinite): // another attempt would compute the same logits
-		return w.failure(d, openai.CodeFailed, err.Error()+": the model's file may be damaged: compare its SHA-256"), nil
 	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, generation.ErrClosed):
 		w.metrics.jobs.WithLabelValues("handed_back").Inc()
 		log.Info("returned a job to the queue")
@@ -97,6 +95,8 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
+	case errors.Is(err, sample.ErrNotFinite): // a passing fault of the device, unless it comes again
+		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if d.attempt < d.MaxAttempts {
 		w.metrics.jobs.WithLabelValues("retried").Inc()

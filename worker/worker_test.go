@@ -125,8 +125,9 @@ func TestFailedAttempts(t *testing.T) {
 		{"an error that stays", 9, func() error { return broken }, 2, openai.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
 		{"a panic that stays", 9, func() error { panic("oops") }, 2, openai.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
 		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", generation.ErrBadRequest) }, 1, openai.CodeBadRequest, "line 1: bad request: too long"},
-		{"a model that gives no numbers", 9, func() error { return sample.ErrNotFinite }, 1, openai.CodeFailed,
-			"line 1: logits are not finite: the model's file may be damaged: compare its SHA-256"},
+		{"numbers that are wrong once", 1, func() error { return sample.ErrNotFinite }, 2, "", ""},
+		{"a model that gives no numbers", 9, func() error { return sample.ErrNotFinite }, 2, openai.CodeFailed,
+			"line 1: logits are not finite: the model's file may be damaged: compare its SHA-256 (attempt 2 of 2)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

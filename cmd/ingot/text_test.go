@@ -110,9 +110,20 @@ func readTemplateCases(t *testing.T, dir string) templateCases {
 // that jinja2 refuses must be refused here as well.
 func TestRenderVectors(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(vectors(t), "templates")
+	renderAll(t, filepath.Join(vectors(t), "templates"), 27)
+}
+
+// TestRenderTemplates renders small templates with the constructs of published ones, for which jinja2's prompts are in the tree.
+func TestRenderTemplates(t *testing.T) {
+	t.Parallel()
+	renderAll(t, "../../engine/jinja/testdata/templates", 5)
+}
+
+// renderAll renders every template in a folder with every case.
+func renderAll(t *testing.T, dir string, templates int) {
+	t.Helper()
 	cases := readTemplateCases(t, dir)
-	require.Len(t, cases.want, 27)
+	require.Len(t, cases.want, templates)
 	for template, byCase := range cases.want {
 		for name, want := range byCase {
 			t.Run(template+"/"+name, func(t *testing.T) {

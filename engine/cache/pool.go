@@ -4,7 +4,8 @@
 //
 // A full page is identified by its content: a hash over all tokens up to its last position and the one after it. (That token
 // belongs to it because the MTP layer computes its slot of a position from the next token.) Pages that no table holds any more
-// stay until they are needed; the least recently used is evicted first.
+// stay until they are needed; the least recently used is evicted first. Content that turns out to be wrong is discarded, with
+// all that was computed from it.
 package cache
 
 // Pool is a fixed number of pages. It is not safe for concurrent use.
@@ -22,7 +23,9 @@ type Pool struct {
 type page struct {
 	tables     int32 // tables that hold it
 	isKnown    bool
+	discarded  bool // its content may be wrong, although tables still hold it
 	key        Key
+	before     Key   // of the page before it in the text; zero for the first
 	prev, next int32 // neighbours in idle
 }
 
@@ -101,15 +104,42 @@ func (p *Pool) drop(id int32) {
 	case pg.isKnown:
 		p.idle.append(p.pages, id)
 	default:
+		*pg = page{}
 		p.free = append(p.free, id)
 	}
 }
 
-// learn makes a page's content known. If another page has the same content, that one stays the known one.
-func (p *Pool) learn(id int32, key Key) {
+// learn makes the content of a page known, which follows the page with key before. If another page has the same content, that
+// one stays the known one.
+func (p *Pool) learn(id int32, key, before Key) {
 	if _, ok := p.known[key]; ok || p.pages[id].isKnown {
 		return
 	}
 	p.known[key] = id
-	p.pages[id].isKnown, p.pages[id].key = true, key
+	p.pages[id].isKnown, p.pages[id].key, p.pages[id].before = true, key, before
+}
+
+// discard makes the content of known pages unknown, and that of all pages that were computed from them.
+func (p *Pool) discard(ids []int32) {
+	after := make(map[Key][]int32, len(p.known))
+	for _, id := range p.known {
+		before := p.pages[id].before
+		after[before] = append(after[before], id)
+	}
+	for len(ids) > 0 {
+		id := ids[len(ids)-1]
+		ids = ids[:len(ids)-1]
+		pg := &p.pages[id]
+		if !pg.isKnown {
+			continue
+		}
+		ids = append(ids, after[pg.key]...)
+		delete(p.known, pg.key)
+		pg.isKnown, pg.discarded = false, true
+		if pg.tables == 0 {
+			p.idle.remove(p.pages, id)
+			*pg = page{}
+			p.free = append(p.free, id)
+		}
+	}
 }

@@ -210,3 +210,38 @@ func BenchmarkCommit(b *testing.B) {
 		table.Release()
 	}
 }
+
+// Discarded pages and those that were computed from them are found no more, whether tables hold them or not. Others are.
+func TestDiscardedPagesAreUnknown(t *testing.T) {
+	t.Parallel()
+	p := NewPool(16, size)
+	branch := append(text(9, 0), 99, 98, 97, 96)
+	bad, sharing, idle, apart := p.NewTable(), p.NewTable(), p.NewTable(), p.NewTable()
+	fill(t, bad, text(9, 0))
+	require.Equal(t, 8, fill(t, sharing, text(14, 0)))
+	require.Equal(t, 8, fill(t, idle, branch))
+	idle.Release()
+	fill(t, apart, text(9, 50))
+	used := p.Used()
+
+	bad.Discard()
+	require.Equal(t, []bool{true, true, false}, []bool{bad.HoldsDiscarded(), sharing.HoldsDiscarded(), apart.HoldsDiscarded()})
+	require.Equal(t, used, p.Used(), "tables keep their pages")
+	for _, tokens := range [][]int32{text(14, 0), branch} {
+		table := p.NewTable()
+		got, _ := table.Adopt(tokens)
+		require.Zero(t, got)
+		table.Release()
+	}
+	got, _ := p.NewTable().Adopt(text(9, 50))
+	require.Equal(t, 8, got)
+
+	bad.Release()
+	sharing.Release()
+	again := p.NewTable()
+	require.Zero(t, fill(t, again, text(14, 0)))
+	require.False(t, again.HoldsDiscarded(), "pages that are used again are as good as new")
+	got, _ = p.NewTable().Adopt(branch)
+	require.Equal(t, 8, got, "the branch's own page has to be computed again")
+	require.Equal(t, 16-p.Used(), p.Available())
+}

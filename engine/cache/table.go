@@ -1,5 +1,7 @@
 package cache
 
+import "slices"
+
 // Table is the page table of a sequence.
 type Table struct {
 	pool  *Pool
@@ -75,11 +77,21 @@ func (t *Table) Grow(positions int) bool {
 func (t *Table) Commit(tokens []int32, filled int) {
 	size := t.pool.pageSize
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {
-		t.last = t.last.next(tokens[end-size : end+1])
-		t.pool.learn(t.pages[t.known], t.last)
+		before := t.last
+		t.last = before.next(tokens[end-size : end+1])
+		t.pool.learn(t.pages[t.known], t.last, before)
 		t.known++
 		t.unclaim()
 	}
+}
+
+// Discard makes the content of all pages unknown, and that of all pages of the pool that were computed from them. The sequences
+// of tables that hold one of them have to be computed again: see HoldsDiscarded.
+func (t *Table) Discard() { t.pool.discard(slices.Clone(t.pages)) }
+
+// HoldsDiscarded reports whether the content of a page was discarded. Release such a table without a further Commit.
+func (t *Table) HoldsDiscarded() bool {
+	return slices.ContainsFunc(t.pages, func(id int32) bool { return t.pool.pages[id].discarded })
 }
 
 // Release frees all pages and leaves the table empty. Releasing it twice does nothing.

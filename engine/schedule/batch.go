@@ -51,7 +51,7 @@ func (b *batch) advance() bool {
 	n := 0
 	for _, o := range b.outputs {
 		s := o.seq
-		if s.ended() {
+		if s.ended() || s.stale {
 			continue
 		}
 		o.position++

@@ -107,12 +107,13 @@ func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, gen
 	}
 	for _, o := range l.batch.outputs {
 		s := o.seq
-		if s.call.err != nil || o.drafts > 0 && (s.reason != "" || o.drafts != s.Accepted) {
+		if s.call.err != nil || s.stale || o.drafts > 0 && (s.reason != "" || o.drafts != s.Accepted) {
 			continue
 		}
 		before := s.Length()
 		if err := s.take(o, l.batch.result(l.Model, o, logits, step), &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
+			l.discard(s) // the wrong values may be in the cache
 			continue
 		}
 		if s.Length() > before {

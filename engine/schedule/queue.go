@@ -61,10 +61,28 @@ func (q *queue) choose() int {
 	return 0
 }
 
-// sweep releases sequences that have ended, and all those of requests that have failed or were cancelled.
+// sweep releases sequences that have ended, and all those of requests that have failed or were cancelled. Stale ones wait at the
+// head of the queue to be computed again.
 func (q *queue) sweep() {
 	q.running = q.retain(q.running)
 	q.waiting = q.retain(q.waiting)
+	for i := len(q.running) - 1; i >= 0; i-- {
+		if s := q.running[i]; s.stale {
+			s.preempt()
+			q.running = slices.Delete(q.running, i, i+1)
+			q.waiting = slices.Insert(q.waiting, 0, s)
+		}
+	}
+}
+
+// discard takes the pages of a sequence, whose content may be wrong, out of the cache, with all that was computed from them.
+// Running sequences that hold one of these pages become stale, and so does the sequence itself.
+func (q *queue) discard(s *sequence) {
+	s.Table.Discard()
+	s.stale = true
+	for _, other := range q.running {
+		other.stale = other.stale || other.Table.HoldsDiscarded()
+	}
 }
 
 // retain returns the sequences that go on, and releases the others.

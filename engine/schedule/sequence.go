@@ -19,6 +19,7 @@ type sequence struct {
 
 	skips      int  // times that another sequence was admitted before it out of order
 	recomputed bool // it was preempted after part of it had been computed
+	stale      bool // pages of it were discarded: it has to be computed again
 
 	text   answerText
 	scores scores      // of the answer
@@ -74,12 +75,15 @@ func (s *sequence) advance() (prompt int) {
 // that are full. Later steps overwrite what the cache holds beyond.
 func (s *sequence) settle() {
 	s.Computed = min(s.Computed, s.Length()-1)
-	s.Table.Commit(s.Tokens, s.Computed)
+	if !s.stale {
+		s.Table.Commit(s.Tokens, s.Computed)
+	}
 }
 
 // preempt takes the sequence's pages away. It has to be admitted and computed again.
 func (s *sequence) preempt() {
 	s.Table.Release()
 	s.recomputed = s.recomputed || s.Computed > 0
+	s.stale = false
 	s.Preempt()
 }
