@@ -142,7 +142,9 @@ type corruptStep struct {
 	batch *compute.Batch
 }
 
-func (c *corrupting) Begin(b *compute.Batch) compute.Step { return corruptStep{c.Backend.Begin(b), c, b} }
+func (c *corrupting) Begin(b *compute.Batch) compute.Step {
+	return corruptStep{c.Backend.Begin(b), c, b}
+}
 
 func (s corruptStep) Embed(dst compute.Tensor, table compute.Weight) {
 	s.Step.Embed(dst, table)
