@@ -128,10 +128,11 @@ func (d *Device) open() error {
 // describe reads what the device is, and refuses one that is too old. arch is what code is compiled for.
 func (d *Device) describe() (arch string, err error) {
 	c := d.driver
-	name := make([]byte, 256)
-	if err := c.call(cuDeviceGetName, address(name), uintptr(len(name)), d.device); err != nil {
+	c.text = make([]byte, 256)
+	if err := c.call(cuDeviceGetName, address(c.text), uintptr(len(c.text)), d.device); err != nil {
 		return "", err
 	}
+	name := goString(address(c.text))
 	var major, minor, threads, shared int
 	for attribute, to := range map[uintptr]*int{
 		attributeMajor: &major, attributeMinor: &minor, attributeMaxThreads: &threads, attributeSharedMemoryOptin: &shared,
@@ -141,8 +142,8 @@ func (d *Device) describe() (arch string, err error) {
 		}
 	}
 	d.info = metal.Info{
-		Driver: "cuda", Name: goString(address(name)), Family: fmt.Sprintf("sm_%d%d", major, minor),
-		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true,
+		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true, SplitAttention: true,
 	}
 	if 10*major+minor < minCapability {
 		return "", fmt.Errorf("%w: %s has compute capability %d.%d, and the kernels take 8.0 or later", metal.ErrUnsupported, d.info.Name, major, minor)
@@ -230,6 +231,9 @@ func (d *Device) free() error {
 	add := func(err error) { errs = append(errs, err) }
 	if d.stream != 0 {
 		add(d.driver.call(cuStreamSynchronize, d.stream))
+	}
+	for _, g := range d.queue.graphs.all {
+		add(d.destroy(g))
 	}
 	for i := range d.buffers {
 		if d.buffers[i].address != 0 {

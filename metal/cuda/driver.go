@@ -47,6 +47,12 @@ const (
 	cuEventSynchronize
 	cuEventElapsedTime
 	cuLaunchKernel
+	cuGraphCreate
+	cuGraphDestroy
+	cuGraphAddKernelNode
+	cuGraphInstantiate
+	cuGraphLaunch
+	cuGraphExecDestroy
 	functionCount
 )
 
@@ -63,6 +69,8 @@ var functions = [functionCount]string{
 	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2", cuStreamSynchronize: "cuStreamSynchronize",
 	cuEventCreate: "cuEventCreate", cuEventDestroy: "cuEventDestroy_v2", cuEventRecord: "cuEventRecord",
 	cuEventSynchronize: "cuEventSynchronize", cuEventElapsedTime: "cuEventElapsedTime", cuLaunchKernel: "cuLaunchKernel",
+	cuGraphCreate: "cuGraphCreate", cuGraphDestroy: "cuGraphDestroy", cuGraphAddKernelNode: "cuGraphAddKernelNode",
+	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch", cuGraphExecDestroy: "cuGraphExecDestroy",
 }
 
 // Attributes of devices and functions: CUdevice_attribute and CUfunction_attribute.
