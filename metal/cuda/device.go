@@ -100,7 +100,7 @@ func (d *Device) open() error {
 	if d.compiler, err = openCompiler(arch, version/1000); err != nil {
 		return err
 	}
-	d.info.LanguageVersion = "CUDA " + d.compiler.version
+	d.info.LanguageVersion = "3.1, translated for CUDA " + d.compiler.version
 	context, err := c.value(cuDevicePrimaryCtxRetain, d.device)
 	if err != nil {
 		return err
@@ -212,7 +212,8 @@ func (d *Device) Close() error {
 	}
 	var err error
 	if d.context != 0 {
-		if err = d.do(d.free); d.lost != nil {
+		err = d.do(d.free)
+		if d.lost != nil {
 			err = nil // it has been reported, and the memory is gone with it
 		}
 		err = errors.Join(err, d.driver.call(cuDevicePrimaryCtxRelease, d.device))

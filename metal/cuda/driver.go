@@ -106,7 +106,7 @@ func openDriver() (*driver, error) {
 		return nil, fmt.Errorf("%w: NVIDIA's driver is not installed: libcuda.so.1 is not found", metal.ErrUnsupported)
 	}
 	d := &driver{}
-	for i, name := range functions {
+	for i, name := range &functions {
 		if d.at[i], err = purego.Dlsym(handle, name); err != nil {
 			return nil, fmt.Errorf("find %s in libcuda.so.1: update NVIDIA's driver: %w", name, err)
 		}
