@@ -81,8 +81,11 @@ func (d *Device) open() error {
 	if err != nil {
 		return err
 	}
+	if count == 0 {
+		return fmt.Errorf("%w: CUDA finds no device", metal.ErrUnsupported)
+	}
 	if d.ordinal >= count {
-		return fmt.Errorf("%w: there are %d devices, numbered from 0", metal.ErrUnsupported, count)
+		return fmt.Errorf("CUDA finds %d devices, numbered from 0", count)
 	}
 	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
 	if err != nil {
