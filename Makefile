@@ -33,7 +33,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 	$(GOLANGCI) run ./... ./.ci/test
 	@# Compiling GPU kernels for the processor takes minutes: `make test` does.
-	$(TEST) -skip 'Emulator|HostBackend' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|roofline)$$') ./.ci/test
+	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
 
 .PHONY: test
 test: ## install what the tests need where it is missing, vet, and run all tests

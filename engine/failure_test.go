@@ -149,7 +149,7 @@ func (c *corrupting) Begin(b *compute.Batch) compute.Step {
 func (s corruptStep) Embed(dst compute.Tensor, table compute.Weight) {
 	s.Step.Embed(dst, table)
 	if i := slices.Index(s.batch.Tokens, s.of.token); i >= 0 && s.of.armed.CompareAndSwap(true, false) {
-		s.of.Backend.Floats(dst)[i][0] = float32(math.NaN())
+		s.of.Floats(dst)[i][0] = float32(math.NaN())
 	}
 }
 

@@ -44,6 +44,9 @@ func New(dev Device, o Options) (*Backend, error) {
 		if err = b.native.compile(dev, o.Mode); err == nil {
 			err = b.reserve(nativeScratch)
 		}
+		if err == nil {
+			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "make counters")
+		}
 	}
 	if err == nil {
 		err = b.chooseTiles(o.PlainTiles, o.Geometry)

@@ -55,6 +55,7 @@ func TestConformance(t *testing.T) {
 		{"release", metal.Options{}, emulator.Options{}},
 		{"tiles", metal.Options{Geometry: few}, emulator.Options{}},
 		{"tiles, memory of its own", metal.Options{Geometry: few}, emulator.Options{Discrete: true}},
+		{"debug, memory of its own", metal.Options{Mode: metal.Debug}, emulator.Options{Discrete: true, Seed: 3}},
 		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}, emulator.Options{}},
 		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
 		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},

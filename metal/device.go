@@ -84,6 +84,9 @@ type Info struct {
 	LanguageVersion string // of the compiled kernels, as the compiler reports it
 	MathMode        string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool
+	// SplitAttention reports whether attention of few rows is faster with a threadgroup for each split of the keys than with a
+	// simdgroup for each few heads: see attention_split.metal.
+	SplitAttention bool
 	// NativeKernels reports whether the device runs the kernels of metal/cuda/native, which the backend then prefers.
 	NativeKernels bool
 }

@@ -209,19 +209,23 @@ func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
 	s.integerMatrices("absorb", dst, q, w, w.in+r.dims, w.out+r.dims)
 }
 
-// integerNorm is RMSNorm, which also quantises what it writes.
-func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
-	q := quantised{dst, 1, gain.in, 0}
-	q.x.Cols = 0
-	record(s, "rms_norm", s.integer.any.norm, grid{x: dst.Rows, y: 1, simdgroups: normGroups(gain.in)}, a,
-		at(src), Binding{Buffer: gain.buffer}, at(dst), Binding{Buffer: s.integer.activations})
-	s.integer.quantised = q
+// maxNormCols is the longest row that norm_quantise takes.
+const maxNormCols = 8192
+
+// normQuantises reports whether norms of rows of so many values quantise what they write.
+func (s *step) normQuantises(cols int) bool {
+	return s.integer.any != nil && cols%blockValues == 0 && cols <= maxNormCols
 }
 
-// normQuantises reports whether a norm of rows of cols values can quantise them.
-func (s *step) normQuantises(dst compute.Tensor, cols int) bool {
-	q := quantised{dst, 1, cols, 0}
-	return s.integer.any != nil && cols%blockValues == 0 && q.bytes() <= s.integer.activationsBytes
+// integerNorm is RMSNorm, which also quantises what it writes.
+func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
+	s.inColumns(dst.Rows, 1, gain.in, func(first, rows int) {
+		q := quantised{rowsFrom(dst, first, rows), 1, gain.in, 0}
+		record(s, "rms_norm", s.integer.any.norm, grid{x: rows, y: 1, simdgroups: normGroups(gain.in)}, a,
+			at(rowsFrom(src, first, rows)), Binding{Buffer: gain.buffer}, at(q.x), Binding{Buffer: s.integer.activations})
+		q.x.Cols = 0
+		s.integer.quantised = q
+	})
 }
 
 // integerEmbed is Embed.

@@ -13,18 +13,22 @@ import (
 // nativeKernels are kernels of metal/cuda/native that take the place of portable ones: attention over pages of float16, routing by
 // float32 routers, and the largest logit of a row. Products are in integer.go.
 type nativeKernels struct {
-	memory                                      int              // of a threadgroup
-	attention                                   map[int]Pipeline // by the length of a value; nil where there are none
-	attentionJoin                               Pipeline
-	routeLogits, routeChoose, topParts, topJoin Pipeline
+	attention, attentionSplit map[int]Pipeline // by the length of a value; nil where there are none
+	attentionJoin             Pipeline
+	route, topParts, topJoin  Pipeline
+	counters                  Buffer // of route, each 0 between dispatches
+	memory                    int    // of a threadgroup
 }
 
 const (
 	nativeSplitKeys = 128 // split_keys of attention.cu
 	nativeWarps     = 8
-	logitRows       = 4  // rows of a warp of route_logits
-	topPartCount    = 32 // parts of a row of logits
-	topPartInts     = 3
+	logitRows       = 4     // rows of a warp of route
+	counterRows     = 16384 // rows of a dispatch of route, which has a counter for each logitRows
+	// maxNativeExperts is how many experts route has threadgroup memory for.
+	maxNativeExperts = 1024
+	topPartCount     = 32 // parts of a row of logits
+	topPartInts      = 3
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
 	// busyTiles is how many tiles of attention occupy a GPU, so that their splits need not be spread over it.
@@ -45,9 +49,10 @@ func nativeSource(name string) (Source, error) {
 // compile makes the kernels.
 func (n *nativeKernels) compile(dev Device, mode Mode) error {
 	n.memory = dev.Info().ThreadgroupMemory
+	n.attentionSplit = map[int]Pipeline{}
 	n.attention = map[int]Pipeline{64: 0, 128: 0, 256: 0, 512: 0}
 	for file, pipelines := range map[string]map[string]*Pipeline{
-		"choose.cu":    {"route_logits": &n.routeLogits, "route_choose": &n.routeChoose, "top_parts": &n.topParts, "top_join": &n.topJoin},
+		"choose.cu":    {"route": &n.route, "top_parts": &n.topParts, "top_join": &n.topJoin},
 		"attention.cu": {"attention_join": &n.attentionJoin},
 	} {
 		src, err := nativeSource(file)
@@ -68,6 +73,9 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 		}
 		for values := range n.attention {
 			if n.attention[values], err = dev.Pipeline(lib, fmt.Sprintf("attention_%d", values), nil); err != nil {
+				return err
+			}
+			if n.attentionSplit[values], err = dev.Pipeline(lib, fmt.Sprintf("attention_split_%d", values), nil); err != nil {
 				return err
 			}
 		}
@@ -104,6 +112,9 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 		splits = 0
 	}
 	a.splits = uint32(splits)
+	if splits > 0 {
+		p = s.native.attentionSplit[shape.ValueDim]
+	}
 	g := grid{x: n, y: shape.KVHeads, z: splits, simdgroups: nativeWarps, shared: nativeAttentionBytes(shape)}
 	record(s, "attention", p, g, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, Binding{Buffer: s.scratch.buffer}, at(dst))
@@ -115,32 +126,33 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 
 // The argument structs of choose.cu.
 type (
-	logitsArgs struct{ n, experts, rows, xStride uint32 }
-	chooseArgs struct {
-		experts, used, dstStride   uint32
-		sigmoid, normalise, biased uint32
-		scale                      float32
+	nativeRouteArgs struct {
+		n, experts, rows, used, xStride, dstStride uint32
+		sigmoid, normalise, biased                 uint32
+		scale                                      float32
 	}
 	nativeTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
 )
 
 // nativeRoute records a routing, and reports whether it has.
 func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
-	if s.native.attention == nil || w.kind != gguf.TypeF32 {
+	if s.native.attention == nil || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts {
 		return false
 	}
 	logits := Binding{Buffer: s.scratch.buffer}
-	s.inParts(dst.Rows, shape.Experts, func(first, n int) {
-		a := logitsArgs{uint32(w.in), uint32(shape.Experts), uint32(n), uint32(x.Stride)}
-		recordInteger(s, "route", s.native.routeLogits, grid{x: (shape.Experts + 3) / 4, y: (n + logitRows - 1) / logitRows, simdgroups: 4}, &a,
-			compute.Tensor{Buffer: &s.scratch.memory}, Binding{Buffer: w.buffer}, at(rowsFrom(x, first, n)), logits)
-		by := chooseArgs{
-			uint32(shape.Experts), uint32(shape.Used), uint32(dst.Stride), flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise),
-			flag(bias != nil), shape.Scale,
+	s.inParts(dst.Rows, shape.Experts, func(from, most int) {
+		for first := from; first < from+most; first += counterRows {
+			n := min(counterRows, from+most-first)
+			a := nativeRouteArgs{
+				uint32(w.in), uint32(shape.Experts), uint32(n), uint32(shape.Used), uint32(x.Stride), uint32(dst.Stride),
+				flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise), flag(bias != nil), shape.Scale,
+			}
+			g := grid{x: (shape.Experts + 3) / 4, y: (n + logitRows - 1) / logitRows, simdgroups: 4, shared: 8 * logitRows * shape.Experts}
+			recordInteger(s, "route", s.native.route, g, &a, dst,
+				Binding{Buffer: w.buffer}, bind(bias, logits), at(rowsFrom(x, first, n)), logits, Binding{Buffer: s.native.counters}, at(rowsFrom(dst, first, n)))
 		}
-		recordInteger(s, "route", s.native.routeChoose, grid{x: n, y: 1, simdgroups: 1, shared: 8 * shape.Experts}, &by, dst,
-			logits, bind(bias, logits), at(rowsFrom(dst, first, n)))
 	})
+	s.integer.grouped = groupedChoices{} // scratch memory had the logits
 	return true
 }
 

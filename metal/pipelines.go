@@ -126,6 +126,10 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 
 // compile compiles all files, several at a time.
 func (k *kernelSet) compile(progress func(done, total int)) error {
+	files := sources
+	if k.device.Info().SplitAttention {
+		files = append(slices.Clone(files), "attention_split.metal")
+	}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	var counting sync.Mutex
@@ -134,13 +138,13 @@ func (k *kernelSet) compile(progress func(done, total int)) error {
 		defer counting.Unlock()
 		k.libraries[name] = lib
 		if progress != nil {
-			progress(len(k.libraries), len(sources))
+			progress(len(k.libraries), len(files))
 		}
 	}
 	if progress != nil {
-		progress(0, len(sources))
+		progress(0, len(files))
 	}
-	for _, name := range sources {
+	for _, name := range files {
 		group.Go(func() error {
 			src, err := Kernel(name, k.geometry)
 			if err != nil {

@@ -12,6 +12,7 @@ type pageKernels struct {
 	ropeStore, latents Pipeline
 	attention          []attentionKernel
 	attentionTiles     []attentionKernel
+	attentionSplits    []attentionKernel // of devices with Info.SplitAttention, that with the most heads first
 	chosen             []attentionChoice // the one for all shapes is last
 }
 
@@ -55,6 +56,13 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 		a.pipeline = m.pipeline("attention_tile.metal", fmt.Sprintf("attention_tile_%s_c%d", name, a.values))
 		made.attentionTiles = append(made.attentionTiles, a)
 	}
+	if k.device.Info().SplitAttention {
+		for _, heads := range []int{4, 2, 1} {
+			a := attentionKernel{values: 16, heads: heads, simdgroups: attentionSplitGroups}
+			a.pipeline = m.pipeline("attention_split.metal", fmt.Sprintf("attention_split_%s_q%d", name, heads))
+			made.attentionSplits = append(made.attentionSplits, a)
+		}
+	}
 	for _, c := range k.geometry {
 		if c.In > 0 && (c.Kernel == Attention || c.Kernel == AttentionTile) {
 			made.chosen = append(made.chosen, k.attentionFor(t, c.In, c.Out))
@@ -93,4 +101,23 @@ func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a at
 		}
 	}
 	return a, 0, false
+}
+
+// attentionSplitGroups is the simdgroups of a threadgroup of attention_split.metal: one a block of 32 keys.
+const attentionSplitGroups = splitKeys / 32
+
+// forSplits returns the kernel for threadgroups over splits of the keys, the threadgroups that a split of a row has, and the bytes of
+// their memory. ok is false if there is none. Kernels of many heads read keys less often; with few rows and splits they would leave
+// the GPU idle.
+func (k *pageKernels) forSplits(shape compute.AttentionShape, rowSplits int) (a attentionKernel, groups, room int, ok bool) {
+	const busy = 64 // threadgroups
+	for _, each := range k.attentionSplits {
+		bytes := 4 * (each.heads*((shape.KeyDim+3)&^3+splitKeys+3*attentionSplitGroups) + splitKeys)
+		if shape.ValueDim > 32*each.values || bytes > threadgroupBytes || ok && groups*rowSplits >= busy {
+			continue
+		}
+		heads := shape.Heads / shape.KVHeads
+		a, groups, room, ok = each, shape.KVHeads*((heads+each.heads-1)/each.heads), bytes, true
+	}
+	return a, groups, room, ok
 }

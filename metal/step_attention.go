@@ -93,11 +93,6 @@ func (s *step) rowsBefore(many int) (rows int) {
 // second dispatch joins the splits.
 func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, concurrent bool) {
 	chosen := c.kernels.choose(shape)
-	k, room, ok := c.kernels.forHeads(shape, chosen.heads)
-	if !ok {
-		s.fail(fmt.Errorf("attention with keys of %d and values of %d per head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
-		return
-	}
 	a := attentionArgsOf(dst, q, shape, c)
 	longest := int(slices.Max(s.batch.Positions[:dst.Rows])) + 1
 	splits := (longest + splitKeys - 1) / splitKeys
@@ -105,9 +100,19 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 		splits = 0
 	}
 	a.splits = uint32(splits)
-	units := shape.Heads / k.heads
-	groups := min(chosen.simdgroups, k.simdgroups, units, threadgroupBytes/room)
-	g := grid{x: max(splits, 1), y: (units + groups - 1) / groups, z: dst.Rows, simdgroups: groups, shared: groups * room, concurrent: concurrent}
+	g := grid{x: max(splits, 1), z: dst.Rows, concurrent: concurrent}
+	k, groups, room, ok := c.kernels.forSplits(shape, g.x*dst.Rows)
+	if ok {
+		g.y, g.simdgroups, g.shared = groups, k.simdgroups, room
+	} else {
+		if k, room, ok = c.kernels.forHeads(shape, chosen.heads); !ok {
+			s.fail(fmt.Errorf("attention with keys of %d and values of %d per head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
+			return
+		}
+		units := shape.Heads / k.heads
+		g.simdgroups = min(chosen.simdgroups, k.simdgroups, units, threadgroupBytes/room)
+		g.y, g.shared = (units+g.simdgroups-1)/g.simdgroups, g.simdgroups*room
+	}
 	record(s, "attention", k.pipeline, g, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))
 	if splits > 0 {

@@ -44,7 +44,7 @@ type normArgs struct {
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	w := gain.(*weight)
 	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps}
-	if s.normQuantises(dst, w.in) {
+	if s.normQuantises(w.in) {
 		s.integerNorm(dst, src, w, &a)
 		return
 	}

@@ -81,8 +81,11 @@ func (d *Device) open() error {
 	if err != nil {
 		return err
 	}
+	if count == 0 {
+		return fmt.Errorf("%w: CUDA finds no device", metal.ErrUnsupported)
+	}
 	if d.ordinal >= count {
-		return fmt.Errorf("%w: there are %d devices, numbered from 0", metal.ErrUnsupported, count)
+		return fmt.Errorf("CUDA finds %d devices, numbered from 0", count)
 	}
 	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
 	if err != nil {
@@ -100,7 +103,7 @@ func (d *Device) open() error {
 	if d.compiler, err = openCompiler(arch, version/1000); err != nil {
 		return err
 	}
-	d.info.LanguageVersion = "CUDA " + d.compiler.version
+	d.info.LanguageVersion = "3.1, translated for CUDA " + d.compiler.version
 	context, err := c.value(cuDevicePrimaryCtxRetain, d.device)
 	if err != nil {
 		return err
@@ -128,10 +131,11 @@ func (d *Device) open() error {
 // describe reads what the device is, and refuses one that is too old. arch is what code is compiled for.
 func (d *Device) describe() (arch string, err error) {
 	c := d.driver
-	name := make([]byte, 256)
-	if err := c.call(cuDeviceGetName, address(name), uintptr(len(name)), d.device); err != nil {
+	c.text = make([]byte, 256)
+	if err := c.call(cuDeviceGetName, address(c.text), uintptr(len(c.text)), d.device); err != nil {
 		return "", err
 	}
+	name := goString(address(c.text))
 	var major, minor, threads, shared int
 	for attribute, to := range map[uintptr]*int{
 		attributeMajor: &major, attributeMinor: &minor, attributeMaxThreads: &threads, attributeSharedMemoryOptin: &shared,
@@ -141,8 +145,8 @@ func (d *Device) describe() (arch string, err error) {
 		}
 	}
 	d.info = metal.Info{
-		Driver: "cuda", Name: goString(address(name)), Family: fmt.Sprintf("sm_%d%d", major, minor),
-		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true,
+		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true, SplitAttention: true,
 	}
 	if 10*major+minor < minCapability {
 		return "", fmt.Errorf("%w: %s has compute capability %d.%d, and the kernels take 8.0 or later", metal.ErrUnsupported, d.info.Name, major, minor)
@@ -211,7 +215,8 @@ func (d *Device) Close() error {
 	}
 	var err error
 	if d.context != 0 {
-		if err = d.do(d.free); d.lost != nil {
+		err = d.do(d.free)
+		if d.lost != nil {
 			err = nil // it has been reported, and the memory is gone with it
 		}
 		err = errors.Join(err, d.driver.call(cuDevicePrimaryCtxRelease, d.device))
@@ -230,6 +235,9 @@ func (d *Device) free() error {
 	add := func(err error) { errs = append(errs, err) }
 	if d.stream != 0 {
 		add(d.driver.call(cuStreamSynchronize, d.stream))
+	}
+	for _, g := range d.queue.graphs.all {
+		add(d.destroy(g))
 	}
 	for i := range d.buffers {
 		if d.buffers[i].address != 0 {

@@ -47,6 +47,12 @@ const (
 	cuEventSynchronize
 	cuEventElapsedTime
 	cuLaunchKernel
+	cuGraphCreate
+	cuGraphDestroy
+	cuGraphAddKernelNode
+	cuGraphInstantiate
+	cuGraphLaunch
+	cuGraphExecDestroy
 	functionCount
 )
 
@@ -63,6 +69,8 @@ var functions = [functionCount]string{
 	cuStreamCreate: "cuStreamCreate", cuStreamDestroy: "cuStreamDestroy_v2", cuStreamSynchronize: "cuStreamSynchronize",
 	cuEventCreate: "cuEventCreate", cuEventDestroy: "cuEventDestroy_v2", cuEventRecord: "cuEventRecord",
 	cuEventSynchronize: "cuEventSynchronize", cuEventElapsedTime: "cuEventElapsedTime", cuLaunchKernel: "cuLaunchKernel",
+	cuGraphCreate: "cuGraphCreate", cuGraphDestroy: "cuGraphDestroy", cuGraphAddKernelNode: "cuGraphAddKernelNode",
+	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch", cuGraphExecDestroy: "cuGraphExecDestroy",
 }
 
 // Attributes of devices and functions: CUdevice_attribute and CUfunction_attribute.
@@ -98,7 +106,7 @@ func openDriver() (*driver, error) {
 		return nil, fmt.Errorf("%w: NVIDIA's driver is not installed: libcuda.so.1 is not found", metal.ErrUnsupported)
 	}
 	d := &driver{}
-	for i, name := range functions {
+	for i, name := range &functions {
 		if d.at[i], err = purego.Dlsym(handle, name); err != nil {
 			return nil, fmt.Errorf("find %s in libcuda.so.1: update NVIDIA's driver: %w", name, err)
 		}

@@ -64,9 +64,9 @@ func openCompiler(arch string, driverMajor int) (*compiler, error) {
 			return nil, fmt.Errorf("find %s in NVRTC: %w; it takes CUDA 11.2 or later", name, err)
 		}
 	}
-	numbers := new([2]int32)
-	purego.SyscallN(version, uintptr(unsafe.Pointer(&numbers[0])), uintptr(unsafe.Pointer(&numbers[1])))
-	c.version = fmt.Sprintf("%d.%d", numbers[0], numbers[1])
+	p := newProgram()
+	purego.SyscallN(version, uintptr(unsafe.Pointer(&p.version[0])), uintptr(unsafe.Pointer(&p.version[1])))
+	c.version = fmt.Sprintf("%d.%d", p.version[0], p.version[1])
 	var err error
 	if c.cache, err = kernelcache.Folder(); err != nil {
 		return nil, fmt.Errorf("find a folder for compiled kernels: %w", err)
@@ -124,7 +124,13 @@ type program struct {
 	size    uintptr
 	flags   []uintptr
 	strings [][]byte
+	version [2]int32
 }
+
+// newProgram makes a program on the heap: escape analysis does not see that its address is passed on.
+//
+//go:noinline
+func newProgram() *program { return &program{} }
 
 func (p *program) cString(s string) uintptr {
 	b := append([]byte(s), 0)
@@ -134,7 +140,7 @@ func (p *program) cString(s string) uintptr {
 
 // build compiles.
 func (c *compiler) build(name, text string, flags []string) (code []byte, err error) {
-	p := &program{}
+	p := newProgram()
 	handle, size := uintptr(unsafe.Pointer(&p.handle)), uintptr(unsafe.Pointer(&p.size))
 	if err := c.call(c.create, handle, p.cString(text), p.cString(name), 0, 0, 0); err != nil {
 		return nil, err

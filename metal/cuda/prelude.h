@@ -23,6 +23,13 @@ struct half {
     }
 };
 
+// load_four loads a packed vector at once where it lies at a multiple of its size.
+template <class V, class P> inline V load_four(const P* p) {
+    if ((ulong)p % sizeof(P) == 0) return *(const V*)p;
+    return {p->x, p->y, p->z, p->w};
+}
+#define INGOT_LOAD_FOUR(p) load_four<vec<T, 4>>(p)
+
 }  // namespace metal
 
 namespace ingot {

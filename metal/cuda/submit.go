@@ -1,10 +1,9 @@
 package cuda
 
 import (
-	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math"
-	"runtime"
 	"time"
 	"unsafe"
 
@@ -33,23 +32,15 @@ type queue struct {
 	begun, ended      [maxInFlight]uintptr
 	started           time.Time
 
-	parameters    [maxParameters]byte
-	parameterSize uint64
-	extra         [5]uintptr // that the launch finds these by
-	elapsed       float32    // milliseconds
+	launches launches // of the present submission
+	graphs   graphs
+	extra    extra
+	elapsed  float32 // milliseconds
 }
-
-// Names of what extra has: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE.
-const (
-	launchPointer = 1
-	launchSize    = 2
-)
 
 func (d *Device) openQueue() error {
 	q := &d.queue
-	q.extra = [5]uintptr{
-		launchPointer, uintptr(unsafe.Pointer(&q.parameters)), launchSize, uintptr(unsafe.Pointer(&q.parameterSize)), 0,
-	}
+	q.graphs = graphs{seed: maphash.MakeSeed(), all: map[uint64]*graph{}}
 	for i := range q.begun {
 		var err error
 		if q.begun[i], err = d.event(0); err != nil {
@@ -117,52 +108,31 @@ func (d *Device) check(w *metal.Dispatch) error {
 // launchAll is Submit on a thread with the context.
 func (d *Device) launchAll() error {
 	q := &d.queue
+	q.launches = q.launches[:0]
+	for i := range q.work {
+		q.launches = q.launches.add(d, &q.work[i], i)
+	}
+	var known *graph
+	if !d.debug {
+		var err error
+		if known, err = q.graphs.find(d, q.launches); err != nil {
+			return fmt.Errorf("make a graph of %d launches: %w", len(q.work), err)
+		}
+	}
 	slot := q.submitted % maxInFlight
 	if err := d.driver.call(cuEventRecord, q.begun[slot], d.stream); err != nil {
 		return err
 	}
-	for i := range q.work {
-		w := &q.work[i]
-		if err := d.launch(w); err != nil {
-			return fmt.Errorf("dispatch %d, %s, kernel %s: %w", i, w.Name, d.pipelines[w.Pipeline-1].name, err)
-		}
+	var err error
+	if known != nil {
+		err = d.driver.call(cuGraphLaunch, known.exec, d.stream)
+	} else {
+		err = d.launch(q.launches, q.work)
+	}
+	if err != nil {
+		return err
 	}
 	return d.driver.call(cuEventRecord, q.ended[slot], d.stream)
-}
-
-// launch starts a dispatch, as several launches where its grid is too high for one.
-func (d *Device) launch(w *metal.Dispatch) error {
-	for y := 0; y < w.Groups[1]; y += maxGroups {
-		if err := d.launchFrom(w, y); err != nil {
-			return err
-		}
-	}
-	if d.debug {
-		return d.driver.call(cuStreamSynchronize, d.stream) // so that a fault has the name of its kernel
-	}
-	return nil
-}
-
-// launchFrom starts a dispatch from threadgroup y on. Its buffers' addresses and its argument struct are the kernel's
-// parameters, in this order, and then y, where the kernel is translated: see source.go.
-func (d *Device) launchFrom(w *metal.Dispatch, y int) error {
-	q, p := &d.queue, &d.pipelines[w.Pipeline-1]
-	n := 0
-	for _, b := range w.Buffers {
-		binary.NativeEndian.PutUint64(q.parameters[n:], uint64(d.buffers[b.Buffer-1].address)+uint64(b.Offset))
-		n += 8
-	}
-	n += copy(q.parameters[n:], w.Args)
-	if !p.native {
-		binary.NativeEndian.PutUint32(q.parameters[n:], uint32(y))
-		n += 4
-	}
-	q.parameterSize = uint64(n)
-	err := d.driver.call(cuLaunchKernel, p.function,
-		uintptr(w.Groups[0]), uintptr(min(w.Groups[1]-y, maxGroups)), uintptr(w.Groups[2]), uintptr(w.Threads[0]), 1, 1,
-		uintptr(w.ThreadgroupMemory), d.stream, 0, uintptr(unsafe.Pointer(&q.extra)))
-	runtime.KeepAlive(d)
-	return err
 }
 
 // Wait implements metal.Device.

@@ -117,7 +117,7 @@ func (d *Device) Info() metal.Info {
 	math := map[metal.Mode]string{metal.Release: "safe", metal.Debug: "safe", metal.FastMath: "relaxed"}
 	return metal.Info{
 		Driver: "emulator", Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
-		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
+		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: !d.options.Discrete, SplitAttention: d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
 	}
 }
 

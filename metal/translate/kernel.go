@@ -67,15 +67,16 @@ func (k *Kernel) add(declaration, attribute string) error {
 	pointer := pointerTo.FindStringSubmatch(declaration)
 	p := Parameter{Attribute: attribute}
 	index := bufferIndex.FindStringSubmatch(attribute)
+	isBuffer := len(index) == 2
 	switch args := structOf.FindStringSubmatch(declaration); {
 	case indices[attribute]:
 		p.Kind = Index
-	case index != nil && (index[1] != fmt.Sprint(k.Buffers) || k.Args != ""):
+	case isBuffer && (index[1] != fmt.Sprint(k.Buffers) || k.Args != ""):
 		return fmt.Errorf("parameter %q has [[%s]]: buffers are numbered from 0, the argument struct last", declaration, attribute)
-	case index != nil && pointer != nil && pointer[1] == "device":
+	case isBuffer && pointer != nil && pointer[1] == "device":
 		p.Kind, p.Type = Buffer, pointer[2]
 		k.Buffers++
-	case index != nil && args != nil:
+	case isBuffer && args != nil:
 		p.Kind, p.Type = Args, args[1]
 		k.Args = args[1]
 	case attribute == "threadgroup(0)" && pointer != nil && pointer[1] == "threadgroup":

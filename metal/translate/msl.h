@@ -50,10 +50,13 @@ typedef vec<uchar, 4> uchar4;
 typedef vec<signed char, 4> char4;
 typedef vec<ulong, 2> ulong2;
 
-// A packed vector has the alignment of its elements.
+// A packed vector has the alignment of its elements. A driver may have a quicker way to load those that are aligned.
+#if !defined(INGOT_LOAD_FOUR)
+#define INGOT_LOAD_FOUR(p) {(p)->x, (p)->y, (p)->z, (p)->w}
+#endif
 template <class T> struct packed_vec4 {
     T x, y, z, w;
-    operator vec<T, 4>() const { return {x, y, z, w}; }
+    operator vec<T, 4>() const { return INGOT_LOAD_FOUR(this); }
     packed_vec4() = default;
     packed_vec4(vec<T, 4> v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
 };

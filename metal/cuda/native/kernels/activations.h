@@ -60,11 +60,6 @@ struct QuantiseArgs {
     uint x_slice;   // from one slice of a row to the next
 };
 
-__device__ inline float4 read_four(const float* p) {
-    if (ulong(p) % 16 == 0) return *(const float4*)p;
-    return make_float4(p[0], p[1], p[2], p[3]);
-}
-
 // quantise_rows quantises slices of rows: slice z of row r is row z*room+r of the result. Four lanes take a block. Grid:
 // (4·blocks·rows / threads, 1, slices).
 extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs args) {
@@ -112,38 +107,52 @@ struct NormArgs {
     float eps;
 };
 
-// norm_quantise is rms_norm of norm.metal, which also quantises what it writes. A threadgroup a row.
-extern "C" __global__ void norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
+// norm_quantise is rms_norm of norm.metal for up to 8192 columns, which also quantises what it writes. A threadgroup of up to 256
+// threads a row; a thread has 8 values of each of up to 4 blocks.
+extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
     __shared__ float sums[32];
-    uint tid = threadIdx.x;
+    uint tid = threadIdx.x, lanes = args.cols / 8;
     src += ulong(blockIdx.x) * args.src_stride;
     dst += ulong(blockIdx.x) * args.dst_stride;
+    float4 v[4][2], g[4][2];
+    auto place = [&](uint u) { // of a thread's values, or of others that are there
+        uint i = tid + u * blockDim.x;
+        return i < lanes ? 32 * (i / 4) + 4 * (i % 4) : 0;
+    };
     float sum = 0;
-    for (uint i = tid; i < args.cols; i += blockDim.x) sum = fmaf(src[i], src[i], sum);
+    UNROLL for (uint u = 0; u < 4; u++) {
+        if (u * blockDim.x >= lanes) break;
+        UNROLL for (uint h = 0; h < 2; h++) {
+            v[u][h] = read_four(src + place(u) + 16 * h);
+            g[u][h] = read_four(gain + place(u) + 16 * h);
+        }
+    }
+    UNROLL for (uint u = 0; u < 4; u++) {
+        if (u * blockDim.x >= lanes) break;
+        UNROLL for (uint h = 0; h < 2; h++) {
+            float4 x = v[u][h];
+            if (tid + u * blockDim.x < lanes) sum = fmaf(x.w, x.w, fmaf(x.z, x.z, fmaf(x.y, x.y, fmaf(x.x, x.x, sum))));
+        }
+    }
     UNROLL for (uint m = 16; m > 0; m /= 2) sum += __shfl_xor_sync(~0u, sum, m);
     if (tid % 32 == 0) sums[tid / 32] = sum;
     __syncthreads();
     float total = 0;
     for (uint i = 0; i < blockDim.x / 32; i++) total += sums[i];
     float scale = 1.0f / sqrtf(total / float(args.cols) + args.eps);
-    uint blocks = args.cols / 32, q = tid % 4;
-    for (uint first = 0; first < 4 * blocks; first += blockDim.x) {
-        uint b = (first + tid) / 4;
-        bool there = b < blocks;
-        uint at = 32 * (there ? b : 0) + 4 * q;
-        float4 v[2];
+    UNROLL for (uint u = 0; u < 4; u++) {
+        if (u * blockDim.x >= lanes) break;
         UNROLL for (uint h = 0; h < 2; h++) {
-            const float* x = src + at + 16 * h;
-            const float* g = gain + at + 16 * h;
-            v[h] = make_float4(x[0] * scale * g[0], x[1] * scale * g[1], x[2] * scale * g[2], x[3] * scale * g[3]);
+            float4 &x = v[u][h], by = g[u][h];
+            x = make_float4(x.x * scale * by.x, x.y * scale * by.y, x.z * scale * by.z, x.w * scale * by.w);
         }
-        Quantised out = quantise(v[0], v[1]);
-        if (there) {
-            UNROLL for (uint h = 0; h < 2; h++) {
-                float* y = dst + at + 16 * h;
-                y[0] = v[h].x, y[1] = v[h].y, y[2] = v[h].z, y[3] = v[h].w;
-            }
-            store(to, blockIdx.x, b, blocks, q, out);
+        Quantised out = quantise(v[u][0], v[u][1]);
+        uint i = tid + u * blockDim.x;
+        if (i >= lanes) continue;
+        UNROLL for (uint h = 0; h < 2; h++) {
+            float* y = dst + place(u) + 16 * h;
+            y[0] = v[u][h].x, y[1] = v[u][h].y, y[2] = v[u][h].z, y[3] = v[u][h].w;
         }
+        store(to, blockIdx.x, i / 4, args.cols / 32, i % 4, out);
     }
 }

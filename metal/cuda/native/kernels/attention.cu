@@ -52,7 +52,8 @@ __device__ inline Joined join(float m, float split_m) {
 __device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
 
 // attend takes a tile. Of the 8 warps, V take 64 values each, and 8/V share the keys of a split. Grid: (tiles, key heads, splits or 1).
-template <int V>
+// Deep has more reads in flight, for a GPU that is not full.
+template <int V, bool Deep>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Place* places, const int* tables, const PairTile* tiles,
                               float* parts, float* dst, const AttentionArgs& args) {
     enum { shares = warps / V, share_keys = split_keys / shares };
@@ -102,7 +103,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         const uchar* key1 = keys + ulong(rows[16 * warp + 8 + r]) * (2 * args.key_dim) + 16 * c;
         const ushort* query0 = query + r * stride + 8 * c;
         const ushort* query1 = query0 + 8 * stride;
-#pragma unroll 6
+#pragma unroll (Deep ? 18 : 6)
         for (uint d = 0; d < args.key_dim; d += 32) {
             uint4 k0 = *(const uint4*)(key0 + 2 * d), k1 = *(const uint4*)(key1 + 2 * d);
             uint4 q0 = *(const uint4*)(query0 + d), q1 = *(const uint4*)(query1 + d);
@@ -138,7 +139,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         // Weighted values: 64 a warp. Values 8r+t of the 64 are column r of tile t.
         float sum[8][4];
         UNROLL for (uint i = 0; i < 32; i++) sum[i / 4][i % 4] = 0;
-#pragma unroll 2
+#pragma unroll (Deep ? 8 : 2)
         for (uint k = value_share * share_keys; k < (value_share + 1) * share_keys; k += 16) {
             uint4 v[4];
             UNROLL for (uint i = 0; i < 4; i++) {
@@ -199,15 +200,19 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     }
 }
 
-#define ATTENTION(name, V, least) \
+#define ATTENTION(name, V, deep, least) \
     extern "C" __global__ void __launch_bounds__(32 * warps, least) name(const float* q, const uchar* keys, const uchar* values, const Place* places, \
                                                                          const int* tables, const PairTile* tiles, float* parts, float* dst, AttentionArgs args) { \
-        attend<V>(q, keys, values, places, tables, tiles, parts, dst, args); \
+        attend<V, deep>(q, keys, values, places, tables, tiles, parts, dst, args); \
     }
-ATTENTION(attention_64, 1, 2)
-ATTENTION(attention_128, 2, 2)
-ATTENTION(attention_256, 4, 2)
-ATTENTION(attention_512, 8, 2)
+ATTENTION(attention_64, 1, false, 2)
+ATTENTION(attention_128, 2, false, 2)
+ATTENTION(attention_256, 4, false, 2)
+ATTENTION(attention_512, 8, false, 2)
+ATTENTION(attention_split_64, 1, true, 1)
+ATTENTION(attention_split_128, 2, true, 1)
+ATTENTION(attention_split_256, 4, true, 1)
+ATTENTION(attention_split_512, 8, true, 1)
 
 // attention_join joins the splits of a row and head. Grid: (values / 64, heads, rows).
 extern "C" __global__ void attention_join(const float* parts, const Place* places, float* dst, AttentionArgs args) {

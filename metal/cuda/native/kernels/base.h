@@ -49,6 +49,11 @@ __device__ inline void dots16(int* c, uint a0, uint a1, uint b) {
 
 __device__ inline float silu(float x) { return x / (1.0f + expf(-x)); }
 
+__device__ inline float4 read_four(const float* p) {
+    if (ulong(p) % 16 == 0) return *(const float4*)p;
+    return make_float4(p[0], p[1], p[2], p[3]);
+}
+
 // Place is a row's entry in the slot mapping, as in pages.h.
 struct Place {
     uint position, slot, pages;

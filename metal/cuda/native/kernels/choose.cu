@@ -1,4 +1,4 @@
-// Routing in two dispatches, and the largest logit of a row in two: many threadgroups a row, where one of them would read it alone.
+// Routing, and the largest logit of a row, with many threadgroups a row, where one of them would read it alone.
 #include "base.h"
 
 __device__ inline float tree_sum(float v) {
@@ -6,38 +6,12 @@ __device__ inline float tree_sum(float v) {
     return v;
 }
 
-struct LogitsArgs {
+struct RouteArgs {
     uint n;
     uint experts;
     uint rows;
-    uint x_stride;
-};
-
-// route_logits writes the logits of a router of float32: [rows, experts]. A warp takes an expert and four rows. Grid: (experts / warps
-// of a threadgroup, rows / 4).
-extern "C" __global__ void route_logits(const float* router, const float* x, float* logits, LogitsArgs args) {
-    uint lane = threadIdx.x % 32, e = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, first = blockIdx.y * 4;
-    if (e >= args.experts) return;
-    const float* from[4];
-    UNROLL for (uint j = 0; j < 4; j++) from[j] = x + ulong(min(first + j, args.rows - 1)) * args.x_stride;
-    router += ulong(e) * args.n;
-    float sums[4] = {0, 0, 0, 0};
-#pragma unroll 8
-    for (uint i = lane; i < args.n; i += 32) {
-        float w = router[i];
-        UNROLL for (uint j = 0; j < 4; j++) {
-            if (first + j < args.rows) sums[j] = fmaf(w, from[j][i], sums[j]);
-        }
-    }
-    UNROLL for (uint j = 0; j < 4; j++) {
-        float v = tree_sum(sums[j]);
-        if (lane == 0 && first + j < args.rows) logits[ulong(first + j) * args.experts + e] = v;
-    }
-}
-
-struct ChooseArgs {
-    uint experts;
     uint used;
+    uint x_stride;
     uint dst_stride;
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
@@ -45,20 +19,48 @@ struct ChooseArgs {
     float scale;
 };
 
-// route_choose chooses a row's experts, as route of experts.metal does. A warp a row; shared memory has two floats an expert.
-extern "C" __global__ void route_choose(const float* logits, const float* bias, float* dst, ChooseArgs args) {
-    extern __shared__ float probabilities[];
-    float* scores = probabilities + args.experts;
+// read_part is four values of a row of n, those past its end 0.
+__device__ inline float4 read_part(const float* p, uint i, uint n) {
+    if (i + 4 <= n) return read_four(p + i);
+    return make_float4(i < n ? p[i] : 0.0f, i + 1 < n ? p[i + 1] : 0.0f, i + 2 < n ? p[i + 2] : 0.0f, 0.0f);
+}
+
+// logits writes those of an expert for up to four rows, by a warp.
+__device__ inline void logits_of(const float* router, const float* x, uint rows, float* logits, const RouteArgs& args) {
+    enum { together = 8 };
+    uint lane = threadIdx.x % 32;
+    float sums[4] = {0, 0, 0, 0};
+    for (uint first = 4 * lane; first < args.n; first += 128 * together) {
+        float4 w[together];
+        UNROLL for (uint u = 0; u < together; u++) w[u] = read_part(router, first + 128 * u, args.n);
+        UNROLL for (uint j = 0; j < 4; j++) {
+            if (j >= rows) break;
+            UNROLL for (uint u = 0; u < together; u++) {
+                float4 v = read_part(x + ulong(j) * args.x_stride, first + 128 * u, args.n);
+                sums[j] = fmaf(w[u].w, v.w, fmaf(w[u].z, v.z, fmaf(w[u].y, v.y, fmaf(w[u].x, v.x, sums[j]))));
+            }
+        }
+    }
+    UNROLL for (uint j = 0; j < 4; j++) {
+        float v = tree_sum(sums[j]);
+        if (lane == 0 && j < rows) logits[ulong(j) * args.experts] = v;
+    }
+}
+
+// choose chooses a row's experts, as route of experts.metal does, by a warp. probabilities is shared memory, two floats an expert.
+__device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
     const float infinity = __int_as_float(0x7f800000), lowest = -3.0e38f;
-    uint lane = threadIdx.x;
-    logits += ulong(blockIdx.x) * args.experts;
-    dst += ulong(blockIdx.x) * args.dst_stride;
+    float* scores = probabilities + args.experts;
+    uint lane = threadIdx.x % 32;
     float best = -infinity;
-    for (uint e = lane; e < args.experts; e += 32) best = fmaxf(best, logits[e]);
+    for (uint e = lane; e < args.experts; e += 32) {
+        probabilities[e] = __ldcg(logits + e);
+        best = fmaxf(best, probabilities[e]);
+    }
     UNROLL for (uint m = 16; m > 0; m /= 2) best = fmaxf(best, __shfl_xor_sync(~0u, best, m));
     float sum = 0;
     for (uint e = lane; e < args.experts; e += 32) {
-        float p = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-logits[e])) : expf(logits[e] - best);
+        float p = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-probabilities[e])) : expf(probabilities[e] - best);
         probabilities[e] = p;
         sum += p;
     }
@@ -94,6 +96,25 @@ extern "C" __global__ void route_choose(const float* logits, const float* bias, 
     if (lane == 0) {
         for (uint k = 0; k < args.used; k++) dst[args.used + k] *= scale;
     }
+}
+
+// route is route of experts.metal for a router of float32, by many threadgroups. A warp computes the logits of an expert for four
+// rows; of each four rows the last threadgroup to come chooses. counters has a 0 for each four rows, and has it again
+// afterwards. Grid: (experts / 4, rows / 4); 128 threads; shared memory has eight floats an expert.
+extern "C" __global__ void __launch_bounds__(128) route(const float* router, const float* bias, const float* x, float* logits, uint* counters, float* dst,
+                                                        RouteArgs args) {
+    extern __shared__ float probabilities[];
+    __shared__ bool last;
+    uint warp = threadIdx.x / 32, e = blockIdx.x * 4 + warp, first = blockIdx.y * 4, rows = min(args.rows - first, 4u);
+    logits += ulong(first) * args.experts;
+    if (e < args.experts) logits_of(router + ulong(e) * args.n, x + ulong(first) * args.x_stride, rows, logits + e, args);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicInc(counters + blockIdx.y, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last || warp >= rows) return;
+    __threadfence();
+    choose(logits + ulong(warp) * args.experts, bias, dst + ulong(first + warp) * args.dst_stride, probabilities + 2 * warp * args.experts, args);
 }
 
 struct TopArgs {

@@ -147,47 +147,49 @@ struct RowArgs {
     uint dims;        // values behind each matrix's activations that are rotated to behind its results; 0 for none
 };
 
-// row_product is product for one row of activations, which each threadgroup quantises for itself: shared memory has room for it.
-// With dims, it is MLA's Absorb, and the last threadgroup of a matrix rotates. Grid: (tiles of rows, 1, matrices).
-template <class W, class A, int teams>
+// row_product is product for one row of activations, which each threadgroup quantises for itself: shared memory has room for it. The
+// first warps are a team that multiplies a group of rows of weights. With dims, it is MLA's Absorb, and the last threadgroup of a
+// matrix rotates. Grid: (groups of rows, 1, matrices).
+template <class W, class A>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Place* place, float* dst,
                             const RowArgs& args) {
     extern __shared__ uint4 shared[];
-    uint tile = blockIdx.x;
+    __shared__ Parts<A::parts, A::columns> parts;
+    uint group = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uchar* w = w0;
     uint out = args.out0;
     x += ulong(blockIdx.z) * args.x_matrix;
     dst += ulong(blockIdx.z) * args.dst_matrix;
-    if (args.dims > 0 && tile == args.tiles0) {
+    if (args.dims > 0 && group == args.tiles0) {
         rotate(x + 32 * args.blocks, dst + out, table + ulong(place->position) * args.dims, args.dims / 2);
         return;
     }
-    if (tile >= args.tiles0) {
+    if (group >= args.tiles0) {
         w = w1;
-        tile -= args.tiles0;
+        group -= args.tiles0;
         dst += out;
         out = args.out1;
-        if (tile >= args.tiles1) {
+        if (group >= args.tiles1) {
             w = w2;
-            tile -= args.tiles1;
+            group -= args.tiles1;
             dst += out;
             out = args.out2;
         }
     }
-    Team<A> team;
-    uint first = tile * teams * A::groups, all = groups_of(out);
-    const uchar* groups[A::groups];
-    UNROLL for (uint m = 0; m < A::groups; m++) {
-        groups[m] = w + (ulong(blockIdx.z) * all + min(first + team.index * A::groups + m, all - 1)) * group_bytes<W>(args.blocks);
-        prefetch(groups[m], group_bytes<W>(args.blocks), 32 * team.warp + team.lane, 32 * A::warps);
-    }
+    const uchar* groups[1] = {w + (ulong(blockIdx.z) * groups_of(out) + group) * group_bytes<W>(args.blocks)};
+    prefetch(groups[0], group_bytes<W>(args.blocks), threadIdx.x, blockDim.x);
     Row row(shared, args.blocks);
     row.fill(x, args.blocks, threadIdx.x, blockDim.x);
     __syncthreads();
-    float sums[A::values];
-    A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
-    finish<A, teams>(sums, [&](uint t, uint group, uint, uint r, float v) {
-        uint o = (first + t * A::groups + group) * group_rows + r;
-        if (o < out) dst[o] = args.add != 0 ? dst[o] + v : v;
-    });
+    if (warp < A::warps) {
+        float sums[A::values];
+        A().multiply(groups, row, args.blocks, warp, lane, sums);
+        A::put(sums, parts, 0, warp, lane);
+    }
+    __syncthreads();
+    uint o = group * group_rows + threadIdx.x;
+    if (threadIdx.x < group_rows && o < out) {
+        float v = parts.sum(0, threadIdx.x);
+        dst[o] = args.add != 0 ? dst[o] + v : v;
+    }
 }

@@ -168,15 +168,24 @@ struct Row {
     __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 32 * b); }
     __device__ float2 scale(uint, uint b) const { return s[b]; }
 
-    // fill quantises x by so many threads, whole warps.
+    // fill quantises x by so many threads, whole warps. What a thread reads in four rounds is on its way at once.
     __device__ void fill(const float* x, uint blocks, uint thread, uint threads) {
-        for (uint i = thread; i - thread % 32 < 4 * blocks; i += threads) {
-            bool there = i < 4 * blocks;
-            const float* p = x + (there ? 32 * (i / 4) + 4 * (i % 4) : 0);
-            Quantised v = quantise(read_four(p), read_four(p + 16));
-            if (there) {
-                *(uint2*)(q + 32 * (i / 4) + 8 * (i % 4)) = v.q;
-                if (i % 4 == 0) s[i / 4] = make_float2(v.d, v.sum);
+        for (uint first = thread; first - thread % 32 < 4 * blocks; first += 4 * threads) {
+            float4 v[4][2];
+            UNROLL for (uint u = 0; u < 4; u++) {
+                uint i = first + u * threads;
+                const float* p = x + (i < 4 * blocks ? 32 * (i / 4) + 4 * (i % 4) : 0);
+                v[u][0] = read_four(p);
+                v[u][1] = read_four(p + 16);
+            }
+            UNROLL for (uint u = 0; u < 4; u++) {
+                uint i = first + u * threads;
+                if (i - thread % 32 >= 4 * blocks) break;
+                Quantised r = quantise(v[u][0], v[u][1]);
+                if (i < 4 * blocks) {
+                    *(uint2*)(q + 32 * (i / 4) + 8 * (i % 4)) = r.q;
+                    if (i % 4 == 0) s[i / 4] = make_float2(r.d, r.sum);
+                }
             }
         }
     }

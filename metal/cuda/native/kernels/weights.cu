@@ -27,10 +27,10 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
         experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, choices, dst, args); \
     }
 
-#define ROW_PRODUCT(name, A, teams, least) \
-    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
+#define ROW_PRODUCT(name, A, threads, least) \
+    extern "C" __global__ void __launch_bounds__(threads, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
                                                             const Place* place, float* dst, RowArgs args) { \
-        row_product<WEIGHT, A, teams>(w0, w1, w2, x, table, place, dst, args); \
+        row_product<WEIGHT, A>(w0, w1, w2, x, table, place, dst, args); \
     }
 // A threadgroup has a team for each of up to so many choices.
 #define ROW_EXPERTS(name, A, teams, least) \
@@ -53,7 +53,7 @@ typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> GatedFew;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> GatedMany;
 
-ROW_PRODUCT(row_product, One, 2, 4)
+ROW_PRODUCT(row_product, One, 256, 2)
 PRODUCT(product_1, One, 2, 4)
 PRODUCT(product_2, Two, 2, 4)
 PRODUCT(product_4, Four, 2, 3)

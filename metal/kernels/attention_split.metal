@@ -1,0 +1,176 @@
+// Attention of few rows on GPUs that one simdgroup a head would leave idle: a threadgroup of eight simdgroups takes a split, and
+// some of the query heads of a key head. A simdgroup scores a block of 32 keys, a key a lane; then each thread sums one or more
+// columns of the values over all keys. The order of every sum is that of attention.metal, so that a row has the same bits.
+#include "attention.h"
+
+constant uint blocks = 8;     // of a split
+constant uint threads = 256;  // a simdgroup a block
+
+// load_eight reads eight values of keys, from a column d on that is a multiple of 4.
+template <typename P>
+inline void load_eight(device const uchar* row, uint d, thread float4* v) {
+    v[0] = P::four(row, d);
+    v[1] = P::four(row, d + 4);
+}
+
+// attention_split takes up to Q query heads of one key head at a time, and value heads of up to 512 values. Grid: (splits or 1,
+// key heads · (their query heads / Q), rows).
+template <typename P, uint Q>
+kernel void attention_split(
+    device const float* q [[buffer(0)]],
+    device const uchar* keys [[buffer(1)]],
+    device const uchar* values [[buffer(2)]],
+    device const Place* places [[buffer(3)]],
+    device const int* tables [[buffer(4)]],
+    device float* parts [[buffer(5)]],
+    device float* dst [[buffer(6)]],
+    constant AttentionArgs& args [[buffer(7)]],
+    threadgroup float* shared [[threadgroup(0)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    device const Place& place = places[group.z];
+    uint n = place.position + 1, per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
+    if (group.x * split_keys >= n) return;
+    uint kv_head = group.y / groups, head = kv_head * per + group.y % groups * Q;
+    uint heads = min(Q, per - group.y % groups * Q);
+    uint key_bytes = P::row_bytes(args.key_dim);
+    uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
+    device const int* pages = tables + place.pages;
+
+    uint padded = (args.key_dim + 3) / 4 * 4;
+    threadgroup float* query = shared;                       // [Q][padded]
+    threadgroup float* weights = query + Q * padded;         // [Q][256]
+    threadgroup float* largest = weights + Q * split_keys;   // [Q][blocks] scores of a block
+    threadgroup float* by = largest + Q * blocks;            // [Q][blocks]
+    threadgroup float* added = by + Q * blocks;              // [Q][blocks] weights of a block
+    threadgroup uint* rows = (threadgroup uint*)(added + Q * blocks);  // [256]
+    q += group.z * args.q_stride + head * args.key_dim;
+    UNROLL for (uint h = 0; h < Q; h++) {
+        for (uint d = tid; d < args.key_dim; d += threads) query[h * padded + d] = q[min(h, heads - 1) * args.key_dim + d];
+    }
+
+    // The columns of the values that a thread sums, and the heads that it does so for: of every few heads the one that its turn is.
+    uint together = args.value_dim <= 64 ? 4 : args.value_dim <= 128 ? 2 : 1, wide = threads / together;
+    uint turn = tid / wide, column = tid % wide;
+    float total[Q][2], m[Q], l[Q];
+    UNROLL for (uint h = 0; h < Q; h++) {
+        total[h][0] = total[h][1] = 0;
+        m[h] = -INFINITY;
+        l[h] = 0;
+    }
+    uint begin = group.x * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
+    for (uint split = begin; split < end; split += split_keys) {
+        uint in_split = min(n - split, split_keys), first = split + simdgroup * 32, p = first + lane;
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        float scores[Q];
+        UNROLL for (uint h = 0; h < Q; h++) scores[h] = p < n ? 0.0f : -INFINITY;
+        if (p < n) {
+            uint row = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
+            rows[tid] = row;
+            device const uchar* key = keys + ulong(row) * key_bytes;
+            uint d = 0;
+            for (; d + 32 <= args.key_dim; d += 32) {
+                float4 k[8];  // all of these are read before the first is waited for
+                UNROLL for (uint i = 0; i < 4; i++) load_eight<P>(key, d + 8 * i, k + 2 * i);
+                UNROLL for (uint h = 0; h < Q; h++) {
+                    threadgroup const float4* x = (threadgroup const float4*)(query + h * padded + d);
+                    UNROLL for (uint i = 0; i < 8; i++) scores[h] = add_four(k[i], x[i], scores[h]);
+                }
+            }
+            for (; d + 4 <= args.key_dim; d += 4) {
+                float4 k = P::four(key, d);
+                UNROLL for (uint h = 0; h < Q; h++) scores[h] = add_four(k, *(threadgroup const float4*)(query + h * padded + d), scores[h]);
+            }
+            for (; d < args.key_dim; d++) {
+                float k = P::at(key, d);
+                UNROLL for (uint h = 0; h < Q; h++) scores[h] = fma(k, query[h * padded + d], scores[h]);
+            }
+            UNROLL for (uint h = 0; h < Q; h++) scores[h] *= args.scale;
+        }
+        UNROLL for (uint h = 0; h < Q; h++) {
+            float top = simd_max(scores[h]);
+            if (lane == 0) largest[h * blocks + simdgroup] = top;
+        }
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        // A block's weights are relative to the largest score up to it.
+        float sums_of_weights[Q];
+        UNROLL for (uint h = 0; h < Q; h++) {
+            float before = -INFINITY;
+            for (uint b = 0; b < simdgroup; b++) before = max(before, largest[h * blocks + b]);
+            float larger = max(before, largest[h * blocks + simdgroup]);
+            float weight = exp(scores[h] - larger);
+            weights[h * split_keys + tid] = weight;
+            sums_of_weights[h] = weight;
+            if (lane == 0) by[h * blocks + simdgroup] = exp(before - larger);
+        }
+        tree_sums<Q>(sums_of_weights);
+        UNROLL for (uint h = 0; h < Q; h++) {
+            if (lane == 0) added[h * blocks + simdgroup] = sums_of_weights[h];
+        }
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+
+        float sums[Q][2];
+        UNROLL for (uint h = 0; h < Q; h++) sums[h][0] = sums[h][1] = 0;
+        for (uint b = 0; 32 * b < in_split; b++) {
+            uint count = min(in_split - 32 * b, 32u);
+            UNROLL for (uint h = 0; h < Q; h++) {
+                float f = by[h * blocks + b];
+                sums[h][0] *= f;
+                sums[h][1] *= f;
+            }
+            // Values of several keys are read before the first is waited for. Past the last key they are its own, and not used.
+            for (uint j = 0; j < count; j += 8) {
+                UNROLL for (uint i = 0; i < 2; i++) {
+                    uint d = column + i * wide;
+                    if (d < args.value_dim) {
+                        float v[8];
+                        UNROLL for (uint t = 0; t < 8; t++) v[t] = P::at(values + ulong(rows[32 * b + min(j + t, count - 1)]) * value_bytes, d);
+                        UNROLL for (uint t = 0; t < 8; t++) {
+                            UNROLL for (uint h = 0; h < Q; h++) {
+                                if (j + t < count && h % together == turn) sums[h][i] = fma(weights[h * split_keys + 32 * b + j + t], v[t], sums[h][i]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        UNROLL for (uint h = 0; h < Q; h++) {
+            float split_m = -INFINITY, split_l = 0;
+            for (uint b = 0; 32 * b < in_split; b++) {
+                split_m = max(split_m, largest[h * blocks + b]);
+                split_l = fma(split_l, by[h * blocks + b], added[h * blocks + b]);
+            }
+            if (args.splits > 0) {
+                if (h >= heads || h % together != turn) continue;
+                device float* part = parts + ((ulong(group.z) * args.heads + head + h) * args.splits + group.x) * (args.value_dim + 2);
+                if (column == 0) {
+                    part[0] = split_m;
+                    part[1] = split_l;
+                }
+                UNROLL for (uint i = 0; i < 2; i++) {
+                    uint d = column + i * wide;
+                    if (d < args.value_dim) part[2 + d] = sums[h][i];
+                }
+            } else {
+                float2 f = join(m[h], l[h], split_m, split_l);
+                UNROLL for (uint i = 0; i < 2; i++) total[h][i] = fma(total[h][i], f.x, sums[h][i] * f.y);
+            }
+        }
+    }
+    if (args.splits > 0) return;
+    dst += group.z * args.dst_stride + head * args.value_dim;
+    UNROLL for (uint h = 0; h < Q; h++) {
+        UNROLL for (uint i = 0; i < 2; i++) {
+            uint d = column + i * wide;
+            if (h < heads && h % together == turn && d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] / l[h];
+        }
+    }
+}
+
+#define ATTENTION_SPLITS(type, name) \
+    INSTANTIATE("attention_split_" name "_q1", attention_split, type, 1) \
+    INSTANTIATE("attention_split_" name "_q2", attention_split, type, 2) \
+    INSTANTIATE("attention_split_" name "_q4", attention_split, type, 4)
+EACH_PAGE_TYPE(ATTENTION_SPLITS)
