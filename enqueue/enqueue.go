@@ -2,6 +2,7 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -37,8 +39,9 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 		return Summary{Batch: o.Batch}, err
 	}
 	whole := sha256.New()
+	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Models: []string{cmp.Or(o.Alias, job.DefaultAlias)}}
 	q := pipeline{
-		batch: o.Batch, rows: rows.NewReader(io.TeeReader(in, whole), o.Format), progress: o.Progress,
+		batch: o.Batch, rows: rows.NewReader(io.TeeReader(in, whole), read), progress: o.Progress,
 		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, first) },
 	}
 	sum, err := q.run(ctx)

@@ -28,15 +28,16 @@ const asynqGrace = 5 * time.Minute
 
 // Options are the settings of a batch. Zero values mean the defaults named.
 type Options struct {
-	Batch       string        // id, required; NewBatchID makes one
-	Alias       string        // model; job.DefaultAlias
-	Priority    job.Priority  // job.Default
-	Format      rows.Format   // rows.FormatAuto
-	MaxAttempts int           // maximum deliveries of a job, after which its error is recorded; DefaultMaxAttempts
-	Timeout     time.Duration // of one attempt; DefaultTimeout
-	Retention   time.Duration // of the results after the end of the batch; DefaultRetention
-	Version     string        // of the program, for the results of rows that cannot be used
-	Progress    func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
+	Batch         string        // id, required; NewBatchID makes one
+	Alias         string        // model; job.DefaultAlias
+	Priority      job.Priority  // job.Default
+	Format        rows.Format   // rows.FormatAuto
+	IgnoreUnknown bool          // of rows: accept unknown fields and names of other models
+	MaxAttempts   int           // maximum deliveries of a job, after which its error is recorded; DefaultMaxAttempts
+	Timeout       time.Duration // of one attempt; DefaultTimeout
+	Retention     time.Duration // of the results after the end of the batch; DefaultRetention
+	Version       string        // of the program, for the results of rows that cannot be used
+	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
 func (o Options) withDefaults() (Options, error) {

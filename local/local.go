@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,12 +34,13 @@ const pollInterval = 10 * time.Millisecond
 
 // Options are the settings of a run. Zero values mean the defaults named.
 type Options struct {
-	Format      rows.Format    // rows.FormatAuto
-	Concurrency int            // maximum jobs in the engine at once, at least 1
-	Timeout     time.Duration  // of one attempt; enqueue.DefaultTimeout
-	Version     string         // of the program, in results
-	Progress    func(Progress) // called from one goroutine after rows are written; may be nil
-	Logger      *slog.Logger   // slog.Default()
+	Format        rows.Format    // rows.FormatAuto
+	IgnoreUnknown bool           // of rows: accept unknown fields and names of other models
+	Concurrency   int            // maximum jobs in the engine at once, at least 1
+	Timeout       time.Duration  // of one attempt; enqueue.DefaultTimeout
+	Version       string         // of the program, in results
+	Progress      func(Progress) // called from one goroutine after rows are written; may be nil
+	Logger        *slog.Logger   // slog.Default()
 }
 
 // Progress is the progress of a run.
@@ -65,7 +69,7 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output
 	if err != nil {
 		return Summary{}, err
 	}
-	r := &run{in: in, out: out, options: o, window: newWindow(o.Concurrency), start: time.Now()}
+	r := &run{models: modelNames(eng.Info()), in: in, out: out, options: o, window: newWindow(o.Concurrency), start: time.Now()}
 	r.progress.Total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
@@ -104,7 +108,14 @@ func countRows(in io.Reader, f rows.Format) (int, error) {
 	return n, nil
 }
 
+// modelNames are the names by which rows may call the model: the file's and its own.
+func modelNames(info engine.Info) []string {
+	file := filepath.Base(info.Path)
+	return slices.Compact(slices.Sorted(slices.Values([]string{info.Model, file, strings.TrimSuffix(file, filepath.Ext(file))})))
+}
+
 type run struct {
+	models   []string
 	in       io.Reader
 	out      *rows.Output
 	options  Options
@@ -152,7 +163,9 @@ func (r *run) run(ctx context.Context, eng *engine.Engine) error {
 // feed queues the rows that the output does not hold, as the window has room for them.
 func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
-	rows := rows.NewReader(io.TeeReader(r.in, whole), r.options.Format)
+	rows := rows.NewReader(io.TeeReader(r.in, whole), rows.Options{
+		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: r.models,
+	})
 	added := 0
 	for row, err := range rows.Rows(ctx) {
 		if err != nil {

@@ -186,7 +186,7 @@ func TestRunHoldsOnlyAWindow(t *testing.T) {
 	const n, size, window, buffered = 300, 2048, 64, 32
 	var text strings.Builder
 	for i := range n {
-		row := fmt.Sprintf("{\"prompt\":[%d,%d],\"max_tokens\":1,\"note\":\"", 300+i%1000, 400+i/1000)
+		row := fmt.Sprintf("{\"prompt\":[%d,%d],\"max_tokens\":1,\"user\":\"", 300+i%1000, 400+i/1000)
 		fmt.Fprintf(&text, "%s%s\"}\n", row, strings.Repeat("x", size-len(row)-3))
 	}
 	require.Equal(t, n*size, text.Len())

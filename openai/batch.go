@@ -15,6 +15,8 @@ type InputLine struct {
 	CustomID string // empty if the line names none
 	Endpoint Endpoint
 	Body     json.RawMessage // shares memory with the line
+
+	Misplaced *Error // of a field of the body that stands next to it; nil if there is none
 }
 
 // ParseInputLine reads a line. Its errors are *Error. A line that cannot be used is returned with its CustomID, if that
@@ -35,6 +37,7 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 	if body, ok := o.get("body", dict); ok {
 		l.Endpoint = o.lineEndpoint(body)
 		l.Body = body
+		l.Misplaced = o.misplaced()
 	} else {
 		l.Endpoint = o.bodyEndpoint()
 		l.Body = raw

@@ -26,6 +26,9 @@ func (o *object) chatContext() *ordered.Object {
 	if _, ok := o.get("add_generation_prompt", boolean); ok {
 		ctx.Set("add_generation_prompt", o.boolean("add_generation_prompt"))
 	}
+	if _, ok := o.get("enable_thinking", boolean); ok {
+		ctx.Set("enable_thinking", o.boolean("enable_thinking"))
+	}
 	if raw, ok := o.get("chat_template_kwargs", dict); ok {
 		extra, _ := o.parse("chat_template_kwargs", raw).(*ordered.Object)
 		if extra == nil {
@@ -34,6 +37,9 @@ func (o *object) chatContext() *ordered.Object {
 		for _, key := range extra.Keys() {
 			if key == "messages" || key == "tools" {
 				o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q`, key)
+			}
+			if key == "enable_thinking" && o.has(key) {
+				o.fail(CodeInvalidValue, `"enable_thinking" is in the body and in "chat_template_kwargs": give one`)
 			}
 			v, _ := extra.Get(key)
 			ctx.Set(key, v)
@@ -115,6 +121,11 @@ func (o *object) message(i int, m *ordered.Object) {
 		}
 	default:
 		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not %s`, i, kindOfValue(content))
+	}
+	for _, name := range []string{"images", "videos"} { // the templates of text models leave them out
+		if v, _ := m.Get(name); v != nil {
+			o.fail(CodeUnsupported, `"messages[%d].%s" is not supported: only text can be used`, i, name)
+		}
 	}
 	parseArguments(m)
 }

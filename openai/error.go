@@ -16,6 +16,9 @@ const (
 	CodeInvalidValue = "invalid_value"
 	CodeUnsupported  = "unsupported_field" // a field of OpenAI's or vLLM's that Ingot does not support
 
+	CodeUnknown      = "unknown_field"   // a field that Ingot does not know
+	CodeUnknownModel = "model_not_found" // the row names another model than the one that answers
+
 	// Codes for valid rows whose generation failed.
 
 	CodeBadRequest = "bad_request" // the model cannot take the row, for example a prompt longer than its context

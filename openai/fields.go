@@ -13,7 +13,8 @@ import (
 // its check; after it all fields are read as absent. A null field is absent.
 type object struct {
 	fields map[string]json.RawMessage
-	path   string // prefix of field names in errors, such as "body."
+	path   string            // prefix of field names in errors, such as "body."
+	given  map[string]string // the alias that named a field, by the field; see renameAliases
 	err    *Error
 }
 
@@ -31,6 +32,14 @@ func jsonError(err error) *Error {
 		return errorf(CodeInvalidJSON, "is not valid JSON at byte %d: %v", syntax.Offset, err)
 	}
 	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
+}
+
+// named is a field's name for errors, as the request gave it.
+func (o *object) named(name string) string {
+	if alias, ok := o.given[name]; ok {
+		name = alias
+	}
+	return o.path + name
 }
 
 // has reports whether a field is present and not null.
@@ -51,7 +60,7 @@ func (o *object) get(name string, kinds ...kind) (json.RawMessage, bool) {
 			return raw, true
 		}
 	}
-	o.fail(CodeInvalidType, "%q must be %s, not %s", o.path+name, anyOf(kinds), got)
+	o.fail(CodeInvalidType, "%q must be %s, not %s", o.named(name), anyOf(kinds), got)
 	return nil, false
 }
 
@@ -68,7 +77,7 @@ func (o *object) text(name string) (string, bool) {
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
+		o.fail(CodeInvalidJSON, "%q: %v", o.named(name), err)
 		return "", false
 	}
 	return s, true
@@ -87,7 +96,7 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	}
 	v, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || v < low || v > high {
-		o.fail(CodeInvalidValue, "%q must be between %v and %v, not %s", o.path+name, low, high, raw)
+		o.fail(CodeInvalidValue, "%q must be between %v and %v, not %s", o.named(name), low, high, raw)
 		return def
 	}
 	return v
@@ -101,11 +110,11 @@ func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	}
 	v, err := parseInteger(raw)
 	if err != nil {
-		o.fail(CodeInvalidType, "%q must be a whole number, not %s", o.path+name, raw)
+		o.fail(CodeInvalidType, "%q must be a whole number, not %s", o.named(name), raw)
 		return 0, false
 	}
 	if v < low || v > high {
-		o.fail(CodeInvalidValue, "%q must be %s, not %s", o.path+name, bounds(low, high), raw)
+		o.fail(CodeInvalidValue, "%q must be %s, not %s", o.named(name), bounds(low, high), raw)
 		return 0, false
 	}
 	return v, true
@@ -135,7 +144,7 @@ func parseInteger(raw []byte) (int64, error) {
 func (o *object) elements(name string, raw json.RawMessage) []json.RawMessage {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		o.fail(CodeInvalidJSON, "%q: %v", o.path+name, err)
+		o.fail(CodeInvalidJSON, "%q: %v", o.named(name), err)
 	}
 	return list
 }
@@ -146,12 +155,12 @@ func (o *object) ids(name string, raw json.RawMessage) []int32 {
 	ids := make([]int32, 0, len(list))
 	for i, e := range list {
 		if k := kindOf(e); k != number {
-			o.fail(CodeInvalidType, `"%s%s[%d]" must be a number, not %s`, o.path, name, i, k)
+			o.fail(CodeInvalidType, `"%s[%d]" must be a number, not %s`, o.named(name), i, k)
 			return nil
 		}
 		id, err := parseInteger(e)
 		if err != nil || id < 0 || id > math.MaxInt32 {
-			o.fail(CodeInvalidValue, `"%s%s[%d]" must be a token id, not %s`, o.path, name, i, e)
+			o.fail(CodeInvalidValue, `"%s[%d]" must be a token id, not %s`, o.named(name), i, e)
 			return nil
 		}
 		ids = append(ids, int32(id))

@@ -40,7 +40,7 @@ var refused = []struct {
 	{"function_call", Chat, []string{`"auto"`, `"none"`}, `use "tools"`},
 	{"modalities", Chat, []string{`["text"]`}, "only text is generated"},
 	{"audio", Chat, nil, "only text is generated"},
-	{"verbosity", Chat, []string{`"medium"`}, "say it in the messages"},
+	{"parallel_tool_calls", Chat, []string{"true"}, "output cannot be constrained"},
 	{"web_search_options", Chat, nil, "there is no web search"},
 	{"chat_template", Chat, nil, "the model's own template is used"},
 	{"continue_final_message", Chat, []string{"false"}, "use /v1/completions with the rendered prompt"},
@@ -52,7 +52,7 @@ var refused = []struct {
 }
 
 // understood are the longer names of supported fields. A field name that differs from one of them in one or two characters is
-// an error. Other unknown fields are allowed: rows may carry data of their own.
+// an error even where unknown fields are ignored.
 var understood = []string{
 	"temperature", "max_tokens", "max_completion_tokens", "presence_penalty", "frequency_penalty", "repetition_penalty",
 	"logit_bias", "logprobs", "top_logprobs", "min_tokens", "ignore_eos", "stop_token_ids", "return_token_ids",

@@ -28,18 +28,23 @@ type Request struct {
 	chat     *ordered.Object    // the prompt of /v1/chat/completions
 	prompts  []prompt           // the prompts of /v1/completions, at least one
 
+	model    string // empty if it names none
+	unknown  *Error // see CheckUnknown
 	seed     *int64
 	echo     bool
 	tokenIDs bool // return_token_ids
 }
 
-// ParseRequest checks the body of a request. Its errors are *Error and name the field.
+// ParseRequest checks the body of a request. Its errors are *Error and name the field. Unknown fields are no errors; see
+// CheckUnknown.
 func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	o, err := parseObject(body, "")
 	if err != nil {
 		return nil, err
 	}
+	o.renameAliases()
 	r := &Request{endpoint: e}
+	r.model, _ = o.text("model")
 	if e == Chat {
 		r.chat = o.chatContext()
 	} else {
@@ -53,6 +58,7 @@ func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
+	r.unknown = o.unknown(e)
 	return r, nil
 }
 
@@ -89,7 +95,7 @@ func (r *Request) readSampling(o *object) {
 	s.FrequencyPenalty = o.number("frequency_penalty", -2, 2, 0)
 	s.RepetitionPenalty = o.number("repetition_penalty", 0, 100, 1)
 	if s.RepetitionPenalty == 0 {
-		o.fail(CodeInvalidValue, `"repetition_penalty" must be greater than 0`)
+		o.fail(CodeInvalidValue, "%q must be greater than 0", o.named("repetition_penalty"))
 	}
 	k, _ := o.integer("top_k", -1, math.MaxInt32)
 	s.TopK = int(max(k, 0))
@@ -158,16 +164,16 @@ func (r *Request) readStops(o *object) {
 			list = o.elements("stop", raw)
 		}
 		if len(list) > maxStops {
-			o.fail(CodeInvalidValue, `"stop" has %d strings, more than %d`, len(list), maxStops)
+			o.fail(CodeInvalidValue, "%q has %d strings, more than %d", o.named("stop"), len(list), maxStops)
 		}
 		for i, e := range list {
 			if k := kindOf(e); k != text {
-				o.fail(CodeInvalidType, `"stop[%d]" must be a string, not %s`, i, k)
+				o.fail(CodeInvalidType, `"%s[%d]" must be a string, not %s`, o.named("stop"), i, k)
 				return
 			}
 			var s string
 			if err := json.Unmarshal(e, &s); err != nil || s == "" {
-				o.fail(CodeInvalidValue, `"stop" holds an empty string`)
+				o.fail(CodeInvalidValue, "%q holds an empty string", o.named("stop"))
 				return
 			}
 			r.settings.Stop = append(r.settings.Stop, s)
@@ -193,7 +199,7 @@ func (r *Request) readOutput(o *object) {
 	r.settings.Logprobs, r.settings.TopLogprobs = ok, int(top)
 	r.echo = o.boolean("echo")
 	if r.settings.PromptOnly && !r.echo {
-		o.fail(CodeInvalidValue, `"max_tokens" is 0, which makes sense only with "echo"`)
+		o.fail(CodeInvalidValue, `%q is 0, which makes sense only with "echo"`, o.named("max_tokens"))
 	}
 	// The echo of a prompt of ids is made of its tokens' bytes, which come with their log-probabilities.
 	r.settings.PromptLogprobs = r.echo && (ok || r.anyIDs())

@@ -31,23 +31,30 @@ type Row struct {
 	Err      *openai.Error   // the reason why it cannot be used; Endpoint and Body are then not set
 }
 
+// Options are the settings of a Reader.
+type Options struct {
+	Format        Format   // FormatAuto
+	IgnoreUnknown bool     // accept rows with unknown fields and with names of other models
+	Models        []string // names that a row's "model" may have; nil for any
+}
+
 // Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error; the set of 64-bit
 // hashes that finds it takes about 20 bytes for each row with a custom_id.
 type Reader struct {
-	src    *bufio.Reader
-	asked  Format
-	format *format // nil before the first line that is not empty
-	line   int     // number of the last line read
-	buf    []byte  // of the line being read, reused
-	ids    map[uint64]struct{}
+	src     *bufio.Reader
+	options Options
+	format  *format // nil before the first line that is not empty
+	line    int     // number of the last line read
+	buf     []byte  // of the line being read, reused
+	ids     map[uint64]struct{}
 }
 
 // NewReader reads rows from r.
-func NewReader(r io.Reader, f Format) *Reader {
-	if f == "" {
-		f = FormatAuto
+func NewReader(r io.Reader, o Options) *Reader {
+	if o.Format == "" {
+		o.Format = FormatAuto
 	}
-	return &Reader{src: bufio.NewReaderSize(r, 64<<10), asked: f, ids: map[uint64]struct{}{}}
+	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, ids: map[uint64]struct{}{}}
 }
 
 // Next returns the next row, usable or not, or io.EOF. Other errors are read errors, or mean that the file does not consist of
@@ -83,7 +90,7 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 			continue
 		}
 		if r.format == nil {
-			if r.format, err = detect(r.asked, trimmed); err != nil {
+			if r.format, err = detect(r.options.Format, trimmed); err != nil {
 				return nil, false, err
 			}
 		}
@@ -131,7 +138,7 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 
 // Count is the number of rows in r, which it reads to the end. Its errors are those of Next.
 func Count(r io.Reader, f Format) (int, error) {
-	lines := NewReader(r, f)
+	lines := NewReader(r, Options{Format: f})
 	for n := 0; ; n++ {
 		_, _, err := lines.nextLine()
 		if errors.Is(err, io.EOF) {
@@ -164,13 +171,28 @@ func (r *Reader) parse(row *Row, text []byte) {
 		r.ids[key] = struct{}{}
 	}
 	if err == nil {
-		_, err = openai.ParseRequest(l.Endpoint, l.Body)
+		err = r.check(l)
 	}
 	if err != nil {
 		row.Err = openai.AsError(err)
 		return
 	}
 	row.Endpoint, row.Body = l.Endpoint, bytes.Clone(l.Body)
+}
+
+// check returns an *openai.Error if a line cannot be answered as it was meant.
+func (r *Reader) check(l openai.InputLine) error {
+	request, err := openai.ParseRequest(l.Endpoint, l.Body)
+	if err != nil || r.options.IgnoreUnknown {
+		return err
+	}
+	if l.Misplaced != nil {
+		return l.Misplaced
+	}
+	if err := request.CheckUnknown(); err != nil || r.options.Models == nil {
+		return err
+	}
+	return request.CheckModel(r.options.Models...)
 }
 
 // readLine reads a line without its line end, into memory that the next call reuses. Of a line over MaxLine it returns the

@@ -27,7 +27,11 @@ func readAll(t testing.TB, r io.Reader, f Format) []Row {
 }
 
 func readRows(r io.Reader, f Format) ([]Row, error) {
-	reader := NewReader(r, f)
+	return readWith(r, Options{Format: f})
+}
+
+func readWith(r io.Reader, o Options) ([]Row, error) {
+	reader := NewReader(r, o)
 	var rows []Row
 	for {
 		row, err := reader.Next()
@@ -65,7 +69,8 @@ func TestReaderAcceptsLines(t *testing.T) {
 		{"custom_id goes before id", `{"id":17,"custom_id":"x","prompt":"hi"}`, "x", openai.Completions, `{"id":17,"custom_id":"x","prompt":"hi"}`},
 		{"a null body is none", `{"body":null,"id":"x","prompt":"hi"}`, "x", openai.Completions, `{"body":null,"id":"x","prompt":"hi"}`},
 		{"null messages are none", `{"messages":null,"prompt":"hi"}`, "line-1", openai.Completions, `{"messages":null,"prompt":"hi"}`},
-		{"fields of the row's own", `{"prompt":"hi","answer":"ho","family":"greeting"}`, "line-1", openai.Completions, `{"prompt":"hi","answer":"ho","family":"greeting"}`},
+		{"fields of the row's own", `{"prompt":"hi","answer":"ho","metadata":{"family":"greeting"}}`, "line-1", openai.Completions, `{"prompt":"hi","answer":"ho","metadata":{"family":"greeting"}}`},
+		{"data beside a body", `{"family":"greeting","model":"x","body":{"prompt":"hi"}}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
 		{"white space around", "  {\"prompt\": \"hi\"}\t", "line-1", openai.Completions, "  {\"prompt\": \"hi\"}\t"},
 		{"Windows line end", "{\"prompt\":\"hi\"}\r", "line-1", openai.Completions, `{"prompt":"hi"}`},
 	} {
@@ -106,6 +111,10 @@ func TestReaderErrors(t *testing.T) {
 		{"id that is no whole number", `{"id":1.5,"prompt":"hi"}`, openai.CodeInvalidType, `"id" must be a string or a whole number, not 1.5`},
 		{"body that does not fit its url", `{"url":"/v1/chat/completions","body":{"prompt":"hi"}}`, openai.CodeMissing, `"messages" is missing`},
 		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, openai.CodeInvalidType, `"temperature" must be a number, not a string`},
+		{"an unknown field", `{"prompt":"hi","family":"greeting"}`, openai.CodeUnknown, `"family" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
+		{"an unknown field of the body", `{"body":{"prompt":"hi","family":"greeting"}}`, openai.CodeUnknown, `"family" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
+		{"a field beside the body", `{"temperature":0,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"temperature" is not in "body", so it would change nothing: move it there`},
+		{"an alias beside the body", `{"n_predict":5,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"n_predict" is not in "body", so it would change nothing: move it there`},
 		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), openai.CodeInvalidJSON, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,6 +128,50 @@ func TestReaderErrors(t *testing.T) {
 			}
 			require.Empty(t, rows[0].Body)
 		})
+	}
+}
+
+func TestUnknownFieldsCanBeIgnored(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		`{"prompt":"hi","family":"greeting","images":["x"]}`,
+		`{"temperature":0,"body":{"prompt":"hi","model":"other"}}`,
+	} {
+		for ignore, wantErr := range map[bool]bool{true: false, false: true} {
+			read, err := readWith(strings.NewReader(line), Options{IgnoreUnknown: ignore, Models: []string{"m"}})
+			require.NoError(t, err)
+			require.Len(t, read, 1)
+			require.Equal(t, wantErr, read[0].Err != nil, line)
+		}
+	}
+	read, err := readWith(strings.NewReader(`{"prompt":"hi","stream":true}`), Options{IgnoreUnknown: true})
+	require.NoError(t, err)
+	require.Equal(t, openai.CodeUnsupported, read[0].Err.Code, "known and not supported")
+}
+
+func TestRowsNameTheModel(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		model   string
+		served  []string
+		refused bool
+	}{
+		{`"glm"`, []string{"glm"}, false},
+		{`"glm"`, []string{"glm.gguf", "glm"}, false},
+		{`null`, []string{"glm"}, false},
+		{`"gpt-4"`, nil, false},
+		{`"gpt-4"`, []string{"glm"}, true},
+		{`"GLM"`, []string{"glm"}, true},
+	} {
+		line := `{"prompt":"hi","model":` + c.model + `}`
+		read, err := readWith(strings.NewReader(line), Options{Models: c.served})
+		require.NoError(t, err)
+		if !c.refused {
+			require.Nil(t, read[0].Err, line)
+			continue
+		}
+		require.Equal(t, openai.CodeUnknownModel, read[0].Err.Code)
+		require.Contains(t, read[0].Err.Message, `the rows are for "glm"`)
 	}
 }
 
@@ -219,7 +272,7 @@ func TestRowsEndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var got []error
-	for row, err := range NewReader(in, FormatText).Rows(ctx) {
+	for row, err := range NewReader(in, Options{Format: FormatText}).Rows(ctx) {
 		if err == nil {
 			require.Equal(t, 1, row.Line)
 			cancel()
@@ -279,7 +332,7 @@ func TestReaderDoesNotHoldALineThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	for _, b := range []byte{'a', ' ', '{'} {
 		input := io.MultiReader(&endless{b, 5 * MaxLine}, strings.NewReader("\n{\"prompt\":\"a\"}\n"))
-		reader := NewReader(input, FormatAuto)
+		reader := NewReader(input, Options{})
 		row, err := reader.Next()
 		require.NoError(t, err)
 		require.Equal(t, &openai.Error{Code: openai.CodeTooLong, Message: "is longer than 16 MiB"}, row.Err)

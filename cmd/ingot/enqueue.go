@@ -13,7 +13,7 @@ import (
 )
 
 func newEnqueue() *cobra.Command {
-	var batch, format string
+	var batch, format, unknown string
 	cmd := &cobra.Command{
 		Use:   "enqueue IN --redis URL",
 		Short: "Queue the rows of a file and print the batch id",
@@ -42,6 +42,10 @@ rows that are already queued or answered are skipped.`,
 			if err != nil {
 				return err
 			}
+			ignore, err := ignoresUnknown(unknown)
+			if err != nil {
+				return err
+			}
 			in, err := openInput(cmd, args[0])
 			if err != nil {
 				return err
@@ -54,7 +58,8 @@ rows that are already queued or answered are skipped.`,
 			defer rdb.Close() //nolint:errcheck // everything sent was answered
 
 			sum, err := enqueue.Enqueue(cmd.Context(), rdb, in, enqueue.Options{
-				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat, Version: programVersion(),
+				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
+				IgnoreUnknown: ignore, Version: programVersion(),
 			})
 			if err != nil {
 				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
@@ -66,6 +71,7 @@ rows that are already queued or answered are skipped.`,
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	addFormatFlag(cmd.Flags(), &format)
+	addUnknownFlag(cmd.Flags(), &unknown)
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)

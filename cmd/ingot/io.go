@@ -58,6 +58,25 @@ func addFormatFlag(flags *pflag.FlagSet, format *string) {
 		"`FORMAT` of the rows: "+rows.FormatNames()+"; auto goes by the file's extension, else by its first line")
 }
 
+// Values of --unknown-fields.
+const (
+	unknownError  = "error"
+	unknownIgnore = "ignore"
+)
+
+func addUnknownFlag(flags *pflag.FlagSet, unknown *string) {
+	flags.StringVar(unknown, "unknown-fields", unknownError,
+		"`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
+}
+
+// ignoresUnknown reads a value of --unknown-fields.
+func ignoresUnknown(s string) (bool, error) {
+	if s != unknownError && s != unknownIgnore {
+		return false, usagef("--unknown-fields: %q is unknown: use %s or %s", s, unknownError, unknownIgnore)
+	}
+	return s == unknownIgnore, nil
+}
+
 // parseFormat is the format that --format names. For auto it is the one of the file's extension, if that has one.
 func parseFormat(s, path string) (rows.Format, error) {
 	f, err := rows.ParseFormat(s)

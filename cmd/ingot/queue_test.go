@@ -291,6 +291,28 @@ func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 	require.Regexp(t, `ingot: enqueue -: queue line 2 of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, stderr.String())
 }
 
+// TestUnknownFieldsAreErrors: also the name of another model, unless they are to be ignored.
+func TestUnknownFieldsAreErrors(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	in := write(t, "in.jsonl", strings.Join([]string{
+		askMarch, `{"prompt":"a","images":["x"]}`, `{"prompt":"b","model":"gpt-4"}`, `{"prompt":"c","model":"glm"}`, "",
+	}, "\n"))
+	enqueue := []string{"enqueue", in, "--redis", url, "--model-name", "glm"}
+	r := ingot(t, "", append(enqueue, "--batch", "strict")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "4 rows: 2 queued, 2 cannot be used")
+	errs := ingot(t, "", "results", "strict", "--redis", url, "-o", "-").stdout
+	require.Contains(t, errs, `line 2: \"images\" is not supported: only text can be used`)
+	require.Contains(t, errs, `line 3: \"model\" is \"gpt-4\", but the rows are for \"glm\"`)
+	r = ingot(t, "", append(enqueue, "--batch", "lax", "--unknown-fields", "ignore")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "4 rows: 4 queued\n")
+	r = ingot(t, "", append(enqueue, "--unknown-fields", "drop")...)
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, `--unknown-fields: "drop" is unknown: use error or ignore`)
+}
+
 // TestEnqueueRefusesAnotherFile: a batch belongs to one file.
 func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	t.Parallel()

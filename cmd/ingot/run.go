@@ -17,7 +17,7 @@ import (
 )
 
 func newRun() *cobra.Command {
-	var out, format, points, capture string
+	var out, format, unknown, points, capture string
 	cmd := &cobra.Command{
 		Use:   "run IN -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
@@ -42,6 +42,9 @@ the same command continues it and keeps the answers in OUT.`,
 			if r.format, err = parseFormat(format, r.in); err != nil {
 				return err
 			}
+			if r.ignoreUnknown, err = ignoresUnknown(unknown); err != nil {
+				return err
+			}
 			switch {
 			case out == "":
 				return usagef("-o OUT is missing")
@@ -58,6 +61,7 @@ the same command continues it and keeps the answers in OUT.`,
 	}
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write answers to `OUT`; - for stdout")
 	addFormatFlag(cmd.Flags(), &format)
+	addUnknownFlag(cmd.Flags(), &unknown)
 	addEngineFlags(cmd.Flags())
 	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
@@ -68,12 +72,13 @@ the same command continues it and keeps the answers in OUT.`,
 
 // runner is the command run with its settings.
 type runner struct {
-	cmd     *cobra.Command
-	cfg     *config.Config
-	in, out string
-	capture string
-	format  rows.Format
-	points  *checkpoints // nil if none are printed
+	cmd           *cobra.Command
+	cfg           *config.Config
+	in, out       string
+	capture       string
+	format        rows.Format
+	ignoreUnknown bool
+	points        *checkpoints // nil if none are printed
 }
 
 func (r *runner) run(ctx context.Context) (err error) {
@@ -127,7 +132,7 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
-		Format: r.format, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Format: r.format, IgnoreUnknown: r.ignoreUnknown, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {

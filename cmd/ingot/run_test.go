@@ -346,3 +346,23 @@ func TestCheckpoints(t *testing.T) {
 		require.Contains(t, all, line)
 	}
 }
+
+// TestRunChecksFields: rows may name the model as its file does; unknown fields are error lines unless they are ignored.
+func TestRunChecksFields(t *testing.T) {
+	t.Parallel()
+	in := strings.Join([]string{
+		`{"prompt":"a","max_tokens":1,"model":"` + filepath.Base(tinyGLM) + `"}`, `{"prompt":"b","max_tokens":1,"model":"gpt-4"}`,
+		`{"prompt":"c","max_tokens":1,"mirostat":2}`, "",
+	}, "\n")
+	r := ingot(t, in, "run", "-", "-o", "-", "--model", tinyGLM)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	answers := readAnswers(t, r.stdout)
+	require.NotNil(t, answers["line-1"].Response)
+	require.Equal(t, "model_not_found", answers["line-2"].Error.Code)
+	require.Equal(t, "unsupported_field", answers["line-3"].Error.Code)
+	r = ingot(t, in, "run", "-", "-o", "-", "--model", tinyGLM, "--unknown-fields", "ignore")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	for name, a := range readAnswers(t, r.stdout) {
+		require.NotNil(t, a.Response, name)
+	}
+}

@@ -63,7 +63,7 @@ func show(cmd *cobra.Command, w io.Writer, answers, input, format string) error 
 		return err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	return showRows(cmd.Context(), w, byLine, rows.NewReader(in, rowFormat), answers)
+	return showRows(cmd.Context(), w, byLine, rows.NewReader(in, rows.Options{Format: rowFormat, IgnoreUnknown: true}), answers)
 }
 
 // showRows prints the rows of a file with their answers.

@@ -1,0 +1,173 @@
+package openai
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// aliases are other programs' names of fields, with the field of the same meaning.
+var aliases = []struct{ alias, field string }{
+	{"max_new_tokens", "max_tokens"},
+	{"n_predict", "max_tokens"},
+	{"stop_sequences", "stop"},
+	{"repeat_penalty", "repetition_penalty"},
+}
+
+// supported are the fields that reach the engine or the chat template, by the endpoint that has them; empty for both.
+var supported = map[Endpoint][]string{
+	"": {
+		"model", "temperature", "top_p", "min_p", "top_k", "repetition_penalty", "presence_penalty", "frequency_penalty",
+		"logit_bias", "seed", "n", "best_of", "max_tokens", "min_tokens", "ignore_eos", "stop", "stop_token_ids", "logprobs",
+		"return_token_ids",
+	},
+	Chat: {
+		"messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "documents", "reasoning_effort",
+		"enable_thinking", "add_generation_prompt", "chat_template_kwargs",
+	},
+	Completions: {"prompt", "echo"},
+}
+
+// inert are fields that are accepted and do not change an answer: names and notes of the row, and settings of services. "id",
+// "custom_id" and "answer", the wanted answer, belong to the row.
+var inert = []string{
+	"id", "custom_id", "answer", "metadata", "user", "safety_identifier", "store", "service_tier", "verbosity", "prediction",
+	"stream_options", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+	"priority", "request_id", "cache_salt", // vLLM's
+	"cache_prompt", "id_slot", "timings_per_token", "mirostat_tau", "mirostat_eta", // llama.cpp's
+	"keep_alive", // Ollama's
+}
+
+// foreign are fields of other programs that would change an answer there, with the way to say the same here. ignored are values
+// that change nothing, as JSON.
+var foreign = []struct {
+	field   string
+	ignored []string
+	instead string
+}{
+	{"extra_body", []string{"{}"}, "put its fields into the body itself"},
+	{"sampling_params", []string{"{}"}, "put its fields into the body itself"},
+	{"options", []string{"{}"}, "put its fields into the body itself"},
+	{"system", []string{`""`}, `add a message with the role "system"`},
+	{"images", []string{"[]"}, "only text can be used"},
+	{"max_length", nil, `use "max_tokens", which does not count the prompt`},
+	{"num_predict", nil, `use "max_tokens"`},
+	{"format", []string{`""`}, "output cannot be constrained"},
+	{"thinking", nil, `use "enable_thinking" or "chat_template_kwargs"`},
+	{"repeat_last_n", []string{"-1"}, "a penalty counts the whole text"},
+	{"mirostat", []string{"0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
+	{"typical_p", []string{"1", "1.0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
+}
+
+// renameAliases gives the fields that an alias names their own names. Errors continue to use the alias.
+func (o *object) renameAliases() {
+	for _, a := range aliases {
+		if !o.has(a.alias) {
+			continue
+		}
+		if o.has(a.field) {
+			o.fail(CodeInvalidValue, "%q and %q are names of the same setting: give one", o.named(a.field), a.alias)
+			return
+		}
+		if o.given == nil {
+			o.given = map[string]string{}
+		}
+		o.given[a.field] = a.alias
+		o.fields[a.field] = o.fields[a.alias]
+		delete(o.fields, a.alias)
+	}
+}
+
+// unknown is the error of the first field, by name, that is not known and might be meant to change the answer.
+func (o *object) unknown(e Endpoint) *Error {
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+		if !o.has(name) || slices.Contains(supported[""], name) || slices.Contains(supported[e], name) || slices.Contains(inert, name) {
+			continue
+		}
+		if err := o.unknownField(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *object) unknownField(name string) *Error {
+	for _, f := range refused { // a value that changes something has failed already
+		if f.field == name {
+			return nil
+		}
+	}
+	for _, f := range foreign {
+		if f.field != name {
+			continue
+		}
+		if slices.Contains(f.ignored, compact(o.fields[name])) {
+			return nil
+		}
+		return errorf(CodeUnsupported, "%q is not supported: %s", name, f.instead)
+	}
+	for e, names := range supported {
+		if slices.Contains(names, name) {
+			return errorf(CodeUnsupported, "%q is not supported: it is a field of %s", name, e)
+		}
+	}
+	if near := nearest(name); near != "" {
+		return errorf(CodeUnknown, "%q is unknown: did you mean %q? (--unknown-fields ignore passes unknown fields)", name, near)
+	}
+	return errorf(CodeUnknown, "%q is unknown: remove it, or pass unknown fields with --unknown-fields ignore", name)
+}
+
+// misplaced is the error of the first field, by name, that a line has next to "body" and that would change the answer within it.
+func (o *object) misplaced() *Error {
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+		if !o.has(name) || slices.Contains(inert, name) || name == "model" {
+			continue
+		}
+		if slices.Contains(fieldNames(), name) {
+			return errorf(CodeUnknown, `%q is not in "body", so it would change nothing: move it there`, name)
+		}
+	}
+	return nil
+}
+
+// fieldNames are the names of all fields that change an answer.
+func fieldNames() []string {
+	names := slices.Concat(supported[""], supported[Chat], supported[Completions])
+	for _, a := range aliases {
+		names = append(names, a.alias)
+	}
+	return names
+}
+
+// nearest is the field that a name resembles most, or empty if it resembles none: it may differ in a third of its characters.
+func nearest(name string) string {
+	best, found := (len(name)+1)/3+1, ""
+	for _, f := range fieldNames() {
+		if d := distance(strings.ToLower(name), f); d < best {
+			best, found = d, f
+		}
+	}
+	return found
+}
+
+// CheckUnknown returns the *Error of a field that is not known, and that other programs may understand, or nil.
+func (r *Request) CheckUnknown() error {
+	if r.unknown == nil {
+		return nil
+	}
+	return r.unknown
+}
+
+// CheckModel returns an *Error if the request names another model than the given ones. A request need not name one.
+func (r *Request) CheckModel(served ...string) error {
+	if r.model == "" || slices.Contains(served, r.model) {
+		return nil
+	}
+	quoted := make([]string, len(served))
+	for i, s := range served {
+		quoted[i] = fmt.Sprintf("%q", s)
+	}
+	return errorf(CodeUnknownModel, `"model" is %q, but the rows are for %s: name that model, or pass other names with --unknown-fields ignore`,
+		r.model, strings.Join(quoted, " or "))
+}

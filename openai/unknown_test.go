@@ -1,0 +1,109 @@
+package openai
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fields string
+		check  func(r generation.Request) any
+		want   any
+	}{
+		{`"max_new_tokens":7`, func(r generation.Request) any { return r.MaxTokens }, 7},
+		{`"n_predict":7`, func(r generation.Request) any { return r.MaxTokens }, 7},
+		{`"n_predict":7,"max_tokens":null`, func(r generation.Request) any { return r.MaxTokens }, 7},
+		{`"max_tokens":7,"n_predict":null`, func(r generation.Request) any { return r.MaxTokens }, 7},
+		{`"stop_sequences":["a","b"]`, func(r generation.Request) any { return r.Stop }, []string{"a", "b"}},
+		{`"repeat_penalty":1.5`, func(r generation.Request) any { return r.Sampling.RepetitionPenalty }, 1.5},
+		{`"enable_thinking":false`, func(r generation.Request) any { v, _ := r.Chat.Get("enable_thinking"); return v }, false},
+		{`"enable_thinking":true`, func(r generation.Request) any { v, _ := r.Chat.Get("enable_thinking"); return v }, true},
+	} {
+		r := parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}],`+c.fields+`}`)
+		require.NoError(t, r.CheckUnknown(), c.fields)
+		require.Equal(t, c.want, c.check(generationOf(r, 0)), c.fields)
+	}
+}
+
+func TestErrorsOfAliases(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]string{
+		`"max_tokens":5,"n_predict":5`:     `"max_tokens" and "n_predict" are names of the same setting: give one`,
+		`"max_new_tokens":5,"n_predict":5`: `"max_new_tokens" and "n_predict" are names of the same setting: give one`,
+		`"n_predict":-1`:                   `"n_predict" must be at least 1, not -1`,
+		`"max_new_tokens":"5"`:             `"max_new_tokens" must be a number, not a string`,
+		`"stop_sequences":["a",5]`:         `"stop_sequences[1]" must be a string, not a number`,
+		`"repeat_penalty":0`:               `"repeat_penalty" must be greater than 0`,
+		`"enable_thinking":"no"`:           `"enable_thinking" must be true or false, not a string`,
+		`"parallel_tool_calls":false`:      `"parallel_tool_calls" is not supported: output cannot be constrained`,
+		`"model":5`:                        `"model" must be a string, not a number`,
+		`"enable_thinking":true,"chat_template_kwargs":{"enable_thinking":false}`: `"enable_thinking" is in the body and in "chat_template_kwargs": give one`,
+	} {
+		_, err := ParseRequest(Chat, []byte(`{"messages":[{"role":"user","content":"hi"}],`+fields+`}`))
+		require.EqualError(t, err, want)
+	}
+	_, err := ParseRequest(Chat, []byte(`{"messages":[{"role":"user","content":"hi","images":["x"]}]}`))
+	require.EqualError(t, err, `"messages[0].images" is not supported: only text can be used`)
+}
+
+func TestUnknownFields(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		endpoint              Endpoint
+		fields, code, message string
+	}{
+		{Completions, `"sampling_params":{"temperature":0}`, CodeUnsupported, `"sampling_params" is not supported: put its fields into the body itself`},
+		{Completions, `"extra_body":{"top_k":1}`, CodeUnsupported, `"extra_body" is not supported: put its fields into the body itself`},
+		{Chat, `"system":"Be brief."`, CodeUnsupported, `"system" is not supported: add a message with the role "system"`},
+		{Chat, `"images":["x"]`, CodeUnsupported, `"images" is not supported: only text can be used`},
+		{Completions, `"max_length":5`, CodeUnsupported, `"max_length" is not supported: use "max_tokens", which does not count the prompt`},
+		{Completions, `"mirostat":2`, CodeUnsupported, `"mirostat" is not supported: use "temperature", "top_p", "min_p" and "top_k"`},
+		{Completions, `"typical_p":0.9`, CodeUnsupported, `"typical_p" is not supported: use "temperature", "top_p", "min_p" and "top_k"`},
+		{Completions, `"max_completion_tokens":9`, CodeUnsupported, `"max_completion_tokens" is not supported: it is a field of /v1/chat/completions`},
+		{Completions, `"tools":[]`, CodeUnsupported, `"tools" is not supported: it is a field of /v1/chat/completions`},
+		{Completions, `"temp":0`, CodeUnknown, `"temp" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
+		{Completions, `"topk":5`, CodeUnknown, `"topk" is unknown: did you mean "top_k"? (--unknown-fields ignore passes unknown fields)`},
+		{Completions, `"Seed":5`, CodeUnknown, `"Seed" is unknown: did you mean "seed"? (--unknown-fields ignore passes unknown fields)`},
+		{Completions, `"max_new_token":5`, CodeUnknown, `"max_new_token" is unknown: did you mean "max_new_tokens"? (--unknown-fields ignore passes unknown fields)`},
+		{Completions, `"b":1,"a":1`, CodeUnknown, `"a" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
+	} {
+		body := `{"prompt":"hi",` + c.fields + `}`
+		if c.endpoint == Chat {
+			body = `{"messages":[{"role":"user","content":"hi"}],` + c.fields + `}`
+		}
+		require.Equal(t, &Error{c.code, c.message}, parse(t, c.endpoint, body).CheckUnknown(), c.fields)
+	}
+}
+
+func TestFieldsThatChangeNothing(t *testing.T) {
+	t.Parallel()
+	for _, fields := range []string{
+		`"user":"me","metadata":{"a":1},"store":true,"verbosity":"low","service_tier":"flex"`,
+		`"family":null`,
+		`"mirostat":0,"mirostat_tau":5,"typical_p":1.0,"repeat_last_n":-1,"images":[],"system":"","extra_body":{}`,
+		`"stream":false,"response_format":{"type":"text"},"parallel_tool_calls":true`,
+		`"id":1,"custom_id":"x","answer":"y"`,
+	} {
+		r := parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}],`+fields+`}`)
+		require.NoError(t, r.CheckUnknown(), fields)
+	}
+}
+
+// Every field of a list is in one list only, so that the lists do not contradict each other.
+func TestListsOfFieldsAreDisjoint(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	names := append(fieldNames(), inert...)
+	for _, f := range foreign {
+		names = append(names, f.field)
+	}
+	for _, name := range names {
+		require.False(t, seen[name], name)
+		seen[name] = true
+	}
+}
