@@ -27,6 +27,7 @@ type Config struct {
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
+	Device      int            // number of the GPU, from 0 on
 	Kernels     metal.Mode     // of the backends metal and emulator
 	Threads     int            // of the CPU backend; 0 for one a processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the rest

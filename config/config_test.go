@@ -56,13 +56,13 @@ func TestDefaults(t *testing.T) {
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
 		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu", Kernels: metal.FastMath,
-		Threads: 3, Engine: engine.Options{
+		Device: 1, Threads: 3, Engine: engine.Options{
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 		},
 		Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
-		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Threads: "3",
+		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1", Threads: "3",
 		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4",
 		Context: "512", Concurrency: "7", Listen: want.Listen, LogLevel: "warn", LogFormat: "json",
 	}

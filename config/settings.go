@@ -22,6 +22,7 @@ const (
 	ModelName   Name = "model-name"
 	Priority    Name = "priority"
 	Backend     Name = "backend"
+	Device      Name = "device"
 	Kernels     Name = "kernels"
 	Threads     Name = "threads"
 	Context     Name = "context"
@@ -71,6 +72,10 @@ var settings = []setting{
 	{
 		name: Backend, usage: "compute with `BACKEND`: auto (a GPU if possible), " + alternatives(backends[1:]) + " (for tests)", def: BackendAuto,
 		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, backends) },
+	},
+	{
+		name: Device, usage: "compute on GPU `N` of those that the backend finds, from 0 on (cuda)", def: "0",
+		set: func(c *Config, s string) (err error) { c.Device, err = integer(s, 0, 255); return err },
 	},
 	{
 		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (checks) or fast (inexact)", def: "release",

@@ -185,3 +185,92 @@ func TestACorruptPageIsComputedAgain(t *testing.T) {
 		})
 	}
 }
+
+// panicking is a backend that panics in the steps of a range, counted from 1.
+func panicking(t *testing.T, from, to int) *faulty {
+	steps := 0
+	return &faulty{Backend: backend(t), failing: func(*compute.Batch) error {
+		if steps++; from <= steps && steps <= to {
+			panic("index out of range")
+		}
+		return nil
+	}}
+}
+
+// A panic in a step fails the requests in it, and what they had in the cache is computed again. Those that wait, and those that
+// arrive later, are answered.
+func TestAPanicInAStep(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	e := openOn(t, microGLM, panicking(t, 3, 3), engine.Options{MaxSequences: 2, Draft: engine.DraftOff, Trace: g.trace})
+	defer g.open()
+	req := generation.Request{Tokens: randomTokens(1, 20), MaxTokens: 6, IgnoreEOS: true}
+	errs := make([]error, 5)
+	var calls sync.WaitGroup
+	for i := range errs {
+		calls.Go(func() { _, errs[i] = e.Generate(t.Context(), req) })
+	}
+	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting == 5 })
+	g.open()
+	calls.Wait()
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+			require.EqualError(t, err, "internal error: panic in a step: index out of range")
+		}
+	}
+	require.Equal(t, 2, failed)
+	want := generate(t, open(t, microGLM, engine.Options{Draft: engine.DraftOff}), req)
+	require.Equal(t, want.Choices, generate(t, e, req).Choices)
+	require.Zero(t, e.Snapshot().PagesUsed)
+}
+
+// After panics that are not in a row, an engine goes on, and computes the pages of the failed requests again.
+func TestPanicsThatAreNotInARow(t *testing.T) {
+	t.Parallel()
+	steps := 0
+	be := &faulty{Backend: backend(t), failing: func(*compute.Batch) error {
+		if steps++; steps%7 == 3 { // the answer takes 6 steps
+			panic("oops")
+		}
+		return nil
+	}}
+	e := openOn(t, microLlama, be, engine.Options{Draft: engine.DraftOff})
+	req := generation.Request{Tokens: randomTokens(1, 40), MaxTokens: 4, IgnoreEOS: true}
+	for range 3 {
+		_, err := e.Generate(t.Context(), req)
+		require.ErrorContains(t, err, "oops")
+		require.Zero(t, generate(t, e, req).Stats.CachedTokens)
+	}
+}
+
+// A second panic in a row ends the engine: all calls return, and Close works.
+func TestPanicsInARowEndTheEngine(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	e := openOn(t, microLlama, panicking(t, 3, 100), engine.Options{MaxSequences: 2, Draft: engine.DraftOff, Trace: g.trace})
+	defer g.open()
+	req := generation.Request{Tokens: randomTokens(1, 20), MaxTokens: 6, IgnoreEOS: true}
+	var failed, ended atomic.Int32
+	var calls sync.WaitGroup
+	for range 5 {
+		calls.Go(func() {
+			if _, err := e.Generate(t.Context(), req); errors.Is(err, generation.ErrEngineFailed) {
+				ended.Add(1)
+			} else if err != nil {
+				failed.Add(1)
+			}
+		})
+	}
+	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting == 5 })
+	g.open()
+	calls.Wait()
+	require.Equal(t, []int32{2, 3}, []int32{failed.Load(), ended.Load()})
+	_, err := e.Generate(t.Context(), req)
+	require.ErrorIs(t, err, generation.ErrEngineFailed)
+	require.ErrorContains(t, err, "index out of range")
+	require.NotErrorIs(t, err, generation.ErrClosed)
+	require.Zero(t, e.Snapshot().Running+e.Snapshot().Waiting)
+	require.NoError(t, e.Close())
+}

@@ -10,7 +10,8 @@ import (
 
 // Generate answers a request. It is safe to call from many goroutines, whose requests share steps; none changes another's
 // tokens. It returns ctx's error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the request can never
-// be answered, and generation.ErrClosed if the engine was closed before the request was done.
+// be answered, generation.ErrClosed if the engine was closed before the request was done, and generation.ErrEngineFailed if it
+// ended itself.
 func (e *Engine) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
 	start := time.Now()
 	if err := ctx.Err(); err != nil {

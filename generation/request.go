@@ -17,6 +17,9 @@ var (
 	ErrBadRequest = errors.New("bad request")
 	// ErrClosed means that the engine was closed before the request was done.
 	ErrClosed = errors.New("engine is closed")
+	// ErrEngineFailed means that the engine ended itself, because its state cannot be trusted any more. The request is not known to
+	// be the cause: give it to another process.
+	ErrEngineFailed = errors.New("engine has failed")
 )
 
 // Request is one prompt and how to answer it. Exactly one of Chat, Text and Tokens is the prompt.

@@ -84,10 +84,11 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.failure(d, row.Code, row.Message), nil
 	case errors.Is(err, generation.ErrBadRequest):
 		return w.failure(d, openai.CodeBadRequest, err.Error()), nil
+	case errors.Is(err, generation.ErrEngineFailed):
+		w.stop(err)
+		return job.Result{}, w.handBack(ctx, d, log)
 	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, generation.ErrClosed):
-		w.metrics.jobs.WithLabelValues("handed_back").Inc()
-		log.Info("returned a job to the queue")
-		return job.Result{}, errors.Join(errHandedBack, w.store.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
+		return job.Result{}, w.handBack(ctx, d, log)
 	case ctx.Err() != nil && w.cancelled(ctx, d):
 		log.Debug("dropped a job: its batch was cancelled")
 		return job.Result{}, errLeaseLost // asynq has ended this delivery; handle drops the next one
@@ -107,6 +108,13 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return job.Result{}, err
 	}
 	return w.failure(d, code, fmt.Sprintf("%v (attempt %d of %d)", err, d.attempt, d.MaxAttempts)), nil
+}
+
+// handBack returns a job to the queue. The delivery does not count as an attempt.
+func (w *Worker) handBack(ctx context.Context, d delivery, log *slog.Logger) error {
+	w.metrics.jobs.WithLabelValues("handed_back").Inc()
+	log.Info("returned a job to the queue")
+	return errors.Join(errHandedBack, w.store.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
 }
 
 // cancelled reports whether a delivery ended because its batch was cancelled.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,6 +44,28 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 		st, err := enqueue.Status(t.Context(), r.Client, "b")
 		require.NoError(t, err)
 		require.Zero(t, st.Running)
+
+		next := setUp(t, r, (&faults{}).generate, Config{})
+		next.start(t)
+		for _, row := range next.results(t) {
+			require.Nil(t, row.Error)
+			require.Equal(t, 1, row.Stats.Attempts, "a job that was returned to the queue was no attempt")
+		}
+	})
+}
+
+// If the engine ends itself, the worker returns its jobs to the queue and ends in order, with the reason.
+func TestAFailedEngineEndsTheWorker(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		b := setUp(t, r, func(context.Context, generation.Request) (generation.Completion, error) {
+			return generation.Completion{}, fmt.Errorf("%w: oops", generation.ErrEngineFailed)
+		}, Config{Concurrency: 2})
+		b.enqueue(t, prompts(5), enqueue.Options{MaxAttempts: 1})
+		require.ErrorIs(t, b.worker.Run(t.Context()), generation.ErrEngineFailed)
+		require.NotZero(t, b.count(t, "handed_back"))
+		info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo("default:default")
+		require.NoError(t, err)
+		require.Equal(t, 5, info.Pending+info.Retry, "all are there for the next worker")
 
 		next := setUp(t, r, (&faults{}).generate, Config{})
 		next.start(t)

@@ -57,6 +57,7 @@ type Worker struct {
 	sha256   func(context.Context) (string, error)
 	snapshot func() engine.Snapshot
 
+	failed   chan error  // holds the error by which the engine ended itself
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
 	// running is read-locked by handlers, some of which asynq does not wait for. At its end, Run locks it and keeps it locked.
 	running sync.RWMutex
@@ -98,6 +99,7 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 			Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
 		},
 		log:      c.Logger,
+		failed:   make(chan error, 1),
 		metrics:  newMetrics(eng.Snapshot),
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
@@ -106,7 +108,8 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 }
 
 // Run takes and answers jobs until ctx is done. It then takes no more jobs, lets running ones finish for ShutdownTimeout,
-// returns the rest to the head of their queues, and returns nil. An error means that it could not start.
+// returns the rest to the head of their queues, and returns nil. It does the same and returns an error if the engine ends itself.
+// Any other error means that it could not start.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.rdb.Ping(ctx).Err(); err != nil {
 		if ctx.Err() != nil { // stopped before it began
@@ -138,14 +141,27 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.log.Info("serving", "model", w.origin.Model, "alias", w.config.Alias, "worker", w.config.Name,
 		"backend", w.origin.Backend, "concurrency", w.config.Concurrency)
-	<-ctx.Done()
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-w.failed:
+		w.log.Error("the engine ended itself", "error", failure)
+	}
 	w.log.Info("stopping: no more jobs are taken", "timeout", w.config.ShutdownTimeout)
 	w.stopping.Store(true)
 	server.Shutdown()
 	abandon()
 	w.running.Lock() // and keep it locked: a handler that begins now returns at once
 	w.log.Info("stopped")
-	return nil
+	return failure
+}
+
+// stop makes Run stop with an error.
+func (w *Worker) stop(err error) {
+	select {
+	case w.failed <- err:
+	default: // it stops already
+	}
 }
 
 // Errors that handlers return to asynq for jobs that were not recorded.

@@ -121,9 +121,9 @@ func (l *launch) open(name string) (metal.Device, error) {
 	if l.cache != nil {
 		return l.cache, nil
 	}
-	open := func() (metal.Device, error) { return drivers.Open(name) }
+	open := func() (metal.Device, error) { return drivers.Open(name, l.cfg.Device) }
 	if name == config.BackendAuto {
-		open = drivers.OpenAuto
+		open = func() (metal.Device, error) { return drivers.OpenAuto(l.cfg.Device) }
 	}
 	dev, err := open()
 	if err != nil || !l.cached {

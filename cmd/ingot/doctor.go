@@ -221,7 +221,7 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 // are compiled only if the settings name the driver; otherwise no backend is returned.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
 	s := backendState{Name: driver.Name}
-	dev, err := driver.Open()
+	dev, err := driver.Open(cfg.Device)
 	if err != nil {
 		s.Reason, s.unsupported = oneLine(err.Error()), errors.Is(err, metal.ErrUnsupported)
 		return s, nil

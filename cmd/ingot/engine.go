@@ -23,6 +23,7 @@ func addComputeFlags(flags *pflag.FlagSet) {
 	}{
 		{config.MemoryLimit, ""},
 		{config.Backend, tuning},
+		{config.Device, tuning},
 		{config.Threads, tuning},
 		{config.KV, tuning},
 		{config.Draft, tuning},

@@ -1,38 +1,37 @@
 package schedule
 
 import (
+	"cmp"
 	"sync"
-
-	"github.com/ingot-run/ingot/generation"
 )
 
 // inbox passes requests from many goroutines to the loop.
 type inbox struct {
 	mu       sync.Mutex
 	requests []*request
-	closed   bool
+	refusal  error         // of further requests; nil while the inbox is open
 	wake     chan struct{} // holds a value when a request has arrived or the inbox was closed
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put adds a request, or fails with ErrClosed.
+// put adds a request. It returns the error that the inbox was closed with.
 func (b *inbox) put(r *request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return generation.ErrClosed
+	if b.refusal != nil {
+		return b.refusal
 	}
 	b.requests = append(b.requests, r)
 	b.signal()
 	return nil
 }
 
-// close refuses further requests.
-func (b *inbox) close() {
+// close refuses further requests with an error; the first one counts.
+func (b *inbox) close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
+	b.refusal = cmp.Or(b.refusal, err)
 	b.signal()
 }
 
@@ -52,7 +51,7 @@ func (b *inbox) takeTo(seqs []*sequence) (all []*sequence, open bool) {
 		b.requests[i] = nil
 	}
 	b.requests = b.requests[:0]
-	return seqs, !b.closed
+	return seqs, b.refusal == nil
 }
 
 // sequences is the number of sequences that the loop has not taken.

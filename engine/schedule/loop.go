@@ -17,6 +17,10 @@ type loop struct {
 	meter *meter
 	done  chan struct{} // closed when the loop has returned
 
+	panics int           // steps in a row that panicked
+	failed chan struct{} // closed when the loop ends itself, after err is set
+	err    error
+
 	batch    batch
 	drafting drafting
 	stops    stopRate
@@ -24,27 +28,35 @@ type loop struct {
 	steps    uint64
 }
 
-// run is the loop. It returns when the inbox is closed, after failing all requests that are not done.
+// run is the loop. It returns when the inbox is closed, after failing all requests that are not done, and when it cannot recover
+// from a panic.
 func (l *loop) run() {
 	defer close(l.done)
-	for {
-		var open bool
-		if l.waiting, open = l.inbox.takeTo(l.waiting); !open {
-			fail(l.running, generation.ErrClosed)
-			fail(l.waiting, generation.ErrClosed)
-		}
-		l.sweep()
-		l.admit()
-		l.publish()
-		switch {
-		case !open:
+	for open := true; open; {
+		if err := recovered(func() { open = l.turn() }); err != nil && !l.recover(err) {
 			return
-		case len(l.running) > 0:
-			l.step()
-		default:
-			<-l.inbox.wake
 		}
 	}
+}
+
+// turn takes requests in, and runs a step or waits for requests. It reports whether the inbox is open.
+func (l *loop) turn() (open bool) {
+	if l.waiting, open = l.inbox.takeTo(l.waiting); !open {
+		fail(l.running, generation.ErrClosed)
+		fail(l.waiting, generation.ErrClosed)
+	}
+	l.sweep()
+	l.admit()
+	l.publish()
+	switch {
+	case !open:
+	case len(l.running) > 0:
+		l.step()
+		l.panics = 0
+	default:
+		<-l.inbox.wake
+	}
+	return open
 }
 
 // step runs a forward pass, or several if nothing needs their tokens in between, delivers the results, and drafts for the

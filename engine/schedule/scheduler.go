@@ -35,18 +35,19 @@ func New(o Options) *Scheduler {
 		meter: &s.meter,
 		done:  make(chan struct{}),
 
+		failed:   make(chan struct{}),
 		drafting: drafting{Speculator: o.Speculator},
 	}
 	s.loop.batch.Trace = o.Trace
 	return s
 }
 
-// Run answers requests until Close is called. It must run once, on a goroutine of its own.
+// Run answers requests until Close is called, or until two steps in a row have panicked. It must run once, on a goroutine of its own.
 func (s *Scheduler) Run() { s.loop.run() }
 
 // Close fails all requests that are not done, and waits until Run has returned.
 func (s *Scheduler) Close() {
-	s.inbox.close()
+	s.inbox.close(generation.ErrClosed)
 	<-s.loop.done
 }
 
@@ -54,8 +55,8 @@ func (s *Scheduler) Close() {
 // is when the caller asked, for the statistics.
 //
 // Generate is safe to call from many goroutines, whose requests share steps; none changes another's tokens. It returns ctx's
-// error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the context does not hold the prompt, and
-// generation.ErrClosed if the scheduler was closed before the request was done.
+// error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the context does not hold the prompt,
+// generation.ErrClosed if the scheduler was closed before the request was done, and generation.ErrEngineFailed if it ended itself.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
 	if err != nil {
@@ -69,6 +70,8 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 		case <-r.done:
 		case <-ctx.Done():
 			return generation.Completion{}, ctx.Err()
+		case <-s.loop.failed:
+			return generation.Completion{}, s.loop.err
 		}
 	}
 	if r.err != nil {

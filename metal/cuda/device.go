@@ -81,8 +81,11 @@ func (d *Device) open() error {
 	if err != nil {
 		return err
 	}
+	if count == 0 {
+		return fmt.Errorf("%w: CUDA finds no device", metal.ErrUnsupported)
+	}
 	if d.ordinal >= count {
-		return fmt.Errorf("%w: there are %d devices, numbered from 0", metal.ErrUnsupported, count)
+		return fmt.Errorf("CUDA finds %d devices, numbered from 0", count)
 	}
 	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
 	if err != nil {
@@ -144,6 +147,11 @@ func (d *Device) describe() (arch string, err error) {
 	d.info = metal.Info{
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
 		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true, SplitAttention: true,
+	}
+	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
+	width, noWidth := c.integer(cuDeviceGetAttribute, attributeMemoryWidth, d.device)
+	if noClock == nil && noWidth == nil {
+		d.info.Bandwidth = 2 * 1e3 * float64(clock) * float64(width) / 8 // two transfers a clock
 	}
 	if 10*major+minor < minCapability {
 		return "", fmt.Errorf("%w: %s has compute capability %d.%d, and the kernels take 8.0 or later", metal.ErrUnsupported, d.info.Name, major, minor)

@@ -21,18 +21,30 @@ type Driver struct {
 	Auto     bool
 	Note     string // warns users about drivers for tests; else empty
 	Captures bool   // reports whether StartCapture works
-	// Open opens a device. Its error wraps metal.ErrUnsupported if this machine has no GPU that the kernels run on.
-	Open func() (metal.Device, error)
+	// Open opens a device by its number, from 0 on. Its error wraps metal.ErrUnsupported if this machine has no GPU that the kernels
+	// run on.
+	Open func(number int) (metal.Device, error)
 }
 
 // table has the drivers in the order in which they are tried.
 var table = []Driver{
-	{Name: "metal", Auto: true, Captures: true, Open: func() (metal.Device, error) { return device(apple.Open()) }},
-	{Name: "cuda", Auto: true, Open: func() (metal.Device, error) { return device(cuda.Open(0)) }},
+	{Name: "metal", Auto: true, Captures: true, Open: only("metal", func() (metal.Device, error) { return device(apple.Open()) })},
+	{Name: "cuda", Auto: true, Open: func(number int) (metal.Device, error) { return device(cuda.Open(number)) }},
 	{
 		Name: "emulator", Note: "for tests: runs the GPU's kernels on the processor, slowly",
-		Open: func() (metal.Device, error) { return device(emulator.Open(emulator.Options{})) },
+		Open: only("emulator", func() (metal.Device, error) { return device(emulator.Open(emulator.Options{})) }),
 	},
+}
+
+// only opens the device of a driver that has one.
+func only(name string, open func() (metal.Device, error)) func(number int) (metal.Device, error) {
+	return func(number int) (metal.Device, error) {
+		dev, err := open()
+		if err == nil && number != 0 {
+			return nil, errors.Join(fmt.Errorf("open GPU %d of backend %s: it has one, number 0", number, name), dev.Close())
+		}
+		return dev, err
+	}
 }
 
 // device returns a driver's device, or a nil interface with its error.
@@ -65,24 +77,24 @@ func Names(auto bool) (names []string) {
 	return names
 }
 
-// Open opens the device of the named driver.
-func Open(name string) (metal.Device, error) {
+// Open opens a device of the named driver by its number.
+func Open(name string, number int) (metal.Device, error) {
 	d, ok := Find(name)
 	if !ok {
 		return nil, fmt.Errorf("open a GPU: there is no driver %q", name)
 	}
-	return d.Open()
+	return d.Open(number)
 }
 
 // OpenAuto opens the device of the first driver that may be chosen without being named and finds a GPU. If none does, the error
 // wraps metal.ErrUnsupported and gives the reason of each. A GPU that is found and fails ends the search.
-func OpenAuto() (metal.Device, error) {
+func OpenAuto(number int) (metal.Device, error) {
 	var reasons []error
 	for i := range table {
 		if !table[i].Auto {
 			continue
 		}
-		dev, err := table[i].Open()
+		dev, err := table[i].Open(number)
 		if !errors.Is(err, metal.ErrUnsupported) {
 			return dev, err
 		}

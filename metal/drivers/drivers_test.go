@@ -23,14 +23,14 @@ func TestTable(t *testing.T) {
 	}
 	_, ok := Find("auto")
 	require.False(t, ok)
-	_, err := Open("auto")
+	_, err := Open("auto", 0)
 	require.ErrorContains(t, err, `no driver "auto"`)
 }
 
 // TestOpen opens every driver's device, or finds why there is none; a device names its driver.
 func TestOpen(t *testing.T) {
 	for _, d := range All() {
-		dev, err := Open(d.Name)
+		dev, err := Open(d.Name, 0)
 		if err != nil {
 			require.Nil(t, dev, "an error comes without a device")
 			t.Logf("%s is not tested: %v", d.Name, err)
@@ -45,7 +45,7 @@ func TestOpen(t *testing.T) {
 func TestOpenAuto(t *testing.T) {
 	broken, none := errors.New("broken"), errors.Join(metal.ErrUnsupported, errors.New("not here"))
 	row := func(auto bool, err error) Driver {
-		return Driver{Auto: auto, Open: func() (metal.Device, error) { return nil, err }}
+		return Driver{Auto: auto, Open: func(int) (metal.Device, error) { return nil, err }}
 	}
 	have := table
 	t.Cleanup(func() { table = have })
@@ -59,7 +59,7 @@ func TestOpenAuto(t *testing.T) {
 		"unsupported": {[]Driver{row(true, none), row(false, nil)}, none, true},
 	} {
 		table = c.rows
-		_, err := OpenAuto()
+		_, err := OpenAuto(0)
 		require.ErrorIs(t, err, c.want, name)
 		require.Equal(t, c.unsupported, errors.Is(err, metal.ErrUnsupported), name)
 	}

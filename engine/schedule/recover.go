@@ -1,0 +1,69 @@
+package schedule
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// maxPanics is the number of steps in a row whose panic ends the loop. One is blamed on the requests in the step, the next on
+// the state that the first left behind.
+const maxPanics = 2
+
+// recovered calls a function. If it panics, recovered logs the stack and returns an error.
+func recovered(do func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			slog.Error("panic in a step of the engine", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: panic in a step: %v", p)
+		}
+	}()
+	do()
+	return nil
+}
+
+// recover continues after a panic: the requests of the step fail, and their pages leave the cache. After too many panics in a row
+// it ends the loop instead, and returns false.
+func (l *loop) recover(err error) bool {
+	l.panics++
+	if l.panics < maxPanics {
+		again := recovered(func() { l.abandonStep(err) })
+		if again == nil {
+			return true
+		}
+		err = again
+	}
+	l.err = fmt.Errorf("%w: %w, after another one: start it again", generation.ErrEngineFailed, err)
+	l.inbox.close(l.err)
+	l.inbox.takeTo(nil)
+	l.meter.update(func(s *Snapshot) { s.Running, s.Waiting = 0, 0 })
+	close(l.failed)
+	return false
+}
+
+// abandonStep fails the requests of a step, and discards what they have in the cache. If the panic came before any sequence had
+// rows, it fails all that run.
+func (l *loop) abandonStep(err error) {
+	failed := 0
+	for _, s := range l.running {
+		if s.Rows > 0 {
+			l.abandon(s, err)
+			failed++
+		}
+	}
+	if failed > 0 {
+		return
+	}
+	for _, s := range l.running {
+		l.abandon(s, err)
+	}
+}
+
+func (l *loop) abandon(s *sequence, err error) {
+	s.call.fail(err)
+	if s.Table != nil {
+		l.discard(s)
+	}
+}
