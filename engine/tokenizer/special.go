@@ -71,9 +71,9 @@ func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 }
 
 // find returns the position, length and id of the first one in the text. The position is len(text) if there is none.
-func (s *specialTokens) find(text string) (at, length int, id int32) {
+func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	for i := range len(text) {
-		if node := s.first[text[i]]; node != 0 {
+		if node := s.first[text[i]]; node != 0 && !p.stop() {
 			if length, id := s.match(node, text[i:]); length > 0 {
 				return i, length, id
 			}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func TestFindSpecialTokens(t *testing.T) {
 				}
 			}
 		}
-		gotAt, gotLength, gotID := newSpecialTokens(specialVocabulary(tokens), kindControl).find(text)
+		gotAt, gotLength, gotID := newSpecialTokens(specialVocabulary(tokens), kindControl).find(text, &pacer{ctx: context.Background()})
 		require.Equal(t, []int{at, length, int(id)}, []int{gotAt, gotLength, int(gotID)})
 	})
 }
@@ -58,7 +59,7 @@ func BenchmarkFindSpecial(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(c.text)))
 			for b.Loop() {
-				s.find(c.text)
+				s.find(c.text, &pacer{ctx: context.Background()})
 			}
 		})
 	}
