@@ -24,7 +24,7 @@ type Record struct {
 	// generated for the stream. In mode prefill they are those of the first token.
 	P50ms float64 `json:"p50_ms"`
 	P95ms float64 `json:"p95_ms"`
-	// BytesPerToken is the number of bytes that must be read for a token; see Traffic. BandwidthShare is the share of the measured
+	// BytesPerToken is the number of bytes that must be read for a token; see Traffic. BandwidthShare is the share of
 	// Bandwidth that this takes at the measured speed.
 	BytesPerToken  float64 `json:"bytes_per_token"`
 	BandwidthShare float64 `json:"bandwidth_share"`
@@ -40,7 +40,7 @@ type Record struct {
 	TokensPerStep   float64 `json:"tokens_per_step"` // of a stream, after the first token
 	CachedTokens    float64 `json:"cached_tokens"`   // mean of a prompt
 	ExpertsPerStep  float64 `json:"experts_per_step"`
-	Bandwidth       float64 `json:"bandwidth"` // of memory, measured, bytes per second
+	Bandwidth       float64 `json:"bandwidth"` // of memory, bytes per second: measured, or by the data sheet of a GPU with memory of its own
 	Model           string  `json:"model"`
 	Device          string  `json:"device"`
 	// PerStep is nil if the backend counts nothing.

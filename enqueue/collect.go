@@ -13,6 +13,8 @@ import (
 const (
 	// pageSize is the number of results fetched at a time, and held in memory.
 	pageSize = 32
+	// comparedAtOnce is the number of entries of the stream, without results, that are compared at a time.
+	comparedAtOnce = 1000
 	// pollInterval is how long a read waits in Redis for the next row before the batch's state is checked again.
 	pollInterval = 100 * time.Millisecond
 	// maxWait is how long Redis may be unreachable.
@@ -31,28 +33,62 @@ type Collected struct {
 	Kept     int  // lines that were there before
 	Written  int  // new lines
 	Failed   int  // error lines, of all
+	Foreign  int  // lines that were there before and that the batch, which is finished, does not have
 	Finished bool // the batch is finished, and the output has all its rows
 
 	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before
 }
 
 // Collect writes the results of out's batch that out does not hold. It can be interrupted and repeated at any time; out gets
-// each row exactly once. The error is job.ErrNoBatch for an unknown batch.
+// each row exactly once. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
+// another line of input than the batch; Collect looks for such lines before it writes.
 func Collect(ctx context.Context, rdb redis.UniversalClient, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{store: job.NewStore(rdb), out: out, options: o}
 	kept, _ := out.Counts()
-	end, err := c.run(ctx)
+	var end job.State
+	err := c.compare(ctx, kept)
+	if err == nil {
+		end, err = c.run(ctx)
+	}
 	held, failed := out.Counts()
-	return Collected{
+	result := Collected{
 		Kept: kept, Written: held - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
-	}, err
+	}
+	if result.Finished {
+		result.Foreign = kept - c.present
+	}
+	return result, err
 }
 
 type collector struct {
 	store   *job.Store
 	out     *rows.Output
 	options CollectOptions
+	present int    // entries of the stream whose results were in the output before
 	after   string // ID of the last entry read from the stream
+}
+
+// compare compares the results of out with all entries that the stream has so far.
+func (c *collector) compare(ctx context.Context, kept int) error {
+	if kept == 0 {
+		return nil
+	}
+	for after := ""; ; {
+		var rows []job.Recording
+		err := c.retry(ctx, func() (err error) {
+			rows, err = c.store.Read(ctx, c.out.Batch(), after, comparedAtOnce, 0, func(int) bool { return false })
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, r := range rows {
+			if _, err := c.out.CheckSum(r.Line, r.Sum); err != nil {
+				return err
+			}
+		}
+		after = rows[len(rows)-1].ID
+	}
 }
 
 // run reads to the end of the stream, and with Follow to the end of the batch. It returns the batch's state as it was before
@@ -97,6 +133,15 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	})
 	if err != nil || len(rows) == 0 {
 		return 0, err
+	}
+	for _, r := range rows { // before any of them is written
+		present, err := c.out.CheckSum(r.Line, r.Sum)
+		if err != nil {
+			return 0, err
+		}
+		if present {
+			c.present++
+		}
 	}
 	for _, r := range rows {
 		if r.Text == nil {

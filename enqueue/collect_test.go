@@ -180,6 +180,88 @@ func TestFollowStops(t *testing.T) {
 	requireRows(t, written.String(), 1)
 }
 
+// An output that holds answers to another file is refused, whether or not the batch is finished, and is left as it was.
+func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := makeBatch(t, r)
+		for line := range 5 {
+			finish(t, s, line+1)
+		}
+		path := filepath.Join(t.TempDir(), "out.jsonl")
+		collect := func() (enqueue.Collected, error) {
+			out, err := rows.OpenOutput(path, "b")
+			require.NoError(t, err)
+			defer func() { require.NoError(t, out.Close()) }()
+			return enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+		}
+		_, err := collect()
+		require.NoError(t, err)
+		old, err := os.ReadFile(path)
+		require.NoError(t, err)
+
+		require.NoError(t, r.Client.FlushAll(t.Context()).Err()) // and the batch id is used for another file
+		s = makeBatch(t, r)
+		for line := range 8 {
+			j := &job.Job{Batch: "b", Line: line + 1, Sum: fmt.Sprintf("%08x", line+1), CustomID: rows.DefaultID(line + 1)}
+			if line == 4 {
+				j.Sum = "ffffffff"
+			}
+			_, err := s.Record(t.Context(), "b", job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{}))
+			require.NoError(t, err)
+		}
+		for range 2 {
+			_, err = collect()
+			require.ErrorIs(t, err, rows.ErrOtherFile)
+			require.ErrorContains(t, err, "line 5 differs")
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(old), string(text))
+			require.NoError(t, s.Seal(t.Context(), "b", 8, ""))
+		}
+	})
+}
+
+// A row that is recorded only after the comparison is compared too.
+func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	s := makeBatch(t, r)
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	id := openai.ResultID("b", 1, "ffffffff")
+	require.NoError(t, os.WriteFile(path, []byte(`{"id":"`+id+`","stats":{}}`+"\n"), 0o600))
+	out, err := rows.OpenOutput(path, "b")
+	require.NoError(t, err)
+	recorded := false
+	_, err = enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{Follow: true, Progress: func(job.Status) {
+		if !recorded {
+			recorded = true
+			finish(t, s, 1)
+		}
+	}})
+	require.ErrorIs(t, err, rows.ErrOtherFile)
+	require.NoError(t, out.Close())
+}
+
+// Lines that a finished batch does not have are of another file.
+func TestCollectCountsLinesOfAnotherFile(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	s := makeBatch(t, r)
+	finish(t, s, 1)
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	for want := range 2 {
+		id := openai.ResultID("b", 2, "00000002")
+		require.NoError(t, os.WriteFile(path, []byte(`{"id":"`+id+`","stats":{}}`+"\n"), 0o600))
+		out, err := rows.OpenOutput(path, "b")
+		require.NoError(t, err)
+		got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+		require.NoError(t, err)
+		require.NoError(t, out.Close())
+		require.Equal(t, want, got.Foreign, "an unfinished batch may still get the line")
+		require.NoError(t, s.Seal(t.Context(), "b", 1, ""))
+	}
+}
+
 func TestCollectOfNoBatch(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)
@@ -193,7 +275,7 @@ func TestStatusFigures(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := makeBatch(t, r)
 		for line := 1; line <= 4; line++ {
-			_, err := s.Begin(t.Context(), "b", line)
+			_, err := s.Begin(t.Context(), "b", line, "")
 			require.NoError(t, err)
 		}
 		_, err := s.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}"), Stats: job.Stats{

@@ -31,52 +31,28 @@ type Summary struct {
 }
 
 // Enqueue queues a task for each row of in. It can be repeated to complete a run that was interrupted: it skips rows of the
-// batch that are queued, running or recorded. The error is rows.ErrOtherFile if the batch was made from another file. If in
-// can seek, Enqueue checks that before it queues anything.
+// batch that are queued, running or recorded. The error is rows.ErrOtherFile if the batch was made from another file; nothing is
+// queued then. For this Enqueue reads in twice. If in cannot seek, it is copied to a temporary file first.
 func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Options) (Summary, error) {
-	first, err := hashInput(in)
+	file, err := readTwice(ctx, in)
 	if err != nil {
-		return Summary{Batch: o.Batch}, err
+		return Summary{Batch: o.Batch}, fmt.Errorf("read rows: %w", err)
 	}
+	defer file.close()
 	whole := sha256.New()
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Models: []string{cmp.Or(o.Alias, job.DefaultAlias)}}
 	q := pipeline{
-		batch: o.Batch, rows: rows.NewReader(io.TeeReader(in, whole), read), progress: o.Progress,
-		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, first) },
+		batch: o.Batch, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress,
+		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, file.sha256) },
 	}
 	sum, err := q.run(ctx)
 	if err != nil {
 		return sum, err
 	}
-	p := q.producer
-	sha := hex.EncodeToString(whole.Sum(nil))
-	if first != "" && sha != first {
+	if hex.EncodeToString(whole.Sum(nil)) != file.sha256 {
 		return sum, fmt.Errorf("the file changed while it was read, so its batch was %w: enqueue it again as a new batch", rows.ErrOtherFile)
 	}
-	if err := p.checkFile(sha); err != nil {
-		return sum, err
-	}
-	return sum, p.Seal(ctx, sum.Rows, sha)
-}
-
-// hashInput is the SHA-256 of the rest of in, or empty if in cannot be read twice.
-func hashInput(in io.Reader) (string, error) {
-	s, ok := in.(io.Seeker)
-	if !ok {
-		return "", nil
-	}
-	start, err := s.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return "", nil //nolint:nilerr // pipes have a Seek that fails
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, in); err != nil {
-		return "", fmt.Errorf("read rows: %w", err)
-	}
-	if _, err := s.Seek(start, io.SeekStart); err != nil {
-		return "", fmt.Errorf("read rows: %w", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return sum, q.producer.Seal(ctx, sum.Rows, file.sha256)
 }
 
 // pipeline passes rows from a reader to the goroutines that queue them.

@@ -2,6 +2,8 @@ package enqueue_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -76,10 +78,12 @@ func TestAJobCarriesItsRow(t *testing.T) {
 	require.WithinRange(t, time.UnixMilli(j.EnqueuedMS), before.Add(-time.Second), time.Now().Add(time.Second))
 	j.EnqueuedMS = 0
 	require.Equal(t, &job.Job{
-		Batch: "b", Line: 2, Sum: j.Sum, CustomID: "row-1", Endpoint: openai.Completions,
+		Batch: "b", Line: 2, Sum: j.Sum, File: j.File, CustomID: "row-1", Endpoint: openai.Completions,
 		Body: []byte(`{"custom_id":"row-1","prompt":"hello 1"}`), TimeoutMS: 600_000, MaxAttempts: 3,
 	}, j)
 	require.Len(t, j.Sum, 8)
+	sum := sha256.Sum256([]byte("\n" + prompts(1)))
+	require.Equal(t, hex.EncodeToString(sum[:8]), j.File)
 }
 
 // A file without rows would otherwise leave a batch that never finishes.
@@ -109,7 +113,7 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 		file := prompts(300)
 		options := enqueue.Options{Batch: "b"}
 		broken := errors.New("unplugged")
-		half := io.MultiReader(strings.NewReader(file[:len(file)/2]), iotestErr{broken})
+		half := &breaksOnSecondRead{Reader: strings.NewReader(file), limit: len(file) / 2, err: broken}
 		_, err := enqueue.Enqueue(t.Context(), r.Client, half, options)
 		require.ErrorIs(t, err, broken)
 		st, err := enqueue.Status(t.Context(), r.Client, "b")
@@ -135,9 +139,77 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 	})
 }
 
+// breaksOnSecondRead is a file of which only limit bytes can be read after it was read once.
+type breaksOnSecondRead struct {
+	*strings.Reader
+	limit int
+	again bool
+	err   error
+}
+
+func (b *breaksOnSecondRead) Seek(offset int64, whence int) (int64, error) {
+	b.again = b.again || whence == io.SeekStart
+	return b.Reader.Seek(offset, whence)
+}
+
+func (b *breaksOnSecondRead) Read(p []byte) (int, error) {
+	if !b.again {
+		return b.Reader.Read(p)
+	}
+	if b.limit == 0 {
+		return 0, b.err
+	}
+	n, err := b.Reader.Read(p[:min(len(p), b.limit)])
+	b.limit -= n
+	return n, err
+}
+
+// WriteTo hides that of strings.Reader, which would read everything at once.
+func (b *breaksOnSecondRead) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, onlyReader{b})
+}
+
 type iotestErr struct{ err error }
 
 func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
+
+// An interrupted pipe leaves nothing that another file could be mixed with, and a refused one queues nothing.
+func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		options := enqueue.Options{Batch: "b"}
+		broken := errors.New("unplugged")
+		_, err := enqueue.Enqueue(t.Context(), r.Client, io.MultiReader(strings.NewReader(prompts(300)), iotestErr{broken}), options)
+		require.ErrorIs(t, err, broken)
+		require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+
+		other := strings.ReplaceAll(prompts(100), "hello", "goodbye")
+		sum, err := enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(other)}, options)
+		require.NoError(t, err)
+		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 100, Added: 100}, sum)
+
+		_, err = enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(prompts(300))}, options)
+		require.ErrorIs(t, err, rows.ErrOtherFile)
+		require.Equal(t, 100, queued(t, r, "default:default"), "nothing of the other file is queued")
+		again, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(other), options)
+		require.NoError(t, err)
+		require.Equal(t, 100, again.Known)
+	})
+}
+
+func TestAnInterruptedPipeIsAbandoned(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartMini(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	pipe, rows := io.Pipe()
+	defer rows.Close()
+	go func() {
+		fmt.Fprint(rows, prompts(1)) //nolint:errcheck // the test fails if it is not read
+		cancel()
+	}()
+	_, err := enqueue.Enqueue(ctx, r.Client, pipe, enqueue.Options{Batch: "b"})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+}
 
 func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
 	t.Parallel()

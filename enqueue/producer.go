@@ -82,7 +82,7 @@ type Producer struct {
 	batch    string
 	queue    string
 	options  Options
-	fileSHA  string // of the batch's file; empty for a new batch
+	file     string // job.FileID of the batch's file; empty if it is not known
 	recorded job.Lines
 	store    *job.Store
 	client   *asynq.Client
@@ -97,6 +97,7 @@ func NewProducer(ctx context.Context, rdb redis.UniversalClient, o Options, file
 	}
 	p := &Producer{
 		batch:   o.Batch,
+		file:    job.FileID(fileSHA),
 		queue:   job.Queue(o.Alias, o.Priority),
 		options: o,
 		store:   job.NewStore(rdb),
@@ -115,20 +116,12 @@ func NewProducer(ctx context.Context, rdb redis.UniversalClient, o Options, file
 		return nil, fmt.Errorf("batch %s was queued for model %s with priority %s: give the same, or another batch id",
 			o.Batch, known.Alias, known.Priority)
 	}
-	p.fileSHA = known.FileSHA
-	if err := p.checkFile(fileSHA); err != nil {
-		return nil, err
+	if fileSHA != "" && known.FileSHA != "" && fileSHA != known.FileSHA {
+		return nil, fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
+			o.Batch, rows.ErrOtherFile, known.FileSHA, fileSHA)
 	}
 	p.recorded, err = p.store.Recorded(ctx, o.Batch)
 	return p, err
-}
-
-func (p *Producer) checkFile(sha string) error {
-	if sha == "" || p.fileSHA == "" || sha == p.fileSHA {
-		return nil
-	}
-	return fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
-		p.batch, rows.ErrOtherFile, p.fileSHA, sha)
 }
 
 // Add queues a row, or records its error.
@@ -140,6 +133,7 @@ func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
 		Batch:       p.batch,
 		Line:        row.Line,
 		Sum:         row.Sum,
+		File:        p.file,
 		CustomID:    row.CustomID,
 		Endpoint:    row.Endpoint,
 		Body:        row.Body,

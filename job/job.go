@@ -17,8 +17,9 @@ import (
 // heartbeat writes the payloads of all running tasks again every 5 s.
 type Job struct {
 	Batch       string          `json:"batch"`
-	Line        int             `json:"line"` // number in the file, from 1; identifies the row in its batch
-	Sum         string          `json:"sum"`  // the start of the SHA-256 of the line, 8 hex digits
+	Line        int             `json:"line"`           // number in the file, from 1; identifies the row in its batch
+	Sum         string          `json:"sum"`            // the start of the SHA-256 of the line, 8 hex digits
+	File        string          `json:"file,omitempty"` // FileID of the batch's file; empty in a local run
 	CustomID    string          `json:"custom_id"`
 	Endpoint    openai.Endpoint `json:"url"`
 	Body        json.RawMessage `json:"body"`

@@ -18,6 +18,8 @@ type Line struct {
 // Result is the outcome of a row: its line of output, and the figures that its batch adds up.
 type Result struct {
 	Line   int
+	Sum    string // the job's
+	File   string // the job's
 	Text   []byte // a Line as JSON, without a newline
 	Failed bool
 	Stats  Stats
@@ -54,5 +56,5 @@ func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 			panic(fmt.Sprintf("encode a result: %v", err))
 		}
 	}
-	return Result{Line: j.Line, Text: text, Failed: l.Error != nil, Stats: s}
+	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Text: text, Failed: l.Error != nil, Stats: s}
 }

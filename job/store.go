@@ -17,6 +17,13 @@ var ErrNoBatch = errors.New("no such batch")
 // ErrCancelled means that a batch was cancelled, so that its rows are neither answered nor recorded.
 var ErrCancelled = errors.New("batch is cancelled")
 
+// ErrOtherFile means that a row is not of the file from which its batch was queued: it is left from an earlier batch with the
+// same id.
+var ErrOtherFile = errors.New("row is of another file than its batch")
+
+// FileID identifies the file of a batch's rows: the first 16 digits of its SHA-256.
+func FileID(sha256 string) string { return sha256[:min(16, len(sha256))] }
+
 // scriptError is the error for a script's answer, or nil.
 func scriptError(n int) error {
 	switch n {
@@ -24,6 +31,8 @@ func scriptError(n int) error {
 		return ErrNoBatch
 	case -2:
 		return ErrCancelled
+	case -3:
+		return ErrOtherFile
 	}
 	return nil
 }
@@ -35,7 +44,7 @@ func scriptError(n int) error {
 //	ingot:{BATCH}:done      bitmap: a bit for each recorded line, so that nothing is recorded twice
 //	ingot:{BATCH}:attempts  hash: number of deliveries of each line that was begun and is not recorded
 //	ingot:{BATCH}:results   hash: the line of output of each recorded line
-//	ingot:{BATCH}:stream    stream: the recorded lines in the order of recording
+//	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
 //
 // A finished or cancelled batch is deleted when its retention is over. An unfinished one stays.
 type Store struct {
@@ -178,9 +187,9 @@ func (l Lines) Has(line int) bool { return line/8 < len(l) && l[line/8]&(0x80>>(
 var ErrRecorded = errors.New("row is recorded")
 
 // Begin counts a delivery of a row to a worker and returns its number, from 1. If the row needs no work, the error is
-// ErrRecorded, ErrNoBatch or ErrCancelled.
-func (s *Store) Begin(ctx context.Context, batch string, line int) (attempt int, err error) {
-	n, err := beginScript.Run(ctx, s.rdb, keys(batch, "meta", "done", "attempts"), line, now()).Int()
+// ErrRecorded, ErrNoBatch, ErrCancelled or ErrOtherFile. file is the row's FileID; empty stands for any file.
+func (s *Store) Begin(ctx context.Context, batch string, line int, file string) (attempt int, err error) {
+	n, err := beginScript.Run(ctx, s.rdb, keys(batch, "meta", "done", "attempts"), line, now(), file).Int()
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("begin line %d of batch %s: %w", line, batch, err)
@@ -201,14 +210,14 @@ func (s *Store) Release(ctx context.Context, batch string, line int) error {
 }
 
 // Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
-// recorded it changes nothing; first reports that it was not. The error is ErrNoBatch or ErrCancelled if the batch takes no
-// results.
+// recorded it changes nothing; first reports that it was not. The error is ErrNoBatch, ErrCancelled or ErrOtherFile if the batch does
+// not take the result.
 func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool, err error) {
 	outcome := "done"
 	if r.Failed {
 		outcome = "failed"
 	}
-	args := []any{r.Line, r.Text, outcome, now()}
+	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File}
 	for _, c := range []struct {
 		name string
 		n    int
@@ -237,6 +246,7 @@ func (s *Store) Record(ctx context.Context, batch string, r Result) (first bool,
 type Recording struct {
 	ID     string // of the entry
 	Line   int
+	Sum    string // of the input line
 	Failed bool
 	Text   []byte // the line of output; nil if it was not wanted or was dropped
 }
@@ -273,7 +283,8 @@ func (s *Store) Read(ctx context.Context, batch, after string, count int, wait t
 			wanted = append(wanted, len(rows))
 			fields = append(fields, text)
 		}
-		rows = append(rows, Recording{ID: m.ID, Line: line, Failed: m.Values["outcome"] == "failed"})
+		sum, _ := m.Values["sum"].(string)
+		rows = append(rows, Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed"})
 	}
 	if len(fields) == 0 {
 		return rows, nil

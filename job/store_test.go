@@ -3,6 +3,7 @@ package job_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,7 @@ func newBatch(t testing.TB, s *job.Store) string {
 }
 
 func result(line int, failed bool) job.Result {
-	return job.Result{Line: line, Text: []byte("result " + strconv.Itoa(line)), Failed: failed, Stats: job.Stats{PromptTokens: 10, CompletionTokens: 5}}
+	return job.Result{Line: line, Sum: fmt.Sprintf("%08x", line), Text: []byte("result " + strconv.Itoa(line)), Failed: failed, Stats: job.Stats{PromptTokens: 10, CompletionTokens: 5}}
 }
 
 func status(t testing.TB, s *job.Store) job.Status {
@@ -65,6 +66,7 @@ func TestARowIsRecordedOnce(t *testing.T) {
 		require.Len(t, rows, 1)
 		require.Equal(t, "result 7", string(rows[0].Text))
 		require.False(t, rows[0].Failed)
+		require.Equal(t, "00000007", rows[0].Sum)
 		lines, err := s.Recorded(t.Context(), "b")
 		require.NoError(t, err)
 		for line := range 100 {
@@ -122,12 +124,12 @@ func TestManyWorkersRecordTheSameRows(t *testing.T) {
 func TestDeliveriesAreCounted(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)
-		_, err := s.Begin(t.Context(), "b", 1)
+		_, err := s.Begin(t.Context(), "b", 1, "")
 		require.ErrorIs(t, err, job.ErrNoBatch)
 		newBatch(t, s)
 		begin := func(want int) {
 			t.Helper()
-			n, err := s.Begin(t.Context(), "b", 1)
+			n, err := s.Begin(t.Context(), "b", 1, "")
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
@@ -145,7 +147,7 @@ func TestDeliveriesAreCounted(t *testing.T) {
 		_, err = s.Record(t.Context(), "b", result(1, false))
 		require.NoError(t, err)
 		require.Equal(t, 0, status(t, s).Running)
-		_, err = s.Begin(t.Context(), "b", 1)
+		_, err = s.Begin(t.Context(), "b", 1, "")
 		require.ErrorIs(t, err, job.ErrRecorded)
 		require.NoError(t, s.Release(t.Context(), "b", 1))
 		require.Equal(t, 0, status(t, s).Running)
@@ -199,6 +201,34 @@ func TestAnUnknownBatchTakesNothing(t *testing.T) {
 	})
 }
 
+// A row that is left from an earlier batch with the same id is neither begun nor recorded.
+func TestABatchTakesRowsOfItsFileOnly(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		file, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+		_, _, err := s.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour})
+		require.NoError(t, err)
+		_, err = s.Begin(t.Context(), "b", 1, job.FileID(other))
+		require.ErrorIs(t, err, job.ErrOtherFile)
+		stale := result(1, false)
+		stale.File = job.FileID(other)
+		_, err = s.Record(t.Context(), "b", stale)
+		require.ErrorIs(t, err, job.ErrOtherFile)
+		st := status(t, s)
+		require.Equal(t, []int{0, 0, 0}, []int{st.Done, st.Failed, st.Running})
+		require.Nil(t, st.Started)
+		for _, same := range []string{job.FileID(file), ""} { // a local run does not know its file
+			_, err = s.Begin(t.Context(), "b", 1, same)
+			require.NoError(t, err)
+		}
+		own := result(1, false)
+		own.File = job.FileID(file)
+		first, err := s.Record(t.Context(), "b", own)
+		require.NoError(t, err)
+		require.True(t, first)
+	})
+}
+
 func TestACancelledBatchTakesNothingMore(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)
@@ -206,7 +236,7 @@ func TestACancelledBatchTakesNothingMore(t *testing.T) {
 		require.ErrorIs(t, err, job.ErrNoBatch)
 		newBatch(t, s)
 		for line := 1; line <= 2; line++ {
-			_, err := s.Begin(t.Context(), "b", line)
+			_, err := s.Begin(t.Context(), "b", line, "")
 			require.NoError(t, err)
 		}
 		_, err = s.Record(t.Context(), "b", result(1, false))
@@ -222,7 +252,7 @@ func TestACancelledBatchTakesNothingMore(t *testing.T) {
 		cancelled, err = s.Cancelled(t.Context(), "b")
 		require.NoError(t, err)
 		require.True(t, cancelled)
-		_, err = s.Begin(t.Context(), "b", 3)
+		_, err = s.Begin(t.Context(), "b", 3, "")
 		require.ErrorIs(t, err, job.ErrCancelled)
 		require.NoError(t, s.Release(t.Context(), "b", 2))
 		_, err = s.Record(t.Context(), "b", result(2, false))

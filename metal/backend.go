@@ -113,9 +113,9 @@ type weight struct {
 	matrices int
 	rowBytes int
 	buffer   Buffer
-	kernels  *weightKernels  // nil for a vector, and where there are kernels for its integers
-	integer  *integerKernels // nil where the portable kernels are used
-	floats   *weight         // a copy in float32, of a router whose integers are packed
+	kernels  *weightKernels  // nil for a vector or a packed weight
+	integer  *integerKernels // nil unless the weight is packed
+	floats   *weight         // copy in float32 of a packed router, made on demand
 }
 
 // Type implements compute.Weight.
@@ -145,7 +145,10 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		if err := b.pack(w, data, "tensor "+t.Name); err != nil {
 			return nil, err
 		}
-		return w, b.reserveFor(w)
+		if err := b.reserveFor(w); err != nil {
+			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+		}
+		return w, nil
 	}
 	if w.buffer, err = b.newBuffer(len(data), Private, "tensor "+t.Name); err != nil {
 		return nil, err

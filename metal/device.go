@@ -80,7 +80,9 @@ type Info struct {
 	ThreadgroupMemory int    // bytes
 	// UnifiedMemory reports whether shared buffers are as fast as private ones. If not, the backend keeps what kernels read and
 	// write in private buffers, and copies.
-	UnifiedMemory   bool
+	UnifiedMemory bool
+	// Bandwidth is the bytes per second that the device's own memory is made for; 0 if it has none, or none that is known.
+	Bandwidth       float64
 	LanguageVersion string // of the compiled kernels, as the compiler reports it
 	MathMode        string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool

@@ -7,32 +7,32 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Devices with Info.NativeKernels have kernels of their own for weights in blocks: products of their integers with activations of
-// 8 bits. metal/cuda/native/kernels has them and says what they compute; this file, integer_step.go and integer_experts.go have
-// their geometry and bind them.
+// Devices with Info.NativeKernels multiply the integers of quantised weights with activations of 8 bits. The kernels are in
+// metal/cuda/native/kernels, which also defines the result. This file has their geometry and memory; integer_step.go and
+// integer_experts.go record the operations.
 
 const (
 	groupRows   = 16  // rows of weights that are packed together
 	columnRows  = 8   // rows of activations that are packed together
-	columnBytes = 320 // of a block of these
-	blockValues = 32
-	rowThreads  = 128 // threads of the kernels over rows
+	columnBytes = 320 // bytes of a block of columnRows rows
+	blockValues = 32  // values that share a scale
+	rowThreads  = 128 // threads of the kernels without a geometry
 )
 
-// integerKernel is a kernel that multiplies rows of weights with columns, the rows of activations.
+// integerKernel multiplies rows of weights with columns, which are rows of activations.
 type integerKernel struct {
-	rows, columns int // of a threadgroup
-	simdgroups    int // of a threadgroup
+	rows, columns int // that a threadgroup takes
+	simdgroups    int // per threadgroup
 	pipeline      Pipeline
 }
 
-// groups is the number of threadgroups over rows of weights.
+// groups returns the number of threadgroups for so many rows of weights.
 func (k integerKernel) groups(rows int) int { return (rows + k.rows - 1) / k.rows }
 
-// tiles is the number of tiles of columns.
+// tiles returns the number of tiles for so many columns.
 func (k integerKernel) tiles(columns int) int { return (columns + k.columns - 1) / k.columns }
 
-// integerGeometry is the kernels of weights.cu by name. The numbers follow from the types there.
+// integerGeometry lists the kernels of weights.cu. The numbers follow from the template arguments there.
 var integerGeometry = map[string]integerKernel{
 	"row_product":      {rows: 16, columns: 1, simdgroups: 8},
 	"row_experts_add":  {rows: 16, columns: 1, simdgroups: 2},
@@ -57,16 +57,15 @@ var integerGeometry = map[string]integerKernel{
 const (
 	// rowBlockBytes is the threadgroup memory for a block of a row that a kernel quantises itself.
 	rowBlockBytes = 40
-	// rowAlign is what the memory of a row is a multiple of, where another follows.
+	// rowAlign is the alignment of such rows in threadgroup memory.
 	rowAlign = 16
-	// rowPartBytes is that for the products of a choice with a group of rows.
+	// rowPartBytes is the threadgroup memory for the partial sums of one choice in row_experts_add.
 	rowPartBytes = 640
-	// maxRowChoices is how many choices of a row row_experts_add takes.
+	// maxRowChoices is the maximum number of choices that row_experts_add takes.
 	maxRowChoices = 12
+	// wideRows is the number of rows of weights from which on threadgroups of 64 rows still occupy the whole GPU.
+	wideRows = 16384
 )
-
-// wideRows is from how many rows of weights on a matrix fills the GPU with threadgroups of many rows each.
-const wideRows = 16384
 
 // integerKernels are the pipelines for weights of a type.
 type integerKernels struct {
@@ -74,11 +73,11 @@ type integerKernels struct {
 
 	product, gated, gatedExperts, expertsDown []integerKernel // by columns, ascending
 	wide                                      integerKernel
-	// These take one row of activations, which they quantise themselves; rowExperts has so many simdgroups for each choice.
+	// These take one row of activations and quantise it themselves. rowExperts has its simdgroups per choice.
 	row, rowExperts integerKernel
 }
 
-// forColumns chooses the kernel that takes all columns at once, or else the one that takes the most.
+// forColumns returns the smallest kernel that takes all columns at once, or else the largest.
 func forColumns(kernels []integerKernel, columns int) integerKernel {
 	for _, k := range kernels {
 		if k.columns >= columns {
@@ -88,24 +87,24 @@ func forColumns(kernels []integerKernel, columns int) integerKernel {
 	return kernels[len(kernels)-1]
 }
 
-// integer is the state of products of integers.
+// integer is a backend's state for products of integers.
 type integer struct {
 	kernels map[gguf.Type]*integerKernels
-	any     *integerKernels // those of some type, for the kernels that all have
+	any     *integerKernels // of any type, for the kernels that do not depend on it; nil if no weight is packed
 
-	staging      Buffer // of tensors before they are packed
+	staging      Buffer // receives tensors before they are packed
 	stagingBytes int
 
 	activations      Buffer // quantised
 	activationsBytes int
-	quantised        quantised // what they are
-	grouped          groupedChoices
+	quantised        quantised      // the contents of activations
+	grouped          groupedChoices // the contents of scratch memory
 }
 
-// maxActivations is the maximum number of bytes for quantised activations. An operation on more is done in parts.
+// maxActivations is the maximum number of bytes for quantised activations. An operation that needs more is done in parts.
 const maxActivations = 64 << 20
 
-// integersOf makes the kernels for weights of a type, once; nil where the portable kernels are to be used.
+// integersOf returns the kernels for weights of a type, or nil if the portable kernels are to be used. It makes them once.
 func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 	if !b.device.Info().NativeKernels || t.BlockSize() == 1 {
 		return nil, nil
@@ -162,27 +161,28 @@ func (b *Backend) compileIntegers(t gguf.Type) (Library, error) {
 	return b.device.Compile(src, b.kernels.mode)
 }
 
-// packedSizes are the bytes of a packed group of rows: of a super-block's header, of a block, and how many blocks a super-block has.
+// packedSizes describes a packed group of rows, as weights.h does: bytes of a super-block's header, bytes of a block, and blocks per
+// super-block.
 var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 	gguf.TypeQ40: {0, 288, 1}, gguf.TypeQ41: {0, 320, 1}, gguf.TypeQ50: {0, 352, 1}, gguf.TypeQ51: {0, 384, 1}, gguf.TypeQ80: {0, 544, 1},
 	gguf.TypeQ4K: {64, 288, 8}, gguf.TypeQ5K: {64, 352, 8}, gguf.TypeQ6K: {32, 416, 8},
 }
 
-// packedBytes is the bytes of a weight's packed matrices.
+// packedBytes returns the number of bytes of a weight's packed matrices.
 func packedBytes(w *weight) int {
 	size, blocks := packedSizes[w.kind], w.in/blockValues
 	return w.matrices * ((w.out + groupRows - 1) / groupRows) * (blocks / size.blocks) * (size.header + size.blocks*size.block)
 }
 
-// packArgs and the other argument structs here are those of metal/cuda/native/kernels.
+// packArgs is PackArgs of pack.h.
 type packArgs struct{ blocks, rowBytes, rows, groups uint32 }
 
-// pack uploads a weight's data and packs it.
+// pack uploads a weight's data and packs it. Errors begin with what.
 func (b *Backend) pack(w *weight, data []byte, what string) error {
 	if b.integer.stagingBytes < len(data) {
 		b.freeStaging()
 		var err error
-		if b.integer.staging, err = b.newBuffer(len(data), Private, what+": before it is packed"); err != nil {
+		if b.integer.staging, err = b.newBuffer(len(data), Private, what+", to be packed"); err != nil {
 			return err
 		}
 		b.integer.stagingBytes = len(data)
@@ -192,7 +192,7 @@ func (b *Backend) pack(w *weight, data []byte, what string) error {
 		return err
 	}
 	if err := b.device.Upload(b.integer.staging, 0, data); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	const simdgroups = 8
 	groups, blocks := (w.out+groupRows-1)/groupRows, w.in/blockValues
@@ -201,14 +201,16 @@ func (b *Backend) pack(w *weight, data []byte, what string) error {
 		Name: "pack", Pipeline: w.integer.pack, Buffers: []Binding{{Buffer: b.integer.staging}, {Buffer: w.buffer}}, Args: bytesOf(&a),
 		Groups: [3]int{groups, (blocks + simdgroups - 1) / simdgroups, w.matrices}, Threads: [3]int{32 * simdgroups, 1, 1}, Barrier: true,
 	}})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = b.device.Wait(ticket)
 	}
-	_, err = b.device.Wait(ticket)
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: pack it: %w", what, err)
+	}
+	return nil
 }
 
-// freeStaging frees what tensors are uploaded to before they are packed.
+// freeStaging frees the staging buffer.
 func (b *Backend) freeStaging() {
 	if b.integer.stagingBytes > 0 {
 		b.device.FreeBuffer(b.integer.staging)
@@ -237,19 +239,19 @@ func (b *Backend) reserveActivations(rows, cols int) error {
 	return nil
 }
 
-// roomFor is the rows that are packed for so many.
+// roomFor rounds a number of rows up to whole groups of columnRows.
 func roomFor(rows int) int { return (rows + columnRows - 1) &^ (columnRows - 1) }
 
-// quantised is the activations that have been quantised: count slices of n values of each row of x, stride values apart.
+// quantised identifies quantised activations: count slices of n values of each row of x, stride values apart.
 type quantised struct {
 	x                compute.Tensor
 	count, n, stride int
 }
 
-// room is the rows that a slice takes.
+// room returns the number of rows that a slice takes in memory.
 func (q *quantised) room() int { return roomFor(q.x.Rows) }
 
-// bytes is the memory that they take.
+// bytes returns the memory that the activations take.
 func (q *quantised) bytes() int {
 	return q.count * q.room() / columnRows * (q.n / blockValues) * columnBytes
 }

@@ -2,7 +2,7 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// The argument structs of metal/cuda/native/kernels/experts.h.
+// The argument structs of experts.h, field by field.
 type (
 	choicesArgs struct{ rows, used, slots, experts, routingStride, tiles, tile uint32 }
 
@@ -14,13 +14,13 @@ type (
 )
 
 const (
-	// manyChoices is how many choices of an expert make tiles of 32 of them worth while.
+	// manyChoices is the mean number of choices per expert from which on tiles of 32 are faster than tiles of 8.
 	manyChoices = 12
-	// expertScratch is the bytes of scratch memory for the products of choices.
+	// expertScratch is the maximum number of bytes of scratch memory for the products of choices.
 	expertScratch = 128 << 20
 )
 
-// groupedChoices is a routing by expert, at the beginning of scratch memory.
+// groupedChoices is a routing sorted by expert, at the beginning of scratch memory.
 type groupedChoices struct {
 	routing              compute.Tensor
 	slots, tile          int
@@ -28,7 +28,7 @@ type groupedChoices struct {
 	count                int     // of tiles; some may be empty
 }
 
-// tileOf is the choices of a tile of a routing.
+// tileOf returns the maximum number of choices per tile.
 func tileOf(rows, used, experts int) int {
 	if rows*used >= manyChoices*experts {
 		return 32
@@ -36,8 +36,8 @@ func tileOf(rows, used, experts int) int {
 	return 8
 }
 
-// groupChoices records the grouping of a routing by expert, unless it is what has been grouped last. slots is the choices of a
-// row, those of shared experts included.
+// groupChoices records the grouping of a routing by expert. It records nothing if scratch memory holds that grouping. slots is the
+// number of choices per row, including the one for shared experts.
 func (s *step) groupChoices(routing compute.Tensor, w *weight, slots int) groupedChoices {
 	used := routing.Cols / 2
 	g := groupedChoices{routing: routing, slots: slots, tile: tileOf(routing.Rows, used, w.matrices)}
@@ -58,7 +58,7 @@ func (s *step) groupChoices(routing compute.Tensor, w *weight, slots int) groupe
 	return g
 }
 
-// choices is what the kernels over choices are bound to: those of the one row, or a list of tiles.
+// choicesOf returns what the kernels over choices are bound to. For a single row there is no list.
 func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedChoices {
 	if routing.Rows == 1 {
 		none := Binding{Buffer: s.scratch.buffer}
@@ -67,7 +67,8 @@ func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedCh
 	return s.groupChoices(routing, w, slots)
 }
 
-// sharedOf is the shared experts' weight where it can be taken together with the chosen ones', and whether there is another.
+// sharedOf returns the weight of the shared experts if one dispatch can take it together with w, and whether it needs a dispatch of its
+// own.
 func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate bool) {
 	for _, s := range shared {
 		if s == nil || s.Type() != w.kind {
@@ -77,7 +78,7 @@ func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate b
 	return shared[0].(*weight), false
 }
 
-// integerGatedExperts is GatedExperts.
+// integerGatedExperts is GatedExperts for packed weights.
 func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
 	shared, separate := sharedOf(w, e.SharedGate, e.SharedUp)
@@ -112,7 +113,7 @@ func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Exp
 	}
 }
 
-// integerExpertsAdd is ExpertsAdd.
+// integerExpertsAdd is ExpertsAdd for packed weights.
 func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
 	shared, separate := sharedOf(w, e.SharedDown)
@@ -143,7 +144,7 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 	}
 }
 
-// expertsDown is ExpertsAdd with the products of choices in memory.
+// expertsDown is integerExpertsAdd for any number of rows: it writes the products of all choices to scratch memory and adds them.
 func (s *step) expertsDown(dst, h, routing compute.Tensor, w, shared *weight, a expertsArgs, down, sharedDown Binding) {
 	used, slots, width := int(a.used), int(a.slots), int(a.used)*w.in
 	if shared != nil {
@@ -174,5 +175,5 @@ func (s *step) expertsDown(dst, h, routing compute.Tensor, w, shared *weight, a 
 	})
 }
 
-// rowBytes is the threadgroup memory for a row of n activations.
+// rowBytes returns the threadgroup memory for a row of n activations.
 func rowBytes(n int) int { return (n/blockValues*rowBlockBytes + rowAlign - 1) / rowAlign * rowAlign }

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// The argument structs of metal/cuda/native/kernels.
+// The argument structs of the kernels, field by field.
 type (
 	quantiseArgs struct{ blocks, rows, room, xStride, xSlice uint32 }
 	rotateArgs   struct{ rows, nope, dims, latent, qStride, dstStride uint32 }
@@ -29,10 +29,11 @@ type (
 	integerGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
 )
 
-// maxRowBytes is the threadgroup memory that a kernel is given for a row of activations.
+// maxRowBytes is the maximum threadgroup memory for activations that a kernel quantises itself.
 const maxRowBytes = 32 << 10
 
-// recordInteger is record for kernels that leave all but dst as it is, so that activations stay quantised.
+// recordInteger is record for kernels that write only dst. Quantised activations and grouped choices of other tensors stay valid;
+// after record they do not.
 func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst compute.Tensor, buffers ...Binding) {
 	activations, grouped := s.integer.quantised, s.integer.grouped
 	record(s, name, p, g, args, buffers...)
@@ -44,8 +45,8 @@ func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst
 	}
 }
 
-// quantise records the quantisation of count slices of n values of each row of x, stride values apart, unless that is what has been
-// quantised last.
+// quantise records the quantisation of count slices of n values of each row of x, stride values apart. It records nothing if the
+// buffer of activations holds them.
 func (s *step) quantise(x compute.Tensor, count, n, stride int) quantised {
 	q := quantised{x, count, n, stride}
 	if s.isQuantised(q) {
@@ -57,16 +58,16 @@ func (s *step) quantise(x compute.Tensor, count, n, stride int) quantised {
 	return q
 }
 
-// isQuantised reports whether activations have been quantised last.
+// isQuantised reports whether the buffer of activations holds q.
 func (s *step) isQuantised(q quantised) bool {
 	q.x.Cols = 0
 	return q == s.integer.quantised
 }
 
-// quantiseTo records a quantisation to a place in the buffer of activations.
+// quantiseTo records a quantisation to an offset in the buffer of activations.
 func (s *step) quantiseTo(q quantised, offset int) {
 	if offset+q.bytes() > s.integer.activationsBytes {
-		s.fail(fmt.Errorf("quantise %d rows of %d times %d values: they need %d bytes, and there are %d",
+		s.fail(fmt.Errorf("quantise %d rows of %d times %d values: they need %d bytes of %d",
 			q.x.Rows, q.count, q.n, offset+q.bytes(), s.integer.activationsBytes))
 		return
 	}
@@ -77,12 +78,13 @@ func (s *step) quantiseTo(q quantised, offset int) {
 	s.integer.quantised = quantised{}
 }
 
-// inColumns records an operation on as many rows at a time as quantised activations have room for: count slices of n values each.
+// inColumns records an operation in parts of as many rows as the buffer of activations has room for. A row has count slices of n
+// values.
 func (s *step) inColumns(rows, count, n int, op func(first, rows int)) {
 	each := count * n / blockValues * columnBytes
 	limit := s.integer.activationsBytes / each * columnRows
 	if limit == 0 {
-		s.fail(fmt.Errorf("a product of %d times %d values needs %d bytes for quantised activations, and there are %d", count, n, each, s.integer.activationsBytes))
+		s.fail(fmt.Errorf("a product of %d times %d values needs %d bytes for quantised activations, of %d", count, n, each, s.integer.activationsBytes))
 		return
 	}
 	for first := 0; first < rows; first += limit {
@@ -90,7 +92,7 @@ func (s *step) inColumns(rows, count, n int, op func(first, rows int)) {
 	}
 }
 
-// integerMatMul is MatMul where some of the weights have packed integers.
+// integerMatMul is MatMul where some weights are packed.
 func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 	for len(ws) > 0 {
 		first, n := ws[0].(*weight), 1
@@ -109,7 +111,7 @@ func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 	}
 }
 
-// integerProduct records the product of up to three weights of one type.
+// integerProduct records the product of up to three packed weights of one type.
 func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.Weight, add bool) {
 	w := ws[0].(*weight)
 	if s.rowFits(dst, w) && !s.isQuantised(quantised{x.Head(1), 1, w.in, 0}) {
@@ -145,13 +147,13 @@ func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws
 	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: s.integer.activations}, at(dst))
 }
 
-// rowFits reports whether row_product is the kernel for a product: of one row, with weights that few threadgroups take, since each
-// quantises the row for itself.
+// rowFits reports whether row_product is the kernel for a product: for one row, unless the weight has so many rows that quantising the
+// activations once is cheaper than in every threadgroup.
 func (s *step) rowFits(dst compute.Tensor, w *weight) bool {
 	return dst.Rows == 1 && w.out < wideRows && w.in/blockValues*rowBlockBytes <= maxRowBytes
 }
 
-// rowProduct records a product of one row. a has the arguments that depend on the operation, and table the angles of rotations.
+// rowProduct records a product of one row. a has the arguments that depend on the operation. table has the angles of rotations.
 func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
 	k := w.integer.row
@@ -172,7 +174,7 @@ func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weigh
 	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], at(x), table, s.slotMapping, at(dst))
 }
 
-// integerMatrices records the product of each matrix of a weight with a slice of the rows of x.
+// integerMatrices records the products of the matrices of a weight, each with its own slice of the rows of x.
 func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xMatrix, dstMatrix int) {
 	if s.rowFits(dst, w) {
 		s.rowProduct(name, dst, x, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
@@ -196,7 +198,7 @@ func (s *step) integerGated(dst, x compute.Tensor, gate, up *weight) {
 	})
 }
 
-// integerAbsorb is Absorb: the products, and the rotations beside them.
+// integerAbsorb is Absorb for a packed weight.
 func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
 	if s.rowFits(dst, w) {
 		a := rowArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims), dims: uint32(r.dims)}
@@ -212,12 +214,12 @@ func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
 // maxNormCols is the longest row that norm_quantise takes.
 const maxNormCols = 8192
 
-// normQuantises reports whether norms of rows of so many values quantise what they write.
+// normQuantises reports whether RMSNorm of rows of so many values also quantises its result.
 func (s *step) normQuantises(cols int) bool {
 	return s.integer.any != nil && cols%blockValues == 0 && cols <= maxNormCols
 }
 
-// integerNorm is RMSNorm, which also quantises what it writes.
+// integerNorm is RMSNorm that also quantises its result.
 func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
 	s.inColumns(dst.Rows, 1, gain.in, func(first, rows int) {
 		q := quantised{rowsFrom(dst, first, rows), 1, gain.in, 0}
@@ -228,15 +230,14 @@ func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
 	})
 }
 
-// integerEmbed is Embed.
+// integerEmbed is Embed for a packed weight.
 func (s *step) integerEmbed(dst compute.Tensor, w *weight, tokens Binding, tokenStep int) {
 	a := packedArgs{uint32(w.in / blockValues), uint32(tokenStep), uint32(dst.Stride)}
 	recordInteger(s, "embed", w.integer.embed, grid{x: (4*w.in/blockValues + rowThreads - 1) / rowThreads, y: dst.Rows, simdgroups: rowThreads / 32}, &a, dst,
 		Binding{Buffer: w.buffer}, tokens, at(dst))
 }
 
-// floats returns a router as the portable kernel takes it: itself, or where it is packed, a copy in float32, which is made in the
-// first step.
+// floats returns a router that the kernels of routing can read: w, or a copy in float32 if w is packed. The first step makes the copy.
 func (s *step) floats(w *weight) *weight {
 	if w.integer == nil {
 		return w

@@ -10,13 +10,13 @@ import (
 	"github.com/ingot-run/ingot/metal/cuda/native"
 )
 
-// nativeKernels are kernels of metal/cuda/native that take the place of portable ones: attention over pages of float16, routing by
-// float32 routers, and the largest logit of a row. Products are in integer.go.
+// nativeKernels are kernels of metal/cuda/native that replace portable ones: attention over pages of float16, routing with routers in
+// float32, and the largest logit of a row. integer.go has the kernels of products.
 type nativeKernels struct {
-	attention, attentionSplit map[int]Pipeline // by the length of a value; nil where there are none
+	attention, attentionSplit map[int]Pipeline // by the length of a value; nil without native kernels
 	attentionJoin             Pipeline
 	route, topParts, topJoin  Pipeline
-	counters                  Buffer // of route, each 0 between dispatches
+	counters                  Buffer // of route; 0 between dispatches
 	memory                    int    // of a threadgroup
 }
 
@@ -24,18 +24,18 @@ const (
 	nativeSplitKeys = 128 // split_keys of attention.cu
 	nativeWarps     = 8
 	logitRows       = 4     // rows of a warp of route
-	counterRows     = 16384 // rows of a dispatch of route, which has a counter for each logitRows
-	// maxNativeExperts is how many experts route has threadgroup memory for.
+	counterRows     = 16384 // maximum number of rows of a dispatch of route
+	// maxNativeExperts is the maximum number of experts that fits route's threadgroup memory.
 	maxNativeExperts = 1024
 	topPartCount     = 32 // parts of a row of logits
-	topPartInts      = 3
+	topPartInts      = 3  // size of a part
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
-	// busyTiles is how many tiles of attention occupy a GPU, so that their splits need not be spread over it.
+	// busyTiles is the number of tiles of attention that occupy a GPU without spreading their splits over it.
 	busyTiles = 256
 )
 
-// nativeSource returns a file of metal/cuda/native.
+// nativeSource reads a file of metal/cuda/native.
 func nativeSource(name string) (Source, error) {
 	dir, err := fs.Sub(native.Kernels, "kernels")
 	if err != nil {
@@ -46,7 +46,7 @@ func nativeSource(name string) (Source, error) {
 	return src, err
 }
 
-// compile makes the kernels.
+// compile compiles the kernels and makes their pipelines.
 func (n *nativeKernels) compile(dev Device, mode Mode) error {
 	n.memory = dev.Info().ThreadgroupMemory
 	n.attentionSplit = map[int]Pipeline{}
@@ -83,13 +83,13 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 	return nil
 }
 
-// attentionFor returns the kernel for an attention; false where the portable ones have to take it.
+// attentionFor returns the kernel for an attention, and false if only the portable kernels can compute it.
 func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pipeline, bool) {
 	p, ok := n.attention[shape.ValueDim]
 	return p, ok && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
 }
 
-// nativeAttentionBytes is the threadgroup memory of an attention, as attention.cu lays it out.
+// nativeAttentionBytes returns the threadgroup memory of an attention, as attention.cu lays it out.
 func nativeAttentionBytes(shape compute.AttentionShape) int {
 	query := shape.KeyDim
 	if shape.KeyDim/32%2 == 0 {
@@ -102,7 +102,8 @@ func nativeAttentionBytes(shape compute.AttentionShape) int {
 	return bytes
 }
 
-// nativeAttention records an attention. Where there are few tiles, their splits are spread over the GPU and joined.
+// nativeAttention records an attention. If there are few tiles, their splits go to different threadgroups and a second dispatch joins
+// them.
 func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int) {
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, 0)
 	a := attentionArgsOf(dst, q, shape, c)
@@ -134,7 +135,7 @@ type (
 	nativeTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
 )
 
-// nativeRoute records a routing, and reports whether it has.
+// nativeRoute records a routing. It reports false if the portable kernel has to compute it.
 func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
 	if s.native.attention == nil || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts {
 		return false
@@ -152,11 +153,11 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 				Binding{Buffer: w.buffer}, bind(bias, logits), at(rowsFrom(x, first, n)), logits, Binding{Buffer: s.native.counters}, at(rowsFrom(dst, first, n)))
 		}
 	})
-	s.integer.grouped = groupedChoices{} // scratch memory had the logits
+	s.integer.grouped = groupedChoices{} // the logits have overwritten it
 	return true
 }
 
-// nativeTop records the search for the largest logit of each row, and reports whether it has.
+// nativeTop records the search for the largest logit of each row. It reports false without native kernels.
 func (s *step) nativeTop(dst, logits compute.Tensor) bool {
 	if s.native.attention == nil {
 		return false

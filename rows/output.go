@@ -197,12 +197,31 @@ func (o *Output) Check(row Row) error {
 	if row.Line >= len(o.sums) || !o.bit(row.Line) {
 		return nil
 	}
-	raw, err := hex.DecodeString(row.Sum)
-	if err == nil && len(raw) == 4 && binary.BigEndian.Uint32(raw) == o.sums[row.Line] {
+	if o.matches(row.Line, row.Sum) {
 		return nil
 	}
 	return fmt.Errorf("%s was %w: line %d differs; choose another output, or remove its answer to generate it again",
 		o.path, ErrOtherFile, row.Line)
+}
+
+// CheckSum compares the checksum of a line whose result is to be written with that of the result found on opening. present
+// reports whether there was one. The error is ErrOtherFile if the checksums differ.
+func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if line >= len(o.sums) || !o.bit(line) {
+		return false, nil
+	}
+	if o.matches(line, sum) {
+		return true, nil
+	}
+	return true, fmt.Errorf("%s was %w than batch %s: line %d differs; choose another output", o.path, ErrOtherFile, o.batch, line)
+}
+
+// matches reports whether a checksum is that of the line's result found on opening.
+func (o *Output) matches(line int, sum string) bool {
+	raw, err := hex.DecodeString(sum)
+	return err == nil && len(raw) == 4 && binary.BigEndian.Uint32(raw) == o.sums[line]
 }
 
 func (o *Output) bit(line int) bool { return o.has[line/64]&(1<<(line%64)) != 0 }

@@ -32,12 +32,15 @@ func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	log := w.log.With("batch", j.Batch, "line", j.Line)
-	attempt, err := w.store.Begin(ctx, j.Batch, j.Line)
+	attempt, err := w.store.Begin(ctx, j.Batch, j.Line, j.File)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
 		return nil // by a worker that then died or lost its lease
 	case errors.Is(err, job.ErrNoBatch):
 		log.Warn("dropped a job: its batch does not exist any more")
+		return nil
+	case errors.Is(err, job.ErrOtherFile):
+		log.Warn("dropped a job: it is of an earlier batch with the same id")
 		return nil
 	case errors.Is(err, job.ErrCancelled):
 		log.Debug("dropped a job: its batch is cancelled")
@@ -200,8 +203,8 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 		return err
 	})
 	switch {
-	case errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrCancelled):
-		log.Warn("dropped a result: its batch is cancelled or does not exist any more")
+	case errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrCancelled), errors.Is(err, job.ErrOtherFile):
+		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
 	case err != nil:
 		log.Error("could not record a result: the job is delivered again", "error", err)

@@ -185,7 +185,7 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 3})
 	for range 3 { // three workers took it and died
-		_, err := b.worker.store.Begin(t.Context(), "b", 1)
+		_, err := b.worker.store.Begin(t.Context(), "b", 1, "")
 		require.NoError(t, err)
 	}
 	b.start(t)

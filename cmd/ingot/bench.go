@@ -216,6 +216,9 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
+	if l.device != nil && l.device.Info().Bandwidth > 0 {
+		bandwidth = l.device.Info().Bandwidth
+	}
 	runner, err := bench.New(ctx, eng, traffic, bandwidth, b.repeat)
 	if err != nil {
 		return nil, err

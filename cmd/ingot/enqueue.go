@@ -18,7 +18,7 @@ func newEnqueue() *cobra.Command {
 		Use:   "enqueue IN --redis URL",
 		Short: "Queue the rows of a file and print the batch id",
 		Long: `Enqueue puts a job for each row of IN into Redis and prints the batch id, and nothing else, to stdout. IN can be - for
-stdin.
+stdin, which is read to its end before the first row is queued.
 
 Formats of IN:` + formatsHelp() + `
 
@@ -80,6 +80,9 @@ rows that are already queued or answered are skipped.`,
 
 // enqueueHint adds how to complete a batch that exists and may lack rows. Its id has not been printed yet.
 func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
+	if cmd.Context().Err() != nil && sum.Rows == 0 {
+		return errors.New("stopped before a row was queued")
+	}
 	if cmd.Context().Err() != nil {
 		return fmt.Errorf("stopped before the end: run it again with --batch %s to queue the rest", sum.Batch)
 	}

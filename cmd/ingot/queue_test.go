@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
 )
@@ -244,7 +246,7 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "--redis", url).code)
 }
 
-// TestEnqueueStopsOnInterrupt: even while it waits for rows, and with a hint on how to continue.
+// TestEnqueueStopsOnInterrupt: even while it waits for rows. It has queued none by then.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
 	url := redistest.StartMini(t).URL
@@ -256,39 +258,73 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{"enqueue", "-", "--redis", url, "--batch", "b"}, stdin, &stdout, &stderr)
 	}()
-	_, err := fmt.Fprintln(rows, askMarch)
+	_, err := fmt.Fprintln(rows, askMarch) // returns when it is read
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		return ingot(t, "", "status", "b", "--redis", url).code == exitOK
-	}, time.Minute, time.Millisecond)
 	interrupt()
 	require.Equal(t, exitFailure, <-code)
 	require.Empty(t, stdout.String())
-	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before the end: run it again with --batch b to queue the rest\n")
+	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before a row was queued\n")
+	require.Equal(t, exitFailure, ingot(t, "", "status", "b", "--redis", url).code, "there is no batch")
+}
+
+// TestEnqueueHintsHowToGoOn: an interrupted batch is completed by its id.
+func TestEnqueueHintsHowToGoOn(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	cmd := newEnqueue()
+	cmd.SetContext(ctx)
+	require.EqualError(t, enqueueHint(cmd, ctx.Err(), enqueue.Summary{Batch: "b", Rows: 7}),
+		"stopped before the end: run it again with --batch b to queue the rest")
 }
 
 // TestEnqueueErrorsNameTheBatch: without its id, a batch that is queued in part could not be completed.
 func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	stdin, rows := io.Pipe()
-	var stdout, stderr bytes.Buffer
-	code := make(chan int, 1)
-	go func() {
-		code <- run(t.Context(), []string{"enqueue", "-", "--redis", server.URL}, stdin, &stdout, &stderr)
-		stdin.Close()
-	}()
-	_, err := fmt.Fprintln(rows, askMarch)
+	row := strings.Replace(askMarch, `"id":"march"`, `"user":"`+strings.Repeat("x", 64<<10)+`"`, 1) + "\n"
+	in := write(t, "in.jsonl", strings.Repeat(row, 400))
+	used, err := server.Client.InfoMap(t.Context(), "memory").Result()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		return server.Client.LLen(t.Context(), "asynq:{default:default}:pending").Val() == 1
-	}, time.Minute, time.Millisecond)
-	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "1").Err()) // it refuses writes from now on
-	_, err = fmt.Fprintln(rows, askFinland)
+	bytes, err := strconv.Atoi(used["Memory"]["used_memory"])
 	require.NoError(t, err)
-	require.Equal(t, exitFailure, <-code)
-	require.Empty(t, stdout.String())
-	require.Regexp(t, `ingot: enqueue -: queue line 2 of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, stderr.String())
+	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+8<<20)).Err()) // some rows fit
+	r := ingot(t, "", "enqueue", in, "--redis", server.URL)
+	require.Equal(t, exitFailure, r.code)
+	require.Empty(t, r.stdout)
+	require.Regexp(t, `ingot: enqueue \S+: queue line \d+ of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, r.stderr)
+	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	batch := regexp.MustCompile(`--batch (\w+)`).FindStringSubmatch(r.stderr)[1]
+	r = ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", batch)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `400 rows: \d+ queued, [1-9]\d* known before`, r.stderr)
+}
+
+// TestResultsOfAnotherFileAreRefused: an output keeps the answers to one file, even if a batch with the same id has others.
+func TestResultsOfAnotherFileAreRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartMini(t)
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	results := func(file string) result {
+		t.Helper()
+		require.NoError(t, server.Client.FlushAll(t.Context()).Err())
+		r := ingot(t, file, "enqueue", "-", "--redis", server.URL, "--batch", "b")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		return ingot(t, "", "results", "b", "--redis", server.URL, "-o", out)
+	}
+	// Rows that cannot be used have results without a worker.
+	require.Equal(t, exitOK, results("{}\n{\"a\":1}\n").code)
+	before := readFile(t, out)
+	require.Equal(t, 2, strings.Count(before, "\n"))
+	require.Equal(t, exitOK, results("{}\n{\"a\":1}\n").code, "the same file")
+	r := results("{}\n{\"a\":2}\n")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "made from a different input file than batch b: line 2 differs; choose another output")
+	require.Equal(t, before, readFile(t, out))
+	r = results("{}\n")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "made from a different input file than batch b, which lacks 1 row of it: choose another output")
+	require.Equal(t, before, readFile(t, out))
 }
 
 // TestUnknownFieldsAreErrors: also the name of another model, unless they are to be ignored.

@@ -9,6 +9,7 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
 )
 
 func newResults() *cobra.Command {
@@ -65,6 +66,10 @@ With --follow it waits for rows until the batch is finished, and fails if the ba
 			cmd.PrintErrln(collected(c))
 			if err != nil {
 				return errors.New("stopped before the end: run it again for the rest")
+			}
+			if c.Foreign > 0 {
+				return fmt.Errorf("%s was %w than batch %s, which lacks %s of it: choose another output",
+					out, rows.ErrOtherFile, batch, countRows(c.Foreign))
 			}
 			if follow && c.Cancelled {
 				return fmt.Errorf("read results: batch %s: %w", batch, job.ErrCancelled)

@@ -1,12 +1,15 @@
 -- Counts a delivery of a job. Returns its number, 0 if the row is recorded, -1 if the batch is unknown, -2 if it is
--- cancelled.
--- KEYS: meta, done, attempts. ARGV: line, now in ms.
-local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
+-- cancelled, -3 if its file is another one.
+-- KEYS: meta, done, attempts. ARGV: line, now in ms, FileID or ''.
+local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms', 'file_sha256')
 if not is[1] then
   return -1
 end
 if is[2] then
   return -2
+end
+if ARGV[3] ~= '' and is[3] and is[3] ~= '' and string.sub(is[3], 1, #ARGV[3]) ~= ARGV[3] then
+  return -3
 end
 if redis.call('GETBIT', KEYS[2], ARGV[1]) == 1 then
   return 0

@@ -148,6 +148,11 @@ func (d *Device) describe() (arch string, err error) {
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
 		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true, SplitAttention: true,
 	}
+	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
+	width, noWidth := c.integer(cuDeviceGetAttribute, attributeMemoryWidth, d.device)
+	if noClock == nil && noWidth == nil {
+		d.info.Bandwidth = 2 * 1e3 * float64(clock) * float64(width) / 8 // two transfers a clock
+	}
 	if 10*major+minor < minCapability {
 		return "", fmt.Errorf("%w: %s has compute capability %d.%d, and the kernels take 8.0 or later", metal.ErrUnsupported, d.info.Name, major, minor)
 	}

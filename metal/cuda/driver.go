@@ -76,6 +76,8 @@ var functions = [functionCount]string{
 // Attributes of devices and functions: CUdevice_attribute and CUfunction_attribute.
 const (
 	attributeMaxThreads        = 1
+	attributeMemoryClock       = 36 // kHz
+	attributeMemoryWidth       = 37 // bits
 	attributeMajor             = 75
 	attributeMinor             = 76
 	attributeSharedMemoryOptin = 97

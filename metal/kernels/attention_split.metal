@@ -6,13 +6,6 @@
 constant uint blocks = 8;     // of a split
 constant uint threads = 256;  // a simdgroup a block
 
-// load_eight reads eight values of keys, from a column d on that is a multiple of 4.
-template <typename P>
-inline void load_eight(device const uchar* row, uint d, thread float4* v) {
-    v[0] = P::four(row, d);
-    v[1] = P::four(row, d + 4);
-}
-
 // attention_split takes up to Q query heads of one key head at a time, and value heads of up to 512 values. Grid: (splits or 1,
 // key heads · (their query heads / Q), rows).
 template <typename P, uint Q>
@@ -72,11 +65,14 @@ kernel void attention_split(
             device const uchar* key = keys + ulong(row) * key_bytes;
             uint d = 0;
             for (; d + 32 <= args.key_dim; d += 32) {
-                float4 k[8];  // all of these are read before the first is waited for
-                UNROLL for (uint i = 0; i < 4; i++) load_eight<P>(key, d + 8 * i, k + 2 * i);
+                // All of these are read before the first is waited for.
+                float4 k0 = P::four(key, d), k1 = P::four(key, d + 4), k2 = P::four(key, d + 8), k3 = P::four(key, d + 12);
+                float4 k4 = P::four(key, d + 16), k5 = P::four(key, d + 20), k6 = P::four(key, d + 24), k7 = P::four(key, d + 28);
                 UNROLL for (uint h = 0; h < Q; h++) {
                     threadgroup const float4* x = (threadgroup const float4*)(query + h * padded + d);
-                    UNROLL for (uint i = 0; i < 8; i++) scores[h] = add_four(k[i], x[i], scores[h]);
+                    float4 x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3], x4 = x[4], x5 = x[5], x6 = x[6], x7 = x[7];
+                    float sum = add_four(k3, x3, add_four(k2, x2, add_four(k1, x1, add_four(k0, x0, scores[h]))));
+                    scores[h] = add_four(k7, x7, add_four(k6, x6, add_four(k5, x5, add_four(k4, x4, sum))));
                 }
             }
             for (; d + 4 <= args.key_dim; d += 4) {

@@ -38,7 +38,9 @@ struct half4 {
 struct float4 {
     float x, y, z, w;
     float4(float a, float b, float c, float d) : x(a), y(b), z(c), w(d) {}
+    float4() = default;
     float4(const float4&) = default;
+    float4& operator=(const float4&) = default;
     float4(threadgroup const float4& v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
     explicit float4(packed_float4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
     explicit float4(half4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}

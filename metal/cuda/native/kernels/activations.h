@@ -1,9 +1,10 @@
-// Rows of activations, quantised to 8 bits in blocks of 32: the largest magnitude of a block becomes 127. Eight rows are packed
-// together. A block of them is 256 bytes, of which lane 4g+q of a warp has values 4q to 4q+3 of row g, and 16 further, and then
-// for each row its scale and the sum of its block: 8 pairs of float32.
+// Activations, quantised to 8 bits in blocks of 32 values. The largest magnitude of a block becomes 127. Eight rows are packed
+// together; for each block of 32 columns they have 320 bytes:
+//   256 bytes of values: bytes 8(4g+q) and up are values 4q to 4q+3 of row g, then values 4q+16 to 4q+19
+//   8 pairs of float32, one per row: the scale, and the scale times the sum of the block's integers
 #include "base.h"
 
-// Quantised is 8 values of a block of a row, as one of the four lanes of the block has them.
+// Quantised is the share of one lane in a block that four lanes hold: 8 values, and the block's scale and sum.
 struct Quantised {
     uint2 q;
     float d, sum;
@@ -11,22 +12,21 @@ struct Quantised {
 
 __device__ inline float largest(float4 v) { return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))); }
 
-// quantise_four rounds to integers by adding magic: their low bytes.
+// quantise_four rounds v*by to integers of a byte each. Adding MAGIC rounds to an integer and leaves it in the low byte.
 __device__ inline uint quantise_four(float4 v, float by) {
     uint a = __float_as_uint(fmaf(v.x, by, MAGIC)), b = __float_as_uint(fmaf(v.y, by, MAGIC));
     uint c = __float_as_uint(fmaf(v.z, by, MAGIC)), d = __float_as_uint(fmaf(v.w, by, MAGIC));
     return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
 
-// byte_sum is the sum of four signed bytes.
+// byte_sum adds four signed bytes to sum.
 __device__ inline int byte_sum(uint v, int sum) {
     int r;
     asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(v), "r"(0x01010101), "r"(sum));
     return r;
 }
 
-// quantise quantises a block, of which this lane and the three beside it have 8 values each. Values that are not finite make the
-// block's scale so.
+// quantise quantises a block. Four neighbouring lanes call it with 8 values each. If a value is not finite, neither is the scale.
 __device__ inline Quantised quantise(float4 low, float4 high) {
     float most = fmaxf(largest(low), largest(high));
     float finite = fmaf(low.x + low.y + low.z + low.w, 0.0f, (high.x + high.y + high.z + high.w) * 0.0f);
@@ -44,7 +44,7 @@ __device__ inline Quantised quantise(float4 low, float4 high) {
     return r;
 }
 
-// store writes what a lane has of block b of a row.
+// store writes a lane's share of block b of a row.
 __device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, const Quantised& v) {
     uchar* p = to + (ulong(row / 8) * blocks + b) * column_bytes;
     uint g = row % 8;
@@ -53,14 +53,14 @@ __device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, c
 }
 
 struct QuantiseArgs {
-    uint blocks;    // of a slice of a row
+    uint blocks;    // per slice
     uint rows;
-    uint room;      // rows that a slice has room for, a multiple of 8
+    uint room;      // rows from one slice to the next in the result, a multiple of 8
     uint x_stride;
-    uint x_slice;   // from one slice of a row to the next
+    uint x_slice;   // values from one slice of a row to the next
 };
 
-// quantise_rows quantises slices of rows: slice z of row r is row z*room+r of the result. Four lanes take a block. Grid:
+// quantise_rows quantises slices of rows. Slice z of row r becomes row z*room+r of the result. Four lanes take a block. Grid:
 // (4·blocks·rows / threads, 1, slices).
 extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks;
@@ -72,9 +72,9 @@ extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs
 
 struct RotateArgs {
     uint rows;
-    uint nope;        // values of a head before the rotated ones
-    uint dims;        // rotated ones
-    uint latent;      // values of a head's result before these
+    uint nope;        // values of a query head that are not rotated; they come first
+    uint dims;        // rotated values of a head
+    uint latent;      // values of a head of dst before the rotated ones
     uint q_stride;
     uint dst_stride;
 };
@@ -86,13 +86,13 @@ __device__ inline void rotate_pair(const float* src, float* dst, const float* an
     dst[2 * i + 1] = fmaf(a, s, b * c);
 }
 
-// rotate has a threadgroup rotate n pairs.
+// rotate rotates n pairs by a threadgroup.
 __device__ inline void rotate(const float* src, float* dst, const float* angles, uint n) {
     for (uint i = threadIdx.x; i < n; i += blockDim.x) rotate_pair(src, dst, angles, i);
 }
 
-// rotate_queries writes the rotated part of MLA's queries: of head y of each row, behind where its product with W_kb stands. Grid:
-// (rows·dims/2 / threads, heads).
+// rotate_queries writes the rotated values of MLA's queries to dst, after each head's product with W_kb. Grid: (rows·dims/2 / threads,
+// heads).
 extern "C" __global__ void rotate_queries(const float* q, const float* table, const Place* places, float* dst, RotateArgs args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, row = i / (args.dims / 2), pair = i % (args.dims / 2);
     if (row >= args.rows) return;
@@ -107,15 +107,15 @@ struct NormArgs {
     float eps;
 };
 
-// norm_quantise is rms_norm of norm.metal for up to 8192 columns, which also quantises what it writes. A threadgroup of up to 256
-// threads a row; a thread has 8 values of each of up to 4 blocks.
+// norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A threadgroup of up to 256 threads
+// takes a row; a thread holds 8 values of each of up to 4 blocks.
 extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
     __shared__ float sums[32];
     uint tid = threadIdx.x, lanes = args.cols / 8;
     src += ulong(blockIdx.x) * args.src_stride;
     dst += ulong(blockIdx.x) * args.dst_stride;
     float4 v[4][2], g[4][2];
-    auto place = [&](uint u) { // of a thread's values, or of others that are there
+    auto place = [&](uint u) { // where a thread's values are; 0 if it has none
         uint i = tid + u * blockDim.x;
         return i < lanes ? 32 * (i / 4) + 4 * (i % 4) : 0;
     };

@@ -1,9 +1,9 @@
-// Attention on tensor cores, over pages of float16, for any mix of rows. A tile is up to 16 pairs of a row and one of the heads that
-// read the same keys, and a split 128 positions. Queries and the weights of a split are rounded to float16; sums are in float32.
+// Attention on tensor cores over pages of float16, for any mix of rows. A tile has up to 16 pairs of a row and one of the heads that
+// read the same keys. Positions are processed in splits of 128. Queries and weights are rounded to float16; sums are in float32.
 //
-// A pair's result does not depend on its tile: a row of a matrix product on tensor cores depends on nothing but that row. A split
-// has its largest score m, the sum l of its weights exp(score-m), and the weighted sum of its values; splits are joined in order, by
-// the threadgroup that has computed them or from memory by attention_join, with the same arithmetic.
+// The result of a pair does not depend on the other pairs of its tile, since a row of a matrix product depends on no other row. A
+// split has a largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in
+// order: by the threadgroup that computed them, or from memory by attention_join, with the same arithmetic.
 #include "base.h"
 
 struct AttentionArgs {
@@ -14,12 +14,12 @@ struct AttentionArgs {
     uint q_stride;
     uint dst_stride;
     uint page_size;
-    uint latent;      // 1 where values are the leading values of keys
-    uint splits;      // parts in memory of a row and head; 0 where a threadgroup takes all splits of its tile
+    uint latent;      // 1 if values are the leading values of keys, as in MLA
+    uint splits;      // parts in memory per row and head; 0 if a threadgroup takes all splits of its tile
     float scale;
 };
 
-// PairTile is count pairs of a sequence, from pair first on of those whose rows begin at row.
+// PairTile is count pairs of a sequence from pair first on. row is the first row of the sequence.
 struct PairTile {
     uint row, first, count;
 };
@@ -39,7 +39,7 @@ __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Joined is what a split's results and those so far are multiplied with.
+// Joined is the new largest score and the factors of the running result and of the split.
 struct Joined {
     float m, so_far, split;
 };
@@ -48,11 +48,12 @@ __device__ inline Joined join(float m, float split_m) {
     return {larger, expf(m - larger), expf(split_m - larger)};
 }
 
-// query_stride is the float16s of a query in shared memory: two queries have banks of their own.
+// query_stride returns the number of float16 values from one query to the next in shared memory. Neighbouring queries are in
+// different banks.
 __device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
 
-// attend takes a tile. Of the 8 warps, V take 64 values each, and 8/V share the keys of a split. Grid: (tiles, key heads, splits or 1).
-// Deep has more reads in flight, for a GPU that is not full.
+// attend computes a tile. V of the 8 warps take 64 values each; 8/V warps share the keys of a split. Deep keeps more reads in flight, for
+// grids that do not fill the GPU. Grid: (tiles, key heads, splits or 1).
 template <int V, bool Deep>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Place* places, const int* tables, const PairTile* tiles,
                               float* parts, float* dst, const AttentionArgs& args) {
@@ -63,7 +64,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     uint* rows = (uint*)(weights + pairs * weight_stride);                // [split_keys] of pages
     float* split_m = (float*)(rows + split_keys);                         // [pairs]
     float* split_l = split_m + pairs;                                     // [pairs]
-    float* sums = split_l + pairs;                                        // [shares][pairs][64·V], where there are several
+    float* sums = split_l + pairs;                                        // [shares][pairs][64·V] if shares > 1
     ushort* query = (ushort*)(sums + (shares > 1 ? shares * pairs * 64 * V : 0)); // [pairs][query_stride]
 
     uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, r = lane / 4, c = lane % 4;
@@ -96,7 +97,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         __syncthreads();
 
-        // Scores of 16 keys a warp. A lane has 8 neighbouring dimensions of each 32, of queries and of keys.
+        // Scores: a warp takes 16 keys. A lane has 8 neighbouring dimensions of every 32, of queries and of keys.
         float score[2][4];
         UNROLL for (uint i = 0; i < 8; i++) score[i / 4][i % 4] = 0;
         const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
@@ -118,7 +119,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         __syncthreads();
 
-        // Weights, two pairs a warp.
+        // Weights: a warp takes two pairs.
         UNROLL for (uint h = 0; h < 2; h++) {
             uint pair = 2 * warp + h;
             float4 s = *(const float4*)(scores + pair * score_stride + 4 * lane);
@@ -136,7 +137,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         __syncthreads();
 
-        // Weighted values: 64 a warp. Values 8r+t of the 64 are column r of tile t.
+        // Weighted values: a warp takes 64 values. Value 8r+t is column r of matrix t.
         float sum[8][4];
         UNROLL for (uint i = 0; i < 32; i++) sum[i / 4][i % 4] = 0;
 #pragma unroll (Deep ? 8 : 2)
@@ -155,7 +156,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
                 multiply_add(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
             }
         }
-        if (shares > 1) { // added by the first of the warps that share the keys
+        if (shares > 1) { // the first of the warps that share the keys adds their sums
             UNROLL for (uint i = 0; i < 32; i++) sums[(value_share * pairs + r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4] = sum[i / 4][i % 4];
             __syncthreads();
             if (value_share == 0) {

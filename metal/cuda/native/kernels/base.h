@@ -1,9 +1,9 @@
-// Integer products on NVIDIA's GPUs: what all files of this folder share. The sources compile with NVRTC, which has no headers.
+// Shared by all files of this folder. They compile with NVRTC, without any headers.
 //
-// Activations are quantised to 8 bits in blocks of 32. A block of a row of weights times a block of activations is an exact
-// integer, so the order inside a block is free; tensor cores compute it. Only blocks are added in float32, and in one order
-// everywhere: strand s adds the blocks b with b%8 == s, ascending, and the strands are added as a tree, (s, s+4), (s, s+2),
-// (s, s+1). A warp takes a strand. So a row has the same bits for every number of rows and in every kernel.
+// Products are products of integers. Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product of
+// two blocks is an exact integer, so it may be computed in any order, also by tensor cores. It is scaled in float32, and blocks
+// are added in float32 in one order: strand s adds the blocks b with b%8 == s, ascending; then the strands are added as a tree,
+// (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has the same bits for every number of rows.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -14,7 +14,7 @@ typedef unsigned long ulong;
 enum {
     strands = 8,
     group_rows = 16,    // rows of weights that are packed together
-    column_bytes = 320, // a block of 8 rows of activations: see activations.h
+    column_bytes = 320, // of a block of 8 rows of activations; see activations.h
 };
 
 __device__ inline float half_float(uint bits) {
@@ -23,24 +23,25 @@ __device__ inline float half_float(uint bits) {
     return v;
 }
 
-// magic is 1.5·2^23, the bits of which an integer below 2^22 is added to: the sum, as a float, is magic plus the integer.
+// MAGIC is 1.5·2^23. If an integer below 2^22 is added to its bits, these are the bits of MAGIC plus that integer. So an integer sum
+// that starts from MAGIC_BITS needs no conversion.
 #define MAGIC_BITS 0x4b400000
 #define MAGIC 12582912.0f
 
-// number is the integer that has been added to the bits of magic.
+// number returns the integer that was added to MAGIC_BITS.
 __device__ inline float number(int bits) { return __int_as_float(bits) - MAGIC; }
 
-// dots32 are the dot products of 16 rows of weights with 8 of activations over 32 values, added to the bits of magic. Lane
-// 4r+q has values 4q to 4q+3 of row r in a[0], of row r+8 in a[1], and values 16 further of these in a[2] and a[3]; b[0] and
-// b[1] are the same values of activations r. It gets rows r and r+8 of weights with activations 2q and 2q+1: c[0] and c[1],
-// c[2] and c[3].
+// dots32 computes the dot products of 16 rows of weights with 8 rows of activations over 32 values, plus MAGIC_BITS. Lane 4r+q passes
+// values 4q to 4q+3 of weight row r in a[0] and of row r+8 in a[1], values 4q+16 to 4q+19 of the same rows in a[2] and a[3], and
+// the same values of activation row r in b. It receives weight row r with activation rows 2q and 2q+1 in c[0] and c[1], and
+// weight row r+8 with these in c[2] and c[3].
 __device__ inline void dots32(int* c, const uint* a, uint2 b) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
         : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y), "r"(MAGIC_BITS));
 }
 
-// dots16 is dots32 over 16 values.
+// dots16 is dots32 over the first or the second 16 values.
 __device__ inline void dots16(int* c, uint a0, uint a1, uint b) {
     asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%7,%7,%7,%7};"
         : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])

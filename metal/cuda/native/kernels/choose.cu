@@ -1,4 +1,4 @@
-// Routing, and the largest logit of a row, with many threadgroups a row, where one of them would read it alone.
+// Routing, and the largest logit of a row. Several threadgroups share a row, since one alone reads too slowly.
 #include "base.h"
 
 __device__ inline float tree_sum(float v) {
@@ -19,13 +19,13 @@ struct RouteArgs {
     float scale;
 };
 
-// read_part is four values of a row of n, those past its end 0.
+// read_part returns values i to i+3 of a row of n values; 0 past its end.
 __device__ inline float4 read_part(const float* p, uint i, uint n) {
     if (i + 4 <= n) return read_four(p + i);
     return make_float4(i < n ? p[i] : 0.0f, i + 1 < n ? p[i + 1] : 0.0f, i + 2 < n ? p[i + 2] : 0.0f, 0.0f);
 }
 
-// logits writes those of an expert for up to four rows, by a warp.
+// logits_of computes the logits of an expert for up to four rows, by a warp.
 __device__ inline void logits_of(const float* router, const float* x, uint rows, float* logits, const RouteArgs& args) {
     enum { together = 8 };
     uint lane = threadIdx.x % 32;
@@ -47,7 +47,7 @@ __device__ inline void logits_of(const float* router, const float* x, uint rows,
     }
 }
 
-// choose chooses a row's experts, as route of experts.metal does, by a warp. probabilities is shared memory, two floats an expert.
+// choose chooses a row's experts as route of experts.metal does, by a warp. probabilities is shared memory of two floats per expert.
 __device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
     const float infinity = __int_as_float(0x7f800000), lowest = -3.0e38f;
     float* scores = probabilities + args.experts;
@@ -68,7 +68,7 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
     for (uint e = lane; e < args.experts; e += 32) {
         if (args.sigmoid == 0) probabilities[e] /= sum;
         float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
-        scores[e] = score > lowest ? score : lowest; // NaN too can be chosen
+        scores[e] = score > lowest ? score : lowest; // NaN can be chosen, too
     }
     float weights = 0;
     for (uint k = 0; k < args.used; k++) {
@@ -98,9 +98,9 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
     }
 }
 
-// route is route of experts.metal for a router of float32, by many threadgroups. A warp computes the logits of an expert for four
-// rows; of each four rows the last threadgroup to come chooses. counters has a 0 for each four rows, and has it again
-// afterwards. Grid: (experts / 4, rows / 4); 128 threads; shared memory has eight floats an expert.
+// route is route of experts.metal for a router in float32. A warp computes the logits of an expert for four rows. The threadgroup that
+// finishes last for these rows chooses their experts. counters has one counter per four rows; it is 0 before and after. Shared
+// memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
 extern "C" __global__ void __launch_bounds__(128) route(const float* router, const float* bias, const float* x, float* logits, uint* counters, float* dst,
                                                         RouteArgs args) {
     extern __shared__ float probabilities[];
@@ -119,13 +119,13 @@ extern "C" __global__ void __launch_bounds__(128) route(const float* router, con
 
 struct TopArgs {
     uint cols;
-    uint parts;       // of a row
+    uint parts;       // per row
     uint src_stride;
     uint dst_stride;
 };
 
-// TopPart is the largest value of a part of a row, the first of equals, and the sum of exp(value-largest); of values that are not
-// finite an infinite sum.
+// TopPart is the largest value of a part of a row, its index, which is the lowest of equals, and the sum of exp(v-value). The sum is
+// infinite if a value is not finite.
 struct TopPart {
     float value;
     uint index;
@@ -135,7 +135,7 @@ struct TopPart {
 __device__ inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 __device__ inline bool is_finite(float v) { return (__float_as_uint(v) & 0x7f800000) != 0x7f800000; }
 
-// best_of is the first of the places of a threadgroup's 256 threads.
+// best_of finds the best value of 256 threads and its index, for all of them.
 __device__ inline void best_of(float& value, uint& index) {
     __shared__ float values[8];
     __shared__ uint indices[8];
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, To
     parts[blockIdx.y * args.parts + blockIdx.x] = {value, index, total};
 }
 
-// top_join joins the parts of a row: [index | value | logarithm of the sum of all exponentials]. A warp a row; a lane a part.
+// top_join writes [index | value | logarithm of the sum of all exponentials] of a row. A warp takes a row, a lane a part.
 extern "C" __global__ void top_join(const TopPart* parts, float* dst, TopArgs args) {
     const float infinity = __int_as_float(0x7f800000);
     uint lane = threadIdx.x;

@@ -1,27 +1,27 @@
-// The mixture of experts. A choice is an expert of a row of activations: choice row*slots+k is the k-th of the row's routing, and
-// the last of a row, where there are shared experts, is these.
+// The mixture of experts. A choice is a row of activations with one of its experts: choice row*slots+k has the k-th expert of the
+// row's routing. If there are shared experts, the last choice of each row has these.
 #include "product.h"
 
 struct GroupArgs {
     uint rows;
     uint used;
-    uint slots;           // used, and one more where there are shared experts
+    uint slots;           // choices per row: used, plus 1 if there are shared experts
     uint experts;
     uint routing_stride;
-    uint tiles;           // room for them
-    uint tile;            // choices of a tile
+    uint tiles;           // length of the list of tiles
+    uint tile;            // maximum number of choices of a tile
 };
 
-// ExpertTile is choices of one expert; the shared ones are the expert after the last.
+// ExpertTile is some choices of one expert. The shared experts have the number args.experts.
 struct ExpertTile {
     uint expert;
     uint first;  // in the list of choices
     uint count;  // 0 for none
 };
 
-// group_choices sorts the choices by expert, those of one expert in order of their rows, and cuts them into tiles. A threadgroup an
-// expert, and one for the shared ones; each counts all choices, since those of the experts before decide its place. Shared memory
-// has an integer an expert, and one more.
+// group_choices sorts the choices by expert and row and cuts them into tiles. A threadgroup takes an expert; the last one takes the
+// shared experts. Each threadgroup counts the choices of all experts to find its place in the list. Shared memory has experts+1
+// integers. Grid: experts+1.
 extern "C" __global__ void __launch_bounds__(256) group_choices(const float* routing, uint* choices, ExpertTile* tiles, GroupArgs args) {
     extern __shared__ uint counts[];
     __shared__ uint before[8], place[2];
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) group_choices(const float* rou
     __syncthreads();
     uint at = place[0], tile = place[1], count = counts[e];
     for (uint i = tid; args.tile * i < count; i += blockDim.x) tiles[tile + i] = {e, at + args.tile * i, min(count - args.tile * i, args.tile)};
-    if (e == args.experts) { // the last also fills the room that is left
+    if (e == args.experts) { // also empties the rest of the list of tiles
         for (uint i = tile + (count + args.tile - 1) / args.tile + tid; i < args.tiles; i += blockDim.x) tiles[i].count = 0;
         for (uint i = tid; i < count; i += blockDim.x) choices[at + i] = i * args.slots + args.used;
         return;
@@ -71,33 +71,33 @@ struct ExpertsArgs {
     uint slots;
     uint shared_blocks;   // of the shared experts
     uint shared_out;
-    uint room;            // rows of activations from one slot's to the next one's; 0 where all slots have the same
+    uint room;            // rows from the activations of one slot to those of the next
     uint routing_stride;
     uint dst_stride;
 };
 
-// Choices are those of a threadgroup's tile.
+// Choices are the choices that a threadgroup takes.
 struct Choices {
-    const uint* list;  // nullptr where there is one, which is first
+    const uint* list;  // nullptr if there is only one choice, which is first
     uint first, count, expert;
 
     __device__ uint at(uint i) const { return list == nullptr ? first : list[first + min(i, count - 1)]; }
 };
 
-// listed are those of tile y of a list.
+// listed returns the choices of tile blockIdx.y.
 __device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
     ExpertTile t = tiles[blockIdx.y];
     return {list, t.first, t.count, t.expert};
 }
 
-// alone is choice y of the first row.
+// alone returns choice blockIdx.y of a single row.
 __device__ inline Choices alone(const float* routing, const ExpertsArgs& args) {
     uint y = blockIdx.y;
     return {nullptr, y, 1, y < args.used ? uint(routing[y]) : args.experts};
 }
 
-// gated_experts writes silu(gate·x)*(up·x) of choices: of each row the used ones side by side, then the shared ones. Grid:
-// (tiles of rows of weights, tiles of choices).
+// gated_experts writes silu(gate·x)*(up·x) of choices. A row of dst has its choices side by side. Grid: (tiles of rows of weights,
+// tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x,
                                      const Choices& choices, float* dst, const ExpertsArgs& args) {
@@ -118,8 +118,7 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
     });
 }
 
-// experts_down writes the down products of choices, each to a row of its own: [rows*slots, out]. Grid: (tiles of rows of weights,
-// tiles of choices).
+// experts_down writes the down products of choices to dst: [rows*slots, out]. Grid: (tiles of rows of weights, tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const Choices& choices, float* dst,
                                     const ExpertsArgs& args) {
@@ -147,8 +146,8 @@ struct WeighArgs {
     uint dst_stride;
 };
 
-// weigh_choices adds the down products of a row's choices to dst: the weighted ones first, as one sum, then the shared ones'. Grid:
-// (columns / threads, rows).
+// weigh_choices adds the down products of a row's choices to dst: first the weighted sum over the routing, then the product of the
+// shared experts. Grid: (columns / threads, rows).
 extern "C" __global__ void weigh_choices(const float* products, const float* routing, float* dst, WeighArgs args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= args.cols) return;
@@ -166,13 +165,13 @@ struct RowExpertsArgs {
     uint blocks;          // of 32 weights in a row
     uint out;             // rows of an expert
     uint used;
-    uint slots;           // used, and one more where there are shared experts: the teams of a threadgroup
+    uint slots;           // choices, which is also the number of teams
     uint shared_blocks;   // of the shared experts
 };
 
-// row_experts_add is experts_down and weigh_choices for one row of activations. A threadgroup takes a group of rows of weights, and each
-// of its teams a choice, whose activations it quantises for itself: shared memory has room for all, and then for their products.
-// Grid: groups of rows.
+// row_experts_add is experts_down and weigh_choices for one row of activations. A threadgroup takes a group of rows of weights. Each of
+// its teams takes a choice and quantises the activations of that choice. Shared memory holds the quantised activations, and later
+// the partial sums. Grid: groups of rows.
 template <class W, class A>
 __device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, const RowExpertsArgs& args) {
     extern __shared__ uint4 shared[];

@@ -1,18 +1,18 @@
-// Weights of GGUF files into packed ones and back.
+// Packing of the weights of GGUF files, and rows of packed weights as float32.
 #include "weights.h"
 
 struct PackArgs {
     uint blocks;     // of 32 weights in a row
-    uint row_bytes;  // of the file
-    uint rows;       // of a matrix
-    uint groups;     // of a matrix, the last of which may have rows of zeros
+    uint row_bytes;  // in the file
+    uint rows;       // per matrix
+    uint groups;     // per matrix; missing rows of the last one are zeros
 };
 
-// The integers of a block, in the order of lanes. plane adds the bits above the low four, in the places where values looks.
+// Plane writes the bits above the low four, where W::values expects them. Words writes all integers of a lane.
 template <class W> struct Plane {
     static __device__ void put(uchar*, uint, const int*) {}
 };
-// bits gathers the bits from bit 4 on, count each, of a lane's 16 integers: byte i has those of integer i of each word.
+// bits packs bits 4 and up of a lane's 16 integers, count of each. Bits of the integers i of all four words are neighbours.
 __device__ inline uint bits(const int* v, uint count) {
     uint all = 0;
     for (uint j = 0; j < 4; j++) {
@@ -49,7 +49,7 @@ template <> struct Words<Q8_0> {
     }
 };
 
-// pack packs matrices. A warp a block of a group. Grid: (groups of a matrix, blocks / warps of a threadgroup, matrices).
+// pack packs matrices. A warp takes a block of a group. Grid: (groups per matrix, blocks / warps of a threadgroup, matrices).
 template <class W>
 __device__ void pack(const uchar* from, uchar* to, const PackArgs& args) {
     uint lane = threadIdx.x % 32, r = lane / 4, q = lane % 4, b = blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32;
@@ -65,7 +65,7 @@ __device__ void pack(const uchar* from, uchar* to, const PackArgs& args) {
         }
     }
     Words<W>::put(unit, lane, v);
-    if (q == 0) { // what is not there has a scale of 0, as buffers are made
+    if (q == 0) { // missing rows keep the scale 0 of a new buffer
         for (uint h = 0; h < 2; h++) {
             uint row = blockIdx.x * group_rows + r + 8 * h;
             if (row < args.rows) W::put(unit, super, from + ulong(row) * args.row_bytes, b, r + 8 * h);
@@ -79,7 +79,7 @@ struct EmbedArgs {
     uint dst_stride;
 };
 
-// embed writes the rows of a packed matrix that tokens name. Four lanes take a block. Grid: (4·blocks / threads, rows).
+// embed writes the rows of a packed matrix that are the embeddings of tokens. Four lanes take a block. Grid: (4·blocks / threads, rows).
 template <class W>
 __device__ void embed(const uchar* table, const float* tokens, float* dst, const EmbedArgs& args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, b = i / 4, q = i % 4;

@@ -1,14 +1,14 @@
-// Products of packed weights, and their gated form. A is how a team multiplies, Tensor or Lanes; a threadgroup has several teams.
+// Products of packed weights, and their gated form. Template argument A is the algorithm of a team: Tensor or Lanes of tile.h.
 #include "tile.h"
 
-// Team is the place of a warp in its threadgroup.
+// Team is a warp's team, and its place there.
 template <class A>
 struct Team {
     uint index, warp, lane;
     __device__ Team() : index(threadIdx.x / 32 / A::warps), warp(threadIdx.x / 32 % A::warps), lane(threadIdx.x % 32) {}
 };
 
-// finish has the teams' sums joined, and calls write(team, group, column, row, sum) for each.
+// finish joins the partial sums of all teams and calls write(team, group, column, row, sum) for each result.
 template <class A, int teams, class Write>
 __device__ inline void finish(const float (&sums)[A::values], Write write) {
     __shared__ Parts<A::parts, A::columns> parts[teams];
@@ -24,7 +24,7 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
     }
 }
 
-// finish_gated is finish where the first half of the groups is gate and the second up: silu(gate)*up.
+// finish_gated is finish for silu(gate)*up, where the first half of the groups belongs to gate and the second to up.
 template <class A, int teams, class Write>
 __device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
     __shared__ Parts<A::parts, A::columns> gates[teams], ups[teams];
@@ -41,12 +41,12 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
     }
 }
 
-// prefetch has threads ask for memory that they read later.
+// prefetch requests memory that is read later.
 __device__ inline void prefetch(const uchar* p, uint bytes, uint thread, uint threads) {
     for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"(p + at));
 }
 
-// multiply is a team's sums over groups of w from the first on, of all that there are.
+// multiply computes a team's sums for the groups of w from first on. all is the number of groups of w.
 template <class A, class W, class Place>
 __device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
@@ -55,7 +55,7 @@ __device__ inline void multiply(const uchar* w, uint first, uint all, const ucha
     A().multiply(groups, x, blocks, team.warp, team.lane, row, sums);
 }
 
-// multiply_gated is the same over groups of gate and of up.
+// multiply_gated is multiply for groups of gate and of up.
 template <class A, class W, class Place>
 __device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
@@ -73,17 +73,17 @@ __device__ inline uint groups_of(uint rows) { return (rows + group_rows - 1) / g
 struct ProductArgs {
     uint blocks;      // of 32 weights in a row
     uint rows;        // of activations
-    uint room;        // rows of activations from one matrix's to the next one's
+    uint room;        // rows from the activations of one matrix to those of the next
     uint dst_stride;
-    uint dst_matrix;  // from one matrix's results to the next one's
-    uint add;         // whether results are added to dst
+    uint dst_matrix;  // values from the results of one matrix to those of the next
+    uint add;         // 1 to add results to dst
     uint out0, out1, out2;   // rows of each weight
-    uint tiles0, tiles1;     // threadgroups that the first two take
+    uint tiles0, tiles1;     // threadgroups of the first two weights
     uint column_tiles;
 };
 
-// product writes W·x for up to three weights, side by side, or for the matrices of one. Grid: (tiles of rows · tiles of columns, 1,
-// matrices).
+// product writes W·x for up to three weights, side by side, or for the matrices of one weight. Grid: (tiles of rows · tiles of columns,
+// 1, matrices).
 template <class W, class A, int teams>
 __device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, const ProductArgs& args) {
     uint tile = blockIdx.x / args.column_tiles, column = blockIdx.x % args.column_tiles * A::columns;
@@ -139,17 +139,17 @@ __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x
 
 struct RowArgs {
     uint blocks;      // of 32 weights in a row
-    uint x_matrix;    // from one matrix's activations to the next one's
-    uint dst_matrix;  // from one matrix's results to the next one's
-    uint add;         // whether results are added to dst
+    uint x_matrix;    // values from the activations of one matrix to those of the next
+    uint dst_matrix;  // values from the results of one matrix to those of the next
+    uint add;         // 1 to add results to dst
     uint out0, out1, out2;   // rows of each weight
-    uint tiles0, tiles1;     // threadgroups that the first two take
-    uint dims;        // values behind each matrix's activations that are rotated to behind its results; 0 for none
+    uint tiles0, tiles1;     // threadgroups of the first two weights
+    uint dims;        // values after each matrix's activations that are rotated and written after its results; 0 for none
 };
 
-// row_product is product for one row of activations, which each threadgroup quantises for itself: shared memory has room for it. The
-// first warps are a team that multiplies a group of rows of weights. With dims, it is MLA's Absorb, and the last threadgroup of a
-// matrix rotates. Grid: (groups of rows, 1, matrices).
+// row_product is product for one row of activations. Each threadgroup quantises the row into shared memory; then its first warps
+// multiply a group of rows of weights. With dims it is MLA's Absorb: one more threadgroup per matrix rotates. Grid: (groups of
+// rows, 1, matrices).
 template <class W, class A>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Place* place, float* dst,
                             const RowArgs& args) {

@@ -1,23 +1,23 @@
-// Products of groups of rows of weights with columns, the rows of activations. A team of warps takes M groups and some columns, and
-// its warps share the strands; their sums are joined at the end.
+// The two algorithms that multiply groups of rows of weights with columns, which are rows of activations. A team of warps takes M
+// groups and some columns. Its warps share the strands; their partial sums are joined in shared memory.
 #include "activations.h"
 #include "weights.h"
 
-// add_block adds a block to a sum. v is the integer product of a row and a column, d and m the row's scale and minimum, x the
-// column's scale and sum.
+// add_block adds a block to a sum. v is the integer product, d and m are the scale and the minimum of the weights, x is the scale and the
+// sum of the activations.
 template <class W>
 __device__ inline float add_block(float sum, float v, float d, float m, float2 x) {
     if (W::minimum) sum = fmaf(m, x.y, sum);
     return fmaf(d * x.x, v, sum);
 }
 
-// whole is the integer product of a block that has a scale for each half: exact, as these have 8 bits.
+// whole returns the integer product of a block whose halves have scales of 8 bits. It is exact.
 template <class W>
 __device__ inline float whole(const typename W::Registers& r, uint row, int low, int high) {
     return fmaf(half_scale<W>(r, row, 1), number(high), half_scale<W>(r, row, 0) * number(low));
 }
 
-// tree adds the first S strands that a warp has into the first.
+// tree adds S strands of a warp. The sum is in the first.
 template <int S, int All, int N>
 __device__ inline void tree(float (&v)[All][N]) {
     if constexpr (S > 1) {
@@ -26,10 +26,10 @@ __device__ inline void tree(float (&v)[All][N]) {
     }
 }
 
-// Parts are sums of P parts of the strands in shared memory, of 16 rows and C columns.
+// Parts are P partial sums of each of 16 rows and C columns, in shared memory.
 template <int P, int C>
 struct Parts {
-    enum { stride = 20 }; // of a column, so that lanes write to banks of their own
+    enum { stride = 20 }; // floats per column; lanes write to different banks
     float v[P][C * stride];
 
     __device__ float& at(uint part, uint column, uint row) { return v[part][column * stride + row]; }
@@ -44,14 +44,14 @@ struct Parts {
     }
 };
 
-// Tensor multiplies by tensor cores: T tiles of 8 columns. A warp takes S strands, U blocks of which are read before the first is
-// used; a team has 8/S warps.
+// Tensor multiplies with tensor cores. A team takes M groups and T tiles of 8 columns. A warp takes S strands and reads U blocks before
+// it uses the first; a team has 8/S warps.
 template <class W, int M, int T, int S, int U>
 struct Tensor {
     enum { groups = M, columns = 8 * T, warps = strands / S, parts = warps, values = M * T * 4 };
 
-    // Places are where a lane finds the columns, in bytes from their block 0: its own of column lane/4 of each tile, and scales and
-    // sums of columns 2q and 2q+1.
+    // Byte offsets in block 0 of the activations: of the lane's values, which are in column lane/4 of each tile, and of the scales of
+    // columns 2q and 2q+1.
     uint own[T];
     uint scales[T][2];
 
@@ -61,7 +61,7 @@ struct Tensor {
         float2 s[T][2];
     };
 
-    // sums are the warp's. row tells which row of activations a column is.
+    // multiply computes the warp's sums. row(c) is the row of activations of column c.
     template <class Place>
     __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, Place row, float (&sums)[M * T * 4]) {
         UNROLL for (uint t = 0; t < T; t++) {
@@ -127,7 +127,7 @@ struct Tensor {
         }
     }
 
-    // put writes what a lane has of the sums of group m.
+    // put writes a lane's sums of group m.
     static __device__ void put(const float (&sums)[M * T * 4], Parts<warps, 8 * T>& parts, uint m, uint warp, uint lane) {
         UNROLL for (uint i = 0; i < T * 4; i++) parts.at(warp, i / 4 * 8 + lane % 4 * 2 + i % 2, lane / 4 + 8 * (i / 2 % 2)) = sums[m * T * 4 + i];
     }
@@ -140,7 +140,7 @@ __device__ inline int dot4(uint a, uint b, int sum) {
     return r;
 }
 
-// Packed is where Lanes finds N quantised rows of activations in memory, in bytes from their block 0.
+// Packed is N quantised rows of activations in memory. Offsets are bytes in block 0.
 template <int N>
 struct Packed {
     const uchar* x;
@@ -158,8 +158,7 @@ struct Packed {
     __device__ float2 scale(uint n, uint b) const { return *(const float2*)(x + b * column_bytes + scales[n]); }
 };
 
-// Row is one row of activations in shared memory, which a threadgroup has quantised for itself: the bytes of blocks in the order of
-// Packed, and their scales and sums.
+// Row is one quantised row of activations in shared memory: the values of all blocks in the order of Packed, then scales and sums.
 struct Row {
     uchar* q;
     float2* s;
@@ -168,7 +167,7 @@ struct Row {
     __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 32 * b); }
     __device__ float2 scale(uint, uint b) const { return s[b]; }
 
-    // fill quantises x by so many threads, whole warps. What a thread reads in four rounds is on its way at once.
+    // fill quantises x. threads is a multiple of 32. A thread issues the reads of four rounds before it uses them.
     __device__ void fill(const float* x, uint blocks, uint thread, uint threads) {
         for (uint first = thread; first - thread % 32 < 4 * blocks; first += 4 * threads) {
             float4 v[4][2];
@@ -190,13 +189,13 @@ struct Row {
         }
     }
 
-    // bytes is the shared memory of a row, so that another can follow.
+    // bytes returns the shared memory of a row, rounded up so that another can follow.
     static __device__ uint bytes(uint blocks) { return (40 * blocks + 15) / 16 * 16; }
 };
 
-// Lanes multiplies lane by lane, which takes fewer instructions than tensor cores where there are few columns: N. Lane 8j+r takes
-// rows r and r+8 of each fourth block, which are strands j and j+4. A warp takes S/4 of these two; a team has 8/S warps. U
-// rounds of blocks are read before the first is used.
+// Lanes multiplies with dp4a. For few columns (N) this takes fewer instructions than tensor cores. Lane 8j+r takes rows r and r+8 of
+// every fourth block: with S = 8 strands j and j+4, with S = 4 one of them. A team has 8/S warps. A warp reads U rounds of
+// blocks before it uses the first.
 template <class W, int M, int N, int S, int U>
 struct Lanes {
     enum { groups = M, columns = N, warps = strands / S, halves = S / 4, parts = 4 * warps, values = M * N * 2 };

@@ -1,11 +1,11 @@
-// The kernels of a type of weights, WEIGHT.
+// The kernels for weights of the type WEIGHT, which the backend defines.
 #include "experts.h"
 #include "pack.h"
 
 extern "C" __global__ void pack_weights(const uchar* from, uchar* to, PackArgs args) { pack<WEIGHT>(from, to, args); }
 extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, float* dst, EmbedArgs args) { embed<WEIGHT>(table, tokens, dst, args); }
 
-// BOUNDS are the threads of a threadgroup, and how many of these a multiprocessor is to have at once.
+// BOUNDS gives the threads of a threadgroup, and the number of threadgroups that a multiprocessor shall hold.
 #define BOUNDS(A, teams, least) __launch_bounds__(32 * A::warps * teams, least)
 
 #define PRODUCT(name, A, teams, least) \
@@ -32,21 +32,21 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
                                                             const Place* place, float* dst, RowArgs args) { \
         row_product<WEIGHT, A>(w0, w1, w2, x, table, place, dst, args); \
     }
-// A threadgroup has a team for each of up to so many choices.
+// teams is the maximum number of choices.
 #define ROW_EXPERTS(name, A, teams, least) \
     extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, \
                                                             RowExpertsArgs args) { \
         row_experts_add<WEIGHT, A>(down, shared_down, h, routing, dst, args); \
     }
 
-// One to Four take so many columns lane by lane, Few 8, Some 16 and Many 32; the gated ones have a group of gate and one of up.
+// One, Two and Four take that many columns; Few takes 8, Some 16 and Many 32. The gated ones have a group of gate and a group of up.
 typedef Lanes<WEIGHT, 1, 1, 4, 4> One;
 typedef Lanes<WEIGHT, 1, 2, 4, 2> Two;
 typedef Lanes<WEIGHT, 1, 4, 4, 1> Four;
 typedef Tensor<WEIGHT, 1, 1, 1, 4> Few;
 typedef Tensor<WEIGHT, 1, 2, 1, 4> Some;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> Many;
-typedef Tensor<WEIGHT, 2, 1, 4, 4> WideFew; // of matrices of many rows
+typedef Tensor<WEIGHT, 2, 1, 4, 4> WideFew; // for matrices of many rows
 typedef Tensor<WEIGHT, 1, 1, 4, 4> DownFew;
 typedef Lanes<WEIGHT, 1, 1, 4, 2> RowDown;
 typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;

@@ -1,18 +1,18 @@
-// The types of weights, packed for tensor cores. 16 rows are a group; a block of 32 of their weights is a unit of bytes in
-// which lane 4r+q of a warp finds its own: words q (values 4q to 4q+3, and 16 further) of rows r and r+8. The bytes are as
-// many as in GGUF's blocks, but for 4 of a row of 256 more in Q4_K and Q5_K, whose scales are a byte each.
+// The types of weights, packed for tensor cores. 16 rows form a group. A block of 32 columns of a group is contiguous: lane 4r+q of a
+// warp finds values 4q to 4q+3 and 4q+16 to 4q+19 of rows r and r+8 side by side, and the scales follow. The size is that of
+// GGUF, except that Q4_K and Q5_K take 4 more bytes per 256 weights, since each scale has a byte of its own.
 //
 // Each type has
-//   per, header, unit   blocks of a super-block, the bytes before these, and the bytes of a block
-//   load(p, s, lane, r) reads what the lane needs of a block at p in a super-block at s
-//   load4(p, s, r, q)   reads what lanes 4r to 4r+3 need, for a lane that takes rows r and r+8 whole
-//   values(r, a)        its weights as 8-bit integers, as dots32 takes them
-//   scales(r)           what they are multiplied with
-//   quant(row, k)       the integer of weight k of a row of a GGUF file
-//   put(row, ...)       writes what else there is of a row: see pack.h
+//   per, header, unit      blocks per super-block, bytes before the first of them, bytes of a block
+//   load(p, s, lane, r)    reads a lane's share of the block at p in the super-block at s
+//   load4(p, s, r, q)      reads the shares of lanes 4r to 4r+3, for a lane that takes rows r and r+8
+//   values(r, a)           the weights as 8-bit integers, in the order of dots32
+//   scales(r)              their scales and minimums
+//   quant(row, k)          the integer of weight k of a row in a GGUF file
+//   put(p, s, row, b, r)   writes the scales of block b of a GGUF row as row r of a group
 #include "base.h"
 
-// Scales are what the integers of rows r (0) and r+8 (1) are multiplied with, and what is added to each weight.
+// Scales are the scales d and minimums m of rows r (d0, m0) and r+8 (d1, m1): a weight is d times its integer plus m.
 struct Scales {
     float d0, d1, m0, m1;
 };
@@ -22,7 +22,7 @@ __device__ inline uint low_half(uint v) { return v & 0xffff; }
 __device__ inline uint read2(const uchar* p) { return p[0] | p[1] << 8; }
 __device__ inline void write2(uchar* p, uint v) { *(ushort*)p = v; }
 
-// unsigned_nibbles are numbers of four bits, unsigned.
+// unsigned_nibbles unpacks unsigned numbers of four bits.
 __device__ inline void unsigned_nibbles(uint2 v, uint* a) {
     a[0] = v.x & 0x0f0f0f0f;
     a[1] = v.y & 0x0f0f0f0f;
@@ -30,7 +30,7 @@ __device__ inline void unsigned_nibbles(uint2 v, uint* a) {
     a[3] = v.y >> 4 & 0x0f0f0f0f;
 }
 
-// nibbles4 reads the nibbles of rows r and r+8 of a block.
+// nibbles4 reads the nibbles of rows r and r+8 of a block for load4.
 template <class Registers>
 __device__ inline void nibbles4(const uchar* p, uint r, Registers* q) {
     uint4 a = *(const uint4*)(p + 32 * r), b = *(const uint4*)(p + 32 * r + 16);
@@ -40,7 +40,7 @@ __device__ inline void nibbles4(const uchar* p, uint r, Registers* q) {
     q[3].q = make_uint2(b.z, b.w);
 }
 
-// spread puts the four bits of each of a lane's four bytes of fifth bits into the low half of a byte of its own.
+// spread moves four nibbles to the low halves of four bytes. Nibble i has the fifth bits of integer i of each word.
 __device__ inline uint spread(uint v) { return __byte_perm(v, v >> 4, 0x5140); }
 
 struct NoMinimum {
@@ -57,7 +57,7 @@ struct Q4_0 : NoMinimum {
         r.q = *(const uint2*)(p + 8 * lane);
         r.d = *(const uint*)(p + 256 + lane / 4 * 4);
     }
-    // Numbers of four bits, signed, are the high bits of bytes.
+    // Signed numbers of four bits become the high bits of bytes, which multiplies them by 16.
     static __device__ void values(const Registers& r, uint* a) {
         a[0] = r.q.x << 4 & 0xf0f0f0f0;
         a[1] = r.q.y << 4 & 0xf0f0f0f0;
@@ -118,7 +118,7 @@ struct Q5_0 : NoMinimum {
         r.high = *(const ushort*)(p + 256 + 2 * lane);
         r.d = *(const uint*)(p + 320 + lane / 4 * 4);
     }
-    // Numbers of five bits, signed, are the high bits of bytes.
+    // Signed numbers of five bits become the high bits of bytes, which multiplies them by 8.
     static __device__ void values(const Registers& r, uint* a) {
         uint h = spread(r.high);
         a[0] = (r.q.x << 3 & 0x78787878) | (h << 7 & 0x80808080);
@@ -140,7 +140,7 @@ struct Q5_0 : NoMinimum {
     static __device__ void put(uchar* p, uchar*, const uchar* row, uint b, uint r) { write2(p + 320 + r % 8 * 4 + r / 8 * 2, read2(row + b * 22)); }
 };
 
-// unsigned_fives are numbers of five bits, unsigned.
+// unsigned_fives unpacks unsigned numbers of five bits.
 __device__ inline void unsigned_fives(uint2 q, uint high, uint* a) {
     uint h = spread(high);
     unsigned_nibbles(q, a);
@@ -206,8 +206,8 @@ struct Q8_0 : NoMinimum {
     static __device__ void put(uchar* p, uchar*, const uchar* row, uint b, uint r) { write2(p + 512 + r % 8 * 4 + r / 8 * 2, read2(row + b * 34)); }
 };
 
-// A super-block of K types has the float16 scales of all its blocks in its header, d and dmin of rows r and r+8 together; a block
-// has the 6-bit scale and minimum of each row, in a byte each.
+// The header of a super-block of the K types has d and dmin of each row as float16, those of rows r and r+8 side by side. A block has a
+// 6-bit scale and a 6-bit minimum per row, in a byte each.
 __device__ inline Scales k_scales(uint2 super, uint bytes) {
     float d0 = half_float(low_half(super.x)), e0 = -half_float(super.x >> 16);
     float d1 = half_float(low_half(super.y)), e1 = -half_float(super.y >> 16);
@@ -217,8 +217,7 @@ __device__ inline Scales k_scales(uint2 super, uint bytes) {
     };
 }
 
-// k_put writes scales and minimum of block b of a row, and of the first block also the super-block's. bytes is where those of the
-// block begin.
+// k_put writes scale and minimum of block j of a super-block to bytes, and with block 0 also d and dmin to the header.
 __device__ inline void k_put(uchar* bytes, uchar* super, const uchar* source, uint j, uint r) {
     const uchar* q = source + 4;
     uint scale = j < 4 ? q[j] & 63 : (q[j + 4] & 15) | (q[j - 4] >> 6 << 4);
@@ -296,7 +295,7 @@ struct Q6_K {
         r.bytes = *(const uint*)(p + 384 + lane / 4 * 4);
         r.d = *(const uint*)(s + lane / 4 * 4);
     }
-    // Numbers of six bits, signed, are the high bits of bytes.
+    // Signed numbers of six bits become the high bits of bytes, which multiplies them by 4.
     static __device__ void values(const Registers& r, uint* a) {
         a[0] = (r.q.x << 2 & 0x3c3c3c3c) | (r.high << 6 & 0xc0c0c0c0);
         a[1] = (r.q.y << 2 & 0x3c3c3c3c) | (r.high << 4 & 0xc0c0c0c0);
@@ -304,7 +303,7 @@ struct Q6_K {
         a[3] = (r.q.y >> 2 & 0x3c3c3c3c) | (r.high & 0xc0c0c0c0);
     }
     static __device__ Scales scales(const Registers& r) { return {half_float(low_half(r.d)) * 0.25f, half_float(r.d >> 16) * 0.25f, 0, 0}; }
-    // half_scale is that of a row's first or second 16 weights.
+    // half_scale returns the scale of the first or second 16 weights of row r (0) or r+8 (1).
     static __device__ float half_scale(const Registers& r, uint row, uint half) { return float(int(r.bytes << (24 - 16 * row - 8 * half)) >> 24); }
     static __device__ void load4(const uchar* p, const uchar* s, uint r, Registers* q) {
         load(p, s, 4 * r, q[0]);
@@ -326,17 +325,17 @@ struct Q6_K {
     }
 };
 
-// group_bytes is the bytes of a group of rows of so many blocks.
+// group_bytes returns the size of a group whose rows have so many blocks.
 template <class W>
 __device__ inline ulong group_bytes(uint blocks) { return ulong(blocks / W::per) * (W::header + W::per * W::unit); }
 
-// super_block and block are where those of block b stand.
+// super_block and block return the addresses of the super-block of block b and of block b itself.
 template <class W>
 __device__ inline const uchar* super_block(const uchar* group, uint b) { return group + b / W::per * (W::header + W::per * W::unit); }
 template <class W>
 __device__ inline const uchar* block(const uchar* super, uint b) { return super + W::header + b % W::per * W::unit; }
 
-// half_scale is the scale of a row's first or second 16 weights in a block, of types that have such.
+// half_scale returns W::half_scale, or 1 for types whose blocks have one scale.
 template <class W>
 __device__ inline float half_scale(const typename W::Registers&, uint, uint) { return 1; }
 template <>
