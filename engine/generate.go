@@ -8,6 +8,13 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
+const (
+	// largeText is the number of bytes from which a prompt is large.
+	largeText = 64 << 10
+	// maxLargeTexts is the number of large prompts that are tokenised at once.
+	maxLargeTexts = 2
+)
+
 // Generate answers a request. It is safe to call from many goroutines, whose requests share steps; none changes another's
 // tokens. It returns ctx's error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the request can never
 // be answered, generation.ErrClosed if the engine was closed before the request was done, and generation.ErrEngineFailed if it
@@ -20,7 +27,7 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	if err := req.Validate(e.files.config.Vocab); err != nil {
 		return generation.Completion{}, err
 	}
-	prompt, err := e.prompt(&req)
+	prompt, err := e.prompt(ctx, &req)
 	if err != nil {
 		return generation.Completion{}, err
 	}
@@ -28,7 +35,7 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 }
 
 // prompt is the ids of a request's prompt: at least one, all in the vocabulary.
-func (e *Engine) prompt(req *generation.Request) ([]int32, error) {
+func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, error) {
 	given := 0
 	for _, is := range []bool{req.Chat != nil, req.Text != "", len(req.Tokens) > 0} {
 		if is {
@@ -45,9 +52,9 @@ func (e *Engine) prompt(req *generation.Request) ([]int32, error) {
 		if err != nil {
 			return nil, err
 		}
-		return e.encode(text, false)
+		return e.encode(ctx, text, false)
 	case req.Text != "":
-		return e.encode(req.Text, e.files.tokenizer.AddsBOS())
+		return e.encode(ctx, req.Text, e.files.tokenizer.AddsBOS())
 	}
 	vocab := e.files.config.Vocab
 	for i, id := range req.Tokens {
@@ -58,8 +65,26 @@ func (e *Engine) prompt(req *generation.Request) ([]int32, error) {
 	return req.Tokens, nil
 }
 
-func (e *Engine) encode(text string, bos bool) ([]int32, error) {
-	ids := e.files.tokenizer.Encode(text, tokenizer.EncodeOptions{Special: true, BOS: bos})
+// encode tokenises a prompt. Texts that no context can hold are refused before, because tokenising takes up to a hundred times their
+// memory; of other large ones, only a few are tokenised at once.
+func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
+	t := e.files.tokenizer
+	if each := t.MaxTokenBytes(); each > 0 && len(text) > each*e.fit.Context {
+		return nil, generation.BadRequest("the prompt has %d bytes, at least %d tokens; the context holds %d",
+			len(text), (len(text)+each-1)/each, e.fit.Context)
+	}
+	if len(text) >= largeText {
+		select {
+		case e.large <- struct{}{}:
+			defer func() { <-e.large }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	ids, err := t.EncodeContext(ctx, text, tokenizer.EncodeOptions{Special: true, BOS: bos})
+	if err != nil {
+		return nil, err
+	}
 	if len(ids) == 0 {
 		return nil, generation.BadRequest("the prompt is empty")
 	}

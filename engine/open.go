@@ -23,6 +23,7 @@ type Engine struct {
 	template  *chat.Template
 	digest    *digest
 	scheduler *schedule.Scheduler
+	large     chan struct{} // holds a value for each large prompt that is tokenised
 	closing   sync.Once
 	closeErr  error
 }
@@ -48,7 +49,7 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{files: f, backend: be, opts: opts}
+	e := &Engine{files: f, backend: be, opts: opts, large: make(chan struct{}, maxLargeTexts)}
 	if err := e.load(); err != nil {
 		return nil, errors.Join(err, f.close())
 	}

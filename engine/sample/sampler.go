@@ -25,6 +25,7 @@ type Sampler struct {
 	params   generation.Sampling
 	choice   int
 	bias     []bias
+	prompt   []int32 // its distinct ids, ascending; nil unless the repetition penalty applies. Choices share it
 	excluded []int32 // ids that cannot be drawn
 	seen     history
 }
@@ -34,15 +35,16 @@ type bias struct {
 	value float32
 }
 
-// history is the distinct tokens of a sequence, in the order in which they came.
+// history is the distinct tokens of an answer, in the order in which they came.
 type history struct {
 	index  map[int32]int // of an id in tokens; nil if no penalties apply
 	tokens []seenToken
 }
 
 type seenToken struct {
-	id    int32
-	count int // times in the answer; 0 for tokens of the prompt alone
+	id       int32
+	count    int  // times in the answer
+	inPrompt bool // of Sampler.prompt
 }
 
 // Scratch is the working memory of drawing. Samplers that are used by one goroutine share one; it grows to the size of the
@@ -67,11 +69,22 @@ func New(p generation.Sampling, choice int, prompt []int32) *Sampler {
 		s.seen.index = make(map[int32]int)
 	}
 	if repeats(&p) {
-		for _, id := range prompt {
-			s.seen.add(id, 0)
-		}
+		s.prompt = slices.Clone(prompt)
+		slices.Sort(s.prompt)
+		s.prompt = slices.Compact(s.prompt)
 	}
 	return s
+}
+
+// ForChoice returns the sampler of another choice of the same request, which shares what they have in common. It must be called
+// before the first Accept.
+func (s *Sampler) ForChoice(choice int) *Sampler {
+	other := *s
+	other.choice = choice
+	if s.seen.index != nil {
+		other.seen.index = make(map[int32]int)
+	}
+	return &other
 }
 
 // Exclude makes it impossible to draw the given ids until the next call of Exclude. It retains the slice.
@@ -80,7 +93,7 @@ func (s *Sampler) Exclude(ids []int32) { s.excluded = ids }
 // Accept records that a token has become part of the answer.
 func (s *Sampler) Accept(id int32) {
 	if s.seen.index != nil {
-		s.seen.add(id, 1)
+		s.seen.add(id, s.prompt)
 	}
 }
 
@@ -121,7 +134,7 @@ func (s *Sampler) Distribution(logits []float32, w *Scratch) (Distribution, erro
 
 // edit applies excluded ids, bias and penalties. If there are any, it works on a copy.
 func (s *Sampler) edit(logits []float32, w *Scratch) []float32 {
-	if len(s.excluded) == 0 && len(s.bias) == 0 && len(s.seen.tokens) == 0 {
+	if len(s.excluded) == 0 && len(s.bias) == 0 && len(s.prompt) == 0 && len(s.seen.tokens) == 0 {
 		return logits
 	}
 	w.logits = append(w.logits[:0], logits...)
@@ -131,38 +144,49 @@ func (s *Sampler) edit(logits []float32, w *Scratch) []float32 {
 	for _, b := range s.bias {
 		w.logits[b.id] += b.value
 	}
+	for _, id := range s.prompt {
+		w.logits[id] = s.repeat(w.logits[id])
+	}
 	for _, t := range s.seen.tokens {
-		w.logits[t.id] = s.penalise(w.logits[t.id], t.count)
+		logit := w.logits[t.id]
+		if !t.inPrompt {
+			logit = s.repeat(logit)
+		}
+		w.logits[t.id] = s.penalise(logit, t.count)
 	}
 	return w.logits
 }
 
-// penalise lowers the logit of a token that came before, count times of it in the answer. Repetition divides a positive
-// logit and multiplies a negative one; presence subtracts its penalty once, frequency as often as the token came.
-func (s *Sampler) penalise(logit float32, count int) float32 {
+// repeat lowers the logit of a token of the prompt or the answer: the repetition penalty divides a positive logit and multiplies
+// a negative one.
+func (s *Sampler) repeat(logit float32) float32 {
 	p := &s.params
-	if repeats(p) {
-		if logit > 0 {
-			logit /= float32(p.RepetitionPenalty)
-		} else {
-			logit *= float32(p.RepetitionPenalty)
-		}
+	switch {
+	case !repeats(p):
+		return logit
+	case logit > 0:
+		return logit / float32(p.RepetitionPenalty)
 	}
-	if count > 0 {
-		logit -= float32(p.FrequencyPenalty * float64(count))
-		logit -= float32(p.PresencePenalty)
-	}
-	return logit
+	return logit * float32(p.RepetitionPenalty)
 }
 
-func (h *history) add(id int32, times int) {
+// penalise lowers the logit of a token that came count times in the answer: the presence penalty is subtracted once, the
+// frequency penalty as often as the token came.
+func (s *Sampler) penalise(logit float32, count int) float32 {
+	logit -= float32(s.params.FrequencyPenalty * float64(count))
+	return logit - float32(s.params.PresencePenalty)
+}
+
+// add counts a token of the answer. prompt is the distinct ids of the prompt, ascending.
+func (h *history) add(id int32, prompt []int32) {
 	at, ok := h.index[id]
 	if !ok {
 		at = len(h.tokens)
 		h.index[id] = at
-		h.tokens = append(h.tokens, seenToken{id: id})
+		_, inPrompt := slices.BinarySearch(prompt, id)
+		h.tokens = append(h.tokens, seenToken{id: id, inPrompt: inPrompt})
 	}
-	h.tokens[at].count += times
+	h.tokens[at].count++
 }
 
 // argmax is the index of the highest logit, the first of equals.

@@ -306,3 +306,27 @@ func probability(d Distribution, id int32) float64 {
 	}
 	return d.Weights[i] / d.Total
 }
+
+// Choices that share what a request has in common draw like samplers of their own, whatever the others draw.
+func TestChoicesAreIndependent(t *testing.T) {
+	t.Parallel()
+	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, PresencePenalty: 0.2, LogitBias: map[int32]float64{3: 1}, Seed: 5}
+	prompt := []int32{4, 1, 4, 2}
+	logits := []float32{1, -2, 3, 0.5, -1, 2, 1.5, 0}
+	first, w := New(p, 0, prompt), new(Scratch)
+	for choice := range 8 {
+		shared, own := first.ForChoice(choice), New(p, choice, prompt)
+		for position := range 20 {
+			want, err := own.Distribution(logits, w)
+			require.NoError(t, err)
+			want.IDs, want.Weights = slices.Clone(want.IDs), slices.Clone(want.Weights)
+			got, err := shared.Distribution(logits, w)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			id := got.Draw(shared.Uniform(position))
+			require.Equal(t, id, want.Draw(own.Uniform(position)))
+			own.Accept(id)
+			shared.Accept(id)
+		}
+	}
+}

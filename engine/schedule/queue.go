@@ -39,7 +39,7 @@ func (q *queue) admit() {
 			skipped.skips++
 		}
 		q.waiting = slices.Delete(q.waiting, i, i+1)
-		s.Table = q.pool.NewTable()
+		s.admit(q.pool.NewTable())
 		if f := &s.call.figures; f.admitted.IsZero() {
 			f.admitted = time.Now()
 		}

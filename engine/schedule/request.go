@@ -43,13 +43,13 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start 
 	if c.promptOnly {
 		n = 1
 	}
+	sampler := sample.New(req.Sampling, 0, c.prompt)
 	for i := range n {
-		tokens := append(make([]int32, 0, min(limit, len(prompt)+answerRoom)), prompt...)
 		r.seqs = append(r.seqs, &sequence{
-			Sequence: draft.Sequence{Tokens: tokens, Limit: limit, StopIDs: c.stopIDs},
+			Sequence: draft.Sequence{Tokens: slices.Clip(c.prompt), Limit: limit, StopIDs: c.stopIDs},
 			call:     c,
 			choice:   i,
-			sampler:  sample.New(req.Sampling, i, c.prompt),
+			sampler:  sampler.ForChoice(i),
 			decoder:  continuation(t, c.prompt),
 			text:     newAnswerText(req.Stop),
 			scores:   scores{top: req.TopLogprobs},

@@ -3,6 +3,7 @@ package schedule
 import (
 	"time"
 
+	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/engine/tokenizer"
@@ -27,6 +28,15 @@ type sequence struct {
 
 	reason     generation.FinishReason // empty until it ends
 	stopReason string
+}
+
+// admit gives the sequence a page table, and tokens of its own with room for an answer. While it waits for its first admission,
+// it shares the prompt with the other choices.
+func (s *sequence) admit(t *cache.Table) {
+	s.Table = t
+	if n := s.Length(); n == cap(s.Tokens) && n == len(s.call.prompt) {
+		s.Tokens = append(make([]int32, 0, min(s.call.limit, n+answerRoom)), s.Tokens...)
+	}
 }
 
 // answer is the generated tokens.

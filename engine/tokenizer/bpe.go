@@ -122,14 +122,28 @@ func (s *symbols) joined(left, right string) int32 {
 	return s.number(string(s.text))
 }
 
-func (e *bpe) encode(dst []int32, text string, _ bool) []int32 {
+func (e *bpe) encode(dst []int32, text string, _ bool, p *pacer) []int32 {
 	m := e.pool.Get().(*merger)
 	defer e.pool.Put(m)
-	e.rule.passes.split(text, func(piece string) { dst = e.encodePiece(dst, piece, m) })
+	e.rule.passes.split(text, func(piece string) {
+		if !p.stop() {
+			dst = e.encodePiece(dst, piece, m, p)
+		}
+	})
 	return dst
 }
 
-func (e *bpe) encodePiece(dst []int32, piece string, m *merger) []int32 {
+func (e *bpe) loses() bool {
+	for b, id := range e.bytes {
+		never := b == 0xC0 || b == 0xC1 || b > 0xF4 // in UTF-8
+		if known := id >= 0 && int(id) < len(e.vocab.tokens); !known && !never {
+			return e.vocab.unk == none
+		}
+	}
+	return false
+}
+
+func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int32 {
 	if e.words != nil {
 		if id, ok := e.words[piece]; ok {
 			return append(dst, id)
@@ -139,7 +153,7 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger) []int32 {
 	for i := range len(piece) {
 		m.add(e.bytes[piece[i]], i+1)
 	}
-	m.run(e.join)
+	m.run(e.join, p)
 	for i := int32(0); i != none; i = m.symbols[i].next {
 		s := m.symbols[i]
 		if s.id >= 0 && int(s.id) < len(e.vocab.tokens) {

@@ -45,19 +45,19 @@ func (m *merger) add(id int32, end int) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins neighbours. join returns the symbol that two neighbours become, and its rank.
-func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool)) {
-	for i := 1; i < len(m.symbols); i++ {
+// run joins neighbours until p stops. join returns the symbol that two neighbours become, and its rank.
+func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool), p *pacer) {
+	for i := 1; i < len(m.symbols) && !p.stop(); i++ {
 		m.consider(int32(i-1), int32(i), join)
 	}
-	for len(m.pairs) > 0 {
-		p := m.pop()
-		leftIndex := int32(uint32(p.key))
-		left, right := &m.symbols[leftIndex], &m.symbols[p.right]
-		if left.next != p.right || right.end-left.start != p.size {
+	for len(m.pairs) > 0 && !p.stop() {
+		top := m.pop()
+		leftIndex := int32(uint32(top.key))
+		left, right := &m.symbols[leftIndex], &m.symbols[top.right]
+		if left.next != top.right || right.end-left.start != top.size {
 			continue
 		}
-		left.id, left.end, left.next = p.id, right.end, right.next
+		left.id, left.end, left.next = top.id, right.end, right.next
 		right.next = none
 		if left.next != none {
 			m.symbols[left.next].prev = leftIndex

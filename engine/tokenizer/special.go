@@ -1,45 +1,116 @@
 package tokenizer
 
-import "slices"
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // specialTokens finds tokens that are matched in a text before it is encoded. Of several at one position, the longest is matched.
+// They are a trie, whose branches end where a single token is left.
 type specialTokens struct {
-	ids     map[string]int32
-	lengths [256][]int // by first byte, longest first
+	first [256]int32 // node of a token's first byte; 0 for none
+	bytes []byte     // [nodes] by which the node is reached
+	nodes []specialNode
+}
+
+// specialNode is the tokens that have a beginning in common. Its children are nodes child to child+children-1, one a next byte.
+type specialNode struct {
+	child, children int32
+	id              int32  // of the token that ends here; none if there is none
+	rest            string // of that token, which has to follow; it is not empty only in a node without children
+}
+
+type specialToken struct {
+	text string
+	id   int32
 }
 
 func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
-	s := &specialTokens{ids: map[string]int32{}}
+	var tokens []specialToken
 	for id, text := range v.tokens {
-		if text == "" || !slices.Contains(kinds, v.kinds[id]) {
-			continue
-		}
-		s.ids[text] = int32(id)
-		lengths := &s.lengths[text[0]]
-		if !slices.Contains(*lengths, len(text)) {
-			*lengths = append(*lengths, len(text))
+		if text != "" && slices.Contains(kinds, v.kinds[id]) {
+			tokens = append(tokens, specialToken{text, int32(id)})
 		}
 	}
-	for _, lengths := range &s.lengths {
-		slices.SortFunc(lengths, func(a, b int) int { return b - a })
+	slices.SortFunc(tokens, func(a, b specialToken) int { return cmp.Compare(a.text, b.text) })
+	s := &specialTokens{bytes: make([]byte, 1), nodes: make([]specialNode, 1)}
+	s.fill(0, tokens, 0) // the root, of which only the children are used
+	for i, n := int32(0), s.nodes[0]; i < n.children; i++ {
+		s.first[s.bytes[n.child+i]] = n.child + i
 	}
 	return s
 }
 
-// find returns the position, length and id of the first one in the text. The position is len(text) if there is none.
-func (s *specialTokens) find(text string) (at, length int, id int32) {
-	if len(s.ids) == 0 {
-		return len(text), 0, none
+// fill makes a node of tokens that have depth bytes in common, which are sorted, and the nodes below it.
+func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
+	n := specialNode{id: none}
+	switch {
+	case len(tokens) == 1 && depth > 0:
+		n.id, n.rest, tokens = tokens[0].id, tokens[0].text[depth:], nil
+	case len(tokens) > 0 && len(tokens[0].text) == depth:
+		n.id, tokens = tokens[0].id, tokens[1:]
 	}
+	n.child = int32(len(s.nodes))
+	var groups [][]specialToken
+	for len(tokens) > 0 {
+		c := tokens[0].text[depth]
+		end := slices.IndexFunc(tokens, func(t specialToken) bool { return t.text[depth] != c })
+		if end < 0 {
+			end = len(tokens)
+		}
+		s.nodes, s.bytes = append(s.nodes, specialNode{}), append(s.bytes, c)
+		groups, tokens = append(groups, tokens[:end]), tokens[end:]
+	}
+	n.children = int32(len(groups))
+	s.nodes[node] = n
+	for i, group := range groups {
+		s.fill(n.child+int32(i), group, depth+1)
+	}
+}
+
+// find returns the position, length and id of the first one in the text. The position is len(text) if there is none.
+func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	for i := range len(text) {
-		for _, n := range s.lengths[text[i]] {
-			if i+n > len(text) {
-				continue
-			}
-			if id, ok := s.ids[text[i:i+n]]; ok {
-				return i, n, id
+		if node := s.first[text[i]]; node != 0 && !p.stop() {
+			if length, id := s.match(node, text[i:]); length > 0 {
+				return i, length, id
 			}
 		}
 	}
 	return len(text), 0, none
+}
+
+// match returns the longest one that a text begins with, and its length, which is 0 if there is none. node is that of the first
+// byte.
+func (s *specialTokens) match(node int32, text string) (length int, id int32) {
+	id = none
+	for depth := 1; ; depth++ {
+		n := &s.nodes[node]
+		if n.id != none && strings.HasPrefix(text[depth:], n.rest) {
+			length, id = depth+len(n.rest), n.id
+		}
+		if n.children == 0 || depth == len(text) {
+			return length, id
+		}
+		i := index(s.bytes[n.child:n.child+n.children], text[depth])
+		if i < 0 {
+			return length, id
+		}
+		node = n.child + int32(i)
+	}
+}
+
+// index is bytes.IndexByte, which costs a call that few bytes are not worth.
+func index(all []byte, b byte) int {
+	if len(all) > 8 {
+		return bytes.IndexByte(all, b)
+	}
+	for i, c := range all {
+		if c == b {
+			return i
+		}
+	}
+	return -1
 }

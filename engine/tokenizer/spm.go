@@ -89,7 +89,9 @@ func spansWords(text string) bool {
 	return strings.Contains(strings.TrimLeft(text, spaceMark), spaceMark)
 }
 
-func (e *spm) encode(dst []int32, text string, afterSpecial bool) []int32 {
+func (e *spm) loses() bool { return !e.hasBytes && e.vocab.unk == none }
+
+func (e *spm) encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32 {
 	var b strings.Builder
 	b.Grow(len(text) + 2*strings.Count(text, " ") + len(spaceMark))
 	if e.addSpacePrefix && afterSpecial {
@@ -106,12 +108,12 @@ func (e *spm) encode(dst []int32, text string, afterSpecial bool) []int32 {
 	}
 	m := e.pool.Get().(*merger)
 	defer e.pool.Put(m)
-	for marked := b.String(); marked != ""; {
+	for marked := b.String(); marked != "" && !p.stop(); {
 		n := len(marked)
 		if e.splitAtSpaces {
 			n = wordEnd(marked)
 		}
-		dst = e.encodeWord(dst, marked[:n], m)
+		dst = e.encodeWord(dst, marked[:n], m, p)
 		marked = marked[n:]
 	}
 	return dst
@@ -129,7 +131,7 @@ func wordEnd(text string) int {
 	return len(text)
 }
 
-func (e *spm) encodeWord(dst []int32, word string, m *merger) []int32 {
+func (e *spm) encodeWord(dst []int32, word string, m *merger, p *pacer) []int32 {
 	m.reset()
 	for i := 0; i < len(word); {
 		_, n := utf8.DecodeRuneInString(word[i:])
@@ -145,7 +147,7 @@ func (e *spm) encodeWord(dst []int32, word string, m *merger) []int32 {
 			rank = e.ranks[id]
 		}
 		return id, rank, ok
-	})
+	}, p)
 	for i := int32(0); i != none; i = m.symbols[i].next {
 		s := m.symbols[i]
 		switch {

@@ -3,11 +3,13 @@
 package tokenizer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -21,15 +23,19 @@ type Tokenizer struct {
 	pieces      []byte         // the bytes of the tokens, one after another
 	pieceEnds   []int32        // by id
 	dropSpace   bool           // the encoder adds a space before a text
+
+	maxTokenBytes int
 }
 
 // encoder is one of the two kinds of byte-pair encoding.
 type encoder interface {
 	// encode appends the ids of a text without special tokens. afterSpecial reports whether it starts the whole text or follows a
-	// special token.
-	encode(dst []int32, text string, afterSpecial bool) []int32
+	// special token. Once p stops, the rest is left out.
+	encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32
 	// piece returns the bytes of a normal token.
 	piece(text string) []byte
+	// loses reports whether some characters become no token.
+	loses() bool
 }
 
 // EncodeOptions selects what Encode does besides encoding plain text.
@@ -87,6 +93,12 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 	if err := t.makePieces(); err != nil {
 		return nil, err
 	}
+	if !t.encoder.loses() {
+		t.maxTokenBytes = utf8.UTFMax // of a character that becomes the unknown token
+		for _, text := range t.vocab.tokens {
+			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // in no alphabet shorter than what it stands for
+		}
+	}
 	return t, nil
 }
 
@@ -127,6 +139,21 @@ func (t *Tokenizer) makePieces() error {
 
 // Encode returns the ids of a text. Bytes that are not valid UTF-8 are encoded as they are.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
+	return t.encode(text, o, &pacer{ctx: context.Background()})
+}
+
+// EncodeContext is Encode for large texts: it returns ctx's error soon after ctx is done.
+func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOptions) ([]int32, error) {
+	p := &pacer{ctx: ctx}
+	ids := t.encode(text, o, p)
+	return ids, p.err
+}
+
+// MaxTokenBytes is the maximum number of bytes of a text that one id stands for, or 0 if that is not known, because the vocabulary
+// has no tokens for some characters.
+func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
+
+func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 	special := t.userDefined
 	if o.Special {
 		special = t.special
@@ -137,10 +164,10 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
 		ids = append(ids, t.vocab.bos)
 	}
 	afterSpecial := true
-	for text != "" {
-		at, length, id := special.find(text)
+	for text != "" && p.err == nil {
+		at, length, id := special.find(text, p)
 		if at > 0 {
-			ids = t.encoder.encode(ids, text[:at], afterSpecial)
+			ids = t.encoder.encode(ids, text[:at], afterSpecial, p)
 			afterSpecial = false
 		}
 		if length > 0 {

@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -165,4 +167,65 @@ func TestOldFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int32{'a', eos}, tok.Encode("a<|end|>", EncodeOptions{Special: true}))
 	require.Len(t, tok.Encode("a<|end|>", EncodeOptions{}), 8)
+}
+
+// expiring is a context that is done once it was looked at a number of times.
+type expiring struct {
+	context.Context
+	looks int
+}
+
+func (e *expiring) Err() error {
+	if e.looks--; e.looks <= 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A text of many words, one of a single word and one of special tokens are given up soon after the context is done.
+func TestEncodingIsCancelled(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	f.merge("a", "b")
+	f.token("<|x|>", kindControl)
+	spm := sentencePiece()
+	for name, c := range map[string]struct {
+		file *file
+		text string
+	}{
+		"words":        {f, strings.Repeat("ab ", 100_000)},
+		"a word":       {f, strings.Repeat("ab", 100_000)},
+		"special":      {f, strings.Repeat("<|x|>", 100_000)},
+		"almost":       {f, strings.Repeat("<|x", 100_000)},
+		"piece, words": {spm, strings.Repeat("the ", 100_000)},
+		"piece, word":  {spm, strings.Repeat("the", 100_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tok := c.file.tokenizer(t)
+			want := tok.Encode(c.text, EncodeOptions{Special: true})
+			got, err := tok.EncodeContext(t.Context(), c.text, EncodeOptions{Special: true})
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			for _, looks := range []int{1, 5} {
+				ctx := &expiring{t.Context(), looks}
+				got, err := tok.EncodeContext(ctx, c.text, EncodeOptions{Special: true})
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotEqual(t, want, got, "the rest was left out")
+				require.Zero(t, ctx.looks)
+			}
+		})
+	}
+}
+
+// No id stands for more bytes than MaxTokenBytes.
+func TestMaxTokenBytes(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	require.Equal(t, 4, f.tokenizer(t).MaxTokenBytes())
+	f.token("<|special|>", kindControl)
+	require.Equal(t, 11, f.tokenizer(t).MaxTokenBytes())
+	lacking := byteLevel()
+	lacking.tokens[int('x')] = "?x?"
+	require.Zero(t, lacking.tokenizer(t).MaxTokenBytes(), "x becomes nothing")
 }

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/generation"
+)
+
+func openMicro(t *testing.T) *Engine {
+	t.Helper()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	e, err := Open("model/testdata/micro-llama.gguf", be, Options{Context: 64, Draft: DraftOff})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+// A prompt that no context can hold is refused before it is tokenised, which would take many times its memory.
+func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: it measures the whole process
+	e := openMicro(t)
+	text := strings.Repeat("a", 4<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := e.Generate(t.Context(), generation.Request{Text: text})
+	runtime.ReadMemStats(&after)
+	require.ErrorIs(t, err, generation.ErrBadRequest)
+	require.ErrorContains(t, err, "the prompt has 4194304 bytes, at least ")
+	require.ErrorContains(t, err, " tokens; the context holds 64")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(text)/4))
+}
+
+// No prompt that fits the context is refused by its bytes.
+func TestALongPromptThatFits(t *testing.T) {
+	t.Parallel()
+	e := openMicro(t)
+	longest := ""
+	for id := range int32(e.files.config.Vocab) {
+		if b := e.Tokenizer().Bytes(id); len(b) > len(longest) {
+			longest = string(b)
+		}
+	}
+	text := strings.Repeat(longest, 60)
+	c, err := e.Generate(t.Context(), generation.Request{Text: text, MaxTokens: 1})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(c.PromptTokens), 63)
+}
+
+// Only a few large prompts are tokenised at once. One that waits can be cancelled; small ones do not wait.
+func TestLargePromptsWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	e := openMicro(t)
+	e.fit.Context = 1 << 20 // so that the text is not refused
+	for range maxLargeTexts {
+		e.large <- struct{}{} // as if others were tokenised
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := e.Generate(ctx, generation.Request{Text: strings.Repeat("a", largeText)})
+		ended <- err
+	}()
+	_, err := e.Generate(t.Context(), generation.Request{Text: "small", MaxTokens: 1})
+	require.NoError(t, err)
+	select {
+	case err := <-ended:
+		t.Fatalf("it did not wait: %v", err)
+	default:
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	<-e.large
+	_, err = e.Generate(t.Context(), generation.Request{Text: strings.Repeat("a", largeText)})
+	require.ErrorContains(t, err, "tokens; the context holds 64")
+	require.Len(t, e.large, maxLargeTexts-1, "it has given its place back")
+}

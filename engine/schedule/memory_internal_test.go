@@ -1,0 +1,30 @@
+package schedule
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// The choices of a request that waits share its prompt and the prompt's history. It takes hardly more memory than a request of one
+// choice.
+func TestWaitingChoicesShareThePrompt(t *testing.T) { // not parallel: it measures the whole process
+	m := newManual(t, setup{path: microLlama})
+	const prompt, perChoice = 500, 2048 // tokens; bytes
+	allocated := func(n int) int64 {
+		req := generation.Request{N: n, Sampling: generation.Sampling{RepetitionPenalty: 1.1, LogitBias: map[int32]float64{1: 1, 2: 1}}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := newRequest(t.Context(), m.tokenizer, 1000, time.Now(), ascending(prompt), &req)
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		require.Len(t, r.seqs, n)
+		return int64(after.TotalAlloc - before.TotalAlloc)
+	}
+	allocated(1)
+	require.Less(t, allocated(128)-allocated(1), int64(127*perChoice))
+}
