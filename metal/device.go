@@ -89,7 +89,7 @@ type Info struct {
 	// SplitAttention reports whether attention of few rows is faster with a threadgroup for each split of the keys than with a
 	// simdgroup for each few heads: see attention_split.metal.
 	SplitAttention bool
-	// NativeKernels reports whether the device runs the kernels of metal/cuda/native, which the backend then prefers.
+	// NativeKernels reports whether the device runs the kernels in kernels/cuda, which the backend then prefers.
 	NativeKernels bool
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Devices with Info.NativeKernels multiply the integers of quantised weights with activations of 8 bits. The kernels are in
-// metal/cuda/native/kernels, which also defines the result. This file has their geometry and memory; integer_step.go and
+// kernels/cuda, which also defines the result. This file has their geometry and memory; integer_step.go and
 // integer_experts.go record the operations.
 
 const (

@@ -1,23 +1,18 @@
 package metal
 
 import (
-	"io/fs"
 	"regexp"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/ingot-run/ingot/metal/cuda/native"
 )
 
 // TestIntegerGeometry holds the tables of the integer kernels against their source: every kernel has a geometry and every type that is
 // packed its sizes.
 func TestIntegerGeometry(t *testing.T) {
 	t.Parallel()
-	dir, err := fs.Sub(native.Kernels, "kernels")
-	require.NoError(t, err)
-	src, err := ReadSource(dir, "weights.cu")
+	src, err := nativeSource("weights.cu")
 	require.NoError(t, err)
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|ROW_PRODUCT|GATED|GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {

@@ -7,10 +7,9 @@ import (
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/metal/cuda/native"
 )
 
-// nativeKernels are kernels of metal/cuda/native that replace portable ones: attention over pages of float16, routing with routers in
+// nativeKernels are kernels in kernels/cuda that replace portable ones: attention over pages of float16, routing with routers in
 // float32, and the largest logit of a row. integer.go has the kernels of products.
 type nativeKernels struct {
 	attention, attentionSplit map[int]Pipeline // by the length of a value; nil without native kernels
@@ -35,9 +34,9 @@ const (
 	busyTiles = 256
 )
 
-// nativeSource reads a file of metal/cuda/native.
+// nativeSource reads a file of kernels/cuda.
 func nativeSource(name string) (Source, error) {
-	dir, err := fs.Sub(native.Kernels, "kernels")
+	dir, err := fs.Sub(kernels, "kernels/cuda")
 	if err != nil {
 		return Source{}, fmt.Errorf("read kernels: %w", err)
 	}
