@@ -50,6 +50,25 @@ func TestABatchIsCreatedOnce(t *testing.T) {
 	})
 }
 
+// The first delivery of any row starts a batch. Later ones, of the same row or another, do not change the time.
+func TestTheFirstDeliveryStartsABatch(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		newBatch(t, s)
+		require.Nil(t, status(t, s).Started)
+		_, err := s.Begin(t.Context(), "b", 1, "")
+		require.NoError(t, err)
+		started := status(t, s).Started
+		require.NotNil(t, started)
+		for _, line := range []int{1, 2} {
+			require.Eventually(t, func() bool { return time.Now().After(started.Add(2 * time.Millisecond)) }, time.Minute, time.Millisecond)
+			_, err := s.Begin(t.Context(), "b", line, "")
+			require.NoError(t, err)
+			require.Equal(t, started, status(t, s).Started)
+		}
+	})
+}
+
 func TestARowIsRecordedOnce(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)
