@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
@@ -154,6 +155,53 @@ func TestQueue(t *testing.T) {
 	r = redis("results", "nightly", "-o", "-")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Equal(t, readAnswers(t, all), readAnswers(t, r.stdout))
+}
+
+// TestResultsForget: and purge, delete a batch that has ended.
+func TestResultsForget(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	redis := func(code int, in string, args ...string) string {
+		t.Helper()
+		r := ingot(t, in, append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r.stderr
+	}
+	redis(exitOK, askMarch, "enqueue", "-", "--batch", "b")
+	require.NotContains(t, redis(exitOK, "", "results", "b", "-o", out, "--forget"), "deleted", "it is not finished")
+	require.Contains(t, redis(exitFailure, "", "purge", "b"), "ingot: purge batch b: batch is not finished: cancel it first\n")
+	redis(exitOK, "", "cancel", "b")
+	require.NotContains(t, redis(exitOK, "", "results", "b", "-o", out, "--forget"), "deleted", "it is cancelled")
+	require.Equal(t, "b: deleted\n", redis(exitOK, "", "purge", "b"))
+	require.Contains(t, redis(exitFailure, "", "purge", "b"), "no such batch")
+
+	redis(exitOK, "{}\n", "enqueue", "-", "--batch", "c") // its only row is an error
+	out = filepath.Join(t.TempDir(), "out.jsonl")
+	require.Contains(t, redis(exitUsage, "", "results", "c", "-o", "-", "--forget"), "--forget needs a file")
+	require.Contains(t, redis(exitOK, "", "results", "c", "-o", out, "--forget"), "c: deleted from Redis\n")
+	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
+	redis(exitFailure, "", "status", "c")
+}
+
+// TestStatusShowsLostRows: and enqueueing the file again queues them.
+func TestStatusShowsLostRows(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartMini(t)
+	in := write(t, "in.jsonl", askMarch+"\n"+askFinland+"\n")
+	enqueue := func() string {
+		r := ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", "b")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		return r.stderr
+	}
+	status := func() string { return ingot(t, "", "status", "b", "--redis", server.URL).stdout }
+	enqueue()
+	require.NotContains(t, status(), "lost")
+	_, err := asynq.NewInspectorFromRedisClient(server.Client).DeleteAllPendingTasks("default:default")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^lost +2 rows neither recorded nor queued: enqueue the file again with --batch b$`, status())
+	require.Contains(t, enqueue(), "2 rows: 2 queued")
+	require.NotContains(t, status(), "lost")
 }
 
 // TestEnqueueMakesABatchID: without --batch the id is a new one, and stdout holds nothing else.

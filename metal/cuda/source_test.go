@@ -33,7 +33,7 @@ type compileOnly struct {
 	tickets metal.Ticket
 }
 
-// otherTypes matches the instances for types that the micro models do not have. They are left out, since all take minutes.
+// otherTypes matches the instances of types that the micro models do not have. Compiling all types takes minutes.
 var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K),.*\n`)
 
 func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
