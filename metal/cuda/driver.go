@@ -105,12 +105,12 @@ type driver struct {
 func openDriver() (*driver, error) {
 	handle, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: NVIDIA's driver is not installed: libcuda.so.1 is not found", metal.ErrUnsupported)
+		return nil, metal.Unsupported("NVIDIA's driver (libcuda.so.1) is not installed")
 	}
 	d := &driver{}
 	for i, name := range &functions {
 		if d.at[i], err = purego.Dlsym(handle, name); err != nil {
-			return nil, fmt.Errorf("find %s in libcuda.so.1: update NVIDIA's driver: %w", name, err)
+			return nil, fmt.Errorf("find %s in libcuda.so.1: %w; update NVIDIA's driver", name, err)
 		}
 	}
 	return d, nil
