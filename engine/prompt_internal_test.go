@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,18 @@ func TestALongPromptThatFits(t *testing.T) {
 	require.LessOrEqual(t, len(c.PromptTokens), 63)
 }
 
+// asked is a context that notes when something first waits for its end.
+type asked struct {
+	context.Context
+	once sync.Once
+	done chan struct{}
+}
+
+func (a *asked) Done() <-chan struct{} {
+	a.once.Do(func() { close(a.done) })
+	return a.Context.Done()
+}
+
 // Only a few large prompts are tokenised at once. One that waits can be cancelled; small ones do not wait.
 func TestLargePromptsWaitForEachOther(t *testing.T) {
 	t.Parallel()
@@ -61,18 +74,18 @@ func TestLargePromptsWaitForEachOther(t *testing.T) {
 		e.large <- struct{}{} // as if others were tokenised
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
+	waiting, ended := &asked{Context: ctx, done: make(chan struct{})}, make(chan error)
 	go func() {
-		_, err := e.Generate(ctx, generation.Request{Text: strings.Repeat("a", largeText)})
+		_, err := e.Generate(waiting, generation.Request{Text: strings.Repeat("a", largeText)})
 		ended <- err
 	}()
-	_, err := e.Generate(t.Context(), generation.Request{Text: "small", MaxTokens: 1})
-	require.NoError(t, err)
 	select {
 	case err := <-ended:
 		t.Fatalf("it did not wait: %v", err)
-	default:
+	case <-waiting.done:
 	}
+	_, err := e.Generate(t.Context(), generation.Request{Text: "small", MaxTokens: 1})
+	require.NoError(t, err)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	<-e.large

@@ -228,6 +228,55 @@ func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
 }
 
+// Rows whose tasks were archived, or are gone, are queued again by the same file.
+func TestLostRowsAreQueuedAgain(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		run := func() enqueue.Summary {
+			sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
+			require.NoError(t, err)
+			return sum
+		}
+		lost := func() int {
+			st, err := enqueue.Status(t.Context(), r.Client, "b")
+			require.NoError(t, err)
+			n, err := enqueue.Lost(t.Context(), r.Client, st)
+			require.NoError(t, err)
+			return n
+		}
+		run()
+		inspector := asynq.NewInspectorFromRedisClient(r.Client)
+		require.NoError(t, inspector.ArchiveTask("default:default", "b:1"))
+		require.NoError(t, inspector.DeleteTask("default:default", "b:2"))
+		require.Zero(t, lost(), "other jobs are in the queue")
+		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 5, Added: 2, Known: 3}, run())
+		require.Equal(t, 5, queued(t, r, "default:default"))
+
+		_, err := job.NewStore(r.Client).Record(t.Context(), "b", job.Result{Line: 3, Text: []byte("{}")})
+		require.NoError(t, err)
+		_, err = inspector.DeleteAllPendingTasks("default:default")
+		require.NoError(t, err)
+		require.Equal(t, 4, lost())
+		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 5, Added: 4, Known: 1}, run())
+		require.Zero(t, lost())
+	})
+}
+
+// Tasks that an earlier batch with the same id left in the queue do not stand for the rows of a new one.
+func TestTasksOfAnEarlierBatchAreReplaced(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
+		require.NoError(t, err)
+		require.NoError(t, r.Client.Del(t.Context(), "ingot:{b}:meta").Err()) // as when its retention is over
+		other := strings.ReplaceAll(prompts(3), "hello", "goodbye")
+		sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(other), enqueue.Options{Batch: "b"})
+		require.NoError(t, err)
+		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 3, Added: 3}, sum)
+		info, err := asynq.NewInspectorFromRedisClient(r.Client).GetTaskInfo("default:default", "b:1")
+		require.NoError(t, err)
+		require.Contains(t, string(info.Payload), "goodbye 1")
+	})
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartMini(t)

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,13 +80,14 @@ const (
 
 // Producer queues the rows of one batch. Its methods are safe for concurrent use.
 type Producer struct {
-	batch    string
-	queue    string
-	options  Options
-	file     string // job.FileID of the batch's file; empty if it is not known
-	recorded job.Lines
-	store    *job.Store
-	client   *asynq.Client
+	batch     string
+	queue     string
+	options   Options
+	file      string // job.FileID of the batch's file; empty if it is not known
+	recorded  job.Lines
+	store     *job.Store
+	client    *asynq.Client
+	inspector *asynq.Inspector
 }
 
 // NewProducer creates the batch of o, or resumes it. fileSHA is the SHA-256 of its file, or empty if it is not known before all
@@ -96,12 +98,13 @@ func NewProducer(ctx context.Context, rdb redis.UniversalClient, o Options, file
 		return nil, err
 	}
 	p := &Producer{
-		batch:   o.Batch,
-		file:    job.FileID(fileSHA),
-		queue:   job.Queue(o.Alias, o.Priority),
-		options: o,
-		store:   job.NewStore(rdb),
-		client:  asynq.NewClientFromRedisClient(rdb),
+		batch:     o.Batch,
+		file:      job.FileID(fileSHA),
+		queue:     job.Queue(o.Alias, o.Priority),
+		options:   o,
+		store:     job.NewStore(rdb),
+		client:    asynq.NewClientFromRedisClient(rdb),
+		inspector: asynq.NewInspectorFromRedisClient(rdb),
 	}
 	known, created, err := p.store.Create(ctx, job.Batch{
 		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention,
@@ -146,24 +149,56 @@ func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
 		_, err := p.store.Record(ctx, p.batch, job.Failure(&j, *row.Err, version))
 		return Rejected, err
 	}
+	return p.queueJob(ctx, &j)
+}
+
+// maxQueueTries is the maximum number of attempts to queue a job while other tasks have its id.
+const maxQueueTries = 3
+
+// queueJob queues a job, unless it is queued. A task with its id that will not answer it is replaced.
+func (p *Producer) queueJob(ctx context.Context, j *job.Job) (Outcome, error) {
 	payload, err := j.Encode()
+	for try := 0; err == nil && try < maxQueueTries; try++ {
+		_, err = p.client.EnqueueContext(ctx, asynq.NewTask(job.TaskType, payload),
+			asynq.Queue(p.queue),
+			asynq.TaskID(job.TaskID(p.batch, j.Line)),
+			asynq.Timeout(p.options.Timeout+asynqGrace),
+			// asynq archives a task, and so loses it, if the worker dies during the last attempt that asynq allows. The worker
+			// therefore counts attempts itself and records the error of the last one.
+			asynq.MaxRetry(math.MaxInt32))
+		if err == nil {
+			return Added, nil
+		}
+		if !errors.Is(err, asynq.ErrTaskIDConflict) {
+			break
+		}
+		var removed bool
+		if removed, err = p.removeDead(j); err == nil && !removed {
+			return Known, nil
+		}
+	}
+	return 0, fmt.Errorf("queue line %d of batch %s: %w", j.Line, p.batch, cmp.Or(err, asynq.ErrTaskIDConflict))
+}
+
+// removeDead removes the task with a job's id from the queue if it will not answer the job, because it is archived or is left
+// from an earlier batch with the same id.
+func (p *Producer) removeDead(j *job.Job) (removed bool, err error) {
+	id := job.TaskID(p.batch, j.Line)
+	info, err := p.inspector.GetTaskInfo(p.queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) {
+		return false, nil // it has just been answered
+	}
 	if err != nil {
-		return 0, fmt.Errorf("queue line %d of batch %s: %w", row.Line, p.batch, err)
+		return false, err
 	}
-	_, err = p.client.EnqueueContext(ctx, asynq.NewTask(job.TaskType, payload),
-		asynq.Queue(p.queue),
-		asynq.TaskID(job.TaskID(p.batch, row.Line)),
-		asynq.Timeout(p.options.Timeout+asynqGrace),
-		// asynq archives a task, and so loses it, if the worker dies during the last attempt that asynq allows. The worker
-		// therefore counts attempts itself and records the error of the last one.
-		asynq.MaxRetry(math.MaxInt32))
-	switch {
-	case errors.Is(err, asynq.ErrTaskIDConflict):
-		return Known, nil
-	case err != nil:
-		return 0, fmt.Errorf("queue line %d of batch %s: %w", row.Line, p.batch, err)
+	queued, err := job.Decode(info.Payload)
+	if err == nil && queued.File == j.File && info.State != asynq.TaskStateArchived {
+		return false, nil
 	}
-	return Added, nil
+	if info.State == asynq.TaskStateActive {
+		return false, errors.New("a worker runs the row of an earlier batch with the same id: give another batch id, or try again when it has ended")
+	}
+	return true, p.inspector.DeleteTask(p.queue, id)
 }
 
 // Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.

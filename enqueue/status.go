@@ -15,6 +15,11 @@ func Status(ctx context.Context, rdb redis.UniversalClient, batch string) (job.S
 	return job.NewStore(rdb).Status(ctx, batch)
 }
 
+// Lost is the number of rows of a batch that are neither recorded nor queued, while its queue is empty; see job.Store.Lost.
+func Lost(ctx context.Context, rdb redis.UniversalClient, s job.Status) (int, error) {
+	return job.NewStore(rdb).Lost(ctx, s)
+}
+
 // Batches reads the progress of all batches, the newest first.
 func Batches(ctx context.Context, rdb redis.UniversalClient) ([]job.Status, error) {
 	return job.NewStore(rdb).Batches(ctx)

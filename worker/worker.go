@@ -141,6 +141,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.log.Info("serving", "model", w.origin.Model, "alias", w.config.Alias, "worker", w.config.Name,
 		"backend", w.origin.Backend, "concurrency", w.config.Concurrency)
+	reaping, stopReaping := context.WithCancel(ctx)
+	var reaper sync.WaitGroup
+	reaper.Go(func() { w.reap(reaping) })
 	var failure error
 	select {
 	case <-ctx.Done():
@@ -149,6 +152,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.log.Info("stopping: no more jobs are taken", "timeout", w.config.ShutdownTimeout)
 	w.stopping.Store(true)
+	stopReaping()
+	reaper.Wait()
 	server.Shutdown()
 	abandon()
 	w.running.Lock() // and keep it locked: a handler that begins now returns at once

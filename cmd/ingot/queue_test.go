@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
@@ -154,6 +155,26 @@ func TestQueue(t *testing.T) {
 	r = redis("results", "nightly", "-o", "-")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Equal(t, readAnswers(t, all), readAnswers(t, r.stdout))
+}
+
+// TestStatusShowsLostRows: and enqueueing the file again queues them.
+func TestStatusShowsLostRows(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartMini(t)
+	in := write(t, "in.jsonl", askMarch+"\n"+askFinland+"\n")
+	enqueue := func() string {
+		r := ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", "b")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		return r.stderr
+	}
+	status := func() string { return ingot(t, "", "status", "b", "--redis", server.URL).stdout }
+	enqueue()
+	require.NotContains(t, status(), "lost")
+	_, err := asynq.NewInspectorFromRedisClient(server.Client).DeleteAllPendingTasks("default:default")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^lost +2 rows neither recorded nor queued: enqueue the file again with --batch b$`, status())
+	require.Contains(t, enqueue(), "2 rows: 2 queued")
+	require.NotContains(t, status(), "lost")
 }
 
 // TestEnqueueMakesABatchID: without --batch the id is a new one, and stdout holds nothing else.

@@ -53,6 +53,14 @@ With --follow it waits for rows until the batch is finished, and fails if the ba
 				if workers == 0 {
 					cmd.PrintErrf("no worker serves model name %q: waiting for one\n", s.Alias)
 				}
+				lost, err := enqueue.Lost(cmd.Context(), rdb, s)
+				if err != nil {
+					return fmt.Errorf("read results: %w", err)
+				}
+				if lost > 0 {
+					cmd.PrintErrf("%s neither recorded nor queued: waiting until the file is enqueued again with --batch %s\n",
+						countRows(lost), batch)
+				}
 			}
 			output, err := openOutput(cmd, out, batch)
 			if err != nil {

@@ -52,6 +52,9 @@ lists all batches, the newest first.`,
 			if s.Workers, err = enqueue.Workers(rdb, s.Alias); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
+			if s.Lost, err = enqueue.Lost(cmd.Context(), rdb, s.Status); err != nil {
+				return fmt.Errorf("read status: %w", err)
+			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), s)
 			}
@@ -67,6 +70,7 @@ lists all batches, the newest first.`,
 type batchStatus struct {
 	job.Status
 	Workers int `json:"workers"` // number that serve its model name
+	Lost    int `json:"lost"`    // rows that are neither recorded nor queued, while its queue is empty
 }
 
 func listBatches(cmd *cobra.Command, rdb redis.UniversalClient, asJSON bool) error {
@@ -118,6 +122,9 @@ func writeStatus(w io.Writer, s batchStatus) error {
 		line("rows", "%d answered, %d failed, the rest cancelled", s.Done, s.Failed)
 	default:
 		line("rows", "%d: %d answered, %d failed, %d running, %d waiting", s.Total, s.Done, s.Failed, s.Running, s.Waiting())
+	}
+	if s.Lost > 0 {
+		line("lost", "%s neither recorded nor queued: enqueue the file again with --batch %s", countRows(s.Lost), s.Batch)
 	}
 	switch {
 	case s.Ended():

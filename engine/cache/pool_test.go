@@ -245,3 +245,25 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 	require.Equal(t, 8, got, "the branch's own page has to be computed again")
 	require.Equal(t, 16-p.Used(), p.Available())
 }
+
+// The end of a text is evicted before its beginning, without which it could not be found.
+func TestTheBeginningOfATextOutlivesItsEnd(t *testing.T) {
+	t.Parallel()
+	p := NewPool(4, size)
+	table := p.NewTable()
+	fill(t, table, text(14, 0))
+	table.Release()
+	taken := p.NewTable()
+	for i, want := range []int{12, 8, 4, 0} { // the page that is not full is taken first
+		require.True(t, taken.Grow((i+1)*size))
+		found, key := 0, Key{}
+		for end := size; end < 14; end += size {
+			key = key.next(text(14, 0)[end-size : end+1])
+			if _, ok := p.known[key]; !ok {
+				break
+			}
+			found = end
+		}
+		require.Equal(t, want, found)
+	}
+}

@@ -151,3 +151,13 @@ func TestCost(t *testing.T) {
 	require.Zero(t, nothing.Seconds(3))
 	require.False(t, math.IsNaN(nothing.Seconds(0)))
 }
+
+// Drafts that promise a few percent are not worth what they cost besides: see minGain.
+func TestPlanWantsAMargin(t *testing.T) {
+	t.Parallel()
+	free := draft.NewCost([]int{1, 64}, []float64{1, 1})
+	for chance, want := range map[float64]int{0.05: 0, 0.2: 1} { // a draft makes tokens faster by its chance
+		p := draft.Planner{Verify: free, Limit: 1}
+		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "a gain of %g", 1+chance)
+	}
+}

@@ -330,3 +330,13 @@ func TestChoicesAreIndependent(t *testing.T) {
 		}
 	}
 }
+
+// Top-p keeps the fewest tokens that reach its share, and of equals those of the lowest ids.
+func TestTopPEndsWhereItsShareIsReached(t *testing.T) {
+	t.Parallel()
+	for topP, want := range map[float64][]int32{0.25: {0}, 0.3: {0, 1}, 0.5: {0, 1}, 0.51: {0, 1, 2}, 1: {0, 1, 2, 3}} {
+		d, err := New(generation.Sampling{Temperature: 1, TopP: topP}, 0, nil).Distribution([]float32{2, 2, 2, 2}, new(Scratch))
+		require.NoError(t, err)
+		require.Equal(t, want, d.IDs, "top_p %g", topP)
+	}
+}

@@ -1,12 +1,14 @@
 package schedule
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ingot-run/ingot/generation"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/model"
 )
 
@@ -80,4 +82,71 @@ func ascending(n int) []int32 {
 		ids[i] = int32(100 + i)
 	}
 	return ids
+}
+
+// A preempted sequence is admitted before those that share pages with the cache: it has been computed already, and they would
+// overtake it for good.
+func TestAPreemptedSequenceIsNext(t *testing.T) {
+	t.Parallel()
+	m := newPreempted(t)
+	m.finish(m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true}))
+	c := m.begin(generation.Request{Tokens: []int32{7, 8, 9}, MaxTokens: 9, IgnoreEOS: true})
+	m.step()
+	l := m.loop
+	s := l.running[0]
+	s.preempt()
+	l.running = l.running[:0]
+	shares := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true})
+	require.True(t, l.pool.HasPrefix(shares.seqs[0].Tokens))
+	l.waiting = []*sequence{s, shares.seqs[0]}
+	l.admit()
+	require.Equal(t, []*sequence{s, shares.seqs[0]}, l.running)
+	m.finish(c)
+}
+
+// The youngest sequences are preempted, and are admitted again in the order of their first admission.
+func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	m := newPreempted(t)
+	l := m.loop
+	var all []*request
+	for i := range int32(3) {
+		all = append(all, m.begin(generation.Request{Tokens: []int32{10 * i, 1, 2, 3}, MaxTokens: 9, IgnoreEOS: true}))
+	}
+	m.step()
+	order := slices.Clone(l.running)
+	require.Len(t, order, 3)
+	hog := l.pool.NewTable()
+	require.True(t, hog.Grow(l.pool.Available()*l.pool.PageSize()))
+	m.step() // each needs a second page
+	require.Equal(t, order[:1], l.running)
+	require.Equal(t, order[1:], l.waiting)
+	require.Equal(t, uint64(2), l.preemptions)
+	hog.Release()
+	m.step()
+	require.Equal(t, order, l.running)
+	for _, r := range all {
+		m.finish(r)
+	}
+}
+
+// While a sequence waits to be admitted, one step is in flight, so that it is admitted as soon as another ends.
+func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
+	t.Parallel()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{MaxSequences: 1}})
+	step := func() uint64 {
+		before := m.Snapshot().Steps
+		m.step()
+		return m.Snapshot().Steps - before
+	}
+	first := m.begin(generation.Request{Tokens: []int32{1, 2, 3}, MaxTokens: 40, IgnoreEOS: true})
+	step() // the prompt
+	require.Equal(t, uint64(8), step())
+	second := m.begin(generation.Request{Tokens: []int32{4, 5, 6}, MaxTokens: 2, IgnoreEOS: true})
+	require.Equal(t, uint64(1), step())
+	m.finish(first)
+	m.finish(second)
 }

@@ -212,3 +212,13 @@ func FuzzEncode(f *testing.F) {
 		}
 	})
 }
+
+// Of merges that a file has twice, the first gives the rank.
+func TestTheFirstOfEqualMergesCounts(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	ab := f.merge("a", "b")
+	f.merge("b", "c")
+	f.merges = append(f.merges, "a b")
+	require.Equal(t, []int32{ab, 'c'}, f.tokenizer(t).Encode("abc", EncodeOptions{}))
+}

@@ -20,7 +20,7 @@ const hostMapped = 1 | 2
 // NewBuffer implements metal.Device. Shared buffers lie in the CPU's memory, from where the GPU reads them slowly.
 func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
 	if bytes < 1 {
-		return 0, fmt.Errorf("make a buffer of %d bytes: it has to have at least 1", bytes)
+		return 0, fmt.Errorf("make a buffer of %d bytes: it must have at least 1", bytes)
 	}
 	made := buffer{bytes: bytes, storage: storage}
 	err := d.do(func() error {
@@ -68,7 +68,7 @@ func (d *Device) FreeBuffer(b metal.Buffer) {
 	}
 	m := d.buffer(b)
 	if m == nil {
-		panic(fmt.Sprintf("cuda: buffer %d is none", b))
+		panic(fmt.Sprintf("cuda: there is no buffer %d", b))
 	}
 	_ = d.do(func() error { return d.release(m) }) // memory of a lost device is gone already
 }
@@ -89,7 +89,7 @@ func (d *Device) release(m *buffer) error {
 func (d *Device) Contents(b metal.Buffer) []byte {
 	m := d.buffer(b)
 	if m == nil || m.storage != metal.Shared {
-		panic(fmt.Sprintf("cuda: buffer %d is none that the CPU sees", b))
+		panic(fmt.Sprintf("cuda: the CPU does not see buffer %d", b))
 	}
 	return unsafe.Slice((*byte)(pointer(m.address)), m.bytes)
 }
@@ -98,7 +98,7 @@ func (d *Device) Contents(b metal.Buffer) []byte {
 func (d *Device) within(b metal.Buffer, offset, bytes int) (*buffer, error) {
 	m := d.buffer(b)
 	if m == nil {
-		return nil, fmt.Errorf("buffer %d is none", b)
+		return nil, fmt.Errorf("there is no buffer %d", b)
 	}
 	if offset < 0 || offset > m.bytes || bytes > m.bytes-offset {
 		return nil, fmt.Errorf("bytes %d to %d are not in a buffer of %d bytes", offset, offset+bytes, m.bytes)

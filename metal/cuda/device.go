@@ -34,7 +34,7 @@ type Device struct {
 	stream   uintptr
 	info     metal.Info
 	closed   bool
-	lost     error // after which the context is of no use
+	lost     error // the error after which the context cannot be used
 	debug    bool  // kernels are compiled for debugging, and waited for one by one
 
 	compiling sync.Mutex // held for libraries and info

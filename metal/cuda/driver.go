@@ -154,8 +154,8 @@ func (d *driver) failure(f function, result uint32) error {
 	return e
 }
 
-// lost reports whether an error is one after which the context of the GPU can be used no more: a kernel that read or wrote where
-// it must not, or a device that is gone.
+// lost reports whether the context of the GPU cannot be used after an error: a kernel accessed memory that it must not access, or
+// the device is gone.
 func lost(err error) bool {
 	var e *resultError
 	if !errors.As(err, &e) {
@@ -189,7 +189,7 @@ func (d *driver) integer(f function, words ...uintptr) (int, error) {
 	return int(int32(uint32(v))), err
 }
 
-// cString is text that C can read, until the next is made.
+// cString returns text that C can read until the next call.
 func (d *driver) cString(s string) uintptr {
 	d.text = append(append(d.text[:0], s...), 0)
 	return uintptr(unsafe.Pointer(&d.text[0]))

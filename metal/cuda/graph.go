@@ -10,7 +10,7 @@ import (
 // maxGraphs is how many graphs are retained. A stream of rows that decode has one for each of the steps in flight.
 const maxGraphs = 64
 
-// graphs are submissions that came before, as CUDA graphs: a launch in a stream takes the GPU about four times as long as in a graph.
+// graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four times as long as one in a graph.
 type graphs struct {
 	seed     maphash.Seed
 	all      map[uint64]*graph
@@ -24,10 +24,10 @@ type building struct {
 	node          nodeParams
 }
 
-// graph is a submission. The first time it comes it is launched in the stream; it becomes a graph when it comes again.
+// graph is a submission. It is launched in the stream the first time, and becomes a CUDA graph the second time.
 type graph struct {
 	launches launches
-	exec     uintptr // CUgraphExec; 0 where it came once
+	exec     uintptr // CUgraphExec; 0 before the second time
 	used     uint64  // when
 }
 
@@ -39,7 +39,7 @@ type nodeParams struct {
 	parameters, extra uintptr
 }
 
-// find returns the graph of launches, or nil where they come for the first time.
+// find returns the graph of launches, or nil the first time that they are submitted.
 func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	g.uses++
 	key := maphash.Bytes(g.seed, l)
@@ -63,7 +63,7 @@ func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	return have, nil
 }
 
-// drop forgets the graph of a key, or where there is none, the one that was not used for longest.
+// drop removes the graph of a key. If there is none, it removes the least recently used graph.
 func (g *graphs) drop(d *Device, key uint64) error {
 	if g.all[key] == nil {
 		for other, have := range g.all {
@@ -77,7 +77,7 @@ func (g *graphs) drop(d *Device, key uint64) error {
 	return d.destroy(have)
 }
 
-// destroy gives a graph back. CUDA waits with that until it has run.
+// destroy frees a graph. CUDA does so after the graph has run.
 func (d *Device) destroy(g *graph) error {
 	if g.exec == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// launches are the launches of a submission as bytes, which tell one submission from another: a header each, then the kernel's
-// parameters.
+// launches holds the launches of a submission: for each a header, then the kernel's parameters. Submissions of the same bytes do the
+// same work.
 type launches []byte
 
 // launchHeader is what a launch is without its parameters.

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestLaunches has the bytes of a submission hold what its launches are.
+// TestLaunches compares the bytes of a submission with its launches.
 func TestLaunches(t *testing.T) {
 	t.Parallel()
 	d := &Device{buffers: []buffer{{address: 0x1000, bytes: 64}, {address: 0x2000, bytes: 64}}}

@@ -131,7 +131,7 @@ func symbols(code []byte) (map[string]string, error) {
 // Pipeline implements metal.Device.
 func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
 	if lib == 0 || int(lib) > len(d.libraries) {
-		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d is none", function, lib)
+		return 0, fmt.Errorf("make a pipeline of kernel %s: there is no library %d", function, lib)
 	}
 	m, err := d.module(d.libraries[lib-1], constants)
 	if err != nil {
@@ -139,7 +139,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	}
 	symbol, ok := m.symbols[function]
 	if !ok {
-		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has none of this name", function)
+		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has no kernel of this name", function)
 	}
 	p := pipeline{name: function, native: d.libraries[lib-1].native}
 	if err := d.do(func() error { return d.load(&p, m, symbol) }); err != nil {
@@ -150,7 +150,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	return metal.Pipeline(len(d.pipelines)), nil
 }
 
-// load loads a kernel, and its module where that has not been.
+// load loads a kernel, and its module if that is not loaded yet.
 func (d *Device) load(p *pipeline, m *module, symbol string) error {
 	c := d.driver
 	if m.handle == 0 {
@@ -175,7 +175,7 @@ func (d *Device) load(p *pipeline, m *module, symbol string) error {
 		return err
 	}
 	p.info = metal.PipelineInfo{MaxThreads: threads &^ 31, SimdWidth: 32, ThreadgroupMemory: own}
-	// More than 48 KB of threadgroup memory are given to kernels that ask for them alone.
+	// CUDA allows more than 48 KB of threadgroup memory only to kernels with this attribute.
 	return c.call(cuFuncSetAttribute, p.function, functionMaxDynShared, uintptr(d.info.ThreadgroupMemory-own))
 }
 

@@ -32,7 +32,7 @@ var libraries = []struct {
 // toolkit is where NVIDIA's own packages put the library, which not all systems look through.
 const toolkit = "/usr/local/cuda/lib64/"
 
-// openCompiler opens the newest NVRTC that a driver of a version, such as 12, can run the code of.
+// openCompiler opens the newest NVRTC whose code a driver of the given major version, such as 12, can run.
 func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	var tried []string
 	var handle uintptr
@@ -82,8 +82,8 @@ func mathMode(mode metal.Mode) string {
 	return "safe"
 }
 
-// flags are those of a mode. Nothing is fused that the kernels do not fuse themselves, but in fast arithmetic, which knows
-// infinities here as well.
+// flags returns the options of a mode. Only fast arithmetic fuses operations that the kernels do not fuse themselves. It handles
+// infinities, too.
 func (c *compiler) flags(mode metal.Mode) []string {
 	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space"}
 	if mode == metal.FastMath {
@@ -127,7 +127,7 @@ type program struct {
 	version [2]int32
 }
 
-// newProgram makes a program on the heap: escape analysis does not see that its address is passed on.
+// newProgram makes a program on the heap. Escape analysis does not see that its address is passed to C.
 //
 //go:noinline
 func newProgram() *program { return &program{} }

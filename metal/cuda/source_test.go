@@ -32,11 +32,11 @@ type compileOnly struct {
 	tickets metal.Ticket
 }
 
-// twoTypes leaves the instances of few types in a source, those that the micro models have, since all take minutes.
-var twoTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K),.*\n`)
+// otherTypes matches the instances of types that the micro models do not have. Compiling all types takes minutes.
+var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K),.*\n`)
 
 func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
-	src.Text = twoTypes.ReplaceAllString(src.Text, "")
+	src.Text = otherTypes.ReplaceAllString(src.Text, "")
 	return d.Device.Compile(src, mode)
 }
 

@@ -53,7 +53,8 @@ func (d *Device) openQueue() error {
 	return nil
 }
 
-// Submit implements metal.Device. Dispatches run in their order, one after another.
+// Submit implements metal.Device. The first time that dispatches are submitted, they run one after another. Later, those without a
+// barrier run at the same time as those before them: see graph.go.
 func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	q := &d.queue
 	if q.submitted-q.waited == maxInFlight {
@@ -76,10 +77,10 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return q.submitted, nil
 }
 
-// check finds what the GPU cannot be asked to do.
+// check returns an error for a dispatch that the GPU cannot run.
 func (d *Device) check(w *metal.Dispatch) error {
 	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
-		return fmt.Errorf("pipeline %d is none", w.Pipeline)
+		return fmt.Errorf("there is no pipeline %d", w.Pipeline)
 	}
 	p, threads := &d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
@@ -96,7 +97,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	for i, b := range w.Buffers {
 		m := d.buffer(b.Buffer)
 		if m == nil {
-			return fmt.Errorf("buffer %d of kernel %s, %d, is none", i, p.name, b.Buffer)
+			return fmt.Errorf("buffer %d of kernel %s: there is no buffer %d", i, p.name, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
 			return fmt.Errorf("buffer %d of kernel %s, of %d bytes, is bound from byte %d on", i, p.name, m.bytes, b.Offset)
@@ -139,7 +140,7 @@ func (d *Device) launchAll() error {
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	q := &d.queue
 	if t <= q.waited || t > q.submitted {
-		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is none that is in flight", t)
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is not in flight", t)
 	}
 	q.ticket = t
 	err := d.do(q.wait)
