@@ -183,7 +183,7 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 		for _, b := range d.Backends {
 			if b.Name == d.Chosen.Backend {
 				d.Chosen.Why = b.Reason
-				err = errors.Join(err, fmt.Errorf("backend %s cannot be used: %s", b.Name, b.Reason))
+				err = errors.Join(err, fmt.Errorf("backend %s: %s", b.Name, b.Reason))
 			}
 		}
 		d.Chosen.Backend = ""

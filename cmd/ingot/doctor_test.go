@@ -105,7 +105,7 @@ func TestDoctorFails(t *testing.T) {
 			require.Positive(t, d.Model.Weights)
 			require.EqualValues(t, 1<<20, d.Model.Memory)
 		}},
-		{"no model", "--model " + text, text + ": ", func(t *testing.T, d *diagnosis) {
+		{"no model", "--model " + text, text + " is not a GGUF file: ", func(t *testing.T, d *diagnosis) {
 			t.Helper()
 			require.NotEmpty(t, d.Model.Error)
 		}},

@@ -29,8 +29,8 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
 
 #define ROW_PRODUCT(name, A, threads, least) \
     extern "C" __global__ void __launch_bounds__(threads, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
-                                                            const Place* place, float* dst, RowArgs args) { \
-        row_product<WEIGHT, A>(w0, w1, w2, x, table, place, dst, args); \
+                                                            const Slot* at, float* dst, RowArgs args) { \
+        row_product<WEIGHT, A>(w0, w1, w2, x, table, at, dst, args); \
     }
 // teams is the maximum number of choices.
 #define ROW_EXPERTS(name, A, teams, least) \
