@@ -159,6 +159,25 @@ func (s *Store) Cancel(ctx context.Context, batch string) (running []int, finish
 	return running, n == 0, nil
 }
 
+// ErrUnfinished means that a batch may record more results.
+var ErrUnfinished = errors.New("batch is not finished")
+
+// Purge deletes a finished or cancelled batch with its results. It works while Redis has no memory left. The error is ErrNoBatch
+// or ErrUnfinished if the batch is not there or has not ended.
+func (s *Store) Purge(ctx context.Context, batch string) error {
+	st, err := s.Status(ctx, batch)
+	if err != nil {
+		return err
+	}
+	if !st.Ended() {
+		return fmt.Errorf("purge batch %s: %w: cancel it first", batch, ErrUnfinished)
+	}
+	if err := s.rdb.Unlink(ctx, allKeys(batch)...).Err(); err != nil {
+		return fmt.Errorf("purge batch %s: %w", batch, err)
+	}
+	return nil
+}
+
 // Cancelled reports whether a batch was cancelled.
 func (s *Store) Cancelled(ctx context.Context, batch string) (bool, error) {
 	cancelled, err := s.rdb.HExists(ctx, key(batch, "meta"), "cancelled_ms").Result()

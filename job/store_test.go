@@ -50,6 +50,25 @@ func TestABatchIsCreatedOnce(t *testing.T) {
 	})
 }
 
+// The first delivery of any row starts a batch. Later ones, of the same row or another, do not change the time.
+func TestTheFirstDeliveryStartsABatch(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		newBatch(t, s)
+		require.Nil(t, status(t, s).Started)
+		_, err := s.Begin(t.Context(), "b", 1, "")
+		require.NoError(t, err)
+		started := status(t, s).Started
+		require.NotNil(t, started)
+		for _, line := range []int{1, 2} {
+			require.Eventually(t, func() bool { return time.Now().After(started.Add(2 * time.Millisecond)) }, time.Minute, time.Millisecond)
+			_, err := s.Begin(t.Context(), "b", line, "")
+			require.NoError(t, err)
+			require.Equal(t, started, status(t, s).Started)
+		}
+	})
+}
+
 func TestARowIsRecordedOnce(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		s := job.NewStore(r.Client)
@@ -295,6 +314,42 @@ func TestAFinishedBatchCannotBeCancelled(t *testing.T) {
 		require.True(t, finished)
 		require.Equal(t, job.Completed, status(t, s).State)
 	})
+}
+
+func TestOnlyABatchThatHasEndedIsPurged(t *testing.T) {
+	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+		s := job.NewStore(r.Client)
+		require.ErrorIs(t, s.Purge(t.Context(), "b"), job.ErrNoBatch)
+		for _, end := range []func() error{
+			func() error { return s.Seal(t.Context(), "b", 1, "sha") },
+			func() error { _, _, err := s.Cancel(t.Context(), "b"); return err },
+		} {
+			newBatch(t, s)
+			require.ErrorIs(t, s.Purge(t.Context(), "b"), job.ErrUnfinished)
+			_, err := s.Record(t.Context(), "b", result(1, false))
+			require.NoError(t, err)
+			require.NoError(t, end())
+			require.NoError(t, s.Purge(t.Context(), "b"))
+			require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+			_, err = s.Record(t.Context(), "b", result(2, false))
+			require.ErrorIs(t, err, job.ErrNoBatch, "a late result does not make it again")
+			require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+		}
+	})
+}
+
+func TestAFullRedisCanBePurged(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	s := job.NewStore(r.Client)
+	newBatch(t, s)
+	_, err := s.Record(t.Context(), "b", result(1, false))
+	require.NoError(t, err)
+	require.NoError(t, s.Seal(t.Context(), "b", 1, "sha"))
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.ErrorContains(t, r.Client.Set(t.Context(), "x", "y", 0).Err(), "OOM")
+	require.NoError(t, s.Purge(t.Context(), "b"))
+	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
 }
 
 func TestBatchesAreListedTheNewestFirst(t *testing.T) {

@@ -157,6 +157,33 @@ func TestQueue(t *testing.T) {
 	require.Equal(t, readAnswers(t, all), readAnswers(t, r.stdout))
 }
 
+// TestResultsForget: and purge, delete a batch that has ended.
+func TestResultsForget(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	redis := func(code int, in string, args ...string) string {
+		t.Helper()
+		r := ingot(t, in, append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r.stderr
+	}
+	redis(exitOK, askMarch, "enqueue", "-", "--batch", "b")
+	require.NotContains(t, redis(exitOK, "", "results", "b", "-o", out, "--forget"), "deleted", "it is not finished")
+	require.Contains(t, redis(exitFailure, "", "purge", "b"), "ingot: purge batch b: batch is not finished: cancel it first\n")
+	redis(exitOK, "", "cancel", "b")
+	require.NotContains(t, redis(exitOK, "", "results", "b", "-o", out, "--forget"), "deleted", "it is cancelled")
+	require.Equal(t, "b: deleted\n", redis(exitOK, "", "purge", "b"))
+	require.Contains(t, redis(exitFailure, "", "purge", "b"), "no such batch")
+
+	redis(exitOK, "{}\n", "enqueue", "-", "--batch", "c") // its only row is an error
+	out = filepath.Join(t.TempDir(), "out.jsonl")
+	require.Contains(t, redis(exitUsage, "", "results", "c", "-o", "-", "--forget"), "--forget needs a file")
+	require.Contains(t, redis(exitOK, "", "results", "c", "-o", out, "--forget"), "c: deleted from Redis\n")
+	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
+	redis(exitFailure, "", "status", "c")
+}
+
 // TestStatusShowsLostRows: and enqueueing the file again queues them.
 func TestStatusShowsLostRows(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,7 @@ import (
 
 func newResults() *cobra.Command {
 	var out string
-	var follow bool
+	var follow, forget bool
 	cmd := &cobra.Command{
 		Use:   "results BATCH --redis URL -o OUT",
 		Short: "Write the results of a batch to a file",
@@ -22,7 +23,8 @@ func newResults() *cobra.Command {
 can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines and do
 not change the exit code.
 
-With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled.`,
+With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes
+the batch from Redis when OUT, a file, has all results of a finished batch.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]`,
 		Args: arguments("BATCH"),
@@ -33,6 +35,9 @@ With --follow it waits for rows until the batch is finished, and fails if the ba
 			}
 			if out == "" {
 				return usagef("-o OUT is missing")
+			}
+			if forget && out == stdio {
+				return usagef("--forget needs a file as OUT")
 			}
 			batch := args[0]
 			rdb, err := dialBatch(cmd, cfg, args)
@@ -66,7 +71,8 @@ With --follow it waits for rows until the batch is finished, and fails if the ba
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, output.Close()) }()
+			closeOutput := sync.OnceValue(output.Close)
+			defer func() { err = errors.Join(err, closeOutput()) }()
 			c, err := enqueue.Collect(cmd.Context(), rdb, output, enqueue.CollectOptions{Follow: follow})
 			if err != nil && cmd.Context().Err() == nil {
 				return fmt.Errorf("read results: %w", err)
@@ -79,6 +85,15 @@ With --follow it waits for rows until the batch is finished, and fails if the ba
 				return fmt.Errorf("%s was %w than batch %s, which lacks %s of it: choose another output",
 					out, rows.ErrOtherFile, batch, countRows(c.Foreign))
 			}
+			if forget && c.Finished {
+				if err := closeOutput(); err != nil { // it is on the disk after this
+					return nil // the deferred call reports it
+				}
+				if err := enqueue.Purge(cmd.Context(), rdb, batch); err != nil {
+					return err
+				}
+				cmd.PrintErrf("%s: deleted from Redis\n", batch)
+			}
 			if follow && c.Cancelled {
 				return fmt.Errorf("read results: batch %s: %w", batch, job.ErrCancelled)
 			}
@@ -88,6 +103,7 @@ With --follow it waits for rows until the batch is finished, and fails if the ba
 	config.AddFlag(cmd.Flags(), config.Redis)
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write results to `OUT`; - for stdout")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for rows until the batch is finished")
+	cmd.Flags().BoolVar(&forget, "forget", false, "delete a finished batch from Redis when OUT has all its results")
 	return cmd
 }
 

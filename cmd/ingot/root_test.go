@@ -51,6 +51,7 @@ func TestUsageErrors(t *testing.T) {
 		{"status", "redis is missing", "ingot status"},
 		{"status a b", `unexpected argument "b"`, "ingot status"},
 		{"cancel", "BATCH is missing", "ingot cancel"},
+		{"purge", "BATCH is missing", "ingot purge"},
 		{"status a:b --redis redis://x", `batch id "a:b": use 1 to 128 letters`, "ingot status"},
 		{"show", "ANSWERS is missing", "ingot show"},
 		{"show a --input a", "a is both ANSWERS and ROWS", "ingot show"},

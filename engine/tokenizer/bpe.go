@@ -134,7 +134,7 @@ func (e *bpe) encode(dst []int32, text string, _ bool, p *pacer) []int32 {
 }
 
 func (e *bpe) loses() bool {
-	for b, id := range e.bytes {
+	for b, id := range &e.bytes {
 		never := b == 0xC0 || b == 0xC1 || b > 0xF4 // in UTF-8
 		if known := id >= 0 && int(id) < len(e.vocab.tokens); !known && !never {
 			return e.vocab.unk == none

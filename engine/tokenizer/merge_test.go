@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,7 +45,7 @@ func TestMerger(t *testing.T) {
 			m.run(func(left, right textSymbol) (int32, int32, bool) {
 				x, ok := table[key{left.id, right.id}]
 				return x.id, x.rank, ok
-			}, &pacer{ctx: context.Background()})
+			}, &pacer{ctx: t.Context()})
 			var got []int32
 			end := int32(0)
 			for i := int32(0); i != none; i = m.symbols[i].next {

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ func TestFindSpecialTokens(t *testing.T) {
 				}
 			}
 		}
-		gotAt, gotLength, gotID := newSpecialTokens(specialVocabulary(tokens), kindControl).find(text, &pacer{ctx: context.Background()})
+		gotAt, gotLength, gotID := newSpecialTokens(specialVocabulary(tokens), kindControl).find(text, &pacer{ctx: t.Context()})
 		require.Equal(t, []int{at, length, int(id)}, []int{gotAt, gotLength, int(gotID)})
 	})
 }
@@ -59,7 +58,7 @@ func BenchmarkFindSpecial(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(c.text)))
 			for b.Loop() {
-				s.find(c.text, &pacer{ctx: context.Background()})
+				s.find(c.text, &pacer{ctx: b.Context()})
 			}
 		})
 	}

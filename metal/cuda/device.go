@@ -174,7 +174,7 @@ func (d *Device) do(f func() error) error {
 		err = f()
 	}
 	if lost(err) {
-		d.lost = fmt.Errorf("the GPU has given up, and what is in its memory is lost; start the program again: %w", err)
+		d.lost = fmt.Errorf("the GPU failed, and the contents of its memory are lost; start the program again: %w", err)
 		return d.lost
 	}
 	return err
@@ -264,5 +264,5 @@ func (d *Device) free() error {
 	return errors.Join(errs...)
 }
 
-// address is where a slice's memory is, 0 where it has none.
+// address is where a slice's memory is; 0 for a nil slice.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -27,8 +27,8 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
         experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, choices, dst, args); \
     }
 
-#define ROW_PRODUCT(name, A, threads, least) \
-    extern "C" __global__ void __launch_bounds__(threads, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
+#define ROW_PRODUCT(name, A, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
                                                             const Slot* at, float* dst, RowArgs args) { \
         row_product<WEIGHT, A>(w0, w1, w2, x, table, at, dst, args); \
     }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/enqueue"
+)
+
+func newPurge() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "purge BATCH --redis URL",
+		Short: "Delete a finished or cancelled batch from Redis",
+		Long: `Purge deletes a finished or cancelled batch and its results from Redis at once, instead of 7 days after its end. It works
+while Redis has no memory left. "ingot results --forget" does the same after it has written all results to a file.`,
+		Example: "  ingot purge nightly-2026-01-02 --redis redis://localhost:6379/0",
+		Args:    arguments("BATCH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := settings(cmd, config.Redis)
+			if err != nil {
+				return err
+			}
+			rdb, err := dialBatch(cmd, cfg, args)
+			if err != nil {
+				return err
+			}
+			defer rdb.Close() //nolint:errcheck // everything sent was answered
+			if err := enqueue.Purge(cmd.Context(), rdb, args[0]); err != nil {
+				return err
+			}
+			cmd.PrintErrf("%s: deleted\n", args[0])
+			return nil
+		},
+	}
+	config.AddFlag(cmd.Flags(), config.Redis)
+	return cmd
+}
