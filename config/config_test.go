@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/drivers"
 )
 
 // isolate gives a test its own folder, no settings in the environment, and no config file outside that folder.
@@ -150,7 +152,7 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"not a number", []string{"--threads", "many"}, nil, "",
 			`threads (from --threads): "many" is not allowed; give a whole number from 0 to 1024`},
 		{"environment", nil, map[string]string{"INGOT_BACKEND": "gpu"}, "",
-			`backend (from INGOT_BACKEND): "gpu" is not known: use auto, metal, cuda, cpu or emulator`},
+			`backend (from INGOT_BACKEND): "gpu" is not known: use auto, ` + strings.Join(drivers.Names(true), ", ") + `, cpu or emulator`},
 		{"kernels", []string{"--kernels", "slow"}, nil, "",
 			`kernels (from --kernels): "slow" is not known: use release, debug or fast`},
 		{"environment over file", nil, map[string]string{"INGOT_THREADS": "many"}, "threads: few", `threads (from INGOT_THREADS): "many" `},

@@ -74,7 +74,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, backends) },
 	},
 	{
-		name: Device, usage: "compute on GPU `N` of those that the backend finds, from 0 on (cuda)", def: "0",
+		name: Device, usage: "compute on GPU `N` of those that the backend finds, from 0 on", def: "0",
 		set: func(c *Config, s string) (err error) { c.Device, err = integer(s, 0, 255); return err },
 	},
 	{

@@ -33,7 +33,7 @@ func mixedRequests() []generation.Request {
 // Batch invariance: a request gets the same bits alone and in any batch, with its prompt in one chunk or in many.
 func TestTheSameBitsInEveryBatch(t *testing.T) {
 	t.Parallel()
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reqs := mixedRequests()
@@ -68,7 +68,7 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 // steps of many, where they divide the rows.
 func TestTheSameBitsOnAnyThreads(t *testing.T) {
 	t.Parallel()
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reqs := mixedRequests()
@@ -139,7 +139,7 @@ func drawDrafting(t *rapid.T, path string, opts *engine.Options) {
 	opts.DraftTokens = rapid.IntRange(0, 8).Draw(t, "draft tokens")
 	switch {
 	case opts.Draft == engine.DraftModel:
-		opts.DraftModel = families[rapid.SampledFrom([]string{"glm", "llama"}).Draw(t, "draft model")]
+		opts.DraftModel = rapid.SampledFrom([]string{microGLM, microLlama}).Draw(t, "draft model")
 	case opts.Draft == engine.DraftMTP && path == microLlama:
 		opts.Draft = engine.DraftAuto
 	}
@@ -161,7 +161,7 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 	t.Parallel()
 	const context = 40
 	const fewPages = 2 * context * 4 * 192 * 4 // bytes: little more than one sequence with a drafting model
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain := open(t, path, engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftOff})

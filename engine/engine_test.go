@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,15 +19,24 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// Both families, with random weights: see models/README.md.
+// Models with random weights: see models/README.md.
 const (
 	microGLM   = "model/testdata/micro-glm.gguf"
 	microLlama = "model/testdata/micro-llama.gguf"
 )
 
-var families = map[string]string{"glm": microGLM, "llama": microLlama}
+// families returns the path of each micro model by its family.
+func families(tb testing.TB) map[string]string {
+	tb.Helper()
+	paths := map[string]string{}
+	for _, name := range modeltest.Micros(tb) {
+		paths[strings.TrimPrefix(name, "micro-")] = "model/testdata/" + name + ".gguf"
+	}
+	return paths
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -157,7 +157,7 @@ func (s corruptStep) Embed(dst compute.Tensor, table compute.Weight) {
 // took the pages meanwhile is computed again, and so is the prompt when it comes again.
 func TestACorruptPageIsComputedAgain(t *testing.T) {
 	t.Parallel()
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first := generation.Request{Tokens: randomTokens(3, 40), MaxTokens: 6, IgnoreEOS: true}

@@ -15,7 +15,7 @@ import (
 
 func TestGreedyMatchesTheReference(t *testing.T) {
 	t.Parallel()
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Draft: engine.DraftOff})
@@ -55,7 +55,7 @@ func TestTinyModelsMatchTheirReferences(t *testing.T) {
 
 func TestLogprobsMatchTheReference(t *testing.T) {
 	t.Parallel()
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Draft: engine.DraftOff})

@@ -88,7 +88,7 @@ func timeless(c generation.Completion) generation.Completion {
 func TestStepsInFlightChangeNothing(t *testing.T) {
 	t.Parallel()
 	const context = 60
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			opts := engine.Options{Context: context, Draft: engine.DraftOff, NoSharing: true}
@@ -130,7 +130,7 @@ func near(t require.TestingT, want, got []generation.TokenLogprob) {
 func TestAnyMixWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const context = 60
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain := openOn(t, path, newSeveral(t), engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftOff})

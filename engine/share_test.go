@@ -13,7 +13,7 @@ import (
 // Requests with the same beginning compute it once, even if they arrive at the same time.
 func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	t.Parallel()
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGate()

@@ -14,7 +14,7 @@ import (
 // A model that drafts for itself is right every time: each step yields all drafts and one token more.
 func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 	t.Parallel()
-	for name, path := range families {
+	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := open(t, path, engine.Options{Context: 128, Draft: engine.DraftModel, DraftModel: path, DraftTokens: 4})

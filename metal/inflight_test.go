@@ -26,9 +26,9 @@ func (oneByOne) MaxInFlight() int { return 1 }
 // digits of log-probabilities may differ.
 func TestStepsInFlight(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"micro-llama", "micro-glm"} {
+	for _, name := range modeltest.Micros(t) {
 		t.Run(name, func(t *testing.T) {
-			path := "../engine/model/testdata/" + name + ".gguf"
+			path := modeltest.Micro(t, name)
 			several := open(t, metal.Options{}, emulator.Options{})
 			waiting := open(t, metal.Options{}, emulator.Options{})
 			want := answerMix(t, path, oneByOne{waiting})

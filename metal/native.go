@@ -10,7 +10,7 @@ import (
 )
 
 // nativeKernels are kernels in kernels/cuda that replace portable ones: attention over pages of float16, routing with routers in
-// float32, and the largest logit of a row. integer.go has the kernels of products.
+// float32, and the largest logit of a row. native_integers.go has the kernels of products.
 type nativeKernels struct {
 	attention, attentionSplit map[int]Pipeline // by the length of a value; nil without native kernels
 	attentionJoin             Pipeline

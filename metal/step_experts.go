@@ -30,6 +30,17 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	}
 }
 
+// sharedOf returns the weight of the shared experts if one dispatch can take it together with w, and whether it needs a dispatch of its
+// own.
+func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate bool) {
+	for _, s := range shared {
+		if s == nil || s.Type() != w.kind {
+			return nil, s != nil
+		}
+	}
+	return shared[0].(*weight), false
+}
+
 type gatedExpertsArgs struct {
 	n, rowBytes, out, used, sharedOut, xStride, routingStride, dstStride, groups uint32
 }
@@ -53,9 +64,8 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	groups := used * k.groups(w.out)
 	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
 	sharedGate, sharedUp := gate, up
-	separate := e.SharedGate != nil && (e.SharedGate.Type() != w.kind || e.SharedUp.Type() != w.kind)
-	if e.SharedGate != nil && !separate {
-		shared := e.SharedGate.(*weight)
+	shared, separate := sharedOf(w, e.SharedGate, e.SharedUp)
+	if shared != nil {
 		a.sharedOut = uint32(shared.out)
 		groups += k.groups(shared.out)
 		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
@@ -88,14 +98,13 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 		hStride: uint32(h.Stride), routingStride: uint32(routing.Stride), dstStride: uint32(dst.Stride),
 	}
 	down := Binding{Buffer: w.buffer}
-	shared := down
-	separate := e.SharedDown != nil && e.SharedDown.Type() != w.kind
-	if e.SharedDown != nil && !separate {
-		d := e.SharedDown.(*weight)
-		a.sharedN, a.sharedRowBytes, shared.Buffer = uint32(d.in), uint32(d.rowBytes), d.buffer
+	sharedDown := down
+	shared, separate := sharedOf(w, e.SharedDown)
+	if shared != nil {
+		a.sharedN, a.sharedRowBytes, sharedDown.Buffer = uint32(shared.in), uint32(shared.rowBytes), shared.buffer
 	}
 	record(s, "experts_add", k.pipeline, grid{x: k.groups(w.out), y: dst.Rows, simdgroups: k.simdgroups}, &a,
-		down, shared, at(h), at(routing), at(dst))
+		down, sharedDown, at(h), at(routing), at(dst))
 	if separate {
 		d := e.SharedDown.(*weight)
 		s.MatMulAdd(dst, h.Slice(used*w.in, d.in), e.SharedDown)

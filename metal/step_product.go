@@ -6,7 +6,7 @@ import (
 
 // MatMul implements compute.Step. Up to three consecutive weights of one type share a dispatch.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
-	if s.integer.any != nil {
+	if s.integer.shared != nil {
 		s.integerMatMul(dst, x, ws)
 		return
 	}
@@ -57,6 +57,19 @@ type productArgs struct {
 	groups0, groups1   uint32
 }
 
+// bindProducts binds up to three weights that share a dispatch. It returns their numbers of rows and of threadgroups, which
+// groupsOf counts for so many rows. Bindings without a weight repeat the first.
+func bindProducts(ws []compute.Weight, groupsOf func(rows int) int) (bound [3]Binding, out [3]uint32, groups [3]int) {
+	for i := range bound {
+		bound[i] = bind(ws[0], Binding{})
+		if i < len(ws) {
+			w := ws[i].(*weight)
+			bound[i].Buffer, out[i], groups[i] = w.buffer, uint32(w.out), groupsOf(w.out)
+		}
+	}
+	return bound, out, groups
+}
+
 // product records the product of up to three weights of one type.
 func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, concurrent, add bool) {
 	first := ws[0].(*weight)
@@ -65,15 +78,8 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 		n: uint32(first.in), rowBytes: uint32(first.rowBytes), rows: uint32(dst.Rows),
 		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), add: flag(add),
 	}
-	var bound [3]Binding
-	groups := [3]int{}
-	for i := range bound {
-		bound[i] = Binding{Buffer: first.buffer}
-		if i < len(ws) {
-			w := ws[i].(*weight)
-			bound[i].Buffer, a.out[i], groups[i] = w.buffer, uint32(w.out), k.groups(w.out)
-		}
-	}
+	bound, out, groups := bindProducts(ws, k.groups)
+	a.out = out
 	a.groups0, a.groups1 = uint32(groups[0]), uint32(groups[1])
 	g := grid{x: groups[0] + groups[1] + groups[2], y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups, concurrent: concurrent}
 	record(s, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), at(dst))

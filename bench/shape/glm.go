@@ -2,12 +2,31 @@ package shape
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // glmLayers is the number of layers of GLM-4.7-Flash's trunk.
 const glmLayers = 47
+
+const glmNames = "glm-4.7-flash[:LAYERS]"
+
+func parseGLM(name string) (*Shape, error) {
+	base, count, cut := strings.Cut(name, ":")
+	switch {
+	case base != "glm-4.7-flash":
+		return nil, nil
+	case !cut:
+		return glmFlash(name, glmLayers), nil
+	}
+	layers, err := strconv.Atoi(count)
+	if err != nil || layers < 2 || layers > glmLayers {
+		return nil, fmt.Errorf("shape %q: the number of layers must be from 2 to %d", name, glmLayers)
+	}
+	return glmFlash(name, layers), nil
+}
 
 // glmFlash has the shape of zai-org/GLM-4.7-Flash (its config.json) with the given number of layers and without the MTP layer.
 func glmFlash(name string, layers int) *Shape {

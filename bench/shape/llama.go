@@ -2,6 +2,9 @@ package shape
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -14,6 +17,15 @@ var llamas = map[string]llamaSizes{
 	// HuggingFaceTB/SmolLM-135M (its config.json), except that the context is 16,384 instead of 2,048, to measure long
 	// contexts.
 	"smollm-135m": {hidden: 576, layers: 30, ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, vocab: 49152, context: 16384},
+}
+
+var llamaNames = strings.Join(slices.Sorted(maps.Keys(llamas)), ", ")
+
+func parseLlama(name string) (*Shape, error) {
+	if l, ok := llamas[name]; ok {
+		return l.shape(name), nil
+	}
+	return nil, nil
 }
 
 // shape returns the shape under a name.

@@ -5,17 +5,30 @@ package shape
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
+// families have the names of their shapes, for messages, and find a shape by its name. The shape is nil if the name is of another
+// family.
+var families = []struct {
+	names string
+	parse func(name string) (*Shape, error)
+}{
+	{llamaNames, parseLlama},
+	{glmNames, parseGLM},
+}
+
 // Names lists the shapes that Parse knows, for messages.
-var Names = strings.Join(slices.Sorted(maps.Keys(llamas)), ", ") + " and glm-4.7-flash[:LAYERS]"
+func Names() string {
+	var all []string
+	for _, f := range families {
+		all = append(all, f.names)
+	}
+	return strings.Join(all, " and ")
+}
 
 // Shape is a model without its weights.
 type Shape struct {
@@ -30,22 +43,12 @@ func (s *Shape) Name() string { return s.name }
 
 // Parse finds a shape by its name.
 func Parse(name string) (*Shape, error) {
-	if l, ok := llamas[name]; ok {
-		return l.shape(name), nil
-	}
-	base, count, cut := strings.Cut(name, ":")
-	if base == "glm-4.7-flash" {
-		layers := glmLayers
-		if cut {
-			n, err := strconv.Atoi(count)
-			if err != nil || n < 2 || n > glmLayers {
-				return nil, fmt.Errorf("shape %q: the number of layers must be from 2 to %d", name, glmLayers)
-			}
-			layers = n
+	for _, f := range families {
+		if s, err := f.parse(name); s != nil || err != nil {
+			return s, err
 		}
-		return glmFlash(name, layers), nil
 	}
-	return nil, fmt.Errorf("shape %q is not known: use %s", name, Names)
+	return nil, fmt.Errorf("shape %q is not known: use %s", name, Names())
 }
 
 // Write writes a file of the shape with matrices of type quant, which is one of gguf.Types.

@@ -97,7 +97,7 @@ type benchFlags struct {
 type weightFlags struct{ shape, quant, write string }
 
 func (w *weightFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&w.shape, "shape", "", "measure random weights in the shape of `NAME`: "+shape.Names)
+	flags.StringVar(&w.shape, "shape", "", "measure random weights in the shape of `NAME`: "+shape.Names())
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 

@@ -28,6 +28,7 @@ func nvrtc(t *testing.T) *compiler {
 type compileOnly struct {
 	*Device
 	t       *testing.T
+	native  bool
 	made    map[string]bool // kernels
 	tickets metal.Ticket
 }
@@ -52,7 +53,7 @@ func (d *compileOnly) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
 	return metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}
 }
 func (d *compileOnly) Info() metal.Info {
-	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10}
+	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, NativeKernels: d.native}
 }
 func (d *compileOnly) NewBuffer(int, metal.Storage) (metal.Buffer, error) { return 1, nil }
 func (d *compileOnly) FreeBuffer(metal.Buffer)                            {}
@@ -65,21 +66,41 @@ func (d *compileOnly) Submit([]metal.Dispatch) (metal.Ticket, error) {
 func (d *compileOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
 func (d *compileOnly) Close() error                            { return nil }
 
-// TestKernelsCompile compiles what the backend asks for when it starts and when it loads models.
+// TestKernelsCompile compiles what the backend asks for when it starts and when it loads models, without the native kernels and
+// with them.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
-	dev := &compileOnly{Device: &Device{compiler: nvrtc(t)}, t: t, made: map[string]bool{}}
-	be, err := metal.New(dev, metal.Options{})
-	require.NoError(t, err)
-	for _, name := range []string{"micro-llama", "micro-glm"} {
-		f, err := gguf.Open(modeltest.Micro(t, name))
-		require.NoError(t, err)
-		_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16})
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
-	}
-	for _, one := range []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32"} {
-		require.True(t, dev.made[one], one)
+	c := nvrtc(t)
+	for name, want := range map[string]struct {
+		types   []gguf.Type // loaded in addition to those of the micro models
+		kernels []string
+	}{
+		"portable": {nil, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32"}},
+		"native": {
+			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // blocks alone, and super-blocks
+			[]string{"pack_weights", "product_32", "experts_down_8", "row_product", "route", "attention_256"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dev := &compileOnly{Device: &Device{compiler: c}, t: t, native: name == "native", made: map[string]bool{}}
+			be, err := metal.New(dev, metal.Options{})
+			require.NoError(t, err)
+			for _, name := range modeltest.Micros(t) {
+				f, err := gguf.Open(modeltest.Micro(t, name))
+				require.NoError(t, err)
+				_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16})
+				require.NoError(t, err)
+				require.NoError(t, f.Close())
+			}
+			for _, kind := range want.types {
+				data := make([]byte, 32*256/kind.BlockSize()*kind.BlockBytes())
+				_, err := be.Weight(gguf.Tensor{Name: kind.String(), Type: kind, Shape: []int{256, 32}, Data: data})
+				require.NoError(t, err)
+			}
+			for _, one := range want.kernels {
+				require.True(t, dev.made[one], one)
+			}
+		})
 	}
 }
 

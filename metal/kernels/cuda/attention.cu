@@ -201,8 +201,8 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     }
 }
 
-#define ATTENTION(name, V, deep, blocks) \
-    extern "C" __global__ void __launch_bounds__(32 * warps, blocks) name(const float* q, const uchar* keys, const uchar* values, const Slot* slots, \
+#define ATTENTION(name, V, deep, min_blocks) \
+    extern "C" __global__ void __launch_bounds__(32 * warps, min_blocks) name(const float* q, const uchar* keys, const uchar* values, const Slot* slots, \
                                                                          const int* tables, const PairTile* tiles, float* parts, float* dst, AttentionArgs args) { \
         attend<V, deep>(q, keys, values, slots, tables, tiles, parts, dst, args); \
     }

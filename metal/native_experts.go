@@ -67,17 +67,6 @@ func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedCh
 	return s.groupChoices(routing, w, slots)
 }
 
-// sharedOf returns the weight of the shared experts if one dispatch can take it together with w, and whether it needs a dispatch of its
-// own.
-func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate bool) {
-	for _, s := range shared {
-		if s == nil || s.Type() != w.kind {
-			return nil, s != nil
-		}
-	}
-	return shared[0].(*weight), false
-}
-
 // integerGatedExperts is GatedExperts for packed weights.
 func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2

@@ -73,7 +73,7 @@ func (s *step) quantiseTo(q quantised, offset int) {
 	}
 	a := quantiseArgs{uint32(q.n / blockValues), uint32(q.x.Rows), uint32(q.room()), uint32(q.x.Stride), uint32(q.stride)}
 	lanes := 4 * q.n / blockValues * q.x.Rows
-	recordInteger(s, "quantise", s.integer.any.quantise, grid{x: (lanes + rowThreads - 1) / rowThreads, y: 1, z: q.count, simdgroups: rowThreads / 32}, &a,
+	recordInteger(s, "quantise", s.integer.shared.quantise, grid{x: (lanes + rowThreads - 1) / rowThreads, y: 1, z: q.count, simdgroups: rowThreads / 32}, &a,
 		compute.Tensor{}, at(q.x), Binding{s.integer.activations, offset})
 	s.integer.quantised = quantised{}
 }
@@ -133,15 +133,8 @@ func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws
 	}
 	a.blocks, a.rows, a.room, a.dstStride = uint32(w.in/blockValues), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
 	a.columnTiles = uint32(k.tiles(dst.Rows))
-	var bound [3]Binding
-	groups := [3]int{}
-	for i := range bound {
-		bound[i] = Binding{Buffer: w.buffer}
-		if i < len(ws) {
-			w := ws[i].(*weight)
-			bound[i].Buffer, a.out[i], groups[i] = w.buffer, uint32(w.out), k.groups(w.out)
-		}
-	}
+	bound, out, groups := bindProducts(ws, k.groups)
+	a.out = out
 	a.tiles0, a.tiles1 = uint32(groups[0]), uint32(groups[1])
 	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups}
 	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: s.integer.activations}, at(dst))
@@ -157,15 +150,8 @@ func (s *step) rowFits(dst compute.Tensor, w *weight) bool {
 func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
 	k := w.integer.row
-	var bound [3]Binding
-	groups := [3]int{}
-	for i := range bound {
-		bound[i] = Binding{Buffer: w.buffer}
-		if i < len(ws) {
-			w := ws[i].(*weight)
-			bound[i].Buffer, a.out[i], groups[i] = w.buffer, uint32(w.out), k.groups(w.out)
-		}
-	}
+	bound, out, groups := bindProducts(ws, k.groups)
+	a.out = out
 	a.blocks, a.tiles0, a.tiles1 = uint32(w.in/blockValues), uint32(groups[0]), uint32(groups[1])
 	g := grid{x: groups[0] + groups[1] + groups[2], y: 1, z: w.matrices, simdgroups: k.simdgroups, shared: w.in / blockValues * rowBlockBytes}
 	if a.dims > 0 {
@@ -206,7 +192,7 @@ func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
 		return
 	}
 	a := rotateArgs{uint32(dst.Rows), uint32(w.in), uint32(r.dims), uint32(w.out), uint32(q.Stride), uint32(dst.Stride)}
-	recordInteger(s, "rotate", s.integer.any.rotate, grid{x: (dst.Rows*r.dims/2 + rowThreads - 1) / rowThreads, y: w.matrices, simdgroups: rowThreads / 32}, &a, dst,
+	recordInteger(s, "rotate", s.integer.shared.rotate, grid{x: (dst.Rows*r.dims/2 + rowThreads - 1) / rowThreads, y: w.matrices, simdgroups: rowThreads / 32}, &a, dst,
 		at(q), Binding{Buffer: r.buffer}, s.slotMapping, at(dst))
 	s.integerMatrices("absorb", dst, q, w, w.in+r.dims, w.out+r.dims)
 }
@@ -216,14 +202,14 @@ const maxNormCols = 8192
 
 // normQuantises reports whether RMSNorm of rows of so many values also quantises its result.
 func (s *step) normQuantises(cols int) bool {
-	return s.integer.any != nil && cols%blockValues == 0 && cols <= maxNormCols
+	return s.integer.shared != nil && cols%blockValues == 0 && cols <= maxNormCols
 }
 
 // integerNorm is RMSNorm that also quantises its result.
 func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
 	s.inColumns(dst.Rows, 1, gain.in, func(first, rows int) {
 		q := quantised{rowsFrom(dst, first, rows), 1, gain.in, 0}
-		record(s, "rms_norm", s.integer.any.norm, grid{x: rows, y: 1, simdgroups: normGroups(gain.in)}, a,
+		record(s, "rms_norm", s.integer.shared.norm, grid{x: rows, y: 1, simdgroups: normGroups(gain.in)}, a,
 			at(rowsFrom(src, first, rows)), Binding{Buffer: gain.buffer}, at(q.x), Binding{Buffer: s.integer.activations})
 		q.x.Cols = 0
 		s.integer.quantised = q

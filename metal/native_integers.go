@@ -8,8 +8,8 @@ import (
 )
 
 // Devices with Info.NativeKernels multiply the integers of quantised weights with activations of 8 bits. The kernels are in
-// kernels/cuda, which also defines the result. This file has their geometry and memory; integer_step.go and
-// integer_experts.go record the operations.
+// kernels/cuda, which also defines the result. This file has their geometry and memory; native_product.go and
+// native_experts.go record the operations.
 
 const (
 	groupRows   = 16  // rows of weights that are packed together
@@ -90,7 +90,7 @@ func forColumns(kernels []integerKernel, columns int) integerKernel {
 // integer is a backend's state for products of integers.
 type integer struct {
 	kernels map[gguf.Type]*integerKernels
-	any     *integerKernels // of any type, for the kernels that do not depend on it; nil if no weight is packed
+	shared  *integerKernels // for the kernels that do not depend on the type of weights; nil if no weight is packed
 
 	staging      Buffer // receives tensors before they are packed
 	stagingBytes int
@@ -106,7 +106,7 @@ const maxActivations = 64 << 20
 
 // integersOf returns the kernels for weights of a type, or nil if the portable kernels are to be used. It makes them once.
 func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
-	if !b.device.Info().NativeKernels || t.BlockSize() == 1 {
+	if _, packed := packedSizes[t]; !packed || !b.device.Info().NativeKernels {
 		return nil, nil
 	}
 	if have, ok := b.integer.kernels[t]; ok {
@@ -146,7 +146,7 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 	if b.integer.kernels == nil {
 		b.integer.kernels = map[gguf.Type]*integerKernels{}
 	}
-	b.integer.kernels[t], b.integer.any = k, k
+	b.integer.kernels[t], b.integer.shared = k, k
 	return k, nil
 }
 
@@ -162,7 +162,7 @@ func (b *Backend) compileIntegers(t gguf.Type) (Library, error) {
 }
 
 // packedSizes describes a packed group of rows, as weights.h does: bytes of a super-block's header, bytes of a block, and blocks per
-// super-block.
+// super-block. The portable kernels serve types that are not in it.
 var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 	gguf.TypeQ40: {0, 288, 1}, gguf.TypeQ41: {0, 320, 1}, gguf.TypeQ50: {0, 352, 1}, gguf.TypeQ51: {0, 384, 1}, gguf.TypeQ80: {0, 544, 1},
 	gguf.TypeQ4K: {64, 288, 8}, gguf.TypeQ5K: {64, 352, 8}, gguf.TypeQ6K: {32, 416, 8},

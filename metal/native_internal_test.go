@@ -1,0 +1,41 @@
+package metal
+
+import (
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestIntegerGeometry compares the tables of the integer kernels with their source: every kernel has a geometry, and the types with
+// packed sizes are those that have a struct.
+func TestIntegerGeometry(t *testing.T) {
+	t.Parallel()
+	src, err := nativeSource("weights.cu")
+	require.NoError(t, err)
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|ROW_PRODUCT|GATED|GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
+		names = append(names, m[1])
+	}
+	var known []string
+	for name := range integerGeometry {
+		known = append(known, name)
+	}
+	require.ElementsMatch(t, known, names)
+
+	sizes, sources := map[string][]int{}, map[string][]int{}
+	for kind, size := range packedSizes {
+		require.Contains(t, weightTypes, kind)
+		sizes[kind.String()] = []int{size.blocks, size.header, size.block, kind.BlockSize()}
+		require.Equal(t, kind.BlockSize(), blockValues*size.blocks, "%v", kind)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^struct (Q\w+)(?: : NoMinimum)? \{\n +enum \{ (?:minimum = \d, halves = \d, )?per = (\d+), header = (\d+), unit = (\d+), source_block = (\d+)`).FindAllStringSubmatch(src.Text, -1) {
+		for _, number := range m[2:] {
+			n, err := strconv.Atoi(number)
+			require.NoError(t, err)
+			sources[m[1]] = append(sources[m[1]], n)
+		}
+	}
+	require.Equal(t, sources, sizes)
+}
