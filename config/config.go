@@ -35,6 +35,7 @@ type Config struct {
 	Listen      string         // address of metrics and health checks; empty for none
 	LogLevel    slog.Level
 	LogFormat   string // text or json
+	FromFlags   []Name // the settings that flags gave, in the order of the settings
 }
 
 // The values of Backend that are not names of GPU drivers.
@@ -60,6 +61,9 @@ func Load(flags *pflag.FlagSet) (*Config, error) {
 		from := sources[s.name]
 		if from == "" && v.InConfig(string(s.name)) {
 			from = file
+		}
+		if strings.HasPrefix(from, "--") {
+			c.FromFlags = append(c.FromFlags, s.name)
 		}
 		if err := apply(c, s, v.Get(string(s.name)), from); err != nil {
 			return nil, err

@@ -78,6 +78,8 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		}
 		c, err := load(t, args...)
 		require.NoError(t, err)
+		require.Len(t, c.FromFlags, len(settings))
+		c.FromFlags = nil
 		require.Equal(t, want, c)
 	})
 	t.Run("environment", func(t *testing.T) {
@@ -150,15 +152,15 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"not a number", []string{"--threads", "many"}, nil, "",
 			`threads (from --threads): "many" is not allowed; give a whole number from 0 to 1024`},
 		{"environment", nil, map[string]string{"INGOT_BACKEND": "gpu"}, "",
-			`backend (from INGOT_BACKEND): "gpu" is not known; give auto, ` + strings.Join(drivers.Names(true), ", ") + `, cpu or emulator`},
+			`backend (from INGOT_BACKEND): "gpu" is not known: use auto, ` + strings.Join(drivers.Names(true), ", ") + `, cpu or emulator`},
 		{"kernels", []string{"--kernels", "slow"}, nil, "",
-			`kernels (from --kernels): "slow" is not known; give release, debug or fast`},
+			`kernels (from --kernels): "slow" is not known: use release, debug or fast`},
 		{"environment over file", nil, map[string]string{"INGOT_THREADS": "many"}, "threads: few", `threads (from INGOT_THREADS): "many" `},
 		{"flag over environment", []string{"--threads", "all"}, map[string]string{"INGOT_THREADS": "many"}, "threads: few", `threads (from --threads): "all" `},
 		{"flag over file", []string{"--threads", "all"}, nil, "threads: few", `threads (from --threads): "all" `},
 		{"another setting's flag", []string{"--threads", "1"}, nil, "backend: gpu", `backend (from ingot.yaml): "gpu" `},
 		{"file", nil, nil, "log-level: loud",
-			`log-level (from ingot.yaml): "loud" is not known; give debug, info, warn or error`},
+			`log-level (from ingot.yaml): "loud" is not known: use debug, info, warn or error`},
 		{"fraction", nil, nil, "context: 1.5",
 			`context (from ingot.yaml): 1.5 is not one value; give a text or a whole number`},
 		{"list", nil, nil, "redis: [a, b]",
@@ -168,20 +170,20 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"port", []string{"--listen", ":99999"}, nil, "",
 			`listen (from --listen): "99999" is not allowed; give a whole number from 0 to 65535`},
 		{"priority", []string{"--priority", "high"}, nil, "",
-			`priority (from --priority): priority "high" is unknown: use critical, default or bulk`},
+			`priority (from --priority): priority "high" is not known: use critical, default or bulk`},
 		{"empty", []string{"--priority", ""}, nil, "", `priority (from --priority)`},
 		{"unknown key", nil, nil, "modle: x.gguf\nredis: redis://h:1/0",
 			`read config file ingot.yaml: "modle" is not a setting; these are: redis, model, model-name, `},
 		{"key below a key", nil, nil, "redis:\n  url: redis://h:1/0",
 			`read config file ingot.yaml: "redis" has settings below it; give one value`},
-		{"KV type", []string{"--kv", "F16"}, nil, "", `kv (from --kv): "F16" is not known; give f32, f16, q8_0 or q4_0`},
+		{"KV type", []string{"--kv", "F16"}, nil, "", `kv (from --kv): "F16" is not known: use f32, f16, q8_0 or q4_0`},
 		{"no unit", []string{"--memory", "12"}, nil, "", `memory (from --memory): "12" is not a size; give one such as 12GiB`},
 		{"nothing", []string{"--memory", "0.5B"}, nil, "", `"0.5B" is not a size`},
 		{"too much", []string{"--memory", "101%"}, nil, "", `"101" is not allowed; give a whole number from 1 to 100`},
 		{"no number", []string{"--memory", "NaNGiB"}, nil, "", `"NaNGiB" is not a size`},
 		{"endless", []string{"--memory", "InfB"}, nil, "", `"InfB" is not a size`},
 		{"drafting", []string{"--draft", "model="}, nil, "",
-			`draft (from --draft): drafting "model=" is not known: use auto, mtp, ngram, model=FILE or off`},
+			`draft (from --draft): "model=" is not known: use auto, mtp, ngram, model=FILE or off`},
 		{"draft tokens", []string{"--draft-tokens", "0"}, nil, "",
 			`draft-tokens (from --draft-tokens): "0" is not allowed; give a whole number from 1 to 8, or auto`},
 		{"not YAML", nil, nil, "model: [", `read config file ingot.yaml: `},

@@ -46,7 +46,7 @@ func choose[T any](all []named[T], name string) (T, error) {
 		}
 	}
 	var none T
-	return none, fmt.Errorf("%q is not known; give %s", name, alternatives(namesOf(all)))
+	return none, fmt.Errorf("%q is not known: use %s", name, alternatives(namesOf(all)))
 }
 
 func namesOf[T any](all []named[T]) []string {
@@ -61,7 +61,7 @@ func oneOf(s string, allowed []string) error {
 	if slices.Contains(allowed, s) {
 		return nil
 	}
-	return fmt.Errorf("%q is not known; give %s", s, alternatives(allowed))
+	return fmt.Errorf("%q is not known: use %s", s, alternatives(allowed))
 }
 
 // alternatives returns names as "a, b or c".

@@ -34,5 +34,5 @@ func ParseDrafting(s string) (how Drafting, file string, err error) {
 	case DraftAuto, DraftMTP, DraftNGram, DraftOff:
 		return how, "", nil
 	}
-	return "", "", fmt.Errorf("drafting %q is not known: use %s", s, DraftSettings)
+	return "", "", fmt.Errorf("%q is not known: use %s", s, DraftSettings)
 }

@@ -57,9 +57,9 @@ func TestAbsurdSettings(t *testing.T) {
 		v, _ := f.Meta().Any(key)
 		meta.Set(key, v)
 	}
-	const most = uint32(1 << 20)
+	const huge = uint32(1 << 20)
 	for _, key := range []string{"block_count", "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length"} {
-		meta.Set("llama."+key, most)
+		meta.Set("llama."+key, huge)
 	}
 	path := filepath.Join(t.TempDir(), "absurd.gguf")
 	out, err := os.Create(path)

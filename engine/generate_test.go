@@ -135,8 +135,8 @@ func TestPromptOnly(t *testing.T) {
 func TestTheContextEndsAnAnswer(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 20})
-	for _, most := range []int{0, 100, 15} {
-		c := generate(t, e, generation.Request{Tokens: randomTokens(3, 5), MaxTokens: most, IgnoreEOS: true})
+	for _, maxTokens := range []int{0, 100, 15} {
+		c := generate(t, e, generation.Request{Tokens: randomTokens(3, 5), MaxTokens: maxTokens, IgnoreEOS: true})
 		require.Len(t, c.Choices[0].Tokens, 15)
 		require.Equal(t, generation.FinishLength, c.Choices[0].FinishReason)
 	}

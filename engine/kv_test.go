@@ -21,7 +21,7 @@ func TestCacheTypes(t *testing.T) {
 	t.Parallel()
 	reqs := mixedRequests()[:8]
 	exact := open(t, tinyLlama, engine.Options{Context: 256})
-	for kv, most := range map[gguf.Type]float64{gguf.TypeF16: 0.08, gguf.TypeQ80: 0.1, gguf.TypeQ40: 1} {
+	for kv, maxDifference := range map[gguf.Type]float64{gguf.TypeF16: 0.08, gguf.TypeQ80: 0.1, gguf.TypeQ40: 1} {
 		t.Run(kv.String(), func(t *testing.T) {
 			t.Parallel()
 			alone := open(t, tinyLlama, engine.Options{Context: 256, KV: kv, Draft: engine.DraftOff})
@@ -38,7 +38,7 @@ func TestCacheTypes(t *testing.T) {
 				sum += math.Abs(want[i].Logprob - got[i].Logprob)
 			}
 			t.Logf("log-probabilities differ by %.3g on average", sum/float64(len(want)))
-			require.Less(t, sum/float64(len(want)), most)
+			require.Less(t, sum/float64(len(want)), maxDifference)
 		})
 	}
 }

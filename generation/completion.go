@@ -29,7 +29,7 @@ type Choice struct {
 	// StopReason is the stop string that ended the choice. If it is empty after FinishStop, the last of Tokens is a stop id.
 	StopReason string
 	Logprobs   []TokenLogprob // one for each of Tokens, if the request asks for them
-	Times      []time.Time    // likewise; tokens of one step have one time, and the time of steps that were waited for together is divided evenly
+	Times      []time.Time    // one for each of Tokens; steps in flight together divide their time evenly
 }
 
 // TokenLogprob is a token with its log-probability under the model, before bias, penalties and temperature.

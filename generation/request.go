@@ -83,7 +83,7 @@ func (r *Request) Validate(vocab int) error {
 		}
 	}
 	if err := r.Sampling.Validate(vocab); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadRequest, err)
+		return badRequest{err}
 	}
 	return nil
 }
@@ -91,7 +91,13 @@ func (r *Request) Validate(vocab int) error {
 // NumChoices is the number of choices asked for.
 func (r *Request) NumChoices() int { return max(r.N, 1) }
 
-// BadRequest returns an error that wraps ErrBadRequest.
+// BadRequest returns an error that is ErrBadRequest to errors.Is. Its text is the reason alone, because results have a code for it.
 func BadRequest(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
+	return badRequest{fmt.Errorf(format, args...)}
 }
+
+type badRequest struct{ error }
+
+func (b badRequest) Unwrap() error { return b.error }
+
+func (badRequest) Is(target error) bool { return target == ErrBadRequest }

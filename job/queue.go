@@ -27,7 +27,7 @@ func ParsePriority(s string) (Priority, error) {
 	if p := Priority(s); Priorities()[p] > 0 {
 		return p, nil
 	}
-	return "", fmt.Errorf("priority %q is unknown: use critical, default or bulk", s)
+	return "", fmt.Errorf("priority %q is not known: use critical, default or bulk", s)
 }
 
 // DefaultAlias is the model alias of producers and workers that are given none.

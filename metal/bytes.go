@@ -2,7 +2,7 @@ package metal
 
 import "unsafe"
 
-// The argument structs of the kernels stand beside the operations that fill them, with the fields in the order of
+// The argument structs of the kernels are declared in the files of the operations that fill them, with the fields in the order of
 // kernels/*.metal. Every field has 4 bytes.
 
 // bytesOf returns the memory of a struct. The GPU has the byte order of the CPU.

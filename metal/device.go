@@ -9,16 +9,28 @@ package metal
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
 var (
 	// ErrMemory is wrapped by the errors of buffers that do not fit the device's memory.
 	ErrMemory = errors.New("the device has not enough memory")
-	// ErrUnsupported is wrapped by the errors of drivers that cannot be used on this machine: because of the system, or because no
-	// GPU is found that can run the kernels.
+	// ErrUnsupported is what errors.Is finds in the errors of drivers that cannot be used on this machine: because of the system, or
+	// because no GPU is found that can run the kernels. See Unsupported.
 	ErrUnsupported = errors.New("no GPU that Ingot's kernels run on")
 )
+
+// Unsupported returns an error that is ErrUnsupported to errors.Is. Its text is the reason alone.
+func Unsupported(format string, args ...any) error {
+	return unsupported{fmt.Errorf(format, args...)}
+}
+
+type unsupported struct{ error }
+
+func (u unsupported) Unwrap() error { return u.error }
+
+func (unsupported) Is(target error) bool { return target == ErrUnsupported }
 
 // Device is a GPU as a driver presents it. Work is a list of dispatches, submitted together, so that encoding allocates nothing
 // and can be counted. Methods other than Compile must not be called concurrently.

@@ -140,9 +140,9 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 		return false
 	}
 	logits := Binding{Buffer: s.scratch.buffer}
-	s.inParts(dst.Rows, shape.Experts, func(from, most int) {
-		for first := from; first < from+most; first += counterRows {
-			n := min(counterRows, from+most-first)
+	s.inParts(dst.Rows, shape.Experts, func(from, rows int) {
+		for first := from; first < from+rows; first += counterRows {
+			n := min(counterRows, from+rows-first)
 			a := nativeRouteArgs{
 				uint32(w.in), uint32(shape.Experts), uint32(n), uint32(shape.Used), uint32(x.Stride), uint32(dst.Stride),
 				flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise), flag(bias != nil), shape.Scale,

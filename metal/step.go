@@ -28,7 +28,7 @@ type step struct {
 	retired  []indices            // outgrown inputs that steps in flight may still use
 	before   int                  // those of retired that steps before the current one have outgrown
 
-	slotMapping Binding // [rows] of place in kernels/pages.h
+	slotMapping Binding // [rows] of Slot in kernels/pages.h
 	slots       []int32 // the values of slotMapping
 	tokens      Binding // [rows] of float32, tokenStep values apart
 	tokenStep   int

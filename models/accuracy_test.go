@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// leastAccuracy is the share of held-out questions that every quantised file has to answer right.
-const leastAccuracy = 0.97
+// minAccuracy is the share of held-out questions that every quantised file has to answer right.
+const minAccuracy = 0.97
 
 type question struct {
 	ID, Family, Question, Answer string
@@ -106,7 +106,7 @@ func TestBundledModelsAnswerHeldOutQuestions(t *testing.T) {
 	for _, name := range []string{"tiny-glm.q8_0.gguf", "tiny-llama.q4_0.gguf"} {
 		t.Run(name, func(t *testing.T) {
 			got := measure(t, name)
-			require.GreaterOrEqual(t, float64(got.right)/float64(got.all), leastAccuracy)
+			require.GreaterOrEqual(t, float64(got.right)/float64(got.all), minAccuracy)
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestOtherQuantisedModelsAnswerHeldOutQuestions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := measure(t, filepath.Join(dir, name))
-			require.GreaterOrEqual(t, float64(got.right)/float64(got.all), leastAccuracy)
+			require.GreaterOrEqual(t, float64(got.right)/float64(got.all), minAccuracy)
 		})
 	}
 }

@@ -66,7 +66,7 @@ func ParseFormat(s string) (Format, error) {
 	if f := Format(s); f == FormatAuto || lookup(f) != nil {
 		return f, nil
 	}
-	return "", fmt.Errorf("format %q is unknown: use %s", s, FormatNames())
+	return "", fmt.Errorf("format %q is not known: use %s", s, FormatNames())
 }
 
 // Formats iterates over the formats other than FormatAuto, with a line of help for each.

@@ -108,7 +108,7 @@ func (o *Output) scan() (end int64, err error) {
 	}
 }
 
-var errNotResult = errors.New("line is not a result of ingot")
+var errNotResult = errors.New("not a result of ingot")
 
 // isCutShort reports whether text may be the beginning of a line of this output. A crash of the machine may append zeros.
 func (o *Output) isCutShort(text []byte) bool {
@@ -200,9 +200,14 @@ func (o *Output) Check(row Row) error {
 	if o.matches(row.Line, row.Sum) {
 		return nil
 	}
-	return fmt.Errorf("%s was %w: line %d differs; choose another output, or remove its answer to generate it again",
-		o.path, ErrOtherFile, row.Line)
+	return otherFile{fmt.Errorf("line %d of the input is not the row answered in %s: choose another output, or delete that answer from %s",
+		row.Line, o.path, o.path)}
 }
+
+// otherFile is an error that is ErrOtherFile to errors.Is.
+type otherFile struct{ error }
+
+func (otherFile) Is(target error) bool { return target == ErrOtherFile }
 
 // CheckSum compares the checksum of a line whose result is to be written with that of the result found on opening. present
 // reports whether there was one. The error is ErrOtherFile if the checksums differ.

@@ -118,13 +118,13 @@ func TestOutputLeavesOtherFilesAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"rows":                        {"{\"prompt\":\"a\"}\n", "out.jsonl:1"},
-		"rows without a last end":     {`{"prompt":"a"}`, "out.jsonl:1: line is not a result"},
-		"text":                        {"hello\n", "out.jsonl:1: line is not a result"},
-		"text without a last end":     {"hello", "out.jsonl:1: line is not a result"},
-		"a result, then text":         {lines(answer(1)) + "hello\n", "out.jsonl:2: line is not a result"},
-		"a broken line in the middle": {lines(answer(1)) + `{"id":"batch_req_b-2` + "\n" + lines(answer(3)), "out.jsonl:2: line is not a result"},
+		"rows without a last end":     {`{"prompt":"a"}`, "out.jsonl:1: not a result"},
+		"text":                        {"hello\n", "out.jsonl:1: not a result"},
+		"text without a last end":     {"hello", "out.jsonl:1: not a result"},
+		"a result, then text":         {lines(answer(1)) + "hello\n", "out.jsonl:2: not a result"},
+		"a broken line in the middle": {lines(answer(1)) + `{"id":"batch_req_b-2` + "\n" + lines(answer(3)), "out.jsonl:2: not a result"},
 		"another batch":               {strings.ReplaceAll(lines(answer(1)), "batch_req_b-", "batch_req_c-"), "is of batch c, not b"},
-		"another batch, cut short":    {`{"id":"batch_req_c-`, "line is not a result"},
+		"another batch, cut short":    {`{"id":"batch_req_c-`, "not a result"},
 		"a row twice":                 {lines(answer(1), answer(1)), "line 1 of the input stands in the output twice"},
 	} {
 		t.Run(name, func(t *testing.T) {

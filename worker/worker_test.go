@@ -123,7 +123,7 @@ func TestFailedAttempts(t *testing.T) {
 		{"a panic that passes", 1, func() error { panic("oops") }, 2, "", ""},
 		{"an error that stays", 9, func() error { return broken }, 2, openai.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
 		{"a panic that stays", 9, func() error { panic("oops") }, 2, openai.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
-		{"a request that cannot be answered", 9, func() error { return fmt.Errorf("%w: too long", generation.ErrBadRequest) }, 1, openai.CodeBadRequest, "line 1: bad request: too long"},
+		{"a request that cannot be answered", 9, func() error { return generation.BadRequest("too long") }, 1, openai.CodeBadRequest, "line 1: too long"},
 		{"numbers that are wrong once", 1, func() error { return generation.ErrNotFinite }, 2, "", ""},
 		{"a model that gives no numbers", 9, func() error { return generation.ErrNotFinite }, 2, openai.CodeFailed,
 			"line 1: logits are not finite: the model's file may be damaged: compare its SHA-256 (attempt 2 of 2)"},

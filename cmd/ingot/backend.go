@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,7 +85,20 @@ func (l *launch) cpu() (compute.Backend, error) {
 	if l.capture != "" {
 		return nil, noCapture(config.BackendCPU)
 	}
+	if err := checkCPUFlags(l.cfg); err != nil {
+		return nil, err
+	}
 	return cpu.New(l.cfg.Threads)
+}
+
+// checkCPUFlags reports a flag that has no effect on the CPU. Other sources of settings serve several machines, and are not checked.
+func checkCPUFlags(cfg *config.Config) error {
+	for _, name := range []config.Name{config.Device, config.Kernels} {
+		if slices.Contains(cfg.FromFlags, name) {
+			return usagef("--%s requires a GPU, and the backend is %s", name, config.BackendCPU)
+		}
+	}
+	return nil
 }
 
 // kernels makes the backend of a device.

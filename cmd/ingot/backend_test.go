@@ -42,7 +42,7 @@ func TestNoMetalHere(t *testing.T) {
 	} {
 		r := ingot(t, "", append(strings.Fields(args), "--backend", "metal")...)
 		require.Equal(t, exitFailure, r.code, args)
-		require.Contains(t, r.stderr, "the backend metal requires macOS on Apple silicon", args)
+		require.Contains(t, r.stderr, "backend metal: it requires macOS on Apple silicon", args)
 	}
 }
 
@@ -88,6 +88,23 @@ func TestCaptureIsRefused(t *testing.T) {
 		require.Equal(t, exitUsage, r.code, r.stderr)
 		require.Contains(t, r.stderr, want)
 	}
+}
+
+// TestFlagsWithoutEffect checks that flags of GPUs are refused on the CPU, while the environment's settings are not.
+func TestFlagsWithoutEffect(t *testing.T) {
+	in := write(t, "in.jsonl", askMarch+"\n")
+	args := []string{"run", in, "-o", "-", "--model", tinyLlama, "--backend", "cpu", "--context", "128"}
+	for _, flag := range []string{"--device=0", "--kernels=fast"} {
+		r := ingot(t, "", append(args, flag)...)
+		require.Equal(t, exitUsage, r.code, r.stderr)
+		name, _, _ := strings.Cut(flag, "=")
+		require.Contains(t, r.stderr, name+" requires a GPU, and the backend is cpu")
+		require.Contains(t, ingot(t, "", "doctor", "--backend", "cpu", flag).stderr, name+" requires a GPU")
+	}
+	t.Setenv("INGOT_DEVICE", "3")
+	t.Setenv("INGOT_KERNELS", "fast")
+	require.Equal(t, exitOK, ingot(t, "", args...).code)
+	require.Equal(t, exitOK, ingot(t, "", "doctor", "--backend", "cpu").code)
 }
 
 // TestGeometry checks that the geometry is read from the user's folder and refused if it is invalid, and that a sweep needs a GPU

@@ -38,7 +38,7 @@ func parseCheckpoints(s string) (*checkpoints, error) {
 		layer, stage, named := strings.Cut(part, ":")
 		n, err := strconv.Atoi(layer)
 		if err != nil || named && stage == "" {
-			return nil, usagef("--checkpoints %q: %q is no point; give all, or a list such as 0,3:attn_out", s, part)
+			return nil, usagef("--checkpoints %q: %q is not a point: use all, or a list such as 0,3:attn_out", s, part)
 		}
 		c.points = append(c.points, point{n, stage})
 	}

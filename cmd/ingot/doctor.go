@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -164,10 +163,13 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 		d.chooseAuto()
 	}
 	add(d.examineCPU(cfg))
+	var err error
+	if d.Chosen.Backend == config.BackendCPU {
+		err = checkCPUFlags(cfg)
+	}
 	for i := range all[forUse:] {
 		add(examineDriver(cfg, &all[forUse+i]))
 	}
-	var err error
 	for name, be := range opened {
 		switch {
 		case be == nil:
@@ -181,7 +183,7 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 		for _, b := range d.Backends {
 			if b.Name == d.Chosen.Backend {
 				d.Chosen.Why = b.Reason
-				err = errors.Join(err, fmt.Errorf("backend %s cannot be used: %s", b.Name, b.Reason))
+				err = errors.Join(err, fmt.Errorf("backend %s: %s", b.Name, b.Reason))
 			}
 		}
 		d.Chosen.Backend = ""
@@ -191,16 +193,14 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 
 // chooseAuto makes the choice that the setting auto makes among the GPUs' backends: see drivers.OpenAuto.
 func (d *diagnosis) chooseAuto() {
-	var reasons []string
 	for i := range d.Backends {
 		b := &d.Backends[i]
 		if !b.unsupported {
 			d.Chosen.Backend, d.Chosen.Why = b.Name, "there is a GPU that the kernels run on"
 			return
 		}
-		reasons = append(reasons, fmt.Sprintf("%s cannot be used: %s", b.Name, b.Reason))
 	}
-	d.Chosen.Backend, d.Chosen.Why = config.BackendCPU, strings.Join(reasons, "; ")
+	d.Chosen.Backend, d.Chosen.Why = config.BackendCPU, "no GPU can be used"
 }
 
 func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backend) {
@@ -221,7 +221,11 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 // are compiled only if the settings name the driver; otherwise no backend is returned.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
 	s := backendState{Name: driver.Name}
-	dev, err := driver.Open(cfg.Device)
+	number := 0
+	if cfg.Backend == driver.Name || cfg.Backend == config.BackendAuto && driver.Auto {
+		number = cfg.Device
+	}
+	dev, err := driver.Open(number)
 	if err != nil {
 		s.Reason, s.unsupported = oneLine(err.Error()), errors.Is(err, metal.ErrUnsupported)
 		return s, nil

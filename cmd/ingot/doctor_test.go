@@ -52,7 +52,6 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 	d := doctor(t, exitOK)
 	require.Equal(t, "auto", d.Chosen.Setting)
 	require.Len(t, d.Backends, len(drivers.All())+1)
-	var reasons []string
 	for i, name := range drivers.Names(true) {
 		gpu := d.Backends[i]
 		require.Equal(t, name, gpu.Name)
@@ -64,11 +63,11 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 			require.Positive(t, gpu.WorkingSet)
 			return
 		}
-		reasons = append(reasons, name+" cannot be used: "+gpu.Reason)
+		require.NotEmpty(t, gpu.Reason)
 	}
-	require.NotEqual(t, "darwin/arm64", d.System, reasons)
-	require.Equal(t, choice{"auto", "cpu", strings.Join(reasons, "; ")}, d.Chosen)
-	require.Contains(t, d.backend(t, "metal").Reason, "the backend metal requires macOS on Apple silicon")
+	require.NotEqual(t, "darwin/arm64", d.System)
+	require.Equal(t, choice{"auto", "cpu", "no GPU can be used"}, d.Chosen)
+	require.Contains(t, d.backend(t, "metal").Reason, "it requires macOS on Apple silicon")
 }
 
 func TestDoctorCompilesForTheEmulator(t *testing.T) {
@@ -106,7 +105,7 @@ func TestDoctorFails(t *testing.T) {
 			require.Positive(t, d.Model.Weights)
 			require.EqualValues(t, 1<<20, d.Model.Memory)
 		}},
-		{"no model", "--model " + text, text + ": ", func(t *testing.T, d *diagnosis) {
+		{"no model", "--model " + text, text + " is not a GGUF file: ", func(t *testing.T, d *diagnosis) {
 			t.Helper()
 			require.NotEmpty(t, d.Model.Error)
 		}},

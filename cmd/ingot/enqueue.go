@@ -104,9 +104,12 @@ func enqueued(s enqueue.Summary) string {
 	return text
 }
 
-func countRows(n int) string {
+func countRows(n int) string { return count(n, "row") }
+
+// count returns a number of things in words.
+func count(n int, thing string) string {
 	if n == 1 {
-		return "1 row"
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d rows", n)
+	return fmt.Sprintf("%d %ss", n, thing)
 }

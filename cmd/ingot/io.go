@@ -72,7 +72,7 @@ func addUnknownFlag(flags *pflag.FlagSet, unknown *string) {
 // ignoresUnknown reads a value of --unknown-fields.
 func ignoresUnknown(s string) (bool, error) {
 	if s != unknownError && s != unknownIgnore {
-		return false, usagef("--unknown-fields: %q is unknown: use %s or %s", s, unknownError, unknownIgnore)
+		return false, usagef("--unknown-fields: %q is not known: use %s or %s", s, unknownError, unknownIgnore)
 	}
 	return s == unknownIgnore, nil
 }

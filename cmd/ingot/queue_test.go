@@ -394,7 +394,7 @@ func TestUnknownFieldsAreErrors(t *testing.T) {
 	require.Contains(t, r.stderr, "4 rows: 4 queued\n")
 	r = ingot(t, "", append(enqueue, "--unknown-fields", "drop")...)
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, `--unknown-fields: "drop" is unknown: use error or ignore`)
+	require.Contains(t, r.stderr, `--unknown-fields: "drop" is not known: use error or ignore`)
 }
 
 // TestEnqueueRefusesAnotherFile: a batch belongs to one file.

@@ -49,7 +49,7 @@ func parseNow(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, usagef("--now %q is no date; give one as 2026-01-02 or 2026-01-02T15:04:05Z", s)
+	return time.Time{}, usagef("--now %q is not a date: use 2026-01-02 or 2026-01-02T15:04:05Z", s)
 }
 
 func render(template string, now time.Time, in io.Reader, out io.Writer) error {

@@ -164,7 +164,7 @@ func summary(s local.Summary) string {
 			text += fmt.Sprintf(" (%d by another model)", s.KeptByOtherModels)
 		}
 	}
-	return fmt.Sprintf("%s, %d prompt tokens, %d generated tokens in %s: %.1f rows/s, %.1f tokens/s", text,
-		s.PromptTokens, s.CompletionTokens, s.Elapsed.Round(time.Millisecond),
+	return fmt.Sprintf("%s, %s, %s in %s: %.1f rows/s, %.1f tokens/s", text,
+		count(s.PromptTokens, "prompt token"), count(s.CompletionTokens, "generated token"), s.Elapsed.Round(time.Millisecond),
 		perSecond(s.Done+s.Failed, s.Elapsed), perSecond(s.CompletionTokens, s.Elapsed))
 }

@@ -76,7 +76,7 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 		if !ok {
 			a = outputRow{CustomID: row.CustomID, missing: true}
 		} else if a.sum != row.Sum {
-			return fmt.Errorf("%s was %w: line %d differs", answers, rows.ErrOtherFile, row.Line)
+			return fmt.Errorf("line %d of the input is not the row answered in %s", row.Line, answers)
 		}
 		delete(byLine, row.Line)
 		if err := a.write(w, question(row)); err != nil {
@@ -138,7 +138,7 @@ func readOutput(cmd *cobra.Command, path string, each func(outputRow) error) err
 		}
 		a, parseErr := parseOutputRow(text)
 		if parseErr != nil {
-			return fmt.Errorf("%s:%d: line is not a result of ingot: %w", path, n, parseErr)
+			return fmt.Errorf("%s:%d: not a result of ingot", path, n)
 		}
 		if err := each(a); err != nil {
 			return err

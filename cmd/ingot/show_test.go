@@ -59,9 +59,9 @@ func TestShowRefusesOtherFiles(t *testing.T) {
 	line := func(n, sum string) string { return `{"id":"batch_req_b-` + n + `-` + sum + `","custom_id":"a"}` + "\n" }
 	in := write(t, "in.txt", "hello\n")
 	for _, c := range []struct{ name, answers, want string }{
-		{"rows", askMarch + "\n", ":1: line is not a result of ingot"},
-		{"text", line("1", "2cf24dba") + "hello\n", ":2: line is not a result of ingot"},
-		{"another row", line("1", "0badcafe"), "out.jsonl was made from a different input file: line 1 differs"},
+		{"rows", askMarch + "\n", ":1: not a result of ingot"},
+		{"text", line("1", "2cf24dba") + "hello\n", ":2: not a result of ingot"},
+		{"another row", line("1", "0badcafe"), "line 1 of the input is not the row answered in "},
 		{"a row too many", line("1", "2cf24dba") + line("2", "2cf24dba"), "this one has no row on line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

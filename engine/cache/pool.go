@@ -109,8 +109,7 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-// learn makes the content of a page known, which follows the page with key before. If another page has the same content, that
-// one stays the known one.
+// learn registers page id under key; before is the key of the previous page. If another page is registered under key, it stays.
 func (p *Pool) learn(id int32, key, before Key) {
 	if _, ok := p.known[key]; ok || p.pages[id].isKnown {
 		return

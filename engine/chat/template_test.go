@@ -48,10 +48,10 @@ func TestRender(t *testing.T) {
 func TestRenderErrors(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
-		"{% if %}":                    "bad request: the model file's chat template cannot be used: tokenizer.chat_template:1:7: found '%}' where an expression is expected",
-		"{{ x | urlize }}":            "bad request: the model file's chat template cannot be used: tokenizer.chat_template:1:8: the filter 'urlize' is not supported in chat templates",
-		"\n{{ messages.x.y }}":        "bad request: render the chat template: tokenizer.chat_template:2:14: 'list object' has no attribute 'x'",
-		"{{ raise_exception('no') }}": "bad request: the chat template refuses the messages: no",
+		"{% if %}":                    "the model file's chat template cannot be used: tokenizer.chat_template:1:7: found '%}' where an expression is expected",
+		"{{ x | urlize }}":            "the model file's chat template cannot be used: tokenizer.chat_template:1:8: the filter 'urlize' is not supported in chat templates",
+		"\n{{ messages.x.y }}":        "render the chat template: tokenizer.chat_template:2:14: 'list object' has no attribute 'x'",
+		"{{ raise_exception('no') }}": "the chat template refuses the messages: no",
 	} {
 		_, err := parse(source).Render(object(t, `{"messages": []}`), time.Time{})
 		require.ErrorIs(t, err, generation.ErrBadRequest)

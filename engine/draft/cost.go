@@ -9,8 +9,7 @@ type cost struct {
 	drift   []float64 // [rows] present seconds over measured ones
 }
 
-// spill is the weight of an observation in the drift of other numbers of rows: what slows one down, such as another program,
-// slows all.
+// spill is how far one measurement changes the estimates for other row counts: what slows one, such as another program, slows all.
 const spill = 0.001
 
 // newCost returns a cost through measured points, at least one, in ascending order of rows. Seconds are made

@@ -89,8 +89,8 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// worthCatchingUp reports whether the drafting layer or model should process the tokens of sequences that draft nothing. That
-// costs a pass too, so it should not while drafting would not pay for so many sequences.
+// worthCatchingUp reports whether the drafting layer or model should process the tokens of sequences that draft nothing. It
+// returns false while drafting would not pay, because that costs a pass too.
 func (sp *Speculator) worthCatchingUp(running int) bool {
 	if sp.fixed > 0 || running == 0 {
 		return true

@@ -11,6 +11,7 @@ import (
 
 const (
 	magic            = "GGUF"
+	magicField       = "magic"
 	alignmentKey     = "general.alignment"
 	defaultAlignment = 32
 	maxNameBytes     = 1<<16 - 1 // the format's limit on a key
@@ -28,6 +29,9 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
+	if e.Field == magicField {
+		return fmt.Sprintf("%s is not a GGUF file: %s", e.Path, e.Reason)
+	}
 	return fmt.Sprintf("read GGUF file %s: %s at byte %d: %s", e.Path, e.Field, e.Offset, e.Reason)
 }
 
@@ -134,12 +138,12 @@ const (
 )
 
 func (p *parser) header() (tensors, keys int, err error) {
-	b, err := p.take(4, "magic")
+	b, err := p.take(4, magicField)
 	if err != nil {
 		return 0, 0, err
 	}
 	if string(b) != magic {
-		return 0, 0, p.fail(0, "magic", "is %q, want %q; this is not a GGUF file", b, magic)
+		return 0, 0, p.fail(0, magicField, "it begins with %q", b)
 	}
 	version, err := p.u32("version")
 	switch {

@@ -48,7 +48,7 @@ func TestMalformed(t *testing.T) {
 		reason string
 	}{
 		"magic short":   {new(raw).str4("GG"), "magic", 0, "needs 4 bytes, the file has 2 left"},
-		"magic":         {new(raw).str4("GGML").zeros(40), "magic", 0, "not a GGUF file"},
+		"magic":         {new(raw).str4("GGML").zeros(40), "magic", 0, `it begins with "GGML"`},
 		"version 1":     {new(raw).str4("GGUF").u32(1).zeros(40), "version", 4, "1 is not supported"},
 		"version 4":     {new(raw).str4("GGUF").u32(4).zeros(40), "version", 4, "4 is not supported"},
 		"big-endian":    {new(raw).str4("GGUF").u32(3 << 24).zeros(40), "version", 4, "big-endian (version 3)"},

@@ -117,7 +117,7 @@ const (
 type llamaLayout struct {
 	hidden, heads, kvHeads int
 	key, value             int // 0 leaves the setting out
-	rope                   int // likewise
+	rope                   int // 0 leaves the setting out
 	tied                   bool
 	kind                   gguf.Type
 }

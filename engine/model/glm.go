@@ -51,7 +51,7 @@ type glmLayer struct {
 	// kv_a {hidden, kvRank+rope}.
 	attnA      []compute.Weight
 	attnQANorm compute.Weight   // {qA}, where queries are compressed
-	attnQB     []compute.Weight // likewise, one of {qA, heads*(nope+rope)}
+	attnQB     []compute.Weight // one of {qA, heads*(nope+rope)}, where queries are compressed
 	attnKVNorm compute.Weight   // {kvRank}
 	attnKB     compute.Weight   // {nope, kvRank, heads}
 	attnVB     compute.Weight   // {kvRank, value, heads}

@@ -24,7 +24,7 @@ func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
 	return &loader{be: be, file: f, arch: arch, used: map[string]bool{}}
 }
 
-// fail keeps the first error; nil is none.
+// fail keeps the first error; nil is ignored.
 func (l *loader) fail(err error) {
 	if l.err == nil {
 		l.err = err

@@ -1,8 +1,8 @@
 package schedule
 
-// inFlight is the number of steps to submit before a wait, and takes the pages for all of them. It is 1 unless every running
-// sequence takes the likeliest token next (then the device can continue by itself), nothing is drafted, and no sequence waits
-// to be admitted. Rows after a sequence's stop are computed in vain, so the number is lower while answers are short. top is the
+// inFlight returns the number of steps to submit before a wait, and takes the pages for all of them. The device can continue by
+// itself only if every running sequence takes the likeliest token next. The number is 1 otherwise, and while tokens are drafted or
+// a sequence waits to be admitted. It is lower while answers are short, because rows after a sequence's stop are wasted. top is the
 // maximum number of the highest logits that can be asked for.
 func (q *queue) inFlight(stops *stopRate, top int) int {
 	n := min(q.MaxInFlight, stops.maxInFlight())
@@ -48,7 +48,7 @@ const (
 	expectedStop = 128
 	// stopMemory is the number of tokens after which the counts are halved.
 	stopMemory = 4096
-	// stopShare makes about one row in 32 be computed in vain: of n steps in flight, a stop wastes n/2 on average.
+	// stopShare wastes about 1 row in 32: of n steps in flight, a stop wastes n/2 on average.
 	stopShare = 16
 )
 

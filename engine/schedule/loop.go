@@ -108,8 +108,7 @@ func (l *loop) compute(n int) ([][]float32, error) {
 	return nil, l.Model.Decode(&l.batch.Batch, n)
 }
 
-// deliver delivers the results of a step, the given one of those that were computed together, to its sequences. It returns
-// how many positions of prompts the step computed, and how many tokens it generated. A row after a draft counts only if all
+// deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts the step computed, and how many tokens it generated. A row after a draft counts only if all
 // drafts before it are what the sequence generated.
 func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, generated int) {
 	l.steps++

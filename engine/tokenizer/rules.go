@@ -82,11 +82,11 @@ func punctOr(more string) set {
 	return func(r rune) bool { return classes()[r]&punct != 0 || strings.ContainsRune(more, r) }
 }
 
-// runOf is [in]{1,most}.
-func runOf(in set, most int) matcher {
+// runOf is [in]{1,maxRunes}.
+func runOf(in set, maxRunes int) matcher {
 	return func(s string, i int) (int, bool) {
 		end := i
-		for range most {
+		for range maxRunes {
 			r, width := utf8.DecodeRuneInString(s[end:])
 			if width == 0 || !in(r) {
 				break

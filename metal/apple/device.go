@@ -63,7 +63,7 @@ func Open() (*Device, error) { return open(systemLibraries) }
 // open opens the default GPU of the given libraries.
 func open(libraries []string) (*Device, error) {
 	if len(libraries) == 0 {
-		return nil, fmt.Errorf("open Metal: %w: the backend metal requires macOS on Apple silicon", metal.ErrUnsupported)
+		return nil, metal.Unsupported("it requires macOS on Apple silicon")
 	}
 	o, err := newObjC(libraries)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *Device) start() error {
 		ResidencySets:     o.responds(d.device, deviceNewResidencySet),
 	}
 	if !o.sendBool(d.device, deviceSupportsFamily, familyApple7) {
-		return fmt.Errorf("%w: %s is of family %q, and the kernels require Apple7 (M1) or later", metal.ErrUnsupported, d.info.Name, d.info.Family)
+		return metal.Unsupported("%s is of family %q, and the kernels require Apple7 (M1) or later", d.info.Name, d.info.Family)
 	}
 	options := o.instance("MTLCompileOptions")
 	d.features.mathMode = o.responds(options, optionsSetMathMode)
@@ -124,7 +124,7 @@ func (d *Device) find() error {
 	}
 	d.objc.release(&list)
 	if d.device == 0 {
-		return fmt.Errorf("%w: Metal finds no device", metal.ErrUnsupported)
+		return metal.Unsupported("Metal finds no device")
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ var ErrClosed = errors.New("the device is closed")
 // minCapability is the compute capability that the kernels take: warps' reductions of integers came with 8.0.
 const minCapability = 80
 
-// reserved is the bytes of the GPU's memory that buffers leave alone: for code, for what threads keep in memory, and for the
-// driver's own.
+// reserved is the number of bytes of the GPU's memory that is not given to buffers: code, the memory of threads and the
+// driver need it.
 const reserved = 512 << 20
 
 // Device implements metal.Device.
@@ -54,11 +54,11 @@ type Device struct {
 
 var _ metal.Device = (*Device)(nil)
 
-// Open opens a GPU by its number, from 0 on. The error wraps metal.ErrUnsupported where there is none that the kernels run on.
+// Open opens a GPU by its number, from 0 on. The error wraps metal.ErrUnsupported if the kernels run on none.
 func Open(ordinal int) (*Device, error) {
 	c, err := openDriver()
 	if err != nil {
-		return nil, fmt.Errorf("open CUDA: %w", err)
+		return nil, err
 	}
 	d := &Device{driver: c, ordinal: ordinal}
 	d.upload.run, d.download.run = d.copyUp, d.copyDown
@@ -66,7 +66,7 @@ func Open(ordinal int) (*Device, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := d.open(); err != nil {
-		return nil, fmt.Errorf("open CUDA device %d: %w", ordinal, errors.Join(err, d.Close()))
+		return nil, fmt.Errorf("open GPU %d: %w", ordinal, errors.Join(err, d.Close()))
 	}
 	return d, nil
 }
@@ -75,17 +75,17 @@ func Open(ordinal int) (*Device, error) {
 func (d *Device) open() error {
 	c := d.driver
 	if err := c.call(cuInit, 0); err != nil {
-		return fmt.Errorf("%w: %w", metal.ErrUnsupported, err)
+		return metal.Unsupported("start CUDA: %w", err)
 	}
 	count, err := c.integer(cuDeviceGetCount)
 	if err != nil {
 		return err
 	}
 	if count == 0 {
-		return fmt.Errorf("%w: CUDA finds no device", metal.ErrUnsupported)
+		return metal.Unsupported("CUDA finds no device")
 	}
 	if d.ordinal >= count {
-		return fmt.Errorf("CUDA finds %d devices, numbered from 0", count)
+		return fmt.Errorf("CUDA numbers its GPUs from 0, and finds %d", count)
 	}
 	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *Device) describe() (arch string, err error) {
 		d.info.Bandwidth = 2 * 1e3 * float64(clock) * float64(width) / 8 // two transfers a clock
 	}
 	if 10*major+minor < minCapability {
-		return "", fmt.Errorf("%w: %s has compute capability %d.%d, and the kernels take 8.0 or later", metal.ErrUnsupported, d.info.Name, major, minor)
+		return "", metal.Unsupported("%s has compute capability %d.%d, and the kernels require 8.0 or later", d.info.Name, major, minor)
 	}
 	return d.info.Family, nil
 }
@@ -174,7 +174,7 @@ func (d *Device) do(f func() error) error {
 		err = f()
 	}
 	if lost(err) {
-		d.lost = fmt.Errorf("the GPU has given up, and what is in its memory is lost; start the program again: %w", err)
+		d.lost = fmt.Errorf("the GPU failed, and the contents of its memory are lost; start the program again: %w", err)
 		return d.lost
 	}
 	return err
@@ -264,5 +264,5 @@ func (d *Device) free() error {
 	return errors.Join(errs...)
 }
 
-// address is where a slice's memory is, 0 where it has none.
+// address is where a slice's memory is; 0 for a nil slice.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

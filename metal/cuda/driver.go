@@ -87,13 +87,33 @@ const (
 	functionMaxDynShared = 8
 )
 
-// CUresults that are told apart.
+// CUresults that callers distinguish. After those from resultDeinitialized on, the context cannot be used.
 const (
 	resultOutOfMemory = 2
 	resultNoDevice    = 100
+
+	resultDeinitialized        = 4
+	resultDeviceUnavailable    = 46
+	resultECCUncorrectable     = 214
+	resultNVLinkUncorrectable  = 220
+	resultContained            = 226
+	resultIllegalAddress       = 700
+	resultLaunchTimeout        = 702
+	resultPrimaryContextActive = 708
+	resultContextDestroyed     = 709
+	resultAssert               = 710
+	resultHardwareStackError   = 714
+	resultIllegalInstruction   = 715
+	resultMisalignedAddress    = 716
+	resultInvalidAddressSpace  = 717
+	resultInvalidPC            = 718
+	resultLaunchFailed         = 719
+	resultTensorMemoryLeak     = 721
+	resultUnknown              = 999
 )
 
-// driver is libcuda. The memory that calls write to and read from is its own: it neither moves nor is it a stack.
+// driver is libcuda. The memory that calls write to and read from is its own, because memory passed to CUDA must be
+// on the heap and kept alive.
 type driver struct {
 	at    [functionCount]uintptr
 	frame [12]uintptr // the words of a call
@@ -105,12 +125,12 @@ type driver struct {
 func openDriver() (*driver, error) {
 	handle, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: NVIDIA's driver is not installed: libcuda.so.1 is not found", metal.ErrUnsupported)
+		return nil, metal.Unsupported("NVIDIA's driver (libcuda.so.1) is not installed")
 	}
 	d := &driver{}
 	for i, name := range &functions {
 		if d.at[i], err = purego.Dlsym(handle, name); err != nil {
-			return nil, fmt.Errorf("find %s in libcuda.so.1: update NVIDIA's driver: %w", name, err)
+			return nil, fmt.Errorf("find %s in libcuda.so.1: %w; update NVIDIA's driver", name, err)
 		}
 	}
 	return d, nil
@@ -154,16 +174,18 @@ func (d *driver) failure(f function, result uint32) error {
 	return e
 }
 
-// lost reports whether the context of the GPU cannot be used after an error: a kernel accessed memory that it must not access, or
-// the device is gone.
+// lost reports whether the GPU's context is unusable after err: a kernel faulted, or the device is gone.
 func lost(err error) bool {
 	var e *resultError
 	if !errors.As(err, &e) {
 		return false
 	}
 	switch e.result {
-	case 4, 46, 214, 220, 226, 700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999:
-		return true // deinitialised, unavailable, ECC, NVLink, contained, and those of kernels
+	case resultDeinitialized, resultDeviceUnavailable, resultECCUncorrectable, resultNVLinkUncorrectable, resultContained,
+		resultIllegalAddress, resultLaunchTimeout, resultPrimaryContextActive, resultContextDestroyed, resultAssert,
+		resultHardwareStackError, resultIllegalInstruction, resultMisalignedAddress, resultInvalidAddressSpace, resultInvalidPC,
+		resultLaunchFailed, resultTensorMemoryLeak, resultUnknown:
+		return true
 	}
 	return false
 }

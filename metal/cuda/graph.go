@@ -24,7 +24,7 @@ type building struct {
 	node          nodeParams
 }
 
-// graph is a submission. It is launched in the stream the first time, and becomes a CUDA graph the second time.
+// graph is a submission. It becomes a CUDA graph the second time it is seen; the first time it is launched in the stream.
 type graph struct {
 	launches launches
 	exec     uintptr // CUgraphExec; 0 before the second time
@@ -63,7 +63,7 @@ func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	return have, nil
 }
 
-// drop removes the graph of a key. If there is none, it removes the least recently used graph.
+// drop removes the graph for key or, if there is none, the least recently used one.
 func (g *graphs) drop(d *Device, key uint64) error {
 	if g.all[key] == nil {
 		for other, have := range g.all {

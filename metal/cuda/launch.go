@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// launches holds the launches of a submission: for each a header, then the kernel's parameters. Submissions of the same bytes do the
-// same work.
+// launches is a submission's launches, serialised so that equal submissions are equal bytes: for each launch a header, then the
+// kernel's parameters.
 type launches []byte
 
 // launchHeader is what a launch is without its parameters.

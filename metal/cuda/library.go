@@ -175,7 +175,7 @@ func (d *Device) load(p *pipeline, m *module, symbol string) error {
 		return err
 	}
 	p.info = metal.PipelineInfo{MaxThreads: threads &^ 31, SimdWidth: 32, ThreadgroupMemory: own}
-	// CUDA allows more than 48 KB of threadgroup memory only to kernels with this attribute.
+	// More than 48 KB of threadgroup memory must be requested per kernel.
 	return c.call(cuFuncSetAttribute, p.function, functionMaxDynShared, uintptr(d.info.ThreadgroupMemory-own))
 }
 

@@ -93,7 +93,7 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
 
 // CONSTANT and INSTANTIATE are explained in kernels/defs.h. A set of function constants is a compilation of its own, with
 // INGOT_CONSTANT_0 and so on. An instance is a kernel named after its template and arguments; the name that INSTANTIATE gives
-// it, which need not be an identifier, is data beside it. source.go defines INGOT_PARAMETERS_function and the like.
+// it, which need not be an identifier, is stored as data. source.go defines INGOT_PARAMETERS_function, one for each kernel.
 // Kernels that are no templates depend on no constant: without constants they are compiled alone.
 #if defined(INGOT_NO_CONSTANTS)
 #define CONSTANT(type, name, index) constexpr type name = 0;

@@ -82,8 +82,7 @@ func mathMode(mode metal.Mode) string {
 	return "safe"
 }
 
-// flags returns the options of a mode. Only fast arithmetic fuses operations that the kernels do not fuse themselves. It handles
-// infinities, too.
+// flags returns the options of a mode. Only fast arithmetic fuses more than the kernels ask for. It handles infinities, too.
 func (c *compiler) flags(mode metal.Mode) []string {
 	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space"}
 	if mode == metal.FastMath {

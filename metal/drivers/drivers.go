@@ -21,27 +21,27 @@ type Driver struct {
 	Auto     bool
 	Note     string // warns users about drivers for tests; else empty
 	Captures bool   // reports whether StartCapture works
-	// Open opens a device by its number, from 0 on. Its error wraps metal.ErrUnsupported if this machine has no GPU that the kernels
+	// Open opens a device by its number, from 0 on. Its error does not name the driver. It wraps metal.ErrUnsupported if this machine has no GPU that the kernels
 	// run on.
 	Open func(number int) (metal.Device, error)
 }
 
 // table has the drivers in the order in which they are tried.
 var table = []Driver{
-	{Name: "metal", Auto: true, Captures: true, Open: only("metal", func() (metal.Device, error) { return device(apple.Open()) })},
+	{Name: "metal", Auto: true, Captures: true, Open: only(func() (metal.Device, error) { return device(apple.Open()) })},
 	{Name: "cuda", Auto: true, Open: func(number int) (metal.Device, error) { return device(cuda.Open(number)) }},
 	{
 		Name: "emulator", Note: "for tests: runs the GPU's kernels on the processor, slowly",
-		Open: only("emulator", func() (metal.Device, error) { return device(emulator.Open(emulator.Options{})) }),
+		Open: only(func() (metal.Device, error) { return device(emulator.Open(emulator.Options{})) }),
 	},
 }
 
 // only opens the device of a driver that has one.
-func only(name string, open func() (metal.Device, error)) func(number int) (metal.Device, error) {
+func only(open func() (metal.Device, error)) func(number int) (metal.Device, error) {
 	return func(number int) (metal.Device, error) {
 		dev, err := open()
 		if err == nil && number != 0 {
-			return nil, errors.Join(fmt.Errorf("open GPU %d of backend %s: it has one, number 0", number, name), dev.Close())
+			return nil, errors.Join(fmt.Errorf("it has one GPU, number 0: remove the device number %d", number), dev.Close())
 		}
 		return dev, err
 	}
@@ -83,7 +83,16 @@ func Open(name string, number int) (metal.Device, error) {
 	if !ok {
 		return nil, fmt.Errorf("open a GPU: there is no driver %q", name)
 	}
-	return d.Open(number)
+	dev, err := d.Open(number)
+	return dev, named(d.Name, err)
+}
+
+// named adds the name of a backend to an error.
+func named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("backend %s: %w", name, err)
 }
 
 // OpenAuto opens the device of the first driver that may be chosen without being named and finds a GPU. If none does, the error
@@ -96,9 +105,9 @@ func OpenAuto(number int) (metal.Device, error) {
 		}
 		dev, err := table[i].Open(number)
 		if !errors.Is(err, metal.ErrUnsupported) {
-			return dev, err
+			return dev, named(table[i].Name, err)
 		}
-		reasons = append(reasons, err)
+		reasons = append(reasons, named(table[i].Name, err))
 	}
 	return nil, errors.Join(reasons...)
 }

@@ -235,7 +235,7 @@ func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 	return nil
 }
 
-// Submit implements metal.Device. All work is done when it returns; what went wrong is told by Wait.
+// Submit implements metal.Device. All work is done when it returns; Wait returns its error.
 func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	for i := range work {
 		if err := d.check(&work[i]); err != nil {

@@ -16,7 +16,7 @@ struct Lane {
 };
 
 struct Races {
-    static constexpr uint16_t nobody = 0xffff;
+    static constexpr uint16_t noThread = 0xffff;
     static constexpr uint32_t bytes = 32 << 10, accesses = 4096;
 
     Lane writers[bytes];     // last writer of each byte
@@ -25,7 +25,7 @@ struct Races {
     struct { uint16_t at, size; } used[accesses];  // accesses of the running fibre since then
     uint32_t count;
 
-    // The first race: two threads and the byte. first is nobody if there is none.
+    // The first race: two threads and the byte. first is noThread if there is none.
     uint16_t first, second;
     uint32_t byte;
 
@@ -34,7 +34,7 @@ struct Races {
         memset(writers, 0xff, sizeof(Lane) * size);
         memset(readers[0], 0xff, sizeof(Lane) * size);
         memset(readers[1], 0xff, sizeof(Lane) * size);
-        count = 0, first = nobody;
+        count = 0, first = noThread;
     }
 
     // use records that a lane reads or writes bytes.
@@ -64,7 +64,7 @@ struct Races {
 
 private:
     void collide(Lane earlier, Lane now, uint32_t i) {
-        if (first != nobody || earlier.thread == nobody || earlier.thread == now.thread || earlier.barriers != now.barriers) return;
+        if (first != noThread || earlier.thread == noThread || earlier.thread == now.thread || earlier.barriers != now.barriers) return;
         if (earlier.thread / 32 == now.thread / 32 && earlier.simdBarriers != now.simdBarriers) return;
         first = earlier.thread, second = now.thread, byte = i;
     }

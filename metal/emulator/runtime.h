@@ -184,7 +184,7 @@ static bool stopped(Worker& w, Fibre& f) {
     if (f.state == Faulted) return false;
 #if defined(INGOT_DEBUG)
     w.races->examine(w.shared, lane(f));
-    if (w.races->first != Races::nobody) {
+    if (w.races->first != Races::noThread) {
         fault(w, "threads %u and %u use byte %u of threadgroup memory without a barrier in between; the second went on to %s:%d",
               w.races->first, w.races->second, w.races->byte, f.file, f.line);
         return false;

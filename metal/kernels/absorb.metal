@@ -20,7 +20,7 @@ kernel void absorb(
     device const uchar* kb [[buffer(0)]],
     device const float* q [[buffer(1)]],
     device const float* table [[buffer(2)]],
-    device const Place* places [[buffer(3)]],
+    device const Slot* slots [[buffer(3)]],
     device float* dst [[buffer(4)]],
     constant AbsorbArgs& args [[buffer(5)]],
     uint3 group [[threadgroup_position_in_grid]],
@@ -33,7 +33,7 @@ kernel void absorb(
     dst += row * args.dst_stride + group.z * (args.latent + args.dims);
     if (group.x == args.groups) {
         for (uint j = 0; j < N && row + j < args.rows; j++) {
-            device const float* angles = table + places[row + j].position * args.dims;
+            device const float* angles = table + slots[row + j].position * args.dims;
             rotate(q + j * args.q_stride + args.nope, dst + j * args.dst_stride + args.latent, angles, args.dims / 2, tid, simdgroups * 32);
         }
         return;

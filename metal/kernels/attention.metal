@@ -9,7 +9,7 @@ kernel void attention(
     device const float* q [[buffer(0)]],
     device const uchar* keys [[buffer(1)]],
     device const uchar* values [[buffer(2)]],
-    device const Place* places [[buffer(3)]],
+    device const Slot* slots [[buffer(3)]],
     device const int* tables [[buffer(4)]],
     device float* parts [[buffer(5)]],
     device float* dst [[buffer(6)]],
@@ -20,13 +20,13 @@ kernel void attention(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     uint head = (group.y * simdgroups + simdgroup) * Q;
-    device const Place& place = places[group.z];
-    uint n = place.position + 1;
+    device const Slot& at = slots[group.z];
+    uint n = at.position + 1;
     if (head >= args.heads || group.x * split_keys >= n) return;
     uint kv_head = head / (args.heads / args.kv_heads);
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
-    device const int* pages = tables + place.pages;
+    device const int* pages = tables + at.pages;
 
     // The simdgroup's memory: its queries, the weights of a block of keys, and the page rows of that block.
     uint padded = (args.key_dim + 3) / 4 * 4;
@@ -146,7 +146,7 @@ kernel void attention(
 // attention_join joins the splits of a row and head. Grid: (values / 32, heads, rows).
 kernel void attention_join(
     device const float* parts [[buffer(0)]],
-    device const Place* places [[buffer(1)]],
+    device const Slot* slots [[buffer(1)]],
     device float* dst [[buffer(2)]],
     constant AttentionArgs& args [[buffer(3)]],
     uint3 group [[threadgroup_position_in_grid]],
@@ -155,7 +155,7 @@ kernel void attention_join(
     if (d >= args.value_dim) return;
     parts += (ulong(group.z) * args.heads + group.y) * args.splits * (args.value_dim + 2);
     float m = -INFINITY, l = 0, total = 0;
-    for (uint split = 0; split * split_keys <= places[group.z].position; split++) {
+    for (uint split = 0; split * split_keys <= slots[group.z].position; split++) {
         float2 by = join(m, l, parts[0], parts[1]);
         total = fma(total, by.x, parts[2 + d] * by.y);
         parts += args.value_dim + 2;

@@ -13,7 +13,7 @@ kernel void attention_split(
     device const float* q [[buffer(0)]],
     device const uchar* keys [[buffer(1)]],
     device const uchar* values [[buffer(2)]],
-    device const Place* places [[buffer(3)]],
+    device const Slot* slots [[buffer(3)]],
     device const int* tables [[buffer(4)]],
     device float* parts [[buffer(5)]],
     device float* dst [[buffer(6)]],
@@ -23,14 +23,14 @@ kernel void attention_split(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    device const Place& place = places[group.z];
-    uint n = place.position + 1, per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
+    device const Slot& at = slots[group.z];
+    uint n = at.position + 1, per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
     if (group.x * split_keys >= n) return;
     uint kv_head = group.y / groups, head = kv_head * per + group.y % groups * Q;
     uint heads = min(Q, per - group.y % groups * Q);
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
-    device const int* pages = tables + place.pages;
+    device const int* pages = tables + at.pages;
 
     uint padded = (args.key_dim + 3) / 4 * 4;
     threadgroup float* query = shared;                       // [Q][padded]

@@ -34,7 +34,7 @@ kernel void attention_tile(
     device const float* q [[buffer(0)]],
     device const uchar* keys [[buffer(1)]],
     device const uchar* values [[buffer(2)]],
-    device const Place* places [[buffer(3)]],
+    device const Slot* slots [[buffer(3)]],
     device const int* tables [[buffer(4)]],
     device const AttentionTile* tiles [[buffer(5)]],
     device float* dst [[buffer(6)]],
@@ -49,8 +49,8 @@ kernel void attention_tile(
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     uint last = tile.row + (tile.first + tile.count - 1) / per;
-    uint n = places[last].position + 1;  // the rows of a sequence are in order
-    device const int* pages = tables + places[last].pages;
+    uint n = slots[last].position + 1;  // the rows of a sequence are in order
+    device const int* pages = tables + slots[last].pages;
 
     threadgroup float* staged = shared;                         // [4][32][stride]
     threadgroup float* scores = staged + 4 * 32 * stride;       // [pairs][stride], then weights
@@ -68,7 +68,7 @@ kernel void attention_tile(
     uint r = (lane / 4 & 4) + lane / 2 % 4;
     if (tid < pairs) {
         uint pair = tile.first + min(tid, tile.count - 1);
-        sees[tid] = places[tile.row + pair / per].position + 1;
+        sees[tid] = slots[tile.row + pair / per].position + 1;
         joined_m[tid] = -INFINITY;
         joined_l[tid] = 0;
     }

@@ -80,8 +80,8 @@ struct PageQ4_0 {
 
 #define EACH_PAGE_TYPE(X) X(PageF32, "F32") X(PageF16, "F16") X(PageQ8_0, "Q8_0") X(PageQ4_0, "Q4_0")
 
-// Place is a row's entry in the slot mapping, which the backend writes: [rows] of these.
-struct Place {
+// Slot is a row's entry in the slot mapping, which the backend writes: [rows] of these.
+struct Slot {
     uint position;
     uint slot;   // page*page_size + slot in the page
     uint pages;  // start of the sequence's page table

@@ -19,7 +19,7 @@ template <typename P>
 kernel void rope_store(
     device float* qkv [[buffer(0)]],
     device const float* table [[buffer(1)]],
-    device const Place* places [[buffer(2)]],
+    device const Slot* slots [[buffer(2)]],
     device uchar* keys [[buffer(3)]],
     device uchar* values [[buffer(4)]],
     constant RopeStoreArgs& args [[buffer(5)]],
@@ -29,14 +29,14 @@ kernel void rope_store(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     qkv += group.x * args.stride;
-    device const Place& place = places[group.x];
-    device const float* angles = table + place.position * args.dims;
+    device const Slot& at = slots[group.x];
+    device const float* angles = table + at.position * args.dims;
     for (uint head = simdgroup; head < args.heads + args.kv_heads; head += simdgroups) {
         rotate(qkv + head * args.key_dim, qkv + head * args.key_dim, angles, args.dims / 2, lane, 32);
     }
     threadgroup_barrier(mem_flags::mem_device);
     for (uint head = simdgroup; head < args.kv_heads; head += simdgroups) {
-        ulong row = page_row(place.slot, head, args.kv_heads, args.page_size);
+        ulong row = page_row(at.slot, head, args.kv_heads, args.page_size);
         device const float* k = qkv + (args.heads + head) * args.key_dim;
         device const float* v = qkv + (args.heads + args.kv_heads) * args.key_dim + head * args.value_dim;
         P::store(keys + row * P::row_bytes(args.key_dim), k, args.key_dim, lane);
@@ -60,7 +60,7 @@ kernel void latents(
     device const float* q_gain [[buffer(1)]],
     device const float* kv_gain [[buffer(2)]],
     device const float* table [[buffer(3)]],
-    device const Place* places [[buffer(4)]],
+    device const Slot* slots [[buffer(4)]],
     device uchar* keys [[buffer(5)]],
     constant LatentsArgs& args [[buffer(6)]],
     threadgroup float* shared [[threadgroup(0)]],
@@ -70,7 +70,7 @@ kernel void latents(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     uint threads = simdgroups * 32;
-    device const Place& place = places[group.x];
+    device const Slot& at = slots[group.x];
     device float* q = a + group.x * args.stride;
     device float* latent = q + args.q;
     device float* key = latent + args.latent;
@@ -81,10 +81,10 @@ kernel void latents(
     // The norm of the latent has its own memory, since a simdgroup may still read that of the query's norm.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
     for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
-    rotate(key, key, table + place.position * args.dims, args.dims / 2, tid, threads);
+    rotate(key, key, table + at.position * args.dims, args.dims / 2, tid, threads);
     threadgroup_barrier(mem_flags::mem_device);
     uint cols = args.latent + args.dims;
-    if (simdgroup == 0) P::store(keys + ulong(page_row(place.slot, 0, 1, args.page_size)) * P::row_bytes(cols), latent, cols, lane);
+    if (simdgroup == 0) P::store(keys + ulong(page_row(at.slot, 0, 1, args.page_size)) * P::row_bytes(cols), latent, cols, lane);
 }
 
 #define STORES(type, name) \

@@ -24,7 +24,7 @@ type layout struct {
 	columns      int // columns of a block
 	// pack packs a block of the file as row r of a group; nil for the float types.
 	pack func(dst []byte, r int, b []byte)
-	// unpack reads a packed block in portable Go; nil likewise. It finds scale set to the float16 at the start of super, or of
+	// unpack reads a packed block in portable Go; nil for the float types. It finds scale set to the float16 at the start of super, or of
 	// block where the type has no super, and min set to 0.
 	unpack func(b *unpacked, block, super []byte)
 }

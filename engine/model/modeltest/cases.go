@@ -22,7 +22,7 @@ type Case struct {
 	Text         string           `json:"text"` // of the prompt; empty in the micro models' cases
 	PromptTokens []int32          `json:"prompt_tokens"`
 	GreedyTokens []int32          `json:"greedy_tokens"`
-	GreedyText   string           `json:"greedy_text"`  // without the stop token; empty likewise
+	GreedyText   string           `json:"greedy_text"`  // without the stop token; empty in the micro models' cases
 	TopLogits    [][][2]float64   `json:"top_logits"`   // [token of both][8]{id, logit}
 	LogSumExp    []float64        `json:"logsumexp"`    // [token of both], of all logits
 	LayerSums    [][2]float64     `json:"layer_sums"`   // {sum, norm} of the last token: embedding, each layer but the last, final norm

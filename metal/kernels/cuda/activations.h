@@ -93,11 +93,11 @@ __device__ inline void rotate(const float* src, float* dst, const float* angles,
 
 // rotate_queries writes the rotated values of MLA's queries to dst, after each head's product with W_kb. Grid: (rows·dims/2 / threads,
 // heads).
-extern "C" __global__ void rotate_queries(const float* q, const float* table, const Place* places, float* dst, RotateArgs args) {
+extern "C" __global__ void rotate_queries(const float* q, const float* table, const Slot* slots, float* dst, RotateArgs args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, row = i / (args.dims / 2), pair = i % (args.dims / 2);
     if (row >= args.rows) return;
     rotate_pair(q + ulong(row) * args.q_stride + blockIdx.y * (args.nope + args.dims) + args.nope,
-                dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(places[row].position) * args.dims, pair);
+                dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(slots[row].position) * args.dims, pair);
 }
 
 struct NormArgs {
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
     src += ulong(blockIdx.x) * args.src_stride;
     dst += ulong(blockIdx.x) * args.dst_stride;
     float4 v[4][2], g[4][2];
-    auto place = [&](uint u) { // where a thread's values are; 0 if it has none
+    auto offset_of = [&](uint u) { // where a thread's values are; 0 if it has none
         uint i = tid + u * blockDim.x;
         return i < lanes ? 32 * (i / 4) + 4 * (i % 4) : 0;
     };
@@ -123,8 +123,8 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
     UNROLL for (uint u = 0; u < 4; u++) {
         if (u * blockDim.x >= lanes) break;
         UNROLL for (uint h = 0; h < 2; h++) {
-            v[u][h] = read_four(src + place(u) + 16 * h);
-            g[u][h] = read_four(gain + place(u) + 16 * h);
+            v[u][h] = read_four(src + offset_of(u) + 16 * h);
+            g[u][h] = read_four(gain + offset_of(u) + 16 * h);
         }
     }
     UNROLL for (uint u = 0; u < 4; u++) {
@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
         uint i = tid + u * blockDim.x;
         if (i >= lanes) continue;
         UNROLL for (uint h = 0; h < 2; h++) {
-            float* y = dst + place(u) + 16 * h;
+            float* y = dst + offset_of(u) + 16 * h;
             y[0] = v[u][h].x, y[1] = v[u][h].y, y[2] = v[u][h].z, y[3] = v[u][h].w;
         }
         store(to, blockIdx.x, i / 4, args.cols / 32, i % 4, out);

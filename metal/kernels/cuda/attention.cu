@@ -55,7 +55,7 @@ __device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 
 // attend computes a tile. V of the 8 warps take 64 values each; 8/V warps share the keys of a split. Deep keeps more reads in flight, for
 // grids that do not fill the GPU. Grid: (tiles, key heads, splits or 1).
 template <int V, bool Deep>
-__device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Place* places, const int* tables, const PairTile* tiles,
+__device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
                               float* parts, float* dst, const AttentionArgs& args) {
     enum { shares = warps / V, share_keys = split_keys / shares };
     extern __shared__ uint4 shared[];
@@ -72,17 +72,17 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     uint group = args.heads / args.kv_heads, stride = query_stride(args.key_dim);
     auto row_of = [&](uint pair) { return tile.row + (tile.first + min(pair, tile.count - 1)) / group; };
     auto head_of = [&](uint pair) { return blockIdx.y * group + (tile.first + min(pair, tile.count - 1)) % group; };
-    uint n = places[row_of(tile.count - 1)].position + 1; // positions are ascending
+    uint n = slots[row_of(tile.count - 1)].position + 1; // positions are ascending
     uint begin = blockIdx.z * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
     if (begin >= n) return;
-    const int* pages = tables + places[tile.row].pages;
+    const int* pages = tables + slots[tile.row].pages;
 
     for (uint i = tid; i < pairs * args.key_dim / 2; i += 32 * warps) {
         uint pair = i / (args.key_dim / 2), d = i % (args.key_dim / 2) * 2;
         const float* from = q + ulong(row_of(pair)) * args.q_stride + head_of(pair) * args.key_dim + d;
         *(uint*)(query + pair * stride + d) = halves(from[0], from[1]);
     }
-    uint position[2] = {places[row_of(r)].position, places[row_of(r + 8)].position};
+    uint position[2] = {slots[row_of(r)].position, slots[row_of(r + 8)].position};
     uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane's values are 8 neighbours
     uint value_bytes = 2 * (args.latent != 0 ? args.key_dim : args.value_dim);
     float m[2], l[2] = {0, 0}, total[8][4];
@@ -201,10 +201,10 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     }
 }
 
-#define ATTENTION(name, V, deep, least) \
-    extern "C" __global__ void __launch_bounds__(32 * warps, least) name(const float* q, const uchar* keys, const uchar* values, const Place* places, \
+#define ATTENTION(name, V, deep, min_blocks) \
+    extern "C" __global__ void __launch_bounds__(32 * warps, min_blocks) name(const float* q, const uchar* keys, const uchar* values, const Slot* slots, \
                                                                          const int* tables, const PairTile* tiles, float* parts, float* dst, AttentionArgs args) { \
-        attend<V, deep>(q, keys, values, places, tables, tiles, parts, dst, args); \
+        attend<V, deep>(q, keys, values, slots, tables, tiles, parts, dst, args); \
     }
 ATTENTION(attention_64, 1, false, 2)
 ATTENTION(attention_128, 2, false, 2)
@@ -216,11 +216,11 @@ ATTENTION(attention_split_256, 4, true, 1)
 ATTENTION(attention_split_512, 8, true, 1)
 
 // attention_join joins the splits of a row and head. Grid: (values / 64, heads, rows).
-extern "C" __global__ void attention_join(const float* parts, const Place* places, float* dst, AttentionArgs args) {
+extern "C" __global__ void attention_join(const float* parts, const Slot* slots, float* dst, AttentionArgs args) {
     uint d = blockIdx.x * blockDim.x + threadIdx.x;
     parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * (args.value_dim + 2);
     float m = __int_as_float(infinite | 0x80000000), l = 0, total = 0;
-    uint position = places[blockIdx.z].position;
+    uint position = slots[blockIdx.z].position;
 #pragma unroll 4
     for (uint split = 0; split * split_keys <= position; split++) {
         Joined j = join(m, parts[0]);

@@ -55,7 +55,7 @@ __device__ inline float4 read_four(const float* p) {
     return make_float4(p[0], p[1], p[2], p[3]);
 }
 
-// Place is a row's entry in the slot mapping, as in pages.h.
-struct Place {
+// Slot is a row's entry in the slot mapping, as in pages.h.
+struct Slot {
     uint position, slot, pages;
 };

@@ -47,8 +47,8 @@ __device__ inline void prefetch(const uchar* p, uint bytes, uint thread, uint th
 }
 
 // multiply computes a team's sums for the groups of w from first on. all is the number of groups of w.
-template <class A, class W, class Place>
-__device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
+template <class A, class W, class RowOf>
+__device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, RowOf row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
     UNROLL for (uint m = 0; m < A::groups; m++) groups[m] = w + min(first + m, all - 1) * group_bytes<W>(blocks);
     Team<A> team;
@@ -56,8 +56,8 @@ __device__ inline void multiply(const uchar* w, uint first, uint all, const ucha
 }
 
 // multiply_gated is multiply for groups of gate and of up.
-template <class A, class W, class Place>
-__device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint first, uint all, const uchar* x, uint blocks, Place row, float (&sums)[A::values]) {
+template <class A, class W, class RowOf>
+__device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint first, uint all, const uchar* x, uint blocks, RowOf row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
     UNROLL for (uint m = 0; m < A::groups / 2; m++) {
         ulong at = min(first + m, all - 1) * group_bytes<W>(blocks);
@@ -151,7 +151,7 @@ struct RowArgs {
 // multiply a group of rows of weights. With dims it is MLA's Absorb: one more threadgroup per matrix rotates. Grid: (groups of
 // rows, 1, matrices).
 template <class W, class A>
-__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Place* place, float* dst,
+__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, float* dst,
                             const RowArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ Parts<A::parts, A::columns> parts;
@@ -161,7 +161,7 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
     x += ulong(blockIdx.z) * args.x_matrix;
     dst += ulong(blockIdx.z) * args.dst_matrix;
     if (args.dims > 0 && group == args.tiles0) {
-        rotate(x + 32 * args.blocks, dst + out, table + ulong(place->position) * args.dims, args.dims / 2);
+        rotate(x + 32 * args.blocks, dst + out, table + ulong(at->position) * args.dims, args.dims / 2);
         return;
     }
     if (group >= args.tiles0) {

@@ -62,8 +62,8 @@ struct Tensor {
     };
 
     // multiply computes the warp's sums. row(c) is the row of activations of column c.
-    template <class Place>
-    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, Place row, float (&sums)[M * T * 4]) {
+    template <class RowOf>
+    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[M * T * 4]) {
         UNROLL for (uint t = 0; t < T; t++) {
             uint r = row(8 * t + lane / 4);
             own[t] = r / 8 * blocks * column_bytes + 8 * (r % 8 * 4 + lane % 4);
@@ -206,8 +206,8 @@ struct Lanes {
         float2 s[N];
     };
 
-    template <class Place>
-    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, Place row, float (&sums)[M * N * 2]) {
+    template <class RowOf>
+    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[M * N * 2]) {
         multiply(w, Packed<N>(x, blocks, row), blocks, warp, lane, sums);
     }
 

@@ -6,35 +6,35 @@ extern "C" __global__ void pack_weights(const uchar* from, uchar* to, PackArgs a
 extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, float* dst, EmbedArgs args) { embed<WEIGHT>(table, tokens, dst, args); }
 
 // BOUNDS gives the threads of a threadgroup, and the number of threadgroups that a multiprocessor shall hold.
-#define BOUNDS(A, teams, least) __launch_bounds__(32 * A::warps * teams, least)
+#define BOUNDS(A, teams, min_blocks) __launch_bounds__(32 * A::warps * teams, min_blocks)
 
-#define PRODUCT(name, A, teams, least) \
-    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, ProductArgs args) { \
+#define PRODUCT(name, A, teams, min_blocks) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, ProductArgs args) { \
         product<WEIGHT, A, teams>(w0, w1, w2, x, dst, args); \
     }
-#define GATED(name, A, teams, least) \
-    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, GatedArgs args) { \
+#define GATED(name, A, teams, min_blocks) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, GatedArgs args) { \
         gated_product<WEIGHT, A, teams>(gate, up, x, dst, args); \
     }
-#define GATED_EXPERTS(name, A, teams, least, choices) \
-    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
+#define GATED_EXPERTS(name, A, teams, min_blocks, choices) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
         gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, choices, dst, args); \
     }
-#define EXPERTS_DOWN(name, A, teams, least, choices) \
-    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
+#define EXPERTS_DOWN(name, A, teams, min_blocks, choices) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
         experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, choices, dst, args); \
     }
 
-#define ROW_PRODUCT(name, A, threads, least) \
-    extern "C" __global__ void __launch_bounds__(threads, least) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
-                                                            const Place* place, float* dst, RowArgs args) { \
-        row_product<WEIGHT, A>(w0, w1, w2, x, table, place, dst, args); \
+#define ROW_PRODUCT(name, A, threads, min_blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
+                                                            const Slot* at, float* dst, RowArgs args) { \
+        row_product<WEIGHT, A>(w0, w1, w2, x, table, at, dst, args); \
     }
 // teams is the maximum number of choices.
-#define ROW_EXPERTS(name, A, teams, least) \
-    extern "C" __global__ void BOUNDS(A, teams, least) name(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, \
+#define ROW_EXPERTS(name, A, teams, min_blocks) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, \
                                                             RowExpertsArgs args) { \
         row_experts_add<WEIGHT, A>(down, shared_down, h, routing, dst, args); \
     }
