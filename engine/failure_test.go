@@ -14,7 +14,6 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/sample"
 )
 
 // faulty is a backend that fails on request. Its fields are set before the engine works.
@@ -123,7 +122,7 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 	g.open()
 	wg.Wait()
 	require.NoError(t, goodErr)
-	require.ErrorIs(t, badErr, sample.ErrNotFinite)
+	require.ErrorIs(t, badErr, generation.ErrNotFinite)
 	require.ErrorContains(t, badErr, "position 6")
 	require.NotErrorIs(t, badErr, generation.ErrBadRequest)
 	require.Equal(t, generate(t, e, good).Choices, c.Choices)
@@ -176,7 +175,7 @@ func TestACorruptPageIsComputedAgain(t *testing.T) {
 			waitFor(t, func() bool { return e.Snapshot().Waiting == 1 })
 			g.open()
 			calls.Wait()
-			require.ErrorIs(t, firstErr, sample.ErrNotFinite)
+			require.ErrorIs(t, firstErr, generation.ErrNotFinite)
 			require.NoError(t, secondErr)
 			intact := open(t, path, engine.Options{Draft: engine.DraftOff})
 			require.Equal(t, generate(t, intact, second).Choices, got.Choices)

@@ -20,6 +20,8 @@ var (
 	// ErrEngineFailed means that the engine ended itself, because its state cannot be trusted any more. The request is not known to
 	// be the cause: give it to another process.
 	ErrEngineFailed = errors.New("engine has failed")
+	// ErrNotFinite means that logits hold a NaN or an infinity, which only a broken model or a failed step produces.
+	ErrNotFinite = errors.New("logits are not finite")
 )
 
 // Request is one prompt and how to answer it. Exactly one of Chat, Text and Tokens is the prompt.

@@ -2,13 +2,10 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/gguf"
 
-// GeometryName returns the Choice.Device of the backend's device.
-func (b *Backend) GeometryName() string { return deviceName(b.device.Info()) }
-
 // Choice returns the merged choice of a kernel for weights or pages of a type and shape. inputs is 0 for tiles and attention.
 func (b *Backend) Choice(kernel string, t gguf.Type, in, out, inputs int) Choice {
 	c := b.kernels.geometry.find(kernel, t, in, out, inputs)
-	c.Device, c.Kernel, c.Type, c.In, c.Out = b.GeometryName(), kernel, t.String(), in, out
+	c.Device, c.Kernel, c.Type, c.In, c.Out = deviceName(b.device.Info()), kernel, t.String(), in, out
 	return c
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
@@ -99,7 +98,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
-	case errors.Is(err, sample.ErrNotFinite): // a passing fault of the device, unless it comes again
+	case errors.Is(err, generation.ErrNotFinite): // a passing fault of the device, unless it comes again
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if d.attempt < d.MaxAttempts {

@@ -15,7 +15,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
@@ -125,8 +124,8 @@ func TestFailedAttempts(t *testing.T) {
 		{"an error that stays", 9, func() error { return broken }, 2, openai.CodeFailed, "line 1: device lost (attempt 2 of 2)"},
 		{"a panic that stays", 9, func() error { panic("oops") }, 2, openai.CodeFailed, "line 1: internal error: oops (attempt 2 of 2)"},
 		{"a request that cannot be answered", 9, func() error { return generation.BadRequest("too long") }, 1, openai.CodeBadRequest, "line 1: too long"},
-		{"numbers that are wrong once", 1, func() error { return sample.ErrNotFinite }, 2, "", ""},
-		{"a model that gives no numbers", 9, func() error { return sample.ErrNotFinite }, 2, openai.CodeFailed,
+		{"numbers that are wrong once", 1, func() error { return generation.ErrNotFinite }, 2, "", ""},
+		{"a model that gives no numbers", 9, func() error { return generation.ErrNotFinite }, 2, openai.CodeFailed,
 			"line 1: logits are not finite: the model's file may be damaged: compare its SHA-256 (attempt 2 of 2)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,14 +14,14 @@ const (
 	prior = 0.7
 )
 
-// Acceptance is how often the draft at each depth is right, given that those before it were.
-type Acceptance struct {
+// acceptance is how often the draft at each depth is right, given that those before it were.
+type acceptance struct {
 	share [MaxTokens]float64
 	known bool
 }
 
 // Observe records a verified chain: drafted tokens, of which the first accepted were right.
-func (a *Acceptance) Observe(drafted, accepted int) {
+func (a *acceptance) Observe(drafted, accepted int) {
 	a.init()
 	for d := range min(drafted, accepted+1) {
 		right := 0.0
@@ -32,7 +32,7 @@ func (a *Acceptance) Observe(drafted, accepted int) {
 	}
 }
 
-func (a *Acceptance) init() {
+func (a *acceptance) init() {
 	if a.known {
 		return
 	}
@@ -42,8 +42,8 @@ func (a *Acceptance) init() {
 	a.known = true
 }
 
-// Record is what a sequence's own drafts have shown.
-type Record struct {
+// record is what a sequence's own drafts have shown.
+type record struct {
 	tried, right float64 // tokens that were verified, fading with time
 }
 
@@ -51,23 +51,23 @@ type Record struct {
 const fade = 0.9
 
 // Observe records a verified chain.
-func (r *Record) Observe(drafted, accepted int) {
+func (r *record) Observe(drafted, accepted int) {
 	r.tried = fade*r.tried + float64(min(drafted, accepted+1))
 	r.right = fade*r.right + float64(accepted)
 }
 
-// Rest records that nothing was drafted because it would not have paid. Earlier observations slowly lose their weight, so
+// rest records that nothing was drafted because it would not have paid. Earlier observations slowly lose their weight, so
 // that drafting is tried again.
-func (a *Acceptance) Rest() {
+func (a *acceptance) rest() {
 	a.init()
 	for d := range a.share {
 		a.share[d] += forget * (prior - a.share[d])
 	}
 }
 
-// Chances are the probabilities that the draft at each depth of a sequence is right, given that those before it are: the
+// chances are the probabilities that the draft at each depth of a sequence is right, given that those before it are: the
 // shares seen over all sequences, drawn towards the sequence's own.
-func (a *Acceptance) Chances(r *Record) (chances [MaxTokens]float64) {
+func (a *acceptance) chances(r *record) (chances [MaxTokens]float64) {
 	a.init()
 	for d, p := range a.share {
 		chances[d] = (trust*p + r.right) / (trust + r.tried)

@@ -101,7 +101,7 @@ func (c *chain) retained(drafted, accepted int) int {
 
 // run processes the known tokens of a step's sequences and drafts what they want. Sequences that want nothing are processed
 // only if all is set. A gate, which may be nil, can end a chain early.
-func (c *chain) run(step []*Sequence, all bool, cost *Cost, gate *Gate) error {
+func (c *chain) run(step []*Sequence, all bool, cost *cost, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
 		start := time.Now()

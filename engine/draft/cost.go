@@ -2,8 +2,8 @@ package draft
 
 import "sort"
 
-// Cost is the measured seconds of a pass by its number of rows, corrected by the passes that follow. The zero value costs nothing.
-type Cost struct {
+// cost is the measured seconds of a pass by its number of rows, corrected by the passes that follow. The zero value costs nothing.
+type cost struct {
 	rows    []int     // ascending
 	seconds []float64 // [rows] as first measured
 	drift   []float64 // [rows] present seconds over measured ones
@@ -12,10 +12,10 @@ type Cost struct {
 // spill is how far one measurement changes the estimates for other row counts: what slows one, such as another program, slows all.
 const spill = 0.001
 
-// NewCost returns a cost through measured points, at least one, in ascending order of rows. Seconds are made
+// newCost returns a cost through measured points, at least one, in ascending order of rows. Seconds are made
 // ascending too: more rows never cost less.
-func NewCost(rows []int, seconds []float64) Cost {
-	c := Cost{rows: rows, seconds: append([]float64(nil), seconds...)}
+func newCost(rows []int, seconds []float64) cost {
+	c := cost{rows: rows, seconds: append([]float64(nil), seconds...)}
 	for i := range c.seconds {
 		c.seconds[i] = max(c.seconds[i], c.seconds[max(i-1, 0)])
 		c.drift = append(c.drift, 1)
@@ -24,7 +24,7 @@ func NewCost(rows []int, seconds []float64) Cost {
 }
 
 // Seconds is what a pass of the given rows is expected to take: interpolated between points, in proportion beyond the last.
-func (c *Cost) Seconds(rows int) float64 {
+func (c *cost) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0
 	}
@@ -40,10 +40,10 @@ func (c *Cost) Seconds(rows int) float64 {
 	return c.at(i-1) + share*(c.at(i)-c.at(i-1))
 }
 
-func (c *Cost) at(i int) float64 { return c.drift[i] * c.seconds[i] }
+func (c *cost) at(i int) float64 { return c.drift[i] * c.seconds[i] }
 
 // Observe corrects the cost by the seconds that a pass took.
-func (c *Cost) Observe(rows int, seconds float64) {
+func (c *cost) Observe(rows int, seconds float64) {
 	if len(c.rows) == 0 || rows == 0 {
 		return
 	}

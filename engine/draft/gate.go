@@ -2,12 +2,12 @@ package draft
 
 import "math"
 
-// Gate decides, pass by pass, how far a chain of passes goes: by the confidence of the drafting layer or model, which is the
+// gate decides, pass by pass, how far a chain of passes goes: by the confidence of the drafting layer or model, which is the
 // probability that it gives its own draft, and by how often drafts of that confidence were right.
-type Gate struct {
+type gate struct {
 	shares [classes]float64 // of right drafts, by class of confidence
 	known  bool
-	// Token is what a token is worth at present, and Row what one more row of a step costs, both in seconds; see Planner.
+	// Token is what a token is worth at present, and Row what one more row of a step costs, both in seconds; see planner.
 	Token, Row float64
 }
 
@@ -20,13 +20,13 @@ func class(confidence float64) int {
 }
 
 // Chance is the probability that a draft of the given confidence is right.
-func (g *Gate) Chance(confidence float64) float64 {
+func (g *gate) Chance(confidence float64) float64 {
 	g.init()
 	return g.shares[class(confidence)]
 }
 
 // Observe records whether a draft whose predecessors were right was right too.
-func (g *Gate) Observe(confidence float64, right bool) {
+func (g *gate) Observe(confidence float64, right bool) {
 	g.init()
 	share := &g.shares[class(confidence)]
 	if right {
@@ -37,7 +37,7 @@ func (g *Gate) Observe(confidence float64, right bool) {
 }
 
 // init sets shares near the confidence itself, which hold until something is known.
-func (g *Gate) init() {
+func (g *gate) init() {
 	if g.known {
 		return
 	}
@@ -47,9 +47,9 @@ func (g *Gate) init() {
 	g.known = true
 }
 
-// WorthRow reports whether a draft that is right with the given chance is worth its row of the next step.
-func (g *Gate) WorthRow(chance float64) bool { return chance*g.Token >= g.Row }
+// worthRow reports whether a draft that is right with the given chance is worth its row of the next step.
+func (g *gate) worthRow(chance float64) bool { return chance*g.Token >= g.Row }
 
-// WorthPass reports whether a further draft that is right with the given chance is worth its row and a pass of the given
+// worthPass reports whether a further draft that is right with the given chance is worth its row and a pass of the given
 // seconds.
-func (g *Gate) WorthPass(chance, pass float64) bool { return chance*g.Token >= g.Row+pass }
+func (g *gate) worthPass(chance, pass float64) bool { return chance*g.Token >= g.Row+pass }

@@ -38,9 +38,9 @@ func (sp *Speculator) measure(m model.Model) error {
 		}
 		passes = append(passes, seconds)
 	}
-	sp.planner.Verify = NewCost(sizes, verify)
+	sp.planner.Verify = newCost(sizes, verify)
 	if sp.chain != nil {
-		sp.planner.Pass = NewCost(sizes, passes)
+		sp.planner.Pass = newCost(sizes, passes)
 	}
 	return nil
 }

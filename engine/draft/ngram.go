@@ -8,10 +8,10 @@ const (
 	shortestNGram = 2
 )
 
-// NGram drafts from a sequence's own text (prompt look-up decoding): it finds the last place where the text's last tokens
+// ngrams drafts from a sequence's own text (prompt look-up decoding): it finds the last place where the text's last tokens
 // occurred before, and guesses the tokens that followed them there. A search takes constant time, the tables four bytes a
 // token and order.
-type NGram struct {
+type ngrams struct {
 	seen  int     // tokens whose n-grams are in the tables
 	slots int     // of a table, a power of two
 	table []int32 // a table an order, one after another
@@ -21,17 +21,17 @@ type NGram struct {
 // limit of a sequence, which few reach.
 const maxSlots = 1 << 16
 
-// NewNGram returns an NGram for texts of up to the given number of tokens.
-func NewNGram(tokens int) *NGram {
+// newNGrams returns ngrams for texts of up to the given number of tokens.
+func newNGrams(tokens int) *ngrams {
 	slots := 16
 	for slots < min(2*tokens, maxSlots) {
 		slots *= 2
 	}
-	return &NGram{slots: slots, table: make([]int32, (longestNGram-shortestNGram+1)*slots)}
+	return &ngrams{slots: slots, table: make([]int32, (longestNGram-shortestNGram+1)*slots)}
 }
 
 // Draft appends up to limit guesses of what follows tokens to dst. Each call's text has to begin with that of the call before.
-func (g *NGram) Draft(dst, tokens []int32, limit int) []int32 {
+func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 	g.learn(tokens)
 	for n := longestNGram; n >= shortestNGram; n-- {
 		if n > len(tokens) {
@@ -57,7 +57,7 @@ func (g *NGram) Draft(dst, tokens []int32, limit int) []int32 {
 }
 
 // learn adds the n-grams before each token that is new since the last call.
-func (g *NGram) learn(tokens []int32) {
+func (g *ngrams) learn(tokens []int32) {
 	for at := max(g.seen, 1); at < len(tokens); at++ {
 		for n := shortestNGram; n <= min(longestNGram, at); n++ {
 			g.table[g.slot(tokens[at-n:at])] = int32(at)
@@ -67,7 +67,7 @@ func (g *NGram) learn(tokens []int32) {
 }
 
 // slot is the index of an n-gram in the tables. Different n-grams can share one, so Draft compares the tokens.
-func (g *NGram) slot(gram []int32) int {
+func (g *ngrams) slot(gram []int32) int {
 	h := uint64(14695981039346656037) // FNV-1a over whole tokens
 	for _, t := range gram {
 		h = (h ^ uint64(uint32(t))) * 1099511628211

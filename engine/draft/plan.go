@@ -1,29 +1,29 @@
 package draft
 
-// Planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens a
+// planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens a
 // second, given the probability that drafts are right and the cost of steps by their rows.
-type Planner struct {
-	Verify Cost // a step of the model, by rows
-	Pass   Cost // one pass of the drafting layer or model, by sequences
+type planner struct {
+	Verify cost // a step of the model, by rows
+	Pass   cost // one pass of the drafting layer or model, by sequences
 	Limit  int  // maximum number of tokens a sequence, up to MaxTokens
 
 	// The last plan's estimates, in seconds: what a token is worth, and what one more row costs.
 	Token, Row float64
 }
 
-// Candidate is a sequence that may draft.
-type Candidate struct {
-	Chances [MaxTokens]float64 // that the draft at each depth is right, given that those before it are
+// candidate is a sequence that may draft.
+type candidate struct {
+	chances [MaxTokens]float64 // that the draft at each depth is right, given that those before it are
 	Limit   int                // maximum number of tokens
 	Free    bool               // drafted without a pass, as from n-grams
 	Length  int                // tokens to draft, set by Plan
 }
 
 // Yield is the expected number of right drafts among the given number of them.
-func (c *Candidate) Yield(length int) float64 {
+func (c *candidate) Yield(length int) float64 {
 	sum, chance := 0.0, 1.0
 	for d := range length {
-		chance *= c.Chances[d]
+		chance *= c.chances[d]
 		sum += chance
 	}
 	return sum
@@ -35,7 +35,7 @@ const minGain = 1.1
 
 // Plan sets the candidates' lengths, and returns their sum, which is 0 if drafting would not pay. others is the number of the
 // step's rows in addition to one a candidate, such as chunks of prompts.
-func (p *Planner) Plan(all []Candidate, others int) int {
+func (p *planner) Plan(all []candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
 	best, bestDepth, total := tokens/p.Verify.Seconds(n), 0, 0
@@ -84,7 +84,7 @@ func (p *Planner) Plan(all []Candidate, others int) int {
 
 // rowCost is the seconds that one more row adds to a step: the mean over the next few rows, because the cost jumps between
 // two sizes of product.
-func (p *Planner) rowCost(rows int) float64 {
+func (p *planner) rowCost(rows int) float64 {
 	const next = 4
 	return (p.Verify.Seconds(rows+next) - p.Verify.Seconds(rows)) / next
 }

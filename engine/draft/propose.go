@@ -30,9 +30,9 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 func (sp *Speculator) gather(decode []*Sequence) {
 	sp.candidates = sp.candidates[:0]
 	for _, s := range decode {
-		var c Candidate
+		var c candidate
 		if sp.chain != nil && sp.chain.canCatchUp(s) {
-			c = Candidate{Limit: s.room(), Chances: sp.passAcceptance.Chances(&s.passRecord)}
+			c = candidate{Limit: s.room(), chances: sp.passAcceptance.chances(&s.passRecord)}
 		}
 		sp.candidates = append(sp.candidates, c)
 	}
@@ -45,10 +45,10 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 	}
 	for i, s := range decode {
 		if s.ngrams == nil {
-			s.ngrams = NewNGram(s.Limit)
+			s.ngrams = newNGrams(s.Limit)
 		}
 		s.Drafts = s.ngrams.Draft(s.Drafts[:0], s.Tokens, s.room())
-		c := Candidate{Chances: sp.ngramAcceptance.Chances(&s.ngramRecord), Limit: len(s.Drafts), Free: true}
+		c := candidate{chances: sp.ngramAcceptance.chances(&s.ngramRecord), Limit: len(s.Drafts), Free: true}
 		if c.Limit > 0 && c.Yield(c.Limit) >= sp.candidates[i].Yield(sp.candidates[i].Limit) {
 			sp.candidates[i], s.byNGram = c, true
 		} else {
@@ -64,8 +64,8 @@ func (sp *Speculator) plan(next Next) {
 			sp.candidates[i].Length = min(sp.fixed, sp.candidates[i].Limit)
 		}
 	} else if len(next.Decode) > 0 && sp.planner.Plan(sp.candidates, next.Others) == 0 {
-		sp.ngramAcceptance.Rest()
-		sp.passAcceptance.Rest()
+		sp.ngramAcceptance.rest()
+		sp.passAcceptance.rest()
 	}
 	sp.gate.Token, sp.gate.Row = sp.planner.Token, sp.planner.Row
 	left := min(MaxOutputs, sp.limits.Rows-len(next.Decode))
@@ -96,9 +96,9 @@ func (sp *Speculator) worthCatchingUp(running int) bool {
 		return true
 	}
 	sp.fresh = sp.fresh[:0]
-	chances := sp.passAcceptance.Chances(&Record{})
+	chances := sp.passAcceptance.chances(&record{})
 	for range running {
-		sp.fresh = append(sp.fresh, Candidate{Chances: chances, Limit: MaxTokens})
+		sp.fresh = append(sp.fresh, candidate{chances: chances, Limit: MaxTokens})
 	}
 	return sp.planner.Plan(sp.fresh, 0) > 0
 }

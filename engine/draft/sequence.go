@@ -27,8 +27,8 @@ type Sequence struct {
 	gated      bool      // the gate ended the chain of passes before it had the wanted tokens
 	byNGram    bool      // Drafts come from the n-gram table, not from passes
 
-	ngrams                  *NGram
-	ngramRecord, passRecord Record
+	ngrams                  *ngrams
+	ngramRecord, passRecord record
 	filled                  int // positions in the cache of the drafting layer or model
 }
 
@@ -77,7 +77,7 @@ func (s *Sequence) forget() {
 func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
 
 // record is what is known about drafts of the kind that the sequence has now.
-func (s *Sequence) record() *Record {
+func (s *Sequence) record() *record {
 	if s.byNGram {
 		return &s.ngramRecord
 	}
@@ -86,13 +86,13 @@ func (s *Sequence) record() *Record {
 
 // add takes the draft of a pass, which costs the given seconds, and reports whether another pass should follow. gate may be
 // nil.
-func (s *Sequence) add(token int32, confidence, pass float64, gate *Gate) (more bool) {
+func (s *Sequence) add(token int32, confidence, pass float64, gate *gate) (more bool) {
 	if len(s.Drafts) == 0 {
 		s.chance = 1
 	}
 	if gate != nil {
 		s.chance *= gate.Chance(confidence)
-		if s.gated = !gate.WorthRow(s.chance); s.gated {
+		if s.gated = !gate.worthRow(s.chance); s.gated {
 			return false
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Sequence) add(token int32, confidence, pass float64, gate *Gate) (more 
 	}
 	// The confidence in the next draft is not known yet: this one's is the best guess.
 	if gate != nil {
-		s.gated = !gate.WorthPass(s.chance*gate.Chance(confidence), pass)
+		s.gated = !gate.worthPass(s.chance*gate.Chance(confidence), pass)
 	}
 	return !s.gated
 }

@@ -32,19 +32,19 @@ type Speculator struct {
 	fixed   int
 	ngram   bool
 	chain   *chain // nil where neither an MTP layer nor a small model drafts
-	planner Planner
-	gate    Gate // of passes
+	planner planner
+	gate    gate // of passes
 
-	ngramAcceptance, passAcceptance Acceptance
+	ngramAcceptance, passAcceptance acceptance
 	idle                            int // steps since something was drafted
 
-	candidates []Candidate // [next] of the step that is planned
-	fresh      []Candidate // of sequences without a record, to estimate whether drafting pays at all
+	candidates []candidate // [next] of the step that is planned
+	fresh      []candidate // of sequences without a record, to estimate whether drafting pays at all
 }
 
 // New measures what steps of the model and drafting passes cost, in pages of the cache that nothing uses yet.
 func New(o Options) (*Speculator, error) {
-	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: Planner{Limit: MaxTokens}}
+	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Limit: MaxTokens}}
 	switch {
 	case o.Small != nil:
 		sp.chain = newModelChain(o.Small, o.Limits.Rows)

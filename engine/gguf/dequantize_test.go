@@ -212,7 +212,7 @@ func TestRowBytes(t *testing.T) {
 	_, err = Type(29).RowBytes(256)
 	require.ErrorContains(t, err, "IQ1_M is not supported (supported: F32,")
 	require.Equal(t, "type 1000", Type(1000).String())
-	require.False(t, Type(1000).Readable())
+	require.False(t, Type(1000).readable())
 }
 
 func BenchmarkDequantize(b *testing.B) {

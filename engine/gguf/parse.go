@@ -214,7 +214,7 @@ func (p *parser) tensorInfo(i int) (info, error) {
 		return info{}, err
 	}
 	t := Type(number)
-	if !t.Readable() {
+	if !t.readable() {
 		return info{}, p.fail(at, tensorField(name, "type"), "%v", t.unsupported())
 	}
 	row, err := t.RowBytes(shape[0])

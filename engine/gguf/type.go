@@ -71,7 +71,7 @@ var types = [...]typeInfo{
 func Types() []Type {
 	var list []Type
 	for i := range types {
-		if t := Type(i); t.Readable() {
+		if t := Type(i); t.readable() {
 			list = append(list, t)
 		}
 	}
@@ -113,9 +113,9 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// Readable reports whether Ingot knows the type's layout. The other methods and Dequantize need a readable type; every
+// readable reports whether Ingot knows the type's layout. The other methods and Dequantize need a readable type; every
 // tensor of a File has one.
-func (t Type) Readable() bool { return t.info().blockBytes > 0 }
+func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
 // BlockSize is the number of weights in a block, 1 for the float types and 0 for a type that is not readable.
 func (t Type) BlockSize() int { return t.info().blockSize }

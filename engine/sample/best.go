@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/ingot-run/ingot/generation"
 )
 
 // Best is the highest logits of a row, as the backend found them: the highest first, among equals the lowest id.
@@ -27,7 +29,7 @@ func (b Best) Logit(i int) float32 { return b.values[i] }
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return 0, fmt.Errorf("%w: log Σ exp of the row is %g", ErrNotFinite, sum)
+		return 0, fmt.Errorf("%w: log Σ exp of the row is %g", generation.ErrNotFinite, sum)
 	}
 	return sum, nil
 }
@@ -68,7 +70,7 @@ func (s *Sampler) SampleBest(b Best, position int, w *Scratch) (index int, ok bo
 	d := w.truncateBest(b, n, &s.params)
 	id := d.IDs[0]
 	if len(d.IDs) > 1 {
-		id = d.Draw(s.Uniform(position))
+		id = d.Draw(s.uniform(position))
 	}
 	return slices.Index(b.ids, float32(id)), true, nil
 }

@@ -95,6 +95,6 @@ func TestBestOfLogitsThatAreNotFinite(t *testing.T) {
 	for _, sum := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		best := sample.ReadBest([]float32{0, 1, float32(sum)}, 1)
 		_, _, err := sample.New(generation.Sampling{}, 0, nil).SampleBest(best, 0, &sample.Scratch{})
-		require.ErrorIs(t, err, sample.ErrNotFinite)
+		require.ErrorIs(t, err, generation.ErrNotFinite)
 	}
 }

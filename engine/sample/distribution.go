@@ -8,15 +8,15 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Distribution is the tokens that can be drawn, by ascending id, and how likely each is: Weights[i]/Total. No weight is 0.
-type Distribution struct {
+// distribution is the tokens that can be drawn, by ascending id, and how likely each is: Weights[i]/Total. No weight is 0.
+type distribution struct {
 	IDs     []int32
 	Weights []float64
 	Total   float64 // the sum of Weights, taken in order
 }
 
 // Draw returns the token whose interval contains u, from [0, 1), when the tokens' probabilities are laid end to end.
-func (d Distribution) Draw(u float64) int32 {
+func (d distribution) Draw(u float64) int32 {
 	target, sum := u*d.Total, 0.0
 	for i, w := range d.Weights {
 		if sum += w; sum > target {
@@ -27,16 +27,16 @@ func (d Distribution) Draw(u float64) int32 {
 }
 
 // only is the distribution in which a single token has all the probability.
-func (w *Scratch) only(id int32) Distribution {
+func (w *Scratch) only(id int32) distribution {
 	w.ids = append(w.ids[:0], id)
 	w.weights = append(w.weights[:0], 1)
-	return Distribution{IDs: w.ids, Weights: w.weights, Total: 1}
+	return distribution{IDs: w.ids, Weights: w.weights, Total: 1}
 }
 
 // truncate applies temperature, min-p, top-k and top-p to logits whose highest is best. A weight is the probability
 // relative to the best token's: exp((logit-best)/temperature). So min-p and top-k are bounds on logits, and
 // the logits that they cut off need no exponential.
-func (w *Scratch) truncate(logits []float32, best float64, p *generation.Sampling) Distribution {
+func (w *Scratch) truncate(logits []float32, best float64, p *generation.Sampling) distribution {
 	lowest := minLogit(p, best)
 	if p.TopK > 0 && p.TopK < len(logits) {
 		lowest = max(lowest, float64(w.kth(logits, p.TopK)))
@@ -53,7 +53,7 @@ func (w *Scratch) truncate(logits []float32, best float64, p *generation.Samplin
 
 // truncateBest is truncate for the n highest logits, those that top-k keeps. It takes ids in ascending order too, so that the
 // sum of the weights is the same to the last bit.
-func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) Distribution {
+func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) distribution {
 	w.order = w.order[:0]
 	for i := range n {
 		w.order = append(w.order, i)
@@ -94,11 +94,11 @@ func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sam
 }
 
 // topP is the distribution of the candidates, whose weights have the given sum, after top-p.
-func (w *Scratch) topP(total float64, p *generation.Sampling) Distribution {
+func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	if p.TopP > 0 && p.TopP < 1 {
 		total = w.keepMass(p.TopP*total, total)
 	}
-	return Distribution{IDs: w.ids, Weights: w.weights, Total: total}
+	return distribution{IDs: w.ids, Weights: w.weights, Total: total}
 }
 
 // maxSorted is the maximum k for which the highest values are kept sorted in one pass; beyond it, selecting by bits is faster.

@@ -21,9 +21,9 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// Uniform is the random number of a position of a choice, uniform over [0, 1) in steps of 2^-53. It does not depend on what
+// uniform is the random number of a position of a choice, uniform over [0, 1) in steps of 2^-53. It does not depend on what
 // else is drawn.
-func Uniform(seed uint64, position, choice int) float64 {
+func uniform(seed uint64, position, choice int) float64 {
 	p := uint64(position)
 	w := philox([4]uint32{uint32(p), uint32(p >> 32), uint32(choice)}, [2]uint32{uint32(seed), uint32(seed >> 32)})
 	return float64((uint64(w[0])<<32|uint64(w[1]))>>11) * 0x1p-53

@@ -31,21 +31,21 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 	}
 }
 
-// Uniform's mapping is pinned to the first two words of the zero vector, since results must not change between versions.
+// uniform's mapping is pinned to the first two words of the zero vector, since results must not change between versions.
 func TestUniformIsTheLeading53Bits(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, math.Ldexp(0x6627e8d5e169c58d>>11, -53), Uniform(0, 0, 0))
+	require.Equal(t, math.Ldexp(0x6627e8d5e169c58d>>11, -53), uniform(0, 0, 0))
 }
 
 func TestUniformIsUniformAlongEachArgument(t *testing.T) {
 	t.Parallel()
 	const draws, bins = 40000, 64
 	for name, at := range map[string]func(i int) float64{
-		"position": func(i int) float64 { return Uniform(7, i, 3) },
-		"choice":   func(i int) float64 { return Uniform(7, 3, i) },
-		"seed":     func(i int) float64 { return Uniform(uint64(i), 3, 0) },
+		"position": func(i int) float64 { return uniform(7, i, 3) },
+		"choice":   func(i int) float64 { return uniform(7, 3, i) },
+		"seed":     func(i int) float64 { return uniform(uint64(i), 3, 0) },
 		"high seed": func(i int) float64 {
-			return Uniform(uint64(i)<<32, 3, 0)
+			return uniform(uint64(i)<<32, 3, 0)
 		},
 	} {
 		seen := make([]int, bins)

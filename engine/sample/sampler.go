@@ -6,7 +6,6 @@
 package sample
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,10 +13,6 @@ import (
 
 	"github.com/ingot-run/ingot/generation"
 )
-
-// ErrNotFinite is wrapped by errors about logits that hold a NaN or an infinity, which only a broken model or a failed step
-// produces.
-var ErrNotFinite = errors.New("logits are not finite")
 
 // Sampler draws the tokens of one sequence. It records the tokens so far if penalties need them. It is not safe for
 // concurrent use.
@@ -100,31 +95,31 @@ func (s *Sampler) Accept(id int32) {
 // Sample draws the token that follows logits and will stand at the given position of the sequence. Call Accept if
 // the token becomes part of the answer.
 func (s *Sampler) Sample(logits []float32, position int, w *Scratch) (int32, error) {
-	d, err := s.Distribution(logits, w)
+	d, err := s.distribution(logits, w)
 	if err != nil {
 		return 0, err
 	}
 	if len(d.IDs) == 1 {
 		return d.IDs[0], nil
 	}
-	return d.Draw(s.Uniform(position)), nil
+	return d.Draw(s.uniform(position)), nil
 }
 
-// Uniform is the random number in [0, 1) with which the token at a position is drawn.
-func (s *Sampler) Uniform(position int) float64 {
-	return Uniform(s.params.Seed, position, s.choice)
+// uniform is the random number in [0, 1) with which the token at a position is drawn.
+func (s *Sampler) uniform(position int) float64 {
+	return uniform(s.params.Seed, position, s.choice)
 }
 
-// Distribution is the tokens that can be drawn from logits after the tokens accepted so far, with their probabilities. It is a
+// distribution is the tokens that can be drawn from logits after the tokens accepted so far, with their probabilities. It is a
 // view of w, valid until w is used again. logits is not changed.
-func (s *Sampler) Distribution(logits []float32, w *Scratch) (Distribution, error) {
+func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, error) {
 	if err := checkFinite(logits); err != nil {
-		return Distribution{}, err
+		return distribution{}, err
 	}
 	logits = s.edit(logits, w)
 	best := argmax(logits)
 	if top := float64(logits[best]); math.IsInf(top, 0) {
-		return Distribution{}, fmt.Errorf("%w: bias, penalties and excluded ids leave no token, the best logit is %g", ErrNotFinite, top)
+		return distribution{}, fmt.Errorf("%w: bias, penalties and excluded ids leave no token, the best logit is %g", generation.ErrNotFinite, top)
 	}
 	if s.params.Temperature == 0 {
 		return w.only(int32(best)), nil
@@ -205,11 +200,11 @@ const exponent = 0x7f800000
 
 func checkFinite(logits []float32) error {
 	if len(logits) == 0 {
-		return fmt.Errorf("%w: there are none", ErrNotFinite)
+		return fmt.Errorf("%w: there are none", generation.ErrNotFinite)
 	}
 	for id, l := range logits {
 		if math.Float32bits(l)&exponent == exponent {
-			return fmt.Errorf("%w: that of token %d is %g", ErrNotFinite, id, l)
+			return fmt.Errorf("%w: that of token %d is %g", generation.ErrNotFinite, id, l)
 		}
 	}
 	return nil

@@ -130,7 +130,7 @@ func TestDistributionMatchesReference(t *testing.T) {
 		for _, a := range answer {
 			s.Accept(a)
 		}
-		got, err := s.Distribution(logits, new(Scratch))
+		got, err := s.distribution(logits, new(Scratch))
 		require.NoError(t, err)
 		require.Equal(t, before, logits, "the caller's logits are left alone")
 
@@ -195,7 +195,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 
 func TestDrawCoversTheEnds(t *testing.T) {
 	t.Parallel()
-	d := Distribution{IDs: []int32{4, 7, 9}, Weights: []float64{0.5, 1, 0.5}, Total: 2}
+	d := distribution{IDs: []int32{4, 7, 9}, Weights: []float64{0.5, 1, 0.5}, Total: 2}
 	for u, want := range map[float64]int32{0: 4, 0.2499: 4, 0.25: 7, 0.7499: 7, 0.75: 9, 1 - 0x1p-53: 9} {
 		require.Equal(t, want, d.Draw(u), "u = %g", u)
 	}
@@ -211,10 +211,10 @@ func TestGreedyTakesTheLowestOfEquals(t *testing.T) {
 func TestExtremeTemperatures(t *testing.T) {
 	t.Parallel()
 	logits := []float32{-3, 90, 89, 90}
-	cold, err := New(generation.Sampling{Temperature: 5e-324}, 0, nil).Distribution(logits, new(Scratch))
+	cold, err := New(generation.Sampling{Temperature: 5e-324}, 0, nil).distribution(logits, new(Scratch))
 	require.NoError(t, err)
 	require.Equal(t, []int32{1, 3}, cold.IDs)
-	hot, err := New(generation.Sampling{Temperature: math.MaxFloat64}, 0, nil).Distribution(logits, new(Scratch))
+	hot, err := New(generation.Sampling{Temperature: math.MaxFloat64}, 0, nil).distribution(logits, new(Scratch))
 	require.NoError(t, err)
 	require.Equal(t, []float64{1, 1, 1, 1}, hot.Weights)
 }
@@ -224,18 +224,18 @@ func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
 		for _, p := range []generation.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}} {
 			_, err := New(p, 0, nil).Sample([]float32{0, 1, bad, 2}, 0, new(Scratch))
-			require.ErrorIs(t, err, ErrNotFinite)
+			require.ErrorIs(t, err, generation.ErrNotFinite)
 			require.ErrorContains(t, err, "token 2")
 		}
 		_, err := LogSumExp([]float32{0, bad})
-		require.ErrorIs(t, err, ErrNotFinite)
+		require.ErrorIs(t, err, generation.ErrNotFinite)
 	}
 	_, err := New(generation.Sampling{}, 0, nil).Sample(nil, 0, new(Scratch))
-	require.ErrorIs(t, err, ErrNotFinite)
+	require.ErrorIs(t, err, generation.ErrNotFinite)
 	s := New(generation.Sampling{}, 0, nil)
 	s.Exclude([]int32{0, 1})
 	_, err = s.Sample([]float32{1, 2}, 0, new(Scratch))
-	require.ErrorIs(t, err, ErrNotFinite)
+	require.ErrorIs(t, err, generation.ErrNotFinite)
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
@@ -299,7 +299,7 @@ func BenchmarkSample(b *testing.B) {
 }
 
 // probability is that of token id, 0 if it cannot be drawn.
-func probability(d Distribution, id int32) float64 {
+func probability(d distribution, id int32) float64 {
 	i, ok := slices.BinarySearch(d.IDs, id)
 	if !ok {
 		return 0
@@ -317,14 +317,14 @@ func TestChoicesAreIndependent(t *testing.T) {
 	for choice := range 8 {
 		shared, own := first.ForChoice(choice), New(p, choice, prompt)
 		for position := range 20 {
-			want, err := own.Distribution(logits, w)
+			want, err := own.distribution(logits, w)
 			require.NoError(t, err)
 			want.IDs, want.Weights = slices.Clone(want.IDs), slices.Clone(want.Weights)
-			got, err := shared.Distribution(logits, w)
+			got, err := shared.distribution(logits, w)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
-			id := got.Draw(shared.Uniform(position))
-			require.Equal(t, id, want.Draw(own.Uniform(position)))
+			id := got.Draw(shared.uniform(position))
+			require.Equal(t, id, want.Draw(own.uniform(position)))
 			own.Accept(id)
 			shared.Accept(id)
 		}
@@ -335,7 +335,7 @@ func TestChoicesAreIndependent(t *testing.T) {
 func TestTopPEndsWhereItsShareIsReached(t *testing.T) {
 	t.Parallel()
 	for topP, want := range map[float64][]int32{0.25: {0}, 0.3: {0, 1}, 0.5: {0, 1}, 0.51: {0, 1, 2}, 1: {0, 1, 2, 3}} {
-		d, err := New(generation.Sampling{Temperature: 1, TopP: topP}, 0, nil).Distribution([]float32{2, 2, 2, 2}, new(Scratch))
+		d, err := New(generation.Sampling{Temperature: 1, TopP: topP}, 0, nil).distribution([]float32{2, 2, 2, 2}, new(Scratch))
 		require.NoError(t, err)
 		require.Equal(t, want, d.IDs, "top_p %g", topP)
 	}

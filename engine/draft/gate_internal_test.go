@@ -1,16 +1,14 @@
-package draft_test
+package draft
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/ingot-run/ingot/engine/draft"
 )
 
 func TestGateLearnsWhatConfidenceIsWorth(t *testing.T) {
 	t.Parallel()
-	var g draft.Gate
+	var g gate
 	require.Less(t, g.Chance(0.3), g.Chance(0.8))
 	require.Less(t, g.Chance(0.8), g.Chance(1), "the drafter is believed at first")
 	for i := range 400 {
@@ -24,9 +22,9 @@ func TestGateLearnsWhatConfidenceIsWorth(t *testing.T) {
 
 func TestGateWeighsADraftAgainstItsCost(t *testing.T) {
 	t.Parallel()
-	g := draft.Gate{Token: 1, Row: 0.3}
-	require.True(t, g.WorthRow(0.31))
-	require.False(t, g.WorthRow(0.29))
-	require.True(t, g.WorthPass(0.61, 0.3), "a further draft costs a pass too")
-	require.False(t, g.WorthPass(0.59, 0.3))
+	g := gate{Token: 1, Row: 0.3}
+	require.True(t, g.worthRow(0.31))
+	require.False(t, g.worthRow(0.29))
+	require.True(t, g.worthPass(0.61, 0.3), "a further draft costs a pass too")
+	require.False(t, g.worthPass(0.59, 0.3))
 }

@@ -1,4 +1,4 @@
-package draft_test
+package draft
 
 import (
 	"runtime"
@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/ingot-run/ingot/engine/draft"
 )
 
 func TestNGramDraft(t *testing.T) {
@@ -29,7 +27,7 @@ func TestNGramDraft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, draft.NewNGram(16).Draft(nil, c.tokens, c.limit))
+			require.Equal(t, c.want, newNGrams(16).Draft(nil, c.tokens, c.limit))
 		})
 	}
 }
@@ -40,7 +38,7 @@ func TestNGramIsASearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tokens := rapid.SliceOfN(rapid.Int32Range(0, 3), 0, 60).Draw(t, "tokens")
 		limit := rapid.IntRange(1, 6).Draw(t, "limit")
-		g := draft.NewNGram(len(tokens))
+		g := newNGrams(len(tokens))
 		for n := range tokens {
 			got := g.Draft(nil, tokens[:n+1], limit)
 			want := searchBack(tokens[:n+1], limit)
@@ -90,7 +88,7 @@ func TestNGramOfALongText(t *testing.T) { // not parallel: it counts what the pr
 	text = append(text, tokens-1000, tokens-999)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	g := draft.NewNGram(1 << 20)
+	g := newNGrams(1 << 20)
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 	require.Equal(t, []int32{tokens - 998, tokens - 997}, g.Draft(nil, text, 2))
@@ -101,14 +99,14 @@ func BenchmarkNGram(b *testing.B) {
 	for i := range tokens {
 		tokens[i] = int32(i * i % 251)
 	}
-	var g *draft.NGram
-	buf := make([]int32, 0, draft.MaxTokens)
+	var g *ngrams
+	buf := make([]int32, 0, MaxTokens)
 	b.ReportAllocs()
 	for i := range b.N {
 		n := i % len(tokens)
 		if n == 0 {
-			g = draft.NewNGram(len(tokens))
+			g = newNGrams(len(tokens))
 		}
-		buf = g.Draft(buf[:0], tokens[:n+1], draft.MaxTokens)
+		buf = g.Draft(buf[:0], tokens[:n+1], MaxTokens)
 	}
 }

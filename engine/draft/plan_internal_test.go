@@ -1,4 +1,4 @@
-package draft_test
+package draft
 
 import (
 	"math"
@@ -6,17 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/ingot-run/ingot/engine/draft"
 )
 
 // candidates returns n sequences whose drafts are right with the given chance at every depth.
-func candidates(n int, chance float64, free bool) []draft.Candidate {
-	all := make([]draft.Candidate, n)
+func candidates(n int, chance float64, free bool) []candidate {
+	all := make([]candidate, n)
 	for i := range all {
-		all[i] = draft.Candidate{Limit: draft.MaxTokens, Free: free}
-		for d := range all[i].Chances {
-			all[i].Chances[d] = chance
+		all[i] = candidate{Limit: MaxTokens, Free: free}
+		for d := range all[i].chances {
+			all[i].chances[d] = chance
 		}
 	}
 	return all
@@ -24,14 +22,14 @@ func candidates(n int, chance float64, free bool) []draft.Candidate {
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	flat := draft.NewCost([]int{1, 64}, []float64{1, 1.2})     // memory-bound: rows are nearly free
-	steep := draft.NewCost([]int{1, 64}, []float64{1, 64})     // compute-bound: rows cost what they are
-	knee := draft.NewCost([]int{1, 8, 64}, []float64{1, 1, 8}) // free up to 8 rows
-	slow := draft.NewCost([]int{1}, []float64{0.3})
+	flat := newCost([]int{1, 64}, []float64{1, 1.2})     // memory-bound: rows are nearly free
+	steep := newCost([]int{1, 64}, []float64{1, 64})     // compute-bound: rows cost what they are
+	knee := newCost([]int{1, 8, 64}, []float64{1, 1, 8}) // free up to 8 rows
+	slow := newCost([]int{1}, []float64{0.3})
 	for name, c := range map[string]struct {
 		chance       float64
 		free         bool
-		verify, pass draft.Cost
+		verify, pass cost
 		seqs, others int
 		check        func(t *testing.T, total int)
 	}{
@@ -46,7 +44,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := draft.Planner{Verify: c.verify, Pass: c.pass, Limit: draft.MaxTokens}
+			p := planner{Verify: c.verify, Pass: c.pass, Limit: MaxTokens}
 			c.check(t, p.Plan(candidates(c.seqs, c.chance, c.free), c.others))
 		})
 	}
@@ -64,24 +62,24 @@ func atLeast(n int) func(*testing.T, int) {
 func TestPlanIsNeverWorseThanNone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		cost := rapid.Custom(func(t *rapid.T) draft.Cost {
-			return draft.NewCost([]int{1, 4, 16, 64}, rapid.SliceOfN(rapid.Float64Range(0.01, 2), 4, 4).Draw(t, "seconds"))
+		cost := rapid.Custom(func(t *rapid.T) cost {
+			return newCost([]int{1, 4, 16, 64}, rapid.SliceOfN(rapid.Float64Range(0.01, 2), 4, 4).Draw(t, "seconds"))
 		})
-		p := draft.Planner{Verify: cost.Draw(t, "verify"), Pass: cost.Draw(t, "pass"), Limit: rapid.IntRange(1, draft.MaxTokens).Draw(t, "most")}
-		all := make([]draft.Candidate, rapid.IntRange(1, 40).Draw(t, "sequences"))
+		p := planner{Verify: cost.Draw(t, "verify"), Pass: cost.Draw(t, "pass"), Limit: rapid.IntRange(1, MaxTokens).Draw(t, "most")}
+		all := make([]candidate, rapid.IntRange(1, 40).Draw(t, "sequences"))
 		for i := range all {
-			all[i].Limit = rapid.IntRange(0, draft.MaxTokens).Draw(t, "limit")
+			all[i].Limit = rapid.IntRange(0, MaxTokens).Draw(t, "limit")
 			all[i].Free = rapid.Bool().Draw(t, "free")
 			chance := rapid.Float64Range(0, 1).Draw(t, "chance")
-			for d := range all[i].Chances {
-				all[i].Chances[d] = chance
+			for d := range all[i].chances {
+				all[i].chances[d] = chance
 			}
 		}
 		others := rapid.IntRange(0, 20).Draw(t, "others")
 		total := p.Plan(all, others)
 
 		n := len(all) + others
-		rows, tokens, passing := n, float64(n), [draft.MaxTokens]int{}
+		rows, tokens, passing := n, float64(n), [MaxTokens]int{}
 		for _, c := range all {
 			require.LessOrEqual(t, c.Length, min(c.Limit, p.Limit))
 			rows += c.Length
@@ -103,31 +101,31 @@ func TestPlanIsNeverWorseThanNone(t *testing.T) {
 
 func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	t.Parallel()
-	var a draft.Acceptance
+	var a acceptance
 	for range 500 {
 		a.Observe(3, 1) // the first is always right, the second never; the third is never reached
 	}
-	c := a.Chances(&draft.Record{})
+	c := a.chances(&record{})
 	require.InDelta(t, 1, c[0], 0.01)
 	require.InDelta(t, 0, c[1], 0.01)
 	require.InDelta(t, 0.7, c[2], 0.01)
 
-	var good, bad draft.Record
+	var good, bad record
 	for range 20 {
 		good.Observe(4, 4)
 		bad.Observe(4, 0)
 	}
-	require.Greater(t, a.Chances(&good)[1], a.Chances(&bad)[1], "a sequence's own drafts count")
+	require.Greater(t, a.chances(&good)[1], a.chances(&bad)[1], "a sequence's own drafts count")
 
 	for range 5000 {
-		a.Rest()
+		a.rest()
 	}
-	require.InDelta(t, 0.7, a.Chances(&draft.Record{})[1], 0.02, "chances return to the prior")
+	require.InDelta(t, 0.7, a.chances(&record{})[1], 0.02, "chances return to the prior")
 }
 
 func TestCost(t *testing.T) {
 	t.Parallel()
-	c := draft.NewCost([]int{1, 4, 8}, []float64{2, 1, 6})
+	c := newCost([]int{1, 4, 8}, []float64{2, 1, 6})
 	for rows, want := range map[int]float64{0: 0, 1: 2, 2: 2, 4: 2, 6: 4, 8: 6, 16: 12} {
 		require.InDelta(t, want, c.Seconds(rows), 1e-12, "%d rows", rows)
 	}
@@ -139,14 +137,14 @@ func TestCost(t *testing.T) {
 	require.Less(t, c.Seconds(4), 4.0)
 
 	// What one number of rows takes says little of others, and in the long run something.
-	c = draft.NewCost([]int{1, 4, 8}, []float64{1, 2, 4})
+	c = newCost([]int{1, 4, 8}, []float64{1, 2, 4})
 	for range 60 {
 		c.Observe(1, 2)
 	}
 	require.InDelta(t, 2, c.Seconds(1), 0.1)
 	require.InDelta(t, 4, c.Seconds(8), 0.3)
 
-	var nothing draft.Cost
+	var nothing cost
 	nothing.Observe(3, 1)
 	require.Zero(t, nothing.Seconds(3))
 	require.False(t, math.IsNaN(nothing.Seconds(0)))
@@ -155,9 +153,9 @@ func TestCost(t *testing.T) {
 // Drafts that promise a few percent are not worth what they cost besides: see minGain.
 func TestPlanWantsAMargin(t *testing.T) {
 	t.Parallel()
-	free := draft.NewCost([]int{1, 64}, []float64{1, 1})
+	free := newCost([]int{1, 64}, []float64{1, 1})
 	for chance, want := range map[float64]int{0.05: 0, 0.2: 1} { // a draft makes tokens faster by its chance
-		p := draft.Planner{Verify: free, Limit: 1}
+		p := planner{Verify: free, Limit: 1}
 		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "a gain of %g", 1+chance)
 	}
 }
