@@ -83,7 +83,7 @@ func (r *Request) Validate(vocab int) error {
 		}
 	}
 	if err := r.Sampling.Validate(vocab); err != nil {
-		return badRequest{err}
+		return badRequestError{err}
 	}
 	return nil
 }
@@ -93,11 +93,11 @@ func (r *Request) NumChoices() int { return max(r.N, 1) }
 
 // BadRequest returns an error that is ErrBadRequest to errors.Is. Its text is the reason alone, because results have a code for it.
 func BadRequest(format string, args ...any) error {
-	return badRequest{fmt.Errorf(format, args...)}
+	return badRequestError{fmt.Errorf(format, args...)}
 }
 
-type badRequest struct{ error }
+type badRequestError struct{ error }
 
-func (b badRequest) Unwrap() error { return b.error }
+func (b badRequestError) Unwrap() error { return b.error }
 
-func (badRequest) Is(target error) bool { return target == ErrBadRequest }
+func (badRequestError) Is(target error) bool { return target == ErrBadRequest }

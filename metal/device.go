@@ -23,14 +23,14 @@ var (
 
 // Unsupported returns an error that is ErrUnsupported to errors.Is. Its text is the reason alone.
 func Unsupported(format string, args ...any) error {
-	return unsupported{fmt.Errorf(format, args...)}
+	return unsupportedError{fmt.Errorf(format, args...)}
 }
 
-type unsupported struct{ error }
+type unsupportedError struct{ error }
 
-func (u unsupported) Unwrap() error { return u.error }
+func (u unsupportedError) Unwrap() error { return u.error }
 
-func (unsupported) Is(target error) bool { return target == ErrUnsupported }
+func (unsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
 // Device is a GPU as a driver presents it. Work is a list of dispatches, submitted together, so that encoding allocates nothing
 // and can be counted. Methods other than Compile must not be called concurrently.

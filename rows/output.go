@@ -200,14 +200,14 @@ func (o *Output) Check(row Row) error {
 	if o.matches(row.Line, row.Sum) {
 		return nil
 	}
-	return otherFile{fmt.Errorf("line %d of the input is not the row answered in %s: choose another output, or delete that answer from %s",
+	return otherFileError{fmt.Errorf("line %d of the input is not the row answered in %s: choose another output, or delete that answer from %s",
 		row.Line, o.path, o.path)}
 }
 
-// otherFile is an error that is ErrOtherFile to errors.Is.
-type otherFile struct{ error }
+// otherFileError is an error that is ErrOtherFile to errors.Is.
+type otherFileError struct{ error }
 
-func (otherFile) Is(target error) bool { return target == ErrOtherFile }
+func (otherFileError) Is(target error) bool { return target == ErrOtherFile }
 
 // CheckSum compares the checksum of a line whose result is to be written with that of the result found on opening. present
 // reports whether there was one. The error is ErrOtherFile if the checksums differ.
