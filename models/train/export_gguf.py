@@ -1,4 +1,4 @@
-"""Writes the models as GGUF files in llama.cpp's names and layouts, F16 or quantised, and reads their weights again."""
+"""What the GGUF files of all families share: F16 or quantised tensors, sizes and the tokenizer; and reading weights again."""
 
 import json
 
@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from gguf import quants
 
-from architecture import is_moe
 from vocabulary import CHAT_TEMPLATE, SPECIAL, THINKING, VOCAB_SIZE
 
 # File kind: (general.file_type, type of the matrices). K-quants need llama.cpp's quantiser; see the training README.
@@ -18,129 +17,14 @@ KINDS = {
 }
 
 
-def write_glm(path, model, mtp, tokenizer, kind, name="tiny-glm"):
-    """Architecture deepseek2: split attn_k_b and attn_v_b, the MTP layer as the block after the last."""
-    config = model.config
-    w = gguf.GGUFWriter(path, "deepseek2")
-    w.add_name(name)
-    w.add_description("Miniature of GLM-4.7-Flash's architecture")
-    layers = config.num_hidden_layers
-    w.add_block_count(layers + 1)
-    _add_sizes(w, config)
-    w.add_head_count_kv(1)  # the absorbed form has one latent head
-    w.add_leading_dense_block_count(1)
-    w.add_q_lora_rank(config.q_lora_rank)
-    w.add_kv_lora_rank(config.kv_lora_rank)
-    w.add_key_length(config.kv_lora_rank + config.qk_rope_head_dim)
-    w.add_value_length(config.kv_lora_rank)
-    w.add_uint32("deepseek2.attention.key_length_mla", config.qk_nope_head_dim + config.qk_rope_head_dim)
-    w.add_uint32("deepseek2.attention.value_length_mla", config.v_head_dim)
-    w.add_expert_count(config.n_routed_experts)
-    w.add_expert_used_count(config.num_experts_per_tok)
-    w.add_expert_shared_count(config.n_shared_experts)
-    w.add_expert_feed_forward_length(config.moe_intermediate_size)
-    w.add_expert_weights_scale(config.routed_scaling_factor)
-    w.add_expert_weights_norm(True)
-    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    w.add_rope_dimension_count(config.qk_rope_head_dim)
-    w.add_uint32("deepseek2.nextn_predict_layers", 1)
-    w.add_file_type(KINDS[kind][0])
-    _add_tokenizer(w, tokenizer)
-
-    _add_tensors(w, glm_tensors(model, mtp), kind)
-
-
-def glm_tensors(model, mtp):
-    """Yields each tensor's name and the view of the model's weights that it holds."""
-    config, layers = model.config, model.config.num_hidden_layers
-    yield "token_embd.weight", model.model.embed_tokens.weight
-    yield "output_norm.weight", model.model.norm.weight
-    yield "output.weight", model.lm_head.weight
-    for i, layer in enumerate([*model.model.layers, mtp.layer]):
-        yield from _glm_layer(f"blk.{i}.", config, layer)
-    yield f"blk.{layers}.nextn.eh_proj.weight", mtp.eh_proj.weight
-    yield f"blk.{layers}.nextn.enorm.weight", mtp.enorm.weight
-    yield f"blk.{layers}.nextn.hnorm.weight", mtp.hnorm.weight
-    yield f"blk.{layers}.nextn.shared_head_norm.weight", mtp.head_norm.weight
-
-
-def _glm_layer(block, config, layer):
-    attention = layer.self_attn
-    yield block + "attn_norm.weight", layer.input_layernorm.weight
-    yield block + "ffn_norm.weight", layer.post_attention_layernorm.weight
-    yield block + "attn_q_a.weight", attention.q_a_proj.weight
-    yield block + "attn_q_a_norm.weight", attention.q_a_layernorm.weight
-    yield block + "attn_q_b.weight", attention.q_b_proj.weight
-    yield block + "attn_kv_a_mqa.weight", attention.kv_a_proj_with_mqa.weight
-    yield block + "attn_kv_a_norm.weight", attention.kv_a_layernorm.weight
-    # kv_b holds, per head, the rows that expand the latent to the key's nope part and to the value. GGUF splits them
-    # and stores the key half transposed, as the absorbed form multiplies it.
-    kv_b = attention.kv_b_proj.weight.view(
-        config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank
-    )
-    k_b, v_b = kv_b.split([config.qk_nope_head_dim, config.v_head_dim], 1)
-    yield block + "attn_k_b.weight", k_b.transpose(1, 2)
-    yield block + "attn_v_b.weight", v_b
-    yield block + "attn_output.weight", attention.o_proj.weight
-    if not is_moe(layer):
-        yield from _ffn(block + "ffn_{}.weight", layer.mlp)
-        return
-    moe = layer.mlp
-    gate, up = moe.experts.gate_up_proj.chunk(2, 1)
-    yield block + "ffn_gate_inp.weight", moe.gate.weight
-    yield block + "exp_probs_b.bias", moe.gate.e_score_correction_bias
-    yield block + "ffn_gate_exps.weight", gate
-    yield block + "ffn_up_exps.weight", up
-    yield block + "ffn_down_exps.weight", moe.experts.down_proj
-    yield from _ffn(block + "ffn_{}_shexp.weight", moe.shared_experts)
-
-
-def write_llama(path, model, tokenizer, kind, name="tiny-llama"):
-    """Architecture llama: query and key rows permuted for interleaved RoPE pairs, output tied to the embedding."""
-    config = model.config
-    w = gguf.GGUFWriter(path, "llama")
-    w.add_name(name)
-    w.add_description("Miniature Llama-architecture model")
-    w.add_block_count(config.num_hidden_layers)
-    _add_sizes(w, config)
-    w.add_head_count_kv(config.num_key_value_heads)
-    w.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
-    w.add_file_type(KINDS[kind][0])
-    _add_tokenizer(w, tokenizer)
-
-    _add_tensors(w, llama_tensors(model), kind)
-
-
-def llama_tensors(model):
-    """Yields each tensor's name and the view of the model's weights that it holds."""
-    config = model.config
-    yield "token_embd.weight", model.model.embed_tokens.weight
-    yield "output_norm.weight", model.model.norm.weight
-    for i, layer in enumerate(model.model.layers):
-        block, attention = f"blk.{i}.", layer.self_attn
-        yield block + "attn_norm.weight", layer.input_layernorm.weight
-        yield block + "attn_q.weight", _interleave(attention.q_proj.weight, config.num_attention_heads)
-        yield block + "attn_k.weight", _interleave(attention.k_proj.weight, config.num_key_value_heads)
-        yield block + "attn_v.weight", attention.v_proj.weight
-        yield block + "attn_output.weight", attention.o_proj.weight
-        yield block + "ffn_norm.weight", layer.post_attention_layernorm.weight
-        yield from _ffn(block + "ffn_{}.weight", layer.mlp)
-
-
-def _interleave(weight, heads):
-    """Reorders each head's rows so that RoPE's pairs (i, i + half) become neighbours (2i, 2i + 1): [heads, half, 2, columns]."""
-    rows, columns = weight.shape
-    return weight.view(heads, 2, rows // heads // 2, columns).swapaxes(1, 2)
-
-
-def _ffn(pattern, mlp):
+def ffn(pattern, mlp):
     yield pattern.format("gate"), mlp.gate_proj.weight
     yield pattern.format("up"), mlp.up_proj.weight
     yield pattern.format("down"), mlp.down_proj.weight
 
 
 def read_weights(path, tensors):
-    """Fills a model's weights with those of a GGUF file, dequantised; tensors is glm_tensors or llama_tensors of it."""
+    """Fills a model's weights with those of a GGUF file, dequantised; tensors is what its family yields."""
     file = {t.name: t for t in gguf.GGUFReader(path).tensors}
     for name, view in tensors:
         t = file[name]
@@ -148,7 +32,7 @@ def read_weights(path, tensors):
         view.detach().copy_(torch.from_numpy(weights).view(view.shape))
 
 
-def _add_tensors(w, tensors, kind):
+def add_tensors(w, tensors, kind):
     """Vectors and routers stay F32; in quantised files the embedding and the output head stay Q8_0."""
     for name, tensor in tensors:
         array = tensor.detach().float().cpu().numpy()
@@ -169,7 +53,7 @@ def _add_tensors(w, tensors, kind):
     w.close()
 
 
-def _add_sizes(w, config):
+def add_sizes(w, config):
     w.add_vocab_size(VOCAB_SIZE)
     w.add_context_length(config.max_position_embeddings)
     w.add_embedding_length(config.hidden_size)
@@ -179,7 +63,7 @@ def _add_sizes(w, config):
     w.add_layer_norm_rms_eps(config.rms_norm_eps)
 
 
-def _add_tokenizer(w, tokenizer):
+def add_tokenizer(w, tokenizer):
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     tokens = sorted(vocabulary, key=vocabulary.get)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]

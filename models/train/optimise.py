@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from architecture import routers
+from family_glm import routers
 from vocabulary import VOCAB_SIZE
 
 SEQUENCE = 512  # tokens in a training sequence; documents are packed end to end

@@ -8,6 +8,7 @@ The references of the bundled models belong to the weights that the quantised fi
 """
 
 import argparse
+import importlib
 import json
 import pathlib
 
@@ -15,20 +16,12 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-import architecture
 import corpus
 import export_gguf
 import reference
 
-MICRO_GLM = dict(
-    hidden_size=64, intermediate_size=128, moe_intermediate_size=32, num_hidden_layers=3, num_attention_heads=2,
-    num_key_value_heads=2, n_routed_experts=4, kv_lora_rank=32, q_lora_rank=32, qk_rope_head_dim=16,
-    qk_nope_head_dim=32, v_head_dim=32, max_position_embeddings=1024,
-)
-MICRO_LLAMA = dict(
-    hidden_size=64, intermediate_size=160, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
-    max_position_embeddings=1024,
-)
+FAMILIES = [importlib.import_module(p.stem) for p in sorted(pathlib.Path(__file__).parent.glob("family_*.py"))]
+BUNDLED = {"glm": "tiny-glm.q8_0.gguf", "llama": "tiny-llama.q4_0.gguf"}
 PROMPTS = [1, 2, 3, 5, 8, 17, 31, 32, 33, 48]  # lengths around those of pages and tiles
 ANSWER = 24
 QUESTIONS = 14
@@ -45,15 +38,11 @@ def main():
 
 @torch.no_grad()
 def micro(tokenizer, out):
-    model, mtp = architecture.build_glm("cpu", **MICRO_GLM)
-    randomise(model, mtp)
-    export_gguf.write_glm(out / "micro-glm.gguf", model, mtp, tokenizer, "f16", name="micro-glm")
-    write(out / "micro-glm.json", [random_case(model, mtp, n) for n in PROMPTS])
-
-    model = architecture.build_llama("cpu", **MICRO_LLAMA)
-    randomise(model)
-    export_gguf.write_llama(out / "micro-llama.gguf", model, tokenizer, "f16", name="micro-llama")
-    write(out / "micro-llama.json", [random_case(model, None, n) for n in PROMPTS])
+    for family in FAMILIES:
+        model, mtp = family.build("cpu", **family.MICRO)
+        randomise(*filter(None, (model, mtp)))
+        family.write(out / f"micro-{family.NAME}.gguf", model, mtp, tokenizer, "f16", name=f"micro-{family.NAME}")
+        write(out / f"micro-{family.NAME}.json", [random_case(model, mtp, n) for n in PROMPTS])
 
 
 def randomise(*modules):
@@ -81,24 +70,18 @@ def random_case(model, mtp, length):
 @torch.no_grad()
 def references(tokenizer, out):
     questions = corpus.heldout(150)[:QUESTIONS]
-    model, mtp = load_glm(MODELS / "tiny-glm.q8_0.gguf")
-    write(out / "tiny-glm.json", reference.cases(model, mtp, tokenizer, questions))
-    model = load_llama(MODELS / "tiny-llama.q4_0.gguf")
-    write(out / "tiny-llama.json", reference.cases(model, None, tokenizer, questions))
+    for family in FAMILIES:
+        if family.NAME in BUNDLED:
+            model, mtp = load(family, MODELS / BUNDLED[family.NAME])
+            write(out / f"tiny-{family.NAME}.json", reference.cases(model, mtp, tokenizer, questions))
 
 
 @torch.no_grad()
-def load_glm(path, **sizes):
-    model, mtp = architecture.build_glm("cpu", **sizes)
-    export_gguf.read_weights(path, export_gguf.glm_tensors(model, mtp))
-    return model.eval(), mtp.eval()
-
-
-@torch.no_grad()
-def load_llama(path, **sizes):
-    model = architecture.build_llama("cpu", **sizes)
-    export_gguf.read_weights(path, export_gguf.llama_tensors(model))
-    return model.eval()
+def load(family, path, **sizes):
+    """Returns a family's (model, MTP layer or None) with the weights of a GGUF file."""
+    model, mtp = family.build("cpu", **sizes)
+    export_gguf.read_weights(path, family.tensors(model, mtp))
+    return model.eval(), mtp and mtp.eval()
 
 
 def write(path, value):

@@ -12,9 +12,10 @@ import time
 import numpy as np
 import torch
 
-import architecture
 import corpus
 import export_gguf
+import family_glm
+import family_llama
 import optimise
 import reference
 import vocabulary
@@ -56,7 +57,7 @@ def build_data(documents, processes):
 
 
 def make_glm(args, tokenizer, sequences, questions):
-    model, mtp = architecture.build_glm(DEVICE)
+    model, mtp = family_glm.build(DEVICE)
     print(f"tiny-glm: {_size(model)} parameters, MTP layer {_size(mtp)}", flush=True)
     _train(model, mtp, sequences, args.glm_seconds)
     figures = {
@@ -65,20 +66,20 @@ def make_glm(args, tokenizer, sequences, questions):
     }
     print(figures, flush=True)
     for kind in export_gguf.KINDS:
-        export_gguf.write_glm(args.out / f"tiny-glm.{kind}.gguf", model, mtp, tokenizer, kind)
+        family_glm.write(args.out / f"tiny-glm.{kind}.gguf", model, mtp, tokenizer, kind)
     cases = reference.cases(model, mtp, tokenizer, questions[:REFERENCE_CASES])
     _write_json(args.out / "tiny-glm.reference.json", cases)
     return figures
 
 
 def make_llama(args, tokenizer, sequences, questions):
-    model = architecture.build_llama(DEVICE)
+    model, _ = family_llama.build(DEVICE)
     print(f"tiny-llama: {_size(model)} parameters", flush=True)
     _train(model, None, sequences, args.llama_seconds)
     figures = {"llama_accuracy": reference.accuracy(model, tokenizer, questions)}
     print(figures, flush=True)
     for kind in export_gguf.KINDS:
-        export_gguf.write_llama(args.out / f"tiny-llama.{kind}.gguf", model, tokenizer, kind)
+        family_llama.write(args.out / f"tiny-llama.{kind}.gguf", model, None, tokenizer, kind)
     cases = reference.cases(model, None, tokenizer, questions[:REFERENCE_CASES])
     _write_json(args.out / "tiny-llama.reference.json", {"llama": cases})
     return figures

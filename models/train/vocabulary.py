@@ -3,6 +3,7 @@
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 VOCAB_SIZE = 2048
+CONTEXT = 4096
 
 # How text is split before BPE; GGUF calls this rule "glm4".
 SPLIT_RULE = (
