@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
@@ -18,16 +19,7 @@ far can be read with "ingot results" for 7 days, as for a finished batch; until 
 Cancelling a finished batch changes nothing.`,
 		Example: "  ingot cancel nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := settings(cmd, config.Redis)
-			if err != nil {
-				return err
-			}
-			rdb, err := dialBatch(cmd, cfg, args)
-			if err != nil {
-				return err
-			}
-			defer rdb.Close() //nolint:errcheck // everything sent was answered
+		RunE: onRedis(func(cmd *cobra.Command, rdb *redis.Client, args []string) error {
 			finished, err := enqueue.Cancel(cmd.Context(), rdb, args[0])
 			if err != nil {
 				return err
@@ -42,7 +34,7 @@ Cancelling a finished batch changes nothing.`,
 			}
 			cmd.PrintErrf("%s: %s, with %d answered and %d failed\n", s.Batch, text, s.Done, s.Failed)
 			return nil
-		},
+		}),
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	return cmd

@@ -110,6 +110,22 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redis.Cl
 	return rdb, err
 }
 
+// onRedis is the run function of a command about a batch on Redis, whose id is in args, or about all.
+func onRedis(run func(cmd *cobra.Command, rdb *redis.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		cfg, err := settings(cmd, config.Redis)
+		if err != nil {
+			return err
+		}
+		rdb, err := dialBatch(cmd, cfg, args)
+		if err != nil {
+			return err
+		}
+		defer rdb.Close() //nolint:errcheck // everything sent was answered
+		return run(cmd, rdb, args)
+	}
+}
+
 // dial connects to Redis and logs settings of the server that can lose jobs.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redis.Client, error) {
 	rdb, warnings, err := job.Dial(cmd.Context(), cfg.Redis)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
@@ -15,22 +16,13 @@ func newPurge() *cobra.Command {
 while Redis has no memory left. "ingot results --forget" does the same after it has written all results to a file.`,
 		Example: "  ingot purge nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := settings(cmd, config.Redis)
-			if err != nil {
-				return err
-			}
-			rdb, err := dialBatch(cmd, cfg, args)
-			if err != nil {
-				return err
-			}
-			defer rdb.Close() //nolint:errcheck // everything sent was answered
+		RunE: onRedis(func(cmd *cobra.Command, rdb *redis.Client, args []string) error {
 			if err := enqueue.Purge(cmd.Context(), rdb, args[0]); err != nil {
 				return err
 			}
 			cmd.PrintErrf("%s: deleted\n", args[0])
 			return nil
-		},
+		}),
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	return cmd

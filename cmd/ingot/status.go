@@ -32,20 +32,12 @@ lists all batches, the newest first.`,
 			}
 			return arguments("BATCH")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := settings(cmd, config.Redis)
-			if err != nil {
-				return err
-			}
-			rdb, err := dialBatch(cmd, cfg, args)
-			if err != nil {
-				return err
-			}
-			defer rdb.Close() //nolint:errcheck // everything sent was answered
+		RunE: onRedis(func(cmd *cobra.Command, rdb *redis.Client, args []string) error {
 			if len(args) == 0 {
 				return listBatches(cmd, rdb, asJSON)
 			}
 			var s batchStatus
+			var err error
 			if s.Status, err = enqueue.Status(cmd.Context(), rdb, args[0]); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
@@ -59,7 +51,7 @@ lists all batches, the newest first.`,
 				return writeJSON(cmd.OutOrStdout(), s)
 			}
 			return writeStatus(cmd.OutOrStdout(), s)
-		},
+		}),
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
