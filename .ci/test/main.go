@@ -149,19 +149,30 @@ func reason(e event, output []string) string {
 	return "no reason given"
 }
 
-// printSkips lists skipped tests under their reasons.
+// printSkips lists skipped tests under their reasons. Subtests that were skipped for one reason are counted, not listed.
 func printSkips(out io.Writer, outcomes []outcome) {
-	byReason := map[string][]string{}
+	byReason := map[string]map[string]int{} // the number of skipped subtests of each test; 0 for the test itself
 	for _, o := range outcomes {
-		if o.Action == "skip" {
-			_, short, _ := strings.Cut(o.Package, "/ingot/")
-			byReason[o.Reason] = append(byReason[o.Reason], short+" "+o.Test)
+		if o.Action != "skip" {
+			continue
 		}
+		if byReason[o.Reason] == nil {
+			byReason[o.Reason] = map[string]int{}
+		}
+		_, short, _ := strings.Cut(o.Package, "/ingot/")
+		test, _, isSub := strings.Cut(o.Test, "/")
+		subtests := 0
+		if isSub {
+			subtests = 1
+		}
+		byReason[o.Reason][short+" "+test] += subtests
 	}
 	for _, why := range slices.Sorted(maps.Keys(byReason)) {
-		slices.Sort(byReason[why])
 		fmt.Fprintf(out, "skipped: %s\n", why)
-		for _, test := range slices.Compact(byReason[why]) {
+		for _, test := range slices.Sorted(maps.Keys(byReason[why])) {
+			if n := byReason[why][test]; n > 0 {
+				test = fmt.Sprintf("%s (subtests: %d)", test, n)
+			}
 			fmt.Fprintf(out, "    %s\n", test)
 		}
 	}

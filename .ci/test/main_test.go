@@ -35,3 +35,16 @@ func TestRead(t *testing.T) {
 	printSkips(&out, outcomes)
 	require.Equal(t, "skipped: needs a GPU: none here\n    a TestTwo\n", out.String())
 }
+
+// TestPrintSkips lists tests by reason; subtests are counted.
+func TestPrintSkips(t *testing.T) {
+	var out strings.Builder
+	printSkips(&out, []outcome{
+		{"skip", "m/ingot/a", "TestOne/first", "no GPU"},
+		{"skip", "m/ingot/a", "TestOne/second", "no GPU"},
+		{"skip", "m/ingot/a", "TestOne/third", "too long"},
+		{"skip", "m/ingot/b", "TestTwo", "no GPU"},
+		{"pass", "m/ingot/b", "TestThree", ""},
+	})
+	require.Equal(t, "skipped: no GPU\n    a TestOne (subtests: 2)\n    b TestTwo\nskipped: too long\n    a TestOne (subtests: 1)\n", out.String())
+}

@@ -16,7 +16,7 @@ import (
 // nvrtc opens the compiler, or skips. The driver is not needed.
 func nvrtc(t *testing.T) *compiler {
 	t.Helper()
-	c, err := openCompiler("sm_90", 99)
+	c, err := openCompiler("sm_90", 13)
 	if err != nil {
 		t.Skipf("kernels are not compiled for NVIDIA's GPUs: %v", err)
 	}
