@@ -85,7 +85,7 @@ func (f *Fit) divide(o *Options) error {
 	fits := int(min(pages*int64(o.PageSize), int64(f.Trained)))
 	switch {
 	case o.Context > f.Trained:
-		return fmt.Errorf("a context of %d is more than the %d positions that the model was trained for", o.Context, f.Trained)
+		return fmt.Errorf("a context of %d is more than the %d positions that the model was trained for; give a smaller context", o.Context, f.Trained)
 	case fits == 0:
 		return fmt.Errorf("the weights take %s and the cache at least %s, of %s that they may take together; "+
 			"allow more memory, or use a smaller model or one with fewer bits a weight", size(f.Weights), size(f.PerToken*int64(o.PageSize)), size(f.Memory))

@@ -31,7 +31,7 @@ func readTwice(ctx context.Context, r io.Reader) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(f.Name()) //nolint:errcheck // it is read by its descriptor, and goes with the process
+	os.Remove(f.Name()) //nolint:errcheck // it is read through its descriptor; the system deletes it when that is closed
 	type read struct {
 		sha string
 		err error
@@ -43,7 +43,7 @@ func readTwice(ctx context.Context, r io.Reader) (*input, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err() // the copy goes when its file is collected
+		return nil, ctx.Err() // the copy is deleted when f is garbage
 	case d := <-done:
 		if d.err == nil {
 			_, d.err = f.Seek(0, io.SeekStart)

@@ -31,7 +31,7 @@ func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, 
 	warnings, err = checkServer(info)
 	if err != nil {
 		c.Close() //nolint:errcheck // it was never used
-		return nil, nil, fmt.Errorf("redis at %s: %w", opts.Addr, err)
+		return nil, nil, fmt.Errorf("use redis at %s: %w", opts.Addr, err)
 	}
 	return c, warnings, nil
 }

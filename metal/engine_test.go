@@ -126,7 +126,7 @@ func sameTokens(t *testing.T, start starter) {
 			for _, s := range []setup{
 				{"large steps, shared beginnings", engine.Options{Context: 256, Draft: engine.DraftOff, PageSize: 4}, 2},
 				{"small steps", engine.Options{Context: 256, Draft: engine.DraftOff, StepTokens: 12, MaxSequences: 12, NoSharing: true}, 2},
-				{"look-up", engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 3, PageSize: 4, StepTokens: 16, MaxSequences: 2}, 2},
+				{"n-grams", engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 3, PageSize: 4, StepTokens: 16, MaxSequences: 2}, 2},
 				drafts,
 			} {
 				got, stats := answer(t, start, path, questions, s)

@@ -12,9 +12,9 @@ func beginsJSON(first []byte) bool { return bytes.HasPrefix(first, []byte("{")) 
 func checkJSONL(first []byte) error {
 	switch {
 	case beginsArray(first):
-		return errors.New("input looks like one JSON array: rows are JSON objects, one a line (jq -c '.[]' makes them)")
+		return errors.New("input looks like one JSON array: put each object on a line of its own, for example with jq -c '.[]'")
 	case string(first) == "{":
-		return errors.New("input looks like JSON objects of many lines: rows are JSON objects, one a line (jq -c . makes them)")
+		return errors.New("input looks like JSON objects that span several lines: put each on one line, for example with jq -c .")
 	}
 	return nil
 }

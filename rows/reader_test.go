@@ -234,7 +234,7 @@ func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
 	for _, c := range []struct{ name, input, want string }{
 		{"pretty array", "[\n  {\"prompt\":\"a\"}\n]\n", "one JSON array"},
 		{"compact array", `[{"prompt":"a"},{"prompt":"b"}]`, "one JSON array"},
-		{"pretty objects", "\n{\r\n  \"prompt\": \"a\"\r\n}\r\n{\r\n", "JSON objects of many lines"},
+		{"pretty objects", "\n{\r\n  \"prompt\": \"a\"\r\n}\r\n{\r\n", "JSON objects that span several lines"},
 		{"UTF-16", "\xff\xfe{\x00\"\x00", "input is UTF-16: convert it"},
 		{"gzip", gzipped(t, `{"prompt":"a"}`), "input is compressed (gzip): decompress it: gzip -dc FILE | ingot run -"},
 		{"zstd", "\x28\xb5\x2f\xfd\x04\n", "input is compressed (zstd): decompress it: zstd -dc"},

@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 	require.Contains(t, text, "ingot_engine_step_seconds_total")
 }
 
-// TestMetricsOfDrafts repeats a prompt's words, so that look-up finds drafts, and compares the counters with the rows' figures.
+// TestMetricsOfDrafts repeats a prompt's words, so that n-grams give drafts, and compares the counters with the rows' figures.
 func TestMetricsOfDrafts(t *testing.T) {
 	t.Parallel()
 	backend, err := cpu.New(1)

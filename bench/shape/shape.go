@@ -102,7 +102,7 @@ type builder struct {
 // matrix adds a tensor of the shape's quantised type.
 func (b *builder) matrix(name string, dims ...int) { b.add(name, b.quant, dims...) }
 
-// head adds a tensor in the type of output heads, which has at least 6 bits.
+// head adds an output head: in the type of the matrices if that is a float type or Q8_0, otherwise in Q6_K.
 func (b *builder) head(name string, dims ...int) {
 	switch b.quant {
 	case gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ80:
@@ -115,7 +115,7 @@ func (b *builder) head(name string, dims ...int) {
 // floats adds a float32 tensor, such as norms, routers and biases.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
-// shorter has the types that replace those of blocks of 256 in rows that are not whole blocks; for any other it is Q8_0.
+// shorter maps a type with blocks of 256 to the type of rows whose length 256 does not divide; Q8_0 for types that it lacks.
 var shorter = map[gguf.Type]gguf.Type{gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80}
 
 func (b *builder) add(name string, t gguf.Type, dims ...int) {

@@ -32,7 +32,7 @@ func requireRendered(t *testing.T, want map[string]string) {
 }
 
 // TestLimits renders templates that would never end, or fill the memory. Each has to end in an error soon. The
-// limits are a fraction of the real ones, to be quick.
+// limits are smaller than the real ones, so that the tests are fast.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	grow := func(step string) string {

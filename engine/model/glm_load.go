@@ -97,7 +97,7 @@ func (l *loader) mlaShape() mlaShape {
 	}
 	s.nope = key - s.rope
 	if l.err == nil && s.nope < 1 {
-		l.fail(fmt.Errorf("a head's key of %d values is too short for a rotation of %d", key, s.rope))
+		l.fail(fmt.Errorf("a head's key has %d values; it must have more than the %d of rope.dimension_count", key, s.rope))
 		return s
 	}
 	s.attention = compute.AttentionShape{

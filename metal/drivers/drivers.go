@@ -21,8 +21,8 @@ type Driver struct {
 	Auto     bool
 	Note     string // warns users about drivers for tests; else empty
 	Captures bool   // reports whether StartCapture works
-	// Open opens a device by its number, from 0 on. Its error does not name the driver. It wraps metal.ErrUnsupported if this machine has no GPU that the kernels
-	// run on.
+	// Open opens a device by its number, from 0 on. Its error does not name the driver. It wraps metal.ErrUnsupported if this
+	// machine has no GPU that the kernels run on.
 	Open func(number int) (metal.Device, error)
 }
 

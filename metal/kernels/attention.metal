@@ -1,5 +1,5 @@
-// Attention over KV pages for any mix of rows. A simdgroup takes a few query heads of a row, and each lane a key. The same kernel or
-// attention_join joins the splits.
+// Attention over KV pages for any mix of rows. A simdgroup takes a few query heads of a row; each lane takes
+// one key at a time. If splits run in threadgroups of their own, attention_join joins them; otherwise this kernel does.
 #include "attention.h"
 
 // attention takes Q query heads of one key head at a time, so that keys and values are read once for all. Values have up to 32·V

@@ -1,5 +1,5 @@
-// Attention of few rows on GPUs that one simdgroup a head would leave idle: a threadgroup of eight simdgroups takes a split, and
-// some of the query heads of a key head. A simdgroup scores a block of 32 keys, a key a lane; then each thread sums one or more
+// Attention of few rows, where one simdgroup per head would not fill the GPU. A threadgroup of eight simdgroups takes a split, and
+// some of the query heads of a key head. A simdgroup scores a block of 32 keys, one key per lane; then each thread sums one or more
 // columns of the values over all keys. The order of every sum is that of attention.metal, so that a row has the same bits.
 #include "attention.h"
 

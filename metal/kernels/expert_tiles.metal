@@ -16,7 +16,7 @@ struct ExpertTile {
     uint count;  // 0 if the tile is unused
 };
 
-// chosen reports whether choice i of a routing is an expert.
+// chosen reports whether choice i of a routing is the given expert.
 inline uint chosen(device const float* routing, constant GroupArgs& args, uint i, uint expert) {
     if (i >= args.rows * args.used) return 0;
     return uint(routing[i / args.used * args.routing_stride + i % args.used]) == expert ? 1 : 0;

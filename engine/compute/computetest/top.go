@@ -95,8 +95,8 @@ func topOf(logits []float32, k int) []approx {
 	return append(append(want, values...), approx{total, tol})
 }
 
-// checkInFlight starts more steps than can be in flight, of which each takes its tokens from the one before, and
-// chooses rows of its own. Row t of the table is highest at the token that follows t.
+// checkInFlight starts more steps than can be in flight. Each step takes its tokens from the step before, and chooses other
+// rows. Row t of the table is highest at the token that follows t.
 func checkInFlight(r *rig) error {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)
@@ -106,16 +106,16 @@ func checkInFlight(r *rig) error {
 	}
 	table := r.weight(floats(values))
 	if r.be.MaxInFlight() < 1 {
-		return fmt.Errorf("%d steps may be in flight", r.be.MaxInFlight())
+		return fmt.Errorf("MaxInFlight is %d; it must be at least 1", r.be.MaxInFlight())
 	}
-	return r.ahead(table, follows, rows)
+	return r.inFlight(table, follows, rows)
 }
 
 // manyRows is the number of rows that one of the steps also gathers. They are more integers than a backend reserves for a step, so
 // that it must make room after operations have been recorded and while another step is in flight.
 const manyRows = 1 << 17
 
-func (r *rig) ahead(table compute.Weight, follows []int, rows int) error {
+func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
 	var err error
 	buffer := func(rows, cols int) compute.Tensor {
 		var t compute.Tensor

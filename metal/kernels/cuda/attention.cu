@@ -52,7 +52,8 @@ __device__ inline Joined join(float m, float split_m) {
 // different banks.
 __device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
 
-// attend computes a tile. V of the 8 warps take 64 values each; 8/V warps share the keys of a split. Deep keeps more reads in flight, for
+// attend computes a tile. The values of a head are divided among V warps, 64 each; the keys of a
+// split are divided among 8/V groups of such warps. Deep keeps more reads in flight, for
 // grids that do not fill the GPU. Grid: (tiles, key heads, splits or 1).
 template <int V, bool Deep>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,

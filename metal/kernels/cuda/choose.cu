@@ -98,7 +98,7 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
     }
 }
 
-// route is route of experts.metal for a router in float32. A warp computes the logits of an expert for four rows. The threadgroup that
+// route does what route of experts.metal does, for routers in float32. A warp computes the logits of an expert for four rows. The threadgroup that
 // finishes last for these rows chooses their experts. counters has one counter per four rows; it is 0 before and after. Shared
 // memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
 extern "C" __global__ void __launch_bounds__(128) route(const float* router, const float* bias, const float* x, float* logits, uint* counters, float* dst,

@@ -1,7 +1,7 @@
 // Products of quantised weights with 8-bit activations.
 //
-// Weights are packed in groups of 16 rows. Within a block of 32 weights, register j of 16 rows by 4 bytes holds weights
-// 4j to 4j+3 of every row: for nibbles, register j holds weights 4j in the low and 16+4j in the high halves. Further bits
+// Weights are packed in groups of 16 rows. In a block of 32 weights, a register holds 4 bytes of each row. Register j has
+// weights 4j to 4j+3. For weights of 4 bits, its low halves begin at weight 4j and its high halves at 16+4j. Further bits
 // of a weight are in planes: bit b of byte i of a plane belongs to byte i of the b-th register.
 #include "args.h"
 #include "vec.h"

@@ -133,7 +133,7 @@ static double now(void) {
 
 static void copy(const Work* w) { memcpy(w->to->memory + w->to_offset, w->from->memory + w->from_offset, w->size); }
 
-// carry_out runs the work of a command buffer in order. It passes consecutive dispatches on together.
+// carry_out runs the work of a command buffer in order. Dispatches that follow one another go to the executor in one call.
 static bool carry_out(const Commands* c, char* error) {
     for (size_t i = 0, n; i < c->count; i += n) {
         n = 1;
