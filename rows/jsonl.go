@@ -14,7 +14,7 @@ func checkJSONL(first []byte) error {
 	case beginsArray(first):
 		return errors.New("input looks like one JSON array: put each object on a line of its own, for example with jq -c '.[]'")
 	case string(first) == "{":
-		return errors.New("input looks like JSON objects that span several lines: put each on one line, for example with jq -c .")
+		return errors.New("input looks like JSON objects that span several lines: put each on one line (jq -c . does so)")
 	}
 	return nil
 }
