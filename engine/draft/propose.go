@@ -4,7 +4,7 @@ package draft
 type Next struct {
 	Running int         // sequences that run
 	Decode  []*Sequence // those of them that generate, a row each and one a draft
-	Others  int         // rows that the rest could fill
+	Others  int         // rows that the rest will fill
 }
 
 // Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that go on; the
@@ -13,6 +13,7 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	for _, s := range step {
 		s.wanted = 0
 	}
+	sp.planner.Reads = meanLength(next.Decode)
 	sp.gather(next.Decode)
 	sp.searchText(next.Decode)
 	sp.plan(next)
@@ -24,6 +25,14 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 		gate = nil
 	}
 	return sp.chain.run(step, sp.worthCatchingUp(next.Running), &sp.planner.Pass, gate)
+}
+
+func meanLength(seqs []*Sequence) int {
+	sum := 0
+	for _, s := range seqs {
+		sum += s.Length()
+	}
+	return sum / max(len(seqs), 1)
 }
 
 // gather makes the sequences candidates for drafts by passes.
@@ -68,7 +77,7 @@ func (sp *Speculator) plan(next Next) {
 		sp.passAcceptance.rest()
 	}
 	sp.gate.Token, sp.gate.Row = sp.planner.Token, sp.planner.Row
-	left := min(MaxOutputs, sp.limits.Rows-len(next.Decode))
+	left := min(MaxOutputs, max(0, sp.limits.Rows-len(next.Decode)-next.Others))
 	share := left / max(len(next.Decode), 1)
 	for i, s := range next.Decode {
 		c := &sp.candidates[i]

@@ -1,0 +1,35 @@
+package cost
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCurve(t *testing.T) {
+	t.Parallel()
+	c := NewCurve([]int{1, 4, 8}, []float64{2, 1, 6})
+	for rows, want := range map[int]float64{0: 0, 1: 2, 2: 2, 4: 2, 6: 4, 8: 6, 16: 12} {
+		require.InDelta(t, want, c.Seconds(rows), 1e-12, "%d rows", rows)
+	}
+	for range 400 {
+		c.Observe(4, 3)
+	}
+	require.InDelta(t, 3, c.Seconds(4), 0.01)
+	c.Observe(4, 1e9)
+	require.Less(t, c.Seconds(4), 4.0)
+
+	// What one number of rows takes says little of others, and in the long run something.
+	c = NewCurve([]int{1, 4, 8}, []float64{1, 2, 4})
+	for range 60 {
+		c.Observe(1, 2)
+	}
+	require.InDelta(t, 2, c.Seconds(1), 0.1)
+	require.InDelta(t, 4, c.Seconds(8), 0.3)
+
+	var nothing Curve
+	nothing.Observe(3, 1)
+	require.Zero(t, nothing.Seconds(3))
+	require.False(t, math.IsNaN(nothing.Seconds(0)))
+}
