@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -66,7 +67,9 @@ func newManual(t testing.TB, s setup) manual {
 	o.Model, err = model.Load(s.backend, f, *l)
 	require.NoError(t, err)
 	if s.speculate != nil {
-		d := draft.Options{Model: o.Model, Limits: *l}
+		steps, err := cost.Measure(o.Model, *l)
+		require.NoError(t, err)
+		d := draft.Options{Model: o.Model, Limits: *l, Steps: steps}
 		s.speculate(s.backend, &d)
 		o.Speculator, err = draft.New(d)
 		require.NoError(t, err)
