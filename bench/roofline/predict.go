@@ -72,6 +72,6 @@ func WriteTable(w io.Writer, list []Prediction) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "A prediction, not a measurement: bytes over bandwidth, and %v a dispatch. Nothing was run.\n", DispatchTime)
+	_, err := fmt.Fprintf(w, "A prediction, not a measurement: bytes over bandwidth, and %v per dispatch. Nothing was run.\n", DispatchTime)
 	return err
 }
