@@ -14,7 +14,7 @@ const (
 // Completion is the answer to a request.
 type Completion struct {
 	PromptTokens []int32
-	// PromptLogprobs has one entry a prompt token, if the request asks for them. The first entry has neither Logprob nor Top,
+	// PromptLogprobs has one entry per prompt token, if the request asks for them. The first entry has neither Logprob nor Top,
 	// because no token precedes it.
 	PromptLogprobs []TokenLogprob
 	Choices        []Choice // Request.N of them

@@ -17,7 +17,7 @@ const answerRoom = 1024
 // request is a call of Generate.
 type request struct {
 	call
-	seqs []*sequence // one a choice; one in all if nothing is generated
+	seqs []*sequence // one per choice; one in all if nothing is generated
 }
 
 // newRequest makes the sequences of a request. prompt is its prompt as ids, which are copied, and context the number of positions
