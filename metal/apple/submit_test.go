@@ -114,7 +114,7 @@ func TestSubmitRefuses(t *testing.T) {
 	b := newBuffer(t, d, 256, metal.Shared)
 	freed := newBuffer(t, d, 256, metal.Shared)
 	d.FreeBuffer(freed)
-	for says, change := range map[string]func(w *metal.Dispatch){
+	for message, change := range map[string]func(w *metal.Dispatch){
 		"pipeline 9 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 9 },
 		"pipeline 0 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 0 },
 		"at most 31 buffers":                             func(w *metal.Dispatch) { w.Buffers = make([]metal.Binding, 32) },
@@ -134,7 +134,7 @@ func TestSubmitRefuses(t *testing.T) {
 		w := one(p, nil, b)
 		change(&w)
 		_, err := d.Submit([]metal.Dispatch{w})
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, message)
 	}
 	require.Zero(t, s.Sent("MTLCommandQueue", "commandBuffer"))
 	_, err := d.Wait(1)
