@@ -211,12 +211,31 @@ func TestFaultInAPart(t *testing.T) {
 		work[i] = one(p, nil, b)
 		work[i].SplitBefore = true
 	}
-	s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
-	ticket, err := d.Submit(work)
-	require.NoError(t, err)
-	_, err = d.Wait(ticket)
-	require.ErrorContains(t, err, "Impacting Interactivity")
-	require.NoError(t, run(d, one(p, nil, b)))
+	for _, late := range []uint64{0, 1} {
+		s.Settings.LateStatus = late
+		require.NoError(t, run(d, work...))
+		s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
+		ticket, err := d.Submit(work)
+		require.NoError(t, err)
+		_, err = d.Wait(ticket)
+		require.ErrorContains(t, err, "Impacting Interactivity")
+		require.NoError(t, run(d, one(p, nil, b)))
+	}
+}
+
+// TestResidencyAfterIdling checks that residency is requested when buffers change and after idle times, and not otherwise.
+func TestResidencyAfterIdling(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
+	for _, c := range []struct {
+		idle     time.Duration
+		requests int
+	}{{0, 1}, {0, 1}, {idleTime / 2, 1}, {idleTime + 1, 2}, {0, 2}} {
+		d.residency.used = d.residency.used.Add(-c.idle)
+		require.NoError(t, run(d, one(p, nil, b)))
+		require.Equal(t, c.requests, s.Sent("MTLResidencySet", "requestResidency"))
+	}
 }
 
 // TestSteadyWorkAllocatesNothing checks that steady work allocates no Go memory, makes no Metal objects other than the two of a
