@@ -95,7 +95,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%d tokens to draft; give 1 to %d, or 0 for as many as pay", o.DraftTokens, draft.MaxTokens)
 	}
 	if o.StepTokens < o.MaxSequences {
-		return o, fmt.Errorf("a step of %d tokens is too small for %d sequences, which generate a token each", o.StepTokens, o.MaxSequences)
+		return o, fmt.Errorf("a step of %d tokens is too small for %d sequences, which generate one token each", o.StepTokens, o.MaxSequences)
 	}
 	return o, nil
 }

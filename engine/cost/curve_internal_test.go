@@ -20,7 +20,7 @@ func TestCurve(t *testing.T) {
 	c.Observe(4, 1e9)
 	require.Less(t, c.Seconds(4), 4.0)
 
-	// What one number of rows takes says little of others, and in the long run something.
+	// The time of one number of rows tells little about other numbers at first, and more in the long run.
 	c = NewCurve([]int{1, 4, 8}, []float64{1, 2, 4})
 	for range 60 {
 		c.Observe(1, 2)

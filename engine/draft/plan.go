@@ -7,7 +7,7 @@ import "github.com/ingot-run/ingot/engine/cost"
 type planner struct {
 	Verify *cost.Steps // a step of the model
 	Pass   cost.Curve  // one pass of the drafting layer or model, by sequences
-	Limit  int         // maximum number of tokens a sequence, up to MaxTokens
+	Limit  int         // maximum number of tokens per sequence, up to MaxTokens
 	Reads  int         // positions that a row attends to, in the mean
 
 	// The last plan's estimates, in seconds: what a token is worth, and what one more row costs.

@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 		"bad drafts that cost passes":            {chance: 0.05, verify: knee, pass: slow, seqs: 1, check: exactly(0)},
 		"bad drafts that cost nothing":           {chance: 0.15, verify: knee, pass: slow, free: true, seqs: 1, check: atLeast(1)},
 		"a drafter as slow as the model":         {chance: 0.9, verify: flat, pass: flat, seqs: 1, check: exactly(0)},
-		"room for one more row a sequence":       {chance: 0.8, verify: knee, seqs: 4, check: exactly(4)},
+		"room for one more row per sequence":     {chance: 0.8, verify: knee, seqs: 4, check: exactly(4)},
 		"no room beyond the knee":                {chance: 0.6, verify: knee, seqs: 16, check: exactly(0)},
 		"no room next to the chunks of a prompt": {chance: 0.8, verify: knee, seqs: 1, others: 32, check: exactly(0)},
 	} {
@@ -124,7 +124,7 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	require.InDelta(t, 0.7, a.chances(&record{})[1], 0.02, "chances return to the prior")
 }
 
-// Drafts that promise a few percent are not worth what they cost besides: see minGain.
+// Drafts with an expected gain of a few percent are not worth their other costs: see minGain.
 func TestPlanWantsAMargin(t *testing.T) {
 	t.Parallel()
 	free := cost.NewCurve([]int{1, 64}, []float64{1, 1})
