@@ -36,7 +36,8 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	}
 }
 
-// If pages run out, the youngest sequences are preempted and computed again, to the same tokens.
+// If answers are longer than expected and pages run out, the youngest sequences are preempted and computed again, to the same
+// tokens.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
 	reqs := make([]generation.Request, 4)
@@ -47,6 +48,7 @@ func TestPreemption(t *testing.T) {
 	g := newGate()
 	const position = 3 * (32 + 32) * 4 // bytes
 	tight := open(t, microLlama, engine.Options{Context: 64, Memory: weights(t, microLlama) + 96*position, Draft: engine.DraftOff, Trace: g.trace})
+	expectShort(t, tight, g)
 	for i, c := range generateAll(t, tight, g, reqs) {
 		same(t, generate(t, roomy, reqs[i]), c, "a request that may have been preempted")
 	}
