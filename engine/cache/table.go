@@ -9,6 +9,8 @@ type Table struct {
 	last  Key // key of page known-1
 	known int // leading pages whose content has a key
 
+	adopted int // pages that the table did not compute
+
 	claim   Key // content of the page that this table announced to compute
 	claimed bool
 }
@@ -35,9 +37,13 @@ func (t *Table) Adopt(tokens []int32) (positions int) {
 		t.pages = append(t.pages, id)
 		t.last = key
 		t.known++
+		t.adopted++
 	}
 	return len(t.pages) * t.pool.pageSize
 }
+
+// Adopted is the number of pages that the table has taken from the cache, and that others may hold too.
+func (t *Table) Adopted() int { return t.adopted }
 
 // nextKey is the content of the page after those that the table holds; it is false if the text ends before the token that follows
 // the page, or if the table holds a page that is not full.

@@ -12,8 +12,8 @@ type Curve struct {
 const (
 	// recent is the weight of one observation in the estimate for its number of rows.
 	recent = 0.05
-	// spill is how far one observation changes the estimates for other row counts: what slows one, such as another program, slows all.
-	spill = 0.001
+	// common is the part of it that changes the estimates for all row counts: what slows one, such as another program, slows all.
+	common = 0.03
 )
 
 // NewCurve returns a curve through measured points, at least one, in ascending order of rows. Seconds are made ascending too: more
@@ -32,16 +32,23 @@ func (c *Curve) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0
 	}
+	low, high, share := c.between(rows)
+	if last := len(c.rows) - 1; rows > c.rows[last] {
+		return c.at(last) * float64(rows) / float64(c.rows[last])
+	}
+	return c.at(low) + share*(c.at(high)-c.at(low))
+}
+
+// between returns the points next to a number of rows, and how far it is from the first to the second.
+func (c *Curve) between(rows int) (low, high int, share float64) {
 	i := sort.SearchInts(c.rows, rows)
 	switch {
 	case i == len(c.rows):
-		last := len(c.rows) - 1
-		return c.at(last) * float64(rows) / float64(c.rows[last])
+		return i - 1, i - 1, 0
 	case i == 0 || c.rows[i] == rows:
-		return c.at(i)
+		return i, i, 0
 	}
-	share := float64(rows-c.rows[i-1]) / float64(c.rows[i]-c.rows[i-1])
-	return c.at(i-1) + share*(c.at(i)-c.at(i-1))
+	return i - 1, i, float64(rows-c.rows[i-1]) / float64(c.rows[i]-c.rows[i-1])
 }
 
 func (c *Curve) at(i int) float64 { return c.drift[i] * c.seconds[i] }
@@ -52,18 +59,21 @@ func (c *Curve) Observe(rows int, seconds float64) {
 		return
 	}
 	change := limited(seconds/c.Seconds(rows)) - 1
-	nearest := min(sort.SearchInts(c.rows, rows), len(c.rows)-1)
+	low, high, share := c.between(rows)
 	for i := range c.drift {
-		weight := spill
-		if i == nearest {
-			weight = recent
+		weight := common
+		if i == low {
+			weight += (recent - common) * (1 - share)
+		}
+		if i == high && high != low {
+			weight += (recent - common) * share
 		}
 		c.drift[i] *= 1 + weight*change
 	}
 }
 
 // limited bounds the ratio of what a pass took to what was expected: a pass that something else delayed counts only so much.
-func limited(ratio float64) float64 { return min(max(ratio, 0.25), 4) }
+func limited(ratio float64) float64 { return min(max(ratio, 0.5), 2) }
 
 // efficient is the fewest rows, of the measured numbers, whose rows a second are at least a share of the best.
 func (c *Curve) efficient(share float64) int {

@@ -17,8 +17,9 @@ const (
 	gain = 1.05
 	// slowStep is the duration from which a step is timed only once, after the run that warms it up.
 	slowStep = 50 * time.Millisecond
-	// measurements is how often a quicker step is timed; the minimum counts.
-	measurements = 5
+	// measurements and maxRounds are how often a quicker step is timed, at least and at most, and enough is the time after which the
+	// least suffices. The minimum counts.
+	measurements, maxRounds, enough = 5, 20, 50 * time.Millisecond
 	// chunk and depth are the rows of a prompt, and the position of their end, that show what attention costs.
 	chunk, depth = 16, 2048
 )
@@ -33,40 +34,31 @@ func Sizes(limit int) []int {
 // Measure times steps of a model, before the first request, in pages of the cache that nothing uses yet.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
-	sizes := Sizes(min(limit, limits.Outputs))
-	batches := func(outputs bool) (all []*compute.Batch) {
-		for _, n := range sizes {
-			b := FirstTokens(n, vocab)
-			if !outputs {
-				b.Outputs, b.Top = nil, 0
-			}
-			all = append(all, b)
-		}
-		return all
+	sizes := Sizes(limit)
+	many := min(sizes[len(sizes)-1], limits.Outputs)
+	batches := []*compute.Batch{FirstTokens(1, vocab), FirstTokens(many, vocab)}
+	for _, n := range sizes {
+		batches = append(batches, trunkOnly(n, vocab))
 	}
-	whole, err := forward(m, batches(true))
+	seconds, err := forward(m, batches)
 	if err != nil {
 		return nil, err
 	}
-	trunk, err := forward(m, batches(false))
-	if err != nil {
-		return nil, err
-	}
-	s := &Steps{whole: NewCurve(sizes, whole)}
+	first, all, trunk := seconds[0], seconds[1], seconds[2:]
 	for n := 2 * flatFrom; n <= limit; n *= 2 {
-		b := FirstTokens(n, vocab)
-		b.Outputs, b.Top = nil, 0
-		larger, err := forward(m, []*compute.Batch{b})
+		larger, err := forward(m, []*compute.Batch{trunkOnly(n, vocab)})
 		if err != nil {
 			return nil, err
 		}
 		before := trunk[len(trunk)-1]
-		sizes, trunk = append(slices.Clip(sizes), n), append(trunk, larger[0])
+		sizes, trunk = append(sizes, n), append(trunk, larger[0])
 		if 2*before < gain*larger[0] {
 			break
 		}
 	}
-	s.trunk = NewCurve(sizes, trunk)
+	s := &Steps{trunk: NewCurve(sizes, trunk), measured: true}
+	s.output = max(0, all-s.trunk.Seconds(many)-max(0, first-s.trunk.Seconds(1))) / float64(many)
+	s.head = max(0, first-s.trunk.Seconds(1)-s.output)
 	return s, s.measureReads(m, limits)
 }
 
@@ -108,6 +100,13 @@ func FirstTokens(n, vocab int) *compute.Batch {
 	return b
 }
 
+// trunkOnly is FirstTokens without outputs.
+func trunkOnly(n, vocab int) *compute.Batch {
+	b := FirstTokens(n, vocab)
+	b.Outputs, b.Top = nil, 0
+	return b
+}
+
 // chunkAt is n rows of a sequence from a position on.
 func chunkAt(position, n, pageSize int) *compute.Batch {
 	b := &compute.Batch{Tokens: make([]int32, n)}
@@ -125,8 +124,8 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 // Fastest is the minimum number of seconds that each of n functions takes once it is warm. They take turns, so that what slows the
 // machine for a moment slows no single one.
 func Fastest(n int, run func(i int) error) ([]float64, error) {
-	minimum := make([]time.Duration, n)
-	for round := range 1 + measurements {
+	minimum, begun := make([]time.Duration, n), time.Now()
+	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {
 		for i := range n {
 			if round > 1 && minimum[i] > slowStep {
 				continue

@@ -20,58 +20,53 @@ func Rows(from, to, outputs int) Size {
 	return Size{Rows: n, Outputs: outputs, Reads: n * (from + to + 1) / 2}
 }
 
-// Steps estimates the duration of a model's steps. The zero value and nil cost nothing.
+// Steps estimates the duration of a model's steps. Nil costs nothing.
 type Steps struct {
-	whole Curve   // all rows reach the output head, as they do while tokens are generated
-	trunk Curve   // no row does
-	read  float64 // seconds for each position that a row attends to
+	trunk        Curve   // steps no row of which reaches the output head
+	head, output float64 // seconds of the output head: of its weights, and of each row
+	read         float64 // seconds for each position that a row attends to
+
+	measured bool // the steps of the machine correct the estimates
 }
 
-// NewSteps returns the costs of steps by their rows: of whole steps, and of those that no row of reaches the output head. read is the
-// seconds for each position that a row attends to.
-func NewSteps(whole, trunk Curve, read float64) *Steps {
-	return &Steps{whole: whole, trunk: trunk, read: read}
+// NewSteps returns the costs of steps: by their rows, in seconds for the output head and for each row that reaches it, and in
+// seconds for each position that a row attends to. Observe does not change them.
+func NewSteps(trunk Curve, head, output, read float64) *Steps {
+	return &Steps{trunk: trunk, head: head, output: output, read: read}
 }
 
 // Seconds is what a step is expected to take.
 func (s *Steps) Seconds(z Size) float64 {
-	if s == nil {
+	if s == nil || z.Rows == 0 {
 		return 0
 	}
-	return s.rows(z) + s.read*float64(z.Reads)
+	return s.trunk.Seconds(z.Rows) + s.fixed(z)
 }
 
-// rows is Seconds without attention.
-func (s *Steps) rows(z Size) float64 {
-	if z.Outputs >= z.Rows {
-		return s.whole.Seconds(z.Rows)
+// fixed is what a step takes whatever its trunk does.
+func (s *Steps) fixed(z Size) float64 {
+	seconds := s.read * float64(z.Reads)
+	if z.Outputs > 0 {
+		seconds += s.head + s.output*float64(z.Outputs)
 	}
-	return s.trunk.Seconds(z.Rows) + s.head(z.Outputs)
+	return seconds
 }
 
-// head is the cost of the output head.
-func (s *Steps) head(outputs int) float64 {
-	return max(0, s.whole.Seconds(outputs)-s.trunk.Seconds(outputs))
-}
-
-// Observe corrects the estimates by the seconds that a step took.
+// Observe corrects measured estimates by the seconds that a step took.
 func (s *Steps) Observe(z Size, seconds float64) {
-	if s == nil || z.Rows == 0 {
+	if s == nil || !s.measured || z.Rows == 0 {
 		return
 	}
-	rows, attention := s.rows(z), s.read*float64(z.Reads)
-	if rows <= 0 {
+	expected := s.Seconds(z)
+	if expected <= 0 {
 		return
 	}
-	ratio := limited(seconds / (rows + attention))
-	if z.Outputs >= z.Rows {
-		s.whole.Observe(z.Rows, ratio*s.whole.Seconds(z.Rows))
-	} else {
-		s.trunk.Observe(z.Rows, ratio*s.trunk.Seconds(z.Rows))
-	}
-	// Attention is blamed for its share, and little where that is small: short texts show nothing about it.
-	share := attention / (rows + attention)
-	s.read *= 1 + recent*share*share*(ratio-1)
+	ratio := limited(seconds / expected)
+	s.trunk.Observe(z.Rows, ratio*s.trunk.Seconds(z.Rows))
+	attention := s.read * float64(z.Reads) / expected // its share; short texts show little about it
+	s.read *= 1 + (common+(recent-common)*attention)*(ratio-1)
+	s.head *= 1 + common*(ratio-1)
+	s.output *= 1 + common*(ratio-1)
 }
 
 // Efficient is the fewest rows of prompts whose rows a second are at least a share of the best; 0 if nothing was measured.

@@ -45,7 +45,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := planner{Verify: cost.NewSteps(c.verify, c.verify, 0), Pass: c.pass, Limit: MaxTokens}
+			p := planner{Verify: cost.NewSteps(c.verify, 0, 0, 0), Pass: c.pass, Limit: MaxTokens}
 			c.check(t, p.Plan(candidates(c.seqs, c.chance, c.free), c.others))
 		})
 	}
@@ -66,7 +66,7 @@ func TestPlanIsNeverWorseThanNone(t *testing.T) {
 		curve := rapid.Custom(func(t *rapid.T) cost.Curve {
 			return cost.NewCurve([]int{1, 4, 16, 64}, rapid.SliceOfN(rapid.Float64Range(0.01, 2), 4, 4).Draw(t, "seconds"))
 		})
-		p := planner{Verify: cost.NewSteps(curve.Draw(t, "verify"), curve.Draw(t, "trunk"), 0), Pass: curve.Draw(t, "pass"), Limit: rapid.IntRange(1, MaxTokens).Draw(t, "most")}
+		p := planner{Verify: cost.NewSteps(curve.Draw(t, "verify"), 0, rapid.Float64Range(0, 0.1).Draw(t, "output"), 0), Pass: curve.Draw(t, "pass"), Limit: rapid.IntRange(1, MaxTokens).Draw(t, "most")}
 		all := make([]candidate, rapid.IntRange(1, 40).Draw(t, "sequences"))
 		for i := range all {
 			all[i].Limit = rapid.IntRange(0, MaxTokens).Draw(t, "limit")
@@ -129,7 +129,7 @@ func TestPlanWantsAMargin(t *testing.T) {
 	t.Parallel()
 	free := cost.NewCurve([]int{1, 64}, []float64{1, 1})
 	for chance, want := range map[float64]int{0.05: 0, 0.2: 1} { // a draft makes tokens faster by its chance
-		p := planner{Verify: cost.NewSteps(free, free, 0), Limit: 1}
+		p := planner{Verify: cost.NewSteps(free, 0, 0, 0), Limit: 1}
 		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "a gain of %g", 1+chance)
 	}
 }

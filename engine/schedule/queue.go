@@ -18,6 +18,8 @@ type queue struct {
 	preemptions uint64
 	stops       stopRate
 
+	needs []need // of the sequences that run and one that waits
+
 	size    cost.Size   // of the step that is planned
 	prompts []*sequence // of the step that is planned
 	turn    uint        // steps with several prompts

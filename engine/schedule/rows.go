@@ -137,11 +137,11 @@ func (q *queue) waitsForPage(s *sequence) bool {
 // computesAll reports whether a prompt uses no page that another sequence has computed.
 func (q *queue) computesAll(s *sequence) bool { return q.NoSharing || s.needsEveryRow() }
 
-// chunk is the number of rows of a prompt that go into a step with room for the given number. A chunk that does not end the
-// prompt ends with a page, so that the next one can use pages that others have computed by then.
+// chunk is the number of rows of a prompt that go into a step with room for the given number. Next to other prompts, a chunk that does
+// not end its prompt ends with a page, so that the next one can use pages that others have computed by then.
 func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	size := q.pool.PageSize()
-	if end := s.Computed + n; end < s.target() && end/size*size > s.Computed {
+	if end := s.Computed + n; len(q.prompts) > 1 && end < s.target() && end/size*size > s.Computed {
 		n = end/size*size - s.Computed
 	}
 	for i := range n {

@@ -59,7 +59,7 @@ func newManual(t testing.TB, s setup) manual {
 	o.MaxSequences = cmp.Or(o.MaxSequences, 32)
 	l.Rows, l.Outputs = cmp.Or(l.Rows, 512), Outputs(o.MaxSequences)
 	l.Context, l.PageSize = cmp.Or(l.Context, config.Context), cmp.Or(l.PageSize, 16)
-	l.Pages = o.MaxSequences * ((l.Context + l.PageSize - 1) / l.PageSize)
+	l.Pages = cmp.Or(l.Pages, o.MaxSequences*((l.Context+l.PageSize-1)/l.PageSize))
 	o.PrefillChunk = cmp.Or(o.PrefillChunk, l.Rows)
 	o.Limits, o.MaxInFlight = *l, s.backend.MaxInFlight()
 	o.Tokenizer, err = tokenizer.New(f.Meta())
