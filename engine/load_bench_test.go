@@ -126,7 +126,8 @@ func BenchmarkDecodeGaps(b *testing.B) {
 		var idle, busy []span
 		var group errgroup.Group
 		group.Go(func() error { idle = streams(b, e, 8, quiet); return nil })
-		time.Sleep(3 * time.Second)
+		enough := e.Snapshot().GeneratedTokens + 20_000
+		waitFor(b, func() bool { return e.Snapshot().GeneratedTokens >= enough })
 		close(quiet)
 		require.NoError(b, group.Wait())
 
@@ -204,7 +205,6 @@ func BenchmarkFirstToken(b *testing.B) {
 				if ms := first(); !done.Load() {
 					behind = append(behind, ms)
 				}
-				time.Sleep(time.Duration(seed%7) * time.Millisecond)
 			}
 			require.NoError(b, group.Wait())
 		}

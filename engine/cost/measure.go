@@ -59,7 +59,10 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	s := &Steps{trunk: NewCurve(sizes, trunk), measured: true}
 	s.output = max(0, all-s.trunk.Seconds(many)-max(0, first-s.trunk.Seconds(1))) / float64(many)
 	s.head = max(0, first-s.trunk.Seconds(1)-s.output)
-	return s, s.measureReads(m, limits)
+	if err := s.measureReads(m, limits); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // measureReads times rows of a prompt at its beginning and far behind it: attention makes the difference.
