@@ -102,7 +102,7 @@ func TestPlanIsNeverWorseThanNone(t *testing.T) {
 
 func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	t.Parallel()
-	var a acceptance
+	a := acceptance{prior: prior}
 	for range 500 {
 		a.Observe(3, 1) // the first is always right, the second never; the third is never reached
 	}

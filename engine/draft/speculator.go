@@ -37,6 +37,7 @@ type Speculator struct {
 
 	ngramAcceptance, passAcceptance acceptance
 	idle                            int // steps since something was drafted
+	vain                            int // steps in a row in which drafting by passes was not worth it
 
 	candidates []candidate // [next] of the step that is planned
 	fresh      []candidate // of sequences without a record, to estimate whether drafting pays at all
@@ -45,6 +46,7 @@ type Speculator struct {
 // New measures what drafting passes cost, in pages of the cache that nothing uses yet.
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}}
+	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
 	switch {
 	case o.Small != nil:
 		sp.chain = newModelChain(o.Small, o.Limits.Rows)
@@ -72,9 +74,9 @@ func (sp *Speculator) Waits(s *Sequence) bool {
 }
 
 // Prefill lets the drafting layer or model process the prompts of a step that has been computed and whose results have not
-// been delivered. running is the number of sequences that run, those of the prompts included.
-func (sp *Speculator) Prefill(prompts []*Sequence, running int) error {
-	if sp.chain == nil || len(prompts) == 0 || !sp.worthCatchingUp(running) {
+// been delivered.
+func (sp *Speculator) Prefill(prompts []*Sequence) error {
+	if sp.chain == nil || len(prompts) == 0 || !sp.catchesUp() {
 		return nil
 	}
 	return sp.chain.prefill(prompts)

@@ -73,7 +73,7 @@ func (l *loop) step() {
 		fail(b.seqs, err)
 		return
 	}
-	prefilling, err := l.drafting.prefill(b, len(l.running))
+	prefilling, err := l.drafting.prefill(b)
 	if err != nil {
 		fail(b.seqs, err)
 		return

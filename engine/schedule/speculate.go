@@ -14,7 +14,7 @@ type drafting struct {
 }
 
 // prefill lets the speculator process the prompts of a step that has been computed, and returns the time that this took.
-func (d *drafting) prefill(b *batch, running int) (time.Duration, error) {
+func (d *drafting) prefill(b *batch) (time.Duration, error) {
 	if d.Speculator == nil {
 		return 0, nil
 	}
@@ -25,7 +25,7 @@ func (d *drafting) prefill(b *batch, running int) (time.Duration, error) {
 			d.prompts = append(d.prompts, &s.Sequence)
 		}
 	}
-	err := d.Prefill(d.prompts, running)
+	err := d.Prefill(d.prompts)
 	return time.Since(start), err
 }
 
