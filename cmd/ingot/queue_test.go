@@ -160,7 +160,7 @@ func TestQueue(t *testing.T) {
 // TestResultsForget: and purge, delete a batch that has ended.
 func TestResultsForget(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	redis := func(code int, in string, args ...string) string {
 		t.Helper()
@@ -187,7 +187,7 @@ func TestResultsForget(t *testing.T) {
 // TestStatusShowsLostRows: and enqueueing the file again queues them.
 func TestStatusShowsLostRows(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartMini(t)
+	server := redistest.Start(t)
 	in := write(t, "in.jsonl", askMarch+"\n"+askFinland+"\n")
 	enqueue := func() string {
 		r := ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", "b")
@@ -207,7 +207,7 @@ func TestStatusShowsLostRows(t *testing.T) {
 // TestEnqueueMakesABatchID: without --batch the id is a new one, and stdout holds nothing else.
 func TestEnqueueMakesABatchID(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	ids := map[string]bool{}
 	for range 2 {
 		r := ingot(t, askMarch, "enqueue", "-", "--redis", url)
@@ -256,7 +256,7 @@ func TestNightly(t *testing.T) {
 // TestCancel lists and cancels a batch that no worker serves.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	redis := func(code int, args ...string) result {
 		t.Helper()
 		r := ingot(t, "", append(args, "--redis", url)...)
@@ -297,7 +297,7 @@ func TestCancel(t *testing.T) {
 // TestEnqueueStopsOnInterrupt: even while it waits for rows. It has queued none by then.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	stdin, rows := io.Pipe()
@@ -351,7 +351,7 @@ func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 // TestResultsOfAnotherFileAreRefused: an output keeps the answers to one file, even if a batch with the same id has others.
 func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartMini(t)
+	server := redistest.Start(t)
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	results := func(file string) result {
 		t.Helper()
@@ -378,7 +378,7 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 // TestUnknownFieldsAreErrors: also the name of another model, unless they are to be ignored.
 func TestUnknownFieldsAreErrors(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	in := write(t, "in.jsonl", strings.Join([]string{
 		askMarch, `{"prompt":"a","images":["x"]}`, `{"prompt":"b","model":"gpt-4"}`, `{"prompt":"c","model":"glm"}`, "",
 	}, "\n"))
@@ -400,7 +400,7 @@ func TestUnknownFieldsAreErrors(t *testing.T) {
 // TestEnqueueRefusesAnotherFile: a batch belongs to one file.
 func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	for i, in := range []string{write(t, "a.jsonl", askMarch), write(t, "b.jsonl", askFinland)} {
 		r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "b")
 		if i == 0 {

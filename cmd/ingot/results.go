@@ -40,25 +40,25 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 				return usagef("--forget needs a file as OUT")
 			}
 			batch := args[0]
-			rdb, err := dialBatch(cmd, cfg, args)
+			queue, err := dialBatch(cmd, cfg, args)
 			if err != nil {
 				return err
 			}
-			defer rdb.Close() //nolint:errcheck // everything sent was answered
+			defer queue.Close() //nolint:errcheck // everything sent was answered
 			// Checked first, so that a wrong batch id does not create an empty file.
-			s, err := enqueue.Status(cmd.Context(), rdb, batch)
+			s, err := queue.Status(cmd.Context(), batch)
 			if err != nil {
 				return fmt.Errorf("read results: %w", err)
 			}
 			if follow && !s.Ended() {
-				workers, err := enqueue.Workers(rdb, s.Alias)
+				workers, err := queue.Workers(cmd.Context(), s.Alias)
 				if err != nil {
 					return fmt.Errorf("read results: %w", err)
 				}
 				if workers == 0 {
 					cmd.PrintErrf("no worker serves model name %q: waiting for one\n", s.Alias)
 				}
-				lost, err := enqueue.Lost(cmd.Context(), rdb, s)
+				lost, err := queue.Lost(cmd.Context(), s)
 				if err != nil {
 					return fmt.Errorf("read results: %w", err)
 				}
@@ -73,7 +73,7 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 			}
 			closeOutput := sync.OnceValue(output.Close)
 			defer func() { err = errors.Join(err, closeOutput()) }()
-			c, err := enqueue.Collect(cmd.Context(), rdb, output, enqueue.CollectOptions{Follow: follow})
+			c, err := enqueue.Collect(cmd.Context(), queue, output, enqueue.CollectOptions{Follow: follow})
 			if err != nil && cmd.Context().Err() == nil {
 				return fmt.Errorf("read results: %w", err)
 			}
@@ -89,7 +89,7 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 				if err := closeOutput(); err != nil { // it is on the disk after this
 					return nil // the deferred call reports it
 				}
-				if err := enqueue.Purge(cmd.Context(), rdb, batch); err != nil {
+				if err := queue.Purge(cmd.Context(), batch); err != nil {
 					return err
 				}
 				cmd.PrintErrf("%s: deleted from Redis\n", batch)
