@@ -96,7 +96,7 @@ func writeJSON(w io.Writer, v any) error {
 func writeStatus(w io.Writer, s batchStatus) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...))) //nolint:errcheck // Flush reports it
 	}
 	moment := func(name string, at *time.Time) {
 		if at != nil {
