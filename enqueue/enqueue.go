@@ -18,7 +18,7 @@ import (
 )
 
 // senders is the number of goroutines that queue rows. Most of their time is the round trip to Redis: 16 of them queue about
-// four times as many rows a second as one.
+// four times as many rows per second as one.
 const senders = 16
 
 // Summary counts the outcomes of a file's rows.

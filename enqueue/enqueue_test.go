@@ -261,7 +261,7 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 	})
 }
 
-// Tasks that an earlier batch with the same id left in the queue do not stand for the rows of a new one.
+// Tasks that an earlier batch with the same id left in the queue are not taken for the rows of a new one.
 func TestTasksOfAnEarlierBatchAreReplaced(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})

@@ -154,7 +154,7 @@ func (o *Output) hold(text []byte) error {
 		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
 	}
 	if o.mark(line) {
-		return fmt.Errorf("line %d of the input stands in the output twice: remove one", line)
+		return fmt.Errorf("the output has two results for line %d of the input: remove one", line)
 	}
 	o.lines.setSum(line, sum)
 	if l.Error == nil {

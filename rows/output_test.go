@@ -207,7 +207,7 @@ func TestOutputLeavesOtherFilesAlone(t *testing.T) {
 		"a broken line in the middle": {lines(answer(1)) + `{"id":"batch_req_b-2` + "\n" + lines(answer(3)), "out.jsonl:2: not a result"},
 		"another batch":               {strings.ReplaceAll(lines(answer(1)), "batch_req_b-", "batch_req_c-"), "is of batch c, not b"},
 		"another batch, cut short":    {`{"id":"batch_req_c-`, "not a result"},
-		"a row twice":                 {lines(answer(1), answer(1)), "line 1 of the input stands in the output twice"},
+		"a row twice":                 {lines(answer(1), answer(1)), "the output has two results for line 1 of the input"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

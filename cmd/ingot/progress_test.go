@@ -20,7 +20,7 @@ func TestProgressText(t *testing.T) {
 		{"nothing yet", local.Progress{Total: 10}, "0 tokens/s, rows"},
 		{"half", local.Progress{Total: 10, Done: 5, CompletionTokens: 300, Elapsed: 2 * time.Second}, "150 tokens/s, 2s left, rows"},
 		{"with failures", local.Progress{Total: 10, Done: 3, Failed: 2, CompletionTokens: 30, Elapsed: time.Minute}, "0 tokens/s, 2 failed, 1m0s left, rows"},
-		{"kept rows say nothing of the speed", local.Progress{Total: 100, Kept: 90, Done: 5, CompletionTokens: 100, Elapsed: 10 * time.Second}, "10 tokens/s, 10s left, rows"},
+		{"kept rows do not count for the speed", local.Progress{Total: 100, Kept: 90, Done: 5, CompletionTokens: 100, Elapsed: 10 * time.Second}, "10 tokens/s, 10s left, rows"},
 		{"a pipe has no end", local.Progress{Done: 5, CompletionTokens: 100, Elapsed: 10 * time.Second}, "10 tokens/s, rows"},
 	} {
 		require.Equal(t, c.want, progressText(c.p), c.name)
