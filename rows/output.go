@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"sync"
 
@@ -30,6 +31,7 @@ type Output struct {
 	lines  heldLines
 	held   int
 	failed int
+	codes  map[string]int // number of error lines, by code
 	models map[string]int // number of answers found on opening, by model_sha256
 }
 
@@ -41,7 +43,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), lines: heldLines{}, models: map[string]int{}}
+	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), lines: heldLines{}, codes: map[string]int{}, models: map[string]int{}}
 	if err := o.load(); err != nil {
 		o.closeFile() //nolint:errcheck // nothing was written
 		return nil, err
@@ -51,7 +53,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 
 // NewOutput writes a batch's results to w, which has none yet. Close does not close w.
 func NewOutput(w io.Writer, batch string) *Output {
-	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: heldLines{}}
+	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: heldLines{}, codes: map[string]int{}}
 }
 
 // Batch is the batch whose results are written.
@@ -161,6 +163,7 @@ func (o *Output) hold(text []byte) error {
 		o.models[l.Stats.ModelSHA256]++
 	} else {
 		o.failed++
+		o.codes[l.Error.Code]++
 	}
 	return nil
 }
@@ -232,6 +235,7 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 	}
 	if failed {
 		o.failed++
+		o.codes[errorCode(text)]++
 	}
 	if _, err := o.w.Write(text); err != nil {
 		return writeError(err)
@@ -240,6 +244,17 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 		return writeError(err)
 	}
 	return nil
+}
+
+// errorCode is the code of an error line.
+func errorCode(text []byte) string {
+	var l struct {
+		Error openai.Error `json:"error"`
+	}
+	if json.Unmarshal(text, &l) != nil {
+		return ""
+	}
+	return l.Error.Code
 }
 
 // Flush writes buffered results to the file.
@@ -260,6 +275,13 @@ func (o *Output) Counts() (held, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held, o.failed
+}
+
+// Codes are the numbers of error lines held, by code.
+func (o *Output) Codes() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.codes)
 }
 
 // Close flushes the output; a file is also synced to the disk and closed.

@@ -92,9 +92,12 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	require.NoError(t, err)
 	held, failed := o.Counts()
 	require.Equal(t, []int{2, 1}, []int{held, failed})
+	require.Equal(t, map[string]int{openai.CodeFailed: 1}, o.Codes())
+	write(t, o, failure(3))
+	require.Equal(t, map[string]int{openai.CodeFailed: 2}, o.Codes())
 	write(t, o, failure(2), answer(5), answer(64))
 	require.NoError(t, o.Close())
-	require.Equal(t, lines(answer(5), failure(2), answer(64)), content(t, path))
+	require.Equal(t, lines(answer(5), failure(2), failure(3), answer(64)), content(t, path))
 }
 
 // However a writer is killed, only its last line can be incomplete; it is removed, and the lines before it stay.
