@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"sync"
 
@@ -33,6 +34,7 @@ type Output struct {
 	sums   []uint32 // of the lines found on opening; 0 for others
 	held   int
 	failed int
+	codes  map[string]int // number of error lines, by code
 	models map[string]int // number of answers found on opening, by model_sha256
 }
 
@@ -44,7 +46,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), models: map[string]int{}}
+	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), codes: map[string]int{}, models: map[string]int{}}
 	if err := o.load(); err != nil {
 		o.closeFile() //nolint:errcheck // nothing was written
 		return nil, err
@@ -54,7 +56,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 
 // NewOutput writes a batch's results to w, which has none yet. Close does not close w.
 func NewOutput(w io.Writer, batch string) *Output {
-	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10)}
+	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10), codes: map[string]int{}}
 }
 
 // Batch is the batch whose results are written.
@@ -138,7 +140,7 @@ func (o *Output) hold(text []byte) error {
 		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
 	}
 	if o.mark(line) {
-		return fmt.Errorf("line %d of the input stands in the output twice: remove one", line)
+		return fmt.Errorf("the output has two results for line %d of the input: remove one", line)
 	}
 	o.sums = grow(o.sums, line)
 	o.sums[line] = sum
@@ -146,6 +148,7 @@ func (o *Output) hold(text []byte) error {
 		o.models[l.Stats.ModelSHA256]++
 	} else {
 		o.failed++
+		o.codes[l.Error.Code]++
 	}
 	return nil
 }
@@ -240,6 +243,7 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 	}
 	if failed {
 		o.failed++
+		o.codes[errorCode(text)]++
 	}
 	if _, err := o.w.Write(text); err != nil {
 		return writeError(err)
@@ -248,6 +252,17 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 		return writeError(err)
 	}
 	return nil
+}
+
+// errorCode is the code of an error line.
+func errorCode(text []byte) string {
+	var l struct {
+		Error openai.Error `json:"error"`
+	}
+	if json.Unmarshal(text, &l) != nil {
+		return ""
+	}
+	return l.Error.Code
 }
 
 // Flush writes buffered results to the file.
@@ -268,6 +283,13 @@ func (o *Output) Counts() (held, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held, o.failed
+}
+
+// Codes are the numbers of error lines held, by code.
+func (o *Output) Codes() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.codes)
 }
 
 // Close flushes the output; a file is also synced to the disk and closed.

@@ -90,9 +90,12 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	require.NoError(t, err)
 	held, failed := o.Counts()
 	require.Equal(t, []int{2, 1}, []int{held, failed})
+	require.Equal(t, map[string]int{openai.CodeFailed: 1}, o.Codes())
+	write(t, o, failure(3))
+	require.Equal(t, map[string]int{openai.CodeFailed: 2}, o.Codes())
 	write(t, o, failure(2), answer(5), answer(64))
 	require.NoError(t, o.Close())
-	require.Equal(t, lines(answer(5), failure(2), answer(64)), content(t, path))
+	require.Equal(t, lines(answer(5), failure(2), failure(3), answer(64)), content(t, path))
 }
 
 // However a writer is killed, only its last line can be incomplete; it is removed, and the lines before it stay.
@@ -125,7 +128,7 @@ func TestOutputLeavesOtherFilesAlone(t *testing.T) {
 		"a broken line in the middle": {lines(answer(1)) + `{"id":"batch_req_b-2` + "\n" + lines(answer(3)), "out.jsonl:2: not a result"},
 		"another batch":               {strings.ReplaceAll(lines(answer(1)), "batch_req_b-", "batch_req_c-"), "is of batch c, not b"},
 		"another batch, cut short":    {`{"id":"batch_req_c-`, "not a result"},
-		"a row twice":                 {lines(answer(1), answer(1)), "line 1 of the input stands in the output twice"},
+		"a row twice":                 {lines(answer(1), answer(1)), "the output has two results for line 1 of the input"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -272,7 +272,7 @@ func report(cmd *cobra.Command, name string, records any, table func() error) er
 	return nil
 }
 
-// counts is a flag: a list of whole numbers, in which k stands for 1024.
+// counts is a flag: a list of whole numbers, in which k is 1024.
 type counts []int
 
 func (c *counts) String() string {
