@@ -3,7 +3,6 @@ package enqueue
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -14,34 +13,6 @@ import (
 // Status reads the progress of a batch. The error is job.ErrNoBatch for an unknown batch.
 func Status(ctx context.Context, rdb redis.UniversalClient, batch string) (job.Status, error) {
 	return job.NewStore(rdb).Status(ctx, batch)
-}
-
-// watchInterval is the time between two reads of the status of a batch that is watched.
-const watchInterval = time.Second
-
-// Watch passes the progress of a batch to show, at once and then every second, until the batch has ended or ctx is done.
-func Watch(ctx context.Context, rdb redis.UniversalClient, batch string, show func(job.Status)) error {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	for {
-		var s job.Status
-		err := job.Retry(ctx, maxWait, func() (err error) {
-			s, err = Status(ctx, rdb, batch)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		show(s)
-		if s.Ended() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
 }
 
 // Lost is the number of rows of a batch that are neither recorded nor queued, while its queue is empty; see job.Store.Lost.

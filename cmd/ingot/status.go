@@ -84,7 +84,7 @@ type batchStatus struct {
 func watchBatch(cmd *cobra.Command, rdb redis.UniversalClient, batch string) error {
 	d := newDisplay(cmd.ErrOrStderr())
 	defer d.Close()
-	return enqueue.Watch(cmd.Context(), rdb, batch, func(s job.Status) { d.Show(batchCounts(s)) })
+	return enqueue.Watch(cmd.Context(), job.NewStore(rdb), batch, func(s job.Status) { d.Show(batchCounts(s)) })
 }
 
 func listBatches(cmd *cobra.Command, rdb redis.UniversalClient, asJSON bool) error {
