@@ -145,7 +145,7 @@ func (t *Traffic) fill(r *Record, sums *totals) {
 	if sums.decoding > 0 {
 		rows += float64(sums.drafted) / float64(sums.decoding)
 	}
-	decode := t.Decode(streams, rows, prompt+generated/2) / (streams * max(r.TokensPerStep, 1))
+	decode := t.Decode(streams, rows, prompt+generated/2).Sum() / (streams * max(r.TokensPerStep, 1))
 	r.ExpertsPerStep = t.Experts(streams * rows)
 	if r.Mode == Decode {
 		r.BytesPerToken = decode

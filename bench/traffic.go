@@ -13,7 +13,8 @@ import (
 // Traffic is the bytes that the steps of a model must read in any engine: the weights in the types of the file, once per step, and
 // the cache up to each sequence's position. It excludes the passes of a drafting layer or model.
 type Traffic struct {
-	dense       int64 // weights that every step reads
+	dense       int64 // weights that every step reads, without the head
+	head        int64 // the output head
 	experts     int64 // of all routed experts
 	count, used int   // experts per layer; experts per row
 	embedding   int64 // a row's embedding
@@ -47,8 +48,10 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 		case w.Name == "token_embd.weight":
 			t.embedding = bytes / int64(w.Shape[1])
 			if !ownHead {
-				t.dense += bytes
+				t.head = bytes
 			}
+		case w.Name == "output.weight":
+			t.head = bytes
 		case len(w.Shape) == 3 && isExperts(w.Name):
 			t.experts += bytes
 			t.count = w.Shape[2]
@@ -79,18 +82,31 @@ func (t *Traffic) Experts(rows float64) float64 {
 	return n * (1 - math.Pow(1-float64(t.used)/n, rows))
 }
 
+// Parts are the bytes that a step reads, by what reads them.
+type Parts struct {
+	Head    float64 // the output head
+	Experts float64 // routed experts
+	Dense   float64 // all other weights
+	Cache   float64 // keys and values
+}
+
+// Sum returns all bytes.
+func (p Parts) Sum() float64 { return p.Head + p.Experts + p.Dense + p.Cache }
+
 // weights returns the bytes of weights that a step of the given number of rows reads.
-func (t *Traffic) weights(rows float64) float64 {
-	bytes := float64(t.dense) + rows*float64(t.embedding)
+func (t *Traffic) weights(rows float64) Parts {
+	p := Parts{Head: float64(t.head), Dense: float64(t.dense) + rows*float64(t.embedding)}
 	if t.count > 0 {
-		bytes += float64(t.experts) * t.Experts(rows) / float64(t.count)
+		p.Experts = float64(t.experts) * t.Experts(rows) / float64(t.count)
 	}
-	return bytes
+	return p
 }
 
 // Decode returns the bytes of a step of streams sequences with the given number of rows each, at a mean position.
-func (t *Traffic) Decode(streams, rows, position float64) float64 {
-	return t.weights(streams*rows) + streams*position*float64(t.position)
+func (t *Traffic) Decode(streams, rows, position float64) Parts {
+	p := t.weights(streams * rows)
+	p.Cache = streams * position * float64(t.position)
+	return p
 }
 
 // prompts returns the bytes of computing a prompt in each stream, of computed tokens after cached ones, in full steps.
@@ -103,5 +119,5 @@ func (t *Traffic) prompts(streams, cached, computed float64) float64 {
 	// Each chunk of a prompt reads the cache up to its own end.
 	chunks := math.Ceil(computed / float64(t.stepTokens))
 	positions := chunks*cached + computed*(chunks+1)/2
-	return steps*t.weights(all/steps) + streams*positions*float64(t.position)
+	return steps*t.weights(all/steps).Sum() + streams*positions*float64(t.position)
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -223,6 +224,49 @@ func TestAPanicInAStep(t *testing.T) {
 	want := generate(t, open(t, microGLM, engine.Options{Draft: engine.DraftOff}), req)
 	require.Equal(t, want.Choices, generate(t, e, req).Choices)
 	require.Zero(t, e.Snapshot().PagesUsed)
+}
+
+// misplaced is a backend that gives a step's last sequence a first page which the cache does not have, once.
+type misplaced struct {
+	compute.Backend
+	left atomic.Int32 // steps until then
+}
+
+func (m *misplaced) Begin(b *compute.Batch) compute.Step {
+	if m.left.Add(-1) == 0 {
+		wrong := *b
+		wrong.Seqs = slices.Clone(b.Seqs)
+		last := &wrong.Seqs[len(b.Seqs)-1]
+		last.Pages = slices.Clone(last.Pages)
+		last.Pages[0] = 1 << 20
+		b = &wrong
+	}
+	return m.Backend.Begin(b)
+}
+
+// A panic on one of the backend's own threads is like one on the loop's: in prompts, whose rows the threads divide, and where one
+// thread waits for another, as well as in steps of few rows.
+func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
+	t.Parallel()
+	for name, path := range families(t) {
+		for at := range int32(4) { // the first step is the prompt's
+			t.Run(fmt.Sprintf("%s, step %d", name, at+1), func(t *testing.T) {
+				t.Parallel()
+				be := &misplaced{Backend: backendOf(t, 3)}
+				be.left.Store(at + 1)
+				e := openOn(t, path, be, engine.Options{Draft: engine.DraftOff})
+				req := generation.Request{Tokens: randomTokens(5, 50), N: 2, MaxTokens: 6, IgnoreEOS: true}
+				_, err := e.Generate(t.Context(), req)
+				require.ErrorContains(t, err, "internal error: panic in a step: ")
+				require.ErrorContains(t, err, "out of range")
+				intact := open(t, path, engine.Options{Draft: engine.DraftOff})
+				short := generation.Request{Tokens: randomTokens(6, 7), MaxTokens: 6, IgnoreEOS: true}
+				for _, next := range []generation.Request{short, req} {
+					require.Equal(t, generate(t, intact, next).Choices, generate(t, e, next).Choices)
+				}
+			})
+		}
+	}
 }
 
 // After panics that are not in a row, an engine goes on, and computes the pages of the failed requests again.

@@ -88,7 +88,7 @@ func (f *Fit) divide(o *Options) error {
 		return fmt.Errorf("a context of %d is more than the %d positions that the model was trained for; give a smaller context", o.Context, f.Trained)
 	case fits == 0:
 		return fmt.Errorf("the weights take %s and the cache at least %s, of %s that they may take together; "+
-			"allow more memory, or use a smaller model or one with fewer bits a weight", size(f.Weights), size(f.PerToken*int64(o.PageSize)), size(f.Memory))
+			"allow more memory, or use a smaller model or one with fewer bits per weight", size(f.Weights), size(f.PerToken*int64(o.PageSize)), size(f.Memory))
 	case o.Context > fits:
 		return fmt.Errorf("the weights take %s and the cache of a context of %d takes %s, of %s that they may take together; "+
 			"give a smaller context, allow more memory, or store the cache in fewer bits", size(f.Weights), o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))

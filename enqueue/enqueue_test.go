@@ -45,11 +45,11 @@ func TestEachRowIsQueuedOnce(t *testing.T) {
 		options := enqueue.Options{Batch: "b", Alias: "m", Priority: job.Bulk, Version: "v1"}
 		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(file), options)
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 502, Added: 500, Rejected: 2}, sum)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 502, Rows: 502, Added: 500, Rejected: 2}, sum)
 
 		again, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(file), options)
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 502, Known: 502}, again)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 502, Rows: 502, Known: 502}, again)
 
 		st, err := q.Status(t.Context(), "b")
 		require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
 		other := strings.ReplaceAll(prompts(100), "hello", "goodbye")
 		sum, err := enqueue.Enqueue(t.Context(), q, onlyReader{strings.NewReader(other)}, options)
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 100, Added: 100}, sum)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 100, Rows: 100, Added: 100}, sum)
 
 		_, err = enqueue.Enqueue(t.Context(), q, onlyReader{strings.NewReader(prompts(300))}, options)
 		require.ErrorIs(t, err, rows.ErrOtherFile)
@@ -240,7 +240,7 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 		require.NoError(t, err)
 		jobtest.Take(t, q, job.DefaultAlias, job.Default, 5)
 		require.Equal(t, 4, lost())
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 5, Added: 4, Known: 1}, run())
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 5, Rows: 5, Added: 4, Known: 1}, run())
 		require.Zero(t, lost())
 	})
 }
@@ -256,7 +256,7 @@ func TestJobsOfAnEarlierBatchAreReplaced(t *testing.T) {
 		other := strings.ReplaceAll(prompts(3), "hello", "goodbye")
 		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(other), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 3, Added: 3}, sum)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 3, Rows: 3, Added: 3}, sum)
 		for _, j := range jobtest.Take(t, q, job.DefaultAlias, job.Default, 5) {
 			require.Equal(t, j.Line <= 3, strings.Contains(string(j.Body), "goodbye"), j.Line)
 		}

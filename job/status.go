@@ -43,6 +43,8 @@ type Status struct {
 	AcceptedTokens   int     `json:"accepted_tokens"`
 	RowsPerSecond    float64 `json:"rows_per_s"` // from the start to the last row recorded
 	TokensPerSecond  float64 `json:"tokens_per_s"`
+
+	last *time.Time // when a row was last recorded
 }
 
 // Waiting is the number of rows queued so far that no worker has taken.
@@ -51,11 +53,19 @@ func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running)
 // Ended reports whether the batch records no more results.
 func (s Status) Ended() bool { return s.State == Completed || s.State == Cancelled }
 
-// SetRates computes the speed from the start of the batch to the time of the last row recorded.
+// SetRates sets the time of the last row recorded, and the speed from the start of the batch to it.
 func (s *Status) SetRates(last time.Time) {
-	span := last.Sub(*s.Started)
-	s.RowsPerSecond = rate(s.Done+s.Failed, span)
-	s.TokensPerSecond = rate(s.CompletionTokens, span)
+	s.last = &last
+	s.RowsPerSecond = rate(s.Done+s.Failed, s.Took())
+	s.TokensPerSecond = rate(s.CompletionTokens, s.Took())
+}
+
+// Took is the time from the start of the first row to the last one recorded.
+func (s Status) Took() time.Duration {
+	if s.Started == nil || s.last == nil {
+		return 0
+	}
+	return max(0, s.last.Sub(*s.Started))
 }
 
 // SortStatuses sorts batches, the newest first.

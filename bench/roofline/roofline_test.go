@@ -133,7 +133,10 @@ func TestPredict(t *testing.T) {
 		require.Equal(t, bandwidth, p.Bandwidth)
 		require.InDelta(t, 30*layer+norms+head+row+1001*cache, p.BytesPerStep, 1)
 		require.Equal(t, 30*9+5, p.Dispatches)
-		require.InDelta(t, 1/(p.BytesPerStep/bandwidth+float64(p.Dispatches)*3.8e-6), p.TokensPerS, 1e-6)
+		require.InDelta(t, 1/(p.BytesPerStep/bandwidth+float64(p.Dispatches)*3.8e-6), p.LimitTokensPerS, 1e-6)
+		// The shares for one row in shares.json.
+		slowed := (30*layer+norms+row)/0.20 + head/0.87 + 1001*cache/0.16
+		require.InDelta(t, 1/(slowed/bandwidth+float64(p.Dispatches)*3.8e-6), p.ExpectedTokensPerS, 1e-6)
 	}
 	var table bytes.Buffer
 	require.NoError(t, roofline.WriteTable(&table, list))

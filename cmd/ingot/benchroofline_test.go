@@ -26,7 +26,7 @@ func TestBenchRoofline(t *testing.T) {
 	list := predict("--shape", "smollm-135m")
 	require.Len(t, list, 4, "two contexts at two bandwidths")
 	require.Equal(t, list, predict("--model", path))
-	require.Greater(t, list[0].TokensPerS, list[2].TokensPerS, "a longer context is slower")
+	require.Greater(t, list[0].LimitTokensPerS, list[2].LimitTokensPerS, "a longer context is slower")
 
 	r = ingot(t, "", "bench", "--roofline", "m1 pro", "--shape", "smollm-135m")
 	require.Equal(t, exitOK, r.code, r.stderr)

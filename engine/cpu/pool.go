@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +28,8 @@ type pool struct {
 	_    [56]byte // keeps what is polled and what the end of a part writes on separate cache lines
 	done atomic.Int64
 	_    [56]byte
+
+	panicked atomic.Pointer[partPanic] // the first of the current task
 
 	closed atomic.Bool
 	ended  sync.WaitGroup // the helpers
@@ -68,7 +72,18 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// do does all parts of t and returns when they are done.
+// partPanic is a panic in a part of a task, as do passes it on.
+type partPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *partPanic) String() string { return fmt.Sprint(p.value) }
+
+// Stack returns the stack of the thread that panicked.
+func (p *partPanic) Stack() []byte { return p.stack }
+
+// do does all parts of t and returns when they are done. If a part panics on any thread, do panics after the others are done.
 func (p *pool) do(t task, parts int) {
 	if parts <= 1 || len(p.helpers) == 0 {
 		for i := range parts {
@@ -93,6 +108,20 @@ func (p *pool) do(t task, parts int) {
 			runtime.Gosched()
 		}
 	}
+	if failed := p.panicked.Swap(nil); failed != nil {
+		panic(failed)
+	}
+}
+
+// part does a part of the current task. A panic is kept for do: on a helper it would end the process, and on the caller's thread
+// it would leave helpers at work on a task that has ended.
+func (p *pool) part(thread, i int) {
+	defer func() {
+		if value := recover(); value != nil {
+			p.panicked.CompareAndSwap(nil, &partPanic{value, debug.Stack()})
+		}
+	}()
+	p.task.part(thread, i)
 }
 
 // rouse wakes the helper if it sleeps.
@@ -118,7 +147,7 @@ func (p *pool) work(thread int, run uint64) {
 			if !ok {
 				break
 			}
-			p.task.part(thread, i)
+			p.part(thread, i)
 			did++
 		}
 		if did > 0 {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -63,5 +64,48 @@ func TestPoolTakesOverShares(t *testing.T) {
 		h.left.Store(9)
 		p.do(h, 10)
 		require.Zero(t, h.left.Load())
+	}
+}
+
+// panics is a task that panics in some parts. Its first part, which the caller begins with, waits until they are begun.
+type panics struct {
+	in    []int
+	left  atomic.Int64 // parts that have not panicked
+	begun atomic.Int64
+}
+
+func (p *panics) part(_, i int) {
+	p.begun.Add(1)
+	if slices.Contains(p.in, i) {
+		p.left.Add(-1)
+		panic("out of range")
+	}
+	for i == 0 && p.left.Load() > 0 {
+		runtime.Gosched()
+	}
+}
+
+// TestPoolPassesPanicsOn panics on helpers, and on the caller's thread while helpers work. The caller gets one of the panics, with
+// the stack of its part, after all parts have been done; the pool stays usable.
+func TestPoolPassesPanicsOn(t *testing.T) {
+	p := newPool(3)
+	defer p.close()
+	for _, in := range [][]int{{9}, {0}, {5, 9}, {0, 1, 5, 9}} {
+		for range 50 {
+			task := &panics{in: in}
+			task.left.Store(int64(len(in)))
+			var got any
+			func() {
+				defer func() { got = recover() }()
+				p.do(task, 10)
+			}()
+			require.Equal(t, "out of range", got.(*partPanic).String())
+			require.Contains(t, string(got.(*partPanic).Stack()), "(*panics).part")
+			require.EqualValues(t, 10, task.begun.Load())
+
+			next := &tally{counts: make([]int, 20), by: make([]int, 20), slow: 1}
+			p.do(next, 20)
+			require.Equal(t, slices.Repeat([]int{1}, 20), next.counts)
+		}
 	}
 }

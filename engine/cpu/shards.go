@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 
@@ -49,6 +50,7 @@ func (l *shards) takes(b *compute.Batch) bool {
 
 // begin divides a batch among the shards.
 func (l *shards) begin(b *compute.Batch) {
+	l.pending = l.pending[:0] // of a step that panicked
 	l.whole.start(b)
 	n := len(b.Tokens)
 	for i := range l.shards {
@@ -120,6 +122,7 @@ func (l *shards) flush() {
 func (l *shards) part(_, i int) {
 	from, to := l.span(i, l.rows)
 	own := &l.shards[i]
+	defer own.reached.Store(math.MaxInt64) // so that the others do not wait for it, should it panic
 	attentions := int64(0)
 	for k := range l.pending {
 		o := &l.pending[k]

@@ -16,12 +16,20 @@ const maxPanics = 2
 func recovered(do func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			slog.Error("panic in a step of the engine", "panic", p, "stack", string(debug.Stack()))
+			slog.Error("panic in a step of the engine", "panic", p, "stack", string(stackOf(p)))
 			err = fmt.Errorf("internal error: panic in a step: %v", p)
 		}
 	}()
 	do()
 	return nil
+}
+
+// stackOf is the stack of a panic. A panic on a backend's own thread brings its stack along.
+func stackOf(p any) []byte {
+	if p, ok := p.(interface{ Stack() []byte }); ok {
+		return p.Stack()
+	}
+	return debug.Stack()
 }
 
 // recover continues after a panic: the requests of the step fail, and their pages leave the cache. After too many panics in a row

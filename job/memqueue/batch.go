@@ -176,7 +176,7 @@ func (b *batch) current() job.Status {
 	if !b.expires.IsZero() {
 		s.Expires = new(b.expires.UTC().Truncate(time.Second))
 	}
-	if s.Started != nil && !b.last.IsZero() {
+	if !b.last.IsZero() {
 		s.SetRates(b.last)
 	}
 	return s

@@ -14,13 +14,16 @@ import (
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
 )
 
 func addJobs(t testing.TB, q *redisqueue.Queue, lines ...int) []bool {
 	t.Helper()
 	var jobs []*job.Job
 	for _, line := range lines {
-		jobs = append(jobs, &job.Job{Batch: "b", Line: line, Body: []byte("{}"), TimeoutMS: 600_000, MaxAttempts: 3})
+		jobs = append(jobs, &job.Job{
+			Batch: "b", Line: line, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte("{}"), TimeoutMS: 600_000, MaxAttempts: 3,
+		})
 	}
 	added, err := q.Add(t.Context(), "m", job.Default, jobs)
 	require.NoError(t, err)

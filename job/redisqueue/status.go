@@ -103,7 +103,7 @@ func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life t
 		t := time.Now().Add(life).UTC().Truncate(time.Second)
 		s.Expires = &t
 	}
-	if last := moment("last_ms"); s.Started != nil && last != nil {
+	if last := moment("last_ms"); last != nil {
 		s.SetRates(*last)
 	}
 	return s
