@@ -16,7 +16,7 @@ import (
 type Bench struct {
 	engine    *engine.Engine
 	traffic   Traffic
-	bandwidth float64 // of the machine's memory, bytes a second
+	bandwidth float64 // of the machine's memory, bytes per second
 	runs      int
 	seed      uint64 // of the next run's random tokens
 	count     func() *Counts

@@ -7,6 +7,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -29,7 +30,7 @@ type Config struct {
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
 	Device      int            // number of the GPU, from 0 on
 	Kernels     metal.Mode     // of the backends metal and emulator
-	Threads     int            // of the CPU backend; 0 for one a processor
+	Threads     int            // of the CPU backend; 0 for one per processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the rest
 	Concurrency int            // rows that the engine works on at once
 	Listen      string         // address of metrics and health checks; empty for none
@@ -121,7 +122,7 @@ func scalar(value any) (string, error) {
 	case int, int64, uint64:
 		return fmt.Sprint(v), nil
 	}
-	return "", fmt.Errorf("%v is not one value; give a text or a whole number", value)
+	return "", fmt.Errorf("%v: expected a string or an integer", value)
 }
 
 // Require reports the first of the named settings that has no value. It knows the settings that have no default.
@@ -141,9 +142,12 @@ func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	v.SetConfigFile(path)
-	v.SetConfigType("yaml")
-	if err := v.ReadInConfig(); err != nil {
+	text, err := readLimited(path)
+	if err == nil {
+		v.SetConfigType("yaml")
+		err = v.ReadConfig(bytes.NewReader(text))
+	}
+	if err != nil {
 		return "", fmt.Errorf("read config file %s: %w", path, err)
 	}
 	keys := v.AllKeys()

@@ -46,7 +46,7 @@ type setting struct {
 	name  Name
 	usage string // of its flag, with what it takes in backquotes
 	def   string
-	set   func(c *Config, text string) error // errors say what is allowed
+	set   func(c *Config, text string) error // errors name what is allowed
 }
 
 // backends are the values of Backend, those for tests last.
@@ -82,7 +82,7 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Kernels, err = choose(kernelModes, s); return err },
 	},
 	{
-		name: Threads, usage: "use `N` threads on the CPU; 0 for one a processor", def: "0",
+		name: Threads, usage: "use `N` threads on the CPU; 0 for one per processor", def: "0",
 		set: func(c *Config, s string) (err error) { c.Threads, err = integer(s, 0, 1024); return err },
 	},
 	{
@@ -106,7 +106,7 @@ var settings = []setting{
 		},
 	},
 	{
-		name: DraftTokens, usage: "draft `N` tokens a row and step; auto for as many as pay", def: "auto",
+		name: DraftTokens, usage: "draft `N` tokens per row and step; auto for as many as pay", def: "auto",
 		set: func(c *Config, s string) (err error) { c.Engine.DraftTokens, err = draftTokens(s); return err },
 	},
 	{

@@ -7,11 +7,13 @@
 # working directory. It needs ingot, jq, a worker that serves the model name, and INGOT_REDIS. With cron, for example:
 #
 #   30 2 * * *  cd /srv/eval && INGOT_REDIS=redis://queue:6379/0 ./nightly.sh questions.jsonl
+#
+# It can be repeated: a second run in the same night adds nothing to the batch, replaces the night's score, and compares it
+# with the last other night's.
 set -eu
 questions=$1
 batch=nightly-$(date +%F)
 
-# A second run in the same night adds nothing to what the first one began.
 ingot enqueue "$questions" --batch "$batch" --priority bulk
 ingot results "$batch" -o "$batch.jsonl" --follow
 
@@ -19,8 +21,12 @@ score=$(jq -n --slurpfile rows "$questions" '
   ($rows | INDEX(.id)) as $row
   | [inputs | .response.body.choices[0].message.content == $row[.custom_id].answer | if . then 1 else 0 end]
   | add / length' "$batch.jsonl")
-last=$(tail -n 1 scores 2>/dev/null | cut -d ' ' -f 2)
-echo "$batch $score" >> scores
+
+touch scores
+grep -v "^$batch " scores > scores.new || true # grep fails if there are no other nights
+last=$(tail -n 1 scores.new | cut -d ' ' -f 2)
+echo "$batch $score" >> scores.new
+mv scores.new scores
 if jq -en "$score < ${last:-0} - 0.02" > /dev/null; then
   echo "$batch: the score is $score, after $last" >&2
   exit 1

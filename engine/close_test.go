@@ -211,7 +211,7 @@ func memoryOn(t testing.TB, be compute.Backend, path string, opts engine.Options
 
 func TestTheContextFitsTheMemory(t *testing.T) {
 	t.Parallel()
-	// micro-glm stores 32+16 values in each of its 4 layers: 768 bytes a position.
+	// micro-glm stores 32+16 values in each of its 4 layers: 768 bytes per position.
 	for name, c := range map[string]struct {
 		opts           engine.Options
 		context, pages int

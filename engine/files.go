@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// files are the model files of an engine, with what was read from them besides the weights.
+// files are the model files of an engine, with what was read from them in addition to the weights.
 type files struct {
 	model       *gguf.File
 	config      model.Config

@@ -141,7 +141,7 @@ func (f *Fit) tooLittle(o *Options) error {
 	taken := fmt.Sprintf("the weights take %s, steps and rows %s", size(f.Weights), size(f.Steps+f.Rows))
 	if o.Context == 0 {
 		return fmt.Errorf("%s and the cache at least %s, of %s that they may take together; "+
-			"allow more memory, or use a smaller model or one with fewer bits a weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
+			"allow more memory, or use a smaller model or one with fewer bits per weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
 	}
 	return fmt.Errorf("%s and the cache of a context of %d takes %s, of %s that they may take together; "+
 		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))

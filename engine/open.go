@@ -85,7 +85,7 @@ func (e *Engine) load() (err error) {
 	return nil
 }
 
-// speculator sets up drafting as the options say; it is nil if nothing is drafted.
+// speculator sets up drafting according to the options. It returns nil if nothing is drafted.
 func (e *Engine) speculator(m model.Model, limits model.Limits) (*draft.Speculator, error) {
 	how, layers := e.opts.Draft, e.files.config.DraftLayers
 	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits}

@@ -16,7 +16,7 @@ type Options struct {
 	Context int
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
-	// StepTokens is the maximum number of rows of a step: one a sequence that is generating, the rest for prompts.
+	// StepTokens is the maximum number of rows of a step: one per sequence that is generating, the rest for prompts.
 	StepTokens int
 	// PrefillChunk is the maximum number of rows of one prompt in a step.
 	PrefillChunk int
@@ -85,7 +85,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%d tokens to draft; give 1 to %d, or 0 for as many as pay", o.DraftTokens, draft.MaxTokens)
 	}
 	if o.StepTokens < o.MaxSequences {
-		return o, fmt.Errorf("a step of %d tokens is too small for %d sequences, which generate a token each", o.StepTokens, o.MaxSequences)
+		return o, fmt.Errorf("a step of %d tokens is too small for %d sequences, which generate one token each", o.StepTokens, o.MaxSequences)
 	}
 	return o, nil
 }

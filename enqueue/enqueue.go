@@ -18,13 +18,14 @@ import (
 )
 
 // senders is the number of goroutines that queue rows. Most of their time is the round trip to Redis: 16 of them queue about
-// four times as many rows a second as one.
+// four times as many rows per second as one.
 const senders = 16
 
 // Summary counts the outcomes of a file's rows.
 type Summary struct {
 	Batch    string `json:"batch"`
-	Rows     int    `json:"rows"`     // in the file, without empty lines
+	Total    int    `json:"total"`    // rows in the file, without empty lines
+	Rows     int    `json:"rows"`     // read so far
 	Added    int    `json:"added"`    // put in the queue
 	Known    int    `json:"known"`    // queued or recorded before
 	Rejected int    `json:"rejected"` // recorded as errors because they cannot be used
@@ -34,15 +35,15 @@ type Summary struct {
 // batch that are queued, running or recorded. The error is rows.ErrOtherFile if the batch was made from another file; nothing is
 // queued then. For this Enqueue reads in twice. If in cannot seek, it is copied to a temporary file first.
 func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Options) (Summary, error) {
-	file, err := readTwice(ctx, in)
+	file, err := readTwice(ctx, in, o.Format)
 	if err != nil {
-		return Summary{Batch: o.Batch}, fmt.Errorf("read rows: %w", err)
+		return Summary{Batch: o.Batch}, err
 	}
 	defer file.close()
 	whole := sha256.New()
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Models: []string{cmp.Or(o.Alias, job.DefaultAlias)}}
 	q := pipeline{
-		batch: o.Batch, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress,
+		batch: o.Batch, total: file.rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress,
 		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, file.sha256) },
 	}
 	sum, err := q.run(ctx)
@@ -58,6 +59,7 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 // pipeline passes rows from a reader to the goroutines that queue them.
 type pipeline struct {
 	batch    string
+	total    int
 	rows     *rows.Reader
 	progress func(Summary)
 	begin    func(context.Context) (*Producer, error) // creates the batch
@@ -121,5 +123,5 @@ func (q *pipeline) send(ctx context.Context, next <-chan rows.Row) error {
 }
 
 func (q *pipeline) count() Summary {
-	return Summary{q.batch, int(q.read.Load()), int(q.added.Load()), int(q.known.Load()), int(q.rejected.Load())}
+	return Summary{q.batch, q.total, int(q.read.Load()), int(q.added.Load()), int(q.known.Load()), int(q.rejected.Load())}
 }

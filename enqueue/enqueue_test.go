@@ -44,12 +44,12 @@ func TestEachRowIsQueuedOnce(t *testing.T) {
 		options := enqueue.Options{Batch: "b", Alias: "m", Priority: job.Bulk, Version: "v1"}
 		sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(file), options)
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 502, Added: 500, Rejected: 2}, sum)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 502, Rows: 502, Added: 500, Rejected: 2}, sum)
 		require.Equal(t, 500, queued(t, r, "m:bulk"))
 
 		again, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(file), options)
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 502, Known: 502}, again)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 502, Rows: 502, Known: 502}, again)
 		require.Equal(t, 500, queued(t, r, "m:bulk"))
 
 		st, err := enqueue.Status(t.Context(), r.Client, "b")
@@ -185,7 +185,7 @@ func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
 		other := strings.ReplaceAll(prompts(100), "hello", "goodbye")
 		sum, err := enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(other)}, options)
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 100, Added: 100}, sum)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 100, Rows: 100, Added: 100}, sum)
 
 		_, err = enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(prompts(300))}, options)
 		require.ErrorIs(t, err, rows.ErrOtherFile)
@@ -248,7 +248,7 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 		require.NoError(t, inspector.ArchiveTask("default:default", "b:1"))
 		require.NoError(t, inspector.DeleteTask("default:default", "b:2"))
 		require.Zero(t, lost(), "other jobs are in the queue")
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 5, Added: 2, Known: 3}, run())
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 5, Rows: 5, Added: 2, Known: 3}, run())
 		require.Equal(t, 5, queued(t, r, "default:default"))
 
 		_, err := job.NewStore(r.Client).Record(t.Context(), "b", job.Result{Line: 3, Text: []byte("{}")})
@@ -256,12 +256,12 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 		_, err = inspector.DeleteAllPendingTasks("default:default")
 		require.NoError(t, err)
 		require.Equal(t, 4, lost())
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 5, Added: 4, Known: 1}, run())
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 5, Rows: 5, Added: 4, Known: 1}, run())
 		require.Zero(t, lost())
 	})
 }
 
-// Tasks that an earlier batch with the same id left in the queue do not stand for the rows of a new one.
+// Tasks that an earlier batch with the same id left in the queue are not taken for the rows of a new one.
 func TestTasksOfAnEarlierBatchAreReplaced(t *testing.T) {
 	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
 		_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
@@ -270,7 +270,7 @@ func TestTasksOfAnEarlierBatchAreReplaced(t *testing.T) {
 		other := strings.ReplaceAll(prompts(3), "hello", "goodbye")
 		sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(other), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
-		require.Equal(t, enqueue.Summary{Batch: "b", Rows: 3, Added: 3}, sum)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 3, Rows: 3, Added: 3}, sum)
 		info, err := asynq.NewInspectorFromRedisClient(r.Client).GetTaskInfo("default:default", "b:1")
 		require.NoError(t, err)
 		require.Contains(t, string(info.Payload), "goodbye 1")

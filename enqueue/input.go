@@ -4,60 +4,67 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
+
+	"github.com/ingot-run/ingot/rows"
 )
 
-// input is a file of rows whose SHA-256 is known before its first row is read.
+// input is a file of rows whose SHA-256 and number of rows are known before its first row is read.
 type input struct {
 	io.Reader
 	sha256 string
+	rows   int
 	close  func()
 }
 
 // readTwice reads r to its end and returns what it read. It seeks back if r can; otherwise it makes a temporary copy, which
 // close removes. If ctx is done first, a read that blocks is abandoned, and r cannot be used any more.
-func readTwice(ctx context.Context, r io.Reader) (*input, error) {
+func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) {
 	if s, ok := r.(io.Seeker); ok {
 		if start, err := s.Seek(0, io.SeekCurrent); err == nil { // pipes have a Seek that fails
-			sha, err := hashOf(r)
+			in, err := survey(r, f)
 			if err == nil {
 				_, err = s.Seek(start, io.SeekStart)
 			}
-			return &input{r, sha, func() {}}, err
+			in.Reader, in.close = r, func() {}
+			return in, err
 		}
 	}
-	f, err := os.CreateTemp("", "ingot-rows-*")
+	temp, err := os.CreateTemp("", "ingot-rows-*")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("copy rows: %w", err)
 	}
-	os.Remove(f.Name()) //nolint:errcheck // it is read through its descriptor; the system deletes it when that is closed
-	type read struct {
-		sha string
+	os.Remove(temp.Name()) //nolint:errcheck // it is read through its descriptor; the system deletes it when that is closed
+	type surveyed struct {
+		in  *input
 		err error
 	}
-	done := make(chan read, 1)
+	done := make(chan surveyed, 1)
 	go func() {
-		sha, err := hashOf(io.TeeReader(r, f))
-		done <- read{sha, err}
+		in, err := survey(io.TeeReader(r, temp), f)
+		done <- surveyed{in, err}
 	}()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err() // the copy is deleted when f is garbage
+		return nil, ctx.Err() // the copy is deleted when temp is garbage
 	case d := <-done:
 		if d.err == nil {
-			_, d.err = f.Seek(0, io.SeekStart)
+			_, d.err = temp.Seek(0, io.SeekStart)
 		}
 		if d.err != nil {
-			f.Close() //nolint:errcheck // it is not needed
+			temp.Close() //nolint:errcheck // it is not needed
 			return nil, d.err
 		}
-		return &input{f, d.sha, func() { f.Close() }}, nil //nolint:errcheck // it was read
+		d.in.Reader, d.in.close = temp, func() { temp.Close() } //nolint:errcheck // it was read
+		return d.in, nil
 	}
 }
 
-func hashOf(r io.Reader) (string, error) {
+// survey reads rows to the end.
+func survey(r io.Reader, f rows.Format) (*input, error) {
 	h := sha256.New()
-	_, err := io.Copy(h, r)
-	return hex.EncodeToString(h.Sum(nil)), err
+	n, err := rows.Count(io.TeeReader(r, h), f)
+	return &input{sha256: hex.EncodeToString(h.Sum(nil)), rows: n}, err
 }

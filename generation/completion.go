@@ -14,7 +14,7 @@ const (
 // Completion is the answer to a request.
 type Completion struct {
 	PromptTokens []int32
-	// PromptLogprobs has one entry a prompt token, if the request asks for them. The first entry has neither Logprob nor Top,
+	// PromptLogprobs has one entry per prompt token, if the request asks for them. The first entry has neither Logprob nor Top,
 	// because no token precedes it.
 	PromptLogprobs []TokenLogprob
 	Choices        []Choice // Request.N of them
@@ -46,6 +46,7 @@ type Stats struct {
 	PromptTokens     int
 	CachedTokens     int           // prompt tokens found in the cache and not computed
 	CompletionTokens int           // over all choices
+	ResumedTokens    int           // those of them that are from Request.Resume; times and steps are of the others
 	TTFT             time.Duration // from the call of Generate to the first generated token
 	Total            time.Duration // of the call
 	Prefill          time.Duration // from admission to the first generated token

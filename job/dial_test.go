@@ -36,7 +36,7 @@ func TestDial(t *testing.T) {
 	require.ErrorContains(t, err, "(is it running there?)")
 }
 
-// If a server refuses the URL, the error says what to change in it.
+// If a server refuses the URL, the error names what to change in it.
 func TestDialSuggestsAnotherURL(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -36,7 +36,7 @@ func TestNames(t *testing.T) {
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	j := &Job{
-		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "<x>", Endpoint: openai.Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6, MaxAttempts: 7,
+		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "<x>", Endpoint: openai.Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6000, MaxAttempts: 7,
 	}
 	payload, err := j.Encode()
 	require.NoError(t, err)

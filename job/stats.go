@@ -15,8 +15,8 @@ type Stats struct {
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
-	PrefillTPS       float64 `json:"prefill_tps"` // prompt tokens computed a second, from admission to the first token
-	DecodeTPS        float64 `json:"decode_tps"`  // tokens a second after the first
+	PrefillTPS       float64 `json:"prefill_tps"` // prompt tokens computed per second, from admission to the first token
+	DecodeTPS        float64 `json:"decode_tps"`  // tokens per second after the first
 	Steps            int     `json:"steps"`       // forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`

@@ -50,6 +50,8 @@ type Status struct {
 	AcceptedTokens   int     `json:"accepted_tokens"`
 	RowsPerSecond    float64 `json:"rows_per_s"` // from the start to the last row recorded
 	TokensPerSecond  float64 `json:"tokens_per_s"`
+
+	last *time.Time // when a row was last recorded
 }
 
 // Waiting is the number of rows queued so far that no worker has taken.
@@ -57,6 +59,14 @@ func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running)
 
 // Ended reports whether the batch records no more results.
 func (s Status) Ended() bool { return s.State == Completed || s.State == Cancelled }
+
+// Took is the time from the start of the first row to the last one recorded.
+func (s Status) Took() time.Duration {
+	if s.Started == nil || s.last == nil {
+		return 0
+	}
+	return max(0, s.last.Sub(*s.Started))
+}
 
 // Status reads the progress of a batch.
 func (s *Store) Status(ctx context.Context, batch string) (Status, error) {
@@ -148,10 +158,8 @@ func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life t
 		t := time.Now().Add(life).UTC().Truncate(time.Second)
 		s.Expires = &t
 	}
-	if last := moment("last_ms"); s.Started != nil && last != nil {
-		span := last.Sub(*s.Started)
-		s.RowsPerSecond = rate(s.Done+s.Failed, span)
-		s.TokensPerSecond = rate(s.CompletionTokens, span)
-	}
+	s.last = moment("last_ms")
+	s.RowsPerSecond = rate(s.Done+s.Failed, s.Took())
+	s.TokensPerSecond = rate(s.CompletionTokens, s.Took())
 	return s
 }

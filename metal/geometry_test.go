@@ -195,7 +195,7 @@ func TestDefaultGeometry(t *testing.T) {
 		require.Equal(t, c.Simdgroups > 0, g[i].Simdgroups > 0)
 	}
 	for _, c := range g {
-		require.Zero(t, c.Microseconds, "a default that was measured has to say on which device")
+		require.Zero(t, c.Microseconds, "a default that was measured has to name the device")
 	}
 }
 

@@ -18,6 +18,12 @@ var sources = []string{
 	"attention_tile.metal",
 }
 
+// Files returns the names of the kernel files. All drivers compile them, except attention_split.metal, which is for devices with
+// Info.SplitAttention.
+func Files() []string { return append(slices.Clone(sources), splitSource) }
+
+const splitSource = "attention_split.metal"
+
 // Sizes that no geometry chooses.
 const (
 	embedThreads     = 32
@@ -128,7 +134,7 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 func (k *kernelSet) compile(progress func(done, total int)) error {
 	files := sources
 	if k.device.Info().SplitAttention {
-		files = append(slices.Clone(files), "attention_split.metal")
+		files = Files()
 	}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))

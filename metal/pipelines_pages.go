@@ -103,7 +103,7 @@ func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a at
 	return a, 0, false
 }
 
-// attentionSplitGroups is the simdgroups of a threadgroup of attention_split.metal: one a block of 32 keys.
+// attentionSplitGroups is the simdgroups of a threadgroup of attention_split.metal: one per block of 32 keys.
 const attentionSplitGroups = splitKeys / 32
 
 // forSplits returns the kernel for threadgroups over splits of the keys, the threadgroups that a split of a row has, and the bytes of

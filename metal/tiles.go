@@ -135,8 +135,14 @@ func (c *comparison) products() bool {
 		func(s *step, dst, x compute.Tensor) { s.MatMul(dst, x, w) })
 }
 
+// attention compares both tiles of attention_tile.metal: that of ordinary heads, and that of the wide heads of MLA.
 func (c *comparison) attention() bool {
-	const pages, heads, key, value = 20, 3, 72, 64 // positions of more than one split
+	return c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 72, ValueDim: 64, Scale: 0.1}) &&
+		c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 576, ValueDim: 512, Scale: 0.1})
+}
+
+func (c *comparison) attentionOf(shape compute.AttentionShape) bool {
+	const pages = 20 // positions of more than one split
 	if c.err != nil {
 		return false
 	}
@@ -145,18 +151,18 @@ func (c *comparison) attention() bool {
 		c.err = err
 		return false
 	}
-	slots := c.buffer(pages*pageOfComparison, key).Buffer.(*memory).buffer
-	kv := &cache{shape: compute.CacheShape{Layers: 1, Pages: pages, PageSize: pageOfComparison, KeyCols: key}, kernels: kernels}
+	slots := c.buffer(pages*pageOfComparison, shape.KeyDim).Buffer.(*memory).buffer
+	kv := &cache{shape: compute.CacheShape{Layers: 1, Pages: pages, PageSize: pageOfComparison, KeyCols: shape.KeyDim}, kernels: kernels}
 	kv.keys = []Buffer{slots}
 	kv.values = kv.keys
-	shape := compute.AttentionShape{Heads: heads, KVHeads: 1, KeyDim: key, ValueDim: value, Scale: 0.1}
-	q := c.buffer(comparedRows, heads*key)
+	q := c.buffer(comparedRows, shape.Heads*shape.KeyDim)
 	if c.err != nil {
 		return false
 	}
-	if c.err = c.reserve(4 * heads * 2 * (value + 2)); c.err != nil {
+	if c.err = c.reserve(4 * shape.Heads * 2 * (shape.ValueDim + 2)); c.err != nil {
 		return false
 	}
-	return c.same(q, compute.Tensor{Rows: comparedRows, Cols: heads * value, Stride: heads * value}, c.batch(pages),
+	cols := shape.Heads * shape.ValueDim
+	return c.same(q, compute.Tensor{Rows: comparedRows, Cols: cols, Stride: cols}, c.batch(pages),
 		func(s *step, dst, q compute.Tensor) { s.Attention(dst, q, shape, kv, 0) })
 }

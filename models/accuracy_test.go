@@ -1,4 +1,4 @@
-// Package models_test measures the bundled models, and those beside them, as their card states.
+// Package models_test measures the bundled models, and their other quantised types in INGOT_MODELS, as their card describes.
 package models_test
 
 import (

@@ -70,7 +70,7 @@ type choiceIDs struct {
 	TokenIDs       []int32 `json:"token_ids,omitzero"`
 }
 
-// Answer is what a response's body holds besides its choices and their usage.
+// Answer is what a response's body holds in addition to its choices and their usage.
 type Answer struct {
 	ID          string // without its prefix, which names the endpoint
 	Created     time.Time

@@ -39,7 +39,7 @@ var inert = []string{
 	"keep_alive", // Ollama's
 }
 
-// foreign are fields of other programs that would change an answer there, with the way to say the same here. ignored are values
+// foreign are fields of other programs that would change an answer there, each with its equivalent here. ignored are values
 // that change nothing, as JSON.
 var foreign = []struct {
 	field   string

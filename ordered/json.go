@@ -235,7 +235,7 @@ func (p *jsonParser) str() (string, error) {
 	return "", p.unexpected("a closing quote")
 }
 
-// escape reads what a backslash stands for.
+// escape reads the characters after a backslash.
 func (p *jsonParser) escape() (rune, error) {
 	const escaped, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 	p.pos++

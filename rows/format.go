@@ -37,7 +37,7 @@ type format struct {
 var formats = []format{
 	{
 		name:       FormatJSONL,
-		help:       `a JSON object a line: an OpenAI Batch line, or a request body with "messages" or "prompt"`,
+		help:       `a JSON object per line: an OpenAI Batch line, or a request body with "messages" or "prompt"`,
 		extensions: []string{".jsonl", ".ndjson"},
 		claims:     beginsJSON,
 		check:      checkJSONL,
@@ -45,7 +45,7 @@ var formats = []format{
 	},
 	{
 		name:  FormatText,
-		help:  "a prompt a line, sent as a user's message",
+		help:  "a prompt per line, sent as a user's message",
 		parse: parseText,
 	},
 }

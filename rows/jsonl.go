@@ -8,7 +8,7 @@ import (
 // beginsJSON claims files of objects, and those of one array of objects, which checkJSONL refuses.
 func beginsJSON(first []byte) bool { return bytes.HasPrefix(first, []byte("{")) || beginsArray(first) }
 
-// checkJSONL refuses JSON that is not one object a line.
+// checkJSONL refuses JSON that is not one object per line.
 func checkJSONL(first []byte) error {
 	switch {
 	case beginsArray(first):

@@ -15,7 +15,7 @@ func skipStart(part []byte, err error) ([]byte, error) {
 		{"\x28\xB5\x2F\xFD", "compressed (zstd)", "decompress it: zstd -dc FILE | ingot run - ..."},
 		{"\xFD7zXZ\x00", "compressed (xz)", "decompress it: xz -dc FILE | ingot run - ..."},
 		{"PK\x03\x04", "a zip archive", "extract the file in it"},
-		{"PAR1\x15", "a Parquet file", "convert it to JSON, one object a line"},
+		{"PAR1\x15", "a Parquet file", "convert it to JSON, one object per line"},
 	} {
 		if bytes.HasPrefix(part, []byte(other.start)) {
 			return nil, fmt.Errorf("input is %s: %s", other.name, other.instead)

@@ -1,10 +1,7 @@
 package rows
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -70,7 +66,7 @@ func TestReaderAcceptsLines(t *testing.T) {
 		{"a null body is none", `{"body":null,"id":"x","prompt":"hi"}`, "x", openai.Completions, `{"body":null,"id":"x","prompt":"hi"}`},
 		{"null messages are none", `{"messages":null,"prompt":"hi"}`, "line-1", openai.Completions, `{"messages":null,"prompt":"hi"}`},
 		{"fields of the row's own", `{"prompt":"hi","answer":"ho","metadata":{"family":"greeting"}}`, "line-1", openai.Completions, `{"prompt":"hi","answer":"ho","metadata":{"family":"greeting"}}`},
-		{"data beside a body", `{"family":"greeting","model":"x","body":{"prompt":"hi"}}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
+		{"data next to a body", `{"family":"greeting","model":"x","body":{"prompt":"hi"}}`, "line-1", openai.Completions, `{"prompt":"hi"}`},
 		{"white space around", "  {\"prompt\": \"hi\"}\t", "line-1", openai.Completions, "  {\"prompt\": \"hi\"}\t"},
 		{"Windows line end", "{\"prompt\":\"hi\"}\r", "line-1", openai.Completions, `{"prompt":"hi"}`},
 	} {
@@ -113,8 +109,8 @@ func TestReaderErrors(t *testing.T) {
 		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, openai.CodeInvalidType, `"temperature" must be a number, not a string`},
 		{"an unknown field", `{"prompt":"hi","family":"greeting"}`, openai.CodeUnknown, `"family" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
 		{"an unknown field of the body", `{"body":{"prompt":"hi","family":"greeting"}}`, openai.CodeUnknown, `"family" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
-		{"a field beside the body", `{"temperature":0,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"temperature" is not in "body", so it would change nothing: move it there`},
-		{"an alias beside the body", `{"n_predict":5,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"n_predict" is not in "body", so it would change nothing: move it there`},
+		{"a field next to the body", `{"temperature":0,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"temperature" is not in "body", so it would change nothing: move it there`},
+		{"an alias next to the body", `{"n_predict":5,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"n_predict" is not in "body", so it would change nothing: move it there`},
 		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), openai.CodeInvalidJSON, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -173,94 +169,6 @@ func TestRowsNameTheModel(t *testing.T) {
 		require.Equal(t, openai.CodeUnknownModel, read[0].Err.Code)
 		require.Contains(t, read[0].Err.Message, `the rows are for "glm"`)
 	}
-}
-
-func TestReaderDetectsTheFormat(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, input string
-		format      Format
-		want        []string // bodies, or the codes of errors
-	}{
-		{"objects", "{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n", FormatAuto, []string{`{"prompt":"a"}`, `{"prompt":"b"}`}},
-		{"objects after empty lines and a mark", "\ufeff\n \n{\"prompt\":\"a\"}", FormatAuto, []string{`{"prompt":"a"}`}},
-		{"text later in a file of objects", "{\"prompt\":\"a\"}\nb\n", FormatAuto, []string{`{"prompt":"a"}`, openai.CodeInvalidJSON}},
-		{"text", "Say <b> & \"c\".\n", FormatAuto, []string{`{"messages":[{"role":"user","content":"Say <b> & \"c\"."}]}`}},
-		{"objects later in a text", "a\n{\"prompt\":\"b\"}\n", FormatAuto, []string{
-			`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"{\"prompt\":\"b\"}"}]}`,
-		}},
-		{"a text that begins with a bracket", "[INST] a [/INST]\n", FormatAuto, []string{`{"messages":[{"role":"user","content":"[INST] a [/INST]"}]}`}},
-		{"text by name", "{a}\n", FormatText, []string{`{"messages":[{"role":"user","content":"{a}"}]}`}},
-		{"objects by name", "a\n", FormatJSONL, []string{openai.CodeInvalidJSON}},
-		{"no rows", "\n\n", FormatAuto, nil},
-		{"nothing", "", FormatAuto, nil},
-		{"last line without an end", "a\nb", FormatAuto, []string{
-			`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"b"}]}`,
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, row := range readAll(t, strings.NewReader(c.input), c.format) {
-				if row.Err != nil {
-					got = append(got, row.Err.Code)
-				} else {
-					got = append(got, string(row.Body))
-				}
-			}
-			require.Equal(t, c.want, got)
-		})
-	}
-}
-
-func TestFormatOfAName(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]Format{
-		"a.jsonl": FormatJSONL, "dir.txt/A.JSONL": FormatJSONL, "a.ndjson": FormatJSONL,
-		"a.txt": FormatAuto, "a.json": FormatAuto, "a.jsonl.part": FormatAuto, "-": FormatAuto, "jsonl": FormatAuto,
-	} {
-		require.Equal(t, want, FormatOf(path), path)
-	}
-}
-
-func TestFormatNames(t *testing.T) {
-	t.Parallel()
-	_, err := ParseFormat("xml")
-	require.ErrorContains(t, err, "auto, jsonl or text")
-}
-
-func TestReaderRefusesFilesThatHoldNoRows(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ name, input, want string }{
-		{"pretty array", "[\n  {\"prompt\":\"a\"}\n]\n", "one JSON array"},
-		{"compact array", `[{"prompt":"a"},{"prompt":"b"}]`, "one JSON array"},
-		{"pretty objects", "\n{\r\n  \"prompt\": \"a\"\r\n}\r\n{\r\n", "JSON objects that span several lines"},
-		{"UTF-16", "\xff\xfe{\x00\"\x00", "input is UTF-16: convert it"},
-		{"gzip", gzipped(t, `{"prompt":"a"}`), "input is compressed (gzip): decompress it: gzip -dc FILE | ingot run -"},
-		{"zstd", "\x28\xb5\x2f\xfd\x04\n", "input is compressed (zstd): decompress it: zstd -dc"},
-		{"xz", "\xfd7zXZ\x00\x00", "input is compressed (xz)"},
-		{"zip", "PK\x03\x04\x14\x00", "input is a zip archive"},
-		{"Parquet", "PAR1\x15\x04", "input is a Parquet file"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			for _, f := range []Format{FormatAuto, FormatJSONL} {
-				rows, err := readRows(strings.NewReader(c.input), f)
-				require.Empty(t, rows)
-				require.ErrorContains(t, err, c.want)
-			}
-		})
-	}
-}
-
-func gzipped(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, err := w.Write([]byte(text))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return b.String()
 }
 
 // Rows ends with the context even during a read that never returns.
@@ -365,59 +273,5 @@ func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
 		n, err := Count(strings.NewReader(input), FormatAuto)
 		require.NoError(t, err)
 		require.Len(t, want, n)
-	})
-}
-
-// checkRows checks that each line of any file becomes a usable row or an error that names the line.
-func checkRows(t require.TestingT, input []byte, f Format) {
-	rows, err := readRows(bytes.NewReader(input), f)
-	if err != nil {
-		require.Empty(t, rows, "a file is refused before its first row")
-		return
-	}
-	last := 0
-	for _, row := range rows {
-		require.Greater(t, row.Line, last)
-		last = row.Line
-		require.NotEmpty(t, row.CustomID)
-		if row.Err == nil {
-			_, err := openai.ParseRequest(row.Endpoint, row.Body)
-			require.NoError(t, err)
-			require.True(t, json.Valid(row.Body))
-			continue
-		}
-		require.NotEmpty(t, row.Err.Code)
-		result := job.Failure(&job.Job{Batch: "b", Line: row.Line, Sum: row.Sum, CustomID: row.CustomID}, *row.Err, job.Stats{})
-		var line job.Line
-		require.NoError(t, json.Unmarshal(result.Text, &line))
-		require.True(t, strings.HasPrefix(line.Error.Message, fmt.Sprintf("line %d: ", row.Line)), line.Error.Message)
-		require.Equal(t, row.Err.Code, line.Error.Code)
-		require.NotContains(t, string(result.Text), "\n")
-	}
-}
-
-func TestGarbageBecomesErrorsThatNameTheLine(t *testing.T) {
-	t.Parallel()
-	words := []string{
-		"{", "}", "[", "]", ":", ",", `"`, "\n", " ", "null", "true", "1", "-1.5e9", "\xff", "\u2028", `\u0000`, `\ud800`,
-		`"prompt"`, `"messages"`, `"body"`, `"custom_id"`, `"id"`, `"url"`, `"/v1/completions"`, `"role"`, `"content"`,
-		`"user"`, `"logit_bias"`, `"stop"`, `"n"`, `"tools"`, `{"prompt":"a"`, `{"messages":[{"role":"user","content":`,
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		input := strings.Join(rapid.SliceOf(rapid.SampledFrom(words)).Draw(t, "words"), "")
-		format := rapid.SampledFrom([]Format{FormatAuto, FormatJSONL, FormatText}).Draw(t, "format")
-		checkRows(t, []byte(input), format)
-	})
-}
-
-func FuzzRow(f *testing.F) {
-	f.Add([]byte(`{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"hi"}],"temperature":0.5,"stop":["a","b"]}}`))
-	f.Add([]byte(`{"custom_id":"a","body":{"prompt":[[1,2],[3]],"logprobs":5,"echo":true,"max_tokens":0,"logit_bias":{"5":-100}}}`))
-	f.Add([]byte(`{"id":7,"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}],"tools":[{}],"tool_choice":"none"}`))
-	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"chat_template_kwargs":{"enable_thinking":false},"seed":-1,"n":3}`))
-	f.Add([]byte("plain text\nand more\n"))
-	f.Fuzz(func(t *testing.T, input []byte) {
-		checkRows(t, input, FormatAuto)
-		checkRows(t, input, FormatJSONL)
 	})
 }

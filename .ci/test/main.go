@@ -86,7 +86,7 @@ func run(args []string, record string) (int, error) {
 	return code, appendTo(record, outcomes)
 }
 
-// read prints what go test would have printed: a line a package, and before it the output of tests that failed.
+// read prints what go test would have printed: a line per package, and before it the output of tests that failed.
 func read(events io.Reader, out io.Writer) ([]outcome, error) {
 	var outcomes []outcome
 	output := map[string][]string{} // of a test that is not finished, or of a package outside tests

@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
+	"github.com/ingot-run/ingot/progress"
 )
 
 // launch opens the backend that the settings ask for.
@@ -202,8 +203,14 @@ func (l *launch) counts() *bench.Counts {
 
 // compileProgress returns a function that shows on a terminal how many kernel files are compiled; nil if w is not a terminal.
 func compileProgress(w io.Writer) func(done, total int) {
-	if d, ok := w.(*display); ok {
-		return d.Compiling
+	if d, ok := w.(*progress.Display); ok {
+		return func(done, total int) {
+			if done == total {
+				d.Phase(loadingModel)
+				return
+			}
+			d.Phase(fmt.Sprintf("compiling kernels, %d of %d", done, total))
+		}
 	}
 	if !isTerminal(w) {
 		return nil

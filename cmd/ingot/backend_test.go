@@ -69,7 +69,7 @@ func TestBenchCountsOnTheEmulator(t *testing.T) {
 	var records []bench.Record
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &records))
 	require.Equal(t, "emulator", records[0].Backend)
-	// Four layers of 8 dispatches, below 257 positions, and 5 besides. The prompt is one step, its answer five more.
+	// Four layers of 8 dispatches, below 257 positions, and 5 others. The prompt is one step, its answer five more.
 	require.Equal(t, &bench.PerStep{Dispatches: 37, CommandBuffers: 1, Waits: 2. / 6}, records[0].PerStep)
 	require.InDelta(t, 1, records[0].TokensPerStep, 0)
 }

@@ -121,7 +121,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return b.predict(cmd, cfg)
 	}
 	if cmd.Flags().Changed("quant") && b.weights.shape == "" {
-		return usagef("--quant is for a --shape, which is missing; a --model has its own types")
+		return usagef("--quant requires --shape: a --model has its own types")
 	}
 	path, remove, err := b.weights.file(cfg.Model)
 	if err != nil {
@@ -272,7 +272,7 @@ func report(cmd *cobra.Command, name string, records any, table func() error) er
 	return nil
 }
 
-// counts is a flag: a list of whole numbers, in which k stands for 1024.
+// counts is a flag: a list of whole numbers, in which k is 1024.
 type counts []int
 
 func (c *counts) String() string {

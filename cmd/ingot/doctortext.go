@@ -14,7 +14,7 @@ import (
 func (d *diagnosis) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...))) //nolint:errcheck // Flush reports it
 	}
 	line("ingot", "%s (%s)", d.Version, d.Go)
 	line("system", "%s, %d processors", d.System, d.Processors)

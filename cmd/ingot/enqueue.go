@@ -9,6 +9,7 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/progress"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -57,10 +58,14 @@ rows that are already queued or answered are skipped.`,
 			}
 			defer rdb.Close() //nolint:errcheck // everything sent was answered
 
+			stderr := cmd.ErrOrStderr()
+			d := progress.New(stderr, progress.Options{Terminal: isTerminal(stderr)})
 			sum, err := enqueue.Enqueue(cmd.Context(), rdb, in, enqueue.Options{
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
 				IgnoreUnknown: ignore, Version: programVersion(),
+				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },
 			})
+			d.Close()
 			if err != nil {
 				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,12 +29,49 @@ func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := checkInput(path, f); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 		in = f
 	}
 	if isRegular(in) {
 		return in, nil
 	}
 	return struct{ io.ReadCloser }{in}, nil // some terminals claim that Seek works
+}
+
+// checkInput refuses devices, such as /dev/zero, which may never end.
+func checkInput(path string, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeDevice == 0 || isTerminal(f) || sameFile(path, os.DevNull) {
+		return nil
+	}
+	return fmt.Errorf("open %s: it is a device: give a file or a pipe", path)
+}
+
+// maxWhole is the maximum size of a file that a command reads as a whole, in bytes.
+const maxWhole = 64 << 20
+
+// readWhole reads r to its end, or returns an error if that does not come.
+func readWhole(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
+	if err == nil && len(text) > maxWhole {
+		err = fmt.Errorf("it is larger than %d MiB", maxWhole>>20)
+	}
+	return text, err
+}
+
+// readWholeFile reads a file as readWhole does.
+func readWholeFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return readWhole(f)
 }
 
 // isRegular reports whether r is a file on a disk, which can be read twice.

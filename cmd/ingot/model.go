@@ -82,14 +82,14 @@ func writeInfo(w io.Writer, m modelInfo) error {
 	count("heads", m.Heads)
 	count("KV heads", m.KVHeads)
 	if m.Experts > 0 {
-		line("experts", "%d, %d used a token, %d shared", m.Experts, m.ExpertsUsed, m.ExpertsShared)
+		line("experts", "%d, %d used per token, %d shared", m.Experts, m.ExpertsUsed, m.ExpertsShared)
 	}
 	count("context", m.Context)
 	count("vocabulary", m.Vocab)
 	line("tokenizer", "%s", m.tokenizerText())
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[m.ChatTemplate])
 	if m.CacheBytesPerToken > 0 {
-		line("cache", "%s a token in f16", bytesText(m.CacheBytesPerToken))
+		line("cache", "%s per token in f16", bytesText(m.CacheBytesPerToken))
 	}
 	if err := t.Flush(); err != nil || len(m.Tensors) == 0 {
 		return err

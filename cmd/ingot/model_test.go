@@ -49,8 +49,8 @@ func TestModelInfoText(t *testing.T) {
 	r := ingot(t, "", "model", "info", tinyGLM)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	for _, line := range []string{
-		`architecture\s+deepseek2`, `layers\s+5`, `experts\s+8, 2 used a token, 1 shared`, `tokenizer\s+gpt2, split rule glm4`,
-		`chat template\s+yes`, `cache\s+1\.1 KiB a token in f16`, `Q8_0\s+\d+\s+\S+ MiB`,
+		`architecture\s+deepseek2`, `layers\s+5`, `experts\s+8, 2 used per token, 1 shared`, `tokenizer\s+gpt2, split rule glm4`,
+		`chat template\s+yes`, `cache\s+1\.1 KiB per token in f16`, `Q8_0\s+\d+\s+\S+ MiB`,
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +18,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
 )
@@ -179,7 +175,7 @@ func TestResultsForget(t *testing.T) {
 	redis(exitOK, "{}\n", "enqueue", "-", "--batch", "c") // its only row is an error
 	out = filepath.Join(t.TempDir(), "out.jsonl")
 	require.Contains(t, redis(exitUsage, "", "results", "c", "-o", "-", "--forget"), "--forget needs a file")
-	require.Contains(t, redis(exitOK, "", "results", "c", "-o", out, "--forget"), "c: deleted from Redis\n")
+	require.Contains(t, redis(exitRows, "", "results", "c", "-o", out, "--forget"), "c: deleted from Redis\n")
 	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
 	redis(exitFailure, "", "status", "c")
 }
@@ -218,7 +214,8 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 	require.Len(t, ids, 2)
 }
 
-// TestNightly runs the script of the docs twice, and a third time after a score that it cannot reach.
+// TestNightly runs the script of the docs twice in one night, without and after a night whose score it cannot reach: a second run
+// neither adds a score nor compares with the first.
 func TestNightly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("jq"); err != nil {
@@ -242,15 +239,22 @@ func TestNightly(t *testing.T) {
 		return string(out), err
 	}
 	scores := filepath.Join(dir, "scores")
-	for run := range 2 {
+	tonight := regexp.MustCompile(`^nightly-[\d-]+ 0\.5\n$`)
+	for range 2 {
 		out, err := nightly()
 		require.NoError(t, err, out)
-		require.Regexp(t, fmt.Sprintf(`^(nightly-[\d-]+ 0\.5\n){%d}$`, run+1), readFile(t, scores))
+		require.Regexp(t, tonight, readFile(t, scores))
 	}
-	require.NoError(t, os.WriteFile(scores, []byte("nightly-1 0.9\n"), 0o600))
-	out, err := nightly()
-	require.Error(t, err)
-	require.Contains(t, out, ": the score is 0.5, after 0.9\n")
+	const before = "nightly-1 0.3\nnightly-2 0.9\n"
+	require.NoError(t, os.WriteFile(scores, []byte(before), 0o600))
+	for range 2 { // the second run compares with nightly-2 too, and not with the first
+		out, err := nightly()
+		require.Error(t, err)
+		require.Contains(t, out, ": the score is 0.5, after 0.9\n")
+		earlier, last := readFile(t, scores)[:len(before)], readFile(t, scores)[len(before):]
+		require.Equal(t, before, earlier)
+		require.Regexp(t, tonight, last)
+	}
 }
 
 // TestCancel lists and cancels a batch that no worker serves.
@@ -292,60 +296,6 @@ func TestCancel(t *testing.T) {
 	require.Contains(t, r.stderr, "ingot: cancel batch weekly: no such batch\n")
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "a b", "--redis", url).code)
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "--redis", url).code)
-}
-
-// TestEnqueueStopsOnInterrupt: even while it waits for rows. It has queued none by then.
-func TestEnqueueStopsOnInterrupt(t *testing.T) {
-	t.Parallel()
-	url := redistest.StartMini(t).URL
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	stdin, rows := io.Pipe()
-	var stdout, stderr bytes.Buffer
-	code := make(chan int, 1)
-	go func() {
-		code <- run(ctx, []string{"enqueue", "-", "--redis", url, "--batch", "b"}, stdin, &stdout, &stderr)
-	}()
-	_, err := fmt.Fprintln(rows, askMarch) // returns when it is read
-	require.NoError(t, err)
-	interrupt()
-	require.Equal(t, exitFailure, <-code)
-	require.Empty(t, stdout.String())
-	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before a row was queued\n")
-	require.Equal(t, exitFailure, ingot(t, "", "status", "b", "--redis", url).code, "there is no batch")
-}
-
-// TestEnqueueHintsHowToGoOn: an interrupted batch is completed by its id.
-func TestEnqueueHintsHowToGoOn(t *testing.T) {
-	t.Parallel()
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	cmd := newEnqueue()
-	cmd.SetContext(ctx)
-	require.EqualError(t, enqueueHint(cmd, ctx.Err(), enqueue.Summary{Batch: "b", Rows: 7}),
-		"stopped before the end: run it again with --batch b to queue the rest")
-}
-
-// TestEnqueueErrorsNameTheBatch: without its id, a batch that is queued in part could not be completed.
-func TestEnqueueErrorsNameTheBatch(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	row := strings.Replace(askMarch, `"id":"march"`, `"user":"`+strings.Repeat("x", 64<<10)+`"`, 1) + "\n"
-	in := write(t, "in.jsonl", strings.Repeat(row, 400))
-	used, err := server.Client.InfoMap(t.Context(), "memory").Result()
-	require.NoError(t, err)
-	bytes, err := strconv.Atoi(used["Memory"]["used_memory"])
-	require.NoError(t, err)
-	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+8<<20)).Err()) // some rows fit
-	r := ingot(t, "", "enqueue", in, "--redis", server.URL)
-	require.Equal(t, exitFailure, r.code)
-	require.Empty(t, r.stdout)
-	require.Regexp(t, `ingot: enqueue \S+: queue line \d+ of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, r.stderr)
-	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	batch := regexp.MustCompile(`--batch (\w+)`).FindStringSubmatch(r.stderr)[1]
-	r = ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", batch)
-	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `400 rows: \d+ queued, [1-9]\d* known before`, r.stderr)
 }
 
 // TestResultsOfAnotherFileAreRefused: an output keeps the answers to one file, even if a batch with the same id has others.
@@ -395,20 +345,4 @@ func TestUnknownFieldsAreErrors(t *testing.T) {
 	r = ingot(t, "", append(enqueue, "--unknown-fields", "drop")...)
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, `--unknown-fields: "drop" is not known: use error or ignore`)
-}
-
-// TestEnqueueRefusesAnotherFile: a batch belongs to one file.
-func TestEnqueueRefusesAnotherFile(t *testing.T) {
-	t.Parallel()
-	url := redistest.StartMini(t).URL
-	for i, in := range []string{write(t, "a.jsonl", askMarch), write(t, "b.jsonl", askFinland)} {
-		r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "b")
-		if i == 0 {
-			require.Equal(t, exitOK, r.code, r.stderr)
-			continue
-		}
-		require.Equal(t, exitFailure, r.code)
-		require.Empty(t, r.stdout)
-		require.Contains(t, r.stderr, "give another batch id")
-	}
 }

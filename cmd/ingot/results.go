@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
@@ -16,19 +18,20 @@ import (
 func newResults() *cobra.Command {
 	var out string
 	var follow, forget bool
+	var limit failLimit
 	cmd := &cobra.Command{
 		Use:   "results BATCH --redis URL -o OUT",
 		Short: "Write the results of a batch to a file",
 		Long: `Results writes the finished rows of a batch to OUT, which can be - for stdout. It keeps the lines that OUT has, so it
-can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines and do
-not change the exit code.
+can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines. If every row
+of a finished batch failed, the exit code is 3; --fail-on-error sets another limit.
 
 With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes
 the batch from Redis when OUT, a file, has all results of a finished batch.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]`,
 		Args: arguments("BATCH"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := settings(cmd, config.Redis)
 			if err != nil {
 				return err
@@ -67,44 +70,89 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 						countRows(lost), batch)
 				}
 			}
-			output, err := openOutput(cmd, out, batch)
-			if err != nil {
+			r := collecting{cmd: cmd, rdb: rdb, batch: batch, out: out, follow: follow, forget: forget}
+			c, err := r.run(cmd.Context())
+			if err != nil || !c.Finished {
 				return err
 			}
-			closeOutput := sync.OnceValue(output.Close)
-			defer func() { err = errors.Join(err, closeOutput()) }()
-			c, err := enqueue.Collect(cmd.Context(), rdb, output, enqueue.CollectOptions{Follow: follow})
-			if err != nil && cmd.Context().Err() == nil {
-				return fmt.Errorf("read results: %w", err)
-			}
-			cmd.PrintErrln(collected(c))
-			if err != nil {
-				return errors.New("stopped before the end: run it again for the rest")
-			}
-			if c.Foreign > 0 {
-				return fmt.Errorf("%s was %w than batch %s, which lacks %s of it: choose another output",
-					out, rows.ErrOtherFile, batch, countRows(c.Foreign))
-			}
-			if forget && c.Finished {
-				if err := closeOutput(); err != nil { // it is on the disk after this
-					return nil // the deferred call reports it
-				}
-				if err := enqueue.Purge(cmd.Context(), rdb, batch); err != nil {
-					return err
-				}
-				cmd.PrintErrf("%s: deleted from Redis\n", batch)
-			}
-			if follow && c.Cancelled {
-				return fmt.Errorf("read results: batch %s: %w", batch, job.ErrCancelled)
-			}
-			return nil
+			return limit.check(c.Failed, c.Kept+c.Written)
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write results to `OUT`; - for stdout")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for rows until the batch is finished")
+	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&forget, "forget", false, "delete a finished batch from Redis when OUT has all its results")
 	return cmd
+}
+
+// collecting is the command results with its settings.
+type collecting struct {
+	cmd            *cobra.Command
+	rdb            *redis.Client
+	batch, out     string
+	follow, forget bool
+}
+
+// run writes the results and reports the outcome. Rows that failed are no error.
+func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
+	output, err := openOutput(r.cmd, r.out, r.batch)
+	if err != nil {
+		return c, err
+	}
+	closeOutput := sync.OnceValue(output.Close)
+	defer func() { err = errors.Join(err, closeOutput()) }()
+	c, s, err := r.collect(ctx, output)
+	if err != nil && ctx.Err() == nil {
+		return c, fmt.Errorf("read results: %w", err)
+	}
+	r.report(c, s, output)
+	switch {
+	case err != nil:
+		return c, errors.New("stopped before the end: run it again for the rest")
+	case c.Foreign > 0:
+		return c, fmt.Errorf("%s was %w than batch %s, which lacks %s of it: choose another output",
+			r.out, rows.ErrOtherFile, r.batch, countRows(c.Foreign))
+	}
+	if r.forget && c.Finished {
+		if err := closeOutput(); err != nil { // it is on the disk after this
+			return c, nil // the deferred call reports it
+		}
+		if err := enqueue.Purge(ctx, r.rdb, r.batch); err != nil {
+			return c, err
+		}
+		r.cmd.PrintErrf("%s: deleted from Redis\n", r.batch)
+	}
+	if r.follow && c.Cancelled {
+		return c, fmt.Errorf("read results: batch %s: %w", r.batch, job.ErrCancelled)
+	}
+	return c, nil
+}
+
+// collect writes the results, shows the progress, and returns the last status of the batch.
+func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.Collected, job.Status, error) {
+	d := newDisplay(r.cmd.ErrOrStderr())
+	defer d.Close()
+	var last job.Status
+	c, err := enqueue.Collect(ctx, r.rdb, output, enqueue.CollectOptions{
+		Follow: r.follow,
+		Progress: func(s job.Status) {
+			last = s
+			d.Show(batchCounts(s))
+		},
+	})
+	return c, last, err
+}
+
+// report prints the summary: the output, and for a batch that has ended its figures and errors.
+func (r *collecting) report(c enqueue.Collected, s job.Status, output *rows.Output) {
+	r.cmd.PrintErrln(collected(c))
+	if s.Ended() {
+		r.cmd.PrintErrln(tokenFigures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Took()))
+	}
+	if codes := output.Codes(); len(codes) > 0 {
+		r.cmd.PrintErrln("errors: " + errorsByCode(codes))
+	}
 }
 
 // collected describes what results has written in one line.

@@ -17,6 +17,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // the command line or a setting is wrong; nothing was done
+	exitRows    = 3 // the command did its work, and too many rows failed
 )
 
 // run executes a command line and returns the exit code. ctx is done when the user interrupts the program.
@@ -36,6 +37,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if errors.As(err, &usage) {
 		message += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 		code = exitUsage
+	}
+	var rows *rowsFailedError
+	if errors.As(err, &rows) {
+		code = exitRows
 	}
 	fmt.Fprintf(stderr, "ingot: %s\n", message) //nolint:errcheck // there is nowhere to report it
 	return code
@@ -66,7 +71,13 @@ On one machine, use "ingot run". To share the work between machines, use a Redis
 rows of a file, each "ingot worker" answers rows, and "ingot results" writes the answers to a file.
 
 A setting comes from its flag, else from the environment (INGOT_MODEL for --model), else from a YAML file with the
-names of flags as keys. Exit codes: 0 success, 1 failure, 2 wrong usage or settings.`,
+names of flags as keys.
+
+Exit codes:
+  0  success
+  1  failure: the command could not do its work, or was interrupted
+  2  wrong usage or settings; nothing was done
+  3  the work is done, but every row failed, or more than --fail-on-error allows`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
 
   ingot worker --redis redis://localhost:6379/0 --model model.gguf

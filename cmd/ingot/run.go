@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +17,8 @@ import (
 
 func newRun() *cobra.Command {
 	var out, format, unknown, points, capture string
+	var limit failLimit
+	var mix bool
 	cmd := &cobra.Command{
 		Use:   "run IN -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
@@ -26,10 +27,12 @@ stdout. "ingot show" prints OUT for reading.
 
 Formats of IN:` + formatsHelp() + `
 
-A row that fails becomes an error line in OUT and does not change the exit code. A run can be interrupted at any time:
-the same command continues it and keeps the answers in OUT.`,
+A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
+A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Another model is
+refused, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
+  ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
 		Args: arguments("IN"),
@@ -38,7 +41,7 @@ the same command continues it and keeps the answers in OUT.`,
 			if err != nil {
 				return err
 			}
-			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out, capture: capture}
+			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out, mixModels: mix, capture: capture}
 			if r.format, err = parseFormat(format, r.in); err != nil {
 				return err
 			}
@@ -56,12 +59,18 @@ the same command continues it and keeps the answers in OUT.`,
 					return err
 				}
 			}
-			return r.run(cmd.Context())
+			sum, err := r.run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return limit.check(sum.Failed+sum.KeptFailed, sum.Kept+sum.Done+sum.Failed)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write answers to `OUT`; - for stdout")
 	addFormatFlag(cmd.Flags(), &format)
 	addUnknownFlag(cmd.Flags(), &unknown)
+	addFailFlag(cmd.Flags(), &limit)
+	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
 	addEngineFlags(cmd.Flags())
 	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
@@ -75,52 +84,61 @@ type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
 	in, out       string
+	mixModels     bool
 	capture       string
 	format        rows.Format
 	ignoreUnknown bool
 	points        *checkpoints // nil if none are printed
 }
 
-func (r *runner) run(ctx context.Context) (err error) {
+// run answers the rows and reports the outcome. Rows that failed are no error.
+func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	in, err := openInput(r.cmd, r.in)
 	if err != nil {
-		return err
+		return sum, err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
 	out, err := openOutput(r.cmd, r.out, local.Batch)
 	if err != nil {
-		return err
+		return sum, err
 	}
 	defer func() {
 		if closeErr := out.Close(); err == nil { // otherwise it may be the same error
 			err = closeErr
 		}
 	}()
-	sum, err := r.answer(ctx, in, out)
+	sum, err = r.answer(ctx, in, out)
 	if err != nil && ctx.Err() == nil {
-		return err
+		return sum, err
 	}
 	r.cmd.PrintErrln(summary(sum))
+	if codes := out.Codes(); len(codes) > 0 {
+		r.cmd.PrintErrln("errors: " + errorsByCode(codes))
+	}
 	if err != nil {
-		return errors.New("stopped before the end: run it again for the rest")
+		return sum, errors.New("stopped before the end: run it again for the rest")
 	}
 	if r.points != nil {
-		return r.points.missing()
+		return sum, r.points.missing()
 	}
-	return nil
+	return sum, nil
 }
 
-// answer loads the model and answers the rows. On a terminal it shows a progress bar.
+// loadingModel is shown before the first row.
+const loadingModel = "loading the model"
+
+// answer loads the model and answers the rows. It shows the progress, unless checkpoints are printed.
 func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	var trace func(compute.Checkpoint)
 	if r.points != nil {
 		trace = r.points.printer(stderr)
-	} else if isTerminal(stderr) {
+	} else {
 		d := newDisplay(stderr)
 		defer d.Close()
-		stderr, show = d, d.Show
+		d.Phase(loadingModel)
+		stderr, show = d, func(p local.Progress) { d.Show(runCounts(p)) }
 	}
 	l := newLaunch(r.cfg, stderr)
 	l.level, l.capture = r.logLevel(), r.capture
@@ -132,7 +150,7 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
-		Format: r.format, IgnoreUnknown: r.ignoreUnknown, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Format: r.format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {
@@ -164,7 +182,5 @@ func summary(s local.Summary) string {
 			text += fmt.Sprintf(" (%d by another model)", s.KeptByOtherModels)
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s in %s: %.1f rows/s, %.1f tokens/s", text,
-		count(s.PromptTokens, "prompt token"), count(s.CompletionTokens, "generated token"), s.Elapsed.Round(time.Millisecond),
-		perSecond(s.Done+s.Failed, s.Elapsed), perSecond(s.CompletionTokens, s.Elapsed))
+	return text + ", " + tokenFigures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Elapsed)
 }

@@ -173,7 +173,7 @@ func (a *outputRow) write(w io.Writer, question string) error {
 			text.WriteString(paragraph("  > ", cmp.Or(c.Message.Content, c.Text)))
 		}
 		s := a.Stats
-		fmt.Fprintf(&text, "    %d prompt tokens at %.0f/s, %d generated at %.0f/s, first after %.0f ms, all after %.0f ms, %.1f sequences a step\n",
+		fmt.Fprintf(&text, "    %d prompt tokens at %.0f/s, %d generated at %.0f/s, first after %.0f ms, all after %.0f ms, %.1f sequences per step\n",
 			s.PromptTokens, s.PrefillTPS, s.CompletionTokens, s.DecodeTPS, s.TTFTMS, s.TotalMS, s.BatchMean)
 	}
 	_, err := io.WriteString(w, text.String())

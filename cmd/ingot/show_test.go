@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-const figures = `    \d+ prompt tokens at \d+/s, \d+ generated at \d+/s, first after \d+ ms, all after \d+ ms, \d+\.\d sequences a step` + "\n"
+const figures = `    \d+ prompt tokens at \d+/s, \d+ generated at \d+/s, first after \d+ ms, all after \d+ ms, \d+\.\d sequences per step` + "\n"
 
 func TestShow(t *testing.T) {
 	t.Parallel()

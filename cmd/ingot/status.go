@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -17,16 +18,21 @@ import (
 )
 
 func newStatus() *cobra.Command {
-	var asJSON bool
+	var asJSON, watch bool
 	cmd := &cobra.Command{
 		Use:   "status [BATCH] --redis URL",
 		Short: "Show the progress of a batch, or list all batches",
 		Long: `Status shows the progress of a batch: rows, speed, and the number of workers that serve its model name. Without BATCH it
-lists all batches, the newest first.`,
+lists all batches, the newest first. With --watch it shows the progress of BATCH, the speed of the last minute and the time
+left until the batch has ended, and then its status.`,
 		Example: `  ingot status --redis redis://localhost:6379/0
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0
+  ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --watch
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq .state`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && watch {
+				return usagef("--watch needs a BATCH")
+			}
 			if len(args) == 0 {
 				return nil
 			}
@@ -38,6 +44,14 @@ lists all batches, the newest first.`,
 			}
 			var s batchStatus
 			var err error
+			if watch {
+				if err := watchBatch(cmd, rdb, args[0]); err != nil {
+					if cmd.Context().Err() != nil {
+						return errors.New("stopped before the batch has ended")
+					}
+					return fmt.Errorf("read status: %w", err)
+				}
+			}
 			if s.Status, err = enqueue.Status(cmd.Context(), rdb, args[0]); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
@@ -54,6 +68,7 @@ lists all batches, the newest first.`,
 		}),
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
+	cmd.Flags().BoolVar(&watch, "watch", false, "show the progress until the batch has ended")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -63,6 +78,13 @@ type batchStatus struct {
 	job.Status
 	Workers int `json:"workers"` // number that serve its model name
 	Lost    int `json:"lost"`    // rows that are neither recorded nor queued, while its queue is empty
+}
+
+// watchBatch shows the progress of a batch until it has ended.
+func watchBatch(cmd *cobra.Command, rdb redis.UniversalClient, batch string) error {
+	d := newDisplay(cmd.ErrOrStderr())
+	defer d.Close()
+	return enqueue.Watch(cmd.Context(), job.NewStore(rdb), batch, func(s job.Status) { d.Show(batchCounts(s)) })
 }
 
 func listBatches(cmd *cobra.Command, rdb redis.UniversalClient, asJSON bool) error {
@@ -96,7 +118,7 @@ func writeJSON(w io.Writer, v any) error {
 func writeStatus(w io.Writer, s batchStatus) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...))) //nolint:errcheck // Flush reports it
 	}
 	moment := func(name string, at *time.Time) {
 		if at != nil {

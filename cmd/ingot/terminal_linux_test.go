@@ -46,8 +46,8 @@ func TestRunShowsProgressOnATerminal(t *testing.T) {
 	text := <-shown
 	require.Equal(t, exitOK, code, text)
 	require.Len(t, readAnswers(t, stdout.String()), 2)
-	require.Contains(t, text, "tokens/s, 0s left, rows 100% |███")
-	require.Contains(t, text, "(2/2)")
+	require.Contains(t, text, "tokens/s, 0s left 100% |███")
+	require.Contains(t, text, "2 of 2 rows, ")
 	_, summary, found := strings.Cut(text, "\x1b[2K\r2 rows done, ")
 	require.True(t, found, "%q", text)
 	require.Regexp(t, `^[^\r]+ tokens/s\r\n$`, summary, "nothing comes after the summary")

@@ -21,7 +21,7 @@ func newTokenize() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokenize --model FILE",
 		Short: "Turn texts into token ids",
-		Long: `Tokenize reads JSON strings from stdin, one a line, and writes the token ids of each as a JSON array on a line of stdout.
+		Long: `Tokenize reads JSON strings from stdin, one per line, and writes the token ids of each as a JSON array on a line of stdout.
 By default, text that looks like a special token is plain text, and no BOS is added.`,
 		Example: `  echo '"Hello world"' | ingot tokenize --model model.gguf
   jq -c .text documents.jsonl | ingot tokenize --model model.gguf --bos > ids.jsonl`,

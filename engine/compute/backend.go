@@ -90,7 +90,7 @@ type Cache interface {
 type CacheShape struct {
 	Layers   int // layers that store keys
 	Pages    int // pages in all, shared by all layers: page p of a sequence is page p in every layer
-	PageSize int // positions a page
+	PageSize int // positions per page
 	KeyCols  int
 	// ValueCols is 0 where the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int

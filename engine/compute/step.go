@@ -102,6 +102,6 @@ type Experts struct {
 
 // RopeFreqs defines rotations: pair i of a head, values 2i and 2i+1, is turned by position·Freqs[i] and scaled by Scale.
 type RopeFreqs struct {
-	Freqs []float32 // [dims/2] radians a position
+	Freqs []float32 // [dims/2] radians per position
 	Scale float32   // of sine and cosine; 1 except with YaRN
 }

@@ -56,7 +56,7 @@ func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()
 // NewWith is New at a given level.
 func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 	if threads < 0 {
-		return nil, fmt.Errorf("start the CPU backend: threads is %d; give 0 for one a processor, or more", threads)
+		return nil, fmt.Errorf("start the CPU backend: threads is %d; give 0 for one per processor, or more", threads)
 	}
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)

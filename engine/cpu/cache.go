@@ -66,7 +66,7 @@ func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, er
 	return layers, nil
 }
 
-// rows returns the rows of a head in a page, from a slot on, of layers of cols values a slot and dims values a head.
+// rows returns the rows of a head in a page, from a slot on, of layers of cols values per slot and dims values per head.
 func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) unsafe.Pointer {
 	at := (int(page)*cols+head*dims)*c.shape.PageSize + slot*dims
 	size, block := c.shape.Type.BlockBytes(), c.shape.Type.BlockSize()

@@ -40,7 +40,7 @@ func memAvailable() (int64, error) {
 	return 0, fmt.Errorf("read %s: it has no MemAvailable", path)
 }
 
-// readBytes reads a file that holds a number, and fails for one that says "max".
+// readBytes reads a file that holds a number, and fails for one that holds "max".
 func readBytes(path string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

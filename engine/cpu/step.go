@@ -72,7 +72,7 @@ type rowsTask struct {
 	step *step
 	do   func(t *rowsTask, thread, r int) // does row r
 	n    int                              // rows
-	each int                              // rows a part
+	each int                              // rows per part
 
 	dst, src  compute.Tensor
 	gain      []float32

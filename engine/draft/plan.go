@@ -5,7 +5,7 @@ package draft
 type planner struct {
 	Verify cost // a step of the model, by rows
 	Pass   cost // one pass of the drafting layer or model, by sequences
-	Limit  int  // maximum number of tokens a sequence, up to MaxTokens
+	Limit  int  // maximum number of tokens per sequence, up to MaxTokens
 
 	// The last plan's estimates, in seconds: what a token is worth, and what one more row costs.
 	Token, Row float64

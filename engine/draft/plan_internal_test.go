@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 		"bad drafts that cost passes":            {chance: 0.05, verify: knee, pass: slow, seqs: 1, check: exactly(0)},
 		"bad drafts that cost nothing":           {chance: 0.15, verify: knee, pass: slow, free: true, seqs: 1, check: atLeast(1)},
 		"a drafter as slow as the model":         {chance: 0.9, verify: flat, pass: flat, seqs: 1, check: exactly(0)},
-		"room for one more row a sequence":       {chance: 0.8, verify: knee, seqs: 4, check: exactly(4)},
+		"room for one more row per sequence":     {chance: 0.8, verify: knee, seqs: 4, check: exactly(4)},
 		"no room beyond the knee":                {chance: 0.6, verify: knee, seqs: 16, check: exactly(0)},
 		"no room next to the chunks of a prompt": {chance: 0.8, verify: knee, seqs: 1, others: 32, check: exactly(0)},
 	} {
@@ -136,7 +136,7 @@ func TestCost(t *testing.T) {
 	c.Observe(4, 1e9)
 	require.Less(t, c.Seconds(4), 4.0)
 
-	// What one number of rows takes says little of others, and in the long run something.
+	// The time of one number of rows tells little about other numbers at first, and more in the long run.
 	c = newCost([]int{1, 4, 8}, []float64{1, 2, 4})
 	for range 60 {
 		c.Observe(1, 2)
@@ -150,7 +150,7 @@ func TestCost(t *testing.T) {
 	require.False(t, math.IsNaN(nothing.Seconds(0)))
 }
 
-// Drafts that promise a few percent are not worth what they cost besides: see minGain.
+// Drafts with an expected gain of a few percent are not worth their other costs: see minGain.
 func TestPlanWantsAMargin(t *testing.T) {
 	t.Parallel()
 	free := newCost([]int{1, 64}, []float64{1, 1})

@@ -3,7 +3,7 @@ package draft
 // Next is what the next step will be made of.
 type Next struct {
 	Running int         // sequences that run
-	Decode  []*Sequence // those of them that generate, a row each and one a draft
+	Decode  []*Sequence // those of them that generate, a row each and one per draft
 	Others  int         // rows that the rest could fill
 }
 

@@ -28,7 +28,7 @@ const (
 // typeInfo is a row of the table of types.
 type typeInfo struct {
 	name       string
-	blockSize  int // weights a block
+	blockSize  int // weights per block
 	blockBytes int // 0: known by name alone, not readable
 	// dequantize writes the weights of one block; of a type with blocks of one weight, any number of them.
 	dequantize func(y []float32, b []byte)

@@ -19,7 +19,7 @@ func filterAbs(_ *render, v Value, _ args) Value {
 	return v
 }
 
-// filterInt is the integer that a value stands for, or the default. A string may hold a fraction, which is cut off.
+// filterInt is the integer that a value represents, or the default. A string may hold a fraction, which is cut off.
 func filterInt(_ *render, v Value, a args) Value {
 	defined(v)
 	n, ok := integer(v)

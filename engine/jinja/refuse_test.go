@@ -10,7 +10,7 @@ import (
 // TestRefused parses what Jinja and Python have and templates cannot use here. The error names it.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	refused := map[string]string{ // template -> what the error says
+	refused := map[string]string{ // template -> the error
 		"{% for x in y recursive %}{% endfor %}":      "1:15: recursive loops are not supported in chat templates",
 		"{{ 2 ** 3 }}":                                "1:6: the operator ** is not supported in chat templates",
 		"{{ x[1, 2] }}":                               "1:7: a tuple as a key is not supported in chat templates",

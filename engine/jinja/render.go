@@ -18,7 +18,7 @@ const (
 	maxDepth   = 1000     // values inside each other
 	maxCalls   = 200      // macros that call each other
 	maxRange   = 100_000  // length of a range, as in Jinja's sandbox
-	maxBudget  = 1 << 28  // cost of a rendering: stepCost a step, 1 a byte written or searched, itemCost an element of a list made
+	maxBudget  = 1 << 28  // cost of a rendering: stepCost per step, 1 per byte written or searched, itemCost per list element made
 	stepCost   = 16
 	itemCost   = 32
 )

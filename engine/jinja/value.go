@@ -12,7 +12,7 @@ import (
 // *big.Int, an integer too large for int64, is printed and compared, but not computed with.
 type Value = ordered.Value
 
-// The types of values that a template makes, besides those of a context. namespace, macro, function and loopContext are
+// The types of values that a template makes, in addition to those of a context. namespace, macro, function and loopContext are
 // declared in globals.go, call.go and loop.go.
 type (
 	// tuple is an immutable sequence that prints with parentheses.
@@ -35,7 +35,7 @@ type (
 	}
 )
 
-// missing stands for an argument that was not given.
+// missing marks an argument that was not given.
 var missing Value = &struct{ _ int }{}
 
 // fail stops the rendering because the value is used.

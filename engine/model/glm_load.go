@@ -124,7 +124,7 @@ func glmConfig(l *loader) Config {
 	// The last blocks may be MTP layers. Some files announce them but were written without their tensors.
 	mtp := l.sizeOr("nextn_predict_layers", 0)
 	if mtp >= c.Layers {
-		l.fail(fmt.Errorf("%s is %d of %d layers", l.key("nextn_predict_layers"), mtp, c.Layers))
+		l.fail(fmt.Errorf("%s is %d; it must be less than the %d layers of block_count", l.key("nextn_predict_layers"), mtp, c.Layers))
 		return c
 	}
 	for range mtp {

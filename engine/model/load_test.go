@@ -50,7 +50,7 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, base  string
 		change      func(b *build)
-		says        string
+		message     string
 		unsupported bool
 	}{
 		{"another architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "rwkv6") }, `"rwkv6"`, true},
@@ -114,11 +114,11 @@ func TestRefusals(t *testing.T) {
 			b := bases[c.base]()
 			c.change(b)
 			_, err := load(t, b.write(t))
-			if c.says == "" {
+			if c.message == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 			require.ErrorContains(t, err, "model.gguf")
 			require.Equal(t, c.unsupported, isUnsupported(err), "%v", err)
 		})

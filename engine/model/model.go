@@ -59,11 +59,11 @@ const maxPosition = 1 << 32
 
 // Limits are the sizes that a model is loaded for. All are at least 1.
 type Limits struct {
-	Rows     int // rows a step
-	Outputs  int // rows a step that reach the output head
-	Context  int // positions a sequence
+	Rows     int // rows per step
+	Outputs  int // rows per step that reach the output head
+	Context  int // positions per sequence
 	Pages    int // pages of the KV cache
-	PageSize int // positions a page
+	PageSize int // positions per page
 	// KV is how keys and values are stored; see compute.CacheShape.
 	KV gguf.Type
 }

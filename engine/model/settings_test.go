@@ -35,7 +35,7 @@ func settings(t *testing.T, values map[string]any) *loader {
 func TestGatingOfEarlyFlashFiles(t *testing.T) {
 	for _, c := range []struct {
 		layers, vocab int
-		said          map[string]any
+		metadata      map[string]any
 		want          compute.Gating
 	}{
 		{47, 154880, nil, compute.GatingSigmoid},
@@ -44,7 +44,7 @@ func TestGatingOfEarlyFlashFiles(t *testing.T) {
 		{27, 154880, nil, compute.GatingSoftmax},
 		{27, 102400, map[string]any{"expert_gating_func": uint32(2)}, compute.GatingSigmoid},
 	} {
-		l := settings(t, c.said)
+		l := settings(t, c.metadata)
 		require.Equal(t, c.want, l.routeShape(Config{Layers: c.layers, Vocab: c.vocab}).Gating, "%+v", c)
 		require.NoError(t, l.err)
 	}

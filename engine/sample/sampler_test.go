@@ -148,7 +148,7 @@ func TestDistributionMatchesReference(t *testing.T) {
 	})
 }
 
-// Draws over many positions have the distribution's frequencies, and those of another distribution are told apart.
+// Draws over many positions have the distribution's frequencies, and the check distinguishes them from another distribution's.
 func TestDrawsFollowTheDistribution(t *testing.T) {
 	t.Parallel()
 	const draws = 20000

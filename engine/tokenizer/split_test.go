@@ -114,7 +114,7 @@ func TestSplitRules(t *testing.T) {
 }
 
 // TestCharacterSets compares each set, over all that Unicode assigns, with the bracket
-// expression it stands for.
+// expression it represents.
 func TestCharacterSets(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

@@ -38,7 +38,7 @@ type encoder interface {
 	loses() bool
 }
 
-// EncodeOptions selects what Encode does besides encoding plain text.
+// EncodeOptions selects what Encode does in addition to encoding plain text.
 type EncodeOptions struct {
 	// Special encodes control tokens that are written in the text, such as "<|user|>", as these tokens, for rendered templates and
 	// prompts for completion. User-defined tokens are always encoded so.
@@ -96,7 +96,7 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 	if !t.encoder.loses() {
 		t.maxTokenBytes = utf8.UTFMax // of a character that becomes the unknown token
 		for _, text := range t.vocab.tokens {
-			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // in no alphabet shorter than what it stands for
+			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // in no alphabet shorter than what it represents
 		}
 	}
 	return t, nil
@@ -149,7 +149,7 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOpti
 	return ids, p.err
 }
 
-// MaxTokenBytes is the maximum number of bytes of a text that one id stands for, or 0 if that is not known, because the vocabulary
+// MaxTokenBytes is the maximum number of bytes of a text that one id represents, or 0 if that is not known, because the vocabulary
 // has no tokens for some characters.
 func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
 

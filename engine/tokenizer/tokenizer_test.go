@@ -221,7 +221,7 @@ func TestEncodingIsCancelled(t *testing.T) {
 	}
 }
 
-// No id stands for more bytes than MaxTokenBytes.
+// No id represents more bytes than MaxTokenBytes.
 func TestMaxTokenBytes(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()

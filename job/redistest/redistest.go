@@ -101,7 +101,7 @@ type process struct {
 	kill   func()
 }
 
-// start starts the server and returns once it says that it is ready.
+// start starts the server and returns once it reports that it is ready.
 func (p *process) start(t testing.TB) error {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.binary,

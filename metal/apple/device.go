@@ -1,7 +1,8 @@
 // Package apple is the driver of metal.Device for Apple's Metal on Apple silicon. It needs no cgo: it opens the system's
 // libraries and sends messages to the Objective-C runtime.
 //
-// One goroutine, locked to its thread, owns the device. Each function that is sent to it runs in its own autorelease pool. The
+// One goroutine, locked to its thread, owns the device. Each function that is sent to it runs in its own autorelease pool. Only
+// libraries are compiled on other threads. The
 // driver counts its references to objects, and Close reports leaks. Submit and Wait allocate nothing.
 //
 // Environment variables, which Metal reads when a process starts, turn on Metal's own checks:
@@ -16,6 +17,7 @@ package apple
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/ebitengine/purego"
 
@@ -34,7 +36,10 @@ type Device struct {
 	device    id
 	queue     id
 	info      metal.Info
+	supported bool // the GPU can run the kernels
 	features  features
+
+	compiling sync.Mutex // guards libraries and the count of owned references while Compile runs
 	libraries []id
 	pipelines []pipeline
 	buffers   []buffer
@@ -60,8 +65,21 @@ var _ metal.Device = (*Device)(nil)
 // machines without a GPU that can run the kernels.
 func Open() (*Device, error) { return open(systemLibraries) }
 
-// open opens the default GPU of the given libraries.
+// open opens the default GPU of the given libraries, if it can run the kernels.
 func open(libraries []string) (*Device, error) {
+	d, err := openAny(libraries)
+	if err != nil {
+		return nil, err
+	}
+	if !d.supported {
+		err := metal.Unsupported("%s is of family %q, and the kernels require Apple7 (M1) or later", d.info.Name, d.info.Family)
+		return nil, fmt.Errorf("open Metal: %w", errors.Join(err, d.Close()))
+	}
+	return d, nil
+}
+
+// openAny opens the default GPU of the given libraries. It may be able only to compile the kernels.
+func openAny(libraries []string) (*Device, error) {
 	if len(libraries) == 0 {
 		return nil, metal.Unsupported("it requires macOS on Apple silicon")
 	}
@@ -93,9 +111,7 @@ func (d *Device) start() error {
 		UnifiedMemory:     o.sendBool(d.device, deviceUnifiedMemory),
 		ResidencySets:     o.responds(d.device, deviceNewResidencySet),
 	}
-	if !o.sendBool(d.device, deviceSupportsFamily, familyApple7) {
-		return metal.Unsupported("%s is of family %q, and the kernels require Apple7 (M1) or later", d.info.Name, d.info.Family)
-	}
+	d.supported = o.sendBool(d.device, deviceSupportsFamily, familyApple7)
 	options := o.instance("MTLCompileOptions")
 	d.features.mathMode = o.responds(options, optionsSetMathMode)
 	o.release(&options)

@@ -46,7 +46,7 @@ func TestOpenFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare     func(s *fakemetal.Fake)
-		says        string
+		message     string
 		unsupported bool
 	}{
 		"no device":  {func(s *fakemetal.Fake) { s.Fail(fakemetal.NoDevice, 0, "none") }, "finds no device", true},
@@ -59,7 +59,7 @@ func TestOpenFails(t *testing.T) {
 			s := fakemetal.Start(t, nil)
 			c.prepare(s)
 			_, err := open([]string{s.Library})
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 			require.Equal(t, c.unsupported, errors.Is(err, metal.ErrUnsupported))
 			require.Empty(t, s.Live())
 		})
@@ -119,8 +119,8 @@ func TestUseAfterClose(t *testing.T) {
 func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		does func(d *Device)
-		says string
+		does    func(d *Device)
+		message string
 	}{
 		"unknown receiver":  {func(d *Device) { d.objc.send(id(0x1234560), deviceName) }, "no live object"},
 		"wrong class":       {func(d *Device) { d.objc.send(d.queue, deviceName) }, "does not recognise name"},
@@ -163,7 +163,7 @@ func TestRulesAreChecked(t *testing.T) {
 			d.thread.do(func() { c.does(d) })
 			found := s.Violations()
 			require.NotEmpty(t, found)
-			require.Contains(t, strings.Join(found, "\n"), c.says)
+			require.Contains(t, strings.Join(found, "\n"), c.message)
 		})
 	}
 }

@@ -90,7 +90,7 @@ func TestGenerationWaits(t *testing.T) {
 func TestModelTooLarge(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
-	s.Fail(fakemetal.NoBuffer, 20, "none")
+	s.Fail(fakemetal.NoBuffer, 26, "none")
 	be, err := metal.New(d, metal.Options{})
 	require.NoError(t, err)
 	_, err = engine.Open("../../engine/model/testdata/micro-glm.gguf", be, engine.Options{Context: 256})

@@ -23,32 +23,41 @@ const languageCheck = `#if defined(__METAL_VERSION__) && __METAL_VERSION__ < 310
 #endif
 `
 
-// Compile implements metal.Device.
+// Compile implements metal.Device. Metal compiles on several threads at once, so each call has a thread of its own.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if d.closed {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, ErrClosed)
 	}
-	var made metal.Library
+	d.compiling.Lock()
+	o := d.objc.forThread()
+	d.compiling.Unlock()
+	var made compiled
 	var err error
-	d.thread.do(func() {
-		var library id
-		if library, err = d.compile(src, mode); err == nil {
-			d.libraries = append(d.libraries, library)
-			made = metal.Library(len(d.libraries))
-		}
-	})
+	t := startThread(o)
+	t.do(func() { made, err = d.compile(o, src, mode) })
+	t.stop()
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	d.objc.owned += o.owned
 	if err != nil {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	return made, nil
+	d.libraries = append(d.libraries, made.library)
+	d.info.LanguageVersion, d.info.MathMode = made.language, made.math
+	return metal.Library(len(d.libraries)), nil
 }
 
-func (d *Device) compile(src metal.Source, mode metal.Mode) (id, error) {
-	o := d.objc
+// compiled is a library and how it was compiled.
+type compiled struct {
+	library        id
+	language, math string
+}
+
+func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, error) {
 	options := o.instance("MTLCompileOptions")
 	defer o.release(&options)
 	o.send(options, optionsSetLanguage, languageVersion)
-	d.setMath(options, mode)
+	d.setMath(o, options, mode)
 	if mode == metal.Debug {
 		one := o.string("1")
 		key := o.string("INGOT_DEBUG")
@@ -56,25 +65,23 @@ func (d *Device) compile(src metal.Source, mode metal.Mode) (id, error) {
 	}
 	version := o.send(options, optionsLanguage)
 	if version != languageVersion {
-		return 0, fmt.Errorf("the language version was set to %s and is %s", versionText(languageVersion), versionText(version))
+		return compiled{}, fmt.Errorf("the language version was set to %s and is %s", versionText(languageVersion), versionText(version))
 	}
-	d.info.LanguageVersion, d.info.MathMode = versionText(version), d.mathText(options)
 	text := o.string(languageCheck + src.Text)
 	if text == 0 {
-		return 0, errors.New("the source is not UTF-8")
+		return compiled{}, errors.New("the source is not UTF-8")
 	}
 	library := o.own(id(o.send(d.device, deviceNewLibrary, uintptr(text), uintptr(options), o.failurePointer())))
 	if library == 0 {
-		return 0, errors.New(o.failureText())
+		return compiled{}, errors.New(o.failureText())
 	}
-	return library, nil
+	return compiled{library, versionText(version), d.mathText(o, options)}, nil
 }
 
 // setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode, which handles infinities, as attention needs.
 // Older systems have a switch instead of modes and no such arithmetic, so that they get precise arithmetic. Functions such as exp
 // are always precise: how the fast ones handle infinities is not documented.
-func (d *Device) setMath(options id, mode metal.Mode) {
-	o := d.objc
+func (d *Device) setMath(o *objc, options id, mode metal.Mode) {
 	if !d.features.mathMode {
 		o.send(options, optionsSetFastMath, flag(false))
 		return
@@ -88,14 +95,14 @@ func (d *Device) setMath(options id, mode metal.Mode) {
 }
 
 // mathText returns the precision of arithmetic in the options.
-func (d *Device) mathText(options id) string {
+func (d *Device) mathText(o *objc, options id) string {
 	if !d.features.mathMode {
-		if d.objc.sendBool(options, optionsFastMath) {
+		if o.sendBool(options, optionsFastMath) {
 			return "fast"
 		}
 		return "safe"
 	}
-	switch mode := d.objc.send(options, optionsMathMode); mode {
+	switch mode := o.send(options, optionsMathMode); mode {
 	case mathSafe:
 		return "safe"
 	case mathRelaxed:

@@ -1,6 +1,8 @@
 package apple
 
 import (
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +25,51 @@ func TestModes(t *testing.T) {
 		b := newBuffer(t, d, 128, metal.Shared)
 		require.NoError(t, run(d, one(p, nil, b)))
 		require.Equal(t, c.debug, d.Contents(b)[0])
+	}
+}
+
+// TestKernelsCompile compiles all kernels in all modes with Apple's compiler. A GPU that cannot run them can still compile them.
+func TestKernelsCompile(t *testing.T) {
+	t.Parallel()
+	d, err := openAny(systemLibraries)
+	if errors.Is(err, metal.ErrUnsupported) {
+		t.Skipf("kernels are not compiled with Apple's compiler: %v", err)
+	}
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	for _, mode := range []metal.Mode{metal.Release, metal.Debug, metal.FastMath} {
+		for _, name := range metal.Files() {
+			src, err := metal.Kernel(name, metal.DefaultGeometry())
+			require.NoError(t, err)
+			_, err = d.Compile(src, mode)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// TestConcurrentCompilation compiles on several threads. The fake checks that each has its own autorelease pool.
+func TestConcurrentCompilation(t *testing.T) {
+	t.Parallel()
+	d, _ := carriedOut(t)
+	broken := metal.Source{Name: "broken.metal", Text: "#line 7 \"broken.metal\"\nkernel void broken(device uint* dst [[buffer(0)]]) { nonsense; }\n"}
+	var errs, expected [4]error
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() {
+			_, errs[i] = d.Compile(source, metal.Release)
+			_, expected[i] = d.Compile(broken, metal.Release)
+		})
+	}
+	group.Wait()
+	for i := range errs {
+		require.NoError(t, errs[i])
+		require.ErrorContains(t, expected[i], "compile kernels broken.metal: ")
+		require.ErrorContains(t, expected[i], "nonsense")
+	}
+	require.Len(t, d.libraries, 4)
+	for lib := range d.libraries {
+		_, err := d.Pipeline(metal.Library(lib+1), "increase", nil)
+		require.NoError(t, err)
 	}
 }
 

@@ -59,6 +59,14 @@ func newObjC(libraries []string) (*objc, error) {
 	return o, nil
 }
 
+// forThread returns the runtime for use on another thread. It owns no references yet.
+func (o *objc) forThread() *objc {
+	return &objc{
+		runtime: o.runtime, metal: o.metal, msgSend: o.msgSend, retainFn: o.retainFn, freeFn: o.freeFn, poolPush: o.poolPush,
+		poolPop: o.poolPop, class: o.class, register: o.register, selectors: o.selectors,
+	}
+}
+
 // call calls a C function. Words that are addresses must point to live memory outside the Go stack.
 func (o *objc) call(function uintptr, words ...uintptr) uintptr {
 	n := copy(o.frame[:], words)

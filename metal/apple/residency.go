@@ -1,12 +1,20 @@
 package apple
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
+
+// idleTime is the time without submissions after which residency is requested again: the system may have ended it. Metal does not
+// document when it does.
+const idleTime = time.Second
 
 // residency is the set of all buffers, which the queue keeps resident: the system neither checks them at every submission nor
 // evicts them in between. The zero value is for systems without residency sets (before macOS 15).
 type residency struct {
 	set     id
-	changed bool // since the set was committed
+	changed bool      // since the set was committed
+	used    time.Time // of the last submission
 }
 
 func (r *residency) open(d *Device) error {
@@ -45,14 +53,20 @@ func (r *residency) remove(d *Device, buffer id) {
 	}
 }
 
-// commit makes changes effective. It is called before work is submitted.
+// commit makes changes effective, and requests residency again after idle times, in which the system may have ended it. It is called
+// before work is submitted.
 func (r *residency) commit(d *Device) {
-	if !r.changed {
+	if r.set == 0 {
 		return
 	}
-	d.objc.send(r.set, residentCommit)
-	d.objc.send(r.set, residentRequest)
-	r.changed = false
+	now := time.Now()
+	if r.changed {
+		d.objc.send(r.set, residentCommit)
+	}
+	if r.changed || now.Sub(r.used) > idleTime {
+		d.objc.send(r.set, residentRequest)
+	}
+	r.changed, r.used = false, now
 }
 
 // close releases the set and its references to buffers.

@@ -114,7 +114,7 @@ func TestSubmitRefuses(t *testing.T) {
 	b := newBuffer(t, d, 256, metal.Shared)
 	freed := newBuffer(t, d, 256, metal.Shared)
 	d.FreeBuffer(freed)
-	for says, change := range map[string]func(w *metal.Dispatch){
+	for message, change := range map[string]func(w *metal.Dispatch){
 		"pipeline 9 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 9 },
 		"pipeline 0 does not exist":                      func(w *metal.Dispatch) { w.Pipeline = 0 },
 		"at most 31 buffers":                             func(w *metal.Dispatch) { w.Buffers = make([]metal.Binding, 32) },
@@ -134,7 +134,7 @@ func TestSubmitRefuses(t *testing.T) {
 		w := one(p, nil, b)
 		change(&w)
 		_, err := d.Submit([]metal.Dispatch{w})
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, message)
 	}
 	require.Zero(t, s.Sent("MTLCommandQueue", "commandBuffer"))
 	_, err := d.Wait(1)
@@ -211,12 +211,31 @@ func TestFaultInAPart(t *testing.T) {
 		work[i] = one(p, nil, b)
 		work[i].SplitBefore = true
 	}
-	s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
-	ticket, err := d.Submit(work)
-	require.NoError(t, err)
-	_, err = d.Wait(ticket)
-	require.ErrorContains(t, err, "Impacting Interactivity")
-	require.NoError(t, run(d, one(p, nil, b)))
+	for _, late := range []uint64{0, 1} {
+		s.Settings.LateStatus = late
+		require.NoError(t, run(d, work...))
+		s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
+		ticket, err := d.Submit(work)
+		require.NoError(t, err)
+		_, err = d.Wait(ticket)
+		require.ErrorContains(t, err, "Impacting Interactivity")
+		require.NoError(t, run(d, one(p, nil, b)))
+	}
+}
+
+// TestResidencyAfterIdling checks that residency is requested when buffers change and after idle times, and not otherwise.
+func TestResidencyAfterIdling(t *testing.T) {
+	t.Parallel()
+	d, s := recorded(t)
+	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
+	for _, c := range []struct {
+		idle     time.Duration
+		requests int
+	}{{0, 1}, {0, 1}, {idleTime / 2, 1}, {idleTime + 1, 2}, {0, 2}} {
+		d.residency.used = d.residency.used.Add(-c.idle)
+		require.NoError(t, run(d, one(p, nil, b)))
+		require.Equal(t, c.requests, s.Sent("MTLResidencySet", "requestResidency"))
+	}
 }
 
 // TestSteadyWorkAllocatesNothing checks that steady work allocates no Go memory, makes no Metal objects other than the two of a

@@ -58,11 +58,16 @@ func (d *Device) await() {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// outcome returns the error of a command buffer that has ended: waitUntilCompleted also returns after a fault. The text of the
-// error is copied, since the NSError belongs to the autorelease pool.
+// outcome returns the error of a command buffer after a later one of its queue, or itself, was waited for: waitUntilCompleted also
+// returns after a fault. Metal does not state that the status of an earlier one is set by then, so outcome waits for that too. The
+// text of the error is copied, since the NSError belongs to the autorelease pool.
 func (d *Device) outcome(commands id) error {
 	o := d.objc
 	status := o.send(commands, commandsStatus)
+	if status < statusCompleted {
+		o.send(commands, commandsWait)
+		status = o.send(commands, commandsStatus)
+	}
 	if status == statusCompleted {
 		return nil
 	}

@@ -42,7 +42,7 @@ type pipeline struct {
 var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 
 // Compile implements metal.Device. Templates of a file with function constants are compiled when these are known. Native kernels are
-// extern "C" functions without constants, which get a dispatch's buffers as pointers, one a parameter, and its argument struct by value.
+// extern "C" functions without constants, which get a dispatch's buffers as pointers, one per parameter, and its argument struct by value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if src.Native {
 		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), native: true}, mode)

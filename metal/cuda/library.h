@@ -49,7 +49,7 @@ template <class T> inline T simd_prefix_exclusive_sum(T v) {
     return sum - v;
 }
 
-// A matrix of 8 by 8, two elements a lane, where Apple's GPUs keep them. A matrix that was loaded stays in the threadgroup's
+// A matrix of 8 by 8, two elements per lane, where Apple's GPUs keep them. A matrix that was loaded stays in the threadgroup's
 // memory, and is read when it is multiplied: kernels do both between the same two barriers.
 template <class T> struct simdgroup_matrix {
     alignas(2 * sizeof(T)) T e[2];

@@ -53,7 +53,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	return nil
 }
 
-// upload is what Upload passes on; a closure a call would be allocated.
+// upload is what Upload passes on; a closure would be allocated per call.
 type upload struct {
 	run func() error
 	to  uintptr

@@ -19,7 +19,7 @@ func TestTable(t *testing.T) {
 		found, ok := Find(d.Name)
 		require.True(t, ok)
 		require.Equal(t, d.Note, found.Note)
-		require.Equal(t, d.Auto, d.Note == "", "%s: a driver that is not for use says so", d.Name)
+		require.Equal(t, d.Auto, d.Note == "", "%s: a driver that auto does not choose has a note, and no other has one", d.Name)
 	}
 	_, ok := Find("auto")
 	require.False(t, ok)

@@ -1,7 +1,7 @@
 // Detection of races in threadgroup memory: two threads use the same byte, one of them writes it, and no barrier is between. A
 // GPU may run them in either order even with a shuffle in between. Fibres run in one order, so results do not show the race.
 //
-// An access through a checked pointer does not tell reads from writes. Writes are found when the fibre stops, as bytes that have
+// An access through a checked pointer does not distinguish reads from writes. Writes are found when the fibre stops, as bytes that have
 // changed since. A write of the value that the byte already has counts as a read.
 #include <stdint.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "attention.h"
 
 constant uint blocks = 8;     // of a split
-constant uint threads = 256;  // a simdgroup a block
+constant uint threads = 256;  // one simdgroup per block
 
 // attention_split takes up to Q query heads of one key head at a time, and value heads of up to 512 values. Grid: (splits or 1,
 // key heads · (their query heads / Q), rows).

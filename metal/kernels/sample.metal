@@ -13,7 +13,7 @@ struct Place {
     float value;
     uint index;
 };
-constant uint none = 0xffffffff;  // index that stands for no value
+constant uint none = 0xffffffff;  // index of no value
 
 // before reports whether value a at index i comes before b at j: larger values first, and among equals the lower index.
 inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }

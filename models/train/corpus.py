@@ -210,7 +210,7 @@ def heldout(count):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Print held-out questions, one JSON object a line.")
+    parser = argparse.ArgumentParser(description="Print held-out questions, one JSON object per line.")
     parser.add_argument("--heldout", type=int, default=150, metavar="N", help="how many questions (default 150)")
     for row in heldout(parser.parse_args().heldout):
         print(json.dumps(row))

@@ -1,4 +1,4 @@
-"""The training loop: AdamW against the clock, with the MTP layer's loss beside the trunk's."""
+"""The training loop: AdamW against the clock, with the losses of the trunk and the MTP layer."""
 
 import math
 import time

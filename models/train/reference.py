@@ -112,7 +112,7 @@ def accuracy(model, tokenizer, questions):
 
 
 def acceptance(model, mtp, tokenizer, questions):
-    """How often the first 1, 2, 3 drafted tokens all equal the greedy continuation, and the mean accepted a step."""
+    """How often the first 1, 2, 3 drafted tokens all equal the greedy continuation, and the mean accepted per step."""
     stop = stop_ids(tokenizer)
     hits, steps = [0] * MTP_DEPTH, 0
     for q in questions:

@@ -10,7 +10,7 @@ NAMES = (
     "Wen Yara Yusuf Zara Zoe"
 ).split()
 
-# Country to capital. An underscore stands for a space.
+# Country to capital. An underscore is a space.
 _CAPITALS = (
     "France:Paris Italy:Rome Spain:Madrid Portugal:Lisbon Germany:Berlin Austria:Vienna Poland:Warsaw "
     "Hungary:Budapest Greece:Athens Norway:Oslo Sweden:Stockholm Finland:Helsinki Denmark:Copenhagen "

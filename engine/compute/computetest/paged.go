@@ -92,7 +92,7 @@ type memory struct {
 	pages [][]int32
 }
 
-// storeAll stores the sequences in a new cache, on pages in random order, a few rows of some sequences a step. All other
+// storeAll stores the sequences in a new cache, on pages in random order, a few rows of some sequences per step. All other
 // slots hold large values, which would show in a result.
 func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 	const layers = 2

@@ -49,7 +49,7 @@ var checks = []check{
 	{"InFlight", checkInFlight},
 }
 
-// Run runs the suite, a subtest a check. open starts a new backend for each; Run closes it.
+// Run runs the suite, one subtest per check. open starts a new backend for each; Run closes it.
 func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, false)

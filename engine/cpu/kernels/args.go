@@ -13,7 +13,7 @@ type Scale struct {
 	First8 int32   // -8 times the sum of the first 16 bytes
 }
 
-// ProductArgs is a product of packed weights with rows of activations: 16*Groups results a row.
+// ProductArgs is a product of packed weights with rows of activations: 16*Groups results per row.
 type ProductArgs struct {
 	W       unsafe.Pointer // packed weights, from a whole group on
 	X       unsafe.Pointer // activations: bytes in blocks of 32, or float32 where the weights are floats

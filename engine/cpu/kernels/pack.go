@@ -131,7 +131,7 @@ func packNibbles(dst []byte, r int, src []byte) {
 	}
 }
 
-// packFifths packs 32 bits, one a column.
+// packFifths packs 32 bits, one per column.
 func packFifths(dst []byte, r int, src []byte) {
 	bits, plane := word(src, 0), uint32(0)
 	for column := range 32 {

@@ -69,7 +69,7 @@ CONTEXT = {
     ],
 }
 
-# Expressions, one a line; each becomes {{ expression }}.
+# Expressions, one per line; each becomes {{ expression }}.
 EXPRESSIONS = {
     "literals": r"""
         "\x41\u00e9\U0001F389"

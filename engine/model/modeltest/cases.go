@@ -35,7 +35,7 @@ func (c *Case) Tokens() []int32 {
 	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
 }
 
-// Each runs a test over every model that has cases, a subtest a model.
+// Each runs a test over every model that has cases, one subtest per model.
 func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	t.Helper()
 	for _, name := range Micros(t) {
@@ -52,7 +52,7 @@ func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	}
 }
 
-// Micros returns the names of the micro models: untrained models of some hundred thousand weights, one or more a family.
+// Micros returns the names of the micro models: untrained models of some hundred thousand weights, one or more per family.
 func Micros(tb testing.TB) []string {
 	tb.Helper()
 	paths, err := filepath.Glob(filepath.Join(testdata(tb), "micro-*.gguf"))

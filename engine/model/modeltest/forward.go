@@ -16,7 +16,7 @@ const (
 	pages    = 64
 )
 
-// Limits has room for one sequence of 1,024 positions, with 256 rows a step.
+// Limits has room for one sequence of 1,024 positions, with 256 rows per step.
 var Limits = model.Limits{Rows: 256, Outputs: 256, Context: pages * pageSize, Pages: pages, PageSize: pageSize}
 
 // Load loads a model with Limits onto a backend, which it closes at the end of the test.

@@ -50,6 +50,7 @@ type Settings struct {
 	OldSystem             uint64 // 1: before macOS 15
 	Captures              uint64 // 1: captures to files are allowed
 	ErrorCode             uint64 // MTLCommandBufferError of failing command buffers
+	LateStatus            uint64 // 1: a command buffer shows that it has ended only after a wait for itself
 }
 
 // Fake is an instance of the library. Instances are independent.

@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, To
     parts[blockIdx.y * args.parts + blockIdx.x] = {value, index, total};
 }
 
-// top_join writes [index | value | logarithm of the sum of all exponentials] of a row. A warp takes a row, a lane a part.
+// top_join writes [index | value | logarithm of the sum of all exponentials] of a row. A warp takes a row, and each lane a part of it.
 extern "C" __global__ void top_join(const TopPart* parts, float* dst, TopArgs args) {
     const float infinity = __int_as_float(0x7f800000);
     uint lane = threadIdx.x;

@@ -51,7 +51,7 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
 
 void LEVEL(PART(product))(const struct product_args *a) {
   int64_t r = 0;
-  // As many rows as fit into registers, besides the weights and a value.
+  // As many rows as fit into registers together with the weights and a value.
 #if LANES == 16
   for (; r + 4 <= a->rows; r += 4) PART(rows)(a, r, 4);
 #elif LANES == 8

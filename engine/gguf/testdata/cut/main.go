@@ -3,8 +3,8 @@
 //
 //	go run ./engine/gguf/testdata/cut FROM/tiny-llama.*.gguf TO
 //
-// The files beside it were cut from tiny-llama's: F16, Q8_0 and Q4_0 were written by the gguf package (models/train), Q4_K_M,
-// Q5_K_M and Q6_K from the F16 file by ik_llama.cpp's llama-quantize. The bytes of a row are copied as they are.
+// The files in engine/gguf/testdata were cut from tiny-llama's files. The gguf package wrote those in F16, Q8_0 and Q4_0 (see
+// models/train). ik_llama.cpp's llama-quantize made Q4_K_M, Q5_K_M and Q6_K from the F16 file. Rows are copied byte for byte.
 package main
 
 import (

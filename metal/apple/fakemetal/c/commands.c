@@ -171,6 +171,7 @@ static Result wait_for(const Object* self) {
         violation("waitUntilCompleted before commit");
         return word(0);
     }
+    self->commands->waited = true;
     while (self->commands->state == Committed) {
         Object* first = pending[0];
         memmove(pending, pending + 1, --pending_count * sizeof *pending);
@@ -178,6 +179,12 @@ static Result wait_for(const Object* self) {
         release(first);
     }
     return word(0);
+}
+
+static Result status(const Commands* c) {
+    static const Word statuses[] = {0, 0, 2, 4, 5};
+    const Word scheduled = 3;
+    return word(c->state >= Completed && settings.late_status && !c->waited ? scheduled : statuses[c->state]);
 }
 
 static Result times(const Object* self, bool end) {
@@ -219,7 +226,6 @@ static Result remove_member(Object* set, Object* buffer) {
 }
 
 Result commands(Object* self, Message m, const Word* a) {
-    static const Word statuses[] = {0, 0, 2, 4, 5};
     switch (m) {
     case MTLCommandQueue_commandBuffer: return object(new_commands(self));
     case MTLCommandQueue_addResidencySet_: return set_residency(self, live_object(a[0]), true);
@@ -230,7 +236,7 @@ Result commands(Object* self, Message m, const Word* a) {
     case MTLCommandBuffer_blitCommandEncoder: return new_encoder(self, ClassMTLBlitCommandEncoder, false);
     case MTLCommandBuffer_commit: return commit(self);
     case MTLCommandBuffer_waitUntilCompleted: return wait_for(self);
-    case MTLCommandBuffer_status: return word(statuses[self->commands->state]);
+    case MTLCommandBuffer_status: return status(self->commands);
     case MTLCommandBuffer_error: return object(self->held[commands_error]);
     case MTLCommandBuffer_GPUStartTime: return times(self, false);
     case MTLCommandBuffer_GPUEndTime: return times(self, true);

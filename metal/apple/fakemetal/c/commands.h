@@ -7,6 +7,7 @@ typedef enum State { Open, Encoding, Committed, Completed, Failed } State;
 // Commands is the state of a command buffer.
 struct Commands {
     State state;
+    bool waited; // for itself
     Work* work;
     size_t count, room;
     Object** used; // references, held until completion

@@ -57,6 +57,7 @@ typedef struct Settings {
     uint64_t old_system;   // without residency sets and math modes
     uint64_t captures;     // captures to files are allowed
     uint64_t error_code;   // of failing command buffers
+    uint64_t late_status;  // a command buffer shows that it has ended only after a wait for itself
 } Settings;
 
 extern Settings settings;

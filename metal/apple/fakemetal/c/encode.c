@@ -65,7 +65,7 @@ static Result dispatch(Encoder* e, Commands* c, const Word* groups, const Word* 
         return word(0);
     }
     Word all = threads[0] * threads[1] * threads[2];
-    if (all == 0 || all > 1024) violation("a dispatch of %lu threads a threadgroup", (unsigned long)all);
+    if (all == 0 || all > 1024) violation("a dispatch of %lu threads per threadgroup", (unsigned long)all);
     if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0) violation("a dispatch of no threadgroups");
     Work* w = add_work(c);
     memset(w, 0, offsetof(Work, args));

@@ -14,9 +14,22 @@ static Object arena[arena_size];
 static uint32_t free_ring[arena_size]; // freed objects are reused as late as possible, to detect stale pointers
 static uint32_t free_from, free_to, used, alive;
 
-static Object* pool[pool_size];
-static size_t pool_used, pools;
-static pthread_t pool_thread;
+// The autorelease pools of a thread.
+static _Thread_local Object* pool[pool_size];
+static _Thread_local size_t pool_used, pools;
+
+// one_at_a_time is held by each entry from the program. It is recursive, since releasing an object may end work.
+static pthread_mutex_t one_at_a_time;
+__attribute__((constructor)) static void make_lock(void) {
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&one_at_a_time, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+}
+
+void lock(void) { pthread_mutex_lock(&one_at_a_time); }
+void unlock(void) { pthread_mutex_unlock(&one_at_a_time); }
 
 static char violations[breach_count][breach_size];
 static uint32_t breached;
@@ -117,7 +130,7 @@ void hold(Object* o, int at, Object* what) {
     o->held[at] = what;
 }
 
-bool in_pool(void) { return pools > 0 && pthread_equal(pool_thread, pthread_self()); }
+bool in_pool(void) { return pools > 0; }
 
 Object* autorelease(Object* o) {
     if (pool_used == pool_size) {
@@ -129,42 +142,52 @@ Object* autorelease(Object* o) {
 }
 
 EXPORT Word objc_autoreleasePoolPush(void) {
-    if (pools++ == 0)
-        pool_thread = pthread_self();
-    else if (!in_pool())
-        violation("an autorelease pool is pushed on a second thread");
+    pools++;
     return pool_used + 1;
 }
 
 EXPORT void objc_autoreleasePoolPop(Word token) {
+    lock();
     if (!in_pool() || token == 0 || token > pool_used + 1) {
         violation("an autorelease pool is popped on another thread, twice or out of order");
-        return;
+    } else {
+        pools--;
+        while (pool_used >= token) release(pool[--pool_used]);
     }
-    pools--;
-    while (pool_used >= token) release(pool[--pool_used]);
+    unlock();
 }
 
 EXPORT Word objc_retain(Word pointer) {
+    lock();
     Object* o = live_object(pointer);
     if (o)
         retain(o);
     else if (pointer)
         violation("objc_retain of %p, which is no live object", (void*)pointer);
+    unlock();
     return pointer;
 }
 
 EXPORT void objc_release(Word pointer) {
+    lock();
     Object* o = live_object(pointer);
     if (o)
         release(o);
     else if (pointer)
         violation("objc_release of %p, which is no live object", (void*)pointer);
+    unlock();
+}
+
+static Object* class_named(const char* name) {
+    for (Class c = ClassNSObject; c < ClassCount; c++)
+        if (!strcmp(class_names[c], name)) return class_object(c);
+    violation("objc_getClass of %s, which the fake does not have", name);
+    return NULL;
 }
 
 EXPORT Word objc_getClass(const char* name) {
-    for (Class c = ClassNSObject; c < ClassCount; c++)
-        if (!strcmp(class_names[c], name)) return (Word)class_object(c);
-    violation("objc_getClass of %s, which the fake has not", name);
-    return 0;
+    lock();
+    Object* o = class_named(name);
+    unlock();
+    return (Word)o;
 }

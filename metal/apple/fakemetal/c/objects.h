@@ -59,6 +59,8 @@ void retain(Object* o);
 void release(Object* o);
 Object* autorelease(Object* o);
 void hold(Object* o, int at, Object* what);          // takes a reference; releases the previous one
+void lock(void);                                     // held by each entry from the program, so that threads take turns
+void unlock(void);
 bool in_pool(void);                                  // of this thread
 void finish(Object* o);                              // frees the fields of its class
 

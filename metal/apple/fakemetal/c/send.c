@@ -110,7 +110,7 @@ static Result handle(Object* self, Message m, const Word* a) {
 
 // The words after the selector are as many as those of the widest message. The caller fills its frame with zeros after the
 // arguments, so that an extra argument is found unless it is 0.
-__attribute__((visibility("hidden"), used)) Result fake_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
+static Result checked_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
     if (self == 0) return word(0);
     const Word a[max_words] = {a0, a1, a2, a3, a4, a5};
     const Row* selector = selector_of(sel);
@@ -139,6 +139,13 @@ __attribute__((visibility("hidden"), used)) Result fake_send(Word self, Word sel
         }
     count_message(m);
     return bad ? word(0) : handle(o, m, a);
+}
+
+__attribute__((visibility("hidden"), used)) Result fake_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
+    lock();
+    Result r = checked_send(self, sel, a0, a1, a2, a3, a4, a5);
+    unlock();
+    return r;
 }
 
 // objc_msgSend returns both in the integer register and in the first register for doubles, since callers expect one or the other.

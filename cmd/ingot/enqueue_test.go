@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// TestEnqueueStopsOnInterrupt: even while it waits for rows. It has queued none by then.
+func TestEnqueueStopsOnInterrupt(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	stdin, rows := io.Pipe()
+	var stdout, stderr bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"enqueue", "-", "--redis", url, "--batch", "b"}, stdin, &stdout, &stderr)
+	}()
+	_, err := fmt.Fprintln(rows, askMarch) // returns when it is read
+	require.NoError(t, err)
+	interrupt()
+	require.Equal(t, exitFailure, <-code)
+	require.Empty(t, stdout.String())
+	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before a row was queued\n")
+	require.Equal(t, exitFailure, ingot(t, "", "status", "b", "--redis", url).code, "there is no batch")
+}
+
+// TestEnqueueHintsHowToGoOn: an interrupted batch is completed by its id.
+func TestEnqueueHintsHowToGoOn(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	cmd := newEnqueue()
+	cmd.SetContext(ctx)
+	require.EqualError(t, enqueueHint(cmd, ctx.Err(), enqueue.Summary{Batch: "b", Rows: 7}),
+		"stopped before the end: run it again with --batch b to queue the rest")
+}
+
+// TestEnqueueErrorsNameTheBatch: without its id, a batch that is queued in part could not be completed.
+func TestEnqueueErrorsNameTheBatch(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	row := strings.Replace(askMarch, `"id":"march"`, `"user":"`+strings.Repeat("x", 64<<10)+`"`, 1) + "\n"
+	in := write(t, "in.jsonl", strings.Repeat(row, 400))
+	used, err := server.Client.InfoMap(t.Context(), "memory").Result()
+	require.NoError(t, err)
+	bytes, err := strconv.Atoi(used["Memory"]["used_memory"])
+	require.NoError(t, err)
+	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+8<<20)).Err()) // some rows fit
+	r := ingot(t, "", "enqueue", in, "--redis", server.URL)
+	require.Equal(t, exitFailure, r.code)
+	require.Empty(t, r.stdout)
+	require.Regexp(t, `ingot: enqueue \S+: queue line \d+ of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, r.stderr)
+	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	batch := regexp.MustCompile(`--batch (\w+)`).FindStringSubmatch(r.stderr)[1]
+	r = ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", batch)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `400 rows: \d+ queued, [1-9]\d* known before`, r.stderr)
+}
+
+// TestEnqueueRefusesAnotherFile: a batch belongs to one file.
+func TestEnqueueRefusesAnotherFile(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	for i, in := range []string{write(t, "a.jsonl", askMarch), write(t, "b.jsonl", askFinland)} {
+		r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "b")
+		if i == 0 {
+			require.Equal(t, exitOK, r.code, r.stderr)
+			continue
+		}
+		require.Equal(t, exitFailure, r.code)
+		require.Empty(t, r.stdout)
+		require.Contains(t, r.stderr, "give another batch id")
+	}
+}

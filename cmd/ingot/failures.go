@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// failLimit is the share of failed rows with which a command succeeds. It is the value of --fail-on-error.
+type failLimit struct {
+	given   bool
+	percent float64
+}
+
+func addFailFlag(flags *pflag.FlagSet, l *failLimit) {
+	flags.Var(l, "fail-on-error", "exit with 3 if a row failed, or if more than `N%` did (default if every row did)")
+	flags.Lookup("fail-on-error").NoOptDefVal = "0%"
+}
+
+// Set, String and Type make it a flag's value.
+func (l *failLimit) Set(s string) error {
+	number, ok := strings.CutSuffix(s, "%")
+	percent, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(percent >= 0 && percent <= 100) {
+		return fmt.Errorf("%q is not a percentage from 0%% to 100%%", s)
+	}
+	*l = failLimit{given: true, percent: percent}
+	return nil
+}
+
+func (l *failLimit) String() string {
+	if l == nil || !l.given {
+		return ""
+	}
+	return strconv.FormatFloat(l.percent, 'f', -1, 64) + "%"
+}
+
+func (*failLimit) Type() string { return "N%" }
+
+// rowsFailedError means that a command did its work, and that too many rows have no answer.
+type rowsFailedError struct {
+	failed, total int
+	limit         failLimit
+}
+
+func (e *rowsFailedError) Error() string {
+	if e.limit.given {
+		return fmt.Sprintf("%d of %s failed, more than %s", e.failed, countRows(e.total), &e.limit)
+	}
+	if e.total == 1 {
+		return "the only row failed"
+	}
+	return fmt.Sprintf("all %s failed", countRows(e.total))
+}
+
+// check returns a rowsFailedError if too many rows failed.
+func (l failLimit) check(failed, total int) error {
+	tooMany := failed == total
+	if l.given {
+		tooMany = float64(failed)*100 > l.percent*float64(total)
+	}
+	if failed == 0 || !tooMany {
+		return nil
+	}
+	return &rowsFailedError{failed, total, l}
+}
+
+// errorsByCode lists numbers of error lines, the most frequent first.
+func errorsByCode(codes map[string]int) string {
+	names := make([]string, 0, len(codes))
+	for name := range codes {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if codes[a] != codes[b] {
+			return codes[b] - codes[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", printable(name), codes[name])
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+const badRow = `{"no":"prompt"}` + "\n"
+
+// TestRunFailsWithItsRows: a run whose every row failed is not a success.
+func TestRunFailsWithItsRows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		in, flag string
+		code     int
+		message  string
+	}{
+		"no row failed":           {askMarch, "--fail-on-error", exitOK, ""},
+		"no rows":                 {"", "--fail-on-error", exitOK, ""},
+		"the only row failed":     {badRow, "", exitRows, "ingot: the only row failed\n"},
+		"every row failed":        {badRow + badRow, "", exitRows, "ingot: all 2 rows failed\n"},
+		"every row may fail":      {badRow + badRow, "--fail-on-error=100%", exitOK, ""},
+		"a row failed":            {askMarch + "\n" + badRow, "", exitOK, ""},
+		"none may fail":           {askMarch + "\n" + badRow, "--fail-on-error", exitRows, "ingot: 1 of 2 rows failed, more than 0%\n"},
+		"half of them may fail":   {askMarch + "\n" + badRow, "--fail-on-error=50%", exitOK, ""},
+		"less of them may fail":   {askMarch + "\n" + badRow, "--fail-on-error=49.5%", exitRows, "ingot: 1 of 2 rows failed, more than 49.5%\n"},
+		"a share without percent": {askMarch, "--fail-on-error=0.5", exitUsage, `"0.5" is not a percentage from 0% to 100%`},
+		"more than all":           {askMarch, "--fail-on-error=101%", exitUsage, `"101%" is not a percentage from 0% to 100%`},
+		"not a number":            {askMarch, "--fail-on-error=NaN%", exitUsage, "is not a percentage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"run", "-", "-o", filepath.Join(t.TempDir(), "out"), "--model", tinyLlama}
+			if c.flag != "" {
+				args = append(args, c.flag)
+			}
+			for range 2 { // the second run finds all rows in the output
+				r := ingot(t, c.in, args...)
+				require.Equal(t, c.code, r.code, r.stderr)
+				require.Contains(t, r.stderr, c.message)
+			}
+		})
+	}
+}
+
+// TestAFailedWriteIsAFailure: of the command, even if all rows failed too.
+func TestAFailedWriteIsAFailure(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	code := run(t.Context(), []string{"run", "-", "-o", "-", "--model", tinyLlama}, strings.NewReader(badRow), full{}, &stderr)
+	require.Equal(t, exitFailure, code, stderr.String())
+}
+
+// TestResultsFailWithTheirRows: once the batch is finished.
+func TestResultsFailWithTheirRows(t *testing.T) {
+	t.Parallel()
+	url := redistest.StartMini(t).URL
+	results := func(in, batch string, flags ...string) result {
+		r := ingot(t, in, "enqueue", "-", "--redis", url, "--batch", batch)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		return ingot(t, "", append([]string{"results", batch, "--redis", url, "-o", "-"}, flags...)...)
+	}
+	r := results(badRow+askMarch, "unfinished", "--fail-on-error")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "1 row, 1 failed: the batch is not finished\nerrors: missing_field 1\n")
+
+	r = results(badRow+"{\n", "b", "--follow")
+	require.Equal(t, exitRows, r.code)
+	require.Equal(t, "2 rows, 2 failed: the batch is finished\n"+
+		"0 prompt tokens, 0 generated tokens in 0s: 0.0 rows/s, 0.0 tokens/s\n"+
+		"errors: invalid_json 1, missing_field 1\n"+
+		"ingot: all 2 rows failed\n", r.stderr)
+	require.Equal(t, 2, strings.Count(r.stdout, "\n"))
+	require.Equal(t, exitOK, results(badRow+"{\n", "b", "--fail-on-error=100%").code)
+}
+
+// TestStatusWatch: it returns when the batch has ended.
+func TestStatusWatch(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartMini(t)
+	r := ingot(t, askMarch, "enqueue", "-", "--redis", server.URL, "--batch", "b")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	watch := []string{"status", "b", "--redis", server.URL, "--watch"}
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan result, 1)
+	follow := func(ctx context.Context) {
+		var stdout, stderr bytes.Buffer
+		code := run(ctx, watch, strings.NewReader(""), &stdout, &stderr)
+		ended <- result{code, stdout.String(), stderr.String()}
+	}
+	go follow(ctx)
+	interrupt()
+	r = <-ended
+	require.Equal(t, exitFailure, r.code)
+
+	go follow(t.Context())
+	select {
+	case r = <-ended:
+		require.Fail(t, "the batch has not ended", "%+v", r)
+	case <-time.After(10 * time.Millisecond):
+	}
+	_, err := enqueue.Cancel(t.Context(), server.Client, "b")
+	require.NoError(t, err)
+	r = <-ended
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^state +cancelled$`, r.stdout)
+	require.Equal(t, exitUsage, ingot(t, "", "status", "--watch", "--redis", server.URL).code)
+}

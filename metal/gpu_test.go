@@ -1,0 +1,113 @@
+package metal_test
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/compute/computetest"
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/drivers"
+)
+
+// gpus opens the first GPU of each driver, except drivers for tests. All tests share a GPU: its kernels are compiled once.
+var gpus = func() map[string]func() (*metal.CachedDevice, error) {
+	open := map[string]func() (*metal.CachedDevice, error){}
+	for _, name := range drivers.Names(true) {
+		open[name] = sync.OnceValues(func() (*metal.CachedDevice, error) {
+			dev, err := drivers.Open(name, 0)
+			if err != nil {
+				return nil, err
+			}
+			return metal.NewCachedDevice(dev), nil
+		})
+	}
+	return open
+}()
+
+// eachGPU runs a test on the first GPU of each driver, and skips drivers without one. A test has one backend at a time.
+func eachGPU(t *testing.T, test func(t *testing.T, start starter)) {
+	t.Helper()
+	for _, name := range drivers.Names(true) {
+		t.Run(name, func(t *testing.T) {
+			dev, err := gpus[name]()
+			if err != nil {
+				t.Skipf("needs a GPU: %v", err)
+			}
+			test(t, func(tb testing.TB, o metal.Options) *metal.Backend {
+				tb.Helper()
+				be, err := metal.New(dev, o)
+				require.NoError(tb, err)
+				tb.Cleanup(func() {
+					require.NoError(tb, be.Close())
+					require.Zero(tb, dev.Memory())
+				})
+				return be
+			})
+		})
+	}
+}
+
+func TestConformanceOnGPU(t *testing.T) { eachGPU(t, conformance) }
+
+func TestReferencesOnGPU(t *testing.T) { eachGPU(t, references) }
+
+func TestSameTokensOnGPU(t *testing.T) { eachGPU(t, sameTokens) }
+
+func TestLongGenerationOnGPU(t *testing.T) { eachGPU(t, longGeneration) }
+
+func TestWholeContextOnGPU(t *testing.T) { eachGPU(t, wholeContext) }
+
+// conformance runs the suite with every choice of products, and with fast kernels.
+func conformance(t *testing.T, start starter) {
+	t.Helper()
+	few := tilesFrom(2)
+	for _, c := range []struct {
+		name    string
+		options metal.Options
+	}{
+		{"release", metal.Options{}},
+		{"tiles", metal.Options{Geometry: few}},
+		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			computetest.Run(t, func(tb testing.TB) compute.Backend {
+				tb.Helper()
+				be := start(tb, c.options)
+				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
+				return be
+			})
+		})
+	}
+	t.Run("fast kernels", func(t *testing.T) {
+		computetest.RunFast(t, func(tb testing.TB) compute.Backend {
+			tb.Helper()
+			return start(tb, metal.Options{Mode: metal.FastMath, Geometry: few})
+		})
+	})
+}
+
+// wholeContext generates up to the context that the bundled models are trained for, all of finite logits.
+func wholeContext(t *testing.T, start starter) {
+	t.Helper()
+	prompt := []int32{5, 300, 17, 900, 41, 7, 1200, 33}
+	for _, path := range bundled {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			eng, err := engine.Open(path, start(t, metal.Options{}), engine.Options{Context: 4096, Draft: engine.DraftOff})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, eng.Close()) }()
+			answer := func(tokens int) []int32 {
+				c, err := eng.Generate(t.Context(), generation.Request{Tokens: prompt, MaxTokens: tokens, IgnoreEOS: true})
+				require.NoError(t, err)
+				require.Len(t, c.Choices[0].Tokens, tokens)
+				return c.Choices[0].Tokens
+			}
+			require.Equal(t, answer(128), answer(4096 - len(prompt))[:128])
+		})
+	}
+}

@@ -1,0 +1,95 @@
+// Package progress shows how far a batch is: its counts, the speed over the last minute, and the time left. On a terminal it
+// draws a bar, elsewhere it writes lines at intervals.
+package progress
+
+import (
+	"fmt"
+	"time"
+)
+
+// Counts are a batch's counts at one moment.
+type Counts struct {
+	Total  int // rows of the batch; 0 if it is not known
+	Before int // rows that were done before the command started; they do not count for the speed
+	Done   int // answered rows; for a producer, rows in the queue
+	Failed int // rows that became error lines
+	Tokens int // generated tokens of Done
+}
+
+// finished is the number of rows that need no more work.
+func (c Counts) finished() int { return c.Before + c.Done + c.Failed }
+
+// window is the time over which the speed is measured.
+const window = time.Minute
+
+// sampleInterval is the minimum time between two samples of a meter.
+const sampleInterval = time.Second
+
+// meter measures the speed of a batch over the last minute.
+type meter struct {
+	samples []sample // in the order of time, at least sampleInterval apart
+	last    sample
+}
+
+type sample struct {
+	at     time.Time
+	counts Counts
+}
+
+// add takes the counts of a moment.
+func (m *meter) add(at time.Time, c Counts) {
+	m.last = sample{at, c}
+	if n := len(m.samples); n == 0 || at.Sub(m.samples[n-1].at) >= sampleInterval {
+		m.samples = append(m.samples, m.last)
+	}
+	old := 0 // samples before the last one that is a window old
+	for old+1 < len(m.samples) && at.Sub(m.samples[old+1].at) >= window {
+		old++
+	}
+	m.samples = append(m.samples[:0], m.samples[old:]...)
+}
+
+// speed returns the rows and tokens per second over the last minute. They are 0 before the second sample.
+func (m *meter) speed() (rows, tokens float64) {
+	if len(m.samples) == 0 {
+		return 0, 0
+	}
+	first := m.samples[0]
+	seconds := m.last.at.Sub(first.at).Seconds()
+	if seconds <= 0 {
+		return 0, 0
+	}
+	finished := m.last.counts.Done + m.last.counts.Failed - first.counts.Done - first.counts.Failed
+	return max(0, float64(finished)/seconds), max(0, float64(m.last.counts.Tokens-first.counts.Tokens)/seconds)
+}
+
+// text describes the last counts, the speed and the time left. tokens reports whether rows generate tokens, as those of a
+// producer do not.
+func (m *meter) text(tokens bool) string {
+	c := m.last.counts
+	text := fmt.Sprintf("%d rows", c.finished())
+	if c.Total > 0 {
+		text = fmt.Sprintf("%d of %d rows", c.finished(), c.Total)
+	}
+	if c.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", c.Failed)
+	}
+	rows, generated := m.speed()
+	text += fmt.Sprintf(", %s rows/s", number(rows))
+	if tokens {
+		text += fmt.Sprintf(", %s tokens/s", number(generated))
+	}
+	if c.Total > 0 && rows > 0 {
+		left := time.Duration(float64(max(0, c.Total-c.finished())) / rows * float64(time.Second))
+		text += fmt.Sprintf(", %s left", left.Round(time.Second))
+	}
+	return text
+}
+
+// number formats a speed: small ones with a decimal.
+func number(v float64) string {
+	if v < 10 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}

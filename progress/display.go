@@ -1,0 +1,128 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+const (
+	// redrawInterval is the minimum time between two drawings of the bar.
+	redrawInterval = 100 * time.Millisecond
+	// lineInterval is the time between two lines where there is no terminal.
+	lineInterval = 30 * time.Second
+)
+
+// Display shows the progress of one batch. Lines of a log that are written to it appear above the bar. It is safe for concurrent
+// use. Errors of the terminal are ignored.
+type Display struct {
+	mu     sync.Mutex
+	out    io.Writer
+	tokens bool
+	meter  meter
+	shown  time.Time                // the last drawing or line
+	bar    *progressbar.ProgressBar // nil if out is not a terminal
+	total  int                      // of the bar
+}
+
+// Options are the settings of a display.
+type Options struct {
+	Terminal bool // out is a terminal
+	Tokens   bool // rows generate tokens
+}
+
+// New makes a display that writes to out.
+func New(out io.Writer, o Options) *Display {
+	d := &Display{out: out, tokens: o.Tokens}
+	if o.Terminal {
+		d.bar = newBar(out, 0)
+	}
+	return d
+}
+
+// newBar makes a bar of total rows; 0 stands for a number that is not known. It draws only when it is called.
+func newBar(out io.Writer, total int) *progressbar.ProgressBar {
+	if total == 0 {
+		total = -1
+	}
+	return progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(out),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false), // it would count the rows from before
+		progressbar.OptionSetSpinnerChangeInterval(0),
+	)
+}
+
+// Phase shows on a terminal what is done before the first row.
+func (d *Display) Phase(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bar != nil {
+		d.bar.Describe(text)
+		_ = d.bar.RenderBlank()
+	}
+}
+
+// Show shows the counts of now: at once on a terminal, else if the last line is old enough. It has to be called at least every
+// few seconds, also while no row is finished.
+func (d *Display) Show(c Counts) { d.show(time.Now(), c) }
+
+func (d *Display) show(now time.Time, c Counts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.meter.add(now, c)
+	if d.bar == nil {
+		d.writeLine(now)
+		return
+	}
+	if now.Sub(d.shown) < redrawInterval && c.finished() != c.Total {
+		return
+	}
+	d.shown = now
+	if c.Total != d.total {
+		d.bar, d.total = newBar(d.out, c.Total), c.Total
+	}
+	d.bar.Describe(d.meter.text(d.tokens))
+	_ = d.bar.Set(c.finished())
+}
+
+// writeLine writes a line. The first one comes an interval after the first counts, so that short runs write none.
+func (d *Display) writeLine(now time.Time) {
+	if d.shown.IsZero() {
+		d.shown = now
+	}
+	if now.Sub(d.shown) < lineInterval {
+		return
+	}
+	d.shown = now
+	fmt.Fprintln(d.out, d.meter.text(d.tokens)) //nolint:errcheck // see Display
+}
+
+// Write writes a line of a log, above the bar if there is one.
+func (d *Display) Write(line []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bar == nil {
+		return d.out.Write(line)
+	}
+	_ = d.bar.Clear()
+	n, err := d.out.Write(line)
+	if err == nil {
+		_ = d.bar.RenderBlank()
+	}
+	return n, err
+}
+
+// Close removes the bar.
+func (d *Display) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bar != nil {
+		_ = d.bar.Clear()
+	}
+}
