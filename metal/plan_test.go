@@ -16,7 +16,7 @@ func TestThePlanIsWhatLoadTakes(t *testing.T) {
 	plansAreExact(t, emulated)
 }
 
-func TestThePlanIsWhatLoadTakesOnCUDA(t *testing.T) { plansAreExact(t, onCUDA) }
+func TestThePlanIsWhatLoadTakesOnGPU(t *testing.T) { eachGPU(t, plansAreExact) }
 
 func plansAreExact(t *testing.T, start starter) {
 	t.Helper()
