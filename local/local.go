@@ -33,6 +33,7 @@ const Batch = "local"
 type Options struct {
 	Format        rows.Format    // rows.FormatAuto
 	IgnoreUnknown bool           // of rows: accept unknown fields and names of other models
+	MixModels     bool           // continue an output with answers of another model
 	Concurrency   int            // maximum jobs in the engine at once, at least 1
 	Timeout       time.Duration  // of one attempt; enqueue.DefaultTimeout
 	Version       string         // of the program, in results
@@ -60,8 +61,11 @@ type Summary struct {
 
 // Run answers the rows of in that out, an output of Batch, has no results of, and writes results as they finish. It holds only a
 // window of rows in memory. When ctx is done, Run stops within moments and returns ctx's error with the summary so far;
-// another run does the rest.
+// another run does the rest. The error is ErrOtherModel if out has answers of another model, unless o allows that.
 func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
+	if err := checkModel(ctx, eng, out, o); err != nil {
+		return Summary{}, err
+	}
 	total, err := countRows(in, o.Format)
 	if err != nil {
 		return Summary{}, err
@@ -83,6 +87,24 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output
 		s.KeptByOtherModels = out.ByOtherModels(sha)
 	}
 	return s, err
+}
+
+// ErrOtherModel means that an output has answers of another model.
+var ErrOtherModel = errors.New("answers of another model")
+
+// checkModel returns ErrOtherModel if out has answers of another model than eng's and o does not allow that.
+func checkModel(ctx context.Context, eng *engine.Engine, out *rows.Output, o Options) error {
+	if o.MixModels || out.ByOtherModels("") == 0 {
+		return nil // nothing was answered: the model's hash is not needed yet
+	}
+	sha, err := eng.SHA256(ctx)
+	if err != nil {
+		return err
+	}
+	if n := out.ByOtherModels(sha); n > 0 {
+		return fmt.Errorf("%w are in the output (%d), and this one has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+	}
+	return nil
 }
 
 // countRows is the number of rows in the rest of in, or 0 if in cannot be read twice.
