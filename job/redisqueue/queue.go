@@ -26,7 +26,6 @@ import (
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
 type Queue struct {
 	rdb       redis.UniversalClient
-	client    *asynq.Client
 	inspector *asynq.Inspector
 }
 
@@ -34,7 +33,7 @@ var _ job.Queue = (*Queue)(nil)
 
 // New returns the queue of a Redis server.
 func New(rdb redis.UniversalClient) *Queue {
-	return &Queue{rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
+	return &Queue{rdb, asynq.NewInspectorFromRedisClient(rdb)}
 }
 
 // Close closes the connections to Redis.

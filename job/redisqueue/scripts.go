@@ -25,6 +25,8 @@ var (
 	cancelSource string
 	//go:embed lua/results.lua
 	resultsSource string
+	//go:embed lua/add.lua
+	addSource string
 	//go:embed lua/head.lua
 	headSource string
 
@@ -36,6 +38,7 @@ var (
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
 	headScript    = redis.NewScript(headSource)
+	addScript     = redis.NewScript(addSource)
 )
 
 // scriptError is the error for a script's answer, or nil.
