@@ -43,7 +43,7 @@ func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	t.Parallel()
 	primary, replica, node := redistest.Start(t), redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes")
 	host, port, _ := strings.Cut(primary.Client.Options().Addr, ":")
-	require.NoError(t, replica.Client.SlaveOf(t.Context(), host, port).Err())
+	require.NoError(t, replica.Client.ReplicaOf(t.Context(), host, port).Err())
 	_, _, err := Dial(t.Context(), replica.URL, 1)
 	require.ErrorContains(t, err, "it is a replica, to which nothing can be written: give its primary, "+primary.Client.Options().Addr)
 	_, _, err = Dial(t.Context(), node.URL, 1)
