@@ -24,7 +24,7 @@ func TestBatchInvariance(t *testing.T) {
 	half.kind = gguf.TypeF16
 	files := maps.Clone(bases)
 	files["llama, Q8_0"] = func() *build { return llamaLayout{hidden: 64, heads: 4, kvHeads: 2, kind: gguf.TypeQ80}.build() }
-	files["glm, F16"] = func() *build { return half.build() }
+	files["glm, F16"] = half.build
 	for name, base := range files {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
