@@ -7,6 +7,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -141,9 +142,12 @@ func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	v.SetConfigFile(path)
-	v.SetConfigType("yaml")
-	if err := v.ReadInConfig(); err != nil {
+	text, err := readLimited(path)
+	if err == nil {
+		v.SetConfigType("yaml")
+		err = v.ReadConfig(bytes.NewReader(text))
+	}
+	if err != nil {
 		return "", fmt.Errorf("read config file %s: %w", path, err)
 	}
 	keys := v.AllKeys()

@@ -181,12 +181,14 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"nothing", []string{"--memory", "0.5B"}, nil, "", `"0.5B" is not a size`},
 		{"too much", []string{"--memory", "101%"}, nil, "", `"101" is not allowed; give a whole number from 1 to 100`},
 		{"no number", []string{"--memory", "NaNGiB"}, nil, "", `"NaNGiB" is not a size`},
-		{"endless", []string{"--memory", "InfB"}, nil, "", `"InfB" is not a size`},
+		{"infinite", []string{"--memory", "InfB"}, nil, "", `"InfB" is not a size`},
 		{"drafting", []string{"--draft", "model="}, nil, "",
 			`draft (from --draft): "model=" is not known: use auto, mtp, ngram, model=FILE or off`},
 		{"draft tokens", []string{"--draft-tokens", "0"}, nil, "",
 			`draft-tokens (from --draft-tokens): "0" is not allowed; give a whole number from 1 to 8, or auto`},
 		{"not YAML", nil, nil, "model: [", `read config file ingot.yaml: `},
+		{"endless", []string{"--config", "/dev/zero"}, nil, "", `read config file /dev/zero: it is larger than 1 MiB`},
+		{"large", nil, nil, "#" + strings.Repeat("x", maxFile), `read config file ingot.yaml: it is larger than 1 MiB`},
 		{"missing file", []string{"--config", "none.yaml"}, nil, "", `read config file none.yaml: `},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -222,6 +224,15 @@ func TestErrorsKeepThePassword(t *testing.T) {
 	_, err := load(t, "--redis", "http://:hunter2@queue")
 	require.ErrorContains(t, err, "redis (from --redis): not a Redis URL; give redis://")
 	require.NotContains(t, err.Error(), "hunter2")
+}
+
+func TestTheLargestFile(t *testing.T) {
+	isolate(t)
+	const setting = "threads: 3\n#"
+	write(t, "ingot.yaml", setting+strings.Repeat("x", maxFile-len(setting)))
+	c, err := load(t)
+	require.NoError(t, err)
+	require.Equal(t, 3, c.Threads)
 }
 
 // The example file has all settings, with their defaults.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -30,6 +32,23 @@ func findFile(flags *pflag.FlagSet) string {
 		}
 	}
 	return ""
+}
+
+// maxFile is the maximum size of a config file, in bytes.
+const maxFile = 1 << 20
+
+// readLimited reads a config file, and no more than maxFile bytes of one that does not end.
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = errors.New("it is larger than 1 MiB: give a YAML file of settings")
+	}
+	return text, err
 }
 
 // GeometryFile is the file of the GPU geometry that "ingot bench kernels --sweep" finds: ingot/geometry.json in

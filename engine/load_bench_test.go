@@ -231,14 +231,13 @@ func BenchmarkFile(b *testing.B) {
 	for _, streams := range []int{8, 32, 64} {
 		for _, share := range []int{1, 4} {
 			b.Run(fmt.Sprintf("%d streams in the memory of %d", streams, streams/share), func(b *testing.B) {
-				path := longModel(b)
-				fit, err := engine.CheckFit(path, backend(b), engine.Options{KV: gguf.TypeF16})
+				opts := engine.Options{Context: context, MaxSequences: streams, KV: gguf.TypeF16, Memory: 1 << 40}
+				fit, err := engine.CheckFit(longModel(b), backend(b), opts)
 				require.NoError(b, err)
+				cache := fit.PerToken * context * int64(streams/share)
+				opts.Memory = fit.Weights + fit.Steps + cache + max(cache/3, 1<<20) // rows get a quarter
 				for b.Loop() {
-					e, be := openLoaded(b, engine.Options{
-						Context: context, MaxSequences: streams, KV: gguf.TypeF16,
-						Memory: fit.Weights + fit.PerToken*context*int64(streams/share),
-					})
+					e, be := openLoaded(b, opts)
 					_, err := e.SHA256(b.Context())
 					require.NoError(b, err)
 					from, start, cpu := be.rows.Load(), time.Now(), processorTime(b)

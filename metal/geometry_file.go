@@ -57,16 +57,20 @@ func (g Geometry) Write(w io.Writer) error {
 	return err
 }
 
+// maxGeometryFile is the number of bytes of a file of choices that are read. One of a device has some kilobytes.
+const maxGeometryFile = 16 << 20
+
 // ReadGeometryFile reads a file of choices. A file that does not exist has none.
 func ReadGeometryFile(path string) (Geometry, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return Geometry{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the geometry of GPUs: %w", err)
 	}
-	g, err := ReadGeometry(bytes.NewReader(data))
+	defer f.Close() //nolint:errcheck // it was only read
+	g, err := ReadGeometry(io.LimitReader(f, maxGeometryFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; remove the file, or sweep again", path, err)
 	}

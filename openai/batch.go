@@ -48,8 +48,21 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 	return l, nil
 }
 
-// id is the line's custom_id; if it has none and is a bare body, its "id", which may be a whole number.
+// MaxCustomID is the maximum length of a custom_id, in bytes.
+const MaxCustomID = 512
+
+// id is the line's name, or empty. A name that is too long is an error.
 func (o *object) id() string {
+	s := o.givenID()
+	if len(s) > MaxCustomID {
+		o.fail(CodeInvalidValue, "the row's name has %d bytes, more than %d", len(s), MaxCustomID)
+		return ""
+	}
+	return s
+}
+
+// givenID is the line's custom_id; if it has none and is a bare body, its "id", which may be a whole number.
+func (o *object) givenID() string {
 	if s, ok := o.text("custom_id"); ok || o.err != nil {
 		if s == "" && o.err == nil {
 			o.fail(CodeInvalidValue, `"custom_id" is empty`)
@@ -115,6 +128,12 @@ func (o *object) bodyEndpoint() Endpoint {
 	}
 	return ""
 }
+
+// MaxBody is the maximum length of a request's body, in bytes.
+const MaxBody = 16 << 20
+
+// MaxOutputLine is the maximum length of a line of output, in bytes, its end included.
+const MaxOutputLine = 64 << 20
 
 // OutputLine is a result in a file, as in OpenAI's Batch API. Exactly one of Response and Error is set.
 type OutputLine struct {

@@ -126,6 +126,10 @@ func (o *object) logitBias() map[int32]float64 {
 			o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %q`, key)
 			return nil
 		}
+		if _, given := bias[int32(id)]; given {
+			o.fail(CodeInvalidValue, `"logit_bias" gives token %d twice; once as %q`, id, key)
+			return nil
+		}
 		bias[int32(id)] = inner.number(key, -100, 100, 0)
 	}
 	if o.err == nil {

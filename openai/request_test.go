@@ -188,6 +188,8 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Completions, `"logit_bias":[]`, CodeInvalidType, `"logit_bias" must be an object, not an array`},
 		{Completions, `"logit_bias":{"a":1}`, CodeInvalidValue, `a key of "logit_bias" must be a token id, not "a"`},
 		{Completions, `"logit_bias":{"-1":1}`, CodeInvalidValue, `a key of "logit_bias" must be a token id, not "-1"`},
+		{Completions, `"logit_bias":{"5":1,"05":1}`, CodeInvalidValue, `"logit_bias" gives token 5 twice; once as "5"`},
+		{Completions, `"logit_bias":{"5":1,"+5":1}`, CodeInvalidValue, `"logit_bias" gives token 5 twice; once as "5"`},
 		{Completions, `"logit_bias":{"1":101}`, CodeInvalidValue, `"logit_bias.1" must be between -100 and 100, not 101`},
 		{Completions, `"logit_bias":{"1":"x"}`, CodeInvalidType, `"logit_bias.1" must be a number, not a string`},
 		{Completions, `"seed":"x"`, CodeInvalidType, `"seed" must be a number, not a string`},

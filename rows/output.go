@@ -3,8 +3,6 @@ package rows
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +19,8 @@ import (
 // ErrOtherFile means that results or a batch were made from another input file than the given one.
 var ErrOtherFile = errors.New("made from a different input file")
 
-// Output is a file of results to which each row is written once. It identifies rows by their lines; this takes 4 bytes and a
-// bit for each line up to the last one held. It is safe for concurrent use.
+// Output is a file of results to which each row is written once. It identifies rows by their lines; this takes 5 bytes for
+// each line held, if lines next to each other are held too. It is safe for concurrent use.
 type Output struct {
 	path  string
 	batch string
@@ -30,8 +28,7 @@ type Output struct {
 	mu     sync.Mutex
 	file   *os.File // nil for a writer
 	w      *bufio.Writer
-	has    []uint64 // a bit for each line
-	sums   []uint32 // of the lines found on opening; 0 for others
+	lines  heldLines
 	held   int
 	failed int
 	codes  map[string]int // number of error lines, by code
@@ -46,7 +43,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), codes: map[string]int{}, models: map[string]int{}}
+	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), lines: heldLines{}, codes: map[string]int{}, models: map[string]int{}}
 	if err := o.load(); err != nil {
 		o.closeFile() //nolint:errcheck // nothing was written
 		return nil, err
@@ -56,7 +53,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 
 // NewOutput writes a batch's results to w, which has none yet. Close does not close w.
 func NewOutput(w io.Writer, batch string) *Output {
-	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10), codes: map[string]int{}}
+	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: heldLines{}, codes: map[string]int{}}
 }
 
 // Batch is the batch whose results are written.
@@ -92,8 +89,10 @@ func (o *Output) load() error {
 // scan reads the results in the file and returns the offset at which the last whole line ends.
 func (o *Output) scan() (end int64, err error) {
 	r := bufio.NewReaderSize(o.file, 1<<20)
+	var text []byte
 	for n := 1; ; n++ {
-		text, err := r.ReadBytes('\n')
+		var size int64
+		text, size, err = readResult(r, text[:0])
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
 		}
@@ -103,16 +102,33 @@ func (o *Output) scan() (end int64, err error) {
 			}
 			return end, nil
 		}
+		if size > openai.MaxOutputLine {
+			return 0, fmt.Errorf("%s:%d: %w (it is longer than %d MiB): choose another output", o.path, n, errNotResult, openai.MaxOutputLine>>20)
+		}
 		if err := o.hold(text); err != nil {
 			return 0, fmt.Errorf("%s:%d: %w", o.path, n, err)
 		}
-		end += int64(len(text))
+		end += size
+	}
+}
+
+// readResult appends the next line to text, its end included, and returns its size. Of a longer one than a result can be it
+// appends the beginning.
+func readResult(r *bufio.Reader, text []byte) (line []byte, size int64, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		size += int64(len(part))
+		text = append(text, part[:min(len(part), openai.MaxOutputLine-len(text))]...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, size, err
+		}
 	}
 }
 
 var errNotResult = errors.New("not a result of ingot")
 
-// isCutShort reports whether text may be the beginning of a line of this output. A crash of the machine may append zeros.
+// isCutShort reports whether text may be the beginning of a line of this output. A crash of the machine may leave zeros in
+// place of the rest.
 func (o *Output) isCutShort(text []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
 	start := `{"id":"` + openai.ResultPrefix(o.batch)
@@ -142,8 +158,7 @@ func (o *Output) hold(text []byte) error {
 	if o.mark(line) {
 		return fmt.Errorf("the output has two results for line %d of the input: remove one", line)
 	}
-	o.sums = grow(o.sums, line)
-	o.sums[line] = sum
+	o.lines.setSum(line, sum)
 	if l.Error == nil {
 		o.models[l.Stats.ModelSHA256]++
 	} else {
@@ -168,28 +183,18 @@ func (o *Output) ByOtherModels(sha string) int {
 
 // mark records that a line is held, and reports whether it was before.
 func (o *Output) mark(line int) (before bool) {
-	o.has = grow(o.has, line/64)
-	bit := uint64(1) << (line % 64)
-	before = o.has[line/64]&bit != 0
-	o.has[line/64] |= bit
+	before = o.lines.add(line)
 	if !before {
 		o.held++
 	}
 	return before
 }
 
-func grow[T any](s []T, i int) []T {
-	if i < len(s) {
-		return s
-	}
-	return append(s, make([]T, i+1-len(s))...)
-}
-
 // Has reports whether the result of a line is held.
 func (o *Output) Has(line int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return line/64 < len(o.has) && o.has[line/64]&(1<<(line%64)) != 0
+	return o.lines.has(line)
 }
 
 // Check compares a row with the result of its line that was found on opening. It returns ErrOtherFile if the input is another
@@ -197,10 +202,7 @@ func (o *Output) Has(line int) bool {
 func (o *Output) Check(row Row) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if row.Line >= len(o.sums) || !o.bit(row.Line) {
-		return nil
-	}
-	if o.matches(row.Line, row.Sum) {
+	if present, same := o.lines.compare(row.Line, row.Sum); !present || same {
 		return nil
 	}
 	return otherFileError{fmt.Errorf("line %d of the input is not the row answered in %s: choose another output, or delete that answer from %s",
@@ -217,22 +219,12 @@ func (otherFileError) Is(target error) bool { return target == ErrOtherFile }
 func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if line >= len(o.sums) || !o.bit(line) {
-		return false, nil
+	present, same := o.lines.compare(line, sum)
+	if present && !same {
+		err = fmt.Errorf("%s was %w than batch %s: line %d differs; choose another output", o.path, ErrOtherFile, o.batch, line)
 	}
-	if o.matches(line, sum) {
-		return true, nil
-	}
-	return true, fmt.Errorf("%s was %w than batch %s: line %d differs; choose another output", o.path, ErrOtherFile, o.batch, line)
+	return present, err
 }
-
-// matches reports whether a checksum is that of the line's result found on opening.
-func (o *Output) matches(line int, sum string) bool {
-	raw, err := hex.DecodeString(sum)
-	return err == nil && len(raw) == 4 && binary.BigEndian.Uint32(raw) == o.sums[line]
-}
-
-func (o *Output) bit(line int) bool { return o.has[line/64]&(1<<(line%64)) != 0 }
 
 // Write adds the result of a line, unless it is held.
 func (o *Output) Write(line int, text []byte, failed bool) error {

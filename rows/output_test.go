@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -111,10 +113,90 @@ func TestOutputRepairsItsLastLine(t *testing.T) {
 		require.NoError(t, o.Close())
 		require.Equal(t, whole, content(t, path))
 	}
-	o, path, err := openWith(t, lines(answer(1))+`{"id":"batch_req_b-2-`+"\x00\x00\x00")
+}
+
+// A crash of the machine may leave zeros in place of the last lines, from any byte on.
+func TestOutputRepairsATailOfZeros(t *testing.T) {
+	t.Parallel()
+	first, second := lines(answer(1)), lines(answer(2))
+	for cut := range second {
+		for _, zeros := range []int{1, 5000} {
+			o, path, err := openWith(t, first+second[:cut]+strings.Repeat("\x00", zeros))
+			require.NoError(t, err, "cut at %d", cut)
+			require.False(t, o.Has(2))
+			require.Equal(t, first, content(t, path))
+			write(t, o, answer(2))
+			require.NoError(t, o.Close())
+			require.Equal(t, first+second, content(t, path))
+		}
+	}
+}
+
+// A tail of zeros may be longer than any line. A file with holes has one that takes no room on the disk.
+func TestOutputRepairsALongTailOfZeros(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(lines(answer(1))+`{"id":"bat`), 0o600))
+	require.NoError(t, os.Truncate(path, openai.MaxOutputLine+1<<20))
+	o, err := OpenOutput(path, "b")
 	require.NoError(t, err)
 	require.NoError(t, o.Close())
 	require.Equal(t, lines(answer(1)), content(t, path))
+}
+
+// A line cut inside its id, or anywhere else, is removed; what is not the beginning of a result of this batch stays.
+func TestOutputRepairsALineCutInsideItsID(t *testing.T) {
+	t.Parallel()
+	const id = `{"id":"batch_req_b-2-00000002"`
+	for cut := range len(id) + 1 {
+		o, path, err := openWith(t, lines(answer(1))+id[:cut])
+		require.NoError(t, err, "cut at %d", cut)
+		require.NoError(t, o.Close())
+		require.Equal(t, lines(answer(1)), content(t, path))
+	}
+	for _, other := range []string{"{'", `{"ids`, `{"id":"batch_req_c`, `{"id":"batch_req_b2`, "\x00{", " "} {
+		path := filepath.Join(t.TempDir(), "out.jsonl")
+		require.NoError(t, os.WriteFile(path, []byte(other), 0o600))
+		_, err := OpenOutput(path, "b")
+		require.ErrorContains(t, err, "not a result", other)
+		require.Equal(t, other, content(t, path))
+	}
+}
+
+// What an output takes in memory follows from the number of its lines, not from the numbers that stand in them.
+func TestOutputWithHugeLineNumbers(t *testing.T) { //nolint:paralleltest // it measures memory
+	var results []result
+	for i := range 1000 {
+		results = append(results, answer(math.MaxInt32-i*100_000))
+	}
+	text := lines(results...)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	o, _, err := openWith(t, text)
+	require.NoError(t, err)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(64<<20))
+	for _, r := range results {
+		require.True(t, o.Has(r.line))
+		require.False(t, o.Has(r.line-1))
+		require.False(t, o.Has(-r.line))
+		same, err := o.CheckSum(r.line, fmt.Sprintf("%08x", r.line))
+		require.NoError(t, err)
+		require.True(t, same)
+		_, err = o.CheckSum(r.line, "00000000")
+		require.ErrorIs(t, err, ErrOtherFile)
+	}
+}
+
+// A line that is longer than a result can be is not read into memory.
+func TestOutputRefusesALineThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	require.NoError(t, os.WriteFile(path, append(make([]byte, openai.MaxOutputLine), '\n'), 0o600))
+	_, err := OpenOutput(path, "b")
+	require.ErrorContains(t, err, "out.jsonl:1: not a result of ingot (it is longer than 64 MiB)")
 }
 
 func TestOutputLeavesOtherFilesAlone(t *testing.T) {

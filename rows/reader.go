@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -25,7 +24,7 @@ const MaxLine = 16 << 20
 type Row struct {
 	Line     int             // number in the file, from 1; empty lines are counted but are not rows
 	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
-	CustomID string          // the row's own, else DefaultID(Line)
+	CustomID string          // the row's own, else a name that no earlier row has: DefaultID(Line) if possible
 	Endpoint openai.Endpoint // the operation
 	Body     json.RawMessage // the request
 	Err      *openai.Error   // the reason why it cannot be used; Endpoint and Body are then not set
@@ -38,15 +37,15 @@ type Options struct {
 	Models        []string // names that a row's "model" may have; nil for any
 }
 
-// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error; the set of 64-bit
-// hashes that finds it takes about 20 bytes for each row with a custom_id.
+// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error; finding it takes about
+// 20 bytes for each row with a custom_id.
 type Reader struct {
 	src     *bufio.Reader
 	options Options
 	format  *format // nil before the first line that is not empty
 	line    int     // number of the last line read
 	buf     []byte  // of the line being read, reused
-	ids     map[uint64]struct{}
+	names   *names
 }
 
 // NewReader reads rows from r.
@@ -54,7 +53,7 @@ func NewReader(r io.Reader, o Options) *Reader {
 	if o.Format == "" {
 		o.Format = FormatAuto
 	}
-	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, ids: map[uint64]struct{}{}}
+	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: newNames()}
 }
 
 // Next returns the next row, usable or not, or io.EOF. Other errors are read errors, or mean that the file does not consist of
@@ -65,12 +64,15 @@ func (r *Reader) Next() (Row, error) {
 		return Row{}, err
 	}
 	sum := sha256.Sum256(text)
-	row := Row{Line: r.line, Sum: hex.EncodeToString(sum[:4]), CustomID: DefaultID(r.line)}
-	if !whole {
+	row := Row{Line: r.line, Sum: hex.EncodeToString(sum[:4])}
+	if whole {
+		r.parse(&row, text)
+	} else {
 		row.Err = rowError(openai.CodeTooLong, "is longer than %d MiB", MaxLine>>20)
-		return row, nil
 	}
-	r.parse(&row, text)
+	if row.CustomID == "" {
+		row.CustomID = r.names.makeUp(r.line)
+	}
 	return row, nil
 }
 
@@ -150,10 +152,7 @@ func Count(r io.Reader, f Format) (int, error) {
 	}
 }
 
-// DefaultID is the custom_id of a row that names none.
-func DefaultID(line int) string { return fmt.Sprintf("line-%d", line) }
-
-// parse fills in a row from its line. The row does not refer to the line's memory.
+// parse fills in a row from its line, except a name that the line does not give. The row does not refer to the line's memory.
 func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
 		row.Err = rowError(openai.CodeInvalidText, "is not UTF-8 at byte %d", i+1)
@@ -162,13 +161,13 @@ func (r *Reader) parse(row *Row, text []byte) {
 	l, err := r.format.parse(text)
 	if l.CustomID != "" {
 		row.CustomID = l.CustomID
-		id := sha256.Sum256([]byte(l.CustomID))
-		key := binary.LittleEndian.Uint64(id[:])
-		if _, seen := r.ids[key]; seen {
+		if !r.names.take(l.CustomID) {
 			row.Err = rowError(openai.CodeDuplicateID, "custom_id %q was used by an earlier line", l.CustomID)
 			return
 		}
-		r.ids[key] = struct{}{}
+	}
+	if err == nil && len(l.Body) > openai.MaxBody { // escapes make a line of text longer
+		err = rowError(openai.CodeTooLong, "is longer than %d MiB as JSON", openai.MaxBody>>20)
 	}
 	if err == nil {
 		err = r.check(l)

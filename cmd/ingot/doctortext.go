@@ -14,7 +14,7 @@ import (
 func (d *diagnosis) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, name+"\t"+format+"\n", args...) //nolint:errcheck // Flush reports it
+		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...))) //nolint:errcheck // Flush reports it
 	}
 	line("ingot", "%s (%s)", d.Version, d.Go)
 	line("system", "%s, %d processors", d.System, d.Processors)
@@ -33,7 +33,7 @@ func (d *diagnosis) write(w io.Writer) error {
 	}
 	line(fmt.Sprintf("--backend %s", d.Chosen.Setting), "%s: %s", chosen, d.Chosen.Why)
 	if r := d.Redis; r != nil {
-		if r.Reachable {
+		if r.Error == "" {
 			line("redis", "answers")
 		} else {
 			line("redis", "%s", r.Error)
@@ -84,7 +84,8 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 func (m *modelFit) write(line func(name, format string, args ...any)) {
 	line("model", "%s", m.Path)
 	if m.Weights > 0 {
-		line("", "weights %s, cache %s per token; together they may use %s", bytesText(uint64(m.Weights)), bytesText(uint64(m.PerToken)), bytesText(uint64(m.Memory)))
+		line("", "weights %s, steps %s, rows %s, cache %s per token; together they may use %s", bytesText(uint64(m.Weights)),
+			bytesText(uint64(m.Steps)), bytesText(uint64(m.Rows)), bytesText(uint64(m.PerToken)), bytesText(uint64(m.Memory)))
 	}
 	if !m.Fits {
 		line("", "cannot be run: %s", m.Error)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,7 +52,7 @@ func parseNow(s string) (time.Time, error) {
 }
 
 func render(template string, now time.Time, in io.Reader, out io.Writer) error {
-	source, err := os.ReadFile(template)
+	source, err := readWholeFile(template)
 	if err != nil {
 		return fmt.Errorf("read template: %w", err)
 	}
@@ -61,7 +60,7 @@ func render(template string, now time.Time, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("parse template: %w", err)
 	}
-	raw, err := io.ReadAll(in)
+	raw, err := readWhole(in)
 	if err != nil {
 		return fmt.Errorf("read context from stdin: %w", err)
 	}

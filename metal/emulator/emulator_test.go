@@ -140,7 +140,7 @@ func TestCacheWithoutAHome(t *testing.T) {
 	dir := filepath.Dir(made[0])
 	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // it is refused
 	_, err = emulator.Open(emulator.Options{})
-	require.ErrorContains(t, err, dir+" is not a folder of this user's alone")
+	require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
 }
 
 // TestCompilesOnce compiles a source on several devices at the same time, as the tests of several packages do.

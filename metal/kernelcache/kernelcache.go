@@ -14,14 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folder makes the folder of compiled kernels where none is given. Libraries are loaded from it, so that nobody else may
-// be able to write there.
+// Folder makes the folder of compiled kernels where none is given: in the user's cache folder or, where that cannot be
+// written to or others can write to it, in the system's temporary folder.
 func Folder() (string, error) {
 	user, err := os.UserCacheDir()
 	if err == nil {
 		user = filepath.Join(user, "ingot", "kernels")
-		if err = os.MkdirAll(user, 0o755); err == nil {
+		if err = os.MkdirAll(user, 0o700); err == nil {
 			err = unix.Access(user, unix.W_OK)
+		}
+		if err == nil {
+			err = checkFolder(user)
 		}
 	}
 	if err == nil {
@@ -31,12 +34,8 @@ func Folder() (string, error) {
 	if mkdirErr := os.Mkdir(dir, 0o700); mkdirErr != nil && !errors.Is(mkdirErr, os.ErrExist) {
 		return "", errors.Join(err, mkdirErr)
 	}
-	var s unix.Stat_t
-	if statErr := unix.Lstat(dir, &s); statErr != nil {
-		return "", errors.Join(err, fmt.Errorf("look at %s: %w", dir, statErr))
-	}
-	if int(s.Uid) != os.Getuid() || s.Mode&(unix.S_IFMT|0o077) != unix.S_IFDIR {
-		return "", errors.Join(err, fmt.Errorf("%s is not a folder of this user's alone: remove it", dir))
+	if unsafe := checkFolder(dir); unsafe != nil {
+		return "", errors.Join(err, unsafe)
 	}
 	return dir, nil
 }
@@ -83,21 +82,25 @@ func Key(text string, compiler ...any) string {
 }
 
 // File returns the path of a file of a folder. Where it is not there, write makes it under another path, and it appears whole
-// under its own.
+// under its own. What is there and could have been written by somebody else is replaced. The error names the folder if others can
+// write to it.
 func File(folder, name string, write func(path string) error) (string, error) {
 	path := filepath.Join(folder, name)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("make the folder of compiled kernels: %w", err)
+	}
+	if err := checkFolder(folder); err != nil {
+		return "", fmt.Errorf("use the folder of compiled kernels: %w", err)
+	}
+	if checkFile(path) == nil {
+		return path, nil
 	}
 	unlock, err := lock(path + ".lock")
 	if err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
 	defer unlock()
-	if _, err := os.Stat(path); err == nil { // another process has compiled it
+	if checkFile(path) == nil { // another process has compiled it
 		return path, nil
 	}
 	out, err := os.CreateTemp(folder, "new-*"+filepath.Ext(name))
@@ -110,6 +113,10 @@ func File(folder, name string, write func(path string) error) (string, error) {
 	}
 	if err := write(out.Name()); err != nil {
 		return "", err
+	}
+	// A compiler makes the file anew, with the mode that the user's umask gives.
+	if err := os.Chmod(out.Name(), 0o600); err != nil {
+		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
 	if err := os.Rename(out.Name(), path); err != nil { // whole or not at all, whoever else compiles it
 		return "", fmt.Errorf("write compiled kernels: %w", err)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// answer is what a line of output answers to its row. Everything in it depends on the row alone.
+type answer struct {
+	Seed             int64
+	Choices          string // as they stand in the line
+	PromptTokens     int
+	CompletionTokens int
+	Error            string
+}
+
+// output is what a file of results holds.
+type output struct {
+	answers  map[string]answer // by custom_id
+	attempts map[int]int       // number of answered rows by number of deliveries
+	counts   counts
+}
+
+// counts are the figures of a batch that its status and its output have in common.
+type counts struct {
+	Total            int `json:"total"`
+	Done             int `json:"done"`
+	Failed           int `json:"failed"`
+	Running          int `json:"running"`
+	Lost             int `json:"lost"`
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+}
+
+// readOutput reads a file of results. A name that comes twice or a line that is not a result of the batch is an error.
+func readOutput(path, batch string) (output, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return output{}, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	o := output{answers: map[string]answer{}, attempts: map[int]int{}}
+	for lines := bufio.NewReader(f); ; {
+		text, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(text) == 0 {
+			return o, nil
+		}
+		if err == nil {
+			err = o.add(text, batch)
+		}
+		if err != nil {
+			return o, fmt.Errorf("%s:%d: %w", path, o.counts.Total+1, err)
+		}
+	}
+}
+
+func (o *output) add(text []byte, batch string) error {
+	var l struct {
+		ID       string `json:"id"`
+		CustomID string `json:"custom_id"`
+		Response *struct {
+			Body struct {
+				Seed    int64           `json:"seed"`
+				Choices json.RawMessage `json:"choices"`
+				Usage   struct {
+					PromptTokens     int `json:"prompt_tokens"`
+					CompletionTokens int `json:"completion_tokens"`
+				} `json:"usage"`
+			} `json:"body"`
+		} `json:"response"`
+		Error json.RawMessage `json:"error"`
+		Stats struct {
+			Attempts int `json:"attempts"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(l.ID, "batch_req_"+batch+"-") {
+		return fmt.Errorf("id %q is not of batch %s", l.ID, batch)
+	}
+	if _, twice := o.answers[l.CustomID]; twice {
+		return fmt.Errorf("%q has an earlier line", l.CustomID)
+	}
+	var a answer
+	if !bytes.Equal(l.Error, []byte("null")) {
+		a.Error = string(l.Error)
+		o.counts.Failed++
+	}
+	if l.Response != nil {
+		body := l.Response.Body
+		a.Seed, a.Choices = body.Seed, string(body.Choices)
+		a.PromptTokens, a.CompletionTokens = body.Usage.PromptTokens, body.Usage.CompletionTokens
+		o.counts.Done++
+		o.attempts[l.Stats.Attempts]++
+	}
+	o.answers[l.CustomID] = a
+	o.counts.Total++
+	o.counts.PromptTokens += a.PromptTokens
+	o.counts.CompletionTokens += a.CompletionTokens
+	return nil
+}
+
+// maxNamed is the maximum number of rows that an error names.
+const maxNamed = 3
+
+// compare returns an error that names rows whose answers are not those of the undisturbed run.
+func compare(undisturbed, got map[string]answer) error {
+	var missing, different, unknown []string
+	for name, want := range undisturbed {
+		if a, ok := got[name]; !ok {
+			missing = append(missing, name)
+		} else if a != want {
+			different = append(different, name)
+		}
+	}
+	for name := range got {
+		if _, ok := undisturbed[name]; !ok {
+			unknown = append(unknown, name)
+		}
+	}
+	return errors.Join(named("rows are missing", missing), named("rows were never asked", unknown), named("rows have other answers", different))
+}
+
+func named(what string, rows []string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return fmt.Errorf("%d %s, such as %s", len(rows), what, strings.Join(rows[:min(maxNamed, len(rows))], ", "))
+}
+
+// check compares a file of results and the batch's status with an undisturbed run.
+func check(undisturbed, got output, status counts) error {
+	err := compare(undisturbed.answers, got.answers)
+	if got.counts != undisturbed.counts {
+		err = errors.Join(err, fmt.Errorf("the results count %+v, undisturbed %+v", got.counts, undisturbed.counts))
+	}
+	if status != undisturbed.counts {
+		err = errors.Join(err, fmt.Errorf("the status counts %+v, and its rows %+v", status, undisturbed.counts))
+	}
+	return err
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// journal prints what happens with the time since the start, and collects faults. Its methods are safe for concurrent use.
+type journal struct {
+	out   io.Writer
+	start time.Time
+
+	mu    sync.Mutex
+	found []error
+}
+
+func newJournal(out ...io.Writer) *journal {
+	return &journal{out: io.MultiWriter(out...), start: time.Now()}
+}
+
+func (j *journal) note(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.print(fmt.Sprintf(format, args...))
+}
+
+// fault notes something that the program under test must not do. The run goes on, and fails at its end.
+func (j *journal) fault(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := fmt.Errorf(format, args...)
+	j.found = append(j.found, err)
+	j.print("FAULT: " + err.Error())
+}
+
+func (j *journal) print(text string) {
+	fmt.Fprintf(j.out, "%7.2f s  %s\n", time.Since(j.start).Seconds(), text) //nolint:errcheck // a journal that cannot be printed has no reader
+}
+
+// faults is the error of a run with faults, or nil.
+func (j *journal) faults() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.found) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d faults:\n%w", len(j.found), errors.Join(j.found...))
+}

@@ -1,0 +1,93 @@
+// Command chaos runs batches through a real redis-server and several workers while it kills, stops and disconnects them at
+// random, and compares the results with an undisturbed run.
+//
+//	go run ./chaos -ingot bin/ingot -model models/tiny-llama.q4_0.gguf
+//
+// It uses the built program alone, as an operator does, and reaches Redis through proxies of its own. docs/operations.md
+// describes what is disturbed and what has to hold at the end.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// options are the settings of a run.
+type options struct {
+	ingot, redis, model string
+	seed                uint64
+	rows, workers       int
+	storm               time.Duration // how long there are disturbances
+	stop                time.Duration // the longest stop of a worker; all other disturbances are scaled with it
+	calm                time.Duration // the limit for the work that is left after the last disturbance
+	keep                bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.ingot, "ingot", "bin/ingot", "the program to run")
+	flag.StringVar(&o.redis, "redis-server", "redis-server", "the Redis server to run")
+	flag.StringVar(&o.model, "model", "models/tiny-llama.q4_0.gguf", "the model of the workers")
+	flag.Uint64Var(&o.seed, "seed", 0, "draw rows and disturbances from this seed; 0 for a random one, which is printed")
+	flag.IntVar(&o.rows, "rows", 2000, "rows of a batch")
+	flag.IntVar(&o.workers, "workers", 4, "worker processes")
+	flag.DurationVar(&o.storm, "for", 3*time.Minute, "disturb for this long; batches follow one another in two lanes meanwhile")
+	flag.DurationVar(&o.stop, "stop", 40*time.Second, "stop a worker for this long; other disturbances are scaled with it")
+	flag.DurationVar(&o.calm, "limit", 5*time.Minute, "fail if the last batches are not finished this long after the last disturbance")
+	flag.BoolVar(&o.keep, "keep", false, "leave the folder with files and logs even if nothing failed")
+	flag.Parse()
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	if flag.NArg() > 0 || o.rows < 1 || o.workers < 1 || o.storm <= 0 || o.stop <= 0 || o.calm <= 0 {
+		fmt.Fprintln(os.Stderr, "chaos: numbers and times have to be above zero, and there are no arguments")
+		os.Exit(2)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	dir, err := os.MkdirTemp("", "chaos-")
+	if err == nil {
+		err = runIn(ctx, dir, o)
+	}
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		fmt.Fprintf(os.Stderr, "chaos: seed %d; files and logs are in %s\n", o.seed, dir)
+		os.Exit(1)
+	}
+	if o.keep {
+		fmt.Println("files and logs are in", dir)
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+	}
+}
+
+// runIn runs everything in a folder. Its error names all faults.
+func runIn(ctx context.Context, dir string, o options) error {
+	for _, path := range []*string{&o.ingot, &o.model} { // processes run in dir
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = absolute
+	}
+	text, err := os.Create(filepath.Join(dir, "journal.txt"))
+	if err != nil {
+		return err
+	}
+	defer text.Close() //nolint:errcheck // every line was written before
+	j := newJournal(os.Stdout, text)
+	j.note("seed %d: %d rows a batch, %d workers, disturbed for %v", o.seed, o.rows, o.workers, o.storm)
+	if err := newRun(dir, o, j).run(ctx); err != nil {
+		j.fault("%v", err)
+	}
+	return j.faults()
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// startTime is how long after its start a process may end by itself, because it did not reach Redis. A process that
+	// has got further has to outlast every disturbance.
+	startTime = 20 * time.Second
+	// startPause is the time between two attempts to start a process that ended by itself.
+	startPause = time.Second
+	// drainTime is the limit for a process to end after SIGTERM, on a machine that is busy with all the others.
+	drainTime = 2 * time.Minute
+)
+
+// process is a program that is started again whenever it ends, until it is retired or, if once is set, succeeds.
+type process struct {
+	name    string
+	command []string
+	dir     string
+	once    bool
+	journal *journal
+	storm   context.Context // when it is done, a process that is away starts again at once
+	done    chan struct{}   // closed when run returns
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd      // nil while it is not running
+	since   time.Time      // start of cmd
+	ending  syscall.Signal // sent to end it; 0 if none was
+	sent    time.Time      // when ending was
+	down    time.Duration  // how long it stays away after ending
+	retired bool
+	starts  int
+	drains  []time.Duration // from SIGTERM to the end
+}
+
+// run starts the process again and again. It ends early with ctx, which kills the process.
+func (p *process) run(ctx context.Context) error {
+	defer close(p.done)
+	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the processes have written it
+	for {
+		cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+		cmd.Env = environment(p.dir)
+		p.mu.Lock()
+		if p.retired {
+			p.mu.Unlock()
+			return nil
+		}
+		if err := cmd.Start(); err != nil {
+			p.mu.Unlock()
+			return fmt.Errorf("start %s: %w", p.name, err)
+		}
+		p.cmd, p.since, p.ending, p.down = cmd, time.Now(), 0, 0
+		p.starts++
+		p.mu.Unlock()
+		err := cmd.Wait()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		pause, done := p.ended(err)
+		if done {
+			return nil
+		}
+		rest(p.storm, pause)
+	}
+}
+
+// ended judges the end of the process. It returns how long it stays away, or that it is done.
+func (p *process) ended(err error) (pause time.Duration, done bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	age := time.Since(p.since)
+	p.cmd = nil
+	switch {
+	case p.ending == syscall.SIGKILL:
+	case p.ending == syscall.SIGTERM && err != nil && age > startTime:
+		p.journal.fault("%s ended after SIGTERM with %v: %s", p.name, err, p.lastLine())
+	case p.ending == syscall.SIGTERM:
+		p.drains = append(p.drains, time.Since(p.sent))
+	case p.once && err == nil:
+		return 0, true
+	case age <= startTime && err != nil:
+		p.journal.note("%s could not start: %s", p.name, p.lastLine())
+		return startPause, p.retired
+	default:
+		p.journal.fault("%s ended by itself after %v with %v: %s", p.name, age.Round(time.Second), cause(err), p.lastLine())
+		return startPause, p.retired
+	}
+	return p.down, p.retired
+}
+
+func cause(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// kill ends the process with SIGKILL. It stays away for down. kill reports whether the process was running.
+func (p *process) kill(down time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return false
+	}
+	p.ending, p.down = syscall.SIGKILL, down
+	return p.cmd.Process.Kill() == nil
+}
+
+// drain ends the process with SIGTERM, unless it is ending. It is a fault if that takes longer than drainTime.
+func (p *process) drain(ctx context.Context, down time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil || p.ending != 0 {
+		return false
+	}
+	p.ending, p.sent, p.down = syscall.SIGTERM, time.Now(), down
+	cmd := p.cmd
+	if cmd.Process.Signal(syscall.SIGTERM) != nil {
+		return false
+	}
+	go func() {
+		rest(ctx, drainTime)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.cmd == cmd && p.ending == syscall.SIGTERM && ctx.Err() == nil {
+			p.journal.fault("%s has not ended %v after SIGTERM", p.name, drainTime)
+			p.ending = syscall.SIGKILL
+			cmd.Process.Kill() //nolint:errcheck // it may have just ended
+		}
+	}()
+	return true
+}
+
+// stop stops the process until undo is called. It leaves a process alone that is ending: it would not end in time.
+func (p *process) stop() (undo func(), stopped bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil || p.ending != 0 {
+		return nil, false
+	}
+	cmd := p.cmd
+	if cmd.Process.Signal(syscall.SIGSTOP) != nil {
+		return nil, false
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.cmd == cmd {
+			cmd.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have been killed
+		}
+	}, true
+}
+
+// retire lets the process end for good, in order.
+func (p *process) retire(ctx context.Context) {
+	p.mu.Lock()
+	p.retired = true
+	p.mu.Unlock()
+	p.drain(ctx, 0)
+}
+
+// history is the number of starts, and the times that the process took to end after SIGTERM.
+func (p *process) history() (starts int, drains []time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starts, slices.Clone(p.drains)
+}
+
+func (p *process) log() string { return filepath.Join(p.dir, p.name+".log") }
+
+// lastLine is the last line of the process's log.
+func (p *process) lastLine() string {
+	text, err := os.ReadFile(p.log())
+	if err != nil {
+		return err.Error()
+	}
+	text = bytes.TrimSpace(text)
+	return fmt.Sprintf("%q", text[bytes.LastIndexByte(text, '\n')+1:])
+}
+
+// environment is the environment without settings of ingot.
+func environment(dir string) []string {
+	env := []string{"XDG_CONFIG_HOME=" + dir}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "INGOT_") && !strings.HasPrefix(v, "XDG_CONFIG_HOME=") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// rest waits for a time, or until ctx is done.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// proxy passes a client's connections on to Redis, and disturbs them.
+type proxy struct {
+	listener net.Listener
+	target   string // path of a Unix socket
+
+	mu       sync.Mutex
+	conns    map[net.Conn]bool // both ends of every connection
+	refusing int               // number of disturbances that refuse connections now
+	losing   int               // number of those that lose replies now
+	stalls   int               // number of those that let nothing pass now
+	passes   chan struct{}     // closed while there are none
+}
+
+// newProxy listens on a free port.
+func newProxy(ctx context.Context, target string) (*proxy, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{listener: l, target: target, conns: map[net.Conn]bool{}, passes: make(chan struct{})}
+	close(p.passes)
+	return p, nil
+}
+
+// url is the URL under which clients reach Redis.
+func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() + "/0" }
+
+// serve passes connections on until ctx is done.
+func (p *proxy) serve(ctx context.Context) error {
+	context.AfterFunc(ctx, func() {
+		p.listener.Close() //nolint:errcheck // nothing was written to it
+		p.drop()
+	})
+	for {
+		client, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		go p.connect(ctx, client)
+	}
+}
+
+// connect passes one connection on.
+func (p *proxy) connect(ctx context.Context, client net.Conn) {
+	server, err := new(net.Dialer).DialContext(ctx, "unix", p.target)
+	if err != nil { // Redis is not running
+		reset(client)
+		return
+	}
+	p.mu.Lock()
+	refusing := p.refusing > 0
+	if !refusing {
+		p.conns[client], p.conns[server] = true, true
+	}
+	p.mu.Unlock()
+	if refusing {
+		reset(client)
+		reset(server)
+		return
+	}
+	end := sync.OnceFunc(func() {
+		p.mu.Lock()
+		delete(p.conns, client)
+		delete(p.conns, server)
+		p.mu.Unlock()
+		reset(client)
+		reset(server)
+	})
+	go func() {
+		defer end()
+		p.pass(ctx, server, client, func() bool { return false })
+	}()
+	defer end()
+	p.pass(ctx, client, server, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.losing > 0
+	})
+}
+
+// pass copies from one end to the other until either is closed or lost reports that what was read is to be lost.
+func (p *proxy) pass(ctx context.Context, to, from net.Conn, lost func() bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if !p.wait(ctx) || lost() {
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait waits until no disturbance stalls the proxy. It reports false if ctx is done before.
+func (p *proxy) wait(ctx context.Context) bool {
+	p.mu.Lock()
+	passes := p.passes
+	p.mu.Unlock()
+	select {
+	case <-passes:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// reset closes a connection at once, without sending what is left.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetLinger(0) //nolint:errcheck // it is closed in any case
+	}
+	c.Close() //nolint:errcheck // what it has not sent is meant to be lost
+}
+
+// drop resets all connections and returns their number.
+func (p *proxy) drop() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		reset(c)
+	}
+	return len(p.conns) / 2
+}
+
+// refuse resets all connections, and new ones until undo is called.
+func (p *proxy) refuse() (undo func()) {
+	p.count(&p.refusing, 1)
+	p.drop()
+	return func() { p.count(&p.refusing, -1) }
+}
+
+// loseReplies loses replies, each with its connection, until undo is called.
+func (p *proxy) loseReplies() (undo func()) {
+	p.count(&p.losing, 1)
+	return func() { p.count(&p.losing, -1) }
+}
+
+func (p *proxy) count(n *int, change int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*n += change
+}
+
+// stall lets nothing pass until undo is called.
+func (p *proxy) stall() (undo func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalls++; p.stalls == 1 {
+		p.passes = make(chan struct{})
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.stalls--; p.stalls == 0 {
+			close(p.passes)
+		}
+	}
+}
+
+// ping reports whether Redis answers on its socket.
+func ping(ctx context.Context, socket string) error {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // the answer is all that is wanted
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	answer := make([]byte, len("+PONG"))
+	if _, err := c.Read(answer); err != nil {
+		return err
+	}
+	if string(answer) != "+PONG" {
+		return errors.New("redis answers " + string(answer))
+	}
+	return nil
+}

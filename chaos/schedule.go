@@ -1,0 +1,79 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// kind is a kind of disturbance.
+type kind string
+
+const (
+	killWorker  kind = "kill worker"  // SIGKILL; it starts again later
+	stopWorker  kind = "stop worker"  // SIGSTOP, later SIGCONT: a machine that sleeps
+	drainWorker kind = "drain worker" // SIGTERM; it has to end in order, and starts again later
+	killRedis   kind = "kill redis"   // SIGKILL; it starts again later with its append-only file
+	stopRedis   kind = "stop redis"   // SIGSTOP, later SIGCONT
+	dropClient  kind = "drop"         // all connections of a client are reset
+	refuse      kind = "refuse"       // they are reset, and new ones are refused for a while
+	stall       kind = "stall"        // nothing passes in either direction for a while
+	loseReplies kind = "lose replies" // commands reach Redis; the first reply to any of them is lost with its connection
+	killCommand kind = "kill command" // SIGKILL for the producer or the collector, which starts again later
+)
+
+// deck has a card for each share that a kind has of the disturbances. lasts is the kind's longest time, in units.
+var deck = []struct {
+	kind  kind
+	cards int
+	lasts int
+}{
+	{killWorker, 4, 5},
+	{stopWorker, 3, stopUnits},
+	{drainWorker, 2, 5},
+	{killRedis, 2, 5},
+	{stopRedis, 1, 5},
+	{dropClient, 3, 0},
+	{refuse, 2, 20},
+	{stall, 2, 20},
+	{loseReplies, 2, 5},
+	{killCommand, 3, 5},
+}
+
+// stopUnits is the length of a worker's stop in units: all times are scaled with it.
+const stopUnits = 40
+
+// event is one disturbance.
+type event struct {
+	at     time.Duration // since the start of the storm
+	kind   kind
+	target int // of those that the kind can strike, modulo their number
+	lasts  time.Duration
+}
+
+// schedule draws the disturbances of a run. They come every one to five units. No kind comes again before all others had
+// their share. A worker is stopped for exactly stop, others last up to their longest time.
+func schedule(seed uint64, storm, stop time.Duration) []event {
+	r := rand.New(rand.NewPCG(seed, 0))
+	unit := stop / stopUnits
+	draw := func(longest time.Duration) time.Duration { return time.Duration(r.Int64N(int64(longest) + 1)) }
+	var events []event
+	var hand []event
+	for at := unit; at < storm; at += unit + draw(4*unit) {
+		if len(hand) == 0 {
+			for _, d := range deck {
+				for range d.cards {
+					lasts := time.Duration(d.lasts) * unit
+					if d.kind != stopWorker {
+						lasts = draw(lasts)
+					}
+					hand = append(hand, event{kind: d.kind, target: r.IntN(1 << 16), lasts: lasts})
+				}
+			}
+			r.Shuffle(len(hand), func(i, j int) { hand[i], hand[j] = hand[j], hand[i] })
+		}
+		e := hand[0]
+		e.at = at
+		events, hand = append(events, e), hand[1:]
+	}
+	return events
+}

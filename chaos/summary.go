@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// summarise prints what the batches and the logs of the workers add up to. A panic in a log is a fault.
+func (r *run) summarise(batches []string) error {
+	attempts := map[int]int{}
+	for _, b := range batches {
+		o, err := readOutput(r.results(b), b)
+		if err != nil {
+			return err
+		}
+		for n, rows := range o.attempts {
+			attempts[n] += rows
+		}
+	}
+	var deliveries []string
+	for _, n := range sortedKeys(attempts) {
+		deliveries = append(deliveries, fmt.Sprintf("%d: %d", n, attempts[n]))
+	}
+	r.journal.note("%d batches of %d rows; answered rows by number of deliveries: %s", len(batches), r.undisturbed.counts.Total,
+		strings.Join(deliveries, ", "))
+	starts, drains, messages := 0, []time.Duration{}, map[string]int{}
+	for _, w := range r.workers {
+		n, times := w.history()
+		starts += n
+		drains = append(drains, times...)
+		if err := countMessages(w.log(), messages); err != nil {
+			return err
+		}
+	}
+	ofRedis, _ := r.redis.history()
+	r.journal.note("workers were started %d times, redis %d times", starts, ofRedis)
+	if len(drains) > 0 {
+		r.journal.note("%d workers ended after SIGTERM, the slowest %v after it", len(drains), slices.Max(drains).Round(time.Second/10))
+	}
+	r.journal.note("the workers logged:")
+	for _, m := range sortedKeys(messages) {
+		r.journal.note("%6d × %s", messages[m], m)
+		if strings.Contains(m, "panic") {
+			r.journal.fault("a worker logged: %s", m)
+		}
+	}
+	return nil
+}
+
+func sortedKeys[K int | string](m map[K]int) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// countMessages counts the messages of a log by level and text, up to the first colon: causes and places follow it. Lines that
+// are not JSON are such as a command prints before it fails, or a crash.
+func countMessages(path string, messages map[string]int) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var l struct{ Level, Msg string }
+		if json.Unmarshal(lines.Bytes(), &l) != nil {
+			l.Level, l.Msg = "-", strings.TrimPrefix(lines.Text(), "ingot: ")
+		}
+		text, _, _ := strings.Cut(l.Msg, ": ")
+		messages[l.Level+" "+text]++
+	}
+	return lines.Err()
+}

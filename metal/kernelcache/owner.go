@@ -1,0 +1,57 @@
+package kernelcache
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const othersWrite fs.FileMode = 0o022
+
+const rootUID = 0
+
+// checkFolder returns an error if anybody but this user and root can put files into a folder, or replace it or a folder above it.
+func checkFolder(dir string) error {
+	whole, err := filepath.Abs(dir)
+	if err == nil {
+		whole, err = filepath.EvalSymlinks(whole)
+	}
+	if err != nil {
+		return err
+	}
+	for at := whole; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		if err != nil {
+			return err
+		}
+		// In a folder with the sticky bit, such as /tmp, others can make files and cannot replace them.
+		shared := info.Mode()&othersWrite != 0 && (at == whole || info.Mode()&fs.ModeSticky == 0)
+		if !info.IsDir() || !owned(info) || shared {
+			return fmt.Errorf("%q is not a folder of this user that only this user can write to (mode %v): compiled kernels are loaded from %q; change its owner or mode",
+				at, info.Mode(), dir)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+// checkFile returns an error if there is no file at a path of a checked folder, or somebody else could have written it.
+func checkFile(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || !owned(info) || info.Mode()&othersWrite != 0 {
+		return fmt.Errorf("%q is not a file of this user that only this user can write to (mode %v)", path, info.Mode())
+	}
+	return nil
+}
+
+// owned reports whether a file belongs to this user or to root.
+func owned(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (int(s.Uid) == os.Getuid() || s.Uid == rootUID)
+}

@@ -1,0 +1,65 @@
+package rows
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// blockLines is the number of lines of a block.
+const blockLines = 64
+
+// heldLines is a set of lines with the checksums of some of them, in blocks of blockLines. Its size follows from the number of
+// lines, not from their numbers, which come out of a file.
+type heldLines map[int]*heldBlock
+
+type heldBlock struct {
+	has    uint64 // a bit for each line
+	summed uint64 // likewise, of those in sums
+	sums   *[blockLines]uint32
+}
+
+// add adds a line and reports whether it was in the set.
+func (h heldLines) add(line int) (before bool) {
+	b := h[line/blockLines]
+	if b == nil {
+		b = new(heldBlock)
+		h[line/blockLines] = b
+	}
+	bit := uint64(1) << (line % blockLines)
+	before = b.has&bit != 0
+	b.has |= bit
+	return before
+}
+
+func (h heldLines) has(line int) bool {
+	b := h.block(line)
+	return b != nil && b.has&(1<<(line%blockLines)) != 0
+}
+
+// block is the block of a line, or nil if no line of it is in the set.
+func (h heldLines) block(line int) *heldBlock {
+	if line < 0 {
+		return nil
+	}
+	return h[line/blockLines]
+}
+
+// setSum sets the checksum of a line in the set.
+func (h heldLines) setSum(line int, sum uint32) {
+	b := h[line/blockLines]
+	if b.sums == nil {
+		b.sums = new([blockLines]uint32)
+	}
+	b.summed |= 1 << (line % blockLines)
+	b.sums[line%blockLines] = sum
+}
+
+// compare reports whether a line has a checksum, and whether it is this one, 8 hex digits.
+func (h heldLines) compare(line int, sum string) (present, same bool) {
+	b := h.block(line)
+	if b == nil || b.summed&(1<<(line%blockLines)) == 0 {
+		return false, false
+	}
+	raw, err := hex.DecodeString(sum)
+	return true, err == nil && len(raw) == 4 && binary.BigEndian.Uint32(raw) == b.sums[line%blockLines]
+}

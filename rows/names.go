@@ -1,0 +1,62 @@
+package rows
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// DefaultID is the custom_id of a row that names none, unless an earlier row of the file has that name.
+func DefaultID(line int) string { return defaultPrefix + strconv.Itoa(line) }
+
+const defaultPrefix = "line-"
+
+// names are the custom_ids of a file's rows so far. It takes about 20 bytes for each name that a row gives, and a bit for each
+// row without one.
+type names struct {
+	given   map[uint64]struct{} // 64-bit hashes
+	unnamed []uint64            // a bit for each line whose row has its DefaultID
+}
+
+func newNames() *names { return &names{given: map[uint64]struct{}{}} }
+
+// take adds a name that a row gives, and reports whether no earlier row has it.
+func (n *names) take(id string) bool {
+	if n.has(id) {
+		return false
+	}
+	n.given[hash(id)] = struct{}{}
+	return true
+}
+
+// makeUp returns a name for the row of a line that gives none, and adds it. No earlier row has it.
+func (n *names) makeUp(line int) string {
+	if n.has(DefaultID(line)) {
+		for i := 2; ; i++ {
+			if id := fmt.Sprintf("%s.%d", DefaultID(line), i); n.take(id) {
+				return id
+			}
+		}
+	}
+	for len(n.unnamed) <= line/64 {
+		n.unnamed = append(n.unnamed, 0)
+	}
+	n.unnamed[line/64] |= 1 << (line % 64)
+	return DefaultID(line)
+}
+
+func (n *names) has(id string) bool {
+	if _, ok := n.given[hash(id)]; ok {
+		return true
+	}
+	number, ok := strings.CutPrefix(id, defaultPrefix)
+	line, err := strconv.Atoi(number)
+	return ok && err == nil && id == DefaultID(line) && line > 0 && line/64 < len(n.unnamed) && n.unnamed[line/64]&(1<<(line%64)) != 0
+}
+
+func hash(id string) uint64 {
+	sum := sha256.Sum256([]byte(id))
+	return binary.LittleEndian.Uint64(sum[:])
+}
