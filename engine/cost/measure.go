@@ -17,6 +17,8 @@ const (
 	gain = 1.05
 	// slowStep is the duration from which a step is timed only once, after the run that warms it up.
 	slowStep = 50 * time.Millisecond
+	// slowest is the duration of a step beyond which larger ones are not measured.
+	slowest = 500 * time.Millisecond
 	// measurements and maxRounds are how often a quicker step is timed, at least and at most, and enough is the time after which the
 	// least suffices. The minimum counts.
 	measurements, maxRounds, enough = 5, 20, 50 * time.Millisecond
@@ -24,51 +26,68 @@ const (
 	chunk, depth = 16, 2048
 )
 
-// Sizes are the numbers of rows that are measured, up to a maximum: dense where drafting chooses, because products of an odd number of
+// sizes are the numbers of rows that are measured, up to a maximum: dense where drafting chooses, because products of an odd number of
 // rows can take as long as the next even one.
-func Sizes(limit int) []int {
-	sizes := []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
-	return slices.DeleteFunc(sizes, func(n int) bool { return n > limit })
+func sizes(limit int) []int {
+	all := []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, flatFrom}
+	return slices.DeleteFunc(all, func(n int) bool { return n > limit })
 }
 
 // Measure times steps of a model, before the first request, in pages of the cache that nothing uses yet.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
-	sizes := Sizes(limit)
-	many := min(sizes[len(sizes)-1], limits.Outputs)
-	batches := []*compute.Batch{FirstTokens(1, vocab), FirstTokens(many, vocab)}
-	for _, n := range sizes {
+	rows, err := affordable(m, sizes(min(limit, limits.Outputs)))
+	if err != nil {
+		return nil, err
+	}
+	last := rows[len(rows)-1]
+	batches := []*compute.Batch{FirstTokens(1, vocab), FirstTokens(last, vocab)}
+	for _, n := range rows {
 		batches = append(batches, trunkOnly(n, vocab))
 	}
 	seconds, err := forward(m, batches)
 	if err != nil {
 		return nil, err
 	}
-	first, all, trunk := seconds[0], seconds[1], seconds[2:]
-	for n := 2 * flatFrom; n <= limit; n *= 2 {
+	one, all, trunk := seconds[0], seconds[1], seconds[2:]
+	for n := 2 * flatFrom; last == flatFrom && n <= limit; n *= 2 {
 		larger, err := forward(m, []*compute.Batch{trunkOnly(n, vocab)})
 		if err != nil {
 			return nil, err
 		}
 		before := trunk[len(trunk)-1]
-		sizes, trunk = append(sizes, n), append(trunk, larger[0])
-		if 2*before < gain*larger[0] {
+		rows, trunk = append(rows, n), append(trunk, larger[0])
+		if 2*before < gain*larger[0] || larger[0] > slowest.Seconds() {
 			break
 		}
 	}
-	s := &Steps{trunk: NewCurve(sizes, trunk), measured: true}
-	s.output = max(0, all-s.trunk.Seconds(many)-max(0, first-s.trunk.Seconds(1))) / float64(many)
-	s.head = max(0, first-s.trunk.Seconds(1)-s.output)
+	s := &Steps{trunk: NewCurve(rows, trunk), measured: true}
+	s.output = max(0, all-s.trunk.Seconds(last)-max(0, one-s.trunk.Seconds(1))) / float64(last)
+	s.head = max(0, one-s.trunk.Seconds(1)-s.output)
 	if err := s.measureReads(m, limits); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+// affordable returns the sizes up to the first whose step is very slow, which it measures roughly.
+func affordable(m model.Model, rows []int) ([]int, error) {
+	for i, n := range rows {
+		start := time.Now()
+		if _, err := m.Forward(FirstTokens(n, m.Config().Vocab)); err != nil {
+			return nil, fmt.Errorf("measure the cost of steps: %w", err)
+		}
+		if time.Since(start) > slowest {
+			return rows[:i+1], nil
+		}
+	}
+	return rows, nil
+}
+
 // measureReads times rows of a prompt at its beginning and far behind it: attention makes the difference.
 func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	end := min(depth, limits.Context, limits.Pages*limits.PageSize)
-	n := min(chunk, limits.Rows, end/2)
+	n := min(chunk, s.trunk.rows[len(s.trunk.rows)-1], end/2)
 	if n == 0 {
 		return nil
 	}

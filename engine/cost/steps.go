@@ -2,6 +2,8 @@
 // the steps that follow. Drafting and scheduling decide by the same estimates. They change when tokens are computed, and never which.
 package cost
 
+import "sort"
+
 // Size is what the duration of a step depends on. The zero value is an empty step.
 type Size struct {
 	Rows    int
@@ -75,4 +77,10 @@ func (s *Steps) Efficient(share float64) int {
 		return 0
 	}
 	return s.trunk.efficient(share)
+}
+
+// Sizes are the numbers of rows whose cost is known, up to those that drafting chooses from.
+func (s *Steps) Sizes() []int {
+	n := sort.SearchInts(s.trunk.rows, flatFrom+1)
+	return s.trunk.rows[:n:n]
 }

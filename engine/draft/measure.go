@@ -14,7 +14,7 @@ func (sp *Speculator) measure(m model.Model) error {
 		return nil
 	}
 	vocab := m.Config().Vocab
-	sizes := cost.Sizes(min(sp.limits.Rows, sp.limits.Pages, sp.limits.Outputs))
+	sizes := sp.planner.Verify.Sizes()
 	passes := make([]*pass, len(sizes))
 	for i, n := range sizes {
 		p := &pass{Batch: *cost.FirstTokens(n, vocab)}
