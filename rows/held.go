@@ -31,6 +31,13 @@ func (h heldLines) add(line int) (before bool) {
 	return before
 }
 
+// remove removes a line that is in the set.
+func (h heldLines) remove(line int) {
+	b, bit := h[line/blockLines], uint64(1)<<(line%blockLines)
+	b.has &^= bit
+	b.summed &^= bit
+}
+
 func (h heldLines) has(line int) bool {
 	b := h.block(line)
 	return b != nil && b.has&(1<<(line%blockLines)) != 0
