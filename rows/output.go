@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"sync"
 
@@ -32,9 +31,9 @@ type Output struct {
 	lines   heldLines
 	held    int
 	failed  int
-	errors  map[int]errorLine
-	codes   map[string]int // number of error lines, by code
-	models  map[string]int // number of answers found on opening, by model_sha256
+	errors  map[uint64]errorLine // by errorSum
+	codes   map[string]*int      // number of error lines, by code
+	models  map[string]int       // number of answers found on opening, by model_sha256
 }
 
 // OpenOutput opens or creates the file of a batch's results. Results in the file are kept. A last line that was cut short when
@@ -60,7 +59,7 @@ func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 func newOutput(w io.Writer, batch string) *Output {
 	return &Output{
 		batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: heldLines{},
-		errors: map[int]errorLine{}, codes: map[string]int{}, models: map[string]int{},
+		errors: map[uint64]errorLine{}, codes: map[string]*int{}, models: map[string]int{},
 	}
 }
 
@@ -260,8 +259,11 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 
 func (o *Output) holdError(line int, text []byte, code string) {
 	o.failed++
-	o.codes[code]++
-	o.errors[line] = errorLine{ErrorSum(text), code}
+	if o.codes[code] == nil {
+		o.codes[code] = new(int)
+	}
+	*o.codes[code]++
+	o.errors[errorSum(text)] = errorLine{line, o.codes[code]}
 }
 
 // errorCode is the code of an error line.
@@ -299,7 +301,13 @@ func (o *Output) Counts() (held, failed int) {
 func (o *Output) Codes() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.codes)
+	codes := map[string]int{}
+	for code, n := range o.codes {
+		if *n > 0 {
+			codes[code] = *n
+		}
+	}
+	return codes
 }
 
 // Close flushes the output; a file is also synced to the disk and closed.

@@ -3,64 +3,81 @@ package rows
 import (
 	"bufio"
 	"crypto/sha1" // which Redis can compute too
-	"encoding/hex"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
 // ErrorSum identifies the text of an error line: the first 16 hex digits of its SHA-1.
-func ErrorSum(text []byte) string {
+func ErrorSum(text []byte) string { return fmt.Sprintf("%016x", errorSum(text)) }
+
+func errorSum(text []byte) uint64 {
 	sum := sha1.Sum(text)
-	return hex.EncodeToString(sum[:8])
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // errorLine is an error line that is held.
 type errorLine struct {
-	sum  string // ErrorSum
-	code string
+	line  int
+	count *int // of error lines with its code
 }
 
-// Retract removes error lines whose rows were queued again, given by their lines and the ErrorSums of their texts, and returns how
-// many it held. An error line with another text is a newer one and stays. A file is replaced by one without the lines, so
-// that at every moment it has each row at most once. What was written to anything else cannot be removed; the row's next result
-// follows it.
-func (o *Output) Retract(old map[int]string) (int, error) {
+// findError finds an error line by its ErrorSum.
+func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
+	key, err := strconv.ParseUint(sum, 16, 64)
+	if err != nil {
+		return 0, e, false
+	}
+	e, found = o.errors[key]
+	return key, e, found
+}
+
+// HasError reports whether the error line with an ErrorSum is held.
+func (o *Output) HasError(sum string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	retracted := map[int]bool{}
-	for line, sum := range old {
-		if e, ok := o.errors[line]; ok && e.sum == sum {
-			retracted[line] = true
+	_, _, found := o.findError(sum)
+	return found
+}
+
+// Retract removes the error lines with these ErrorSums, because their rows were queued again, and returns how many it held. A file
+// is replaced by one without the lines, so that at every moment it has each row at most once. What was written to anything
+// else cannot be removed; the row's next result follows it.
+func (o *Output) Retract(sums []string) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old := map[uint64]errorLine{}
+	for _, sum := range sums {
+		if key, e, found := o.findError(sum); found {
+			old[key] = e
 		}
 	}
-	if len(retracted) == 0 {
+	if len(old) == 0 {
 		return 0, nil
 	}
 	if o.regular {
-		if err := o.rewrite(retracted); err != nil {
+		if err := o.rewrite(old); err != nil {
 			return 0, fmt.Errorf("remove error lines of rows that were queued again: %w", err)
 		}
 	}
-	for line := range retracted {
-		o.codes[o.errors[line].code]--
-		if o.codes[o.errors[line].code] == 0 {
-			delete(o.codes, o.errors[line].code)
-		}
-		delete(o.errors, line)
-		o.lines.remove(line)
+	for key, e := range old {
+		delete(o.errors, key)
+		*e.count--
+		o.lines.remove(e.line)
 		o.held--
 		o.failed--
 	}
-	return len(retracted), nil
+	return len(old), nil
 }
 
-// rewrite replaces the file by a copy without the error lines of some rows.
-func (o *Output) rewrite(without map[int]bool) error {
+// rewrite replaces the file by a copy without some error lines.
+func (o *Output) rewrite(without map[uint64]errorLine) error {
 	if err := o.w.Flush(); err != nil {
 		return err
 	}
@@ -96,7 +113,7 @@ func syncFolder(path string) error {
 }
 
 // copyWithout copies the file to another one, which gets its mode and a lock.
-func (o *Output) copyWithout(temp *os.File, without map[int]bool) error {
+func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error {
 	info, err := o.file.Stat()
 	if err != nil {
 		return err
@@ -108,10 +125,6 @@ func (o *Output) copyWithout(temp *os.File, without map[int]bool) error {
 	// The offset of the file stays where the next line is written.
 	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, info.Size()), 1<<20)
 	out := bufio.NewWriterSize(temp, 1<<20)
-	sums := make(map[string]bool, len(without))
-	for line := range without {
-		sums[o.errors[line].sum] = true
-	}
 	var text []byte
 	for {
 		text, _, err = readResult(in, text[:0])
@@ -121,7 +134,7 @@ func (o *Output) copyWithout(temp *os.File, without map[int]bool) error {
 		if err != nil {
 			return err
 		}
-		if sums[ErrorSum(text[:len(text)-1])] {
+		if _, old := without[errorSum(text[:len(text)-1])]; old {
 			continue
 		}
 		if _, err := out.Write(text); err != nil {

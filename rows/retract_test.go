@@ -2,7 +2,6 @@ package rows
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,12 +16,11 @@ func timeout(line int) result {
 	return newResult(line, openai.OutputLine{Error: &openai.Error{Code: openai.CodeTimeout, Message: "late"}})
 }
 
-func sums(results ...result) map[int]string {
-	m := map[int]string{}
+func sums(results ...result) (all []string) {
 	for _, r := range results {
-		m[r.line] = ErrorSum(r.text)
+		all = append(all, ErrorSum(r.text))
 	}
-	return m
+	return all
 }
 
 func TestRetract(t *testing.T) {
@@ -33,11 +31,14 @@ func TestRetract(t *testing.T) {
 	write(t, o, failure(5))
 
 	// An answer, an error line of another text, and a row that is not held stay as they are.
-	n, err := o.Retract(map[int]string{2: ErrorSum(answer(2).text), 3: ErrorSum(timeout(3).text), 9: ErrorSum(failure(9).text)})
+	n, err := o.Retract(append(sums(answer(2), timeout(3), failure(9)), "x"))
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.NoError(t, o.Flush())
 	require.Equal(t, before+lines(failure(5)), content(t, path))
+
+	require.True(t, o.HasError(ErrorSum(failure(1).text)))
+	require.False(t, o.HasError(ErrorSum(timeout(1).text)))
 
 	// One from before and one of this run.
 	require.NoError(t, os.Chmod(path, 0o640))
@@ -121,5 +122,5 @@ func TestRetractNeedsItsFolder(t *testing.T) {
 	require.True(t, o.Has(1))
 	write(t, o, answer(3))
 	require.NoError(t, o.Close())
-	require.Equal(t, lines(failure(1), answer(2), answer(3)), content(t, moved), fmt.Sprint(path))
+	require.Equal(t, lines(failure(1), answer(2), answer(3)), content(t, moved))
 }
