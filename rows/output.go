@@ -30,6 +30,7 @@ type Output struct {
 	w       *bufio.Writer
 	lines   heldLines
 	held    int
+	kept    int // of them found on opening
 	failed  int
 	errors  map[uint64]errorLine // by errorSum
 	codes   map[string]*int      // number of error lines, by code
@@ -172,6 +173,7 @@ func (o *Output) hold(text []byte) error {
 		return fmt.Errorf("the output has two results for line %d of the input: remove one", line)
 	}
 	o.lines.setSum(line, sum)
+	o.kept++
 	if l.Error == nil {
 		o.models[l.Stats.ModelSHA256]++
 	} else {
@@ -295,6 +297,13 @@ func (o *Output) Counts() (held, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held, o.failed
+}
+
+// Kept is the number of lines held that were found on opening.
+func (o *Output) Kept() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.kept
 }
 
 // Codes are the numbers of error lines held, by code.

@@ -69,7 +69,9 @@ func (o *Output) Retract(sums []string) (int, error) {
 	for key, e := range old {
 		delete(o.errors, key)
 		*e.count--
-		o.lines.remove(e.line)
+		if o.lines.remove(e.line) {
+			o.kept--
+		}
 		o.held--
 		o.failed--
 	}
