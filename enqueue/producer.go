@@ -30,6 +30,7 @@ type Options struct {
 	Timeout       time.Duration // of one attempt; DefaultTimeout
 	Retention     time.Duration // of the results after the end of the batch; DefaultRetention
 	Version       string        // of the program, for the results of rows that cannot be used
+	Deadline      time.Time     // after which rows are not answered any more; zero for none. A batch keeps its first one
 	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
@@ -88,11 +89,12 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	}
 	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue}
 	known, created, err := p.queue.Create(ctx, job.Batch{
-		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention,
+		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
 	})
 	if err != nil || created {
 		return p, err
 	}
+	p.options.Deadline = known.Deadline
 	if known.Cancelled {
 		return nil, fmt.Errorf("batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
 	}
@@ -124,6 +126,9 @@ func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
 		EnqueuedMS:  time.Now().UnixMilli(),
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
+	}
+	if !p.options.Deadline.IsZero() {
+		j.DeadlineMS = p.options.Deadline.UnixMilli()
 	}
 	if row.Err != nil {
 		version := job.Stats{Origin: job.Origin{Version: p.options.Version}}

@@ -25,6 +25,8 @@ var (
 	cancelSource string
 	//go:embed lua/results.lua
 	resultsSource string
+	//go:embed lua/requeue.lua
+	requeueSource string
 	//go:embed lua/head.lua
 	headSource string
 
@@ -35,6 +37,7 @@ var (
 	sealScript    = redis.NewScript(sealSource + finishSource)
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
+	requeueScript = redis.NewScript(requeueSource)
 	headScript    = redis.NewScript(headSource)
 )
 
