@@ -33,7 +33,10 @@ type retried struct {
 }
 
 func (b *retried) newJob(line int) *job.Job {
-	return &job.Job{Batch: b.batch, Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line), Body: []byte("{}"), TimeoutMS: 1000, MaxAttempts: 1}
+	return &job.Job{
+		Batch: b.batch, Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line),
+		Endpoint: openai.Completions, Body: []byte("{}"), TimeoutMS: 1000, MaxAttempts: 1,
+	}
 }
 
 // record takes a row's job from the queue, if it is there, and records a result: an answer for an empty code. It returns its

@@ -27,7 +27,6 @@ import (
 //	ingot:{BATCH}:jobs      hash: the jobs of rows that failed, for Requeue
 type Queue struct {
 	rdb       redis.UniversalClient
-	client    *asynq.Client
 	inspector *asynq.Inspector
 	fetches   *fetches
 }
@@ -38,7 +37,7 @@ var _ job.Queue = (*Queue)(nil)
 func New(rdb redis.UniversalClient) *Queue {
 	f := new(fetches)
 	rdb.AddHook(f)
-	return &Queue{rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb), f}
+	return &Queue{rdb, asynq.NewInspectorFromRedisClient(rdb), f}
 }
 
 // Close closes the connections to Redis.
@@ -94,11 +93,11 @@ func (u unavailable) Unwrap() error      { return u.error }
 // transient reports whether an error may go away when Redis is back or has memory again.
 func transient(err error) bool {
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
 	// OOM: over maxmemory. MISCONF: it cannot write to its disk.
-	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF"} {
+	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "ERR max number of clients"} {
 		if redis.HasErrorPrefix(err, reply) {
 			return true
 		}

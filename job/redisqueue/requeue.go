@@ -96,8 +96,11 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 			continue // it has just been answered
 		}
 		j, err := job.Decode([]byte(text))
-		if err != nil || j.Batch != s.Batch || j.Line != lines[i] {
-			return 0, fmt.Errorf("read the failed rows of batch %s: line %d holds another job", s.Batch, lines[i])
+		if err == nil && (j.Batch != s.Batch || j.Line != lines[i]) {
+			err = errors.New("it is the job of another row")
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the failed rows of batch %s: line %d: %w", s.Batch, lines[i], err)
 		}
 		if j.Overdue() {
 			j.DeadlineMS = 0

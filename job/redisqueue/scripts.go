@@ -27,6 +27,8 @@ var (
 	resultsSource string
 	//go:embed lua/requeue.lua
 	requeueSource string
+	//go:embed lua/add.lua
+	addSource string
 	//go:embed lua/head.lua
 	headSource string
 
@@ -39,6 +41,7 @@ var (
 	resultsScript = redis.NewScript(resultsSource)
 	requeueScript = redis.NewScript(requeueSource)
 	headScript    = redis.NewScript(headSource)
+	addScript     = redis.NewScript(addSource)
 )
 
 // scriptError is the error for a script's answer, or nil.
