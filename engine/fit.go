@@ -103,23 +103,25 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	free := fit.Memory - fit.Weights - fit.Steps
 	fit.Rows = maxRows
 	if plan.Host() {
-		sequences := int64(o.MaxSequences) * sequenceBytes(context, o)
-		fit.Steps += sequences
-		free -= sequences
 		fit.Rows = max(minRows, min(free/rowsShare, maxRows))
 		free -= fit.Rows
 	}
-	pages := max(0, free) / (fit.PerToken * int64(o.PageSize))
+	perToken := fit.PerToken
+	if plan.Host() {
+		perToken += sequenceBytes(o)
+	}
+	pages := max(0, free) / (perToken * int64(o.PageSize))
 	perSequence := (context + o.PageSize - 1) / o.PageSize
 	fit.Tokens = int(min(pages, int64(o.MaxSequences*perSequence))) * o.PageSize
+	fit.Steps += int64(fit.Tokens) * (perToken - fit.PerToken)
 	return nil
 }
 
-// sequenceBytes is the memory of a running sequence's tokens, and of what drafts from them.
-func sequenceBytes(context int, o *Options) int64 {
-	bytes := 4 * int64(context)
+// sequenceBytes is the memory of a running sequence in bytes per token: the token, and what drafts from it.
+func sequenceBytes(o *Options) int64 {
+	bytes := int64(4)
 	if o.Draft == DraftAuto || o.Draft == DraftNGram {
-		bytes += draft.NGramBytes(context)
+		bytes += draft.NGramBytes
 	}
 	return bytes
 }

@@ -73,7 +73,7 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output
 	if err != nil {
 		return Summary{}, err
 	}
-	r := &run{models: modelNames(eng.Info()), in: in, out: out, options: o, window: newWindow(o.Concurrency), start: time.Now()}
+	r := &run{models: modelNames(eng.Info()), in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
 	r.progress.Total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
@@ -207,6 +207,9 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 			return err
 		}
 		added++
+		if err := r.window.drain(ctx, row); err != nil {
+			return err
+		}
 	}
 	return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
 }

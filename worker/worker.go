@@ -51,6 +51,7 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *metrics
 	engine  watchdog
+	results *resultRoom
 
 	// Methods of the engine.
 	generate func(context.Context, generation.Request) (generation.Completion, error)
@@ -101,6 +102,7 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 		log:      c.Logger,
 		failed:   make(chan error, 1),
 		metrics:  newMetrics(eng.Snapshot),
+		results:  newResultRoom(info.Fit.Rows),
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
 		snapshot: eng.Snapshot,
