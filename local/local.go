@@ -207,7 +207,9 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 			return err
 		}
 		added++
-		if err := r.window.drain(ctx, row); err != nil {
+		size := len(row.Body)
+		row.Body = nil // it is in the queue now
+		if err := r.window.drain(ctx, size); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func newWindow(concurrency int, memory int64) *window {
 
 // acquire waits for room for a row and takes it.
 func (w *window) acquire(ctx context.Context, row rows.Row) error {
-	n := w.size(row)
+	n := w.size(len(row.Body))
 	if err := w.room.Acquire(ctx, n); err != nil {
 		return err
 	}
@@ -45,11 +45,13 @@ func (w *window) acquire(ctx context.Context, row rows.Row) error {
 	return nil
 }
 
-func (w *window) size(row rows.Row) int64 { return min(max(w.minRoom, int64(len(row.Body))), w.bytes) }
+// size is the room that a row with a body of the given size takes.
+func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
 
-// drain waits, if a row takes the whole window, until it has been written. Until then no further row is to be read.
-func (w *window) drain(ctx context.Context, row rows.Row) error {
-	if w.size(row) < w.bytes {
+// drain waits, if a row with a body of the given size takes the whole window, until it has been written. Until then no further row is
+// to be read.
+func (w *window) drain(ctx context.Context, body int) error {
+	if w.size(body) < w.bytes {
 		return nil
 	}
 	if err := w.room.Acquire(ctx, w.bytes); err != nil {

@@ -51,12 +51,12 @@ func TestALargeRowIsAlone(t *testing.T) {
 	w := newWindow(16, 20<<20)
 	large, small := rows.Row{Line: 1, Body: make([]byte, 4<<20)}, rows.Row{Line: 2, Body: make([]byte, 100)}
 	require.NoError(t, w.acquire(t.Context(), small))
-	require.NoError(t, w.drain(t.Context(), small))
+	require.NoError(t, w.drain(t.Context(), len(small.Body)))
 	w.release([]job.Recording{{Line: 2}})
 	require.NoError(t, w.acquire(t.Context(), large))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, w.drain(ctx, large), context.Canceled)
+	require.ErrorIs(t, w.drain(ctx, len(large.Body)), context.Canceled)
 	w.release([]job.Recording{{Line: 1}})
-	require.NoError(t, w.drain(t.Context(), large))
+	require.NoError(t, w.drain(t.Context(), len(large.Body)))
 }

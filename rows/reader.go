@@ -143,10 +143,12 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 		for {
 			select {
 			case n := <-read:
-				if errors.Is(n.err, io.EOF) || !yield(n.row, n.err) || n.err != nil {
+				row, err, wait := n.row, n.err, len(n.row.Body) > largeLine
+				n = next{} // the consumer may drop the body of a row while it waits
+				if errors.Is(err, io.EOF) || !yield(row, err) || err != nil {
 					return
 				}
-				if len(n.row.Body) > largeLine {
+				if wait {
 					handled <- struct{}{}
 				}
 			case <-ctx.Done():
