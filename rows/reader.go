@@ -132,7 +132,6 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 				if !wait {
 					continue
 				}
-				row = Row{}
 				select {
 				case <-handled:
 				case <-ctx.Done():
@@ -144,7 +143,6 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 			select {
 			case n := <-read:
 				row, err, wait := n.row, n.err, len(n.row.Body) > largeLine
-				n = next{} // the consumer may drop the body of a row while it waits
 				if errors.Is(err, io.EOF) || !yield(row, err) || err != nil {
 					return
 				}
