@@ -146,8 +146,12 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 				if errors.Is(err, io.EOF) || !yield(row, err) || err != nil {
 					return
 				}
-				if wait {
-					handled <- struct{}{}
+				if !wait {
+					continue
+				}
+				select {
+				case handled <- struct{}{}:
+				case <-ctx.Done():
 				}
 			case <-ctx.Done():
 				yield(Row{}, ctx.Err())
