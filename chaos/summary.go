@@ -14,7 +14,7 @@ import (
 func (r *run) summarise(batches []string) error {
 	attempts := map[int]int{}
 	for _, b := range batches {
-		o, err := readOutput(r.results(b))
+		o, err := readOutput(r.results(b), b)
 		if err != nil {
 			return err
 		}

@@ -50,31 +50,6 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-func TestServerChecks(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		info     string
-		warnings int
-		err      string
-	}{
-		{"redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n", 0, ""},
-		{"redis_version:6.2.0\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-lru\r\naof_enabled:0\r\n", 2, ""},
-		{"redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\naof_enabled:1\r\n", 0, ""},
-		{"redis_version:6.0.16\r\n", 0, "6.2 or later"},
-		{"redis_version:5.9.0\r\n", 0, "6.2 or later"},
-		{"redis_version:10.0.0\r\n", 0, ""},
-		{"# Clients\r\nconnected_clients:1\r\n", 0, ""},
-	} {
-		warnings, err := checkServer(c.info)
-		require.Len(t, warnings, c.warnings, c.info)
-		if c.err == "" {
-			require.NoError(t, err, c.info)
-		} else {
-			require.ErrorContains(t, err, c.err)
-		}
-	}
-}
-
 func TestSeedsFollowFromBatchAndLine(t *testing.T) {
 	t.Parallel()
 	seen := map[int64]bool{}
