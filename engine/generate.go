@@ -31,6 +31,9 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	if err != nil {
 		return generation.Completion{}, err
 	}
+	if p := req.Resume; p != nil && !p.Fits(prompt, req.NumChoices(), e.files.config.Vocab) {
+		req.Resume = nil
+	}
 	return e.scheduler.Generate(ctx, start, prompt, &req)
 }
 

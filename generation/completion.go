@@ -46,6 +46,7 @@ type Stats struct {
 	PromptTokens     int
 	CachedTokens     int           // prompt tokens found in the cache and not computed
 	CompletionTokens int           // over all choices
+	ResumedTokens    int           // those of them that are from Request.Resume; times and steps are of the others
 	TTFT             time.Duration // from the call of Generate to the first generated token
 	Total            time.Duration // of the call
 	Prefill          time.Duration // from admission to the first generated token

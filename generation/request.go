@@ -53,6 +53,18 @@ type Request struct {
 	Timed bool
 	// PromptOnly computes the prompt and generates nothing: choices are empty, with FinishLength as their finish reason.
 	PromptOnly bool
+
+	// Resume is the progress of an earlier attempt, from which the request goes on; nil to begin at the prompt. Progress of another
+	// request, or of one that is not Resumable, is ignored: Stats.ResumedTokens tells.
+	Resume *Progress
+	// Progress asks for reports of a Resumable request, if its To is not nil.
+	Progress Reporting
+}
+
+// Resumable reports whether the generated tokens are all that another attempt needs to go on. They are not if the completion also
+// has log-probabilities or times.
+func (r *Request) Resumable() bool {
+	return !r.Logprobs && !r.PromptLogprobs && !r.Timed && !r.PromptOnly
 }
 
 // maxChoices is the maximum of N.

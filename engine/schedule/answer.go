@@ -60,10 +60,15 @@ func (s *sequence) take(o output, r result, w *sample.Scratch) error {
 	if err != nil {
 		return err
 	}
+	s.accept(id, mayEnd)
+	return nil
+}
+
+// accept adds a token to the answer.
+func (s *sequence) accept(id int32, mayEnd bool) {
 	s.sampler.Accept(id)
 	s.Tokens = append(s.Tokens, id)
 	s.extend(id, mayEnd)
-	return nil
 }
 
 // draw draws the next token and scores it. Whether the highest logits or all of them are used depends on the request alone,

@@ -20,7 +20,11 @@ type call struct {
 	timed        bool
 	start        time.Time
 	done         chan struct{} // closed once all sequences have ended, or err is set and none is left
+	report       func()        // reports the generated tokens; nil if nobody wants them
+	reportEvery  time.Duration
+	resumed      int // tokens of the answers that an earlier attempt generated
 
+	nextReport   time.Time
 	open         int    // sequences that have not ended
 	err          error  // why the request failed
 	promptScores scores // of the prompt's tokens from the second on

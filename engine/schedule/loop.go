@@ -48,6 +48,7 @@ func (l *loop) turn() (open bool) {
 	l.sweep()
 	l.admit()
 	l.publish()
+	l.report(time.Now())
 	switch {
 	case !open:
 	case len(l.running) > 0:

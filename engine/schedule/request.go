@@ -43,10 +43,28 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start 
 	if c.promptOnly {
 		n = 1
 	}
+	r.addSequences(t, n, req)
+	if !c.promptOnly || c.scoresPrompt && len(c.prompt) > 1 {
+		c.open = n // otherwise there is nothing to compute
+	}
+	if p := req.Resume; p != nil && req.Resumable() && !r.resume(p) {
+		r.addSequences(t, n, req)
+	}
+	if to := req.Progress.To; to != nil && req.Resumable() {
+		c.reportEvery, c.nextReport = req.Progress.Every, start.Add(req.Progress.Every)
+		c.report = func() { to(r.progress()) }
+	}
+	return r, nil
+}
+
+// addSequences makes the n sequences of a request, without answers.
+func (r *request) addSequences(t *tokenizer.Tokenizer, n int, req *generation.Request) {
+	c := &r.call
 	sampler := sample.New(req.Sampling, 0, c.prompt)
+	r.seqs = r.seqs[:0]
 	for i := range n {
 		r.seqs = append(r.seqs, &sequence{
-			Sequence: draft.Sequence{Tokens: slices.Clip(c.prompt), Limit: limit, StopIDs: c.stopIDs},
+			Sequence: draft.Sequence{Tokens: slices.Clip(c.prompt), Limit: c.limit, StopIDs: c.stopIDs},
 			call:     c,
 			choice:   i,
 			sampler:  sampler.ForChoice(i),
@@ -55,10 +73,6 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start 
 			scores:   scores{top: req.TopLogprobs},
 		})
 	}
-	if !c.promptOnly || c.scoresPrompt && len(c.prompt) > 1 {
-		c.open = n // otherwise there is nothing to compute
-	}
-	return r, nil
 }
 
 // lengthLimit is the maximum number of tokens of each sequence of a request, those of its prompt included.
@@ -112,7 +126,7 @@ func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 // stats is the figures of a request that is done.
 func (r *request) stats() generation.Stats {
 	f := &r.figures
-	s := generation.Stats{PromptTokens: len(r.prompt), CachedTokens: f.cached, Total: time.Since(r.start), Steps: f.steps}
+	s := generation.Stats{PromptTokens: len(r.prompt), CachedTokens: f.cached, ResumedTokens: r.resumed, Total: time.Since(r.start), Steps: f.steps}
 	for _, seq := range r.seqs {
 		s.CompletionTokens += len(seq.answer())
 		s.DraftTokens += seq.Total.Drafted

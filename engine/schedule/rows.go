@@ -37,7 +37,8 @@ func (q *queue) adoptPages(s *sequence) (busy bool) {
 	}
 	positions, busy := s.Table.Adopt(s.Tokens)
 	if s.choice == 0 && !s.recomputed {
-		s.call.figures.cached += positions - s.Computed
+		n := len(s.call.prompt) // what follows is of an answer that goes on
+		s.call.figures.cached += min(positions, n) - min(s.Computed, n)
 	}
 	s.Adopt(positions)
 	return busy

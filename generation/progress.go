@@ -1,0 +1,55 @@
+package generation
+
+import (
+	"hash/fnv"
+	"time"
+)
+
+// Progress is what a request has generated so far. An equal request that resumes from it ends as if it had generated these tokens
+// itself, on the same model and kind of backend: every token depends on the tokens before it and on the request alone.
+type Progress struct {
+	Prompt  uint64    // HashPrompt of the prompt's ids
+	Choices [][]int32 // ids that each choice has generated
+}
+
+// Tokens is the number of generated tokens of all choices.
+func (p *Progress) Tokens() (n int) {
+	for _, ids := range p.Choices {
+		n += len(ids)
+	}
+	return n
+}
+
+// Fits reports whether a request with the given prompt and number of choices can resume from p. It does not check that the ids are
+// what the model would generate.
+func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
+	if len(p.Choices) != choices || p.Prompt != HashPrompt(prompt) {
+		return false
+	}
+	for _, ids := range p.Choices {
+		for _, id := range ids {
+			if id < 0 || int(id) >= vocab {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// HashPrompt identifies the ids of a prompt in Progress. It is the same in every process.
+func HashPrompt(ids []int32) uint64 {
+	h := fnv.New64a()
+	for _, id := range ids {
+		h.Write([]byte{byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24)})
+	}
+	return h.Sum64()
+}
+
+// Reporting is how an engine reports the progress of a request.
+type Reporting struct {
+	// Every is the minimum time between two reports, and before the first.
+	Every time.Duration
+	// To receives copies of the generated tokens. The engine calls it between two steps, so it must return at once. It may be
+	// called once more after Generate has returned.
+	To func(Progress)
+}
