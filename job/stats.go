@@ -15,9 +15,10 @@ type Stats struct {
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
-	PrefillTPS       float64 `json:"prefill_tps"` // prompt tokens computed a second, from admission to the first token
-	DecodeTPS        float64 `json:"decode_tps"`  // tokens a second after the first
-	Steps            int     `json:"steps"`       // forward passes with tokens of this row
+	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps are of the others
+	PrefillTPS       float64 `json:"prefill_tps"`              // prompt tokens computed a second, from admission to the first token
+	DecodeTPS        float64 `json:"decode_tps"`               // tokens a second after the first
+	Steps            int     `json:"steps"`                    // forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
 	Attempts         int     `json:"attempts"`   // deliveries to a worker, including the last
@@ -50,6 +51,7 @@ func (s *Stats) add(done []generation.Completion) {
 		s.PromptTokens += e.PromptTokens
 		s.CachedTokens += e.CachedTokens
 		s.CompletionTokens += e.CompletionTokens
+		s.ResumedTokens += e.ResumedTokens
 		s.Steps += e.Steps
 		s.DraftTokens += e.DraftTokens
 		s.AcceptedTokens += e.AcceptedTokens
@@ -59,7 +61,7 @@ func (s *Stats) add(done []generation.Completion) {
 			prefill += e.Total
 		}
 		decode += e.Decode
-		later += max(0, e.CompletionTokens-len(c.Choices))
+		later += max(0, e.CompletionTokens-e.ResumedTokens-len(c.Choices))
 		total = max(total, e.Total)
 		if i == 0 || e.TTFT < ttft {
 			ttft = e.TTFT
