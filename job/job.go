@@ -26,6 +26,11 @@ type Job struct {
 	EnqueuedMS  int64           `json:"enqueued_ms"` // Unix time
 	TimeoutMS   int64           `json:"timeout_ms"`  // of one attempt
 	MaxAttempts int             `json:"max_attempts"`
+
+	// The queue sets these when it delivers the job.
+
+	Delivery int `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
+	Deaths   int `json:"-"` // workers that died while they ran the row
 }
 
 // Timeout is the time that one attempt may take.

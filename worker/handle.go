@@ -21,7 +21,15 @@ const maxPromptsAtOnce = 16
 // handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded.
 func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	log := w.log.With("batch", j.Batch, "line", j.Line)
-	attempt, err := w.queue.Begin(ctx, j.Batch, j.Line, j.File)
+	leave, err := w.admission.enter(ctx, j)
+	switch {
+	case errors.Is(err, errDraining):
+		return job.ErrHandedBack
+	case err != nil:
+		return job.ErrDeliveryEnded
+	}
+	defer leave()
+	start, err := w.queue.Begin(ctx, j)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
 		return nil // by a worker that then died or lost its lease
@@ -34,10 +42,18 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	case errors.Is(err, job.ErrCancelled):
 		log.Debug("dropped a job: its batch is cancelled")
 		return nil
+	case errors.Is(err, job.ErrSuperseded):
+		log.Debug("dropped a delivery: another worker has the job")
+		return err
 	case err != nil:
 		return err
 	}
-	d := delivery{Job: j, attempt: attempt, start: time.Now()}
+	d := delivery{Job: j, attempt: start.Attempt, start: time.Now()}
+	if start.Checkpoint != nil {
+		d.resume = w.readCheckpoint(ctx, start.Checkpoint, log)
+	}
+	ctx, d.progress = w.track(ctx, j)
+	defer w.untrack(d.progress)
 	result, err := w.answer(ctx, d, log)
 	if err != nil {
 		return err
@@ -48,15 +64,29 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 // delivery is one delivery of a job to this worker.
 type delivery struct {
 	*job.Job
-	attempt int
-	start   time.Time
+	attempt  int
+	start    time.Time
+	resume   *job.Checkpoint // progress of an earlier attempt; nil if there is none
+	progress *progress       // of this one
+}
+
+// generation is the engine's request for prompt i of the job, whose parsed body is r.
+func (d delivery) generation(r *openai.Request, i int) generation.Request {
+	request := d.Generation(r, i)
+	request.Resume = d.resume.Resume(i)
+	request.Progress = d.progress.reporting(i)
+	return request
 }
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
 
 // answer makes the result of a job. An error means that the job has no result yet and returns to the queue.
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
-	if d.attempt > d.MaxAttempts {
+	switch {
+	case d.Deaths >= maxDeaths:
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row, the last %d of them with no other row",
+			d.Deaths, maxDeaths-suspectDeaths)), nil
+	case d.attempt > d.MaxAttempts:
 		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
 			d.MaxAttempts)), nil
 	}
@@ -103,7 +133,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 func (w *Worker) handBack(ctx context.Context, d delivery, log *slog.Logger) error {
 	w.metrics.jobs.WithLabelValues("handed_back").Inc()
 	log.Info("returned a job to the queue")
-	return errors.Join(job.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
+	return errors.Join(job.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Job))
 }
 
 // cancelled reports whether a delivery ended because its batch was cancelled.
@@ -132,7 +162,7 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 		return job.Result{}, err
 	}
 	return job.Answered(d.Job, request, done, time.Now(), job.Stats{
-		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt, Origin: origin,
+		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt + d.Deaths, Origin: origin,
 	}), nil
 }
 
@@ -147,7 +177,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	done := make([]generation.Completion, r.NumPrompts())
 	if len(done) == 1 {
 		var err error
-		done[0], err = w.generate(ctx, d.Generation(r, 0))
+		done[0], err = w.generate(ctx, d.generation(r, 0))
 		return done, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -155,7 +185,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	for i := range done {
 		group.Go(func() error {
 			var err error
-			if done[i], err = w.generateOne(ctx, d, d.Generation(r, i)); err != nil {
+			if done[i], err = w.generateOne(ctx, d, d.generation(r, i)); err != nil {
 				return fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return nil
@@ -195,6 +225,10 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrCancelled), errors.Is(err, job.ErrOtherFile):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
+	case errors.Is(err, job.ErrSuperseded):
+		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
+		log.Warn("dropped a result: this worker was silent for too long, and another one has the job")
+		return err
 	case err != nil:
 		log.Error("could not record a result: the job is delivered again", "error", err)
 		return err

@@ -19,7 +19,7 @@ import (
 
 // The defaults of Config.
 const (
-	DefaultShutdownTimeout = 30 * time.Second
+	DefaultShutdownTimeout = 20 * time.Second
 	DefaultPollInterval    = 250 * time.Millisecond
 )
 
@@ -52,6 +52,13 @@ type Worker struct {
 	generate func(context.Context, generation.Request) (generation.Completion, error)
 	sha256   func(context.Context) (string, error)
 	snapshot func() engine.Snapshot
+
+	admission *admission
+	tracked   tracked                // deliveries that are running
+	hash      atomic.Pointer[string] // of the model's file, once it is known
+	speed     speed
+
+	checkpointInterval time.Duration
 
 	failed   chan error  // holds the error by which the engine ended itself
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
@@ -91,12 +98,14 @@ func New(eng *engine.Engine, queue job.Queue, c Config) (*Worker, error) {
 		origin: job.Origin{
 			Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
 		},
-		log:      c.Logger,
-		failed:   make(chan error, 1),
-		metrics:  newMetrics(eng.Snapshot),
-		generate: eng.Generate,
-		sha256:   eng.SHA256,
-		snapshot: eng.Snapshot,
+		log:                c.Logger,
+		admission:          newAdmission(),
+		checkpointInterval: defaultCheckpointInterval,
+		failed:             make(chan error, 1),
+		metrics:            newMetrics(eng.Snapshot),
+		generate:           eng.Generate,
+		sha256:             eng.SHA256,
+		snapshot:           eng.Snapshot,
 	}, nil
 }
 
@@ -125,9 +134,13 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		w.log.Info("stopping: no more jobs are taken", "timeout", w.config.ShutdownTimeout)
 		w.stopping.Store(true)
+		w.admission.close()
 		drain()
 	})
 	background.Go(func() { w.watchForLost(serving) })
+	background.Go(func() { w.learnHash(serving) })
+	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // also while running jobs finish
+	background.Go(func() { w.saveCheckpoints(checkpoints) })
 	err := w.queue.Serve(serving, job.ServeOptions{
 		Alias:           w.config.Alias,
 		Concurrency:     w.config.Concurrency,
@@ -135,8 +148,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		ShutdownTimeout: w.config.ShutdownTimeout,
 		PollInterval:    w.config.PollInterval,
 		Logger:          w.log,
+		Describe:        w.describe,
 	}, w.handle)
 	drain()
+	stopCheckpoints()
 	background.Wait()
 	w.log.Info("stopped")
 	return errors.Join(failure, err)

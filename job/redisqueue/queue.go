@@ -24,7 +24,16 @@ import (
 //	ingot:{BATCH}:attempts  hash: number of deliveries of each line that was begun and is not recorded
 //	ingot:{BATCH}:results   hash: the line of output of each recorded line
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
+//
+// These hold only lines that are not recorded, and few of them:
+//
+//	ingot:{BATCH}:checkpoints  hash: the progress of each line that has run for a while
+//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; what earlier deliveries write is refused
+//	ingot:{BATCH}:deaths       hash: how many workers died while they ran each line
 type Queue struct {
+	// Leases are DefaultLeases after New. Tests shorten them before Serve.
+	Leases Leases
+
 	rdb       redis.UniversalClient
 	client    *asynq.Client
 	inspector *asynq.Inspector
@@ -34,7 +43,7 @@ var _ job.Queue = (*Queue)(nil)
 
 // New returns the queue of a Redis server.
 func New(rdb redis.UniversalClient) *Queue {
-	return &Queue{rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
+	return &Queue{DefaultLeases, rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
 }
 
 // Close closes the connections to Redis.
@@ -62,10 +71,12 @@ func keys(batch string, names ...string) []string {
 }
 
 func allKeys(batch string) []string {
-	return keys(batch, "meta", "done", "attempts", "results", "stream")
+	return keys(batch, "meta", "done", "attempts", "results", "stream", "checkpoints", "deliveries", "deaths")
 }
 
 func now() int64 { return time.Now().UnixMilli() }
+
+func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
 // failure adds to an error what was being done. It marks an error that may go away as job.ErrUnavailable. nil stays nil.
 func failure(err error, format string, args ...any) error {

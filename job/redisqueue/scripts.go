@@ -27,6 +27,30 @@ var (
 	resultsSource string
 	//go:embed lua/head.lua
 	headSource string
+	//go:embed lua/checkpoint.lua
+	checkpointSource string
+
+	//go:embed lua/beat.lua
+	beatSource string
+	//go:embed lua/lose.lua
+	loseSource string
+	//go:embed lua/leave.lua
+	leaveSource string
+
+	//go:embed lua/hold.lua
+	holdSource string
+	//go:embed lua/disown.lua
+	disownSource string
+	//go:embed lua/owners.lua
+	ownersSource string
+	//go:embed lua/revoke.lua
+	revokeSource string
+	//go:embed lua/requeue.lua
+	requeueSource string
+	//go:embed lua/continue.lua
+	continueSource string
+	//go:embed lua/survive.lua
+	surviveSource string
 
 	createScript  = redis.NewScript(createSource)
 	beginScript   = redis.NewScript(beginSource)
@@ -36,6 +60,20 @@ var (
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
 	headScript    = redis.NewScript(headSource)
+
+	checkpointScript = redis.NewScript(checkpointSource)
+
+	beatScript  = redis.NewScript(beatSource)
+	loseScript  = redis.NewScript(loseSource)
+	leaveScript = redis.NewScript(leaveSource)
+
+	holdScript     = redis.NewScript(holdSource)
+	disownScript   = redis.NewScript(disownSource)
+	ownersScript   = redis.NewScript(ownersSource)
+	revokeScript   = redis.NewScript(revokeSource)
+	requeueScript  = redis.NewScript(requeueSource)
+	continueScript = redis.NewScript(continueSource)
+	surviveScript  = redis.NewScript(surviveSource)
 )
 
 // scriptError is the error for a script's answer, or nil.
@@ -47,6 +85,8 @@ func scriptError(n int) error {
 		return job.ErrCancelled
 	case -3:
 		return job.ErrOtherFile
+	case -4:
+		return job.ErrSuperseded
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
 -- Records a row: stores its result, counts it, and appends its line to the batch's stream. Returns 1, 0 if the row is recorded
--- already, -1 if the batch is unknown, -2 if it is cancelled, -3 if its file is another one.
--- KEYS: meta, done, attempts, results, stream.
--- ARGV: line, result, 'done' or 'failed', now in ms, checksum of the row, FileID or '', then names of counters of meta and their increments.
+-- already, -1 if the batch is unknown, -2 if it is cancelled, -3 if its file is another one, -4 if the delivery was ended.
+-- KEYS: meta, done, attempts, results, stream, checkpoints, deliveries, deaths.
+-- ARGV: line, result, 'done' or 'failed', now in ms, checksum of the row, FileID or '', number of
+-- the delivery, then names of counters of meta and their increments.
 local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms', 'file_sha256')
 if not is[1] then
   return -1
@@ -12,14 +13,20 @@ end
 if ARGV[6] ~= '' and is[3] and is[3] ~= '' and string.sub(is[3], 1, #ARGV[6]) ~= ARGV[6] then
   return -3
 end
-if redis.call('SETBIT', KEYS[2], ARGV[1], 1) == 1 then
+if redis.call('GETBIT', KEYS[2], ARGV[1]) == 1 then
   return 0
 end
-redis.call('HDEL', KEYS[3], ARGV[1])
+if tonumber(redis.call('HGET', KEYS[7], ARGV[1]) or 0) ~= tonumber(ARGV[7]) then
+  return -4
+end
+redis.call('SETBIT', KEYS[2], ARGV[1], 1)
+for _, i in ipairs({3, 6, 7, 8}) do
+  redis.call('HDEL', KEYS[i], ARGV[1])
+end
 redis.call('HSET', KEYS[4], ARGV[1], ARGV[2])
 redis.call('XADD', KEYS[5], '*', 'line', ARGV[1], 'sum', ARGV[5], 'outcome', ARGV[3])
 redis.call('HINCRBY', KEYS[1], ARGV[3], 1)
 redis.call('HSET', KEYS[1], 'last_ms', ARGV[4])
-for i = 7, #ARGV, 2 do
+for i = 8, #ARGV, 2 do
   redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1])
 end
