@@ -87,7 +87,7 @@ func (f *fleet) enqueue(batch string, first, last int) {
 	_, _, err := f.queue.Create(f.t.Context(), job.Batch{ID: batch, Alias: "m", Priority: job.Default, Retention: time.Hour})
 	require.NoError(f.t, err)
 	for line := first; line <= last; line++ {
-		j := &job.Job{Batch: batch, Line: line, Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
+		j := &job.Job{Batch: batch, Line: line, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
 		added, err := f.queue.Add(f.t.Context(), "m", job.Default, []*job.Job{j})
 		require.NoError(f.t, err)
 		require.Equal(f.t, []bool{true}, added)
@@ -510,7 +510,7 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 		_, err = q.Begin(ctx, j)
 		require.ErrorIs(t, err, job.ErrSuperseded)
 	}
-	again := &job.Job{Batch: "b", Line: 1, Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
+	again := &job.Job{Batch: "b", Line: 1, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
 	added, err := q.Add(ctx, "m", job.Default, []*job.Job{again})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false}, added, "it is queued")
