@@ -108,12 +108,40 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	return p, err
 }
 
-// Add queues a row, or records its error.
-func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
-	if p.recorded.Has(row.Line) {
-		return Known, nil
+// Add queues rows, or records their errors. The outcomes are those of the rows.
+func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(rows))
+	jobs, indices := make([]*job.Job, 0, len(rows)), make([]int, 0, len(rows))
+	for i, row := range rows {
+		j := p.job(row)
+		switch {
+		case p.recorded.Has(row.Line):
+			outcomes[i] = Known
+		case row.Err != nil:
+			outcomes[i] = Rejected
+			version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
+			if _, err := p.queue.Record(ctx, p.batch, job.Failure(j, *row.Err, version)); err != nil {
+				return nil, err
+			}
+		default:
+			jobs, indices = append(jobs, j), append(indices, i)
+		}
 	}
-	j := job.Job{
+	added, err := p.queue.Add(ctx, p.options.Alias, p.options.Priority, jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i, index := range indices {
+		outcomes[index] = Known
+		if added[i] {
+			outcomes[index] = Added
+		}
+	}
+	return outcomes, nil
+}
+
+func (p *Producer) job(row rows.Row) *job.Job {
+	return &job.Job{
 		Batch:       p.batch,
 		Line:        row.Line,
 		Sum:         row.Sum,
@@ -125,16 +153,6 @@ func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
 	}
-	if row.Err != nil {
-		version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
-		_, err := p.queue.Record(ctx, p.batch, job.Failure(&j, *row.Err, version))
-		return Rejected, err
-	}
-	added, err := p.queue.Add(ctx, p.options.Alias, p.options.Priority, []*job.Job{&j})
-	if err != nil || added[0] {
-		return Added, err
-	}
-	return Known, nil
 }
 
 // Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.

@@ -62,7 +62,7 @@ type Summary struct {
 // Run answers the rows of in that out, an output of Batch, has no results of, and writes results as they finish. It holds only a
 // window of rows in memory. When ctx is done, Run stops within moments and returns ctx's error with the summary so far;
 // another run does the rest. The error is ErrOtherModel if out has answers of another model, unless o allows that.
-func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
+func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
 	if err := checkModel(ctx, eng, out, o); err != nil {
 		return Summary{}, err
 	}
@@ -93,7 +93,7 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output
 var ErrOtherModel = errors.New("answers of another model")
 
 // checkModel returns ErrOtherModel if out has answers of another model than eng's and o does not allow that.
-func checkModel(ctx context.Context, eng *engine.Engine, out *rows.Output, o Options) error {
+func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Options) error {
 	if o.MixModels || out.ByOtherModels("") == 0 {
 		return nil // nothing was answered: the model's hash is not needed yet
 	}
@@ -146,7 +146,7 @@ type run struct {
 	progress Progress     // written by collect
 }
 
-func (r *run) run(ctx context.Context, eng *engine.Engine) error {
+func (r *run) run(ctx context.Context, eng worker.Engine) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	queue := memqueue.New()

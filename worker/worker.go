@@ -64,8 +64,16 @@ type Worker struct {
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
 }
 
+// Engine is what a worker needs of an engine.
+type Engine interface {
+	Info() engine.Info
+	Generate(context.Context, generation.Request) (generation.Completion, error)
+	SHA256(context.Context) (string, error)
+	Snapshot() engine.Snapshot
+}
+
 // New makes a worker on an engine. The caller closes the engine after Run has returned.
-func New(eng *engine.Engine, queue job.Queue, c Config) (*Worker, error) {
+func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
 	}

@@ -311,10 +311,10 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 		return ingot(t, "", "results", "b", "--redis", server.URL, "-o", out)
 	}
 	// Rows that cannot be used have results without a worker.
-	require.Equal(t, exitOK, results("{}\n{\"a\":1}\n").code)
+	require.Equal(t, exitRows, results("{}\n{\"a\":1}\n").code)
 	before := readFile(t, out)
 	require.Equal(t, 2, strings.Count(before, "\n"))
-	require.Equal(t, exitOK, results("{}\n{\"a\":1}\n").code, "the same file")
+	require.Equal(t, exitRows, results("{}\n{\"a\":1}\n").code, "the same file")
 	r := results("{}\n{\"a\":2}\n")
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, "made from a different input file than batch b: line 2 differs; choose another output")

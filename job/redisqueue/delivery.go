@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/ingot-run/ingot/job"
 )
 
@@ -39,15 +41,9 @@ func parseDelivery(id string) (d delivery, ok bool) {
 	return d, err == nil && d.id() == id && job.CheckBatch(batch) == nil && d.line > 0
 }
 
-// idField is an id as a field of asynq's TaskMessage (protocol buffers: number 3, a string). Appended to an encoded message it
-// replaces the id: the last of several fields with one number counts.
+// idField is an id as a field of a message. Appended to a message it replaces the id: the last of several fields with one number counts.
 func idField(id string) []byte {
-	field := []byte{3<<3 | 2}
-	n := len(id)
-	for ; n >= 0x80; n >>= 7 {
-		field = append(field, byte(n)|0x80)
-	}
-	return append(append(field, byte(n)), id...)
+	return protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
 }
 
 // numbers are the numbers of the present deliveries of lines; 0 for most.
@@ -64,6 +60,26 @@ func (q *Queue) numbers(ctx context.Context, batch string, lines ...int) (number
 	for i, v := range values {
 		text, _ := v.(string)
 		numbers[i], _ = strconv.Atoi(text) // 0 if there is none
+	}
+	return numbers, nil
+}
+
+// numbersOf is numbers for jobs of any batches.
+func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, err error) {
+	for len(jobs) > 0 {
+		n := 1
+		for n < len(jobs) && n < addedAtOnce && jobs[n].Batch == jobs[0].Batch {
+			n++
+		}
+		lines := make([]int, n)
+		for i, j := range jobs[:n] {
+			lines[i] = j.Line
+		}
+		some, err := q.numbers(ctx, jobs[0].Batch, lines...)
+		if err != nil {
+			return nil, err
+		}
+		numbers, jobs = append(numbers, some...), jobs[n:]
 	}
 	return numbers, nil
 }
@@ -105,7 +121,7 @@ func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner st
 		return false, failure(err, "take line %d of batch %s from its worker", d.line, d.batch)
 	}
 	n, err := requeueScript.Run(ctx, q.rdb,
-		[]string{queueKey(queue, "active"), queueKey(queue, "lease"), queueKey(queue, "pending"), taskKey(queue, d), taskKey(queue, next)},
+		[]string{asynqKey(queue, "active"), asynqKey(queue, "lease"), pendingKey(queue), taskKey(queue, d), taskKey(queue, next)},
 		d.id(), owner, next.id(), idField(next.id())).Int()
 	return n == 1, failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
 }
@@ -117,12 +133,9 @@ func (q *Queue) supersede(ctx context.Context, queue string, d delivery) error {
 		return err
 	}
 	next := delivery{d.batch, d.line, numbers[0]}
-	err = continueScript.Run(ctx, q.rdb, []string{queueKey(queue, "pending"), taskKey(queue, d), taskKey(queue, next)},
+	err = continueScript.Run(ctx, q.rdb, []string{pendingKey(queue), taskKey(queue, d), taskKey(queue, next)},
 		next.id(), idField(next.id())).Err()
 	return failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
 }
 
-// queueKey is a key of an asynq queue.
-func queueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
-
-func taskKey(queue string, d delivery) string { return queueKey(queue, "t:"+d.id()) }
+func taskKey(queue string, d delivery) string { return taskPrefix(queue) + d.id() }

@@ -213,7 +213,7 @@ func (f *fleet) requireEmptyQueue() {
 		return info.Size == 0
 	})
 	for _, name := range []string{"active", "lease", "retry", "pending"} {
-		n, err := f.queue.rdb.Exists(f.t.Context(), queueKey("m:default", name)).Result()
+		n, err := f.queue.rdb.Exists(f.t.Context(), asynqKey("m:default", name)).Result()
 		require.NoError(f.t, err)
 		require.Zero(f.t, n, name)
 	}
@@ -426,9 +426,9 @@ func TestAnOrphanGoesBackToTheQueue(t *testing.T) {
 	ctx := t.Context()
 	// What asynq does when it takes a task.
 	for _, id := range []string{"b:1", "b:2"} {
-		require.Equal(t, id, f.queue.rdb.RPopLPush(ctx, queueKey("m:default", "pending"), queueKey("m:default", "active")).Val())
-		require.NoError(t, f.queue.rdb.HSet(ctx, queueKey("m:default", "t:"+id), "state", "active").Err())
-		require.NoError(t, f.queue.rdb.ZAdd(ctx, queueKey("m:default", "lease"), redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: id}).Err())
+		require.Equal(t, id, f.queue.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
+		require.NoError(t, f.queue.rdb.HSet(ctx, taskPrefix("m:default")+id, "state", "active").Err())
+		require.NoError(t, f.queue.rdb.ZAdd(ctx, asynqKey("m:default", "lease"), redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: id}).Err())
 	}
 	var mu sync.Mutex
 	deliveries := map[int]string{}
@@ -478,8 +478,8 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	j := &job.Job{Batch: "b", Line: 1}
 	take := func() {
 		id := delivery{"b", 1, j.Delivery}.id()
-		require.Equal(t, id, q.rdb.RPopLPush(ctx, queueKey("m:default", "pending"), queueKey("m:default", "active")).Val())
-		require.NoError(t, q.rdb.HSet(ctx, queueKey("m:default", "t:"+id), "state", "active").Err())
+		require.Equal(t, id, q.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
+		require.NoError(t, q.rdb.HSet(ctx, taskPrefix("m:default")+id, "state", "active").Err())
 		held, err := q.hold(ctx, "m:default", delivery{"b", 1, j.Delivery}, "w")
 		require.NoError(t, err)
 		require.True(t, held)
@@ -534,7 +534,7 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
 	d := delivery{"b", 1, 0}
-	require.Equal(t, d.id(), q.rdb.RPopLPush(ctx, queueKey("m:default", "pending"), queueKey("m:default", "active")).Val())
+	require.Equal(t, d.id(), q.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
 	require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", d), "state", "active").Err())
 	_, err := q.hold(ctx, "m:default", d, "w")
 	require.NoError(t, err)

@@ -35,7 +35,6 @@ type Queue struct {
 	Leases Leases
 
 	rdb       redis.UniversalClient
-	client    *asynq.Client
 	inspector *asynq.Inspector
 }
 
@@ -43,7 +42,7 @@ var _ job.Queue = (*Queue)(nil)
 
 // New returns the queue of a Redis server.
 func New(rdb redis.UniversalClient) *Queue {
-	return &Queue{DefaultLeases, rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
+	return &Queue{DefaultLeases, rdb, asynq.NewInspectorFromRedisClient(rdb)}
 }
 
 // Close closes the connections to Redis.
@@ -98,11 +97,11 @@ func (u unavailable) Unwrap() error      { return u.error }
 // transient reports whether an error may go away when Redis is back or has memory again.
 func transient(err error) bool {
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
 	// OOM: over maxmemory. MISCONF: it cannot write to its disk.
-	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF"} {
+	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "ERR max number of clients"} {
 		if redis.HasErrorPrefix(err, reply) {
 			return true
 		}

@@ -82,7 +82,7 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 			return failure(err, "look after queue %s", queue)
 		}
 	}
-	list, err := ownersScript.Run(ctx, rdb, []string{queueKey(queue, "active")}, queueKey(queue, "t:")).Slice()
+	list, err := ownersScript.Run(ctx, rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
 	if err != nil {
 		return failure(err, "list the owners of queue %s", queue)
 	}

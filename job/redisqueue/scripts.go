@@ -25,6 +25,8 @@ var (
 	cancelSource string
 	//go:embed lua/results.lua
 	resultsSource string
+	//go:embed lua/add.lua
+	addSource string
 	//go:embed lua/head.lua
 	headSource string
 	//go:embed lua/checkpoint.lua
@@ -60,6 +62,7 @@ var (
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
 	headScript    = redis.NewScript(headSource)
+	addScript     = redis.NewScript(addSource)
 
 	checkpointScript = redis.NewScript(checkpointSource)
 

@@ -122,7 +122,7 @@ func (s *server) process(ctx context.Context, t *asynq.Task) (err error) {
 // the shutdown; other tasks it schedules for a retry, which takes them to the end.
 func (s *server) returnToHead(ctx context.Context) error {
 	for _, t := range s.handedBack {
-		keys := []string{queueKey(t.queue, "retry"), queueKey(t.queue, "pending"), taskKey(t.queue, t.delivery)}
+		keys := []string{asynqKey(t.queue, "retry"), pendingKey(t.queue), taskKey(t.queue, t.delivery)}
 		err := headScript.Run(ctx, s.queue.rdb, keys, t.id()).Err()
 		if err != nil {
 			return failure(err, "return a job to queue %s", t.queue)
