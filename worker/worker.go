@@ -47,6 +47,7 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *metrics
 	engine  watchdog
+	pulse   *pulse
 
 	// Methods of the engine.
 	generate func(context.Context, generation.Request) (generation.Completion, error)
@@ -62,6 +63,8 @@ type Worker struct {
 
 	failed   chan error  // holds the error by which the engine ended itself
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
+
+	readyPatience, alivePatience time.Duration
 }
 
 // Engine is what a worker needs of an engine.
@@ -106,14 +109,19 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		origin: job.Origin{
 			Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
 		},
-		log:                c.Logger,
+		log:      c.Logger,
+		failed:   make(chan error, 1),
+		metrics:  newMetrics(eng.Snapshot),
+		generate: eng.Generate,
+		sha256:   eng.SHA256,
+		snapshot: eng.Snapshot,
+		pulse:    newPulse(c.Concurrency, time.Now()),
+
+		readyPatience: readyPatience,
+		alivePatience: alivePatience,
+
 		admission:          newAdmission(),
 		checkpointInterval: defaultCheckpointInterval,
-		failed:             make(chan error, 1),
-		metrics:            newMetrics(eng.Snapshot),
-		generate:           eng.Generate,
-		sha256:             eng.SHA256,
-		snapshot:           eng.Snapshot,
 	}, nil
 }
 
@@ -145,7 +153,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.admission.close()
 		drain()
 	})
-	background.Go(func() { w.watchForLost(serving) })
+	background.Go(func() { w.watchBatches(serving) })
 	background.Go(func() { w.learnHash(serving) })
 	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // also while running jobs finish
 	background.Go(func() { w.saveCheckpoints(checkpoints) })

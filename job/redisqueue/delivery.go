@@ -120,7 +120,7 @@ func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner st
 	if err != nil {
 		return false, failure(err, "take line %d of batch %s from its worker", d.line, d.batch)
 	}
-	n, err := requeueScript.Run(ctx, q.rdb,
+	n, err := handoverScript.Run(ctx, q.rdb,
 		[]string{asynqKey(queue, "active"), asynqKey(queue, "lease"), pendingKey(queue), taskKey(queue, d), taskKey(queue, next)},
 		d.id(), owner, next.id(), idField(next.id())).Int()
 	return n == 1, failure(err, "return line %d of batch %s to its queue", d.line, d.batch)

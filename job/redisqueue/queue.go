@@ -24,6 +24,7 @@ import (
 //	ingot:{BATCH}:attempts  hash: number of deliveries of each line that was begun and is not recorded
 //	ingot:{BATCH}:results   hash: the line of output of each recorded line
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
+//	ingot:{BATCH}:jobs      hash: the jobs of rows that failed, for Requeue
 //
 // These hold only lines that are not recorded, and few of them:
 //
@@ -36,13 +37,16 @@ type Queue struct {
 
 	rdb       redis.UniversalClient
 	inspector *asynq.Inspector
+	fetches   *fetches
 }
 
 var _ job.Queue = (*Queue)(nil)
 
 // New returns the queue of a Redis server.
 func New(rdb redis.UniversalClient) *Queue {
-	return &Queue{DefaultLeases, rdb, asynq.NewInspectorFromRedisClient(rdb)}
+	f := new(fetches)
+	rdb.AddHook(f)
+	return &Queue{DefaultLeases, rdb, asynq.NewInspectorFromRedisClient(rdb), f}
 }
 
 // Close closes the connections to Redis.
@@ -52,6 +56,9 @@ func (q *Queue) Close() error { return q.rdb.Close() }
 func (q *Queue) Ping(ctx context.Context) error {
 	return failure(q.rdb.Ping(ctx).Err(), "reach redis")
 }
+
+// LastFetch implements job.Queue.
+func (q *Queue) LastFetch() time.Time { return q.fetches.time() }
 
 // taskType is the type of the asynq tasks that carry jobs.
 const taskType = "ingot:job"
@@ -70,7 +77,7 @@ func keys(batch string, names ...string) []string {
 }
 
 func allKeys(batch string) []string {
-	return keys(batch, "meta", "done", "attempts", "results", "stream", "checkpoints", "deliveries", "deaths")
+	return keys(batch, "meta", "done", "attempts", "results", "stream", "jobs", "checkpoints", "deliveries", "deaths")
 }
 
 func now() int64 { return time.Now().UnixMilli() }

@@ -25,6 +25,8 @@ var (
 	cancelSource string
 	//go:embed lua/results.lua
 	resultsSource string
+	//go:embed lua/requeue.lua
+	requeueSource string
 	//go:embed lua/add.lua
 	addSource string
 	//go:embed lua/head.lua
@@ -47,8 +49,8 @@ var (
 	ownersSource string
 	//go:embed lua/revoke.lua
 	revokeSource string
-	//go:embed lua/requeue.lua
-	requeueSource string
+	//go:embed lua/handover.lua
+	handoverSource string
 	//go:embed lua/continue.lua
 	continueSource string
 	//go:embed lua/survive.lua
@@ -61,6 +63,7 @@ var (
 	sealScript    = redis.NewScript(sealSource + finishSource)
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
+	requeueScript = redis.NewScript(requeueSource)
 	headScript    = redis.NewScript(headSource)
 	addScript     = redis.NewScript(addSource)
 
@@ -74,7 +77,7 @@ var (
 	disownScript   = redis.NewScript(disownSource)
 	ownersScript   = redis.NewScript(ownersSource)
 	revokeScript   = redis.NewScript(revokeSource)
-	requeueScript  = redis.NewScript(requeueSource)
+	handoverScript = redis.NewScript(handoverSource)
 	continueScript = redis.NewScript(continueSource)
 	surviveScript  = redis.NewScript(surviveSource)
 )
