@@ -50,12 +50,13 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	case err != nil:
 		return err
 	}
-	d := delivery{Job: j, attempt: start.Attempt, start: time.Now()}
+	d := delivery{Job: j, attempt: start.Attempt, start: time.Now(), memory: &reservation{room: w.results}}
 	if start.Checkpoint != nil {
 		d.resume = w.readCheckpoint(ctx, start.Checkpoint, log)
 	}
 	ctx, d.progress = w.track(ctx, j)
 	defer w.untrack(d.progress)
+	defer d.memory.release()
 	result, err := w.answer(ctx, d, log)
 	if err != nil {
 		return err
@@ -70,14 +71,7 @@ type delivery struct {
 	start    time.Time
 	resume   *job.Checkpoint // progress of an earlier attempt; nil if there is none
 	progress *progress       // of this one
-}
-
-// generation is the engine's request for prompt i of the job, whose parsed body is r.
-func (d delivery) generation(r *openai.Request, i int) generation.Request {
-	request := d.Generation(r, i)
-	request.Resume = d.resume.Resume(i)
-	request.Progress = d.progress.reporting(i)
-	return request
+	memory   *reservation    // of its results
 }
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
@@ -188,7 +182,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	done := make([]generation.Completion, r.NumPrompts())
 	if len(done) == 1 {
 		var err error
-		done[0], err = w.generate(ctx, d.generation(r, 0))
+		done[0], err = w.generate(ctx, d.request(r, 0))
 		return done, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -196,13 +190,22 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	for i := range done {
 		group.Go(func() error {
 			var err error
-			if done[i], err = w.generateOne(ctx, d, d.generation(r, i)); err != nil {
+			if done[i], err = w.generateOne(ctx, d, d.request(r, i)); err != nil {
 				return fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return nil
 		})
 	}
 	return done, group.Wait()
+}
+
+// request is the engine's request for prompt i of a row.
+func (d delivery) request(r *openai.Request, i int) generation.Request {
+	req := d.Generation(r, i)
+	req.Reserve = func(ctx context.Context, bytes int64) error { return d.memory.reserve(ctx, r.NumPrompts(), bytes) }
+	req.Resume = d.resume.Resume(i)
+	req.Progress = d.progress.reporting(i)
+	return req
 }
 
 // generateOne is generate for a goroutine of its own, on which a panic would end the process.
