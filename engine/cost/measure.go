@@ -21,7 +21,7 @@ const (
 	slowest = 500 * time.Millisecond
 	// measurements and maxRounds are how often a quicker step is timed, at least and at most, and enough is the time after which the
 	// least suffices. The minimum counts.
-	measurements, maxRounds, enough = 5, 20, 50 * time.Millisecond
+	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
 	// chunk and depth are the rows of a prompt, and the position of their end, that show what attention costs.
 	chunk, depth = 16, 2048
 )
