@@ -39,10 +39,10 @@ type Store interface {
 	// Drop deletes results that are stored elsewhere, and their entries of the stream. The rows stay recorded.
 	Drop(ctx context.Context, batch string, rows []Recording) error
 
-	// Status reads the progress of a batch.
+	// Status reads the progress of a batch. The error is ErrDamaged if what is stored is not a batch.
 	Status(ctx context.Context, batch string) (Status, error)
 
-	// Batches reads the progress of all batches, the newest first.
+	// Batches reads the progress of all batches, the newest first. Of one that cannot be read it returns the Damage.
 	Batches(ctx context.Context) ([]Status, error)
 
 	// Lost is the number of rows of a batch that are neither recorded nor in the queue, so that no worker will answer them until
@@ -69,6 +69,7 @@ var (
 	ErrUnfinished  = errors.New("batch is not finished")
 	ErrRecorded    = errors.New("row is recorded")
 	ErrOtherFile   = errors.New("row is of another file than its batch") // it is left from an earlier batch with the same id
+	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
 	ErrUnavailable = errors.New("the queue cannot be used now")          // another try may succeed; see Retry
 )
 
