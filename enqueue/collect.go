@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/ingot-run/ingot/job"
@@ -15,6 +16,8 @@ const (
 	pageBytes = 1 << 20
 	// comparedAtOnce is the number of entries of the stream, without results, that are compared at a time.
 	comparedAtOnce = 1000
+	// freedAtOnce is the number of results after which an output is synced, so that they can be freed.
+	freedAtOnce = 1000
 	// pollInterval is how long a read waits in Redis for the next row before the batch's state is checked again.
 	pollInterval = 100 * time.Millisecond
 	// maxWait is how long Redis may be unreachable.
@@ -24,6 +27,7 @@ const (
 // CollectOptions are the settings of Collect.
 type CollectOptions struct {
 	Follow   bool                             // wait for rows until the batch has ended
+	Free     bool                             // delete results from the store once the output, a file, has them on the disk
 	Progress func(job.Status)                 // called after every page and at the end; may be nil
 	Written  func(rows []job.Recording) error // called after every page that was written to out; may be nil
 }
@@ -37,6 +41,10 @@ type Collected struct {
 	Finished bool // the batch is finished, and the output has all its rows
 
 	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before
+
+	Freed       int    // rows that the output lacks because their results were freed when another output had them
+	Damaged     int    // entries or results of the batch that cannot be used and were left out
+	FirstDamage string // what is wrong with the first of them
 }
 
 // Collect writes the results of out's batch that out does not hold. It can be interrupted and repeated at any time; out gets
@@ -50,9 +58,13 @@ func Collect(ctx context.Context, store job.Store, out *rows.Output, o CollectOp
 	if err == nil {
 		end, err = c.run(ctx)
 	}
+	if err == nil {
+		err = c.free(ctx)
+	}
 	held, failed := out.Counts()
 	result := Collected{
 		Kept: kept, Written: held - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
+		Freed: c.freed, Damaged: c.damaged, FirstDamage: c.firstDamage,
 	}
 	if result.Finished {
 		result.Foreign = kept - c.present
@@ -66,6 +78,11 @@ type collector struct {
 	options CollectOptions
 	present int    // entries of the stream whose results were in the output before
 	after   string // ID of the last entry read from the stream
+
+	toFree      []job.Recording // rows that the output has, if options.Free
+	freed       int
+	damaged     int
+	firstDamage string
 }
 
 // compare compares the results of out with all entries that the stream has so far.
@@ -85,6 +102,9 @@ func (c *collector) compare(ctx context.Context, kept int) error {
 			return err
 		}
 		for _, r := range rows {
+			if r.Damage != "" {
+				continue
+			}
 			if _, err := c.out.CheckSum(r.Line, r.Sum); err != nil {
 				return err
 			}
@@ -140,6 +160,9 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	for _, r := range rows { // before any of them is written
+		if r.Damage != "" {
+			continue
+		}
 		present, err := c.out.CheckSum(r.Line, r.Sum)
 		if err != nil {
 			return 0, err
@@ -149,10 +172,7 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 		}
 	}
 	for _, r := range rows {
-		if r.Text == nil {
-			continue
-		}
-		if err := c.out.Write(r.Line, r.Text, r.Failed); err != nil {
+		if err := c.write(r); err != nil {
 			return 0, err
 		}
 	}
@@ -163,7 +183,56 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	if c.options.Written != nil {
 		return len(rows), c.options.Written(rows)
 	}
+	if len(c.toFree) >= freedAtOnce {
+		return len(rows), c.free(ctx)
+	}
 	return len(rows), nil
+}
+
+// write writes the result of a row that the output does not hold. What comes out of the store is checked first: a line that is no
+// result of this row would make the output useless.
+func (c *collector) write(r job.Recording) error {
+	if r.Damage != "" {
+		c.damage(r.Damage)
+		return nil
+	}
+	if !c.out.Has(r.Line) {
+		if r.Text == nil {
+			c.freed++
+			return nil
+		}
+		failed, err := rows.CheckResult(r.Text, c.out.Batch(), r.Line, r.Sum)
+		if err != nil {
+			c.damage(fmt.Sprintf("the result of line %d: %v", r.Line, err))
+			return nil
+		}
+		if err := c.out.Write(r.Line, r.Text, failed); err != nil {
+			return err
+		}
+	}
+	if c.options.Free {
+		c.toFree = append(c.toFree, job.Recording{ID: r.ID, Line: r.Line})
+	}
+	return nil
+}
+
+func (c *collector) damage(what string) {
+	if c.damaged++; c.damaged == 1 {
+		c.firstDamage = what
+	}
+}
+
+// free deletes the results from the store that the output has.
+func (c *collector) free(ctx context.Context) error {
+	if len(c.toFree) == 0 {
+		return nil
+	}
+	if err := c.out.Sync(); err != nil {
+		return err
+	}
+	err := c.retry(ctx, func() error { return c.store.Free(ctx, c.out.Batch(), c.toFree) })
+	c.toFree = c.toFree[:0]
+	return err
 }
 
 func (c *collector) retry(ctx context.Context, f func() error) error {

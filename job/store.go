@@ -39,6 +39,10 @@ type Store interface {
 	// Drop deletes results that are stored elsewhere, and their entries of the stream. The rows stay recorded.
 	Drop(ctx context.Context, batch string, rows []Recording) error
 
+	// Free deletes results that are stored elsewhere and keeps their entries of the stream, so that another output can still be
+	// compared with the batch.
+	Free(ctx context.Context, batch string, rows []Recording) error
+
 	// Status reads the progress of a batch. The error is ErrDamaged if what is stored is not a batch.
 	Status(ctx context.Context, batch string) (Status, error)
 
@@ -70,7 +74,7 @@ var (
 	ErrRecorded    = errors.New("row is recorded")
 	ErrOtherFile   = errors.New("row is of another file than its batch") // it is left from an earlier batch with the same id
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
-	ErrUnavailable = errors.New("the queue cannot be used now")          // another try may succeed; see Retry
+	ErrUnavailable = errors.New("the queue cannot be used now") // another try may succeed; see Retry
 )
 
 // Batch is the settings of a batch.
@@ -115,5 +119,6 @@ type Recording struct {
 	Line   int
 	Sum    string // of the input line
 	Failed bool
-	Text   []byte // the line of output; nil if it was not wanted or was dropped
+	Text   []byte // the line of output; nil if it was not wanted or was freed
+	Damage string // why the entry cannot be used; only ID is set then
 }
