@@ -33,6 +33,9 @@ type Store interface {
 	// batch does not take the result.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
+	// MaxBytes is the maximum size of a job and of a result. A larger one would never be taken, however often it is tried.
+	MaxBytes(ctx context.Context) (int, error)
+
 	// Read returns the next recordings of a batch's stream. A batch that does not exist has none.
 	Read(ctx context.Context, batch string, p Page) ([]Recording, error)
 

@@ -3,6 +3,7 @@ package memqueue
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -125,3 +126,6 @@ func (q *Queue) Free(_ context.Context, id string, rows []job.Recording) error {
 	}
 	return nil
 }
+
+// MaxBytes implements job.Store.
+func (q *Queue) MaxBytes(context.Context) (int, error) { return math.MaxInt, nil }
