@@ -93,7 +93,7 @@ func TestCollectedResultsAreFreed(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, held, n)
 		for _, h := range held {
-			require.Nil(t, h.Text, "line %d", h.Line)
+			require.Equal(t, h.Failed, h.Text != nil, "line %d: only error lines stay, since their rows can be queued again", h.Line)
 		}
 
 		finish(t, q, n+1)
@@ -107,7 +107,7 @@ func TestCollectedResultsAreFreed(t *testing.T) {
 
 		c, err = collect(filepath.Join(t.TempDir(), "elsewhere.jsonl"), false)
 		require.NoError(t, err)
-		require.Equal(t, []int{1, n}, []int{c.Written, c.Freed})
+		require.Equal(t, []int{1 + n/10, n - n/10}, []int{c.Written, c.Freed})
 
 		edited := strings.Replace(string(text), "-7-00000007", "-7-00000008", 1)
 		require.NoError(t, os.WriteFile(path, []byte(edited), 0o600))

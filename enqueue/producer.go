@@ -34,6 +34,7 @@ type Options struct {
 	Timeout       time.Duration // of one attempt; DefaultTimeout
 	Retention     time.Duration // of the results after the end of the batch; DefaultRetention
 	Version       string        // of the program, for the results of rows that cannot be used
+	Deadline      time.Time     // after which rows are not answered any more; zero for none. A batch keeps its first one
 	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
@@ -99,11 +100,12 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	}
 	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue, maxBody: maxBytes - jobFields}
 	known, created, err := p.queue.Create(ctx, job.Batch{
-		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention,
+		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
 	})
 	if err != nil || created {
 		return p, err
 	}
+	p.options.Deadline = known.Deadline
 	if known.Cancelled {
 		return nil, fmt.Errorf("batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
 	}
@@ -155,7 +157,7 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 }
 
 func (p *Producer) job(row rows.Row) *job.Job {
-	return &job.Job{
+	j := &job.Job{
 		Batch:       p.batch,
 		Line:        row.Line,
 		Sum:         row.Sum,
@@ -167,6 +169,10 @@ func (p *Producer) job(row rows.Row) *job.Job {
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
 	}
+	if !p.options.Deadline.IsZero() {
+		j.DeadlineMS = p.options.Deadline.UnixMilli()
+	}
+	return j
 }
 
 // Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.

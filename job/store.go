@@ -87,6 +87,7 @@ type Batch struct {
 	Priority  Priority
 	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
+	Deadline  time.Time // after which rows are not answered any more; zero for none
 	Cancelled bool
 }
 
@@ -124,4 +125,8 @@ type Recording struct {
 	Failed bool
 	Text   []byte // the line of output; nil if it was not wanted or was freed
 	Damage string // why the entry cannot be used; only ID is set then
+
+	// Requeued is set if the recording is no result: the row was queued again, and its error line with this checksum
+	// (the first 16 hex digits of the SHA-1 of its text) no longer holds.
+	Requeued string
 }

@@ -35,7 +35,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 	args := []any{p.MaxBytes}
 	for _, m := range streams[0].Messages {
 		r := recording(m)
-		if r.Damage == "" && p.Want(r.Line) {
+		if r.Damage == "" && r.Requeued == "" && p.Want(r.Line) {
 			wanted = append(wanted, len(rows))
 			args = append(args, r.Line)
 		}
@@ -70,7 +70,8 @@ func recording(m redis.XMessage) job.Recording {
 	if err = cmp.Or(err, job.CheckLine(line), job.CheckSum(sum)); err != nil {
 		return job.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream: %v", m.ID, err)}
 	}
-	return job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed"}
+	requeued, _ := m.Values["was"].(string)
+	return job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed", Requeued: requeued}
 }
 
 // Free implements job.Store.

@@ -82,6 +82,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		Started:          m.moment("started_ms"),
 		Finished:         m.moment("finished_ms"),
 		Cancelled:        m.moment("cancelled_ms"),
+		Deadline:         m.moment("deadline_ms"),
 		Total:            m.number("total"),
 		Done:             m.number("done"),
 		Failed:           m.number("failed"),
