@@ -50,7 +50,7 @@ func TestAFullRedisCanBeEmptied(t *testing.T) {
 	r := redistest.Start(t)
 	q := redisqueue.New(r.Client)
 	newBatch(t, q)
-	_, err := q.Begin(t.Context(), "b", 2, "")
+	_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2})
 	require.NoError(t, err)
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	require.ErrorContains(t, r.Client.Set(t.Context(), "x", "y", 0).Err(), "OOM")
