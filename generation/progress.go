@@ -12,7 +12,7 @@ type Progress struct {
 	Choices [][]int32 // ids that each choice has generated
 }
 
-// Tokens is the number of generated tokens of all choices.
+// Tokens returns the number of generated tokens of all choices.
 func (p *Progress) Tokens() (n int) {
 	for _, ids := range p.Choices {
 		n += len(ids)

@@ -100,7 +100,7 @@ func (r *Request) Validate(vocab int) error {
 	return nil
 }
 
-// NumChoices is the number of choices asked for.
+// NumChoices returns the number of choices asked for.
 func (r *Request) NumChoices() int { return max(r.N, 1) }
 
 // BadRequest returns an error that is ErrBadRequest to errors.Is. Its text is the reason alone, because results have a code for it.

@@ -34,7 +34,7 @@ const minIndexed = 9
 // NewObject returns an empty object.
 func NewObject() *Object { return &Object{} }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (o *Object) Len() int { return len(o.entries) }
 
 // Keys returns the keys in order.
@@ -90,7 +90,7 @@ func (o *Object) Clone() *Object {
 	return c
 }
 
-// find is the position of a key, or -1.
+// find returns the position of a key, or -1.
 func (o *Object) find(key string) int {
 	if o.index != nil {
 		if i, ok := o.index[key]; ok {

@@ -16,7 +16,7 @@ type Counts struct {
 	Tokens int // generated tokens of Done
 }
 
-// finished is the number of rows that need no more work.
+// finished returns the number of rows that need no more work.
 func (c Counts) finished() int { return c.Before + c.Done + c.Failed }
 
 // window is the time over which the speed is measured.

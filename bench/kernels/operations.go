@@ -141,7 +141,7 @@ func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// repeat is a step that repeats an operation. Operations on many rows, which take longer, are repeated less often.
+// repeat returns a step that repeats an operation. Operations on many rows, which take longer, are repeated less often.
 func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	const few = 8
 	times = max(times*few/max(len(b.Tokens), few), 1)

@@ -29,7 +29,7 @@ func init() {
 	}
 }
 
-// MeasuredOn is the device on which the shares were measured.
+// MeasuredOn returns the device on which the shares were measured.
 func MeasuredOn() string { return shares[0].Device }
 
 // measured returns the share of a part for a number of rows: that of the most rows, up to these, for which there is one.

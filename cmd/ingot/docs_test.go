@@ -36,7 +36,7 @@ func TestDefectsNameTests(t *testing.T) {
 	require.Greater(t, named, 10)
 }
 
-// sourceOf is the text of a package's Go files.
+// sourceOf returns the text of a package's Go files.
 func sourceOf(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
