@@ -33,7 +33,7 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 		if code != "" && e.Code != code {
 			return nil
 		}
-		n, err := requeueScript.Run(ctx, q.rdb, allKeys(batch), e.Line, e.ID, now()).Int()
+		n, err := retryScript.Run(ctx, q.rdb, allKeys(batch), e.Line, e.ID, now()).Int()
 		if err == nil {
 			err = scriptError(n)
 		}

@@ -25,8 +25,8 @@ var (
 	cancelSource string
 	//go:embed lua/results.lua
 	resultsSource string
-	//go:embed lua/requeue.lua
-	requeueSource string
+	//go:embed lua/retry.lua
+	retrySource string
 	//go:embed lua/add.lua
 	addSource string
 	//go:embed lua/head.lua
@@ -39,7 +39,7 @@ var (
 	sealScript    = redis.NewScript(sealSource + finishSource)
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
-	requeueScript = redis.NewScript(requeueSource)
+	retryScript   = redis.NewScript(retrySource)
 	headScript    = redis.NewScript(headSource)
 	addScript     = redis.NewScript(addSource)
 )
