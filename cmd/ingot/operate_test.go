@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +120,101 @@ func TestDeadline(t *testing.T) {
 	startWorker(t, url, job.DefaultAlias)
 	require.Contains(t, redis(exitOK, "results", "b", "-o", "-", "--follow").stdout, "April.")
 	require.Equal(t, exitUsage, ingot(t, "", "enqueue", "-", "--redis", url, "--deadline", "-1h").code)
+}
+
+// TestWorkers: live, paused and lost workers are listed with what they serve.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	workers := func() map[string]workerState {
+		t.Helper()
+		var all []workerState
+		r := ingot(t, "", "workers", "--json", "--redis", url)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &all))
+		byName := map[string]workerState{}
+		for _, w := range all {
+			byName[w.Name] = w
+		}
+		return byName
+	}
+	require.Empty(t, workers())
+	a, b := startWorker(t, url, "glm"), startWorker(t, url, "tiny")
+	name := func(w *workerProcess) string {
+		host, err := os.Hostname()
+		require.NoError(t, err)
+		return fmt.Sprintf("%s:%d", host, w.cmd.Process.Pid)
+	}
+	require.Eventually(t, func() bool {
+		all := workers()
+		return all[name(a)].ModelSHA256 != "" && all[name(b)].ModelSHA256 != ""
+	}, time.Minute, 10*time.Millisecond)
+	w := workers()[name(a)]
+	require.Equal(t, []any{"live", []string{"glm"}, "tiny-llama", 2, 0}, []any{w.State, w.Aliases, w.Model, w.Concurrency, w.Rows})
+	require.Equal(t, "8e227e38c18a31dbe3a9281d96dd31910690c610a8d3c0afff65ad7a6bdcb38d", w.ModelSHA256)
+	require.WithinDuration(t, time.Now(), w.Beat, time.Minute)
+
+	r := ingot(t, "", "pause", "glm", "--redis", url)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.NoError(t, b.cmd.Process.Kill())
+	require.Eventually(t, func() bool { return workers()[name(b)].State == "lost" }, 2*time.Minute, 100*time.Millisecond)
+	text := ingot(t, "", "workers", "--redis", url).stdout
+	require.Regexp(t, `(?m)^\S+:\d+ +paused +glm +tiny-llama +8e227e38c18a  `, text)
+	require.Regexp(t, `(?m)^\S+:\d+ +lost +tiny +tiny-llama +8e227e38c18a  .* ago$`, text)
+	require.True(t, strings.HasSuffix(text, "\npaused model names: glm\n"), text)
+	a.stop(t)
+	require.NotContains(t, workers(), name(a), "a worker that has stopped is not listed")
+}
+
+// TestRollingUpgrade: workers are replaced one after another while they have rows, and each row is answered once. A row that a
+// stopped worker returned has not used up an attempt.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	const n = 60
+	in := write(t, "in.jsonl", strings.Join(someRows(n), ""))
+	r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "b")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	finished := func(rows int) func() bool {
+		return func() bool {
+			var s job.Status
+			r := ingot(t, "", "status", "b", "--redis", url, "--json")
+			return json.Unmarshal([]byte(r.stdout), &s) == nil && s.Done >= rows
+		}
+	}
+	fleet := []*workerProcess{startWorker(t, url, job.DefaultAlias), startWorker(t, url, job.DefaultAlias)}
+	for i := range fleet {
+		require.Eventually(t, finished(10*(i+1)), time.Minute, 5*time.Millisecond)
+		next := startWorker(t, url, job.DefaultAlias)
+		fleet[i].stop(t) // with rows in flight
+		fleet[i] = next
+	}
+	r = ingot(t, "", "results", "b", "--redis", url, "-o", "-", "--follow", "--fail-on-error")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Len(t, readAnswers(t, r.stdout), n)
+	require.NotContains(t, r.stdout, `"attempts":2`)
+}
+
+// TestASecondSignalEndsAWorkerAtOnce: also while it lets a row finish.
+func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	long := `{"prompt":["Tell me a story."` + strings.Repeat(`,"And then?"`, 2000) + `],"max_tokens":100,"ignore_eos":true}` + "\n"
+	r := ingot(t, long, "enqueue", "-", "--redis", url, "--batch", "b")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	w := startWorker(t, url, job.DefaultAlias)
+	require.Eventually(t, func() bool {
+		return strings.Contains(ingot(t, "", "status", "b", "--redis", url).stdout, "1 running")
+	}, time.Minute, 5*time.Millisecond)
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool {
+		code, _ := w.ask(t, "/readyz")
+		return code == http.StatusServiceUnavailable
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	log := <-w.log
+	require.ErrorContains(t, w.cmd.Wait(), "signal: terminated")
+	require.NotContains(t, log, "msg=stopped")
 }
 
 func TestLineRanges(t *testing.T) {

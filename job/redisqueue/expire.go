@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hibiken/asynq"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/job"
 )
+
+// expiredAtOnce is the number of rows that are ended at a time. Most of the time is round trips to Redis.
+const expiredAtOnce = 16
 
 // Expire implements job.Queue.
 func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
@@ -21,22 +26,26 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	var ended atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(expiredAtOnce)
 	for _, id := range tasks {
-		first, err := q.expireTask(ctx, queue, id, batch)
-		if err != nil {
-			return n, failure(err, "end the overdue rows of batch %s", batch)
-		}
-		if first {
-			n++
-		}
+		group.Go(func() error {
+			first, err := q.expireTask(ctx, queue, id, batch)
+			if first {
+				ended.Add(1)
+			}
+			return err
+		})
 	}
-	return n, nil
+	err = group.Wait()
+	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
 }
 
 // tasksOf are the ids of a batch's tasks.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
-	prefix := "asynq:{" + queue + "}:"
+	prefix := asynqKey(queue, "")
 	for _, name := range []string{"pending", "active", "scheduled", "retry", "archived"} {
 		for start := int64(0); ; start += chunk {
 			var all []string
@@ -72,12 +81,17 @@ func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first 
 		return false, err
 	}
 	j, err := job.Decode(info.Payload)
-	if err != nil || j.Batch != batch || !j.Overdue() {
+	d, ok := parseDelivery(id)
+	if err != nil || !ok || j.Batch != batch || !j.Overdue() {
 		return false, nil //nolint:nilerr // it is no job of this batch: a worker archives or drops it
 	}
+	j.Delivery = d.number
 	r, err := job.Expired(j)
 	if err == nil {
 		first, err = q.Record(ctx, batch, r)
+	}
+	if errors.Is(err, job.ErrSuperseded) {
+		return false, nil // the row has another task by now
 	}
 	if err != nil {
 		return false, err
