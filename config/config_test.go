@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// isolate gives a test its own folder, no settings in the environment, and no config file outside that folder.
+// isolate gives a test a new working folder. There are no settings in the environment and no config file outside that folder.
 func isolate(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -41,7 +41,7 @@ func TestResultsAreChecked(t *testing.T) {
 	}
 }
 
-// A line of text may be longer as JSON than a body may be.
+// A line of text can have more bytes as JSON than a body may have.
 func TestALineOfTextThatIsTooLongAsJSON(t *testing.T) {
 	t.Parallel()
 	row := readAll(t, strings.NewReader(strings.Repeat("\x01", openai.MaxBody/6)), FormatText)[0]
