@@ -73,7 +73,7 @@ func alternatives(names []string) string {
 func integer(s string, low, high int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < low || n > high {
-		return 0, fmt.Errorf("%q is not a whole number from %d to %d", s, low, high)
+		return 0, fmt.Errorf("%q is not allowed; give a whole number from %d to %d", s, low, high)
 	}
 	return n, nil
 }

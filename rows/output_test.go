@@ -197,7 +197,7 @@ func TestOutputRefusesALineThatIsTooLong(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	require.NoError(t, os.WriteFile(path, append(make([]byte, openai.MaxOutputLine), '\n'), 0o600))
 	_, err := OpenOutput(path, "b")
-	require.ErrorContains(t, err, "out.jsonl:1: not a result of ingot (it is longer than 64 MiB)")
+	require.ErrorContains(t, err, "out.jsonl:1: not a result of ingot (the line is longer than 64 MiB)")
 }
 
 func TestOutputLeavesOtherFilesAlone(t *testing.T) {

@@ -86,7 +86,7 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	return r.completion(s.tokenizer), nil
 }
 
-// Snapshot is the state now.
+// Snapshot returns the state now.
 func (s *Scheduler) Snapshot() Snapshot {
 	now := s.meter.read()
 	now.Waiting += s.inbox.sequences()
