@@ -28,7 +28,7 @@ func CheckResult(text []byte, batch string, line int, sum string) (failed bool, 
 		Error    *openai.Error    `json:"error"`
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
-		return false, fmt.Errorf("it is not a JSON object: %w", err)
+		return false, fmt.Errorf("the result is not a JSON object: %w", err)
 	}
 	if want := openai.ResultID(batch, line, sum); l.ID != want {
 		return false, fmt.Errorf("the result's id is %.200q, not %q", l.ID, want)

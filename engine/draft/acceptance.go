@@ -65,7 +65,7 @@ func (a *acceptance) rest() {
 	}
 }
 
-// chances returns the probabilities that the draft at each depth of a sequence is right, given that those before it are: the
+// chances are the probabilities that the draft at each depth of a sequence is right, given that those before it are: the
 // shares seen over all sequences, drawn towards the sequence's own.
 func (a *acceptance) chances(r *record) (chances [MaxTokens]float64) {
 	a.init()

@@ -91,7 +91,7 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 	return s.Length()-s.filled <= c.rows/4
 }
 
-// retained returns the number of a chain's own positions that stay valid in its cache once some of its drafts were accepted.
+// retained is the number of a chain's own positions that stay valid in its cache once some of its drafts were accepted.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
 		return 0 // they were computed from the layer's own states; the trunk's are better
@@ -181,7 +181,7 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	}
 }
 
-// best returns the likeliest token of an output of the last pass, and its probability, which is 0 if the logits are not finite.
+// best is the likeliest token of an output of the last pass, and its probability, which is 0 if the logits are not finite.
 func (c *chain) best(output int) (id int32, probability float64) {
 	b := sample.ReadBest(c.model.Best(0)[output], 1)
 	sum, err := b.LogSumExp()

@@ -23,7 +23,7 @@ func newCost(rows []int, seconds []float64) cost {
 	return c
 }
 
-// Seconds returns what a pass of the given rows is expected to take: interpolated between points, in proportion beyond the last.
+// Seconds is what a pass of the given rows is expected to take: interpolated between points, in proportion beyond the last.
 func (c *cost) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0

@@ -19,7 +19,7 @@ func class(confidence float64) int {
 	return min(int(c), classes-1)
 }
 
-// Chance returns the probability that a draft of the given confidence is right.
+// Chance is the probability that a draft of the given confidence is right.
 func (g *gate) Chance(confidence float64) float64 {
 	g.init()
 	return g.shares[class(confidence)]

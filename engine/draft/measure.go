@@ -57,7 +57,7 @@ func firstTokens(n, vocab int) *pass {
 	return p
 }
 
-// fastest returns the minimum number of seconds that a function takes once it is warm.
+// fastest is the minimum number of seconds that a function takes once it is warm.
 func fastest(run func() error) (float64, error) {
 	if err := run(); err != nil { // which may read weights from a disk
 		return 0, err

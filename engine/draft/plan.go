@@ -19,7 +19,7 @@ type candidate struct {
 	Length  int                // tokens to draft, set by Plan
 }
 
-// Yield returns the expected number of right drafts among the given number of them.
+// Yield is the expected number of right drafts among the given number of them.
 func (c *candidate) Yield(length int) float64 {
 	sum, chance := 0.0, 1.0
 	for d := range length {
@@ -82,7 +82,7 @@ func (p *planner) Plan(all []candidate, others int) int {
 	return total
 }
 
-// rowCost returns the seconds that one more row adds to a step: the mean over the next few rows, because the cost jumps between
+// rowCost is the seconds that one more row adds to a step: the mean over the next few rows, because the cost jumps between
 // two sizes of product.
 func (p *planner) rowCost(rows int) float64 {
 	const next = 4

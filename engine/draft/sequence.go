@@ -35,10 +35,10 @@ type Sequence struct {
 // Counts are drafted tokens, and those of them that were accepted.
 type Counts struct{ Drafted, Accepted int }
 
-// Length returns the number of known tokens.
+// Length is the number of known tokens.
 func (s *Sequence) Length() int { return len(s.Tokens) }
 
-// Token returns the token at a position: a known one, or a draft beyond those.
+// Token is the token at a position: a known one, or a draft beyond those.
 func (s *Sequence) Token(position int) int32 {
 	if position >= len(s.Tokens) {
 		return s.Drafts[position-len(s.Tokens)]
@@ -73,10 +73,10 @@ func (s *Sequence) forget() {
 	s.Drafts, s.confidence, s.Accepted, s.byNGram, s.gated = s.Drafts[:0], s.confidence[:0], 0, false, false
 }
 
-// room returns the maximum number of tokens to draft: the step that verifies them generates one more.
+// room is the maximum number of tokens to draft: the step that verifies them generates one more.
 func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
 
-// record returns what is known about drafts of the kind that the sequence has now.
+// record is what is known about drafts of the kind that the sequence has now.
 func (s *Sequence) record() *record {
 	if s.byNGram {
 		return &s.ngramRecord

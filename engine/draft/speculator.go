@@ -57,7 +57,7 @@ func New(o Options) (*Speculator, error) {
 	return sp, nil
 }
 
-// MaxInFlight returns the number of steps that may be submitted before a wait: the longer nothing was drafted, the more.
+// MaxInFlight is the number of steps that may be submitted before a wait: the longer nothing was drafted, the more.
 func (sp *Speculator) MaxInFlight() int {
 	if sp.fixed > 0 {
 		return 1

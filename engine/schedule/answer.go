@@ -22,7 +22,7 @@ type result struct {
 	best   sample.Best // the highest, if the output needs no more
 }
 
-// needs returns how many of the highest logits decide the token after the known ones and some drafts, and its reported
+// needs is how many of the highest logits decide the token after the known ones and some drafts, and its reported
 // log-probabilities; 0 if that takes all logits, or more than limit.
 func (s *sequence) needs(drafts, limit int) int {
 	s.exclude(drafts)

@@ -65,7 +65,7 @@ func (b *batch) advance() bool {
 	return n > 0
 }
 
-// result returns the result of an output in step, an index among the steps in flight. logits are those of a single step.
+// result is the result of an output in step, an index among the steps in flight. logits are those of a single step.
 func (b *batch) result(m model.Model, o output, logits [][]float32, step int) (r result) {
 	if logits != nil {
 		r.logits = logits[o.row]

@@ -54,7 +54,7 @@ func (b *inbox) takeTo(seqs []*sequence) (all []*sequence, open bool) {
 	return seqs, b.refusal == nil
 }
 
-// sequences returns the number of sequences that the loop has not taken.
+// sequences is the number of sequences that the loop has not taken.
 func (b *inbox) sequences() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

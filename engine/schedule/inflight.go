@@ -32,7 +32,7 @@ func (q *queue) inFlight(stops *stopRate, top int) int {
 	return n
 }
 
-// missingPages returns the number of further pages that the running sequences need for n steps.
+// missingPages is the number of further pages that the running sequences need for n steps.
 func (q *queue) missingPages(n int) (pages int) {
 	for _, s := range q.running {
 		pages += max(0, q.pool.Needed(s.Computed+n)-len(s.Table.Pages()))
@@ -63,5 +63,5 @@ func (s *stopRate) add(stopped bool) {
 	}
 }
 
-// maxInFlight returns the number of steps that can be in flight without computing many rows after a stop.
+// maxInFlight is the number of steps that can be in flight without computing many rows after a stop.
 func (s *stopRate) maxInFlight() int { return 1 + (s.tokens+expectedStop)/(s.stopped+1)/stopShare }

@@ -21,5 +21,5 @@ type Options struct {
 	Trace        func(compute.Checkpoint)
 }
 
-// Outputs returns the maximum number of rows of a step that reach the output head, for model.Limits.Outputs.
+// Outputs is the maximum number of rows of a step that reach the output head, for model.Limits.Outputs.
 func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }

@@ -75,7 +75,7 @@ func TestPagesOfOthersAreCountedAfterAPreemption(t *testing.T) {
 	require.Equal(t, 32, c.stats().CachedTokens)
 }
 
-// ascending returns a prompt of n tokens.
+// ascending is a prompt of n tokens.
 func ascending(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {

@@ -25,7 +25,7 @@ func (r *request) resume(p *generation.Progress) bool {
 	return true
 }
 
-// progress returns what the sequences have generated.
+// progress is what the sequences have generated.
 func (r *request) progress() generation.Progress {
 	p := generation.Progress{Prompt: generation.HashPrompt(r.prompt)}
 	for _, s := range r.seqs {

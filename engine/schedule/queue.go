@@ -47,7 +47,7 @@ func (q *queue) admit() {
 	}
 }
 
-// choose returns the index of the waiting sequence that is next.
+// choose is the index of the waiting sequence that is next.
 func (q *queue) choose() int {
 	first := q.waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

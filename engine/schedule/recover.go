@@ -24,7 +24,7 @@ func recovered(do func()) (err error) {
 	return nil
 }
 
-// stackOf returns the stack of a panic. A panic on a backend's own thread brings its stack along.
+// stackOf is the stack of a panic. A panic on a backend's own thread brings its stack along.
 func stackOf(p any) []byte {
 	if p, ok := p.(interface{ Stack() []byte }); ok {
 		return p.Stack()

@@ -75,7 +75,7 @@ func (r *request) addSequences(t *tokenizer.Tokenizer, n int, req *generation.Re
 	}
 }
 
-// lengthLimit returns the maximum number of tokens of each sequence of a request, those of its prompt included.
+// lengthLimit is the maximum number of tokens of each sequence of a request, those of its prompt included.
 func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 	switch {
 	case prompt > context:
@@ -102,7 +102,7 @@ func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 	return d
 }
 
-// completion returns the outcome of a request that is done.
+// completion is the outcome of a request that is done.
 func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 	n := newNames(t)
 	out := generation.Completion{PromptTokens: r.prompt, Choices: make([]generation.Choice, r.choices), Stats: r.stats()}
@@ -124,7 +124,7 @@ func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 	return out
 }
 
-// stats returns the figures of a request that is done.
+// stats is the figures of a request that is done.
 func (r *request) stats() generation.Stats {
 	f := &r.figures
 	s := generation.Stats{PromptTokens: len(r.prompt), CachedTokens: f.cached, ResumedTokens: r.resumed, Total: time.Since(r.start), Steps: f.steps}

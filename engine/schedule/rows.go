@@ -44,7 +44,7 @@ func (q *queue) adoptPages(s *sequence) (busy bool) {
 	return busy
 }
 
-// chunk returns the number of rows of a prompt that go into a step with room for the given number. A chunk that does not end the
+// chunk is the number of rows of a prompt that go into a step with room for the given number. A chunk that does not end the
 // prompt ends with a page, so that the next one can use pages that others have computed by then.
 func (q *queue) chunk(s *sequence, room int, outputs *int) int {
 	size := q.pool.PageSize()

@@ -86,7 +86,7 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	return r.completion(s.tokenizer), nil
 }
 
-// Snapshot returns the state now.
+// Snapshot is the state now.
 func (s *Scheduler) Snapshot() Snapshot {
 	now := s.meter.read()
 	now.Waiting += s.inbox.sequences()

@@ -81,7 +81,7 @@ func newNames(t *tokenizer.Tokenizer) names {
 	return names{t, map[int32]generation.TokenLogprob{}}
 }
 
-// of returns a token with its text: what it adds to an answer, or a control token's name.
+// of is a token with its text: what it adds to an answer, or a control token's name.
 func (n names) of(id int32) generation.TokenLogprob {
 	if have, ok := n.named[id]; ok {
 		return have

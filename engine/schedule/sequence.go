@@ -39,13 +39,13 @@ func (s *sequence) admit(t *cache.Table) {
 	}
 }
 
-// answer returns the generated tokens.
+// answer is the generated tokens.
 func (s *sequence) answer() []int32 { return s.Tokens[len(s.call.prompt):] }
 
 // ended reports whether no more tokens are generated for the sequence.
 func (s *sequence) ended() bool { return s.reason != "" || s.call.err != nil }
 
-// target returns the number of positions that have to be computed before the sequence can continue or end.
+// target is the number of positions that have to be computed before the sequence can continue or end.
 func (s *sequence) target() int {
 	if s.call.promptOnly {
 		return s.Length() - 1 // nothing follows the last
