@@ -320,15 +320,24 @@ func (o *Output) Codes() map[string]int {
 	return codes
 }
 
-// Close flushes the output. It also syncs a file to the disk and closes it.
-func (o *Output) Close() error {
+// Sync flushes the output and, if it is a file, syncs it to the disk.
+func (o *Output) Sync() error {
 	err := o.Flush()
-	if o.file == nil {
+	if err != nil || o.file == nil {
 		return err
 	}
 	// Pipes and terminals cannot be synced; files can.
-	if syncErr := o.file.Sync(); syncErr != nil && !errors.Is(syncErr, unix.EINVAL) && !errors.Is(syncErr, unix.ENOTSUP) {
-		err = errors.Join(err, writeError(syncErr))
+	if err := o.file.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return writeError(err)
+	}
+	return nil
+}
+
+// Close syncs the output; a file is also closed.
+func (o *Output) Close() error {
+	err := o.Sync()
+	if o.file == nil {
+		return err
 	}
 	return errors.Join(err, closeFile(o.file))
 }
