@@ -12,7 +12,7 @@ import (
 
 // The expected values are those of R 4.2.2: t.test, binom.test, prop.test without correction, p.adjust and, for clusters, the formula
 // in the comment there.
-const close = 1e-8
+const tolerance = 1e-8
 
 // TestPairedAgainstR compares with t.test(d) and t.test(d, alternative = "less").
 func TestPairedAgainstR(t *testing.T) {
@@ -27,7 +27,7 @@ func TestPairedAgainstR(t *testing.T) {
 		"scores, 8 rows": {[]float64{0.1, -0.2, 0.05, 0, -0.3, 0.15, -0.05, -0.1}, nil,
 			-0.04375, 0.05381640416, -0.1710055744, 0.08350557442, 0.2215071545},
 		"nearly all lost, 4 rows": {[]float64{-1, -1, -1, 0}, nil, -0.75, 0.25, -1, 0.04561157632, 0.02883444281}, // R: low is -1.545611576
-		// s <- tapply(d - mean(d), g, sum); G <- length(s); se <- sqrt(sum(s^2) * G / (G - 1)) / n; qt(.975, G - 1); pt(mean / se, G - 1)
+		// The sums of deviations by cluster, s, of G clusters: sqrt(sum(s^2)*G/(G-1))/n, with the quantile of G-1 degrees of freedom.
 		"clusters": {twelve, []string{"a", "a", "a", "b", "b", "c", "c", "c", "c", "d", "e", "e"},
 			-0.1666666667, 0.1850404527, -0.6804213258, 0.3470879925, 0.2093363351},
 	} {
@@ -35,11 +35,11 @@ func TestPairedAgainstR(t *testing.T) {
 			t.Parallel()
 			got := Paired(c.d, c.cluster)
 			require.Equal(t, len(c.d), got.N)
-			require.InDelta(t, c.mean, got.Mean, close)
-			require.InDelta(t, c.se, got.SE, close)
-			require.InDelta(t, c.low, got.Low, close)
-			require.InDelta(t, c.high, got.High, close)
-			require.InDelta(t, c.less, got.Worse(), close)
+			require.InDelta(t, c.mean, got.Mean, tolerance)
+			require.InDelta(t, c.se, got.SE, tolerance)
+			require.InDelta(t, c.low, got.Low, tolerance)
+			require.InDelta(t, c.high, got.High, tolerance)
+			require.InDelta(t, c.less, got.Worse(), tolerance)
 		})
 	}
 }
@@ -50,8 +50,8 @@ func TestNoDifference(t *testing.T) {
 	for n, high := range map[int]float64{5: 0.5218237501, 30: 0.1157033082, 1000: 0.003682083897} {
 		d := Paired(make([]float64, n), nil)
 		require.Zero(t, d.Mean)
-		require.InDelta(t, high, d.High, close)
-		require.InDelta(t, -high, d.Low, close)
+		require.InDelta(t, high, d.High, tolerance)
+		require.InDelta(t, -high, d.Low, tolerance)
 		require.InDelta(t, 1, d.Worse(), 0)
 	}
 }
@@ -73,8 +73,8 @@ func TestMcNemarAgainstR(t *testing.T) {
 		{0, 0, 1, 1},
 	} {
 		two, worse := McNemar(c.lost, c.won)
-		require.InDelta(t, c.twoSided, two, close, "%d lost, %d won", c.lost, c.won)
-		require.InDelta(t, c.worse, worse, close, "%d lost, %d won", c.lost, c.won)
+		require.InDelta(t, c.twoSided, two, tolerance, "%d lost, %d won", c.lost, c.won)
+		require.InDelta(t, c.worse, worse, tolerance, "%d lost, %d won", c.lost, c.won)
 	}
 }
 
@@ -89,8 +89,8 @@ func TestWilsonAgainstR(t *testing.T) {
 		{500, 1319, 0.3532795983, 0.4055728342}, {0, 0, 0, 1},
 	} {
 		got := Wilson(c.successes, c.n)
-		require.InDelta(t, c.low, got.Low, close)
-		require.InDelta(t, c.high, got.High, close)
+		require.InDelta(t, c.low, got.Low, tolerance)
+		require.InDelta(t, c.high, got.High, tolerance)
 	}
 }
 
@@ -102,14 +102,14 @@ func TestHolmAgainstR(t *testing.T) {
 		{[]float64{0.2, 0.2, 0.9}, []float64{0.6, 0.6, 0.9}},
 		{[]float64{}, []float64{}},
 	} {
-		require.InDeltaSlice(t, c.adjusted, Holm(c.p), close)
+		require.InDeltaSlice(t, c.adjusted, Holm(c.p), tolerance)
 	}
 }
 
 // TestSmallestDifferenceAgainstR compares with (qnorm(.95) + qnorm(.8)) * sqrt(.1 / 1319).
 func TestSmallestDifferenceAgainstR(t *testing.T) {
 	t.Parallel()
-	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), close)
+	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), tolerance)
 }
 
 // TestBootstrapAgreesWithStudent checks a case in which both intervals must be nearly equal: many rows of well-behaved scores.
@@ -251,12 +251,12 @@ func TestSymmetry(t *testing.T) {
 		}
 		a, b := rapid.SliceOfN(score, n, n).Draw(t, "a"), rapid.SliceOfN(score, n, n).Draw(t, "b")
 		forth, back := Compare(a, b, nil), Compare(b, a, nil)
-		require.InDelta(t, -forth.Mean, back.Mean, close)
-		require.InDelta(t, forth.SE, back.SE, close)
+		require.InDelta(t, -forth.Mean, back.Mean, tolerance)
+		require.InDelta(t, forth.SE, back.SE, tolerance)
 		require.InDelta(t, forth.P, back.P, 1e-6)
 		require.Equal(t, forth.Lost, back.Won)
-		require.LessOrEqual(t, forth.Low, forth.Mean+close)
-		require.GreaterOrEqual(t, forth.High, forth.Mean-close)
+		require.LessOrEqual(t, forth.Low, forth.Mean+tolerance)
+		require.GreaterOrEqual(t, forth.High, forth.Mean-tolerance)
 		require.GreaterOrEqual(t, forth.P, 0.0)
 		require.LessOrEqual(t, forth.P, 1.0)
 	})
