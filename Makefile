@@ -52,7 +52,7 @@ long: ## run the tests with those that take minutes, such as killing workers
 
 .PHONY: chaos
 chaos: build ## kill, stop and disconnect workers, Redis and collectors for 3 minutes; SHORT=1 for a minute in all, SEED=N to repeat
-	$(GO) run ./chaos $(if $(SEED),-seed $(SEED)) $(if $(SHORT),-rows 400 -for 25s -stop 8s -limit 2m)
+	$(GO) run ./chaos $(if $(SEED),-seed $(SEED)) $(if $(SHORT),-rows 400 -for 25s -stop 8s)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)

@@ -40,8 +40,8 @@ type counts struct {
 	CompletionTokens int `json:"completion_tokens"`
 }
 
-// readOutput reads a file of results. A name that comes twice or a line that is not a result is an error.
-func readOutput(path string) (output, error) {
+// readOutput reads a file of results. A name that comes twice or a line that is not a result of the batch is an error.
+func readOutput(path, batch string) (output, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return output{}, err
@@ -54,7 +54,7 @@ func readOutput(path string) (output, error) {
 			return o, nil
 		}
 		if err == nil {
-			err = o.add(text)
+			err = o.add(text, batch)
 		}
 		if err != nil {
 			return o, fmt.Errorf("%s:%d: %w", path, o.counts.Total+1, err)
@@ -62,8 +62,9 @@ func readOutput(path string) (output, error) {
 	}
 }
 
-func (o *output) add(text []byte) error {
+func (o *output) add(text []byte, batch string) error {
 	var l struct {
+		ID       string `json:"id"`
 		CustomID string `json:"custom_id"`
 		Response *struct {
 			Body struct {
@@ -82,6 +83,9 @@ func (o *output) add(text []byte) error {
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
 		return err
+	}
+	if !strings.HasPrefix(l.ID, "batch_req_"+batch+"-") {
+		return fmt.Errorf("id %q is not of batch %s", l.ID, batch)
 	}
 	if _, twice := o.answers[l.CustomID]; twice {
 		return fmt.Errorf("%q has an earlier line", l.CustomID)

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	firstLine = `{"id":"a","custom_id":"row-1","response":{"body":{"id":"x","seed":7,"choices":[{"index":0,"text":"one"}],` +
+	firstLine = `{"id":"batch_req_b-1-f","custom_id":"row-1","response":{"body":{"id":"x","seed":7,"choices":[{"index":0,"text":"one"}],` +
 		`"usage":{"prompt_tokens":3,"completion_tokens":2}}},"error":null,"stats":{"attempts":1,"worker":"w:1"}}`
-	secondLine = `{"id":"b","custom_id":"row-2","response":null,"error":{"code":"invalid_value","message":"line 2"},"stats":{}}`
+	secondLine = `{"id":"batch_req_b-2-f","custom_id":"row-2","response":null,"error":{"code":"invalid_value","message":"line 2"},"stats":{}}`
 )
 
 func read(t *testing.T, text string) (output, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return readOutput(path)
+	return readOutput(path, "b")
 }
 
 func TestCheck(t *testing.T) {
@@ -69,6 +69,7 @@ func TestReadOutputRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, err string }{
 		{"a row that comes twice", firstLine + "\n" + firstLine + "\n", `"row-1" has an earlier line`},
 		{"a cut line", firstLine + "\n" + secondLine[:40], "EOF"},
+		{"a row of another batch", strings.Replace(firstLine, "_b-", "_c-", 1) + "\n", `id "batch_req_c-1-f" is not of batch b`},
 		{"a line that is no result", "answer\n", "invalid character"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -55,7 +56,7 @@ func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 	case stopRedis:
 		return stopped(r.redis)
 	case killCommand:
-		if c := r.commands.running(); c != nil {
+		if c := r.commands.pick(e.target); c != nil {
 			return nil, killed(c, e.lasts)
 		}
 		return nil, "no command runs: none killed"
@@ -86,29 +87,32 @@ func stopped(p *process) (undo func(), text string) {
 	return undo, p.name + ": SIGSTOP"
 }
 
-// commands runs one command at a time and knows which.
+// commands are the producers and collectors that run.
 type commands struct {
-	mu      sync.Mutex
-	current *process
+	mu  sync.Mutex
+	now []*process
 }
 
 // run runs a command until it succeeds.
 func (c *commands) run(ctx context.Context, p *process) error {
 	p.once = true
-	c.set(p)
-	defer c.set(nil)
+	c.mu.Lock()
+	c.now = append(c.now, p)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.now = slices.DeleteFunc(c.now, func(other *process) bool { return other == p })
+	}()
 	return p.run(ctx)
 }
 
-func (c *commands) set(p *process) {
+// pick is one of the commands that run, or nil.
+func (c *commands) pick(n int) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.current = p
-}
-
-// running is the command that runs, or nil.
-func (c *commands) running() *process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.current
+	if len(c.now) == 0 {
+		return nil
+	}
+	return c.now[n%len(c.now)]
 }

@@ -38,9 +38,9 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "draw rows and disturbances from this seed; 0 for a random one, which is printed")
 	flag.IntVar(&o.rows, "rows", 2000, "rows of a batch")
 	flag.IntVar(&o.workers, "workers", 4, "worker processes")
-	flag.DurationVar(&o.storm, "for", 3*time.Minute, "disturb for this long; batches follow one another meanwhile")
+	flag.DurationVar(&o.storm, "for", 3*time.Minute, "disturb for this long; batches follow one another in two lanes meanwhile")
 	flag.DurationVar(&o.stop, "stop", 40*time.Second, "stop a worker for this long; other disturbances are scaled with it")
-	flag.DurationVar(&o.calm, "limit", 5*time.Minute, "fail if the last batch is not finished this long after the last disturbance")
+	flag.DurationVar(&o.calm, "limit", 5*time.Minute, "fail if the last batches are not finished this long after the last disturbance")
 	flag.BoolVar(&o.keep, "keep", false, "leave the folder with files and logs even if nothing failed")
 	flag.Parse()
 	if o.seed == 0 {

@@ -76,11 +76,14 @@ func (r *run) run(ctx context.Context) error {
 	}
 	for _, batch := range batches { // after the last late result
 		if err := r.checkBatch(ctx, batch); err != nil {
-			r.journal.fault("batch %s: %w", batch, err)
+			r.journal.fault("%s: %w", batch, err)
 		}
 	}
 	return r.summarise(batches)
 }
+
+// localBatch is the batch of a run without a queue.
+const localBatch = "local"
 
 // runUndisturbed answers the rows by a single process.
 func (r *run) runUndisturbed(ctx context.Context) error {
@@ -90,7 +93,7 @@ func (r *run) runUndisturbed(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.undisturbed, err = readOutput(out); err != nil {
+	if r.undisturbed, err = readOutput(out, localBatch); err != nil {
 		return err
 	}
 	c := r.undisturbed.counts
@@ -145,24 +148,45 @@ func (r *run) newProcess(storm context.Context, name string, command ...string) 
 	return &process{name: name, command: command, dir: r.dir, journal: r.journal, storm: storm, done: make(chan struct{})}
 }
 
-// runBatches queues and collects batch after batch, until one ends after the storm. Its error is that of a batch that did not end.
+// lanes is the number of batches in the queue at a time. While one waits for the last rows of a dead worker, the workers have
+// rows of the other.
+const lanes = 2
+
+// runBatches queues and collects batch after batch in each lane, until one of each ends after the storm. Its error names the
+// batches that did not end.
 func (r *run) runBatches(ctx, storm context.Context) (batches []string, err error) {
-	for len(batches) == 0 || storm.Err() == nil {
-		batch := fmt.Sprintf("batch-%d", len(batches)+1)
-		start := time.Now()
-		producer := r.newProcess(storm, "producer", r.options.ingot, "enqueue", r.input(), "--redis", r.url(), "--batch", batch)
-		if err := r.commands.run(ctx, producer); err != nil {
-			return batches, fmt.Errorf("queue batch %s: %w", batch, err)
-		}
-		r.journal.note("%s: queued in %v", batch, time.Since(start).Round(time.Second/10))
-		collector := r.newProcess(storm, "collector", r.options.ingot, "results", batch, "--redis", r.url(), "-o", r.results(batch), "--follow")
-		if err := r.commands.run(ctx, collector); err != nil {
-			return batches, errors.Join(fmt.Errorf("collect batch %s: %w", batch, err), r.whatIsLeft(batch))
-		}
-		batches = append(batches, batch)
-		r.journal.note("%s: finished in %v", batch, time.Since(start).Round(time.Second/10))
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	for lane := range lanes {
+		running.Go(func() {
+			for n := 1; n == 1 || storm.Err() == nil; n++ {
+				batch := fmt.Sprintf("batch-%d-%d", lane+1, n)
+				e := r.runBatch(ctx, storm, batch)
+				mu.Lock()
+				batches, err = append(batches, batch), errors.Join(err, e)
+				mu.Unlock()
+				if e != nil {
+					return
+				}
+			}
+		})
 	}
-	return batches, nil
+	running.Wait()
+	return batches, err
+}
+
+// runBatch queues and collects a batch.
+func (r *run) runBatch(ctx, storm context.Context, batch string) error {
+	start := time.Now()
+	if err := r.commands.run(ctx, r.newProcess(storm, batch+"-enqueue", r.options.ingot, "enqueue", r.input(), "--redis", r.url(), "--batch", batch)); err != nil {
+		return fmt.Errorf("queue %s: %w", batch, err)
+	}
+	r.journal.note("%s: queued in %v", batch, time.Since(start).Round(time.Second/10))
+	if err := r.commands.run(ctx, r.newProcess(storm, batch+"-results", r.options.ingot, "results", batch, "--redis", r.url(), "-o", r.results(batch), "--follow")); err != nil {
+		return errors.Join(fmt.Errorf("collect %s: %w", batch, err), r.whatIsLeft(batch))
+	}
+	r.journal.note("%s: finished in %v", batch, time.Since(start).Round(time.Second/10))
+	return nil
 }
 
 func (r *run) results(batch string) string { return filepath.Join(r.dir, batch+".jsonl") }
@@ -185,7 +209,7 @@ func (r *run) whatIsLeft(batch string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("its status is %+v", c)
+	return fmt.Errorf("status of %s: %+v", batch, c)
 }
 
 // checkBatch compares the results of a batch, as they were collected and collected once more, with the undisturbed run.
@@ -199,7 +223,7 @@ func (r *run) checkBatch(ctx context.Context, batch string) error {
 		return err
 	}
 	for _, path := range []string{r.results(batch), once} {
-		got, e := readOutput(path)
+		got, e := readOutput(path, batch)
 		if e == nil {
 			e = check(r.undisturbed, got, status)
 		}

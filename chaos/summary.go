@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +14,7 @@ import (
 func (r *run) summarise(batches []string) error {
 	attempts := map[int]int{}
 	for _, b := range batches {
-		o, err := readOutput(r.results(b))
+		o, err := readOutput(r.results(b), b)
 		if err != nil {
 			return err
 		}
@@ -62,11 +61,8 @@ func sortedKeys[K int | string](m map[K]int) []K {
 	return keys
 }
 
-// number is a number in a message, such as a row's.
-var number = regexp.MustCompile(`\d+`)
-
-// countMessages counts the messages of a log by level and text without numbers. Lines that are not JSON are such as a crash
-// prints.
+// countMessages counts the messages of a log by level and text, up to the first colon: causes and places follow it. Lines that
+// are not JSON are such as a command prints before it fails, or a crash.
 func countMessages(path string, messages map[string]int) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,9 +74,10 @@ func countMessages(path string, messages map[string]int) error {
 	for lines.Scan() {
 		var l struct{ Level, Msg string }
 		if json.Unmarshal(lines.Bytes(), &l) != nil {
-			l.Level, l.Msg = "-", lines.Text()
+			l.Level, l.Msg = "-", strings.TrimPrefix(lines.Text(), "ingot: ")
 		}
-		messages[l.Level+" "+number.ReplaceAllString(l.Msg, "N")]++
+		text, _, _ := strings.Cut(l.Msg, ": ")
+		messages[l.Level+" "+text]++
 	}
 	return lines.Err()
 }

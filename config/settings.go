@@ -94,7 +94,7 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Engine.KV, err = choose(kvTypes, s); return err },
 	},
 	{
-		name: MemoryLimit, usage: "take at most `SIZE` for weights and KV cache: such as 12GiB, or a share of what is free",
+		name: MemoryLimit, usage: "take at most `SIZE` for weights, steps, rows and KV cache: such as 12GiB, or a share of what is free",
 		def: strconv.Itoa(engine.DefaultMemoryPercent) + "%",
 		set: func(c *Config, s string) error { return setMemory(&c.Engine, s) },
 	},

@@ -176,9 +176,9 @@ func TestOpenRefuses(t *testing.T) {
 		"negative memory":      {microGLM, engine.Options{Memory: -1}, "the memory is -1 bytes"},
 		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step of 7 tokens is too small for 8 sequences"},
 		"context of the model": {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
-		"context of the memory": {microGLM, engine.Options{Context: 1024, Memory: weights(t, microGLM) + 300<<10},
+		"context of the memory": {microGLM, engine.Options{Context: 1024, Memory: memoryFor(t, microGLM, engine.Options{Context: 1024}, 300<<10)},
 			"the cache of a context of 1024 takes 768.0 KiB"},
-		"no page":             {microGLM, engine.Options{Memory: weights(t, microGLM) + 100}, "the cache at least 12.0 KiB"},
+		"no page":             {microGLM, engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 16}, 100)}, "the cache at least 12.0 KiB"},
 		"no room for weights": {microGLM, engine.Options{Memory: 1000}, "of 1000 bytes that they may take together"},
 		"unknown KV type":     {microGLM, engine.Options{KV: gguf.TypeQ6K}, "KV cache type Q6_K is not supported"},
 	} {
@@ -192,16 +192,21 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// weights is the bytes of a file's weights.
-func weights(t testing.TB, path string) (sum int64) {
+// memoryFor is the memory of an engine on the CPU whose cache gets the given number of bytes, up to 3 MiB. The options have a
+// context.
+func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()
-	f, err := gguf.Open(path)
+	return memoryOn(t, backend(t), path, opts, cache)
+}
+
+func memoryOn(t testing.TB, be compute.Backend, path string, opts engine.Options, cache int64) int64 {
+	t.Helper()
+	opts.Memory = 1 << 40
+	fit, err := engine.CheckFit(path, be, opts)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
-	for _, tensor := range f.Tensors() {
-		sum += int64(len(tensor.Data))
-	}
-	return sum
+	require.NoError(t, be.Close())
+	const minRows = 1 << 20
+	return fit.Weights + fit.Steps + minRows + cache
 }
 
 func TestTheContextFitsTheMemory(t *testing.T) {
@@ -212,8 +217,8 @@ func TestTheContextFitsTheMemory(t *testing.T) {
 		context, pages int
 	}{
 		"all of the model's": {engine.Options{MaxSequences: 2}, 1024, 128},
-		"what fits":          {engine.Options{Memory: weights(t, microGLM) + 768*100}, 96, 6},
-		"fewer than fit":     {engine.Options{Context: 50, MaxSequences: 3, Memory: weights(t, microGLM) + 1<<20}, 50, 12},
+		"what fits":          {engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 96}, 768*100)}, 96, 6},
+		"fewer than fit":     {engine.Options{Context: 50, MaxSequences: 3, Memory: 1 << 30}, 50, 12},
 		"many sequences":     {engine.Options{Context: 16, MaxSequences: 600}, 16, 600},
 		"other pages":        {engine.Options{Context: 50, MaxSequences: 3, PageSize: 50}, 50, 3},
 	} {

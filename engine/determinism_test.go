@@ -173,13 +173,10 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 					PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
 				}
 				drawDrafting(rt, path, &opts)
-				if rapid.Bool().Draw(rt, "few pages") {
-					opts.Memory = weights(t, path) + fewPages
-					if opts.DraftModel != "" {
-						opts.Memory += weights(t, opts.DraftModel)
-					}
-				}
 				opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 30).Draw(rt, "step tokens")
+				if rapid.Bool().Draw(rt, "few pages") {
+					opts.Memory = memoryFor(t, path, opts, fewPages)
+				}
 				reqs := make([]generation.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
 				for i := range reqs {
 					reqs[i] = drawRequest(rt, context)

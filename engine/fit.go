@@ -3,23 +3,34 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"sort"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/schedule"
 )
 
-// Fit is how an engine divides its memory: the weights of the model, and of the small model that drafts for it if there is
-// one, and as many pages of their KV cache as the rest holds.
+// Fit is how an engine divides its memory: the weights of the model, and of the small model that drafts for it if there is one;
+// what its steps need; what rows may hold outside of steps; and as many pages of the models' KV cache as the rest holds.
 type Fit struct {
-	Weights  int64 `json:"weights"`         // bytes
+	Weights  int64 `json:"weights"`         // bytes, as the backend packs them
+	Steps    int64 `json:"steps"`           // bytes of step buffers, tables and scratch memory, and of the running sequences
+	Rows     int64 `json:"rows"`            // bytes for prompts, answers and results: see Engine.Reserve
 	PerToken int64 `json:"cache_per_token"` // bytes of a position in the KV cache, all layers
-	Memory   int64 `json:"memory"`          // bytes that both may take together
+	Memory   int64 `json:"memory"`          // bytes of all of these together; of GPUs with memory of their own, without Rows
 	Trained  int   `json:"trained_context"` // positions that the model was trained for
 	Context  int   `json:"context"`         // positions of a sequence
 	Tokens   int   `json:"cache_tokens"`    // positions of all sequences together
 }
+
+// Rows get a share of the memory that weights and steps leave, and maxRows at most.
+const (
+	rowsShare = 4 // a quarter
+	maxRows   = 512 << 20
+	minRows   = 1 << 20
+)
 
 // CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error gives the
 // reason with the figures, and Fit has those that are known.
@@ -35,39 +46,85 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 	return fit, errors.Join(err, f.close())
 }
 
-// fit divides the memory that the options allow on a backend.
-func (f *files) fit(o *Options, be compute.Backend) (Fit, error) {
-	fit := Fit{Trained: f.config.Context}
-	err := fit.add(f.model, f.config, o.KV)
-	if err == nil && f.draft != nil {
-		err = fit.add(f.draft, f.draftConfig, o.KV)
-	}
-	if err != nil {
-		return fit, err
-	}
+// fit divides the memory that the options allow on a backend. The context is the largest that the memory holds, unless the options
+// have one: tables and sequences take more memory for a larger one.
+func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
+	fit.Trained = f.config.Context
 	if fit.Memory, err = o.memory(be); err != nil {
 		return fit, err
 	}
-	if err := fit.divide(o); err != nil {
-		return fit, fmt.Errorf("fit %s into memory: %w", f.model.Path(), err)
+	if o.Context > fit.Trained {
+		return fit, fmt.Errorf("fit %s into memory: a context of %d is more than the %d positions that the model was trained for; give a smaller context",
+			f.model.Path(), o.Context, fit.Trained)
 	}
-	return fit, nil
+	holds := func(context int) bool {
+		if err == nil {
+			err = f.divide(&fit, context, o, be)
+		}
+		return fit.Tokens >= context
+	}
+	context := o.Context
+	if context == 0 {
+		context = fit.Trained
+		if !holds(context) {
+			pages := sort.Search(context/o.PageSize, func(i int) bool { return !holds((i + 1) * o.PageSize) })
+			context = min(context, max(1, pages)*o.PageSize)
+		}
+	}
+	enough := holds(context)
+	if err == nil && !enough {
+		err = fmt.Errorf("fit %s into memory: %w", f.model.Path(), fit.tooLittle(o))
+	}
+	return fit, err
 }
 
-// add adds the weights and the cache of a model. All models share page tables.
-func (f *Fit) add(file *gguf.File, c model.Config, kv gguf.Type) error {
-	for _, t := range file.Tensors() {
-		f.Weights += int64(len(t.Data))
+// divide divides the memory for sequences of the given number of positions. The cache gets fewer than that if it has no room.
+func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
+	fit.Context, fit.Tokens, fit.PerToken = context, o.PageSize, 0
+	plan := be.Plan()
+	limits := fit.limits(o)
+	for _, m := range []struct {
+		file   *gguf.File
+		config model.Config
+	}{{f.model, f.config}, {f.draft, f.draftConfig}} {
+		if m.file == nil {
+			continue
+		}
+		bytes, err := m.config.PositionBytes(o.KV) // all models share page tables
+		if err != nil {
+			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
+		}
+		fit.PerToken += int64(bytes)
+		if err := model.Plan(be, plan, m.file, limits); err != nil {
+			return err
+		}
 	}
-	bytes, err := c.PositionBytes(kv)
-	if err != nil {
-		return fmt.Errorf("store the KV cache of %s as %s: %w", file.Path(), kv, err)
+	fit.Weights, fit.Steps = plan.Bytes()
+	free := fit.Memory - fit.Weights - fit.Steps
+	fit.Rows = maxRows
+	if plan.Host() {
+		sequences := int64(o.MaxSequences) * sequenceBytes(context, o)
+		fit.Steps += sequences
+		free -= sequences
+		fit.Rows = max(minRows, min(free/rowsShare, maxRows))
+		free -= fit.Rows
 	}
-	f.PerToken += int64(bytes)
+	pages := max(0, free) / (fit.PerToken * int64(o.PageSize))
+	perSequence := (context + o.PageSize - 1) / o.PageSize
+	fit.Tokens = int(min(pages, int64(o.MaxSequences*perSequence))) * o.PageSize
 	return nil
 }
 
-// memory is the bytes that weights and cache may take.
+// sequenceBytes is the memory of a running sequence's tokens, and of what drafts from them.
+func sequenceBytes(context int, o *Options) int64 {
+	bytes := 4 * int64(context)
+	if o.Draft == DraftAuto || o.Draft == DraftNGram {
+		bytes += draft.NGramBytes(context)
+	}
+	return bytes
+}
+
+// memory is the bytes that weights, steps, rows and cache may take.
 func (o *Options) memory(be compute.Backend) (int64, error) {
 	if o.Memory > 0 {
 		return o.Memory, nil
@@ -79,27 +136,15 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 	return free / 100 * int64(o.MemoryPercent), nil
 }
 
-// divide settles the sizes of the cache.
-func (f *Fit) divide(o *Options) error {
-	pages := max(0, f.Memory-f.Weights) / (f.PerToken * int64(o.PageSize))
-	fits := int(min(pages*int64(o.PageSize), int64(f.Trained)))
-	switch {
-	case o.Context > f.Trained:
-		return fmt.Errorf("a context of %d is more than the %d positions that the model was trained for; give a smaller context", o.Context, f.Trained)
-	case fits == 0:
-		return fmt.Errorf("the weights take %s and the cache at least %s, of %s that they may take together; "+
-			"allow more memory, or use a smaller model or one with fewer bits per weight", size(f.Weights), size(f.PerToken*int64(o.PageSize)), size(f.Memory))
-	case o.Context > fits:
-		return fmt.Errorf("the weights take %s and the cache of a context of %d takes %s, of %s that they may take together; "+
-			"give a smaller context, allow more memory, or store the cache in fewer bits", size(f.Weights), o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
+// tooLittle explains why the memory does not hold a context.
+func (f *Fit) tooLittle(o *Options) error {
+	taken := fmt.Sprintf("the weights take %s, steps and rows %s", size(f.Weights), size(f.Steps+f.Rows))
+	if o.Context == 0 {
+		return fmt.Errorf("%s and the cache at least %s, of %s that they may take together; "+
+			"allow more memory, or use a smaller model or one with fewer bits per weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
 	}
-	f.Context = o.Context
-	if f.Context == 0 {
-		f.Context = fits
-	}
-	perSequence := (f.Context + o.PageSize - 1) / o.PageSize
-	f.Tokens = int(min(pages, int64(o.MaxSequences*perSequence))) * o.PageSize
-	return nil
+	return fmt.Errorf("%s and the cache of a context of %d takes %s, of %s that they may take together; "+
+		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
 }
 
 // limits are the sizes that models are loaded with.

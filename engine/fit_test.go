@@ -18,11 +18,12 @@ func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 	const path = "../models/tiny-glm.q8_0.gguf"
 	for name, opts := range map[string]engine.Options{
 		"as it comes":    {},
-		"little memory":  {Memory: 9 << 20, MaxSequences: 2, KV: gguf.TypeF16},
+		"little memory":  {Memory: 32 << 20, MaxSequences: 2, KV: gguf.TypeF16},
 		"a context":      {Memory: 64 << 20, Context: 512, MaxSequences: 3},
 		"too little":     {Memory: 1 << 20},
-		"a long context": {Memory: 9 << 20, Context: 4096},
+		"a long context": {Memory: 24 << 20, Context: 4096},
 		"a small model":  {Memory: 64 << 20, Draft: engine.DraftModel, DraftModel: path},
+		"fewest tokens":  {Memory: 18 << 20, MaxSequences: 1, Draft: engine.DraftOff},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +42,9 @@ func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 			require.Equal(t, eng.Info().Context, fit.Context)
 			require.Equal(t, eng.Snapshot().PagesTotal*engine.DefaultPageSize, fit.Tokens)
 			require.Equal(t, 4096, fit.Trained)
-			require.LessOrEqual(t, fit.Weights+fit.PerToken*int64(fit.Tokens), fit.Memory)
+			cache := fit.PerToken * int64(fit.Tokens)
+			require.InEpsilon(t, fit.Weights+cache, be.Bytes(), 0.01, "the weights as they are packed")
+			require.LessOrEqual(t, fit.Weights+fit.Steps+fit.Rows+fit.PerToken*int64(fit.Tokens), fit.Memory)
 		})
 	}
 }
@@ -72,4 +75,21 @@ func TestAbsurdSettings(t *testing.T) {
 	require.ErrorContains(t, err, "position")
 	_, err = engine.Open(path, be, engine.Options{})
 	require.ErrorContains(t, err, "position")
+}
+
+// Without a given context, the engine has the largest that the memory holds: the next page does not fit.
+func TestTheLargestContext(t *testing.T) {
+	t.Parallel()
+	const path = "../models/tiny-glm.q8_0.gguf"
+	be := backend(t)
+	defer func() { require.NoError(t, be.Close()) }()
+	opts := engine.Options{Memory: 26 << 20, MaxSequences: 8}
+	fit, err := engine.CheckFit(path, be, opts)
+	require.NoError(t, err)
+	require.Less(t, fit.Context, fit.Trained)
+	for more, fits := range map[int]bool{0: true, 1: false} {
+		opts.Context = fit.Context + more
+		_, err = engine.CheckFit(path, be, opts)
+		require.Equal(t, fits, err == nil, "%d more: %v", more, err)
+	}
 }

@@ -45,12 +45,14 @@ func TestCacheTypes(t *testing.T) {
 
 func TestSmallerTypesHoldMore(t *testing.T) {
 	t.Parallel()
-	memory := weights(t, tinyLlama) + 64<<10
-	contexts := map[gguf.Type]int{}
+	opts := engine.Options{Context: 16}
+	pages := map[gguf.Type]int{}
 	for _, kv := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40} {
-		contexts[kv] = open(t, tinyLlama, engine.Options{KV: kv, Memory: memory}).Info().Context
+		opts.KV = kv
+		opts.Memory = memoryFor(t, tinyLlama, opts, 64<<10)
+		pages[kv] = open(t, tinyLlama, opts).Snapshot().PagesTotal
 	}
-	require.Equal(t, map[gguf.Type]int{gguf.TypeF32: 32, gguf.TypeF16: 64, gguf.TypeQ80: 112, gguf.TypeQ40: 224}, contexts)
+	require.Equal(t, map[gguf.Type]int{gguf.TypeF32: 2, gguf.TypeF16: 4, gguf.TypeQ80: 7, gguf.TypeQ40: 14}, pages)
 }
 
 func TestHeadsThatAreNotWholeBlocks(t *testing.T) {

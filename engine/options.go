@@ -24,7 +24,7 @@ type Options struct {
 	PageSize int
 	// KV is the type of the values in the KV cache: F32, the zero value, is exact; the others of gguf.CacheTypes take less memory.
 	KV gguf.Type
-	// Memory is the maximum number of bytes of weights and KV cache together.
+	// Memory is the maximum number of bytes of weights, steps, rows and KV cache together: see Fit.
 	Memory int64
 	// MemoryPercent is the share of the backend's free memory that they may take if Memory is 0.
 	MemoryPercent int

@@ -46,7 +46,9 @@ func TestPreemption(t *testing.T) {
 	roomy := open(t, microLlama, engine.Options{Context: 64, Draft: engine.DraftOff})
 	g := newGate()
 	const position = 3 * (32 + 32) * 4 // bytes
-	tight := open(t, microLlama, engine.Options{Context: 64, Memory: weights(t, microLlama) + 96*position, Draft: engine.DraftOff, Trace: g.trace})
+	opts := engine.Options{Context: 64, Draft: engine.DraftOff, Trace: g.trace}
+	opts.Memory = memoryFor(t, microLlama, opts, 96*position)
+	tight := open(t, microLlama, opts)
 	for i, c := range generateAll(t, tight, g, reqs) {
 		same(t, generate(t, roomy, reqs[i]), c, "a request that may have been preempted")
 	}

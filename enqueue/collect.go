@@ -4,15 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/rows"
 )
 
 const (
-	// pageSize is the number of results fetched at a time, and held in memory.
+	// pageSize is the maximum number of results fetched at a time, and held in memory.
 	pageSize = 32
+	// pageBytes is the maximum size of a page, unless it is one result.
+	pageBytes = 1 << 20
 	// comparedAtOnce is the number of entries of the stream, without results, that are compared at a time.
 	comparedAtOnce = 1000
 	// pollInterval is how long a read waits in Redis for the next row before the batch's state is checked again.
@@ -42,8 +42,8 @@ type Collected struct {
 // Collect writes the results of out's batch that out does not hold. It can be interrupted and repeated at any time; out gets
 // each row exactly once. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
 // another line of input than the batch; Collect looks for such lines before it writes.
-func Collect(ctx context.Context, rdb redis.UniversalClient, out *rows.Output, o CollectOptions) (Collected, error) {
-	c := collector{store: job.NewStore(rdb), out: out, options: o}
+func Collect(ctx context.Context, store job.Store, out *rows.Output, o CollectOptions) (Collected, error) {
+	c := collector{store: store, out: out, options: o}
 	kept, _ := out.Counts()
 	var end job.State
 	err := c.compare(ctx, kept)
@@ -61,7 +61,7 @@ func Collect(ctx context.Context, rdb redis.UniversalClient, out *rows.Output, o
 }
 
 type collector struct {
-	store   *job.Store
+	store   job.Store
 	out     *rows.Output
 	options CollectOptions
 	present int    // entries of the stream whose results were in the output before
@@ -76,7 +76,9 @@ func (c *collector) compare(ctx context.Context, kept int) error {
 	for after := ""; ; {
 		var rows []job.Recording
 		err := c.retry(ctx, func() (err error) {
-			rows, err = c.store.Read(ctx, c.out.Batch(), after, comparedAtOnce, 0, func(int) bool { return false })
+			rows, err = c.store.Read(ctx, c.out.Batch(), job.Page{
+				After: after, Count: comparedAtOnce, Want: func(int) bool { return false },
+			})
 			return err
 		})
 		if err != nil || len(rows) == 0 {
@@ -128,7 +130,10 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	var rows []job.Recording
 	err := c.retry(ctx, func() (err error) {
-		rows, err = c.store.Read(ctx, c.out.Batch(), c.after, pageSize, wait, func(line int) bool { return !c.out.Has(line) })
+		rows, err = c.store.Read(ctx, c.out.Batch(), job.Page{
+			After: c.after, Count: pageSize, MaxBytes: pageBytes, Wait: wait,
+			Want: func(line int) bool { return !c.out.Has(line) },
+		})
 		return err
 	})
 	if err != nil || len(rows) == 0 {

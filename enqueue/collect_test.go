@@ -17,22 +17,21 @@ import (
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/job/memqueue"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
 
 // makeBatch creates batch b.
-func makeBatch(t testing.TB, r *redistest.Server) *job.Store {
+func makeBatch(t testing.TB, s job.Store) {
 	t.Helper()
-	s := job.NewStore(r.Client)
 	_, _, err := s.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
 	require.NoError(t, err)
-	return s
 }
 
 // finish records the result of a line, every tenth as an error.
-func finish(t testing.TB, s *job.Store, line int) {
+func finish(t testing.TB, s job.Store, line int) {
 	t.Helper()
 	j := &job.Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line)}
 	r := job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{})
@@ -60,28 +59,28 @@ func requireRows(t testing.TB, output string, n int) {
 }
 
 func TestCollect(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
-		s := makeBatch(t, r)
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		makeBatch(t, q)
 		path := filepath.Join(t.TempDir(), "out.jsonl")
 		collect := func(want enqueue.Collected) {
 			t.Helper()
 			out, err := rows.OpenOutput(path, "b")
 			require.NoError(t, err)
-			got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+			got, err := enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{})
 			require.NoError(t, err)
 			require.NoError(t, out.Close())
 			require.Equal(t, want, got)
 		}
 		collect(enqueue.Collected{})
 		for _, line := range rand.Perm(70) {
-			finish(t, s, line+1)
+			finish(t, q, line+1)
 		}
 		collect(enqueue.Collected{Written: 70, Failed: 7})
 		collect(enqueue.Collected{Kept: 70, Failed: 7})
 		for line := 71; line <= 100; line++ {
-			finish(t, s, line)
+			finish(t, q, line)
 		}
-		require.NoError(t, s.Seal(t.Context(), "b", 100, ""))
+		require.NoError(t, q.Seal(t.Context(), "b", 100, ""))
 		collect(enqueue.Collected{Kept: 70, Written: 30, Failed: 10, Finished: true})
 		collect(enqueue.Collected{Kept: 100, Failed: 10, Finished: true})
 		text, err := os.ReadFile(path)
@@ -93,13 +92,13 @@ func TestCollect(t *testing.T) {
 // A collector that is stopped again and again, and whose output is cut each time, ends with each row once.
 func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
-	s := makeBatch(t, r)
+	q := memqueue.New()
+	makeBatch(t, q)
 	const total = 200
 	for line := range total {
-		finish(t, s, line+1)
+		finish(t, q, line+1)
 	}
-	require.NoError(t, s.Seal(t.Context(), "b", total, ""))
+	require.NoError(t, q.Seal(t.Context(), "b", total, ""))
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
@@ -107,7 +106,7 @@ func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		pages := 0
-		_, err = enqueue.Collect(ctx, r.Client, out, enqueue.CollectOptions{Written: func([]job.Recording) error {
+		_, err = enqueue.Collect(ctx, q, out, enqueue.CollectOptions{Written: func([]job.Recording) error {
 			if pages++; pages == 3 {
 				cancel()
 			}
@@ -122,7 +121,7 @@ func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 	}
 	out, err := rows.OpenOutput(path, "b")
 	require.NoError(t, err)
-	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+	got, err := enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{})
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
 	require.True(t, got.Finished)
@@ -133,8 +132,8 @@ func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 }
 
 func TestFollowEndsWithTheBatch(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
-		s := makeBatch(t, r)
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		makeBatch(t, q)
 		const total = 100
 		var written bytes.Buffer
 		var got enqueue.Collected
@@ -143,20 +142,20 @@ func TestFollowEndsWithTheBatch(t *testing.T) {
 		progressed := make(chan struct{}, total+10)
 		var following sync.WaitGroup
 		following.Go(func() {
-			got, err = enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
+			got, err = enqueue.Collect(t.Context(), q, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
 				Follow:   true,
 				Progress: func(st job.Status) { last = st },
 				Written:  func(rows []job.Recording) error { progressed <- struct{}{}; return nil },
 			})
 		})
 		for line := range total - 1 {
-			finish(t, s, line+1)
+			finish(t, q, line+1)
 			if line%30 == 0 {
 				<-progressed // it is written while others are still missing
 			}
 		}
-		require.NoError(t, s.Seal(t.Context(), "b", total, ""))
-		finish(t, s, total)
+		require.NoError(t, q.Seal(t.Context(), "b", total, ""))
+		finish(t, q, total)
 		following.Wait()
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Collected{Written: total, Failed: 10, Finished: true}, got)
@@ -167,12 +166,12 @@ func TestFollowEndsWithTheBatch(t *testing.T) {
 
 func TestFollowStops(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
-	s := makeBatch(t, r)
-	finish(t, s, 1)
+	q := memqueue.New()
+	makeBatch(t, q)
+	finish(t, q, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	var written bytes.Buffer
-	got, err := enqueue.Collect(ctx, r.Client, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
+	got, err := enqueue.Collect(ctx, q, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
 		Follow: true, Written: func([]job.Recording) error { cancel(); return nil },
 	})
 	require.ErrorIs(t, err, context.Canceled)
@@ -182,31 +181,33 @@ func TestFollowStops(t *testing.T) {
 
 // An output that holds answers to another file is refused, whether or not the batch is finished, and is left as it was.
 func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
-		s := makeBatch(t, r)
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		makeBatch(t, q)
 		for line := range 5 {
-			finish(t, s, line+1)
+			finish(t, q, line+1)
 		}
 		path := filepath.Join(t.TempDir(), "out.jsonl")
 		collect := func() (enqueue.Collected, error) {
 			out, err := rows.OpenOutput(path, "b")
 			require.NoError(t, err)
 			defer func() { require.NoError(t, out.Close()) }()
-			return enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+			return enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{})
 		}
 		_, err := collect()
 		require.NoError(t, err)
 		old, err := os.ReadFile(path)
 		require.NoError(t, err)
 
-		require.NoError(t, r.Client.FlushAll(t.Context()).Err()) // and the batch id is used for another file
-		s = makeBatch(t, r)
+		_, err = q.Cancel(t.Context(), "b")
+		require.NoError(t, err)
+		require.NoError(t, q.Purge(t.Context(), "b")) // and the batch id is used for another file
+		makeBatch(t, q)
 		for line := range 8 {
 			j := &job.Job{Batch: "b", Line: line + 1, Sum: fmt.Sprintf("%08x", line+1), CustomID: rows.DefaultID(line + 1)}
 			if line == 4 {
 				j.Sum = "ffffffff"
 			}
-			_, err := s.Record(t.Context(), "b", job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{}))
+			_, err := q.Record(t.Context(), "b", job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{}))
 			require.NoError(t, err)
 		}
 		for range 2 {
@@ -216,7 +217,7 @@ func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.Equal(t, string(old), string(text))
-			require.NoError(t, s.Seal(t.Context(), "b", 8, ""))
+			require.NoError(t, q.Seal(t.Context(), "b", 8, ""))
 		}
 	})
 }
@@ -224,18 +225,18 @@ func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 // A row that is recorded only after the comparison is compared too.
 func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
-	s := makeBatch(t, r)
+	q := memqueue.New()
+	makeBatch(t, q)
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	id := openai.ResultID("b", 1, "ffffffff")
 	require.NoError(t, os.WriteFile(path, []byte(`{"id":"`+id+`","stats":{}}`+"\n"), 0o600))
 	out, err := rows.OpenOutput(path, "b")
 	require.NoError(t, err)
 	recorded := false
-	_, err = enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{Follow: true, Progress: func(job.Status) {
+	_, err = enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{Follow: true, Progress: func(job.Status) {
 		if !recorded {
 			recorded = true
-			finish(t, s, 1)
+			finish(t, q, 1)
 		}
 	}})
 	require.ErrorIs(t, err, rows.ErrOtherFile)
@@ -245,45 +246,45 @@ func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 // Lines that a finished batch does not have are of another file.
 func TestCollectCountsLinesOfAnotherFile(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
-	s := makeBatch(t, r)
-	finish(t, s, 1)
+	q := memqueue.New()
+	makeBatch(t, q)
+	finish(t, q, 1)
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	for want := range 2 {
 		id := openai.ResultID("b", 2, "00000002")
 		require.NoError(t, os.WriteFile(path, []byte(`{"id":"`+id+`","stats":{}}`+"\n"), 0o600))
 		out, err := rows.OpenOutput(path, "b")
 		require.NoError(t, err)
-		got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{})
+		got, err := enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{})
 		require.NoError(t, err)
 		require.NoError(t, out.Close())
 		require.Equal(t, want, got.Foreign, "an unfinished batch may still get the line")
-		require.NoError(t, s.Seal(t.Context(), "b", 1, ""))
+		require.NoError(t, q.Seal(t.Context(), "b", 1, ""))
 	}
 }
 
 func TestCollectOfNoBatch(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
-	_, err := enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&bytes.Buffer{}, "b"), enqueue.CollectOptions{Follow: true})
+	q := memqueue.New()
+	_, err := enqueue.Collect(t.Context(), q, rows.NewOutput(&bytes.Buffer{}, "b"), enqueue.CollectOptions{Follow: true})
 	require.ErrorIs(t, err, job.ErrNoBatch)
-	_, err = enqueue.Status(t.Context(), r.Client, "b")
+	_, err = q.Status(t.Context(), "b")
 	require.ErrorIs(t, err, job.ErrNoBatch)
 }
 
 func TestStatusFigures(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
-		s := makeBatch(t, r)
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		makeBatch(t, q)
 		for line := 1; line <= 4; line++ {
-			_, err := s.Begin(t.Context(), "b", line, "")
+			_, err := q.Begin(t.Context(), "b", line, "")
 			require.NoError(t, err)
 		}
-		_, err := s.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}"), Stats: job.Stats{
+		_, err := q.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}"), Stats: job.Stats{
 			PromptTokens: 100, CachedTokens: 40, CompletionTokens: 50, DraftTokens: 9, AcceptedTokens: 6,
 		}})
 		require.NoError(t, err)
-		require.NoError(t, s.Seal(t.Context(), "b", 10, ""))
-		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		require.NoError(t, q.Seal(t.Context(), "b", 10, ""))
+		st, err := q.Status(t.Context(), "b")
 		require.NoError(t, err)
 		require.Equal(t, []int{10, 1, 0, 3, 6, 100, 40, 50, 9, 6}, []int{
 			st.Total, st.Done, st.Failed, st.Running, st.Waiting(),

@@ -10,7 +10,6 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/job"
@@ -34,7 +33,7 @@ type Summary struct {
 // Enqueue queues a task for each row of in. It can be repeated to complete a run that was interrupted: it skips rows of the
 // batch that are queued, running or recorded. The error is rows.ErrOtherFile if the batch was made from another file; nothing is
 // queued then. For this Enqueue reads in twice. If in cannot seek, it is copied to a temporary file first.
-func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Options) (Summary, error) {
+func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Summary, error) {
 	file, err := readTwice(ctx, in, o.Format)
 	if err != nil {
 		return Summary{Batch: o.Batch}, err
@@ -44,7 +43,7 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, in io.Reader, o Opt
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Models: []string{cmp.Or(o.Alias, job.DefaultAlias)}}
 	q := pipeline{
 		batch: o.Batch, total: file.rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress,
-		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, rdb, o, file.sha256) },
+		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, queue, o, file.sha256) },
 	}
 	sum, err := q.run(ctx)
 	if err != nil {

@@ -7,17 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/job/memqueue"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
@@ -31,76 +30,69 @@ func prompts(n int) string {
 	return b.String()
 }
 
-func queued(t testing.TB, r *redistest.Server, queue string) int {
+// requireNothing checks that there is no batch and no job.
+func requireNothing(t testing.TB, q job.Queue) {
 	t.Helper()
-	info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo(queue)
+	all, err := q.Batches(t.Context())
 	require.NoError(t, err)
-	return info.Pending
+	require.Empty(t, all)
+	jobtest.Take(t, q, job.DefaultAlias, job.Default, 0)
 }
 
 func TestEachRowIsQueuedOnce(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		file := prompts(500) + "{\"custom_id\":\"row-1\",\"prompt\":\"again\"}\n\nnonsense\n"
 		options := enqueue.Options{Batch: "b", Alias: "m", Priority: job.Bulk, Version: "v1"}
-		sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(file), options)
+		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(file), options)
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 502, Rows: 502, Added: 500, Rejected: 2}, sum)
-		require.Equal(t, 500, queued(t, r, "m:bulk"))
 
-		again, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(file), options)
+		again, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(file), options)
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 502, Rows: 502, Known: 502}, again)
-		require.Equal(t, 500, queued(t, r, "m:bulk"))
 
-		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		st, err := q.Status(t.Context(), "b")
 		require.NoError(t, err)
 		require.Equal(t, []int{502, 0, 2, 500}, []int{st.Total, st.Done, st.Failed, st.Waiting()})
 		require.Equal(t, job.InProgress, st.State)
 		require.Len(t, st.FileSHA, 64)
+		jobtest.Take(t, q, "m", job.Bulk, 500)
 	})
 }
 
 func TestAJobCarriesItsRow(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	before := time.Now()
-	_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader("\n"+prompts(1)), enqueue.Options{
+	_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader("\n"+prompts(1)), enqueue.Options{
 		Batch: "b", Timeout: 10 * time.Minute, MaxAttempts: 3,
 	})
 	require.NoError(t, err)
-	info, err := asynq.NewInspectorFromRedisClient(r.Client).GetTaskInfo("default:default", "b:2")
-	require.NoError(t, err)
-	require.Equal(t, job.TaskType, info.Type)
-	require.Equal(t, math.MaxInt32, info.MaxRetry, "asynq must never archive a job")
-	require.Greater(t, info.Timeout, 10*time.Minute, "the worker's limit comes first")
-	j, err := job.Decode(info.Payload)
-	require.NoError(t, err)
+	j := jobtest.Take(t, q, job.DefaultAlias, job.Default, 1)[0]
 	require.WithinRange(t, time.UnixMilli(j.EnqueuedMS), before.Add(-time.Second), time.Now().Add(time.Second))
-	j.EnqueuedMS = 0
+	sum := sha256.Sum256([]byte("\n" + prompts(1)))
 	require.Equal(t, &job.Job{
-		Batch: "b", Line: 2, Sum: j.Sum, File: j.File, CustomID: "row-1", Endpoint: openai.Completions,
-		Body: []byte(`{"custom_id":"row-1","prompt":"hello 1"}`), TimeoutMS: 600_000, MaxAttempts: 3,
+		Batch: "b", Line: 2, Sum: j.Sum, File: hex.EncodeToString(sum[:8]), CustomID: "row-1", Endpoint: openai.Completions,
+		Body: []byte(`{"custom_id":"row-1","prompt":"hello 1"}`), EnqueuedMS: j.EnqueuedMS, TimeoutMS: 600_000, MaxAttempts: 3,
 	}, j)
 	require.Len(t, j.Sum, 8)
-	sum := sha256.Sum256([]byte("\n" + prompts(1)))
-	require.Equal(t, hex.EncodeToString(sum[:8]), j.File)
 }
 
 // A file without rows would otherwise leave a batch that never finishes.
 func TestAFileWithoutRowsCreatesNoBatch(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	for _, file := range []string{`[{"prompt":"x"}]`, "\xff\xfe{\x00"} {
 		for _, in := range []io.Reader{strings.NewReader(file), onlyReader{strings.NewReader(file)}} {
-			_, err := enqueue.Enqueue(t.Context(), r.Client, in, enqueue.Options{Batch: "b"})
+			_, err := enqueue.Enqueue(t.Context(), q, in, enqueue.Options{Batch: "b"})
 			require.Error(t, err)
-			require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+			requireNothing(t, q)
 		}
 	}
-	sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader("\n"), enqueue.Options{Batch: "b"})
+	sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader("\n"), enqueue.Options{Batch: "b"})
 	require.NoError(t, err)
 	require.Equal(t, enqueue.Summary{Batch: "b"}, sum)
-	st, err := enqueue.Status(t.Context(), r.Client, "b")
+	st, err := q.Status(t.Context(), "b")
 	require.NoError(t, err)
 	require.Equal(t, job.Completed, st.State, "a file without rows is one that is finished")
 }
@@ -109,33 +101,32 @@ func TestAFileWithoutRowsCreatesNoBatch(t *testing.T) {
 type onlyReader struct{ io.Reader }
 
 func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		file := prompts(300)
 		options := enqueue.Options{Batch: "b"}
 		broken := errors.New("unplugged")
 		half := &breaksOnSecondRead{Reader: strings.NewReader(file), limit: len(file) / 2, err: broken}
-		_, err := enqueue.Enqueue(t.Context(), r.Client, half, options)
+		_, err := enqueue.Enqueue(t.Context(), q, half, options)
 		require.ErrorIs(t, err, broken)
-		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		st, err := q.Status(t.Context(), "b")
 		require.NoError(t, err)
 		require.Equal(t, job.Enqueueing, st.State)
 
 		// A row that is finished by then is not queued again.
-		inspector := asynq.NewInspectorFromRedisClient(r.Client)
-		tasks, err := inspector.ListPendingTasks("default:default")
+		_, err = q.Record(t.Context(), "b", job.Result{Line: 300, Text: []byte("{}")})
 		require.NoError(t, err)
-		j, err := job.Decode(tasks[0].Payload)
-		require.NoError(t, err)
-		_, err = job.NewStore(r.Client).Record(t.Context(), "b", job.Result{Line: j.Line, Text: []byte("{}")})
-		require.NoError(t, err)
-		require.NoError(t, inspector.DeleteTask("default:default", tasks[0].ID))
 
-		sum, err := enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(file)}, options)
+		sum, err := enqueue.Enqueue(t.Context(), q, onlyReader{strings.NewReader(file)}, options)
 		require.NoError(t, err)
 		require.Equal(t, 300, sum.Rows)
 		require.Equal(t, 300, sum.Added+sum.Known)
 		require.Positive(t, sum.Known)
-		require.Equal(t, 299, queued(t, r, "default:default"))
+		lines := map[int]bool{}
+		for _, j := range jobtest.Take(t, q, job.DefaultAlias, job.Default, 299) {
+			require.False(t, lines[j.Line])
+			require.Less(t, j.Line, 300)
+			lines[j.Line] = true
+		}
 	})
 }
 
@@ -175,30 +166,30 @@ func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
 
 // An interrupted pipe leaves nothing that another file could be mixed with, and a refused one queues nothing.
 func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		options := enqueue.Options{Batch: "b"}
 		broken := errors.New("unplugged")
-		_, err := enqueue.Enqueue(t.Context(), r.Client, io.MultiReader(strings.NewReader(prompts(300)), iotestErr{broken}), options)
+		_, err := enqueue.Enqueue(t.Context(), q, io.MultiReader(strings.NewReader(prompts(300)), iotestErr{broken}), options)
 		require.ErrorIs(t, err, broken)
-		require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+		requireNothing(t, q)
 
 		other := strings.ReplaceAll(prompts(100), "hello", "goodbye")
-		sum, err := enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(other)}, options)
+		sum, err := enqueue.Enqueue(t.Context(), q, onlyReader{strings.NewReader(other)}, options)
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 100, Rows: 100, Added: 100}, sum)
 
-		_, err = enqueue.Enqueue(t.Context(), r.Client, onlyReader{strings.NewReader(prompts(300))}, options)
+		_, err = enqueue.Enqueue(t.Context(), q, onlyReader{strings.NewReader(prompts(300))}, options)
 		require.ErrorIs(t, err, rows.ErrOtherFile)
-		require.Equal(t, 100, queued(t, r, "default:default"), "nothing of the other file is queued")
-		again, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(other), options)
+		again, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(other), options)
 		require.NoError(t, err)
 		require.Equal(t, 100, again.Known)
+		jobtest.Take(t, q, job.DefaultAlias, job.Default, 100) // nothing of the other file is queued
 	})
 }
 
 func TestAnInterruptedPipeIsAbandoned(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	pipe, rows := io.Pipe()
 	defer rows.Close()
@@ -206,80 +197,75 @@ func TestAnInterruptedPipeIsAbandoned(t *testing.T) {
 		fmt.Fprint(rows, prompts(1)) //nolint:errcheck // the test fails if it is not read
 		cancel()
 	}()
-	_, err := enqueue.Enqueue(ctx, r.Client, pipe, enqueue.Options{Batch: "b"})
+	_, err := enqueue.Enqueue(ctx, q, pipe, enqueue.Options{Batch: "b"})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+	requireNothing(t, q)
 }
 
 func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	run := func(in io.Reader, o enqueue.Options) error {
 		o.Batch = "b"
-		_, err := enqueue.Enqueue(t.Context(), r.Client, in, o)
+		_, err := enqueue.Enqueue(t.Context(), q, in, o)
 		return err
 	}
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
 	require.ErrorIs(t, run(strings.NewReader(prompts(4)), enqueue.Options{}), rows.ErrOtherFile)
-	require.Equal(t, 3, queued(t, r, "default:default"), "nothing of another file is queued")
 	require.ErrorIs(t, run(onlyReader{strings.NewReader(prompts(2))}, enqueue.Options{}), rows.ErrOtherFile)
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Alias: "m"}), "was queued for model default")
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Priority: job.Bulk}), "with priority default")
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
+	jobtest.Take(t, q, job.DefaultAlias, job.Default, 3) // nothing of another file is queued
 }
 
-// Rows whose tasks were archived, or are gone, are queued again by the same file.
+// Rows whose jobs are gone are queued again by the same file.
 func TestLostRowsAreQueuedAgain(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		run := func() enqueue.Summary {
-			sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
+			sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
 			require.NoError(t, err)
 			return sum
 		}
 		lost := func() int {
-			st, err := enqueue.Status(t.Context(), r.Client, "b")
+			st, err := q.Status(t.Context(), "b")
 			require.NoError(t, err)
-			n, err := enqueue.Lost(t.Context(), r.Client, st)
+			n, err := q.Lost(t.Context(), st)
 			require.NoError(t, err)
 			return n
 		}
 		run()
-		inspector := asynq.NewInspectorFromRedisClient(r.Client)
-		require.NoError(t, inspector.ArchiveTask("default:default", "b:1"))
-		require.NoError(t, inspector.DeleteTask("default:default", "b:2"))
-		require.Zero(t, lost(), "other jobs are in the queue")
-		require.Equal(t, enqueue.Summary{Batch: "b", Total: 5, Rows: 5, Added: 2, Known: 3}, run())
-		require.Equal(t, 5, queued(t, r, "default:default"))
-
-		_, err := job.NewStore(r.Client).Record(t.Context(), "b", job.Result{Line: 3, Text: []byte("{}")})
+		require.Zero(t, lost())
+		_, err := q.Record(t.Context(), "b", job.Result{Line: 3, Text: []byte("{}")})
 		require.NoError(t, err)
-		_, err = inspector.DeleteAllPendingTasks("default:default")
-		require.NoError(t, err)
+		jobtest.Take(t, q, job.DefaultAlias, job.Default, 5)
 		require.Equal(t, 4, lost())
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 5, Rows: 5, Added: 4, Known: 1}, run())
 		require.Zero(t, lost())
 	})
 }
 
-// Tasks that an earlier batch with the same id left in the queue are not taken for the rows of a new one.
-func TestTasksOfAnEarlierBatchAreReplaced(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
-		_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
+// Jobs that an earlier batch with the same id left in the queue do not stand for the rows of a new one.
+func TestJobsOfAnEarlierBatchAreReplaced(t *testing.T) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
-		require.NoError(t, r.Client.Del(t.Context(), "ingot:{b}:meta").Err()) // as when its retention is over
+		_, err = q.Cancel(t.Context(), "b")
+		require.NoError(t, err)
+		require.NoError(t, q.Purge(t.Context(), "b"))
 		other := strings.ReplaceAll(prompts(3), "hello", "goodbye")
-		sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(other), enqueue.Options{Batch: "b"})
+		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(other), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 3, Rows: 3, Added: 3}, sum)
-		info, err := asynq.NewInspectorFromRedisClient(r.Client).GetTaskInfo("default:default", "b:1")
-		require.NoError(t, err)
-		require.Contains(t, string(info.Payload), "goodbye 1")
+		for _, j := range jobtest.Take(t, q, job.DefaultAlias, job.Default, 5) {
+			require.Equal(t, j.Line <= 3, strings.Contains(string(j.Body), "goodbye"), j.Line)
+		}
 	})
 }
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	for want, o := range map[string]enqueue.Options{
 		"batch id":   {},
 		"model name": {Batch: "b", Alias: "a:b"},
@@ -287,17 +273,17 @@ func TestOptionsAreChecked(t *testing.T) {
 		"attempts":   {Batch: "b", MaxAttempts: -1},
 		"timeout":    {Batch: "b", Timeout: time.Millisecond},
 	} {
-		_, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(1)), o)
+		_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(1)), o)
 		require.ErrorContains(t, err, want)
 	}
-	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+	requireNothing(t, q)
 }
 
 func TestProgressIsReported(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	var seen []int
-	sum, err := enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(prompts(2500)), enqueue.Options{
+	sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(2500)), enqueue.Options{
 		Batch: "b", Progress: func(s enqueue.Summary) { seen = append(seen, s.Rows) },
 	})
 	require.NoError(t, err)
@@ -307,13 +293,13 @@ func TestProgressIsReported(t *testing.T) {
 
 func TestEnqueueStopsWithTheContext(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := enqueue.Enqueue(ctx, r.Client, strings.NewReader(prompts(100_000)), enqueue.Options{
+	_, err := enqueue.Enqueue(ctx, q, strings.NewReader(prompts(100_000)), enqueue.Options{
 		Batch: "b", Progress: func(enqueue.Summary) { cancel() },
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	st, err := enqueue.Status(t.Context(), r.Client, "b")
+	st, err := q.Status(t.Context(), "b")
 	require.NoError(t, err)
 	require.Equal(t, job.Enqueueing, st.State)
 }

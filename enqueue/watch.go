@@ -10,13 +10,8 @@ import (
 // watchInterval is the time between two reads of the status of a batch that is watched.
 const watchInterval = time.Second
 
-// statusReader is the part of a store that Watch needs.
-type statusReader interface {
-	Status(ctx context.Context, batch string) (job.Status, error)
-}
-
 // Watch passes the progress of a batch to show, at once and then every second, until the batch has ended or ctx is done.
-func Watch(ctx context.Context, store statusReader, batch string, show func(job.Status)) error {
+func Watch(ctx context.Context, store job.Store, batch string, show func(job.Status)) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {

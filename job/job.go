@@ -46,14 +46,17 @@ func (j *Job) defaultSeed() int64 {
 // Encode is the payload of the job's task.
 func (j *Job) Encode() ([]byte, error) { return openai.Marshal(j) }
 
-// Decode reads a payload.
+// Decode reads a payload. What it returns is within the limits of a row.
 func Decode(payload []byte) (*Job, error) {
+	if len(payload) > maxPayload {
+		return nil, fmt.Errorf("read a job's payload: it has %d bytes, more than %d", len(payload), maxPayload)
+	}
 	j := new(Job)
 	if err := json.Unmarshal(payload, j); err != nil {
 		return nil, fmt.Errorf("read a job's payload: %w", err)
 	}
-	if CheckBatch(j.Batch) != nil || j.Line < 1 || j.MaxAttempts < 1 {
-		return nil, fmt.Errorf("read a job's payload: batch %q with line %d and %d attempts is not a valid job", j.Batch, j.Line, j.MaxAttempts)
+	if err := j.check(); err != nil {
+		return nil, fmt.Errorf("read a job's payload: not a valid job: %w", err)
 	}
 	return j, nil
 }

@@ -1,64 +1,61 @@
 package job
 
 import (
-	"fmt"
-	"regexp"
-	"strconv"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
 )
 
-// Priority orders the batches of a model.
-type Priority string
+// Queue is a Store with a line of jobs that wait for workers. Producers add jobs, workers serve them. Package redisqueue has the
+// queue of a fleet, memqueue the one inside a process; the suite in jobtest holds both to the same behaviour.
+type Queue interface {
+	Store
 
-// The priorities. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1. A strict worker takes them
-// from the first queue that is not empty.
-const (
-	Critical Priority = "critical"
-	Default  Priority = "default"
-	Bulk     Priority = "bulk"
-)
+	// Add queues the jobs of a model alias, each unless a job with its batch and line is queued or running. It replaces jobs that
+	// will not be answered, because they are left from an earlier batch with the same id. added has an element for each job; if
+	// the error is not nil, some may be queued all the same.
+	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
 
-// Priorities maps each priority to its weight.
-func Priorities() map[Priority]int {
-	return map[Priority]int{Critical: 6, Default: 3, Bulk: 1}
+	// Serve calls handle for each job of a model alias until ctx is done. It then takes no more jobs, lets running handlers
+	// finish for ShutdownTimeout, ends the contexts of the others and puts their jobs back at the head of the queue. It returns
+	// when all handlers have returned. An error means that it could not start.
+	Serve(ctx context.Context, o ServeOptions, handle Handler) error
+
+	// Workers is the number of workers that serve a model alias. A worker that died may be counted for some more seconds.
+	Workers(ctx context.Context, alias string) (int, error)
+
+	// Ping checks that the queue can be used.
+	Ping(ctx context.Context) error
 }
 
-// ParsePriority checks a priority's name.
-func ParsePriority(s string) (Priority, error) {
-	if p := Priority(s); Priorities()[p] > 0 {
-		return p, nil
-	}
-	return "", fmt.Errorf("priority %q is not known: use critical, default or bulk", s)
+// ServeOptions are the settings of a worker's side of a queue.
+type ServeOptions struct {
+	Alias           string
+	Concurrency     int           // maximum number of handlers at once
+	Strict          bool          // serve a priority only while the higher ones have no jobs; otherwise in the ratio of Priorities
+	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
+	PollInterval    time.Duration // time between checks of an empty queue, if the queue has to be checked
+	Logger          *slog.Logger
 }
 
-// DefaultAlias is the model alias of producers and workers that are given none.
-const DefaultAlias = "default"
+// Handler handles one delivery of a job. Its context ends when the delivery does: the batch was cancelled, the lease was lost, or
+// Serve stops. The error decides what happens to the job:
+//
+//   - nil: it is done and leaves the queue;
+//   - ErrHandedBack: it goes to the head of the queue, as if it had not been taken;
+//   - ErrDeliveryEnded: it is delivered again without delay, unless that has happened already;
+//   - any other error: it is delivered again after RetryDelay.
+type Handler func(ctx context.Context, j *Job) error
 
+// ErrRowRunning is an error of Add.
+var ErrRowRunning = errors.New("a worker runs the row of an earlier batch with the same id: give another batch id, or try again when it has ended")
+
+// Errors that a Handler returns.
 var (
-	aliasForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/@+-]{0,127}$`)
-	batchForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	ErrHandedBack    = errors.New("worker is stopping: job returned to the queue")
+	ErrDeliveryEnded = errors.New("delivery has ended: the lease is lost or the batch is cancelled")
 )
 
-// CheckAlias returns an error if a model alias cannot be part of a queue's name.
-func CheckAlias(s string) error {
-	if aliasForm.MatchString(s) {
-		return nil
-	}
-	return fmt.Errorf("model name %q: use 1 to 128 letters, digits and . _ / @ + -, beginning with a letter or digit", s)
-}
-
-// CheckBatch returns an error if a batch id cannot be part of Redis keys and result ids.
-func CheckBatch(s string) error {
-	if batchForm.MatchString(s) {
-		return nil
-	}
-	return fmt.Errorf("batch id %q: use 1 to 128 letters, digits and . _ -, beginning with a letter or digit", s)
-}
-
-// Queue is the name of the asynq queue of a model alias and a priority.
-func Queue(alias string, p Priority) string { return alias + ":" + string(p) }
-
-// TaskType is the type of the asynq tasks that carry jobs.
-const TaskType = "ingot:job"
-
-// TaskID is the asynq id of a row's task, so that a row cannot be queued twice.
-func TaskID(batch string, line int) string { return batch + ":" + strconv.Itoa(line) }
+// RetryDelay is how long a job waits after a failed attempt, before which there were n failures.
+func RetryDelay(n int) time.Duration { return min(time.Minute, time.Second<<min(n, 6)) }

@@ -31,6 +31,12 @@ func Failure(j *Job, e openai.Error, s Stats) Result {
 	return newResult(j, openai.OutputLine{Error: &e}, s)
 }
 
+// TooLarge is the result of a row whose result would have more bytes than the maximum.
+func TooLarge(j *Job, bytes, maximum int, s Stats) Result {
+	return Failure(j, openai.Error{Code: openai.CodeTooLarge, Message: fmt.Sprintf(
+		"the result has %d bytes, more than %d: ask for fewer choices, tokens or log-probabilities", bytes, maximum)}, s)
+}
+
 // Answered is the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,
 // attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
@@ -49,12 +55,11 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	l.ID, l.CustomID = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID
 	text, err := openai.Marshal(Line{l, s})
-	if err != nil { // a number that JSON cannot hold
-		message := fmt.Sprintf("line %d: write the result: %v", j.Line, err)
-		l.Response, l.Error = nil, &openai.Error{Code: openai.CodeFailed, Message: message}
-		if text, err = openai.Marshal(Line{l, s}); err != nil {
-			panic(fmt.Sprintf("encode a result: %v", err))
-		}
+	switch {
+	case err != nil: // a number that JSON cannot hold
+		return Failure(j, openai.Error{Code: openai.CodeFailed, Message: fmt.Sprintf("write the result: %v", err)}, s)
+	case len(text) >= openai.MaxOutputLine:
+		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)
 	}
 	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Text: text, Failed: l.Error != nil, Stats: s}
 }

@@ -9,13 +9,12 @@ import (
 )
 
 // collect writes results as they are recorded, deletes them from the queue, and makes room in the window.
-func (r *run) collect(ctx context.Context, q *queue) error {
-	store := job.NewStore(q.rdb)
-	_, err := enqueue.Collect(ctx, q.rdb, r.out, enqueue.CollectOptions{
+func (r *run) collect(ctx context.Context, queue job.Queue) error {
+	_, err := enqueue.Collect(ctx, queue, r.out, enqueue.CollectOptions{
 		Follow:   true,
 		Progress: r.report,
 		Written: func(rows []job.Recording) error {
-			if err := store.Drop(ctx, Batch, rows); err != nil {
+			if err := queue.Drop(ctx, Batch, rows); err != nil {
 				return err
 			}
 			r.window.release(rows)

@@ -1,5 +1,5 @@
 // Package local answers a file on one machine. It runs the producer, worker and collector that a fleet uses in one process,
-// over a Redis server in memory. The output file is the durable state.
+// over a queue in memory. The output file is the durable state.
 package local
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/memqueue"
 	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/worker"
 )
@@ -28,14 +29,11 @@ import (
 // same tokens.
 const Batch = "local"
 
-// pollInterval is how often the worker checks an empty queue. A check is cheap in the same process, and a short file should not
-// wait for the next one.
-const pollInterval = 10 * time.Millisecond
-
 // Options are the settings of a run. Zero values mean the defaults named.
 type Options struct {
 	Format        rows.Format    // rows.FormatAuto
 	IgnoreUnknown bool           // of rows: accept unknown fields and names of other models
+	MixModels     bool           // continue an output with answers of another model
 	Concurrency   int            // maximum jobs in the engine at once, at least 1
 	Timeout       time.Duration  // of one attempt; enqueue.DefaultTimeout
 	Version       string         // of the program, in results
@@ -63,8 +61,11 @@ type Summary struct {
 
 // Run answers the rows of in that out, an output of Batch, has no results of, and writes results as they finish. It holds only a
 // window of rows in memory. When ctx is done, Run stops within moments and returns ctx's error with the summary so far;
-// another run does the rest.
-func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
+// another run does the rest. The error is ErrOtherModel if out has answers of another model, unless o allows that.
+func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
+	if err := checkModel(ctx, eng, out, o); err != nil {
+		return Summary{}, err
+	}
 	total, err := countRows(in, o.Format)
 	if err != nil {
 		return Summary{}, err
@@ -86,6 +87,24 @@ func Run(ctx context.Context, eng *engine.Engine, in io.Reader, out *rows.Output
 		s.KeptByOtherModels = out.ByOtherModels(sha)
 	}
 	return s, err
+}
+
+// ErrOtherModel means that an output has answers of another model.
+var ErrOtherModel = errors.New("answers of another model")
+
+// checkModel returns ErrOtherModel if out has answers of another model than eng's and o does not allow that.
+func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Options) error {
+	if o.MixModels || out.ByOtherModels("") == 0 {
+		return nil // nothing was answered: the model's hash is not needed yet
+	}
+	sha, err := eng.SHA256(ctx)
+	if err != nil {
+		return err
+	}
+	if n := out.ByOtherModels(sha); n > 0 {
+		return fmt.Errorf("%w are in the output (%d), and this one has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+	}
+	return nil
 }
 
 // countRows is the number of rows in the rest of in, or 0 if in cannot be read twice.
@@ -127,23 +146,21 @@ type run struct {
 	progress Progress     // written by collect
 }
 
-func (r *run) run(ctx context.Context, eng *engine.Engine) error {
+func (r *run) run(ctx context.Context, eng worker.Engine) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	queue := startQueue(r.options.Concurrency)
-	defer queue.stop()
-	w, err := worker.New(eng, queue.rdb, worker.Config{
+	queue := memqueue.New()
+	w, err := worker.New(eng, queue, worker.Config{
 		Alias:           Batch,
 		Version:         r.options.Version,
 		Concurrency:     r.options.Concurrency,
 		ShutdownTimeout: time.Nanosecond, // rows that are running when Run stops are answered by the next run
-		PollInterval:    pollInterval,
 		Logger:          r.options.Logger,
 	})
 	if err != nil {
 		return err
 	}
-	producer, err := enqueue.NewProducer(ctx, queue.rdb, enqueue.Options{
+	producer, err := enqueue.NewProducer(ctx, queue, enqueue.Options{
 		Batch: Batch, Alias: Batch, Timeout: r.options.Timeout, Version: r.options.Version,
 	}, "")
 	if err != nil {

@@ -145,7 +145,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		if err := b.pack(w, data, "tensor "+t.Name); err != nil {
 			return nil, err
 		}
-		if err := b.reserveFor(w); err != nil {
+		if err := b.reserve(scratchFor(w, w.integer != nil)); err != nil {
 			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
 		}
 		return w, nil
@@ -157,7 +157,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
 	if w.kernels != nil {
-		if err := b.reserveFor(w); err != nil {
+		if err := b.reserve(scratchFor(w, w.integer != nil)); err != nil {
 			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
 	}

@@ -67,13 +67,17 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 			return nil, err
 		}
 	}
-	positions := slots
-	if b.positions > 0 {
-		positions = min(slots, b.positions)
+	return c, b.reserve(splitsFor(shape, b.positions))
+}
+
+// splitsFor is the scratch memory of split attention, in bytes. positions is the length of a sequence, 0 if it is not known.
+func splitsFor(shape compute.CacheShape, positions int) int {
+	if slots := shape.Pages * shape.PageSize; positions == 0 || positions > slots {
+		positions = slots
 	}
 	const rowsAndHeads = 256
 	splits, cols := (positions+splitKeys-1)/splitKeys, max(shape.KeyCols, shape.ValueCols)
-	return c, b.reserve(min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4))
+	return min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4)
 }
 
 // pages makes a buffer per layer for slots of cols values.

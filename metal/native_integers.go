@@ -106,7 +106,7 @@ const maxActivations = 64 << 20
 
 // integersOf returns the kernels for weights of a type, or nil if the portable kernels are to be used. It makes them once.
 func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
-	if _, packed := packedSizes[t]; !packed || !b.device.Info().NativeKernels {
+	if !b.packs(t) {
 		return nil, nil
 	}
 	if have, ok := b.integer.kernels[t]; ok {
@@ -148,6 +148,12 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 	}
 	b.integer.kernels[t], b.integer.shared = k, k
 	return k, nil
+}
+
+// packs reports whether weights of a type are packed for products of integers.
+func (b *Backend) packs(t gguf.Type) bool {
+	_, packed := packedSizes[t]
+	return packed && b.device.Info().NativeKernels
 }
 
 // compileIntegers compiles the kernels for weights of a type.
@@ -223,8 +229,7 @@ func (b *Backend) reserveActivations(rows, cols int) error {
 	if !b.device.Info().NativeKernels {
 		return nil
 	}
-	each := (cols + blockValues - 1) / blockValues * columnBytes
-	bytes := max(min(roomFor(rows)/columnRows*each, maxActivations), each)
+	bytes := activationsFor(rows, cols)
 	if bytes <= b.integer.activationsBytes {
 		return nil
 	}
@@ -237,6 +242,12 @@ func (b *Backend) reserveActivations(rows, cols int) error {
 	}
 	b.integer.activations, b.integer.activationsBytes = made, bytes
 	return nil
+}
+
+// activationsFor is the memory of quantised rows, in bytes.
+func activationsFor(rows, cols int) int {
+	each := (cols + blockValues - 1) / blockValues * columnBytes
+	return max(min(roomFor(rows)/columnRows*each, maxActivations), each)
 }
 
 // roomFor rounds a number of rows up to whole groups of columnRows.

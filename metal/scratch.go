@@ -41,17 +41,17 @@ func (b *Backend) reserve(bytes int) error {
 	return nil
 }
 
-// reserveFor makes room for products with a weight.
-func (b *Backend) reserveFor(w *weight) error {
+// scratchFor is the scratch memory of products with a weight, in bytes.
+func scratchFor(w *weight, packed bool) int {
 	each := 2 * w.out
 	if w.matrices > 1 {
 		each = scratchUsed * (w.out + groupedInts)
 	}
 	rows, limit := scratchRows, maxScratch
-	if w.integer != nil && w.matrices > 1 {
+	if packed && w.matrices > 1 {
 		rows, limit = 4*scratchRows, expertScratch
 	}
-	return b.reserve(4*aligned + min(4*rows*each, max(limit, 4*each)))
+	return 4*aligned + min(4*rows*each, max(limit, 4*each))
 }
 
 // inParts records an operation in parts of as many rows as scratch memory has room for. A row needs the given number of floats.

@@ -129,6 +129,9 @@ func (o *object) bodyEndpoint() Endpoint {
 	return ""
 }
 
+// MaxBody is the maximum length of a request's body, in bytes.
+const MaxBody = 16 << 20
+
 // MaxOutputLine is the maximum length of a line of output, in bytes, its end included.
 const MaxOutputLine = 64 << 20
 

@@ -24,7 +24,8 @@ const (
 	CodeBadRequest = "bad_request" // the model cannot take the row, for example a prompt longer than its context
 	CodeTimeout    = "timeout"     // every attempt took too long
 	CodeFailed     = "failed"      // the engine failed at every attempt
-	CodeAbandoned  = "abandoned"   // every worker that took the row died or lost its lease
+	CodeTooLarge   = "result_too_large"
+	CodeAbandoned  = "abandoned" // every worker that took the row died or lost its lease
 )
 
 // Error is the reason why a row has no answer: the error object of a line of output. As a Go error it means that the row

@@ -166,6 +166,9 @@ func (r *Reader) parse(row *Row, text []byte) {
 			return
 		}
 	}
+	if err == nil && len(l.Body) > openai.MaxBody { // escapes make a line of text longer
+		err = rowError(openai.CodeTooLong, "is longer than %d MiB as JSON", openai.MaxBody>>20)
+	}
 	if err == nil {
 		err = r.check(l)
 	}

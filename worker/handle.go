@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/generation"
@@ -20,18 +19,9 @@ import (
 const maxPromptsAtOnce = 16
 
 // handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded.
-func (w *Worker) handle(ctx context.Context, t *asynq.Task) error {
-	if !w.running.TryRLock() {
-		return errHandedBack
-	}
-	defer w.running.RUnlock()
-	j, err := job.Decode(t.Payload())
-	if err != nil {
-		w.log.Error("archived a task that is not a job of ingot", "error", err)
-		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
-	}
+func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	log := w.log.With("batch", j.Batch, "line", j.Line)
-	attempt, err := w.store.Begin(ctx, j.Batch, j.Line, j.File)
+	attempt, err := w.queue.Begin(ctx, j.Batch, j.Line, j.File)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
 		return nil // by a worker that then died or lost its lease
@@ -90,11 +80,11 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return job.Result{}, w.handBack(ctx, d, log)
 	case ctx.Err() != nil && w.cancelled(ctx, d):
 		log.Debug("dropped a job: its batch was cancelled")
-		return job.Result{}, errLeaseLost // asynq has ended this delivery; handle drops the next one
+		return job.Result{}, job.ErrDeliveryEnded // handle drops the next one
 	case ctx.Err() != nil:
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("lost the lease of a job, which is delivered again: the machine slept, or redis was unreachable")
-		return job.Result{}, errLeaseLost
+		return job.Result{}, job.ErrDeliveryEnded
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
@@ -113,12 +103,12 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 func (w *Worker) handBack(ctx context.Context, d delivery, log *slog.Logger) error {
 	w.metrics.jobs.WithLabelValues("handed_back").Inc()
 	log.Info("returned a job to the queue")
-	return errors.Join(errHandedBack, w.store.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
+	return errors.Join(job.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
 }
 
 // cancelled reports whether a delivery ended because its batch was cancelled.
 func (w *Worker) cancelled(ctx context.Context, d delivery) bool {
-	cancelled, err := w.store.Cancelled(context.WithoutCancel(ctx), d.Batch)
+	cancelled, err := w.queue.Cancelled(context.WithoutCancel(ctx), d.Batch)
 	return err == nil && cancelled
 }
 
@@ -198,7 +188,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	ctx = context.WithoutCancel(ctx)
 	first := false
 	err := job.Retry(ctx, maxRecordWait, func() (err error) {
-		first, err = w.store.Record(ctx, j.Batch, r)
+		first, err = w.queue.Record(ctx, j.Batch, r)
 		return err
 	})
 	switch {

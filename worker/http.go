@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler serves /metrics for Prometheus, and /healthz. The latter answers 200 if Redis is reachable and the engine makes
+// Handler serves /metrics for Prometheus, and /healthz. The latter answers 200 if the queue is reachable and the engine makes
 // progress, otherwise 503 with the reason.
 func (w *Worker) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -29,8 +29,8 @@ func (w *Worker) Handler() http.Handler {
 func (w *Worker) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if err := w.rdb.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("redis: %w", err)
+	if err := w.queue.Ping(ctx); err != nil {
+		return err
 	}
 	return w.engine.check(w.snapshot(), time.Now())
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -22,6 +21,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
@@ -39,7 +40,7 @@ func get(t testing.TB, url string) (int, string) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	b := setUp(t, memqueue.New(), nil, Config{})
 	b.enqueue(t, prompts(10)+"{\"prompt\":[999999]}\n", enqueue.Options{})
 	stop := b.start(t)
 	b.results(t)
@@ -80,7 +81,7 @@ func TestMetricsOfDrafts(t *testing.T) {
 		engine.Options{Draft: engine.DraftNGram, DraftTokens: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, eng.Close()) })
-	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	b := setUp(t, memqueue.New(), nil, Config{})
 	b.worker.generate = eng.Generate
 	words := strings.Repeat("311,312,313,", 8)
 	b.enqueue(t, `{"custom_id":"a","prompt":[`+words+`311],"max_tokens":40,"ignore_eos":true}`+"\n", enqueue.Options{})
@@ -99,31 +100,34 @@ func TestMetricsOfDrafts(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	r := miniredis.RunT(t)
+	r := redistest.Start(t)
 	var down atomic.Bool // the server's port may be another test's by then
-	c := redis.NewClient(&redis.Options{Addr: r.Addr(), MaxRetries: -1, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	options := *r.Client.Options()
+	options.MaxRetries = -1
+	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if down.Load() {
 			return nil, syscall.ECONNREFUSED
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
-	}})
+	}
+	c := redis.NewClient(&options)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	b := setUp(t, &redistest.Server{Client: c}, nil, Config{})
+	b := setUp(t, redisqueue.New(c), nil, Config{})
 	server := httptest.NewServer(b.worker.Handler())
 	defer server.Close()
 	code, text := get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "ok\n", text)
 	down.Store(true)
-	r.Close()
+	r.Stop()
 	code, text = get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.True(t, strings.HasPrefix(text, "redis: "), text)
+	require.True(t, strings.HasPrefix(text, "reach redis: "), text)
 }
 
 func TestServe(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	b := setUp(t, memqueue.New(), nil, Config{})
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ended := make(chan error, 1)

@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/rows"
 )
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func serveUntilKilled(url string) error {
 	ctx := context.Background()
-	rdb, _, err := job.Dial(ctx, url)
+	queue, _, err := redisqueue.Dial(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func serveUntilKilled(url string) error {
 	if err != nil {
 		return err
 	}
-	w, err := New(eng, rdb, Config{Concurrency: 8, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	w, err := New(eng, queue, Config{Concurrency: 8, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
@@ -84,14 +85,14 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	const n = 300
-	b := &bench{redis: r}
+	b := &bench{queue: redisqueue.New(r.Client)}
 	b.enqueue(t, longPrompts(n), enqueue.Options{})
 	workers := [2]*exec.Cmd{startProcess(t, r), startProcess(t, r)}
 	start := time.Now()
 	var text bytes.Buffer
 	out := rows.NewOutput(&text, "b")
 	var killed, survivor *exec.Cmd
-	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{
+	got, err := enqueue.Collect(t.Context(), b.queue, out, enqueue.CollectOptions{
 		Follow: true,
 		Written: func(rows []job.Recording) error {
 			if held, _ := out.Counts(); held < n/3 || killed != nil {
@@ -148,14 +149,14 @@ func TestNoRowIsLostWithRedis(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	const n = 300
-	b := &bench{redis: r}
+	b := &bench{queue: redisqueue.New(r.Client)}
 	b.enqueue(t, longPrompts(n), enqueue.Options{})
 	process := startProcess(t, r)
 	start := time.Now()
 	var text bytes.Buffer
 	out := rows.NewOutput(&text, "b")
 	kills := 0
-	got, err := enqueue.Collect(t.Context(), r.Client, out, enqueue.CollectOptions{
+	got, err := enqueue.Collect(t.Context(), b.queue, out, enqueue.CollectOptions{
 		Follow: true,
 		Written: func([]job.Recording) error {
 			if held, _ := out.Counts(); held > (kills+1)*n/4 {

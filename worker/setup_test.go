@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -20,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/job/jobtest"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
@@ -36,26 +35,26 @@ func microLlama(t testing.TB) *engine.Engine {
 	return eng
 }
 
-// bench is a worker on a Redis with one batch.
+// bench is a worker on a queue with one batch.
 type bench struct {
-	redis  *redistest.Server
+	queue  job.Queue
 	worker *Worker
 }
 
 // setUp makes a worker. If generate is not nil it replaces the engine's, to inject faults.
-func setUp(t testing.TB, r *redistest.Server, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
+func setUp(t testing.TB, q job.Queue, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
 	t.Helper()
 	if c.Concurrency == 0 {
 		c.Concurrency = 4
 	}
 	c.PollInterval = 5 * time.Millisecond
 	c.Logger = slog.New(slog.DiscardHandler)
-	w, err := New(microLlama(t), r.Client, c)
+	w, err := New(microLlama(t), q, c)
 	require.NoError(t, err)
 	if generate != nil {
 		w.generate = generate
 	}
-	return &bench{r, w}
+	return &bench{q, w}
 }
 
 func (b *bench) enqueue(t testing.TB, rows string, o enqueue.Options) {
@@ -63,7 +62,7 @@ func (b *bench) enqueue(t testing.TB, rows string, o enqueue.Options) {
 	if o.Batch == "" {
 		o.Batch = "b"
 	}
-	_, err := enqueue.Enqueue(t.Context(), b.redis.Client, strings.NewReader(rows), o)
+	_, err := enqueue.Enqueue(t.Context(), b.queue, strings.NewReader(rows), o)
 	require.NoError(t, err)
 }
 
@@ -111,7 +110,7 @@ type resultLine struct {
 func (b *bench) results(t testing.TB) map[string]resultLine {
 	t.Helper()
 	var text bytes.Buffer
-	got, err := enqueue.Collect(t.Context(), b.redis.Client, rows.NewOutput(&text, "b"), enqueue.CollectOptions{Follow: true})
+	got, err := enqueue.Collect(t.Context(), b.queue, rows.NewOutput(&text, "b"), enqueue.CollectOptions{Follow: true})
 	require.NoError(t, err)
 	require.True(t, got.Finished)
 	return decode(t, text.String())
@@ -129,16 +128,20 @@ func decode(t testing.TB, text string) map[string]resultLine {
 	return rows
 }
 
-// requireEmptyQueue checks that asynq holds no task, in particular not in its archive.
+// waitForQueue waits until the worker has taken every job that is queued now.
+func (b *bench) waitForQueue(t testing.TB) {
+	t.Helper()
+	b.enqueue(t, prompts(1), enqueue.Options{Batch: "last", MaxAttempts: 1})
+	var none bytes.Buffer
+	_, err := enqueue.Collect(t.Context(), b.queue, rows.NewOutput(&none, "last"), enqueue.CollectOptions{Follow: true})
+	require.NoError(t, err)
+}
+
+// requireEmptyQueue checks that the queue holds no job.
 func (b *bench) requireEmptyQueue(t testing.TB) {
 	t.Helper()
-	inspector := asynq.NewInspectorFromRedisClient(b.redis.Client)
-	queues, err := inspector.Queues()
-	require.NoError(t, err)
-	for _, q := range queues {
-		info, err := inspector.GetQueueInfo(q)
-		require.NoError(t, err)
-		require.Zero(t, info.Size+info.Completed, "queue %s holds %+v", q, info)
+	for p := range job.Priorities() {
+		jobtest.Take(t, b.queue, b.worker.config.Alias, p, 0)
 	}
 }
 

@@ -6,13 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
@@ -25,9 +28,9 @@ func (b *bench) count(t testing.TB, outcome string) int {
 }
 
 func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		taken := make(chan struct{}, 10)
-		b := setUp(t, r, func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
+		b := setUp(t, q, func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 			taken <- struct{}{}
 			<-ctx.Done()
 			return generation.Completion{}, ctx.Err()
@@ -38,16 +41,15 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 		<-taken
 		stop()
 		require.Equal(t, 2, b.count(t, "handed_back"))
-		info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo("default:default")
-		require.NoError(t, err)
-		require.Equal(t, 5, info.Pending, "all are there for the next worker, at once")
-		st, err := enqueue.Status(t.Context(), r.Client, "b")
+		st, err := q.Status(t.Context(), "b")
 		require.NoError(t, err)
 		require.Zero(t, st.Running)
 
-		next := setUp(t, r, (&faults{}).generate, Config{})
+		next := setUp(t, q, (&faults{}).generate, Config{})
 		next.start(t)
-		for _, row := range next.results(t) {
+		answered := next.results(t)
+		require.Len(t, answered, 5)
+		for _, row := range answered {
 			require.Nil(t, row.Error)
 			require.Equal(t, 1, row.Stats.Attempts, "a job that was returned to the queue was no attempt")
 		}
@@ -56,20 +58,19 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 
 // If the engine ends itself, the worker returns its jobs to the queue and ends in order, with the reason.
 func TestAFailedEngineEndsTheWorker(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
-		b := setUp(t, r, func(context.Context, generation.Request) (generation.Completion, error) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {
 			return generation.Completion{}, fmt.Errorf("%w: oops", generation.ErrEngineFailed)
 		}, Config{Concurrency: 2})
 		b.enqueue(t, prompts(5), enqueue.Options{MaxAttempts: 1})
 		require.ErrorIs(t, b.worker.Run(t.Context()), generation.ErrEngineFailed)
 		require.NotZero(t, b.count(t, "handed_back"))
-		info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo("default:default")
-		require.NoError(t, err)
-		require.Equal(t, 5, info.Pending+info.Retry, "all are there for the next worker")
 
-		next := setUp(t, r, (&faults{}).generate, Config{})
+		next := setUp(t, q, (&faults{}).generate, Config{})
 		next.start(t)
-		for _, row := range next.results(t) {
+		answered := next.results(t)
+		require.Len(t, answered, 5)
+		for _, row := range answered {
 			require.Nil(t, row.Error)
 			require.Equal(t, 1, row.Stats.Attempts, "a job that was returned to the queue was no attempt")
 		}
@@ -78,9 +79,9 @@ func TestAFailedEngineEndsTheWorker(t *testing.T) {
 
 func TestShutdownLetsJobsFinish(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	taken, finish := make(chan struct{}), make(chan struct{})
-	b := setUp(t, r, func(context.Context, generation.Request) (generation.Completion, error) {
+	b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {
 		close(taken)
 		<-finish
 		return generation.Completion{Choices: []generation.Choice{{Text: "ok"}}}, nil
@@ -101,21 +102,21 @@ func TestShutdownLetsJobsFinish(t *testing.T) {
 	b.requireEmptyQueue(t)
 }
 
-func TestAWorkerNeedsRedis(t *testing.T) {
+func TestAWorkerNeedsItsQueue(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
-	b := setUp(t, r, nil, Config{})
+	r := redistest.Start(t)
+	b := setUp(t, redisqueue.New(r.Client), nil, Config{})
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	require.NoError(t, b.worker.Run(stopped), "stopped before it began")
 
 	closed := redis.NewClient(r.Client.Options())
 	require.NoError(t, closed.Close())
-	w, err := New(microLlama(t), closed, Config{Concurrency: 1})
+	w, err := New(microLlama(t), redisqueue.New(closed), Config{Concurrency: 1})
 	require.NoError(t, err)
-	require.ErrorContains(t, w.Run(t.Context()), "reach redis")
-	_, err = New(microLlama(t), r.Client, Config{})
+	require.ErrorContains(t, w.Run(t.Context()), "start worker: reach redis")
+	_, err = New(microLlama(t), memqueue.New(), Config{})
 	require.ErrorContains(t, err, "concurrency")
-	_, err = New(microLlama(t), r.Client, Config{Concurrency: 1, Alias: "a:b"})
+	_, err = New(microLlama(t), memqueue.New(), Config{Concurrency: 1, Alias: "a:b"})
 	require.ErrorContains(t, err, "model name")
 }

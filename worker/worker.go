@@ -12,9 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
@@ -26,8 +23,8 @@ const (
 	DefaultPollInterval    = 250 * time.Millisecond
 )
 
-// maxRecordWait is how long a worker waits for Redis when it records a result. After the same time asynq's lease on the job is
-// over, and another worker gets it.
+// maxRecordWait is how long a worker waits for the queue when it records a result. After the same time asynq's lease on the job
+// is over, and another worker gets it.
 const maxRecordWait = 30 * time.Second
 
 // Config are the settings of a worker. Zero values mean the defaults named.
@@ -45,8 +42,7 @@ type Config struct {
 // Worker serves the queues of one model alias.
 type Worker struct {
 	config  Config
-	rdb     redis.UniversalClient
-	store   *job.Store
+	queue   job.Queue
 	origin  job.Origin // without ModelSHA256
 	log     *slog.Logger
 	metrics *metrics
@@ -59,12 +55,18 @@ type Worker struct {
 
 	failed   chan error  // holds the error by which the engine ended itself
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
-	// running is read-locked by handlers, some of which asynq does not wait for. At its end, Run locks it and keeps it locked.
-	running sync.RWMutex
+}
+
+// Engine is what a worker needs of an engine.
+type Engine interface {
+	Info() engine.Info
+	Generate(context.Context, generation.Request) (generation.Completion, error)
+	SHA256(context.Context) (string, error)
+	Snapshot() engine.Snapshot
 }
 
 // New makes a worker on an engine. The caller closes the engine after Run has returned.
-func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, error) {
+func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
 	}
@@ -93,8 +95,7 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 	info := eng.Info()
 	return &Worker{
 		config: c,
-		rdb:    rdb,
-		store:  job.NewStore(rdb),
+		queue:  queue,
 		origin: job.Origin{
 			Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
 		},
@@ -111,54 +112,42 @@ func New(eng *engine.Engine, rdb redis.UniversalClient, c Config) (*Worker, erro
 // returns the rest to the head of their queues, and returns nil. It does the same and returns an error if the engine ends itself.
 // Any other error means that it could not start.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.rdb.Ping(ctx).Err(); err != nil {
-		if ctx.Err() != nil { // stopped before it began
-			return nil
+	if err := w.queue.Ping(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was stopped before it began
 		}
-		return fmt.Errorf("start worker: reach redis: %w", err)
-	}
-	queues := map[string]int{}
-	for p, weight := range job.Priorities() {
-		queues[job.Queue(w.config.Alias, p)] = weight
-	}
-	jobs, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	server := asynq.NewServerFromRedisClient(w.rdb, asynq.Config{
-		Concurrency:              w.config.Concurrency,
-		BaseContext:              func() context.Context { return jobs },
-		Queues:                   queues,
-		StrictPriority:           w.config.Strict,
-		TaskCheckInterval:        w.config.PollInterval,
-		DelayedTaskCheckInterval: time.Second,
-		ShutdownTimeout:          w.config.ShutdownTimeout,
-		RetryDelayFunc:           retryDelay,
-		IsFailure:                isFailure,
-		Logger:                   queueLog{w.log},
-		LogLevel:                 asynq.InfoLevel,
-	})
-	if err := server.Start(asynq.HandlerFunc(w.handle)); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.log.Info("serving", "model", w.origin.Model, "alias", w.config.Alias, "worker", w.config.Name,
 		"backend", w.origin.Backend, "concurrency", w.config.Concurrency)
-	reaping, stopReaping := context.WithCancel(ctx)
-	var reaper sync.WaitGroup
-	reaper.Go(func() { w.reap(reaping) })
+	serving, drain := context.WithCancel(context.WithoutCancel(ctx))
 	var failure error
-	select {
-	case <-ctx.Done():
-	case failure = <-w.failed:
-		w.log.Error("the engine ended itself", "error", failure)
-	}
-	w.log.Info("stopping: no more jobs are taken", "timeout", w.config.ShutdownTimeout)
-	w.stopping.Store(true)
-	stopReaping()
-	reaper.Wait()
-	server.Shutdown()
-	abandon()
-	w.running.Lock() // and keep it locked: a handler that begins now returns at once
+	var background sync.WaitGroup
+	background.Go(func() {
+		select {
+		case <-serving.Done(): // it could not start
+			return
+		case <-ctx.Done():
+		case failure = <-w.failed:
+			w.log.Error("the engine ended itself", "error", failure)
+		}
+		w.log.Info("stopping: no more jobs are taken", "timeout", w.config.ShutdownTimeout)
+		w.stopping.Store(true)
+		drain()
+	})
+	background.Go(func() { w.watchForLost(serving) })
+	err := w.queue.Serve(serving, job.ServeOptions{
+		Alias:           w.config.Alias,
+		Concurrency:     w.config.Concurrency,
+		Strict:          w.config.Strict,
+		ShutdownTimeout: w.config.ShutdownTimeout,
+		PollInterval:    w.config.PollInterval,
+		Logger:          w.log,
+	}, w.handle)
+	drain()
+	background.Wait()
 	w.log.Info("stopped")
-	return failure
+	return errors.Join(failure, err)
 }
 
 // stop makes Run stop with an error.
@@ -168,35 +157,3 @@ func (w *Worker) stop(err error) {
 	default: // it stops already
 	}
 }
-
-// Errors that handlers return to asynq for jobs that were not recorded.
-var (
-	errHandedBack = errors.New("worker is stopping: job returned to the queue")
-	errLeaseLost  = errors.New("lease is lost: another worker has the job")
-)
-
-// isFailure reports whether asynq counts an error as a failure of the job. Events of its worker are not.
-func isFailure(err error) bool {
-	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, errLeaseLost) && !errors.Is(err, errHandedBack) &&
-		!errors.Is(err, context.Canceled)
-}
-
-// retryDelay is how long a job waits before its next attempt; n is the number of earlier failures.
-func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
-	if !isFailure(err) {
-		return 0
-	}
-	return min(time.Minute, time.Second<<min(n, 6))
-}
-
-// queueLog passes asynq's log on. Its state is interesting only for debugging. Its warnings are routine: retries and returned
-// jobs, which the worker logs itself.
-type queueLog struct{ log *slog.Logger }
-
-func (q queueLog) Debug(args ...any) { q.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (q queueLog) Info(args ...any)  { q.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (q queueLog) Warn(args ...any)  { q.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (q queueLog) Error(args ...any) { q.log.Error(fmt.Sprint(args...), "from", "queue") }
-
-// Fatal is never called by asynq's server.
-func (q queueLog) Fatal(args ...any) { q.Error(args...) }

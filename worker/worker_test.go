@@ -12,20 +12,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/job/memqueue"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
 
 func TestRowsAreAnsweredByTheEngine(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
-		b := setUp(t, r, nil, Config{Alias: "micro", Name: "mac", Version: "v1"})
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		b := setUp(t, q, nil, Config{Alias: "micro", Name: "mac", Version: "v1"})
 		rows := prompts(40) +
 			`{"custom_id":"many","body":{"prompt":["one","two","three"],"n":2,"max_tokens":3,"ignore_eos":true}}` + "\n" +
 			`{"custom_id":"score","body":{"prompt":"one two three","echo":true,"logprobs":1,"max_tokens":0}}` + "\n" +
@@ -79,11 +79,11 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 	})
 }
 
-// The tokens of a row depend only on its batch and line, not on the kind of Redis, the worker or the other rows.
+// The tokens of a row depend only on its batch and line, not on the kind of queue, the worker or the other rows.
 func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	t.Parallel()
 	run := func(rows string, concurrency int) map[string]resultLine {
-		b := setUp(t, redistest.StartMini(t), nil, Config{Concurrency: concurrency})
+		b := setUp(t, memqueue.New(), nil, Config{Concurrency: concurrency})
 		b.enqueue(t, rows, enqueue.Options{})
 		b.start(t)
 		return b.results(t)
@@ -131,7 +131,7 @@ func TestFailedAttempts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := &faults{times: c.times, fail: c.fail}
-			b := setUp(t, redistest.StartMini(t), f.generate, Config{})
+			b := setUp(t, memqueue.New(), f.generate, Config{})
 			b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 2})
 			stop := b.start(t)
 			row := b.results(t)["row-1"]
@@ -151,7 +151,7 @@ func TestFailedAttempts(t *testing.T) {
 // The prompts of a row run concurrently. A panic in one of them becomes the row's error and does not end the worker.
 func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(_ context.Context, r generation.Request) (generation.Completion, error) {
+	b := setUp(t, memqueue.New(), func(_ context.Context, r generation.Request) (generation.Completion, error) {
 		if r.Text == "bad" {
 			panic("oops")
 		}
@@ -165,7 +165,7 @@ func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
 
 func TestAnAttemptIsLimitedInTime(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
+	b := setUp(t, memqueue.New(), func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 		<-ctx.Done()
 		return generation.Completion{}, ctx.Err()
 	}, Config{})
@@ -179,12 +179,12 @@ func TestAnAttemptIsLimitedInTime(t *testing.T) {
 
 func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(context.Context, generation.Request) (generation.Completion, error) {
+	b := setUp(t, memqueue.New(), func(context.Context, generation.Request) (generation.Completion, error) {
 		panic("not again")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 3})
 	for range 3 { // three workers took it and died
-		_, err := b.worker.store.Begin(t.Context(), "b", 1, "")
+		_, err := b.queue.Begin(t.Context(), "b", 1, "")
 		require.NoError(t, err)
 	}
 	b.start(t)
@@ -195,68 +195,59 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 
 func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), func(context.Context, generation.Request) (generation.Completion, error) {
+	b := setUp(t, memqueue.New(), func(context.Context, generation.Request) (generation.Completion, error) {
 		panic("it is recorded")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
 	// An earlier worker recorded it and died before it acknowledged the task.
-	_, err := b.worker.store.Record(t.Context(), "b", job.Answered(
+	_, err := b.queue.Record(t.Context(), "b", job.Answered(
 		&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, new(openai.Request), nil, time.Now(), job.Stats{}))
 	require.NoError(t, err)
 	stop := b.start(t)
 	require.Nil(t, b.results(t)["row-1"].Error)
-	require.Eventually(t, func() bool { // asynq reports no event when it has acknowledged a task
-		info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetQueueInfo("default:default")
-		return err == nil && info.Size == 0
-	}, 10*time.Second, 5*time.Millisecond)
+	b.waitForQueue(t)
 	stop()
 	b.requireEmptyQueue(t)
 }
 
 func TestJobsOfAnUnknownBatchAreDropped(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	q := memqueue.New()
+	b := setUp(t, q, nil, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
-	require.NoError(t, b.redis.Client.Del(t.Context(), "ingot:{b}:meta").Err())
-	info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetTaskInfo("default:default", "b:1")
+	j := jobtest.Take(t, q, job.DefaultAlias, job.Default, 1)[0]
+	_, err := q.Cancel(t.Context(), "b")
 	require.NoError(t, err)
-	require.NoError(t, b.worker.handle(t.Context(), asynq.NewTask(info.Type, info.Payload)))
-	require.ErrorIs(t, b.worker.handle(t.Context(), asynq.NewTask(info.Type, []byte("{}"))), asynq.SkipRetry)
+	require.NoError(t, b.worker.handle(t.Context(), j))
+	require.NoError(t, q.Purge(t.Context(), "b"))
+	require.NoError(t, b.worker.handle(t.Context(), j))
 }
 
 func TestALostLeaseIsNoFailure(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, redistest.StartMini(t), nil, Config{})
+	q := memqueue.New()
+	b := setUp(t, q, nil, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
-	info, err := asynq.NewInspectorFromRedisClient(b.redis.Client).GetTaskInfo("default:default", "b:1")
-	require.NoError(t, err)
+	j := jobtest.Take(t, q, job.DefaultAlias, job.Default, 1)[0]
 	ctx, lose := context.WithCancel(t.Context())
 	b.worker.generate = func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 		lose()
 		<-ctx.Done()
 		return generation.Completion{}, ctx.Err()
 	}
-	err = b.worker.handle(ctx, asynq.NewTask(info.Type, info.Payload))
-	require.ErrorIs(t, err, errLeaseLost)
-	for _, err := range []error{err, asynq.ErrLeaseExpired, fmt.Errorf("x: %w", errHandedBack), context.Canceled} {
-		require.False(t, isFailure(err), "%v", err)
-		require.Zero(t, retryDelay(3, err, nil))
-	}
-	require.True(t, isFailure(errors.New("x")))
-	require.Equal(t, time.Second, retryDelay(0, errors.New("x"), nil))
-	require.Equal(t, time.Minute, retryDelay(1000, errors.New("x"), nil))
+	require.ErrorIs(t, b.worker.handle(ctx, j), job.ErrDeliveryEnded)
 
 	// The row is delivered again, and the delivery is counted.
 	b.worker.generate = (&faults{}).generate
-	require.NoError(t, b.worker.handle(t.Context(), asynq.NewTask(info.Type, info.Payload)))
+	require.NoError(t, b.worker.handle(t.Context(), j))
 	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)
 }
 
 // When a batch is cancelled, its running row is stopped and the others are dropped. Other batches are not affected.
 func TestACancelledBatchIsDropped(t *testing.T) {
-	redistest.Both(t, func(t *testing.T, r *redistest.Server) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		begun, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
-		b := setUp(t, r, func(ctx context.Context, req generation.Request) (generation.Completion, error) {
+		b := setUp(t, q, func(ctx context.Context, req generation.Request) (generation.Completion, error) {
 			if req.Text != "hold" {
 				return generation.Completion{Choices: []generation.Choice{{}}}, nil
 			}
@@ -265,36 +256,34 @@ func TestACancelledBatchIsDropped(t *testing.T) {
 			stopped <- struct{}{}
 			return generation.Completion{}, ctx.Err()
 		}, Config{Concurrency: 1, Strict: true})
-		workers, err := enqueue.Workers(r.Client, job.DefaultAlias)
+		workers, err := q.Workers(t.Context(), job.DefaultAlias)
 		require.NoError(t, err)
 		require.Zero(t, workers)
 		unwanted := strings.Repeat("{\"prompt\": \"hold\"}\n", 50)
 		b.enqueue(t, unwanted, enqueue.Options{Batch: "unwanted", Priority: job.Critical})
 		b.enqueue(t, `{"id": "row-1", "prompt": "other"}`, enqueue.Options{})
-		b.start(t)
+		stop := b.start(t)
 		<-begun
 		require.Eventually(t, func() bool {
-			workers, err := enqueue.Workers(r.Client, job.DefaultAlias)
-			return err == nil && workers == 1 && r.Client.PubSubNumSub(t.Context(), "asynq:cancel").Val()["asynq:cancel"] == 1
+			workers, err := q.Workers(t.Context(), job.DefaultAlias)
+			return err == nil && workers == 1
 		}, time.Minute, time.Millisecond)
-		workers, err = enqueue.Workers(r.Client, "other")
+		workers, err = q.Workers(t.Context(), "other")
 		require.NoError(t, err)
 		require.Zero(t, workers)
 
-		finished, err := enqueue.Cancel(t.Context(), r.Client, "unwanted")
-		require.NoError(t, err)
-		require.False(t, finished)
-		<-stopped
+		require.Eventually(t, func() bool { // asynq may not listen for cancellations yet
+			finished, err := q.Cancel(t.Context(), "unwanted")
+			return err == nil && !finished && len(stopped) == 1
+		}, time.Minute, time.Millisecond)
 		require.Len(t, b.results(t), 1)
 		var none bytes.Buffer
-		got, err := enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&none, "unwanted"), enqueue.CollectOptions{Follow: true})
+		got, err := enqueue.Collect(t.Context(), q, rows.NewOutput(&none, "unwanted"), enqueue.CollectOptions{Follow: true})
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Collected{Cancelled: true}, got)
-		require.Eventually(t, func() bool {
-			info, err := asynq.NewInspectorFromRedisClient(r.Client).GetQueueInfo("default:critical")
-			return err == nil && info.Size == 0
-		}, time.Minute, time.Millisecond)
-		_, err = enqueue.Enqueue(t.Context(), r.Client, strings.NewReader(unwanted),
+		stop()
+		jobtest.Take(t, q, job.DefaultAlias, job.Critical, 0)
+		_, err = enqueue.Enqueue(t.Context(), q, strings.NewReader(unwanted),
 			enqueue.Options{Batch: "unwanted", Priority: job.Critical})
 		require.ErrorIs(t, err, job.ErrCancelled)
 		require.ErrorContains(t, err, "give another batch id")
@@ -303,9 +292,9 @@ func TestACancelledBatchIsDropped(t *testing.T) {
 
 func TestPriorities(t *testing.T) {
 	t.Parallel()
-	r := redistest.StartMini(t)
+	q := memqueue.New()
 	var order []string
-	b := setUp(t, r, func(_ context.Context, req generation.Request) (generation.Completion, error) {
+	b := setUp(t, q, func(_ context.Context, req generation.Request) (generation.Completion, error) {
 		order = append(order, req.Text) // one at a time
 		return generation.Completion{Choices: []generation.Choice{{}}}, nil
 	}, Config{Concurrency: 1, Strict: true})
@@ -315,7 +304,7 @@ func TestPriorities(t *testing.T) {
 	b.enqueue(t, `{"prompt":"other model"}`, enqueue.Options{Batch: "other", Alias: "other"})
 	stop := b.start(t)
 	for _, batch := range []string{"critical", "default", "bulk"} {
-		_, err := enqueue.Collect(t.Context(), r.Client, rows.NewOutput(&bytes.Buffer{}, batch), enqueue.CollectOptions{Follow: true})
+		_, err := enqueue.Collect(t.Context(), q, rows.NewOutput(&bytes.Buffer{}, batch), enqueue.CollectOptions{Follow: true})
 		require.NoError(t, err)
 	}
 	stop()

@@ -121,7 +121,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return b.predict(cmd, cfg)
 	}
 	if cmd.Flags().Changed("quant") && b.weights.shape == "" {
-		return usagef("--quant is for a --shape, which is missing; a --model has its own types")
+		return usagef("--quant requires --shape: a --model has its own types")
 	}
 	path, remove, err := b.weights.file(cfg.Model)
 	if err != nil {

@@ -41,7 +41,7 @@ added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They
 			}
 			for _, name := range []string{string(config.Model), "shape", "quant", string(config.KV)} {
 				if cmd.Flags().Changed(name) {
-					return usagef("--%s is for --sweep, which is missing", name)
+					return usagef("--%s requires --sweep", name)
 				}
 			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))

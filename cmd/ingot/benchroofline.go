@@ -51,7 +51,7 @@ func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	case w.shape == "" && model == "":
 		return nil, usagef("a model is missing: give --model FILE or --shape NAME")
 	case w.write != "":
-		return nil, usagef("--write cannot be used here: the shape needs no file")
+		return nil, usagef("--write cannot be combined with --roofline, which needs no file")
 	case w.shape == "":
 		return gguf.Open(model)
 	}

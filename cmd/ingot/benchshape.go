@@ -16,7 +16,7 @@ func (w *weightFlags) file(model string) (path string, remove func() error, err 
 	keep := func() error { return nil }
 	switch {
 	case w.shape == "" && w.write != "":
-		return "", nil, usagef("--write is for the file of a --shape, which is missing")
+		return "", nil, usagef("--write requires --shape")
 	case w.shape == "" && model == "":
 		return "", nil, usagef("a model is missing: give --model FILE or --shape NAME")
 	case w.shape == "":

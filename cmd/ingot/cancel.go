@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/redisqueue"
 )
 
 func newCancel() *cobra.Command {
@@ -19,12 +18,12 @@ far can be read with "ingot results" for 7 days, as for a finished batch; until 
 Cancelling a finished batch changes nothing.`,
 		Example: "  ingot cancel nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),
-		RunE: onRedis(func(cmd *cobra.Command, rdb *redis.Client, args []string) error {
-			finished, err := enqueue.Cancel(cmd.Context(), rdb, args[0])
+		RunE: onRedis(func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
+			finished, err := queue.Cancel(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			s, err := enqueue.Status(cmd.Context(), rdb, args[0])
+			s, err := queue.Status(cmd.Context(), args[0])
 			if err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
 )
@@ -265,13 +265,13 @@ func (s *backendState) fill(i metal.Info) {
 
 func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error {
 	d.Redis = &redisState{}
-	rdb, warnings, err := job.Dial(ctx, cfg.Redis)
+	queue, warnings, err := redisqueue.Dial(ctx, cfg.Redis)
 	if err != nil {
 		d.Redis.Error = oneLine(err.Error())
 		return err
 	}
 	d.Redis.Reachable, d.Redis.Warnings = true, warnings
-	return rdb.Close()
+	return queue.Close()
 }
 
 func (d *diagnosis) examineModel(cfg *config.Config) error {

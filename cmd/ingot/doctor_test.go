@@ -39,7 +39,7 @@ func TestDoctorText(t *testing.T) {
 		`free memory +[\d.]+ [KMGT]iB`, `backend metal +.+`, `backend cpu +\S+ \w+, \d+ threads`, `backend emulator +.+`,
 		`--backend cpu +cpu: it is set`, `model +` + tinyGLM,
 		// As in the model's card: 6 layers of 64+32 values of 4 bytes.
-		` +weights [\d.]+ MiB, cache 2\.2 KiB per token; together they may use [\d.]+ [MGT]iB`,
+		` +weights [\d.]+ MiB, steps [\d.]+ MiB, rows [\d.]+ MiB, cache 2\.2 KiB per token; together they may use [\d.]+ [MGT]iB`,
 		` +fits, with a context of 100 tokens \(trained for 4096\) and 224 in all rows together`,
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)

@@ -52,15 +52,15 @@ rows that are already queued or answered are skipped.`,
 				return err
 			}
 			defer in.Close() //nolint:errcheck // it was only read
-			rdb, err := dial(cmd, cfg)
+			queue, err := dial(cmd, cfg)
 			if err != nil {
 				return err
 			}
-			defer rdb.Close() //nolint:errcheck // everything sent was answered
+			defer queue.Close() //nolint:errcheck // everything sent was answered
 
 			stderr := cmd.ErrOrStderr()
 			d := progress.New(stderr, progress.Options{Terminal: isTerminal(stderr)})
-			sum, err := enqueue.Enqueue(cmd.Context(), rdb, in, enqueue.Options{
+			sum, err := enqueue.Enqueue(cmd.Context(), queue, in, enqueue.Options{
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
 				IgnoreUnknown: ignore, Version: programVersion(),
 				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },

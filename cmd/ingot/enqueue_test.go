@@ -19,7 +19,7 @@ import (
 // TestEnqueueStopsOnInterrupt: even while it waits for rows. It has queued none by then.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	stdin, rows := io.Pipe()
@@ -73,7 +73,7 @@ func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 // TestEnqueueRefusesAnotherFile: a batch belongs to one file.
 func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	for i, in := range []string{write(t, "a.jsonl", askMarch), write(t, "b.jsonl", askFinland)} {
 		r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "b")
 		if i == 0 {

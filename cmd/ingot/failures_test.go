@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
@@ -63,7 +63,7 @@ func TestAFailedWriteIsAFailure(t *testing.T) {
 // TestResultsFailWithTheirRows: once the batch is finished.
 func TestResultsFailWithTheirRows(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	results := func(in, batch string, flags ...string) result {
 		r := ingot(t, in, "enqueue", "-", "--redis", url, "--batch", batch)
 		require.Equal(t, exitOK, r.code, r.stderr)
@@ -86,7 +86,7 @@ func TestResultsFailWithTheirRows(t *testing.T) {
 // TestStatusWatch: it returns when the batch has ended.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartMini(t)
+	server := redistest.Start(t)
 	r := ingot(t, askMarch, "enqueue", "-", "--redis", server.URL, "--batch", "b")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	watch := []string{"status", "b", "--redis", server.URL, "--watch"}
@@ -109,7 +109,7 @@ func TestStatusWatch(t *testing.T) {
 		require.Fail(t, "the batch has not ended", "%+v", r)
 	case <-time.After(10 * time.Millisecond):
 	}
-	_, err := enqueue.Cancel(t.Context(), server.Client, "b")
+	_, err := redisqueue.New(server.Client).Cancel(t.Context(), "b")
 	require.NoError(t, err)
 	r = <-ended
 	require.Equal(t, exitOK, r.code, r.stderr)

@@ -6,12 +6,12 @@ import (
 	"io"
 	"os"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -138,35 +138,35 @@ func sameFile(a, b string) bool {
 }
 
 // dialBatch connects to Redis for a command whose arguments name a batch, or none.
-func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redis.Client, error) {
+func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisqueue.Queue, error) {
 	for _, batch := range args {
 		if err := job.CheckBatch(batch); err != nil {
 			return nil, &usageError{err}
 		}
 	}
-	rdb, _, err := job.Dial(cmd.Context(), cfg.Redis) // the warnings are for enqueue and worker
-	return rdb, err
+	queue, _, err := redisqueue.Dial(cmd.Context(), cfg.Redis) // the warnings are for enqueue and worker
+	return queue, err
 }
 
 // onRedis is the run function of a command about a batch on Redis, whose id is in args, or about all.
-func onRedis(run func(cmd *cobra.Command, rdb *redis.Client, args []string) error) func(*cobra.Command, []string) error {
+func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := settings(cmd, config.Redis)
 		if err != nil {
 			return err
 		}
-		rdb, err := dialBatch(cmd, cfg, args)
+		queue, err := dialBatch(cmd, cfg, args)
 		if err != nil {
 			return err
 		}
-		defer rdb.Close() //nolint:errcheck // everything sent was answered
-		return run(cmd, rdb, args)
+		defer queue.Close() //nolint:errcheck // everything sent was answered
+		return run(cmd, queue, args)
 	}
 }
 
 // dial connects to Redis and logs settings of the server that can lose jobs.
-func dial(cmd *cobra.Command, cfg *config.Config) (*redis.Client, error) {
-	rdb, warnings, err := job.Dial(cmd.Context(), cfg.Redis)
+func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
+	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis)
 	if err != nil {
 		return nil, err
 	}
@@ -174,5 +174,5 @@ func dial(cmd *cobra.Command, cfg *config.Config) (*redis.Client, error) {
 	for _, w := range warnings {
 		log.WarnContext(cmd.Context(), "redis can lose jobs", "reason", w)
 	}
-	return rdb, nil
+	return queue, nil
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job/redisqueue"
 )
 
 func newPurge() *cobra.Command {
@@ -16,8 +15,8 @@ func newPurge() *cobra.Command {
 while Redis has no memory left. "ingot results --forget" does the same after it has written all results to a file.`,
 		Example: "  ingot purge nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),
-		RunE: onRedis(func(cmd *cobra.Command, rdb *redis.Client, args []string) error {
-			if err := enqueue.Purge(cmd.Context(), rdb, args[0]); err != nil {
+		RunE: onRedis(func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
+			if err := queue.Purge(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			cmd.PrintErrf("%s: deleted\n", args[0])

@@ -156,7 +156,7 @@ func TestQueue(t *testing.T) {
 // TestResultsForget: and purge, delete a batch that has ended.
 func TestResultsForget(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	redis := func(code int, in string, args ...string) string {
 		t.Helper()
@@ -183,7 +183,7 @@ func TestResultsForget(t *testing.T) {
 // TestStatusShowsLostRows: and enqueueing the file again queues them.
 func TestStatusShowsLostRows(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartMini(t)
+	server := redistest.Start(t)
 	in := write(t, "in.jsonl", askMarch+"\n"+askFinland+"\n")
 	enqueue := func() string {
 		r := ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", "b")
@@ -203,7 +203,7 @@ func TestStatusShowsLostRows(t *testing.T) {
 // TestEnqueueMakesABatchID: without --batch the id is a new one, and stdout holds nothing else.
 func TestEnqueueMakesABatchID(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	ids := map[string]bool{}
 	for range 2 {
 		r := ingot(t, askMarch, "enqueue", "-", "--redis", url)
@@ -260,7 +260,7 @@ func TestNightly(t *testing.T) {
 // TestCancel lists and cancels a batch that no worker serves.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	redis := func(code int, args ...string) result {
 		t.Helper()
 		r := ingot(t, "", append(args, "--redis", url)...)
@@ -301,7 +301,7 @@ func TestCancel(t *testing.T) {
 // TestResultsOfAnotherFileAreRefused: an output keeps the answers to one file, even if a batch with the same id has others.
 func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartMini(t)
+	server := redistest.Start(t)
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	results := func(file string) result {
 		t.Helper()
@@ -311,10 +311,10 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 		return ingot(t, "", "results", "b", "--redis", server.URL, "-o", out)
 	}
 	// Rows that cannot be used have results without a worker.
-	require.Equal(t, exitOK, results("{}\n{\"a\":1}\n").code)
+	require.Equal(t, exitRows, results("{}\n{\"a\":1}\n").code)
 	before := readFile(t, out)
 	require.Equal(t, 2, strings.Count(before, "\n"))
-	require.Equal(t, exitOK, results("{}\n{\"a\":1}\n").code, "the same file")
+	require.Equal(t, exitRows, results("{}\n{\"a\":1}\n").code, "the same file")
 	r := results("{}\n{\"a\":2}\n")
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, "made from a different input file than batch b: line 2 differs; choose another output")
@@ -328,7 +328,7 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 // TestUnknownFieldsAreErrors: also the name of another model, unless they are to be ignored.
 func TestUnknownFieldsAreErrors(t *testing.T) {
 	t.Parallel()
-	url := redistest.StartMini(t).URL
+	url := redistest.Start(t).URL
 	in := write(t, "in.jsonl", strings.Join([]string{
 		askMarch, `{"prompt":"a","images":["x"]}`, `{"prompt":"b","model":"gpt-4"}`, `{"prompt":"c","model":"glm"}`, "",
 	}, "\n"))

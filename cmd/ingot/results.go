@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -43,25 +43,25 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 				return usagef("--forget needs a file as OUT")
 			}
 			batch := args[0]
-			rdb, err := dialBatch(cmd, cfg, args)
+			queue, err := dialBatch(cmd, cfg, args)
 			if err != nil {
 				return err
 			}
-			defer rdb.Close() //nolint:errcheck // everything sent was answered
+			defer queue.Close() //nolint:errcheck // everything sent was answered
 			// Checked first, so that a wrong batch id does not create an empty file.
-			s, err := enqueue.Status(cmd.Context(), rdb, batch)
+			s, err := queue.Status(cmd.Context(), batch)
 			if err != nil {
 				return fmt.Errorf("read results: %w", err)
 			}
 			if follow && !s.Ended() {
-				workers, err := enqueue.Workers(rdb, s.Alias)
+				workers, err := queue.Workers(cmd.Context(), s.Alias)
 				if err != nil {
 					return fmt.Errorf("read results: %w", err)
 				}
 				if workers == 0 {
 					cmd.PrintErrf("no worker serves model name %q: waiting for one\n", s.Alias)
 				}
-				lost, err := enqueue.Lost(cmd.Context(), rdb, s)
+				lost, err := queue.Lost(cmd.Context(), s)
 				if err != nil {
 					return fmt.Errorf("read results: %w", err)
 				}
@@ -70,7 +70,7 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 						countRows(lost), batch)
 				}
 			}
-			r := collecting{cmd: cmd, rdb: rdb, batch: batch, out: out, follow: follow, forget: forget}
+			r := collecting{cmd: cmd, queue: queue, batch: batch, out: out, follow: follow, forget: forget}
 			c, err := r.run(cmd.Context())
 			if err != nil || !c.Finished {
 				return err
@@ -89,7 +89,7 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 // collecting is the command results with its settings.
 type collecting struct {
 	cmd            *cobra.Command
-	rdb            *redis.Client
+	queue          *redisqueue.Queue
 	batch, out     string
 	follow, forget bool
 }
@@ -118,7 +118,7 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		if err := closeOutput(); err != nil { // it is on the disk after this
 			return c, nil // the deferred call reports it
 		}
-		if err := enqueue.Purge(ctx, r.rdb, r.batch); err != nil {
+		if err := r.queue.Purge(ctx, r.batch); err != nil {
 			return c, err
 		}
 		r.cmd.PrintErrf("%s: deleted from Redis\n", r.batch)
@@ -134,7 +134,7 @@ func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.
 	d := newDisplay(r.cmd.ErrOrStderr())
 	defer d.Close()
 	var last job.Status
-	c, err := enqueue.Collect(ctx, r.rdb, output, enqueue.CollectOptions{
+	c, err := enqueue.Collect(ctx, r.queue, output, enqueue.CollectOptions{
 		Follow: r.follow,
 		Progress: func(s job.Status) {
 			last = s

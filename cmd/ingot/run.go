@@ -18,6 +18,7 @@ import (
 func newRun() *cobra.Command {
 	var out, format, unknown, points, capture string
 	var limit failLimit
+	var mix bool
 	cmd := &cobra.Command{
 		Use:   "run IN -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
@@ -27,7 +28,8 @@ stdout. "ingot show" prints OUT for reading.
 Formats of IN:` + formatsHelp() + `
 
 A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
-A run can be interrupted at any time: the same command continues it and keeps the answers in OUT.`,
+A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Another model is
+refused, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
@@ -39,7 +41,7 @@ A run can be interrupted at any time: the same command continues it and keeps th
 			if err != nil {
 				return err
 			}
-			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out, capture: capture}
+			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out, mixModels: mix, capture: capture}
 			if r.format, err = parseFormat(format, r.in); err != nil {
 				return err
 			}
@@ -68,6 +70,7 @@ A run can be interrupted at any time: the same command continues it and keeps th
 	addFormatFlag(cmd.Flags(), &format)
 	addUnknownFlag(cmd.Flags(), &unknown)
 	addFailFlag(cmd.Flags(), &limit)
+	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
 	addEngineFlags(cmd.Flags())
 	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
@@ -81,6 +84,7 @@ type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
 	in, out       string
+	mixModels     bool
 	capture       string
 	format        rows.Format
 	ignoreUnknown bool
@@ -146,7 +150,7 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
-		Format: r.format, IgnoreUnknown: r.ignoreUnknown, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Format: r.format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {

@@ -267,22 +267,28 @@ func TestRunStopsOnSignals(t *testing.T) {
 	}
 }
 
-// TestRunReportsAnotherModel: earlier answers may come from another model file of the same name.
-func TestRunReportsAnotherModel(t *testing.T) {
+// Earlier answers may come from another model file of the same name. They are mixed only if that is asked for.
+func TestRunRefusesAnotherModel(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	rows := askFinland
-	call := func(model string) string {
-		r := ingot(t, rows, "run", "-", "-o", out, "--model", model)
+	call := func(model string, more ...string) string {
+		r := ingot(t, rows, append([]string{"run", "-", "-o", out, "--model", model}, more...)...)
 		require.Equal(t, exitOK, r.code, r.stderr)
 		return r.stderr
 	}
 	call(tinyLlama)
 	rows += "\n" + askMarch + "\n{}"
-	require.Contains(t, call(tinyGLM), "2 rows done (1 failed), 1 kept (1 by another model), ")
+	before := readFile(t, out)
+	r := ingot(t, rows, "run", "-", "-o", out, "--model", tinyGLM)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "answers of another model are in the output (1), and this one has the SHA-256 ")
+	require.Contains(t, r.stderr, "choose another output, or give --mix-models")
+	require.Equal(t, before, readFile(t, out))
+
+	require.Contains(t, call(tinyGLM, "--mix-models"), "2 rows done (1 failed), 1 kept (1 by another model), ")
 	rows += "\n" + strings.Replace(askMarch, "march", "again", 1)
-	require.Contains(t, call(tinyLlama), "1 row done, 3 kept (1 failed) (1 by another model), ")
-	require.Contains(t, call(tinyLlama), "0 rows done, 4 kept (1 failed), ")
+	require.Contains(t, call(tinyLlama, "--mix-models"), "1 row done, 3 kept (1 failed) (1 by another model), ")
 }
 
 // full is a writer without space.

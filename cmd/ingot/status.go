@@ -9,12 +9,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
 )
 
 func newStatus() *cobra.Command {
@@ -38,27 +38,27 @@ left until the batch has ended, and then its status.`,
 			}
 			return arguments("BATCH")(cmd, args)
 		},
-		RunE: onRedis(func(cmd *cobra.Command, rdb *redis.Client, args []string) error {
+		RunE: onRedis(func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
 			if len(args) == 0 {
-				return listBatches(cmd, rdb, asJSON)
+				return listBatches(cmd, queue, asJSON)
 			}
 			var s batchStatus
 			var err error
 			if watch {
-				if err := watchBatch(cmd, rdb, args[0]); err != nil {
+				if err := watchBatch(cmd, queue, args[0]); err != nil {
 					if cmd.Context().Err() != nil {
 						return errors.New("stopped before the batch has ended")
 					}
 					return fmt.Errorf("read status: %w", err)
 				}
 			}
-			if s.Status, err = enqueue.Status(cmd.Context(), rdb, args[0]); err != nil {
+			if s.Status, err = queue.Status(cmd.Context(), args[0]); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
-			if s.Workers, err = enqueue.Workers(rdb, s.Alias); err != nil {
+			if s.Workers, err = queue.Workers(cmd.Context(), s.Alias); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
-			if s.Lost, err = enqueue.Lost(cmd.Context(), rdb, s.Status); err != nil {
+			if s.Lost, err = queue.Lost(cmd.Context(), s.Status); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
 			if asJSON {
@@ -81,14 +81,14 @@ type batchStatus struct {
 }
 
 // watchBatch shows the progress of a batch until it has ended.
-func watchBatch(cmd *cobra.Command, rdb redis.UniversalClient, batch string) error {
+func watchBatch(cmd *cobra.Command, queue *redisqueue.Queue, batch string) error {
 	d := newDisplay(cmd.ErrOrStderr())
 	defer d.Close()
-	return enqueue.Watch(cmd.Context(), job.NewStore(rdb), batch, func(s job.Status) { d.Show(batchCounts(s)) })
+	return enqueue.Watch(cmd.Context(), queue, batch, func(s job.Status) { d.Show(batchCounts(s)) })
 }
 
-func listBatches(cmd *cobra.Command, rdb redis.UniversalClient, asJSON bool) error {
-	all, err := enqueue.Batches(cmd.Context(), rdb)
+func listBatches(cmd *cobra.Command, queue *redisqueue.Queue, asJSON bool) error {
+	all, err := queue.Batches(cmd.Context())
 	if err != nil {
 		return fmt.Errorf("read status: %w", err)
 	}

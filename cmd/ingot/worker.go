@@ -37,17 +37,17 @@ and /metrics (Prometheus) over HTTP.`,
 }
 
 func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
-	rdb, err := dial(cmd, cfg)
+	queue, err := dial(cmd, cfg)
 	if err != nil {
 		return err
 	}
-	defer rdb.Close() //nolint:errcheck // everything sent was answered
+	defer queue.Close() //nolint:errcheck // everything sent was answered
 	eng, err := newLaunch(cfg, cmd.ErrOrStderr()).engine(cfg.Model, engineOptions(cfg))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	w, err := worker.New(eng, rdb, worker.Config{
+	w, err := worker.New(eng, queue, worker.Config{
 		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency,
 		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	})

@@ -34,6 +34,8 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
+	// Plan returns a count of the memory that the backend would take for models, which takes none.
+	Plan() Plan
 	// MaxInFlight is the maximum number of steps in flight, submitted and not yet waited for: see Step.Submit. It is 1 for
 	// synchronous backends.
 	MaxInFlight() int
@@ -44,6 +46,24 @@ type Backend interface {
 	Floats(t Tensor) [][]float32
 	// Close frees everything that the backend made.
 	Close() error
+}
+
+// Plan counts the memory that a backend takes for what it is asked to make. The methods are those of Backend; the pages of the KV
+// cache are not part of it.
+type Plan interface {
+	// Weight counts a tensor, of which the data are not read.
+	Weight(t gguf.Tensor) error
+	// Buffer counts a matrix. multiplied reports whether operations multiply its rows with weights.
+	Buffer(rows, cols int, multiplied bool)
+	// Rope counts the table that rotates dims values of positions.
+	Rope(dims, positions int)
+	// Cache counts what attention over a cache needs besides its pages.
+	Cache(shape CacheShape)
+	// Bytes returns the memory of the weights as the backend packs them, and that of the steps: buffers, tables, and what operations
+	// need within the backend.
+	Bytes() (weights, steps int64)
+	// Host reports whether this is the machine's memory, of which the rest of the program takes a part.
+	Host() bool
 }
 
 // Weight is a constant tensor of a model in a backend's memory.

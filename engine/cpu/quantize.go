@@ -1,12 +1,17 @@
 package cpu
 
 import (
+	"unsafe"
+
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
 // blockValues is the number of activations that share a scale.
 const blockValues = 32
+
+// scaleBytes is the size of a block's scale.
+const scaleBytes = int64(unsafe.Sizeof(kernels.Scale{}))
 
 // activations are rows of 8-bit activations, in blocks.
 type activations struct {

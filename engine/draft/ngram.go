@@ -23,11 +23,21 @@ const maxSlots = 1 << 16
 
 // newNGrams returns ngrams for texts of up to the given number of tokens.
 func newNGrams(tokens int) *ngrams {
+	slots := slotsFor(tokens)
+	return &ngrams{slots: slots, table: make([]int32, (longestNGram-shortestNGram+1)*slots)}
+}
+
+func slotsFor(tokens int) int {
 	slots := 16
 	for slots < min(2*tokens, maxSlots) {
 		slots *= 2
 	}
-	return &ngrams{slots: slots, table: make([]int32, (longestNGram-shortestNGram+1)*slots)}
+	return slots
+}
+
+// NGramBytes is the memory of the n-gram tables of a sequence of up to the given number of tokens.
+func NGramBytes(tokens int) int64 {
+	return int64(4 * (longestNGram - shortestNGram + 1) * slotsFor(tokens))
 }
 
 // Draft appends up to limit guesses of what follows tokens to dst. Each call's text has to begin with that of the call before.

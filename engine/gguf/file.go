@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -111,6 +112,27 @@ func (f *File) Release() error {
 	}
 	if err := unix.Madvise(f.data, unix.MADV_DONTNEED); err != nil {
 		return fmt.Errorf("release the pages of %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// ReleaseTensor is Release for the pages that hold nothing but one tensor. It does nothing for a tensor that is not of the file.
+func (f *File) ReleaseTensor(t Tensor) error {
+	if len(f.data) == 0 || len(t.Data) == 0 {
+		return nil
+	}
+	page, start := uintptr(os.Getpagesize()), uintptr(unsafe.Pointer(&f.data[0]))
+	at := uintptr(unsafe.Pointer(&t.Data[0]))
+	if at < start || at >= start+uintptr(len(f.data)) {
+		return nil
+	}
+	from := (at - start + page - 1) &^ (page - 1)
+	to := (at - start + uintptr(len(t.Data))) &^ (page - 1)
+	if from >= to {
+		return nil
+	}
+	if err := unix.Madvise(f.data[from:to], unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("release the pages of tensor %s of %s: %w", t.Name, f.path, err)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func glmConfig(l *loader) Config {
 	// The last blocks may be MTP layers. Some files announce them but were written without their tensors.
 	mtp := l.sizeOr("nextn_predict_layers", 0)
 	if mtp >= c.Layers {
-		l.fail(fmt.Errorf("%s is %d of %d layers", l.key("nextn_predict_layers"), mtp, c.Layers))
+		l.fail(fmt.Errorf("%s is %d; it must be less than the %d layers of block_count", l.key("nextn_predict_layers"), mtp, c.Layers))
 		return c
 	}
 	for range mtp {
@@ -288,6 +288,15 @@ func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 		l.fail(fmt.Errorf("tensor %s: %w", name, err))
 		return nil, nil
 	}
+	kind := gguf.TypeF16
+	if t.Type == gguf.TypeF32 || t.Type == gguf.TypeBF16 {
+		kind = gguf.TypeF32
+	}
+	k := gguf.Tensor{Name: name + " (keys)", Type: kind, Shape: []int{s.nope, s.kvRank, s.heads}}
+	v := gguf.Tensor{Name: name + " (values)", Type: t.Type, Shape: []int{s.kvRank, s.value, s.heads}}
+	if l.planning {
+		return l.place(k), l.place(v)
+	}
 	keys := make([]float32, s.heads*s.kvRank*s.nope)
 	values := make([]byte, 0, s.heads*s.value*rowBytes)
 	line := make([]float32, s.kvRank)
@@ -301,11 +310,6 @@ func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 		}
 		values = append(values, data[s.nope*rowBytes:(s.nope+s.value)*rowBytes]...)
 	}
-	kind := gguf.TypeF16
-	if t.Type == gguf.TypeF32 || t.Type == gguf.TypeBF16 {
-		kind = gguf.TypeF32
-	}
-	k := gguf.Tensor{Name: name + " (keys)", Type: kind, Shape: []int{s.nope, s.kvRank, s.heads}}
 	size, err := kind.RowBytes(len(keys))
 	if err != nil {
 		l.fail(err)
@@ -316,6 +320,6 @@ func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 		l.fail(fmt.Errorf("tensor %s: %w", name, err))
 		return nil, nil
 	}
-	v := gguf.Tensor{Name: name + " (values)", Type: t.Type, Shape: []int{s.kvRank, s.value, s.heads}, Data: values}
+	v.Data = values
 	return l.place(k), l.place(v)
 }

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -21,14 +22,13 @@ var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 4
 func TestBatchInvariance(t *testing.T) {
 	half := flash()
 	half.kind = gguf.TypeF16
-	for name, b := range map[string]*build{
-		"llama": llamaLayout{hidden: 64, heads: 4, kvHeads: 2, kind: gguf.TypeQ80}.build(),
-		"glm":   half.build(),
-		"lite":  bases["lite"](),
-	} {
+	files := maps.Clone(bases)
+	files["llama, Q8_0"] = func() *build { return llamaLayout{hidden: 64, heads: 4, kvHeads: 2, kind: gguf.TypeQ80}.build() }
+	files["glm, F16"] = half.build
+	for name, base := range files {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := b.write(t)
+			path := base().write(t)
 			r := rand.New(rand.NewPCG(5, 6))
 			var all [][]int32
 			for _, n := range []int{31, 1, 8, 17, 25} {

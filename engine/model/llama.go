@@ -21,7 +21,7 @@ type llama struct {
 
 type llamaLayer struct {
 	attnNorm compute.Weight // {hidden}
-	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}: a list, so that no step makes one
+	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}: a list, so that steps allocate none
 	attnQKV        []compute.Weight
 	attnOutput     compute.Weight // {heads*valueDim, hidden}
 	ffnNorm        compute.Weight // {hidden}

@@ -18,6 +18,8 @@ type loader struct {
 	arch string
 	used map[string]bool // names of tensors taken so far
 	err  error
+
+	planning bool // memory is only counted: see Plan
 }
 
 func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
@@ -175,6 +177,9 @@ func (l *loader) place(t gguf.Tensor) compute.Weight {
 	w, err := l.be.Weight(t)
 	if err != nil {
 		l.fail(err)
+	}
+	if !l.planning {
+		l.fail(l.file.ReleaseTensor(t)) // the backend has a copy, so that a model is not in memory twice while it is loaded
 	}
 	return w
 }

@@ -1,4 +1,4 @@
-// Package redistest starts Redis servers for tests: real ones, and miniredis.
+// Package redistest starts Redis servers for tests.
 package redistest
 
 import (
@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +22,7 @@ type Server struct {
 	URL    string
 	Client *redis.Client
 
-	process *process // of a real one
+	process *process
 }
 
 // Start starts the machine's redis-server on a free port. The server writes every command to disk before it answers, so it can
@@ -52,6 +51,9 @@ func Start(t testing.TB) *Server {
 // tries is the maximum number of attempts to start a server: another process may take its port.
 const tries = 5
 
+// Stop kills the server's process.
+func (s *Server) Stop() { s.process.kill() }
+
 // Restart kills the server's process and starts a new one with the same data and port.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
@@ -61,19 +63,6 @@ func (s *Server) Restart(t testing.TB) {
 		err = s.process.start(t)
 	}
 	require.NoError(t, err, "start redis-server again")
-}
-
-// StartMini starts a miniredis.
-func StartMini(t testing.TB) *Server {
-	t.Helper()
-	return connect(t, miniredis.RunT(t).Addr())
-}
-
-// Both runs a test against a real Redis and against miniredis.
-func Both(t *testing.T, test func(t *testing.T, s *Server)) {
-	t.Helper()
-	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, Start(t)) })
-	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, StartMini(t)) })
 }
 
 func connect(t testing.TB, addr string) *Server {

@@ -1,4 +1,4 @@
-package job
+package redisqueue
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 
 // Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path)
 // and checks that it answers and is version 6.2 or later. The warnings name settings of the server that can lose jobs.
-func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, err error) {
+func Dial(ctx context.Context, url string) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, nil, fmt.Errorf("redis URL: %w (it looks like redis://localhost:6379/0)", err)
 	}
-	c = redis.NewClient(opts)
+	c := redis.NewClient(opts)
 	info, err := c.Info(ctx).Result()
 	if err != nil {
 		c.Close() //nolint:errcheck // it was never used
@@ -33,7 +33,7 @@ func Dial(ctx context.Context, url string) (c *redis.Client, warnings []string, 
 		c.Close() //nolint:errcheck // it was never used
 		return nil, nil, fmt.Errorf("use redis at %s: %w", opts.Addr, err)
 	}
-	return c, warnings, nil
+	return New(c), warnings, nil
 }
 
 // hint suggests what to change in the URL, or is empty if the error itself is clear.

@@ -1,0 +1,70 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// plan implements compute.Plan.
+type plan struct {
+	threads        int
+	weights, steps int64
+	multiplied     int64 // values of the largest buffer whose rows are multiplied
+	positions      int   // of a sequence
+}
+
+// Plan implements compute.Backend.
+func (b *Backend) Plan() compute.Plan { return &plan{threads: len(b.scratch)} }
+
+// Weight implements compute.Plan.
+func (p *plan) Weight(t gguf.Tensor) error {
+	shape, err := compute.ShapeOf(t)
+	if err != nil {
+		return fmt.Errorf("tensor %s: %w", t.Name, err)
+	}
+	if shape.Vector {
+		p.weights += 4 * int64(shape.In)
+		return nil
+	}
+	groups := (shape.Out + kernels.GroupRows - 1) / kernels.GroupRows
+	p.weights += int64(shape.Matrices) * int64(groups) * int64(kernels.GroupBytes(t.Type, shape.In))
+	return nil
+}
+
+// Buffer implements compute.Plan.
+func (p *plan) Buffer(rows, cols int, multiplied bool) {
+	p.steps += 4 * int64(rows) * int64(cols)
+	if multiplied {
+		p.multiplied = max(p.multiplied, int64(rows)*int64(cols))
+	}
+}
+
+// Rope implements compute.Plan.
+func (p *plan) Rope(dims, positions int) {
+	p.steps += 4 * int64(dims) * int64(positions)
+	p.positions = max(p.positions, positions)
+}
+
+// Cache implements compute.Plan. Pages of types that attention does not read are converted one at a time.
+func (p *plan) Cache(s compute.CacheShape) {
+	if s.Type == gguf.TypeQ80 || s.Type == gguf.TypeQ40 {
+		p.steps += 2 * int64(p.threads) * 4 * int64(s.PageSize) * int64(s.KeyCols+s.ValueCols)
+	}
+}
+
+// Bytes implements compute.Plan. Each thread has the scores of a block of queries and the results of a gated tile, and it has them
+// twice: for steps by weights, and for steps by rows. Quantised activations are of all rows and of the shards' rows.
+func (p *plan) Bytes() (weights, steps int64) {
+	const quantised = blockValues + scaleBytes // bytes of a block
+	threads := int64(p.threads)
+	steps = p.steps + 2*p.multiplied*quantised/blockValues
+	scores := 4 * int64(max(maxScores, minQueries*p.positions)+maxQueries*16)
+	tile := 2 * 4 * int64(gatedRows*gatedGroups*kernels.GroupRows)
+	return p.weights, steps + 2*threads*(scores+tile)
+}
+
+// Host implements compute.Plan.
+func (p *plan) Host() bool { return true }

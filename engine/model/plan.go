@@ -1,0 +1,69 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// Plan counts the memory that Load would take on a backend, except the KV cache. It reads no weights.
+func Plan(be compute.Backend, plan compute.Plan, f *gguf.File, lim Limits) error {
+	counted := &planBackend{Backend: be, plan: plan}
+	l, family, err := open(counted, f)
+	if err != nil {
+		return err
+	}
+	l.planning = true
+	c := family.config(l)
+	counted.vocab = c.Vocab
+	if l.err == nil {
+		family.load(l, c, lim)
+	}
+	if l.err != nil {
+		return fmt.Errorf("plan the memory of %s: %w", f.Path(), l.err)
+	}
+	return nil
+}
+
+// planBackend is a backend that makes nothing, and counts what it would have made.
+type planBackend struct {
+	compute.Backend
+	plan  compute.Plan
+	vocab int
+}
+
+// plannedWeight is a weight without data.
+type plannedWeight struct{ tensor gguf.Tensor }
+
+func (w plannedWeight) Type() gguf.Type { return w.tensor.Type }
+func (w plannedWeight) Shape() []int    { return w.tensor.Shape }
+
+func (b *planBackend) Weight(t gguf.Tensor) (compute.Weight, error) {
+	return plannedWeight{t}, b.plan.Weight(t)
+}
+
+// Buffer counts a buffer. Logits are the only ones that no operation multiplies with weights.
+func (b *planBackend) Buffer(rows, cols int) (compute.Tensor, error) {
+	b.plan.Buffer(rows, cols, cols != b.vocab)
+	return compute.Tensor{Rows: rows, Cols: cols, Stride: cols}, nil
+}
+
+func (b *planBackend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error) {
+	dims := 2 * len(f.Freqs)
+	b.plan.Rope(dims, positions)
+	return plannedRope(dims), nil
+}
+
+type plannedRope int
+
+func (r plannedRope) Dims() int { return int(r) }
+
+func (b *planBackend) Cache(shape compute.CacheShape) (compute.Cache, error) {
+	b.plan.Cache(shape)
+	return plannedCache{shape}, nil
+}
+
+type plannedCache struct{ shape compute.CacheShape }
+
+func (c plannedCache) Shape() compute.CacheShape { return c.shape }

@@ -1,0 +1,82 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// Limits of a job, whoever queued it.
+const (
+	MaxLineNumber = math.MaxInt32 // what the id of a result can hold
+	MinTimeout    = time.Second
+	MaxTimeout    = 30 * 24 * time.Hour
+	MaxAttempts   = 1000
+
+	maxPayload = openai.MaxBody + 64<<10 // the body, and the fields about it
+)
+
+var (
+	sumForm  = regexp.MustCompile(`^[0-9a-f]{8}$`)
+	fileForm = regexp.MustCompile(`^([0-9a-f]{16})?$`)
+)
+
+// CheckSum returns an error if a row's checksum does not have its form.
+func CheckSum(sum string) error {
+	if sumForm.MatchString(sum) {
+		return nil
+	}
+	return fmt.Errorf("checksum %.20q is not 8 hex digits", sum)
+}
+
+// CheckLine returns an error if a number cannot be that of a line.
+func CheckLine(line int) error {
+	if line >= 1 && line <= MaxLineNumber {
+		return nil
+	}
+	return fmt.Errorf("line number %d is not between 1 and %d", line, MaxLineNumber)
+}
+
+// CheckLimits returns an error if the maximum time or number of attempts is not allowed.
+func CheckLimits(timeout time.Duration, attempts int) error {
+	if timeout < MinTimeout || timeout > MaxTimeout {
+		return fmt.Errorf("a timeout of %v is not between %v and %v", timeout, MinTimeout, MaxTimeout)
+	}
+	if attempts < 1 || attempts > MaxAttempts {
+		return fmt.Errorf("a maximum of %d attempts is not between 1 and %d", attempts, MaxAttempts)
+	}
+	return nil
+}
+
+// check returns an error if a job from the queue could not have been made from a row.
+func (j *Job) check() error {
+	err := errors.Join(CheckBatch(j.Batch), CheckLine(j.Line), CheckSum(j.Sum), checkTimeout(j.TimeoutMS, j.MaxAttempts))
+	switch {
+	case err != nil:
+		return err
+	case !fileForm.MatchString(j.File):
+		return fmt.Errorf("file %.40q is not 16 hex digits", j.File)
+	case j.CustomID == "" || len(j.CustomID) > openai.MaxCustomID || !utf8.ValidString(j.CustomID):
+		return fmt.Errorf("custom_id %.40q is not a text of 1 to %d bytes", j.CustomID, openai.MaxCustomID)
+	case j.Endpoint != openai.Chat && j.Endpoint != openai.Completions:
+		return fmt.Errorf("url %.40q is not %q or %q", j.Endpoint, openai.Chat, openai.Completions)
+	case len(j.Body) > openai.MaxBody:
+		return fmt.Errorf("the body has %d bytes, more than %d", len(j.Body), openai.MaxBody)
+	case j.EnqueuedMS < 0 || j.EnqueuedMS > maxUnixMilli:
+		return fmt.Errorf("enqueued_ms %d is not a time", j.EnqueuedMS)
+	}
+	return nil
+}
+
+// maxUnixMilli is the end of the year 9999.
+const maxUnixMilli = 253402300799999
+
+// checkTimeout is CheckLimits of a timeout in milliseconds, which may be too large for a time.Duration.
+func checkTimeout(ms int64, attempts int) error {
+	return CheckLimits(time.Duration(min(max(ms, 0), 2*MaxTimeout.Milliseconds()))*time.Millisecond, attempts)
+}

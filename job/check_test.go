@@ -1,0 +1,90 @@
+package job
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// A payload may be written by anybody who reaches Redis. What Decode returns is a row that a producer could have queued.
+func TestPayloadsAreWithinLimits(t *testing.T) {
+	t.Parallel()
+	valid := map[string]any{
+		"batch": "b", "line": 1, "sum": "0badcafe", "file": "0123456789abcdef", "custom_id": "x", "url": "/v1/completions",
+		"body": map[string]any{"prompt": "a"}, "enqueued_ms": 1, "timeout_ms": 1000, "max_attempts": 1,
+	}
+	decode := func(field string, value any) error {
+		fields := maps.Clone(valid)
+		fields[field] = value
+		payload, err := json.Marshal(fields)
+		require.NoError(t, err)
+		_, err = Decode(payload)
+		return err
+	}
+	for _, c := range []struct {
+		field string
+		value any
+	}{
+		{"line", MaxLineNumber},
+		{"file", ""},
+		{"custom_id", strings.Repeat("x", openai.MaxCustomID)},
+		{"url", "/v1/chat/completions"},
+		{"timeout_ms", MaxTimeout.Milliseconds()},
+		{"max_attempts", MaxAttempts},
+		{"body", strings.Repeat("x", openai.MaxBody-2)},
+	} {
+		require.NoError(t, decode(c.field, c.value), c.field)
+	}
+	for _, c := range []struct {
+		field string
+		value any
+		want  string
+	}{
+		{"batch", "a:b", `batch id "a:b"`},
+		{"line", 0, "line number 0"},
+		{"line", -3, "line number -3"},
+		{"line", 4_000_000_000, "line number 4000000000 is not between 1 and 2147483647"},
+		{"sum", "0BADCAFE", `checksum "0BADCAFE"`},
+		{"sum", "", `checksum ""`},
+		{"file", "x", `file "x"`},
+		{"custom_id", "", `custom_id ""`},
+		{"custom_id", strings.Repeat("x", openai.MaxCustomID+1), "is not a text of 1 to 512 bytes"},
+		{"url", "/v1/embeddings", `url "/v1/embeddings"`},
+		{"url", "\x1b[31m", `url "\x1b[31m"`},
+		{"timeout_ms", 0, "timeout"},
+		{"timeout_ms", -1, "timeout"},
+		{"timeout_ms", int64(9_000_000_000_000_000_000), "timeout"},
+		{"max_attempts", 0, "attempts"},
+		{"max_attempts", 1 << 30, "attempts"},
+		{"enqueued_ms", -1, "enqueued_ms -1 is not a time"},
+		{"enqueued_ms", int64(9_000_000_000_000_000_000), "is not a time"},
+		{"body", strings.Repeat("x", openai.MaxBody), "the body has"},
+		{"note", strings.Repeat("x", maxPayload), "bytes, more than"},
+	} {
+		require.ErrorContains(t, decode(c.field, c.value), c.want)
+	}
+}
+
+// A result that is longer than a line of output may be is an error of its row.
+func TestAResultHasAMaximumLength(t *testing.T) {
+	t.Parallel()
+	j := *testJob
+	for _, c := range []struct {
+		bytes  int
+		failed bool
+	}{{openai.MaxOutputLine / 2, false}, {openai.MaxOutputLine, true}} {
+		l := openai.OutputLine{Response: &openai.Response{StatusCode: 200, Body: strings.Repeat("x", c.bytes)}}
+		r := newResult(&j, l, Stats{CompletionTokens: 5})
+		require.Equal(t, c.failed, r.Failed)
+		require.Less(t, len(r.Text), openai.MaxOutputLine)
+		require.Equal(t, 5, r.Stats.CompletionTokens)
+		if c.failed {
+			require.Contains(t, string(r.Text), `"code":"result_too_large","message":"line 3: the result has `)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package jobtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+var addTests = map[string]func(*testing.T, job.Queue){
+	"AJobIsQueuedOnce":            testAddOnce,
+	"AJobArrivesAsItWasAdded":     testAddWhole,
+	"ManyJobsAreAddedAtOnce":      testAddMany,
+	"AJobOfAnotherFileIsReplaced": testReplaced,
+	"ARunningJobIsNotReplaced":    testRunningNotReplaced,
+}
+
+func testAddOnce(t *testing.T, q job.Queue) {
+	require.Empty(t, add(t, q, job.Bulk))
+	require.Equal(t, []bool{true, true, false}, add(t, q, job.Bulk, newJob(1), newJob(2), newJob(1)))
+	require.Equal(t, []bool{false, true, false}, add(t, q, job.Bulk, newJob(2), newJob(3), newJob(1)))
+	other := newJob(1)
+	other.Batch = "other"
+	require.Equal(t, []bool{true}, add(t, q, job.Bulk, other))
+
+	hold := make(chan struct{})
+	tally := newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 8}, tally.handle(func(context.Context, *job.Job) error { <-hold; return nil }))
+	tally.wait(t, 4)
+	require.Equal(t, []bool{false, false}, add(t, q, job.Bulk, newJob(1), newJob(2)), "it is running")
+	close(hold)
+	eventually(t, "it is done", func() bool { return add(t, q, job.Bulk, newJob(1))[0] })
+	tally.wait(t, 5)
+	require.Equal(t, map[string]int{"b:1": 2, "b:2": 1, "b:3": 1, "other:1": 1}, tally.counts())
+}
+
+func testAddWhole(t *testing.T, q job.Queue) {
+	want := newJob(7)
+	want.Body = []byte(`{"prompt":"<é \u0000>","x":` + strings.Repeat("1", 100_000) + `}`)
+	add(t, q, job.Default, want)
+	got := make(chan *job.Job, 1)
+	serve(t, q, job.ServeOptions{Concurrency: 1}, func(_ context.Context, j *job.Job) error { got <- j; return nil })
+	require.Equal(t, want, <-got)
+}
+
+func testAddMany(t *testing.T, q job.Queue) {
+	const n = 1000
+	for i, added := range add(t, q, job.Default, newJobs(n)...) {
+		require.True(t, added, i)
+	}
+	for i, added := range add(t, q, job.Default, newJobs(n+1)...) {
+		require.Equal(t, i == n, added, i)
+	}
+	tally := newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 1}, tally.handle(nil))
+	tally.wait(t, n+1)
+	for i, id := range tally.order() {
+		require.Equal(t, job.TaskID("b", i+1), id, "the order is that of the file")
+	}
+}
+
+// Jobs that an earlier batch with the same id left in the queue do not stand for the rows of a new one.
+func testReplaced(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJobs(3)...)
+	other := newJob(2)
+	other.File = job.FileID(strings.Repeat("cd", 32))
+	require.Equal(t, []bool{true}, add(t, q, job.Default, other))
+	require.Equal(t, []bool{false}, add(t, q, job.Default, other))
+	files := make(chan string, 3)
+	serve(t, q, job.ServeOptions{Concurrency: 1}, func(_ context.Context, j *job.Job) error {
+		files <- job.TaskID(j.Batch, j.Line) + " " + j.File
+		return nil
+	})
+	own := job.FileID(file)
+	require.ElementsMatch(t, []string{"b:1 " + own, "b:3 " + own, "b:2 " + other.File}, []string{<-files, <-files, <-files})
+}
+
+func testRunningNotReplaced(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJob(1))
+	begun, hold := make(chan struct{}), make(chan struct{})
+	serve(t, q, job.ServeOptions{Concurrency: 1, ShutdownTimeout: time.Minute}, func(context.Context, *job.Job) error {
+		begun <- struct{}{}
+		<-hold
+		return nil
+	})
+	<-begun
+	other := newJob(1)
+	other.File = job.FileID(strings.Repeat("cd", 32))
+	_, err := q.Add(t.Context(), "m", job.Default, []*job.Job{other})
+	require.ErrorIs(t, err, job.ErrRowRunning)
+	close(hold)
+}

@@ -1,0 +1,121 @@
+// Package jobtest holds every implementation of job.Queue to the same behaviour.
+package jobtest
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// Run runs the suite on queues that open returns, each new and empty.
+func Run(t *testing.T, open func(t testing.TB) job.Queue) {
+	t.Helper()
+	for _, group := range []map[string]func(t *testing.T, q job.Queue){batchTests, recordTests, resultTests, addTests, serveTests} {
+		for name, test := range group {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, open(t))
+			})
+		}
+	}
+	t.Run("RandomOperations", func(t *testing.T) {
+		t.Parallel()
+		testRandomOperations(t, open)
+	})
+}
+
+// OnEach runs a test on each implementation.
+func OnEach(t *testing.T, test func(t *testing.T, q job.Queue)) {
+	t.Helper()
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, redisqueue.New(redistest.Start(t).Client))
+	})
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		test(t, memqueue.New())
+	})
+}
+
+// maxWait is the time within which something must happen that a test waits for.
+const maxWait = time.Minute
+
+// file is the SHA-256 of the file of batch b.
+const file = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// create creates batch b.
+func create(t testing.TB, q job.Queue) {
+	t.Helper()
+	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour})
+	require.NoError(t, err)
+	require.True(t, created)
+}
+
+func result(line int, failed bool) job.Result {
+	return job.Result{
+		Line: line, Sum: fmt.Sprintf("%08x", line), Text: []byte("result " + strconv.Itoa(line)), Failed: failed,
+		Stats: job.Stats{PromptTokens: 10, CompletionTokens: 5},
+	}
+}
+
+func record(t testing.TB, q job.Queue, r job.Result) (first bool) {
+	t.Helper()
+	first, err := q.Record(t.Context(), "b", r)
+	require.NoError(t, err)
+	return first
+}
+
+func status(t testing.TB, q job.Queue) job.Status {
+	t.Helper()
+	s, err := q.Status(t.Context(), "b")
+	require.NoError(t, err)
+	return s
+}
+
+func begin(t testing.TB, q job.Queue, line, want int) {
+	t.Helper()
+	n, err := q.Begin(t.Context(), "b", line, "")
+	require.NoError(t, err)
+	require.Equal(t, want, n)
+}
+
+// newJob is a job of batch b.
+func newJob(line int) *job.Job {
+	return &job.Job{
+		Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), File: job.FileID(file), CustomID: fmt.Sprint("row-", line),
+		Endpoint: openai.Completions, Body: []byte(`{"prompt":"<é>"}`), EnqueuedMS: 1700000000000, TimeoutMS: 60_000, MaxAttempts: 3,
+	}
+}
+
+func newJobs(lines int) []*job.Job {
+	jobs := make([]*job.Job, lines)
+	for i := range jobs {
+		jobs[i] = newJob(i + 1)
+	}
+	return jobs
+}
+
+// add queues jobs of alias m and returns which of them were added.
+func add(t testing.TB, q job.Queue, p job.Priority, jobs ...*job.Job) []bool {
+	t.Helper()
+	added, err := q.Add(t.Context(), "m", p, jobs)
+	require.NoError(t, err)
+	return added
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, maxWait, time.Millisecond, what)
+}

@@ -1,0 +1,203 @@
+package jobtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// model is what a batch must be after a sequence of operations.
+type model struct {
+	exists, sealed, cancelled bool
+	total                     int
+	attempts                  map[int]int
+	stream                    []job.Result
+	dropped                   map[int]bool
+}
+
+func (m *model) recorded(line int) bool {
+	return slices.ContainsFunc(m.stream, func(r job.Result) bool { return r.Line == line })
+}
+
+func (m *model) finished() bool { return m.sealed && len(m.stream) >= m.total }
+
+// refusal is the error for a row of any operation that changes the batch.
+func (m *model) refusal(file string) error {
+	switch {
+	case !m.exists:
+		return job.ErrNoBatch
+	case m.cancelled:
+		return job.ErrCancelled
+	case file == otherFile:
+		return job.ErrOtherFile
+	}
+	return nil
+}
+
+const otherFile = "ffffffffffffffff"
+
+// testRandomOperations applies random operations to batches and compares each answer, and the batch after it, with a model.
+func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
+	t.Helper()
+	q := open(t)
+	ctx, batches := t.Context(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		batches++
+		id := fmt.Sprint("batch-", batches)
+		m := &model{attempts: map[int]int{}, dropped: map[int]bool{}}
+		lines := rapid.IntRange(1, 6)
+		files := rapid.SampledFrom([]string{"", job.FileID(file), otherFile})
+		t.Repeat(map[string]func(*rapid.T){
+			"create": func(t *rapid.T) {
+				_, created, err := q.Create(ctx, job.Batch{ID: id, Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour})
+				require.NoError(t, err)
+				require.Equal(t, !m.exists, created)
+				m.exists = true
+			},
+			"begin": func(t *rapid.T) {
+				line, f := lines.Draw(t, "line"), files.Draw(t, "file")
+				n, err := q.Begin(ctx, id, line, f)
+				want := m.refusal(f)
+				if want == nil && m.recorded(line) {
+					want = job.ErrRecorded
+				}
+				require.ErrorIs(t, err, want)
+				if want == nil {
+					m.attempts[line]++
+					require.Equal(t, m.attempts[line], n)
+				}
+			},
+			"release": func(t *rapid.T) {
+				line := lines.Draw(t, "line")
+				require.NoError(t, q.Release(ctx, id, line))
+				if m.attempts[line]--; m.attempts[line] <= 0 {
+					delete(m.attempts, line)
+				}
+			},
+			"record": func(t *rapid.T) {
+				r := result(lines.Draw(t, "line"), rapid.Bool().Draw(t, "failed"))
+				r.File = files.Draw(t, "file")
+				first, err := q.Record(ctx, id, r)
+				require.ErrorIs(t, err, m.refusal(r.File))
+				require.Equal(t, err == nil && !m.recorded(r.Line), first)
+				if first {
+					m.stream = append(m.stream, r)
+					delete(m.attempts, r.Line)
+				}
+			},
+			"drop": func(t *rapid.T) {
+				rows := m.read(ctx, t, q, id)
+				rows = rows[:rapid.IntRange(0, len(rows)).Draw(t, "rows")]
+				require.NoError(t, q.Drop(ctx, id, rows))
+				for _, r := range rows {
+					m.dropped[r.Line] = true
+				}
+			},
+			"seal": func(t *rapid.T) {
+				if m.sealed {
+					t.Skip("a batch is sealed once")
+				}
+				total := rapid.IntRange(0, 6).Draw(t, "total")
+				err := q.Seal(ctx, id, total, file)
+				require.ErrorIs(t, err, m.refusal(""))
+				if err == nil {
+					m.sealed, m.total = true, total
+				}
+			},
+			"cancel": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
+					t.Skip("most sequences go on")
+				}
+				finished, err := q.Cancel(ctx, id)
+				if !m.exists {
+					require.ErrorIs(t, err, job.ErrNoBatch)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, m.finished() && !m.cancelled, finished)
+				if !finished {
+					m.cancelled = true
+					clear(m.attempts)
+				}
+			},
+			"purge": func(t *rapid.T) {
+				err := q.Purge(ctx, id)
+				switch {
+				case !m.exists:
+					require.ErrorIs(t, err, job.ErrNoBatch)
+				case !m.cancelled && !m.finished():
+					require.ErrorIs(t, err, job.ErrUnfinished)
+				default:
+					require.NoError(t, err)
+					*m = model{attempts: map[int]int{}, dropped: map[int]bool{}}
+				}
+			},
+			"": func(t *rapid.T) { m.compare(ctx, t, q, id) },
+		})
+	})
+}
+
+// read reads the stream to its end in pages.
+func (m *model) read(ctx context.Context, t *rapid.T, q job.Queue, id string) (all []job.Recording) {
+	count, after := rapid.IntRange(1, 7).Draw(t, "page"), ""
+	for {
+		rows, err := q.Read(ctx, id, job.Page{After: after, Count: count, MaxBytes: 20, Want: everything})
+		require.NoError(t, err)
+		if len(rows) == 0 {
+			return all
+		}
+		all = append(all, rows...)
+		after = rows[len(rows)-1].ID
+	}
+}
+
+// compare compares the batch with the model.
+func (m *model) compare(ctx context.Context, t *rapid.T, q job.Queue, id string) {
+	s, err := q.Status(ctx, id)
+	if !m.exists {
+		require.ErrorIs(t, err, job.ErrNoBatch)
+	} else {
+		require.NoError(t, err)
+		failed := 0
+		for _, r := range m.stream {
+			if r.Failed {
+				failed++
+			}
+		}
+		state := job.Enqueueing
+		switch {
+		case m.cancelled:
+			state = job.Cancelled
+		case m.finished():
+			state = job.Completed
+		case m.sealed:
+			state = job.InProgress
+		}
+		require.Equal(t, []any{state, m.total, len(m.stream) - failed, failed, len(m.attempts)}, []any{s.State, s.Total, s.Done, s.Failed, s.Running})
+		require.Equal(t, s.Ended(), s.Expires != nil)
+	}
+	lines, err := q.Recorded(ctx, id)
+	require.NoError(t, err)
+	for line := range 9 {
+		require.Equal(t, m.recorded(line), lines.Has(line), line)
+	}
+	var want []job.Recording
+	for _, r := range m.stream {
+		if !m.dropped[r.Line] {
+			want = append(want, job.Recording{Line: r.Line, Sum: r.Sum, Failed: r.Failed, Text: r.Text})
+		}
+	}
+	got := m.read(ctx, t, q, id)
+	for i := range got {
+		require.NotEmpty(t, got[i].ID)
+		got[i].ID = ""
+	}
+	require.Equal(t, want, got)
+}

@@ -1,0 +1,377 @@
+package jobtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+var serveTests = map[string]func(*testing.T, job.Queue){
+	"ConsumersNeverGetTheSameRow":       testConsumers,
+	"ConcurrencyIsLimited":              testConcurrency,
+	"PrioritiesHaveShares":              testShares,
+	"AStrictWorkerTakesInOrder":         testStrict,
+	"AModelHasItsOwnQueue":              testAliases,
+	"AJobThatArrivesLaterIsTaken":       testLater,
+	"AFailedJobIsRetriedAfterADelay":    testRetry,
+	"AHandedBackJobIsTheNext":           testHandBack,
+	"ServeReturnsRunningJobsToTheQueue": testAbandon,
+	"ServeLetsHandlersFinish":           testDrain,
+	"CancelEndsDeliveries":              testCancelRunning,
+	"AnEndedDeliveryIsMadeAgain":        testDeliveryEnded,
+	"WorkersAreCounted":                 testWorkers,
+}
+
+// serve serves the jobs of alias m, unless o names another, until stop is called or the test ends.
+func serve(t testing.TB, q job.Queue, o job.ServeOptions, handle job.Handler) (stop func()) {
+	t.Helper()
+	if o.Alias == "" {
+		o.Alias = "m"
+	}
+	if o.ShutdownTimeout == 0 {
+		o.ShutdownTimeout = time.Millisecond
+	}
+	o.PollInterval, o.Logger = 5*time.Millisecond, quiet
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var err error
+	var serving sync.WaitGroup
+	serving.Go(func() { err = q.Serve(ctx, o, handle) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		serving.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, err)
+	})
+	return stop
+}
+
+// tally counts deliveries.
+type tally struct {
+	mu  sync.Mutex
+	ids []string // in the order of delivery
+}
+
+func newTally() *tally { return new(tally) }
+
+// handle counts a delivery and then calls next, if that is not nil.
+func (c *tally) handle(next job.Handler) job.Handler {
+	return func(ctx context.Context, j *job.Job) error {
+		c.mu.Lock()
+		c.ids = append(c.ids, job.TaskID(j.Batch, j.Line))
+		c.mu.Unlock()
+		if next == nil {
+			return nil
+		}
+		return next(ctx, j)
+	}
+}
+
+func (c *tally) order() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.ids)
+}
+
+func (c *tally) counts() map[string]int {
+	counts := map[string]int{}
+	for _, id := range c.order() {
+		counts[id]++
+	}
+	return counts
+}
+
+// wait waits for n deliveries in all.
+func (c *tally) wait(t testing.TB, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d deliveries", n), func() bool { return len(c.order()) >= n })
+}
+
+func testConsumers(t *testing.T, q job.Queue) {
+	const n = 400
+	tally := newTally()
+	for range 3 {
+		serve(t, q, job.ServeOptions{Concurrency: 4}, tally.handle(nil))
+	}
+	for i := 0; i < n; i += 40 {
+		add(t, q, job.Default, newJobs(n)[i:i+40]...)
+	}
+	tally.wait(t, n)
+	counts := tally.counts()
+	require.Len(t, counts, n)
+	for id, times := range counts {
+		require.Equal(t, 1, times, id)
+	}
+}
+
+func testConcurrency(t *testing.T, q job.Queue) {
+	const limit = 3
+	add(t, q, job.Default, newJobs(20)...)
+	begun, hold := make(chan struct{}, 20), make(chan struct{})
+	var mu sync.Mutex
+	running, most := 0, 0
+	serve(t, q, job.ServeOptions{Concurrency: limit}, func(context.Context, *job.Job) error {
+		mu.Lock()
+		running++
+		most = max(most, running)
+		mu.Unlock()
+		begun <- struct{}{}
+		<-hold
+		mu.Lock()
+		running--
+		mu.Unlock()
+		return nil
+	})
+	for range limit { // they run at once
+		<-begun
+	}
+	close(hold)
+	for range 20 - limit {
+		<-begun
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, limit, most)
+}
+
+// fill adds rows of batches that are named after their priorities.
+func fill(t testing.TB, q job.Queue, rows map[job.Priority]int) {
+	t.Helper()
+	for p, n := range rows {
+		jobs := newJobs(n)
+		for _, j := range jobs {
+			j.Batch = string(p)
+		}
+		add(t, q, p, jobs...)
+	}
+}
+
+func testShares(t *testing.T, q job.Queue) {
+	const n = 500 // deliveries while no queue is empty
+	fill(t, q, map[job.Priority]int{job.Critical: n, job.Default: n, job.Bulk: n})
+	counts := map[string]int{}
+	var total int
+	done := make(chan struct{})
+	stop := serve(t, q, job.ServeOptions{Concurrency: 1}, func(_ context.Context, j *job.Job) error {
+		if total++; total == n {
+			close(done)
+		}
+		if total <= n {
+			counts[j.Batch]++
+		}
+		return nil
+	})
+	<-done
+	stop()
+	for p, weight := range job.Priorities() {
+		// The standard deviation of the largest share is 11.
+		require.InDelta(t, n*weight/10, counts[string(p)], 70, "%v", counts)
+	}
+}
+
+func testStrict(t *testing.T, q job.Queue) {
+	fill(t, q, map[job.Priority]int{job.Bulk: 3, job.Critical: 3, job.Default: 3})
+	tally := newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 1, Strict: true}, tally.handle(nil))
+	tally.wait(t, 9)
+	require.Equal(t, []string{
+		"critical:1", "critical:2", "critical:3", "default:1", "default:2", "default:3", "bulk:1", "bulk:2", "bulk:3",
+	}, tally.order())
+}
+
+func testAliases(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJob(1))
+	_, err := q.Add(t.Context(), "other", job.Default, []*job.Job{newJob(2)})
+	require.NoError(t, err)
+	mine, others := newTally(), newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 2}, mine.handle(nil))
+	mine.wait(t, 1)
+	stop := serve(t, q, job.ServeOptions{Alias: "other", Concurrency: 2}, others.handle(nil))
+	others.wait(t, 1)
+	stop()
+	require.Equal(t, []string{"b:1"}, mine.order())
+	require.Equal(t, []string{"b:2"}, others.order())
+}
+
+func testLater(t *testing.T, q job.Queue) {
+	tally := newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 2}, tally.handle(nil))
+	for i, j := range newJobs(5) {
+		add(t, q, job.Default, j)
+		tally.wait(t, i+1)
+	}
+}
+
+// A job that failed comes again after a pause, as often as it fails, and does not hold up others.
+func testRetry(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJobs(3)...)
+	tally := newTally()
+	times := make(chan time.Time, 2)
+	serve(t, q, job.ServeOptions{Concurrency: 1}, tally.handle(func(_ context.Context, j *job.Job) error {
+		if j.Line > 1 {
+			return nil
+		}
+		times <- time.Now()
+		if len(times) < 2 {
+			return errors.New("broken")
+		}
+		return nil
+	}))
+	tally.wait(t, 4)
+	require.Equal(t, []string{"b:1", "b:2", "b:3", "b:1"}, tally.order())
+	first := <-times
+	require.Greater(t, (<-times).Sub(first), time.Millisecond) // asynq counts in whole seconds, so that one can be short
+	eventually(t, "it leaves the queue", func() bool { return add(t, q, job.Default, newJob(1))[0] })
+	require.Equal(t, time.Second, job.RetryDelay(0))
+	require.Equal(t, 8*time.Second, job.RetryDelay(3))
+	require.Equal(t, time.Minute, job.RetryDelay(1000))
+}
+
+// A job that its handler hands back is the next of its queue.
+func testHandBack(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJobs(5)...)
+	tally := newTally()
+	stopping := make(chan struct{})
+	stop := serve(t, q, job.ServeOptions{Concurrency: 2, ShutdownTimeout: maxWait}, tally.handle(func(context.Context, *job.Job) error {
+		<-stopping
+		return job.ErrHandedBack
+	}))
+	tally.wait(t, 2)
+	var stopped sync.WaitGroup
+	stopped.Go(stop)
+	close(stopping)
+	stopped.Wait()
+
+	again := newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 1}, again.handle(nil))
+	again.wait(t, 5)
+	order := again.order()
+	require.ElementsMatch(t, []string{"b:1", "b:2", "b:3", "b:4", "b:5"}, order)
+	if taken := tally.order(); len(taken) == 2 { // otherwise more were taken before Serve stopped
+		require.ElementsMatch(t, taken, order[:2])
+	}
+}
+
+// When Serve stops, handlers that do not finish in time lose their deliveries, and their jobs are the next.
+func testAbandon(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJobs(5)...)
+	begun := make(chan int, 5)
+	stop := serve(t, q, job.ServeOptions{Concurrency: 2}, func(ctx context.Context, j *job.Job) error {
+		begun <- j.Line
+		<-ctx.Done()
+		return job.ErrHandedBack
+	})
+	<-begun
+	<-begun
+	stop()
+	require.Empty(t, begun, "no more jobs are taken")
+	tally := newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 1}, tally.handle(nil))
+	tally.wait(t, 5)
+	order := tally.order()
+	require.ElementsMatch(t, []string{"b:1", "b:2"}, order[:2])
+	require.Equal(t, []string{"b:3", "b:4", "b:5"}, order[2:])
+}
+
+func testDrain(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJob(1))
+	begun, hold := make(chan struct{}), make(chan struct{})
+	var ended error
+	stop := serve(t, q, job.ServeOptions{Concurrency: 1, ShutdownTimeout: maxWait}, func(ctx context.Context, _ *job.Job) error {
+		close(begun)
+		<-hold
+		ended = ctx.Err()
+		return nil
+	})
+	<-begun
+	stopped := make(chan struct{})
+	go func() {
+		stop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		require.Fail(t, "Serve returned before its handler")
+	case hold <- struct{}{}:
+	}
+	<-stopped
+	require.NoError(t, ended)
+	require.Equal(t, []bool{true}, add(t, q, job.Default, newJob(1)), "it has left the queue")
+}
+
+func testCancelRunning(t *testing.T, q job.Queue) {
+	create(t, q)
+	_, _, err := q.Create(t.Context(), job.Batch{ID: "other", Alias: "m", Priority: job.Bulk, Retention: time.Hour})
+	require.NoError(t, err)
+	other := newJob(1)
+	other.Batch, other.File = "other", ""
+	add(t, q, job.Bulk, newJob(1), newJob(2), other)
+	tally := newTally()
+	ended, hold := make(chan string, 9), make(chan struct{})
+	serve(t, q, job.ServeOptions{Concurrency: 3, ShutdownTimeout: maxWait}, tally.handle(func(ctx context.Context, j *job.Job) error {
+		if _, err := q.Begin(ctx, j.Batch, j.Line, j.File); err != nil {
+			return nil //nolint:nilerr // the batch is cancelled
+		}
+		select {
+		case <-ctx.Done():
+			ended <- j.Batch
+			return job.ErrDeliveryEnded
+		case <-hold:
+			return nil
+		}
+	}))
+	eventually(t, "all run", func() bool {
+		s, err := q.Status(t.Context(), "other")
+		return err == nil && status(t, q).Running == 2 && s.Running == 1
+	})
+	// asynq may not listen for cancellations yet, so the call is repeated.
+	eventually(t, "deliveries have ended", func() bool {
+		finished, err := q.Cancel(t.Context(), "b")
+		require.NoError(t, err)
+		require.False(t, finished)
+		return len(ended) == 2
+	})
+	eventually(t, "rows of the batch leave the queue", func() bool {
+		c := tally.counts()
+		return c["b:1"] == 2 && c["b:2"] == 2
+	})
+	require.Equal(t, []string{"b", "b"}, []string{<-ended, <-ended})
+	close(hold)
+}
+
+func testDeliveryEnded(t *testing.T, q job.Queue) {
+	add(t, q, job.Default, newJob(1))
+	tally := newTally()
+	serve(t, q, job.ServeOptions{Concurrency: 1}, tally.handle(func(context.Context, *job.Job) error {
+		if len(tally.order()) < 3 {
+			return job.ErrDeliveryEnded
+		}
+		return nil
+	}))
+	tally.wait(t, 3)
+	eventually(t, "it leaves the queue", func() bool { return add(t, q, job.Default, newJob(1))[0] })
+}
+
+func testWorkers(t *testing.T, q job.Queue) {
+	workers := func(alias string) int {
+		n, err := q.Workers(t.Context(), alias)
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, workers("m"))
+	stop := serve(t, q, job.ServeOptions{Concurrency: 1}, newTally().handle(nil))
+	serve(t, q, job.ServeOptions{Concurrency: 1}, newTally().handle(nil))
+	eventually(t, "two are counted", func() bool { return workers("m") == 2 })
+	require.Zero(t, workers("other"))
+	stop()
+	require.Equal(t, 1, workers("m"))
+}

@@ -1,0 +1,149 @@
+package memqueue
+
+import (
+	"container/list"
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// alias is the jobs of a model alias. Its fields are guarded by the queue's mutex.
+type alias struct {
+	waiting map[job.Priority]*list.List // of *task, the head first
+	tasks   map[row]*task               // those that are waiting, delayed or running
+	arrived *sync.Cond                  // signalled when a task is put into waiting, and when a Serve stops
+	workers int
+}
+
+// row identifies a row.
+type row struct {
+	batch string
+	line  int
+}
+
+// task is a job in the queue.
+type task struct {
+	job      *job.Job
+	priority job.Priority
+	waiting  *list.Element // nil while it is running or waits for its retry
+	running  bool
+	failures int
+}
+
+func (t *task) row() row { return row{t.job.Batch, t.job.Line} }
+
+// alias returns the jobs of a model alias.
+func (q *Queue) alias(name string) *alias {
+	a := q.aliases[name]
+	if a == nil {
+		a = &alias{waiting: map[job.Priority]*list.List{}, tasks: map[row]*task{}, arrived: sync.NewCond(&q.mu)}
+		for p := range job.Priorities() {
+			a.waiting[p] = list.New()
+		}
+		q.aliases[name] = a
+	}
+	return a
+}
+
+// holds reports whether there are jobs of a priority, waiting or not.
+func (a *alias) holds(p job.Priority) bool {
+	for _, t := range a.tasks {
+		if t.priority == p {
+			return true
+		}
+	}
+	return false
+}
+
+// Add implements job.Queue.
+func (q *Queue) Add(_ context.Context, name string, p job.Priority, jobs []*job.Job) (added []bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.alias(name)
+	added = make([]bool, len(jobs))
+	for i, j := range jobs {
+		t := &task{job: j, priority: p}
+		if known := a.tasks[t.row()]; known != nil {
+			switch {
+			case known.job.File == j.File:
+				continue
+			case known.running:
+				return added, job.ErrRowRunning
+			}
+			a.remove(known)
+		}
+		a.tasks[t.row()] = t
+		a.put(t)
+		added[i] = true
+	}
+	return added, nil
+}
+
+// put puts a task at the end of its queue.
+func (a *alias) put(t *task) {
+	t.waiting = a.waiting[t.priority].PushBack(t)
+	a.arrived.Signal()
+}
+
+// putFirst puts a task at the head of its queue.
+func (a *alias) putFirst(t *task) {
+	t.waiting = a.waiting[t.priority].PushFront(t)
+	a.arrived.Signal()
+}
+
+func (a *alias) remove(t *task) {
+	delete(a.tasks, t.row())
+	if t.waiting != nil {
+		a.waiting[t.priority].Remove(t.waiting)
+	}
+}
+
+// take waits for a task and takes it, or returns nil when ctx is done.
+func (a *alias) take(ctx context.Context, strict bool) *task {
+	a.arrived.L.Lock()
+	defer a.arrived.L.Unlock()
+	for ctx.Err() == nil {
+		if waiting := a.choose(strict); waiting != nil {
+			t := waiting.Remove(waiting.Front()).(*task)
+			t.waiting, t.running = nil, true
+			return t
+		}
+		a.arrived.Wait()
+	}
+	a.arrived.Signal() // the signal that ended Wait may have been for another worker
+	return nil
+}
+
+// choose chooses a priority that has waiting tasks, or returns nil if none has.
+func (a *alias) choose(strict bool) *list.List {
+	var chosen *list.List
+	sum := 0
+	for _, p := range [...]job.Priority{job.Critical, job.Default, job.Bulk} {
+		waiting := a.waiting[p]
+		if waiting.Len() == 0 {
+			continue
+		}
+		if strict {
+			return waiting
+		}
+		weight := job.Priorities()[p]
+		if sum += weight; rand.IntN(sum) < weight {
+			chosen = waiting
+		}
+	}
+	return chosen
+}
+
+// retryLater puts a task at the end of its queue after a time.
+func (a *alias) retryLater(t *task, delay time.Duration) {
+	time.AfterFunc(delay, func() {
+		a.arrived.L.Lock()
+		defer a.arrived.L.Unlock()
+		if a.tasks[t.row()] == t {
+			a.put(t)
+		}
+	})
+}

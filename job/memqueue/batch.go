@@ -1,0 +1,211 @@
+package memqueue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// batch is a batch with its results. Its fields are guarded by the queue's mutex.
+type batch struct {
+	job.Batch
+	status   job.Status // without State, Running, Expires and rates
+	sealed   bool
+	last     time.Time // of the last row recorded
+	expires  time.Time // zero for a batch that has not ended
+	recorded job.Lines
+	attempts map[int]int // deliveries of each line that was begun and is not recorded
+	running  map[int]context.CancelFunc
+
+	stream []entry       // in the order of recording
+	next   uint64        // number of the next entry
+	grown  chan struct{} // closed when an entry is added; nil if nobody waits
+}
+
+// find returns a batch. It deletes one whose retention is over.
+func (q *Queue) find(id string) (*batch, error) {
+	b := q.batches[id]
+	if b == nil {
+		return nil, job.ErrNoBatch
+	}
+	if !b.expires.IsZero() && time.Now().After(b.expires) {
+		delete(q.batches, id)
+		return nil, job.ErrNoBatch
+	}
+	return b, nil
+}
+
+// open returns a batch that takes rows of a file. An empty file stands for any.
+func (q *Queue) open(id, file string) (*batch, error) {
+	b, err := q.find(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case b.Cancelled:
+		return nil, job.ErrCancelled
+	case file != "" && b.FileSHA != "" && !strings.HasPrefix(b.FileSHA, file):
+		return nil, job.ErrOtherFile
+	}
+	return b, nil
+}
+
+// Create implements job.Store.
+func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, created bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known, err := q.find(b.ID); err == nil {
+		existing := known.Batch
+		existing.Retention = 0
+		return existing, false, nil
+	}
+	q.batches[b.ID] = &batch{
+		Batch:    b,
+		status:   job.Status{Batch: b.ID, Alias: b.Alias, Priority: b.Priority, Created: now()},
+		attempts: map[int]int{},
+		running:  map[int]context.CancelFunc{},
+		next:     1,
+	}
+	return b, true, nil
+}
+
+// now is the time as it is stored, in milliseconds.
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// Seal implements job.Store.
+func (q *Queue) Seal(_ context.Context, id string, total int, fileSHA string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.open(id, "")
+	if err != nil {
+		return fmt.Errorf("seal batch %s: %w", id, err)
+	}
+	b.FileSHA, b.sealed, b.status.Total = fileSHA, true, total
+	if b.last.IsZero() {
+		b.last = now()
+	}
+	b.finish()
+	return nil
+}
+
+// finish ends the batch if all its rows are recorded.
+func (b *batch) finish() {
+	if !b.sealed || b.status.Done+b.status.Failed < b.status.Total {
+		return
+	}
+	if b.status.Finished == nil {
+		b.status.Finished = new(b.last)
+	}
+	b.expires = time.Now().Add(b.Retention)
+}
+
+// Cancel implements job.Store.
+func (q *Queue) Cancel(_ context.Context, id string) (finished bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.find(id)
+	if err != nil {
+		return false, fmt.Errorf("cancel batch %s: %w", id, err)
+	}
+	if b.status.Finished != nil {
+		return true, nil
+	}
+	if !b.Cancelled {
+		b.Cancelled = true
+		b.status.Cancelled = new(now())
+		b.expires = time.Now().Add(b.Retention)
+		clear(b.attempts)
+	}
+	for _, end := range b.running {
+		end()
+	}
+	return false, nil
+}
+
+// Cancelled implements job.Store.
+func (q *Queue) Cancelled(_ context.Context, id string) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.find(id)
+	return err == nil && b.Cancelled, nil
+}
+
+// Purge implements job.Store.
+func (q *Queue) Purge(_ context.Context, id string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.find(id)
+	if err != nil {
+		return fmt.Errorf("batch %s: %w", id, err)
+	}
+	if !b.current().Ended() {
+		return fmt.Errorf("purge batch %s: %w: cancel it first", id, job.ErrUnfinished)
+	}
+	delete(q.batches, id)
+	return nil
+}
+
+// Status implements job.Store.
+func (q *Queue) Status(_ context.Context, id string) (job.Status, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.find(id)
+	if err != nil {
+		return job.Status{}, fmt.Errorf("batch %s: %w", id, err)
+	}
+	return b.current(), nil
+}
+
+// current is the batch's progress.
+func (b *batch) current() job.Status {
+	s := b.status
+	s.FileSHA = b.FileSHA
+	s.Running = len(b.attempts)
+	switch {
+	case s.Finished != nil:
+		s.State = job.Completed
+	case b.Cancelled:
+		s.State = job.Cancelled
+	case b.sealed:
+		s.State = job.InProgress
+	default:
+		s.State = job.Enqueueing
+	}
+	if !b.expires.IsZero() {
+		s.Expires = new(b.expires.UTC().Truncate(time.Second))
+	}
+	if !b.last.IsZero() {
+		s.SetRates(b.last)
+	}
+	return s
+}
+
+// Batches implements job.Store.
+func (q *Queue) Batches(context.Context) ([]job.Status, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var all []job.Status
+	for id := range q.batches {
+		if b, err := q.find(id); err == nil {
+			all = append(all, b.current())
+		}
+	}
+	job.SortStatuses(all)
+	return all, nil
+}
+
+// Lost implements job.Store.
+func (q *Queue) Lost(_ context.Context, s job.Status) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.find(s.Batch)
+	if err != nil || s.State != job.InProgress || b.current().State != job.InProgress {
+		return 0, nil
+	}
+	if q.alias(s.Alias).holds(s.Priority) {
+		return 0, nil
+	}
+	return max(0, b.status.Total-b.status.Done-b.status.Failed), nil
+}

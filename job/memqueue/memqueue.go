@@ -1,0 +1,27 @@
+// Package memqueue is the queue inside a process, for `ingot run`. It holds jobs and results in memory and passes jobs without
+// encoding them. Nothing in it outlives the process.
+package memqueue
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Queue implements job.Queue in memory.
+type Queue struct {
+	mu      sync.Mutex
+	batches map[string]*batch
+	aliases map[string]*alias
+}
+
+var _ job.Queue = (*Queue)(nil)
+
+// New returns an empty queue.
+func New() *Queue {
+	return &Queue{batches: map[string]*batch{}, aliases: map[string]*alias{}}
+}
+
+// Ping implements job.Queue.
+func (q *Queue) Ping(ctx context.Context) error { return ctx.Err() }

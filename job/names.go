@@ -1,0 +1,58 @@
+package job
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// Priority orders the batches of a model.
+type Priority string
+
+// The priorities. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1. A strict worker takes them
+// from the first queue that is not empty.
+const (
+	Critical Priority = "critical"
+	Default  Priority = "default"
+	Bulk     Priority = "bulk"
+)
+
+// Priorities maps each priority to its weight.
+func Priorities() map[Priority]int {
+	return map[Priority]int{Critical: 6, Default: 3, Bulk: 1}
+}
+
+// ParsePriority checks a priority's name.
+func ParsePriority(s string) (Priority, error) {
+	if p := Priority(s); Priorities()[p] > 0 {
+		return p, nil
+	}
+	return "", fmt.Errorf("priority %q is not known: use critical, default or bulk", s)
+}
+
+// DefaultAlias is the model alias of producers and workers that are given none.
+const DefaultAlias = "default"
+
+var (
+	aliasForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/@+-]{0,127}$`)
+	batchForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+)
+
+// CheckAlias returns an error if a model alias cannot be part of a queue's name.
+func CheckAlias(s string) error {
+	if aliasForm.MatchString(s) {
+		return nil
+	}
+	return fmt.Errorf("model name %q: use 1 to 128 letters, digits and . _ / @ + -, beginning with a letter or digit", s)
+}
+
+// CheckBatch returns an error if a batch id cannot be part of Redis keys and result ids.
+func CheckBatch(s string) error {
+	if batchForm.MatchString(s) {
+		return nil
+	}
+	return fmt.Errorf("batch id %q: use 1 to 128 letters, digits and . _ -, beginning with a letter or digit", s)
+}
+
+// TaskID identifies a row among those of all batches, so that a row cannot be queued twice.
+func TaskID(batch string, line int) string { return batch + ":" + strconv.Itoa(line) }

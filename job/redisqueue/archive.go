@@ -1,0 +1,79 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+const (
+	// archiveInterval is the time between two searches for archived jobs.
+	archiveInterval = time.Minute
+	// archivePage is the number of archived tasks that are read at a time, with their payloads.
+	archivePage = 16
+)
+
+// requeueArchivedUntil queues archived jobs again, at once and then at intervals, until ctx is done.
+func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions) {
+	tick := time.NewTicker(archiveInterval)
+	defer tick.Stop()
+	for {
+		if err := q.requeueArchived(o.Alias, o.Logger); err != nil && ctx.Err() == nil {
+			o.Logger.Warn("could not search for archived jobs", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// requeueArchived queues archived jobs of a model alias again. asynq archives no job by itself, but an operator's tool can, and
+// a batch with an archived job would never end. If its row needs no answer, the worker drops it. Tasks that are not jobs stay
+// archived.
+func (q *Queue) requeueArchived(alias string, log *slog.Logger) error {
+	for p := range job.Priorities() {
+		queue := queueName(alias, p)
+		archived, err := q.archivedJobs(queue)
+		if err != nil {
+			return fmt.Errorf("list archived jobs of queue %s: %w", queue, err)
+		}
+		for _, id := range archived {
+			if err := q.inspector.RunTask(queue, id); err != nil {
+				log.Debug("an archived job was taken by another worker", "task", id, "error", err)
+				continue
+			}
+			log.Warn("queued an archived job again", "task", id)
+		}
+	}
+	return nil
+}
+
+// archivedJobs are the ids of a queue's archived jobs.
+func (q *Queue) archivedJobs(queue string) ([]string, error) {
+	var ids []string
+	for page := 1; ; page++ {
+		tasks, err := q.inspector.ListArchivedTasks(queue, asynq.PageSize(archivePage), asynq.Page(page))
+		if errors.Is(err, asynq.ErrQueueNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tasks {
+			if _, err := job.Decode(t.Payload); err == nil {
+				ids = append(ids, t.ID)
+			}
+		}
+		if len(tasks) < archivePage {
+			return ids, nil
+		}
+	}
+}

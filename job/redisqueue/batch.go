@@ -1,0 +1,89 @@
+package redisqueue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Create implements job.Store.
+func (q *Queue) Create(ctx context.Context, b job.Batch) (existing job.Batch, created bool, err error) {
+	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"),
+		"model", b.Alias, "priority", string(b.Priority), "file_sha256", b.FileSHA,
+		"retention_ms", b.Retention.Milliseconds(), "created_ms", now(), "done", 0, "failed", 0).Int()
+	if err != nil {
+		return job.Batch{}, false, failure(err, "create batch %s", b.ID)
+	}
+	if n == 1 {
+		return b, true, nil
+	}
+	m, err := q.rdb.HGetAll(ctx, key(b.ID, "meta")).Result()
+	if err != nil {
+		return job.Batch{}, false, failure(err, "read batch %s", b.ID)
+	}
+	existing = job.Batch{ID: b.ID, Alias: m["model"], Priority: job.Priority(m["priority"]), FileSHA: m["file_sha256"], Cancelled: m["cancelled_ms"] != ""}
+	return existing, false, nil
+}
+
+// Seal implements job.Store.
+func (q *Queue) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
+	n, err := sealScript.Run(ctx, q.rdb, allKeys(batch), total, now(), fileSHA).Int()
+	if err == nil {
+		err = scriptError(n)
+	}
+	if err != nil {
+		return failure(err, "seal batch %s", batch)
+	}
+	return nil
+}
+
+// Cancel implements job.Store.
+func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err error) {
+	running, err := q.rdb.HKeys(ctx, key(batch, "attempts")).Result()
+	if err != nil {
+		return false, failure(err, "cancel batch %s", batch)
+	}
+	n, err := cancelScript.Run(ctx, q.rdb, allKeys(batch), now()).Int()
+	if err == nil {
+		err = scriptError(n)
+	}
+	if err != nil || n == 0 {
+		return err == nil, failure(err, "cancel batch %s", batch)
+	}
+	for _, text := range running {
+		line, err := strconv.Atoi(text)
+		if err != nil {
+			continue // it is no row of ours
+		}
+		if err := q.inspector.CancelProcessing(job.TaskID(batch, line)); err != nil {
+			return false, failure(err, "stop line %d of batch %s", line, batch)
+		}
+	}
+	return false, nil
+}
+
+// Cancelled implements job.Store.
+func (q *Queue) Cancelled(ctx context.Context, batch string) (bool, error) {
+	cancelled, err := q.rdb.HExists(ctx, key(batch, "meta"), "cancelled_ms").Result()
+	if err != nil {
+		return false, failure(err, "read batch %s", batch)
+	}
+	return cancelled, nil
+}
+
+// Purge implements job.Store. It works while Redis has no memory left.
+func (q *Queue) Purge(ctx context.Context, batch string) error {
+	st, err := q.Status(ctx, batch)
+	if err != nil {
+		return err
+	}
+	if !st.Ended() {
+		return fmt.Errorf("purge batch %s: %w: cancel it first", batch, job.ErrUnfinished)
+	}
+	if err := q.rdb.Unlink(ctx, allKeys(batch)...).Err(); err != nil {
+		return failure(err, "purge batch %s", batch)
+	}
+	return nil
+}

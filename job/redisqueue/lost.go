@@ -1,0 +1,42 @@
+package redisqueue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Lost implements job.Store.
+func (q *Queue) Lost(ctx context.Context, b job.Status) (int, error) {
+	if b.State != job.InProgress {
+		return 0, nil
+	}
+	empty, err := q.queueIsEmpty(queueName(b.Alias, b.Priority))
+	if err != nil || !empty {
+		return 0, err
+	}
+	// Read after the queue: a row is recorded before its task leaves the queue.
+	if b, err = q.Status(ctx, b.Batch); err != nil || b.State != job.InProgress {
+		return 0, err
+	}
+	return max(0, b.Total-b.Done-b.Failed), nil
+}
+
+// queueIsEmpty reports whether a queue holds no tasks that will run.
+func (q *Queue) queueIsEmpty(queue string) (bool, error) {
+	queues, err := q.inspector.Queues()
+	if err == nil && !slices.Contains(queues, queue) {
+		return true, nil
+	}
+	var info *asynq.QueueInfo
+	if err == nil {
+		info, err = q.inspector.GetQueueInfo(queue)
+	}
+	if err != nil {
+		return false, failure(err, "read queue %s", queue)
+	}
+	return info.Pending+info.Active+info.Scheduled+info.Retry == 0, nil
+}

@@ -1,0 +1,8 @@
+-- Puts a task that waits for a retry, or at the end of its queue, to the head of the queue. Does nothing if it is elsewhere.
+-- KEYS: the queue's retry set and pending list, the task. ARGV: id of the task.
+if redis.call('ZREM', KEYS[1], ARGV[1]) + redis.call('LREM', KEYS[2], 1, ARGV[1]) == 0 then
+  return 0
+end
+redis.call('RPUSH', KEYS[2], ARGV[1])
+redis.call('HSET', KEYS[3], 'state', 'pending')
+return 1

@@ -1,0 +1,100 @@
+// Package redisqueue is the queue of a fleet: jobs are asynq tasks in Redis, batches and results are keys of our own that Lua
+// scripts change. It is the only package that speaks to Redis.
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Queue implements job.Queue in Redis. Jobs are asynq tasks. Batches are under these keys (the braces put all keys of a batch on
+// one node of a cluster):
+//
+//	ingot:{BATCH}:meta      hash: the batch's settings, counts and times
+//	ingot:{BATCH}:done      bitmap: a bit for each recorded line, so that nothing is recorded twice
+//	ingot:{BATCH}:attempts  hash: number of deliveries of each line that was begun and is not recorded
+//	ingot:{BATCH}:results   hash: the line of output of each recorded line
+//	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
+type Queue struct {
+	rdb       redis.UniversalClient
+	client    *asynq.Client
+	inspector *asynq.Inspector
+}
+
+var _ job.Queue = (*Queue)(nil)
+
+// New returns the queue of a Redis server.
+func New(rdb redis.UniversalClient) *Queue {
+	return &Queue{rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
+}
+
+// Close closes the connections to Redis.
+func (q *Queue) Close() error { return q.rdb.Close() }
+
+// Ping implements job.Queue.
+func (q *Queue) Ping(ctx context.Context) error {
+	return failure(q.rdb.Ping(ctx).Err(), "reach redis")
+}
+
+// taskType is the type of the asynq tasks that carry jobs.
+const taskType = "ingot:job"
+
+// queueName is the name of the asynq queue of a model alias and a priority.
+func queueName(alias string, p job.Priority) string { return alias + ":" + string(p) }
+
+func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
+
+func keys(batch string, names ...string) []string {
+	ks := make([]string, len(names))
+	for i, n := range names {
+		ks[i] = key(batch, n)
+	}
+	return ks
+}
+
+func allKeys(batch string) []string {
+	return keys(batch, "meta", "done", "attempts", "results", "stream")
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// failure adds to an error what was being done. It marks an error that may go away as job.ErrUnavailable. nil stays nil.
+func failure(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	if transient(err) {
+		err = unavailable{err}
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
+// unavailable is an error of Redis that may go away.
+type unavailable struct{ error }
+
+func (unavailable) Is(target error) bool { return target == job.ErrUnavailable }
+func (u unavailable) Unwrap() error      { return u.error }
+
+// transient reports whether an error may go away when Redis is back or has memory again.
+func transient(err error) bool {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	// OOM: over maxmemory. MISCONF: it cannot write to its disk.
+	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF"} {
+		if redis.HasErrorPrefix(err, reply) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,28 @@
+package redisqueue_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// A server without free memory refuses writes until it has memory again.
+func TestRetryWaitsForMemory(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	q := redisqueue.New(r.Client)
+	calls := 0
+	require.NoError(t, job.Retry(t.Context(), time.Minute, func() error {
+		calls++
+		_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, Retention: time.Hour})
+		require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		return err
+	}))
+	require.Equal(t, 2, calls)
+}

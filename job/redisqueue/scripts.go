@@ -1,0 +1,52 @@
+package redisqueue
+
+import (
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+var (
+	//go:embed lua/create.lua
+	createSource string
+	//go:embed lua/begin.lua
+	beginSource string
+	//go:embed lua/release.lua
+	releaseSource string
+	//go:embed lua/record.lua
+	recordSource string
+	//go:embed lua/seal.lua
+	sealSource string
+	//go:embed lua/finish.lua
+	finishSource string
+	//go:embed lua/cancel.lua
+	cancelSource string
+	//go:embed lua/results.lua
+	resultsSource string
+	//go:embed lua/head.lua
+	headSource string
+
+	createScript  = redis.NewScript(createSource)
+	beginScript   = redis.NewScript(beginSource)
+	releaseScript = redis.NewScript(releaseSource)
+	recordScript  = redis.NewScript(recordSource + finishSource)
+	sealScript    = redis.NewScript(sealSource + finishSource)
+	cancelScript  = redis.NewScript(cancelSource)
+	resultsScript = redis.NewScript(resultsSource)
+	headScript    = redis.NewScript(headSource)
+)
+
+// scriptError is the error for a script's answer, or nil.
+func scriptError(n int) error {
+	switch n {
+	case -1:
+		return job.ErrNoBatch
+	case -2:
+		return job.ErrCancelled
+	case -3:
+		return job.ErrOtherFile
+	}
+	return nil
+}

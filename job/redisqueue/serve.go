@@ -1,0 +1,124 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Serve implements job.Queue.
+func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handler) error {
+	queues := map[string]int{}
+	for p, weight := range job.Priorities() {
+		queues[queueName(o.Alias, p)] = weight
+	}
+	deliveries, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	s := &server{queue: q, handle: handle, log: o.Logger}
+	server := asynq.NewServerFromRedisClient(q.rdb, asynq.Config{
+		Concurrency:              o.Concurrency,
+		BaseContext:              func() context.Context { return deliveries },
+		Queues:                   queues,
+		StrictPriority:           o.Strict,
+		TaskCheckInterval:        o.PollInterval,
+		DelayedTaskCheckInterval: time.Second,
+		ShutdownTimeout:          o.ShutdownTimeout,
+		RetryDelayFunc:           retryDelay,
+		IsFailure:                isFailure,
+		Logger:                   asynqLog{o.Logger},
+		LogLevel:                 asynq.InfoLevel,
+	})
+	if err := server.Start(asynq.HandlerFunc(s.process)); err != nil {
+		return fmt.Errorf("serve the queue: %w", err)
+	}
+	var archive sync.WaitGroup
+	archive.Go(func() { q.requeueArchivedUntil(ctx, o) })
+	<-ctx.Done()
+	archive.Wait()
+	server.Shutdown()
+	abandon()
+	s.running.Lock() // and keep it locked: a handler that begins now returns at once
+	return s.returnToHead(context.WithoutCancel(ctx))
+}
+
+// server is a running Serve.
+type server struct {
+	queue  *Queue
+	handle job.Handler
+	log    *slog.Logger
+	// running is read-locked by handlers, some of which asynq does not wait for.
+	running sync.RWMutex
+
+	mu         sync.Mutex
+	handedBack []task
+}
+
+// task identifies an asynq task.
+type task struct{ queue, id string }
+
+// process handles an asynq task.
+func (s *server) process(ctx context.Context, t *asynq.Task) error {
+	if !s.running.TryRLock() {
+		return job.ErrHandedBack
+	}
+	defer s.running.RUnlock()
+	j, err := job.Decode(t.Payload())
+	if err != nil {
+		s.log.Error("archived a task that is not a job of ingot", "error", err)
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
+	}
+	err = s.handle(ctx, j)
+	if errors.Is(err, job.ErrHandedBack) {
+		queue, _ := asynq.GetQueueName(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.handedBack = append(s.handedBack, task{queue, job.TaskID(j.Batch, j.Line)})
+	}
+	return err
+}
+
+// returnToHead puts the tasks that handlers handed back to the head of their queues. asynq does so itself if a handler outlasts
+// the shutdown; other tasks it schedules for a retry, which takes them to the end.
+func (s *server) returnToHead(ctx context.Context) error {
+	for _, t := range s.handedBack {
+		prefix := "asynq:{" + t.queue + "}:"
+		err := headScript.Run(ctx, s.queue.rdb, []string{prefix + "retry", prefix + "pending", prefix + "t:" + t.id}, t.id).Err()
+		if err != nil {
+			return failure(err, "return a job to queue %s", t.queue)
+		}
+	}
+	return nil
+}
+
+// isFailure reports whether asynq counts an error as a failure of the job. Events of its worker are not.
+func isFailure(err error) bool {
+	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, job.ErrDeliveryEnded) && !errors.Is(err, job.ErrHandedBack) &&
+		!errors.Is(err, context.Canceled)
+}
+
+// retryDelay is how long a job waits before its next attempt; n is the number of earlier failures.
+func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
+	if !isFailure(err) {
+		return 0
+	}
+	return job.RetryDelay(n)
+}
+
+// asynqLog passes asynq's log on. Its state is interesting only for debugging. Its warnings are routine: retries and returned
+// jobs, which the worker logs itself.
+type asynqLog struct{ log *slog.Logger }
+
+func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
+func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
+func (l asynqLog) Warn(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
+func (l asynqLog) Error(args ...any) { l.log.Error(fmt.Sprint(args...), "from", "queue") }
+
+// Fatal is never called by asynq's server.
+func (l asynqLog) Fatal(args ...any) { l.Error(args...) }

@@ -1,0 +1,49 @@
+package metal_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/metal"
+)
+
+// TestThePlanIsWhatLoadTakes compares the plan of a model's memory with what the device has less after loading it.
+func TestThePlanIsWhatLoadTakes(t *testing.T) {
+	t.Parallel()
+	plansAreExact(t, emulated)
+}
+
+func TestThePlanIsWhatLoadTakesOnGPU(t *testing.T) { eachGPU(t, plansAreExact) }
+
+func plansAreExact(t *testing.T, start starter) {
+	t.Helper()
+	for _, path := range bundled {
+		be := start(t, metal.Options{})
+		f, err := gguf.Open(path)
+		require.NoError(t, err)
+		limits := model.Limits{Rows: 512, Outputs: 80, Context: 1024, Pages: 96, PageSize: 16, KV: gguf.TypeF16}
+		before, err := be.Free()
+		require.NoError(t, err)
+		plan := be.Plan()
+		require.NoError(t, model.Plan(be, plan, f, limits))
+		free, err := be.Free()
+		require.NoError(t, err)
+		require.Equal(t, before, free, "a plan takes nothing")
+
+		_, err = model.Load(be, f, limits)
+		require.NoError(t, err)
+		free, err = be.Free()
+		require.NoError(t, err)
+		c, err := model.ReadConfig(f)
+		require.NoError(t, err)
+		position, err := c.PositionBytes(limits.KV)
+		require.NoError(t, err)
+		weights, steps := plan.Bytes()
+		require.Equal(t, before-free-int64(limits.Pages*limits.PageSize*position), weights+steps, path)
+		require.NoError(t, be.Close())
+		require.NoError(t, f.Close())
+	}
+}
