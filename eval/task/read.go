@@ -84,6 +84,8 @@ type reader struct {
 	path   string
 	folder string
 	until  bool // the task has stop strings
+
+	functions []string // Python functions that the task names
 }
 
 // ignored are keys of the harness that change nothing here: the names of data sets, which users bring as files, and what the harness
@@ -259,5 +261,10 @@ func (r *reader) finish() error {
 	if len(t.Filters) == 0 {
 		t.Filters = []Pipeline{{Name: "none"}}
 	}
-	return nil
+	for _, f := range r.functions {
+		if _, ok := conversions[t.Name+" "+f]; !ok {
+			return unsupported("the Python function %q", f)
+		}
+	}
+	return r.checkMetrics()
 }

@@ -59,34 +59,6 @@ type Generation struct {
 // DefaultMaxTokens is the limit of an answer whose task names none; the harness has the same.
 const DefaultMaxTokens = 256
 
-// Pipeline is filters that are applied to an answer one after another. The answer is scored after each pipeline by itself.
-type Pipeline struct {
-	Name    string
-	Filters []Filter
-}
-
-// Filter is one step of a pipeline.
-type Filter struct {
-	Function string
-	Pattern  string // of regex
-	Group    int    // of regex: which match; -1 for the last
-	Fallback string // of regex, for answers without a match
-	K        int    // of take_first_k
-}
-
-// Metric is a score of a row.
-type Metric struct {
-	Name         string
-	Aggregation  string
-	HigherBetter bool
-	IgnoreCase   bool
-	IgnorePunctuation,
-	IgnoreNumbers bool
-	Ignore []string // regular expressions that are removed from answer and target
-	Schema string   // of json_schema: the schema's file
-	Column string   // of json_field: the field that is compared
-}
-
 // Judge asks a model to score answers.
 type Judge struct {
 	Prompt  Field  // a template over the row, and answer
