@@ -17,14 +17,14 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// idle waits until an engine holds nothing.
+// idle waits until an engine has no sequences and no used pages.
 func idle(t testing.TB, e *engine.Engine) {
 	t.Helper()
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
 }
 
-// Ten thousand jobs are cancelled at any point: while they wait, in their prompts, in their answers. They leave no page and no
-// goroutine, and the engine answers as before.
+// Ten thousand jobs are cancelled at different points: while they wait, during their prompts, during their answers. Afterwards, no
+// page and no goroutine is left, and the engine answers as before.
 func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	others := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, others) }) // after the engine is closed
@@ -32,7 +32,7 @@ func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	e := open(t, microGLM, engine.Options{MaxSequences: 4, Context: 96, PrefillChunk: 16})
 	req := generation.Request{Tokens: randomTokens(1, 40), MaxTokens: 50, IgnoreEOS: true}
 	alone := generate(t, e, req)
-	longest := max(2*time.Millisecond, 2*alone.Stats.TTFT) // so that some reach their answers even on a slow machine
+	longest := max(2*time.Millisecond, 2*alone.Stats.TTFT) // long enough for some jobs to reach their answers, even on a slow machine
 	idle(t, e)
 	before := e.Snapshot()
 
@@ -67,7 +67,7 @@ func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	require.Equal(t, alone.Choices, generate(t, e, req).Choices)
 }
 
-// The pages of a job whose deadline passes in a step are free once that step ends.
+// If a job's deadline passes during a step, the job's pages are free when the step ends.
 func TestADeadlineFreesPages(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]int{"in the prompt": 2, "in the answer": 9} {

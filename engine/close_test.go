@@ -174,12 +174,12 @@ func TestOpenRefuses(t *testing.T) {
 		"unknown tokenizer":    {unknown, engine.Options{}, "klingon"},
 		"negative sequences":   {microGLM, engine.Options{MaxSequences: -1}, "the maximum number of sequences is -1"},
 		"negative memory":      {microGLM, engine.Options{Memory: -1}, "the memory is -1 bytes"},
-		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step of 7 tokens is too small for 8 sequences"},
+		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step has 7 tokens, but 8 sequences need at least one token each"},
 		"context of the model": {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
 		"context of the memory": {microGLM, engine.Options{Context: 1024, Memory: memoryFor(t, microGLM, engine.Options{Context: 1024}, 300<<10)},
-			"the cache of a context of 1024 takes 768.0 KiB"},
-		"no page":             {microGLM, engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 16}, 100)}, "the cache at least 12.0 KiB"},
-		"no room for weights": {microGLM, engine.Options{Memory: 1000}, "of 1000 bytes that they may take together"},
+			"the cache of a context of 1024 needs 768.0 KiB"},
+		"no page":             {microGLM, engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 16}, 100)}, "the cache needs at least 12.0 KiB"},
+		"no room for weights": {microGLM, engine.Options{Memory: 1000}, "together they may take only 1000 bytes"},
 		"unknown KV type":     {microGLM, engine.Options{KV: gguf.TypeQ6K}, "KV cache type Q6_K is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,8 +192,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// memoryFor is the memory of an engine on the CPU whose cache gets the given number of bytes, up to 3 MiB. The options have a
-// context.
+// memoryFor returns the value of Options.Memory with which the cache of an engine on the CPU gets the given number of bytes, at
+// most 3 MiB. The options must set a context.
 func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()
 	return memoryOn(t, backend(t), path, opts, cache)

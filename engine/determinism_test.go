@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// mixedRequests are greedy and sampled requests on prompts of many lengths, with every setting that would reveal a bit that
-// differs.
+// mixedRequests are greedy and sampled requests on prompts of many lengths. Their settings are chosen so that a single different
+// bit would show in the result.
 func mixedRequests() []generation.Request {
 	var reqs []generation.Request
 	for i, n := range []int{1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130} {
@@ -47,7 +47,7 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 				for _, size := range []int{2, 3, 5, 8, 16} {
 					g := newGate()
 					e := open(t, path, engine.Options{Context: 256, PrefillChunk: chunk, StepTokens: 64 + chunk, Trace: g.trace})
-					// The batch of a request changes with the size: it is every size-th request of the list.
+					// Each size puts a request in another batch: a batch has every size-th request of the list.
 					for from := 0; from < len(reqs); from += size {
 						to := min(from+size, len(reqs))
 						got := generateAll(t, e, g, reqs[from:to])
@@ -64,8 +64,8 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 	}
 }
 
-// A request gets the same bits on any number of threads, both in steps of few rows, where threads divide the weights, and in
-// steps of many, where they divide the rows.
+// A request gets the same bits on any number of threads. In steps with few rows, the threads divide the weights; in steps with many
+// rows, they divide the rows.
 func TestTheSameBitsOnAnyThreads(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -102,7 +102,7 @@ func same(t require.TestingT, want, got generation.Completion, about string) {
 	require.Equal(t, want, got, about)
 }
 
-// drawRequest draws a request of any kind that the engine's small context holds.
+// drawRequest draws a request of any kind that fits into the engine's small context.
 func drawRequest(t *rapid.T, context int) generation.Request {
 	id := rapid.Int32Range(0, 2047)
 	req := generation.Request{
@@ -133,7 +133,7 @@ func drawRequest(t *rapid.T, context int) generation.Request {
 	return req
 }
 
-// drawDrafting draws how an engine drafts.
+// drawDrafting draws the drafting options of an engine.
 func drawDrafting(t *rapid.T, path string, opts *engine.Options) {
 	opts.Draft = rapid.SampledFrom([]engine.Drafting{engine.DraftAuto, engine.DraftNGram, engine.DraftModel, engine.DraftMTP, engine.DraftOff}).Draw(t, "draft")
 	opts.DraftTokens = rapid.IntRange(0, 8).Draw(t, "draft tokens")
@@ -155,12 +155,12 @@ func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 	}
 }
 
-// Random requests on an engine of random sizes share pages, draft, and are preempted when pages run out. They get what an engine
-// gives them that answers one after another and drafts nothing.
+// Random requests run on an engine of random sizes. They share pages, draft, and are preempted when pages run out. Their results
+// must be those of an engine that answers them one after another without drafting.
 func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 	t.Parallel()
 	const context = 40
-	const fewPages = 2 * context * 4 * 192 * 4 // bytes: little more than one sequence with a drafting model
+	const fewPages = 2 * context * 4 * 192 * 4 // bytes; little more than one sequence needs with a drafting model
 	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

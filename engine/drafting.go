@@ -12,14 +12,14 @@ type Drafting string
 
 // The ways to draft.
 const (
-	DraftAuto  Drafting = "auto"  // by the MTP layer if the model has one, and by n-grams, as measured acceptance and cost advise
+	DraftAuto  Drafting = "auto"  // by the MTP layer, if any, and by n-grams; the choice depends on measured acceptance and cost
 	DraftMTP   Drafting = "mtp"   // by the model's MTP layer
 	DraftNGram Drafting = "ngram" // from n-grams of the sequence's own text
 	DraftModel Drafting = "model" // by a small model of the same vocabulary
 	DraftOff   Drafting = "off"
 )
 
-// DraftSettings lists what ParseDrafting reads; FILE is the small model's file.
+// DraftSettings lists the settings that ParseDrafting accepts. FILE is the small model's file.
 const DraftSettings = "auto, mtp, ngram, model=FILE or off"
 
 // MaxDraftTokens is the maximum of Options.DraftTokens.

@@ -75,15 +75,14 @@ func generate(t testing.TB, e *engine.Engine, req generation.Request) generation
 	return c
 }
 
-// generateAll answers requests, all of which are in the engine before the first step ends. The engine's Trace must be the
-// gate's.
+// generateAll answers requests. All of them are in the engine before the first step ends. The engine's Trace must be the gate's.
 func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	defer g.open()
 	out := make([]generation.Completion, len(reqs))
 	errs := make([]error, len(reqs))
 	var sequences int
-	var returned atomic.Int64 // sequences of requests that took no step
+	var returned atomic.Int64 // number of sequences of requests that returned without a step
 	var wg sync.WaitGroup
 	for i, r := range reqs {
 		n := max(r.N, 1)
@@ -135,8 +134,8 @@ func randomTokens(seed uint64, n int) []int32 {
 	return ids
 }
 
-// force makes a request generate distinct tokens in the given order, and others after them: each token's bias is higher than
-// those of the later ones, and the presence penalty cancels it once the token is there.
+// force makes a request generate the given distinct tokens in order, and other tokens after them. A token's bias is higher than the
+// biases of the later tokens. Once the token is generated, the presence penalty cancels its bias.
 func force(req generation.Request, ids ...int32) generation.Request {
 	req.Sampling = generation.Sampling{PresencePenalty: 1e6, LogitBias: map[int32]float64{}}
 	for i, id := range ids {
@@ -145,7 +144,7 @@ func force(req generation.Request, ids ...int32) generation.Request {
 	return req
 }
 
-// ids looks tokens up by their text, in which a byte from 0x80 on is written as itself.
+// ids looks tokens up by their text. A byte of 0x80 or higher is written as that byte.
 func ids(t testing.TB, e *engine.Engine, pieces ...string) []int32 {
 	t.Helper()
 	var out []int32

@@ -17,11 +17,11 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// faulty is a backend that fails on request. Its fields are set before the engine works.
+// faulty is a backend that fails on request. Its fields must be set before the engine starts.
 type faulty struct {
 	compute.Backend
-	failing func(b *compute.Batch) error // of a step
-	poison  func(b *compute.Batch) int   // the output row whose logits become NaN, or -1
+	failing func(b *compute.Batch) error // returns the error of a step
+	poison  func(b *compute.Batch) int   // returns the output row whose logits become NaN, or -1
 	batch   *compute.Batch
 }
 
@@ -54,7 +54,7 @@ func (f *faulty) Floats(t compute.Tensor) [][]float32 {
 
 var errDevice = errors.New("device lost")
 
-// A step that fails fails the requests in it. Those that wait, and those that arrive later, are answered.
+// If a step fails, the requests in it fail. Requests that wait and requests that arrive later are answered.
 func TestAFailingStep(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -94,7 +94,7 @@ func TestAFailingStep(t *testing.T) {
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 
-// Logits that are not finite fail the request that they belong to, and no other request of the step.
+// If the logits of a request are not finite, that request fails, and no other request of the step does.
 func TestLogitsThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	bad := randomTokens(9, 7)
@@ -153,8 +153,8 @@ func (s corruptStep) Embed(dst compute.Tensor, table compute.Weight) {
 	}
 }
 
-// A wrong value that gets into the cache fails the first request whose logits it reaches. It does not stay: another request that
-// took the pages meanwhile is computed again, and so is the prompt when it comes again.
+// A wrong value in the cache fails the first request whose logits it affects. The pages with the value are not used any longer:
+// another request that shares them is computed again, and so is the same prompt when it is requested again.
 func TestACorruptPageIsComputedAgain(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -197,8 +197,8 @@ func panicking(t *testing.T, from, to int) *faulty {
 	}}
 }
 
-// A panic in a step fails the requests in it, and what they had in the cache is computed again. Those that wait, and those that
-// arrive later, are answered.
+// A panic in a step fails the requests in the step. The pages that these requests stored are computed again. Requests that wait and
+// requests that arrive later are answered.
 func TestAPanicInAStep(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -226,10 +226,11 @@ func TestAPanicInAStep(t *testing.T) {
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 
-// misplaced is a backend that gives a step's last sequence a first page which the cache does not have, once.
+// misplaced is a backend that spoils one step: the first page of the step's last sequence becomes a page
+// that the cache does not have.
 type misplaced struct {
 	compute.Backend
-	left atomic.Int32 // steps until then
+	left atomic.Int32 // steps until the spoiled one
 }
 
 func (m *misplaced) Begin(b *compute.Batch) compute.Step {
@@ -244,12 +245,12 @@ func (m *misplaced) Begin(b *compute.Batch) compute.Step {
 	return m.Backend.Begin(b)
 }
 
-// A panic on one of the backend's own threads is like one on the loop's: in prompts, whose rows the threads divide, and where one
-// thread waits for another, as well as in steps of few rows.
+// A panic on one of the backend's own threads has the same effect as a panic on the loop's goroutine. This includes steps of
+// prompts, where the threads divide the rows and can wait for each other, and steps of few rows.
 func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
-		for at := range int32(4) { // the first step is the prompt's
+		for at := range int32(4) { // the first step has the prompt
 			t.Run(fmt.Sprintf("%s, step %d", name, at+1), func(t *testing.T) {
 				t.Parallel()
 				be := &misplaced{Backend: backendOf(t, 3)}
@@ -269,7 +270,7 @@ func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	}
 }
 
-// After panics that are not in a row, an engine goes on, and computes the pages of the failed requests again.
+// After panics in steps that do not follow one another, an engine continues and computes the pages of the failed requests again.
 func TestPanicsThatAreNotInARow(t *testing.T) {
 	t.Parallel()
 	steps := 0

@@ -9,16 +9,16 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// files are the model files of an engine, with what was read from them in addition to the weights.
+// files are the model files of an engine, with the data that was read from them in addition to the weights.
 type files struct {
 	model       *gguf.File
 	config      model.Config
 	tokenizer   *tokenizer.Tokenizer
-	draft       *gguf.File // of the small model; nil unless Options.Draft is DraftModel
+	draft       *gguf.File // file of the small model; nil unless Options.Draft is DraftModel
 	draftConfig model.Config
 }
 
-// openFiles opens the files that the options name, and checks that they fit each other.
+// openFiles opens the files that the options name. It checks that the files fit together.
 func openFiles(path string, o *Options) (*files, error) {
 	f := &files{}
 	err := f.openModel(path)
@@ -44,12 +44,12 @@ func (f *files) openModel(path string) (err error) {
 		return fmt.Errorf("load the tokenizer of %s: %w", path, err)
 	}
 	if n := f.tokenizer.Size(); n != f.config.Vocab {
-		return fmt.Errorf("load %s: its tokenizer has %d tokens and its embedding %d", path, n, f.config.Vocab)
+		return fmt.Errorf("load %s: the tokenizer has %d tokens, but the embedding has %d", path, n, f.config.Vocab)
 	}
 	return nil
 }
 
-// openDraft opens the small model's file, whose tokens have to be the model's.
+// openDraft opens the small model's file. Its tokens must be the model's tokens.
 func (f *files) openDraft(path string) (err error) {
 	if f.draft, err = gguf.Open(path); err != nil {
 		return err
@@ -62,11 +62,11 @@ func (f *files) openDraft(path string) (err error) {
 		return err
 	}
 	if tokens.Size() != f.tokenizer.Size() || f.draftConfig.Vocab != f.config.Vocab {
-		return fmt.Errorf("it has %d tokens and the model %d: use one with the same vocabulary", f.draftConfig.Vocab, f.config.Vocab)
+		return fmt.Errorf("the small model has %d tokens, but the model has %d: use a small model with the same vocabulary", f.draftConfig.Vocab, f.config.Vocab)
 	}
 	for id := range int32(tokens.Size()) {
 		if a, b := tokens.Token(id), f.tokenizer.Token(id); a != b {
-			return fmt.Errorf("its token %d is %q and the model's %q: use one with the same vocabulary", id, a, b)
+			return fmt.Errorf("token %d is %q in the small model, but %q in the model: use a small model with the same vocabulary", id, a, b)
 		}
 	}
 	return nil

@@ -12,28 +12,29 @@ import (
 	"github.com/ingot-run/ingot/engine/schedule"
 )
 
-// Fit is how an engine divides its memory: the weights of the model, and of the small model that drafts for it if there is one;
-// what its steps need; what rows may hold outside of steps; and as many pages of the models' KV cache as the rest holds.
+// Fit is how an engine divides its memory. The parts are: the weights of the model and of the small model that
+// drafts, if any; the memory for steps; the memory for prompts, answers and results outside of steps; and the pages
+// of the KV cache, which get the rest.
 type Fit struct {
-	Weights  int64 `json:"weights"`         // bytes, as the backend packs them
+	Weights  int64 `json:"weights"`         // bytes of weights, as the backend packs them
 	Steps    int64 `json:"steps"`           // bytes of step buffers, tables and scratch memory, and of the running sequences
 	Rows     int64 `json:"rows"`            // bytes for prompts, answers and results: see Engine.Reserve
-	PerToken int64 `json:"cache_per_token"` // bytes of a position in the KV cache, all layers
-	Memory   int64 `json:"memory"`          // bytes of all of these together; of GPUs with memory of their own, without Rows
+	PerToken int64 `json:"cache_per_token"` // bytes of one position in the KV cache, in all layers
+	Memory   int64 `json:"memory"`          // bytes of all parts together; without Rows on GPUs with dedicated memory
 	Trained  int   `json:"trained_context"` // positions that the model was trained for
-	Context  int   `json:"context"`         // positions of a sequence
-	Tokens   int   `json:"cache_tokens"`    // positions of all sequences together
+	Context  int   `json:"context"`         // maximum positions of a sequence
+	Tokens   int   `json:"cache_tokens"`    // maximum positions of all sequences together
 }
 
-// Rows get a share of the memory that weights and steps leave, and maxRows at most.
+// Rows get a share of the memory that is left after weights and steps, but at most maxRows.
 const (
 	rowsShare = 4 // a quarter
 	maxRows   = 512 << 20
 	minRows   = 1 << 20
 )
 
-// CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error gives the
-// reason with the figures, and Fit has those that are known.
+// CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error has the reason
+// with the figures, and fit has the figures that are known.
 func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error) {
 	if opts, err = opts.withDefaults(); err != nil {
 		return fit, err
@@ -46,8 +47,8 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 	return fit, errors.Join(err, f.close())
 }
 
-// fit divides the memory that the options allow on a backend. The context is the largest that the memory holds, unless the options
-// have one: tables and sequences take more memory for a larger one.
+// fit divides the memory that the options allow on a backend. If the options have no context, the result has the largest context
+// that fits into the memory. A larger context needs larger tables and more memory per sequence.
 func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	fit.Trained = f.config.Context
 	if fit.Memory, err = o.memory(be); err != nil {
@@ -78,7 +79,8 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	return fit, err
 }
 
-// divide divides the memory for sequences of the given number of positions. The cache gets fewer than that if it has no room.
+// divide divides the memory for sequences of the given number of positions. If the memory is too small, the cache gets
+// fewer positions than that.
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
 	fit.Context, fit.Tokens, fit.PerToken = context, o.PageSize, 0
 	plan := be.Plan()
@@ -90,7 +92,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 		if m.file == nil {
 			continue
 		}
-		bytes, err := m.config.PositionBytes(o.KV) // all models share page tables
+		bytes, err := m.config.PositionBytes(o.KV) // all models share the page tables
 		if err != nil {
 			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
 		}
@@ -115,7 +117,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	return nil
 }
 
-// sequenceBytes is the memory of a running sequence's tokens, and of what drafts from them.
+// sequenceBytes returns the bytes for the tokens of a running sequence and for the drafting state that depends on them.
 func sequenceBytes(context int, o *Options) int64 {
 	bytes := 4 * int64(context)
 	if o.Draft == DraftAuto || o.Draft == DraftNGram {
@@ -124,7 +126,7 @@ func sequenceBytes(context int, o *Options) int64 {
 	return bytes
 }
 
-// memory is the bytes that weights, steps, rows and cache may take.
+// memory returns the maximum number of bytes for weights, steps, rows and cache together.
 func (o *Options) memory(be compute.Backend) (int64, error) {
 	if o.Memory > 0 {
 		return o.Memory, nil
@@ -136,14 +138,14 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 	return free / 100 * int64(o.MemoryPercent), nil
 }
 
-// tooLittle explains why the memory does not hold a context.
+// tooLittle returns the error for a context that does not fit into the memory.
 func (f *Fit) tooLittle(o *Options) error {
 	taken := fmt.Sprintf("the weights take %s, steps and rows %s", size(f.Weights), size(f.Steps+f.Rows))
 	if o.Context == 0 {
-		return fmt.Errorf("%s and the cache at least %s, of %s that they may take together; "+
+		return fmt.Errorf("%s and the cache needs at least %s, but together they may take only %s; "+
 			"allow more memory, or use a smaller model or one with fewer bits per weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
 	}
-	return fmt.Errorf("%s and the cache of a context of %d takes %s, of %s that they may take together; "+
+	return fmt.Errorf("%s and the cache of a context of %d needs %s, but together they may take only %s; "+
 		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
 }
 
@@ -159,7 +161,7 @@ func (f *Fit) limits(o *Options) model.Limits {
 	}
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes for people.
 func size(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// largeText is the number of bytes from which a prompt is large.
+	// largeText is the minimum number of bytes of a large prompt.
 	largeText = 64 << 10
-	// maxLargeTexts is the number of large prompts that are tokenised at once.
+	// maxLargeTexts is the maximum number of large prompts that are tokenised at once.
 	maxLargeTexts = 2
 )
 
-// Generate answers a request. It is safe to call from many goroutines, whose requests share steps; none changes another's
-// tokens. It returns ctx's error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the request can never
-// be answered, generation.ErrClosed if the engine was closed before the request was done, and generation.ErrEngineFailed if it
-// ended itself.
+// Generate answers a request. It is safe for concurrent use. Concurrent requests share steps, but no request changes the tokens of
+// another. Generate returns ctx's error as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the request can never
+// be answered, generation.ErrClosed if the engine was closed before the request was done, and generation.ErrEngineFailed if the
+// engine failed and stopped.
 func (e *Engine) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
 	start := time.Now()
 	if err := ctx.Err(); err != nil {
@@ -37,7 +37,7 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	return e.scheduler.Generate(ctx, start, prompt, &req)
 }
 
-// prompt is the ids of a request's prompt: at least one, all in the vocabulary.
+// prompt returns the token ids of a request's prompt. There is at least one, and all are in the vocabulary.
 func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, error) {
 	given := 0
 	for _, is := range []bool{req.Chat != nil, req.Text != "", len(req.Tokens) > 0} {
@@ -68,8 +68,8 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	return req.Tokens, nil
 }
 
-// encode tokenises a prompt. Texts that no context can hold are refused before, because tokenising takes up to a hundred times their
-// memory; of other large ones, only a few are tokenised at once.
+// encode tokenises a prompt. Tokenising takes up to a hundred times the memory of the text. So a text that is too long for any
+// context is refused first, and only a few large texts are tokenised at once.
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
 	t := e.files.tokenizer
 	if each := t.MaxTokenBytes(); each > 0 && len(text) > each*e.fit.Context {

@@ -35,7 +35,7 @@ func TestGreedyMatchesTheReference(t *testing.T) {
 	}
 }
 
-// The tiny models' references hold rendered prompts as text, and answers that end with a stop id.
+// The references of the tiny models have rendered prompts as text, and answers that end with a stop id.
 func TestTinyModelsMatchTheirReferences(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tiny-glm", "tiny-llama"} {
@@ -105,7 +105,8 @@ func TestLogprobsOfTheWholeVocabularySumToOne(t *testing.T) {
 	}
 }
 
-// A text is scored without generating: its log-probabilities are those of the same prompt when it is answered.
+// A text is scored without generating an answer. Its log-probabilities must equal those that the same
+// prompt gets when it is answered.
 func TestPromptOnly(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 200})

@@ -17,16 +17,16 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// maxInFlight is the number of steps that several lets be in flight.
+// maxInFlight is the maximum number of steps in flight on the backend several.
 const maxInFlight = 8
 
-// several is the CPU as a backend that lets several steps be in flight, and counts them. It runs each when it is submitted. Its
-// fields are set before the engine works.
+// several is the CPU backend with several steps in flight. It counts the steps, and runs each step when it is submitted. Its fields
+// must be set before the engine starts.
 type several struct {
 	compute.Backend
 	begun, waits atomic.Int64
-	onBegin      func(n int64) // receives each step's number, from 1 on
-	failing      int64         // the step that cannot be started
+	onBegin      func(n int64) // receives each step's number, counted from 1
+	failing      int64         // number of the step that cannot be started
 }
 
 type oneOfSeveral struct {
@@ -63,7 +63,7 @@ func (s oneOfSeveral) Run() error {
 	return errors.Join(s.err, s.Step.Run())
 }
 
-// drawGreedy draws a request. Most take the likeliest token next and continue for a while.
+// drawGreedy draws a request. Most requests are greedy and generate many tokens.
 func drawGreedy(t *rapid.T, context int) generation.Request {
 	req := drawRequest(t, context)
 	if rapid.IntRange(0, 3).Draw(t, "greedy") > 0 {
@@ -77,14 +77,14 @@ func drawGreedy(t *rapid.T, context int) generation.Request {
 	return req
 }
 
-// timeless returns a completion without the times that it took.
+// timeless returns a completion without its times.
 func timeless(c generation.Completion) generation.Completion {
 	c.Stats.TTFT, c.Stats.Total, c.Stats.Prefill, c.Stats.Decode = 0, 0, 0, 0
 	return c
 }
 
-// Several steps in flight change nothing about a request except the last digits of log-probabilities, which the device rounds:
-// its tokens, end, text and figures stay the same.
+// Several steps in flight do not change the tokens, the end, the text and the figures of a request. Only the last digits of
+// log-probabilities differ, since the device rounds them.
 func TestStepsInFlightChangeNothing(t *testing.T) {
 	t.Parallel()
 	const context = 60
@@ -115,7 +115,7 @@ func TestStepsInFlightChangeNothing(t *testing.T) {
 	}
 }
 
-// near compares log-probabilities.
+// near compares log-probabilities up to rounding.
 func near(t require.TestingT, want, got []generation.TokenLogprob) {
 	require.Len(t, got, len(want))
 	for i := range want {
@@ -125,8 +125,8 @@ func near(t require.TestingT, want, got []generation.TokenLogprob) {
 	}
 }
 
-// Requests that arrive at any time, share pages, and are preempted when pages run out, get the same bits as one at a time on one
-// thread, on any number of threads.
+// Requests arrive at any time, share pages, and are preempted when pages run out. On any number of threads, they get the same bits
+// as one at a time on one thread.
 func TestAnyMixWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const context = 60
@@ -140,9 +140,9 @@ func TestAnyMixWithStepsInFlight(t *testing.T) {
 					PageSize: rapid.IntRange(1, 9).Draw(rt, "page size"), PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
 					Draft: rapid.SampledFrom([]engine.Drafting{engine.DraftOff, engine.DraftOff, engine.DraftAuto, engine.DraftModel}).Draw(rt, "draft"),
 				}
-				cache := int64(0) // bytes; as much as is needed if 0
+				cache := int64(0) // bytes; 0 for as many as are needed
 				switch {
-				case opts.Draft == engine.DraftModel: // which is always right
+				case opts.Draft == engine.DraftModel: // the drafting model is always right
 					opts.DraftModel, opts.DraftTokens = path, rapid.IntRange(0, 4).Draw(rt, "draft tokens")
 				case rapid.Bool().Draw(rt, "few pages"):
 					const position = 768 // bytes
@@ -162,8 +162,8 @@ func TestAnyMixWithStepsInFlight(t *testing.T) {
 	}
 }
 
-// generateArriving answers requests. The first is there from the start; each other arrives in some step, or when the first is
-// done.
+// generateArriving answers requests. The first arrives before the first step. Each other request arrives in a random step, or when
+// the first request is done.
 func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Options, cache int64, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	threads := rapid.IntRange(1, 4).Draw(rt, "threads")
@@ -204,7 +204,7 @@ func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Option
 	return got
 }
 
-// A greedy stream is waited for once in eight steps.
+// For a greedy stream, the engine waits for the backend once in eight steps.
 func TestWaitsForStepsInFlight(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
@@ -215,7 +215,8 @@ func TestWaitsForStepsInFlight(t *testing.T) {
 	require.LessOrEqual(t, be.waits.Load(), int64(1+100/maxInFlight+1))
 }
 
-// Drafting from n-grams lets several steps be in flight if nothing in the text repeats. Drafting by a layer or model does not.
+// With drafting from n-grams, several steps are in flight if nothing in the text repeats. With drafting by a layer or a model, only
+// one step is in flight.
 func TestDraftingWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -230,7 +231,7 @@ func TestDraftingWithStepsInFlight(t *testing.T) {
 	} {
 		be := newSeveral(t)
 		e := openOn(t, c.path, be, c.opts)
-		before := be.waits.Load() - be.begun.Load() // those that the cost of steps was measured by
+		before := be.waits.Load() - be.begun.Load() // the waits of the steps that measured the cost of steps
 		req := generation.Request{Tokens: randomTokens(1, 9), MaxTokens: 100, IgnoreEOS: true}
 		got := generate(t, e, req)
 		without := before - (be.waits.Load() - be.begun.Load())
@@ -243,7 +244,7 @@ func TestDraftingWithStepsInFlight(t *testing.T) {
 	}
 }
 
-// Once answers are known to stop after a few tokens, each step is waited for.
+// When recent answers have stopped after a few tokens, the engine waits for each step.
 func TestShortAnswersHaveOneStepInFlight(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
@@ -266,7 +267,7 @@ func TestShortAnswersHaveOneStepInFlight(t *testing.T) {
 	require.Zero(t, vain)
 }
 
-// If one of several steps cannot be started, the requests in it fail; those that arrive later are answered.
+// If one of several steps cannot be started, the requests in that step fail. Requests that arrive later are answered.
 func TestAFailingStepInFlight(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []int64{2, 5, 9} {
@@ -281,7 +282,7 @@ func TestAFailingStepInFlight(t *testing.T) {
 	}
 }
 
-// A request that is cancelled while steps are in flight leaves nothing, and the others get their tokens.
+// A request that is cancelled while steps are in flight leaves no pages behind, and the other requests get their tokens.
 func TestCancelledWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{2, 3, 7, 12} {

@@ -8,20 +8,20 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// Info describes what an engine runs.
+// Info describes an engine's model, backend and limits.
 type Info struct {
-	Model        string // the name that the file gives, or the file's own
+	Model        string // the name in the file's metadata or, if there is none, the name of the file
 	Architecture string // GGUF's
 	Path         string
-	Bytes        int64  // of the file
+	Bytes        int64  // size of the file
 	Backend      string // such as "cpu"
-	Device       string // in words
-	Context      int    // positions of a sequence, prompt and answer together
+	Device       string // description of the device
+	Context      int    // maximum positions of a sequence, prompt and answer together
 	Vocab        int
 	MaxSequences int
 }
 
-// Info describes what the engine runs.
+// Info returns the description of the engine.
 func (e *Engine) Info() Info {
 	file, config := e.files.model, &e.files.config
 	name := config.Name
@@ -41,7 +41,8 @@ func (e *Engine) Info() Info {
 	}
 }
 
-// SHA256 is the model file's hash in hexadecimal. It is computed in the background from Open on; SHA256 waits for it.
+// SHA256 returns the model file's hash in hexadecimal. The computation runs in the background from Open on;
+// SHA256 waits until it ends.
 func (e *Engine) SHA256(ctx context.Context) (string, error) {
 	select {
 	case <-e.digest.done:
@@ -51,11 +52,11 @@ func (e *Engine) SHA256(ctx context.Context) (string, error) {
 	}
 }
 
-// Snapshot is an engine's state, and its counts since it was opened.
+// Snapshot is an engine's state, with counts since the engine was opened.
 type Snapshot = schedule.Snapshot
 
-// Snapshot is the engine's state now.
+// Snapshot returns the engine's current state.
 func (e *Engine) Snapshot() Snapshot { return e.scheduler.Snapshot() }
 
-// Tokenizer is the model's tokenizer.
+// Tokenizer returns the model's tokenizer.
 func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.files.tokenizer }

@@ -12,11 +12,11 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// The bundled model's heads are whole blocks of the quantised types, which the micro models' are not.
+// The heads of the bundled model are whole blocks of the quantised types. The heads of the micro models are not.
 const tinyLlama = "../models/tiny-llama.q4_0.gguf"
 
-// With a cache of fewer bits, a request gets the same tokens alone and in a batch that drafts and shares pages, and
-// log-probabilities close to those of an exact cache, even for text that the model finds unlikely.
+// With a cache of fewer bits, a request gets the same tokens alone and in a batch that drafts and shares pages. Its
+// log-probabilities are close to those with an exact cache, even for text that the model finds unlikely.
 func TestCacheTypes(t *testing.T) {
 	t.Parallel()
 	reqs := mixedRequests()[:8]

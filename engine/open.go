@@ -1,5 +1,5 @@
-// Package engine turns prompts into text with one model on one backend. It renders and tokenises requests on their callers'
-// goroutines; package schedule runs many of them at once in batched steps.
+// Package engine turns prompts into text with one model on one backend. It renders and tokenises each request on the caller's
+// goroutine. Package schedule runs many requests at once in batched steps.
 package engine
 
 import (
@@ -23,13 +23,13 @@ type Engine struct {
 	template  *chat.Template
 	digest    *digest
 	scheduler *schedule.Scheduler
-	large     chan struct{} // holds a value for each large prompt that is tokenised
+	large     chan struct{} // holds a value for each large prompt that is being tokenised
 	closing   sync.Once
 	closeErr  error
 }
 
-// Open loads the model of a GGUF file onto a backend and starts to take requests. The engine owns the backend from then
-// on: Close closes it, as does Open when it fails.
+// Open loads the model of a GGUF file onto a backend and starts to accept requests. The engine owns the backend: Close closes it,
+// and so does Open if it fails.
 func Open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	e, err := open(path, be, opts)
 	if err != nil {
@@ -105,8 +105,8 @@ func (e *Engine) speculator(m model.Model, limits model.Limits) (*draft.Speculat
 	return draft.New(o)
 }
 
-// Close fails all requests that are not done, waits for the running step, and frees the model and the backend. Closing twice
-// does nothing more.
+// Close fails all requests that are not done, waits for the running step, and frees the model and the backend. A
+// second call does nothing.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {
 		e.scheduler.Close()

@@ -9,10 +9,10 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Options sizes an engine. Zero values select the defaults.
+// Options are the sizes and settings of an engine. Zero values select the defaults.
 type Options struct {
-	// Context is the maximum number of positions of a sequence, prompt and answer together. The default is what the model was
-	// trained for, or less if the memory does not hold as much.
+	// Context is the maximum number of positions of a sequence, prompt and answer together. The default is the number that the model
+	// was trained for, or the largest number that fits into the memory if that is less.
 	Context int
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
@@ -22,19 +22,21 @@ type Options struct {
 	PrefillChunk int
 	// PageSize is the number of positions of a page of the KV cache.
 	PageSize int
-	// KV is the type of the values in the KV cache: F32, the zero value, is exact; the others of gguf.CacheTypes take less memory.
+	// KV is the type of the values in the KV cache: F32, the zero value, is exact. The other types in
+	// gguf.CacheTypes take less memory.
 	KV gguf.Type
 	// Memory is the maximum number of bytes of weights, steps, rows and KV cache together: see Fit.
 	Memory int64
-	// MemoryPercent is the share of the backend's free memory that they may take if Memory is 0.
+	// MemoryPercent replaces Memory if Memory is 0: the maximum is this percentage of the backend's free memory.
 	MemoryPercent int
-	// Draft is how tokens are drafted; DraftAuto if empty.
+	// Draft is how tokens are drafted. The default is DraftAuto.
 	Draft Drafting
 	// DraftModel is the file of the small model of DraftModel.
 	DraftModel string
-	// DraftTokens is how many tokens are drafted for a sequence in a step; 0 for as many as pay by what is measured.
+	// DraftTokens is the number of tokens that are drafted for a sequence in a step. With 0, the engine chooses the number by
+	// measured acceptance and cost.
 	DraftTokens int
-	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for measuring what sharing saves.
+	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for measuring how much sharing saves.
 	NoSharing bool
 	// Trace receives the checkpoints of every step, if it is not nil. It is for debugging: it makes steps slow.
 	Trace func(compute.Checkpoint)
@@ -48,7 +50,7 @@ const (
 	DefaultMemoryPercent = 70
 )
 
-// withDefaults checks the options, and fills in all but Context and Memory.
+// withDefaults checks the options and sets the defaults of all except Context and Memory.
 func (o Options) withDefaults() (Options, error) {
 	for _, s := range []struct {
 		name  string
@@ -63,7 +65,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"the share of free memory", &o.MemoryPercent, DefaultMemoryPercent},
 	} {
 		if *s.value < 0 {
-			return o, fmt.Errorf("%s is %d; it must be at least 1", s.name, *s.value)
+			return o, fmt.Errorf("%s is %d, but must be at least 1", s.name, *s.value)
 		}
 		if *s.value == 0 {
 			*s.value = s.def
@@ -73,7 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.PrefillChunk = o.StepTokens
 	}
 	if o.Memory < 0 {
-		return o, fmt.Errorf("the memory is %d bytes; it must be at least 1", o.Memory)
+		return o, fmt.Errorf("the memory is %d bytes, but must be at least 1", o.Memory)
 	}
 	if types := gguf.CacheTypes(); !slices.Contains(types, o.KV) {
 		return o, fmt.Errorf("KV cache type %s is not supported; use one of %s", o.KV, gguf.Names(types))
@@ -82,10 +84,10 @@ func (o Options) withDefaults() (Options, error) {
 		o.Draft = DraftAuto
 	}
 	if o.DraftTokens < 0 || o.DraftTokens > draft.MaxTokens {
-		return o, fmt.Errorf("%d tokens to draft; give 1 to %d, or 0 for as many as pay", o.DraftTokens, draft.MaxTokens)
+		return o, fmt.Errorf("the number of tokens to draft is %d; give 1 to %d, or 0 to let the engine choose", o.DraftTokens, draft.MaxTokens)
 	}
 	if o.StepTokens < o.MaxSequences {
-		return o, fmt.Errorf("a step of %d tokens is too small for %d sequences, which generate one token each", o.StepTokens, o.MaxSequences)
+		return o, fmt.Errorf("a step has %d tokens, but %d sequences need at least one token each", o.StepTokens, o.MaxSequences)
 	}
 	return o, nil
 }

@@ -23,8 +23,8 @@ func openMicro(t *testing.T) *Engine {
 	return e
 }
 
-// A prompt that no context can hold is refused before it is tokenised, which would take many times its memory.
-func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: it measures the whole process
+// A prompt that is too long for any context is refused before it is tokenised. Tokenising would take many times its memory.
+func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: the test measures the memory of the whole process
 	e := openMicro(t)
 	text := strings.Repeat("a", 4<<20)
 	var before, after runtime.MemStats
@@ -37,7 +37,7 @@ func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: it meas
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(text)/4))
 }
 
-// No prompt that fits the context is refused by its bytes.
+// No prompt that fits into the context is refused because of its number of bytes.
 func TestALongPromptThatFits(t *testing.T) {
 	t.Parallel()
 	e := openMicro(t)
@@ -53,7 +53,7 @@ func TestALongPromptThatFits(t *testing.T) {
 	require.LessOrEqual(t, len(c.PromptTokens), 63)
 }
 
-// asked is a context that notes when something first waits for its end.
+// asked is a context that records when something first waits for its end.
 type asked struct {
 	context.Context
 	once sync.Once
@@ -65,13 +65,13 @@ func (a *asked) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// Only a few large prompts are tokenised at once. One that waits can be cancelled; small ones do not wait.
+// Only a few large prompts are tokenised at once. A large prompt that waits can be cancelled. Small prompts do not wait.
 func TestLargePromptsWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	e := openMicro(t)
 	e.fit.Context = 1 << 20 // so that the text is not refused
 	for range maxLargeTexts {
-		e.large <- struct{}{} // as if others were tokenised
+		e.large <- struct{}{} // as if other prompts were being tokenised
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting, ended := &asked{Context: ctx, done: make(chan struct{})}, make(chan error)

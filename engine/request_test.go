@@ -112,7 +112,7 @@ func withTemplate(t *testing.T, source string) string {
 	})
 }
 
-// without copies metadata except the keys with a prefix.
+// without copies metadata without the keys that begin with a prefix.
 func without(m *gguf.Metadata, prefix string) *gguf.Metadata {
 	out := gguf.NewMetadata()
 	for _, key := range m.Keys() {
@@ -154,7 +154,7 @@ func TestTemplateVariables(t *testing.T) {
 	require.Equal(t, "26 July 2024", e.Tokenizer().Decode(got.PromptTokens[2:]))
 }
 
-// SentencePiece adds a space before a text, which is not part of it; a space that begins an answer is.
+// SentencePiece adds a space before a text. That space is not part of the text, but a space at the beginning of an answer is.
 func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 	t.Parallel()
 	e := open(t, rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {

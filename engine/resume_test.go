@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// progress is a request's progress after the first tokens of each choice, as many as cut draws.
+// progress returns a request's progress after the first tokens of each choice. cut returns the number of tokens.
 func progress(prompt []int32, c generation.Completion, cut func(choice, tokens int) int) *generation.Progress {
 	p := &generation.Progress{Prompt: generation.HashPrompt(prompt)}
 	for i, choice := range c.Choices {
@@ -20,8 +20,8 @@ func progress(prompt []int32, c generation.Completion, cut func(choice, tokens i
 	return p
 }
 
-// A request that resumes after any of its tokens ends like the uncut one: text, tokens, finish reason, stop string. The engine that
-// goes on has other sizes and drafts in another way, and runs other requests at the same time.
+// A request that is interrupted and resumed after any of its tokens has the same result as an uninterrupted one: text, tokens,
+// finish reason, stop string. The second engine has other sizes, drafts in another way, and runs other requests at the same time.
 func TestAResumedRequestEndsLikeAnUncutOne(t *testing.T) {
 	t.Parallel()
 	const context = 40
@@ -74,7 +74,7 @@ func TestAResumedRequestEndsLikeAnUncutOne(t *testing.T) {
 	}
 }
 
-// A stop string is found when the cut goes through it.
+// A stop string is found even if the interruption is inside it.
 func TestAStopStringAcrossTheCut(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 64})
@@ -95,7 +95,7 @@ func TestAStopStringAcrossTheCut(t *testing.T) {
 	}
 }
 
-// Progress of something else is not used: the request begins at its prompt.
+// The progress of another request is not used: the request begins with its prompt.
 func TestProgressOfAnotherRequestIsIgnored(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 64})
@@ -129,7 +129,8 @@ func TestProgressOfAnotherRequestIsIgnored(t *testing.T) {
 	})
 }
 
-// The engine reports tokens that the answer then begins with, more each time, and another engine goes on from each report.
+// The engine reports progress. Each report has more tokens than the one before, and all are the beginning of the answer. Another
+// engine can resume from each report.
 func TestReportsOfProgress(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {

@@ -55,7 +55,7 @@ func TestLogitBias(t *testing.T) {
 func TestPenalties(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
-	ref := modeltest.Cases(t, microLlama)[0] // which repeats itself
+	ref := modeltest.Cases(t, microLlama)[0] // its answer repeats itself
 	ask := func(p generation.Sampling) []int32 {
 		return generate(t, e, generation.Request{Tokens: ref.PromptTokens, MaxTokens: 24, IgnoreEOS: true, Sampling: p}).Choices[0].Tokens
 	}
@@ -69,7 +69,7 @@ func TestPenalties(t *testing.T) {
 	} {
 		require.Equal(t, 24, distinct(ask(p)), name)
 	}
-	// Repetition counts the prompt as well, the others do not.
+	// The repetition penalty also counts the tokens of the prompt. The other penalties do not.
 	prompt := ref.GreedyTokens[:1]
 	first := func(p generation.Sampling) int32 {
 		p.LogitBias = map[int32]float64{prompt[0]: 100}

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// Requests with the same beginning compute it once, even if they arrive at the same time.
+// If requests have the same beginning, it is computed once, even if they arrive at the same time.
 func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -27,7 +27,7 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 			for _, c := range generateAll(t, e, g, reqs) {
 				computed += c.Stats.PromptTokens - c.Stats.CachedTokens
 			}
-			// The page of 16 positions that the preamble ends in is not shared.
+			// The last page of the preamble is incomplete and not shared. A page has 16 positions.
 			require.Equal(t, 102+9*(102-96), computed)
 
 			again := generate(t, e, reqs[3])
@@ -36,7 +36,7 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	}
 }
 
-// If pages run out, the youngest sequences are preempted and computed again, to the same tokens.
+// If pages run out, the youngest sequences are preempted and computed again. Their tokens stay the same.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
 	reqs := make([]generation.Request, 4)

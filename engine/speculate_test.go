@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// A model that drafts for itself is right every time: each step yields all drafts and one token more.
+// A model that drafts for itself is right every time: each step generates all drafts and one token more.
 func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -25,7 +25,7 @@ func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 	}
 }
 
-// n-grams of a text that repeats itself predict what comes next.
+// In a text that repeats itself, n-grams predict the next tokens.
 func TestNGramsOfARepetition(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 4})
@@ -40,19 +40,19 @@ func TestNGramsOfARepetition(t *testing.T) {
 	require.Less(t, c.Stats.Steps, 21)
 }
 
-// Drafts are accepted with the probability that the model gives them, and what is drawn keeps the model's distribution:
-// the counts of drawn tokens are compared with the probabilities that the model states, by a chi-squared test.
+// Drafts are accepted with the probability that the model gives them, so that the drawn tokens have the model's distribution. A
+// chi-squared test compares the counts of drawn tokens with the model's probabilities.
 func TestDraftingKeepsTheDistribution(t *testing.T) {
 	t.Parallel()
 	const draws = 3000
 	e := open(t, microGLM, engine.Options{Context: 64, Draft: engine.DraftMTP, DraftTokens: 3})
 	prompt := randomTokens(5, 12)
-	// Few candidates and a low temperature, so that each is drawn often.
+	// With few candidates, each candidate is drawn often.
 	params := generation.Sampling{Temperature: 0.7, TopK: 4}
 	first := generate(t, e, generation.Request{Tokens: prompt, MaxTokens: 1, IgnoreEOS: true, Logprobs: true, TopLogprobs: 4})
 	lead := first.Choices[0].Tokens[0]
 
-	// The second token follows the first as a draft or after one; take the rows that began with the likeliest first token.
+	// The second token is a draft or follows one. Only rows that begin with the likeliest first token are counted.
 	counts, n := map[int32]float64{}, 0.0
 	drafted := 0
 	for seed := range uint64(draws) {
@@ -83,7 +83,7 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 	require.Less(t, chi, 16.3, "chi-squared of 3 degrees of freedom at 0.001")
 }
 
-// Rejected drafts leave nothing behind: the same text with and without them, to the end of the context.
+// Rejected drafts leave nothing behind: up to the end of the context, the text is the same with and without drafts.
 func TestDraftingToTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
 	prompt := randomTokens(3, 20)

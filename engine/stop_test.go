@@ -13,13 +13,13 @@ import (
 func TestStopStrings(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
-	// "é" is the bytes C3 A9, each a token of its own here, and "Ĥ" the bytes C4 A4.
+	// "é" has the bytes C3 A9. Here, each byte is a token. "Ĥ" has the bytes C4 A4.
 	answer := ids(t, e, "c", "a", "f", "\xc3", "\xa9", "s", " ", "end", "\xc4")
 	for name, c := range map[string]struct {
 		stop   []string
-		min    int // tokens before stops
+		min    int // minimum number of tokens before a stop is allowed
 		text   string
-		tokens int // of the answer
+		tokens int // number of tokens of the answer
 		reason string
 	}{
 		"none":                                {text: "cafés end\uFFFD", tokens: 9},
@@ -66,7 +66,7 @@ func TestStopIDs(t *testing.T) {
 	half := ids(t, e, "\xc3")[0]
 	prompt := randomTokens(1, 4)
 	for name, c := range map[string]struct {
-		answer []int32 // what the bias prefers
+		answer []int32 // the tokens that the bias forces
 		req    generation.Request
 		want   []int32
 		text   string

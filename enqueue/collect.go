@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/job"
@@ -40,43 +41,41 @@ type Collected struct {
 }
 
 // Collect writes the results of out's batch that out does not hold. It can be interrupted and repeated at any time; out gets
-// each row exactly once. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
+// each row exactly once. Error lines of rows that were queued again are removed from out. If the batch is overdue, its rows in the
+// queue are ended first. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
 // another line of input than the batch; Collect looks for such lines before it writes.
-func Collect(ctx context.Context, store job.Store, out *rows.Output, o CollectOptions) (Collected, error) {
-	c := collector{store: store, out: out, options: o}
-	kept, _ := out.Counts()
+func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
+	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}}
 	var end job.State
-	err := c.compare(ctx, kept)
+	err := c.compare(ctx)
 	if err == nil {
 		end, err = c.run(ctx)
 	}
 	held, failed := out.Counts()
+	kept := out.Kept()
 	result := Collected{
 		Kept: kept, Written: held - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
 	}
-	if result.Finished {
-		result.Foreign = kept - c.present
+	if result.Finished && kept > 0 {
+		result.Foreign, err = c.foreign(ctx)
 	}
 	return result, err
 }
 
 type collector struct {
-	store   job.Store
+	queue   job.Queue
 	out     *rows.Output
 	options CollectOptions
-	present int    // entries of the stream whose results were in the output before
+	overdue expirer
 	after   string // ID of the last entry read from the stream
 }
 
-// compare compares the results of out with all entries that the stream has so far.
-func (c *collector) compare(ctx context.Context, kept int) error {
-	if kept == 0 {
-		return nil
-	}
-	for after := ""; ; {
+// scan passes all entries of the stream after one, without results.
+func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
+	for {
 		var rows []job.Recording
 		err := c.retry(ctx, func() (err error) {
-			rows, err = c.store.Read(ctx, c.out.Batch(), job.Page{
+			rows, err = c.queue.Read(ctx, c.out.Batch(), job.Page{
 				After: after, Count: comparedAtOnce, Want: func(int) bool { return false },
 			})
 			return err
@@ -85,12 +84,46 @@ func (c *collector) compare(ctx context.Context, kept int) error {
 			return err
 		}
 		for _, r := range rows {
-			if _, err := c.out.CheckSum(r.Line, r.Sum); err != nil {
+			if err := each(r); err != nil {
 				return err
 			}
 		}
 		after = rows[len(rows)-1].ID
 	}
+}
+
+// compare compares the results of out with all entries that the stream has after the last one read, and removes error lines whose
+// rows were queued again.
+func (c *collector) compare(ctx context.Context) error {
+	if held, _ := c.out.Counts(); held == 0 {
+		return nil
+	}
+	var requeued []string
+	err := c.scan(ctx, c.after, func(r job.Recording) error {
+		if r.Requeued != "" && c.out.HasError(r.Requeued) {
+			requeued = append(requeued, r.Requeued)
+		}
+		_, err := c.out.CheckSum(r.Line, r.Sum)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.out.Retract(requeued)
+	return err
+}
+
+// foreign is the number of results that were in the output before and that the stream does not have.
+func (c *collector) foreign(ctx context.Context) (int, error) {
+	n := c.out.Kept()
+	err := c.scan(ctx, "", func(r job.Recording) error {
+		present, err := c.out.CheckSum(r.Line, r.Sum)
+		if present && r.Requeued == "" {
+			n--
+		}
+		return err
+	})
+	return n, err
 }
 
 // run reads to the end of the stream, and with Follow to the end of the batch. It returns the batch's state as it was before
@@ -99,7 +132,7 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 	for {
 		var s job.Status
 		err := c.retry(ctx, func() (err error) {
-			s, err = c.store.Status(ctx, c.out.Batch())
+			s, err = c.queue.Status(ctx, c.out.Batch())
 			return err
 		})
 		if err != nil {
@@ -107,6 +140,9 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 		}
 		if c.options.Progress != nil {
 			c.options.Progress(s)
+		}
+		if err := c.overdue.check(ctx, s); err != nil {
+			return "", err
 		}
 		// If the batch has ended, all its rows are in the stream.
 		wait := pollInterval
@@ -130,7 +166,7 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	var rows []job.Recording
 	err := c.retry(ctx, func() (err error) {
-		rows, err = c.store.Read(ctx, c.out.Batch(), job.Page{
+		rows, err = c.queue.Read(ctx, c.out.Batch(), job.Page{
 			After: c.after, Count: pageSize, MaxBytes: pageBytes, Wait: wait,
 			Want: func(line int) bool { return !c.out.Has(line) },
 		})
@@ -139,13 +175,12 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
+	if slices.ContainsFunc(rows, func(r job.Recording) bool { return r.Requeued != "" && c.out.HasError(r.Requeued) }) {
+		return len(rows), c.compare(ctx) // then the page is read again: new results of these rows may be on it
+	}
 	for _, r := range rows { // before any of them is written
-		present, err := c.out.CheckSum(r.Line, r.Sum)
-		if err != nil {
+		if _, err := c.out.CheckSum(r.Line, r.Sum); err != nil {
 			return 0, err
-		}
-		if present {
-			c.present++
 		}
 	}
 	for _, r := range rows {

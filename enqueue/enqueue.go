@@ -16,9 +16,13 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// senders is the number of goroutines that queue rows. Most of their time is the round trip to Redis: 16 of them queue about
-// four times as many rows per second as one.
-const senders = 16
+const (
+	// senders is the number of goroutines that queue rows, so that some encode jobs while others wait for Redis.
+	senders = 4
+	// Rows are queued in groups of this number, or fewer if they have this size.
+	groupRows  = 128
+	groupBytes = 256 << 10
+)
 
 // Summary counts the outcomes of a file's rows.
 type Summary struct {
@@ -70,7 +74,7 @@ type pipeline struct {
 // run queues all rows.
 func (q *pipeline) run(ctx context.Context) (Summary, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	next := make(chan rows.Row, senders)
+	next := make(chan []rows.Row)
 	group.Go(func() error {
 		defer close(next)
 		return q.feed(ctx, next)
@@ -85,38 +89,59 @@ func (q *pipeline) run(ctx context.Context) (Summary, error) {
 	return q.count(), err
 }
 
-// feed reads the rows. It creates the batch after the first row, or at the end of an empty file.
-func (q *pipeline) feed(ctx context.Context, next chan<- rows.Row) (err error) {
+// feed reads the rows and passes them on in groups. It creates the batch after the first row, or at the end of an empty file.
+func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) error {
+	var group []rows.Row
+	size := 0
+	pass := func() error {
+		select {
+		case next <- group:
+			group, size = nil, 0
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	var failed error
 	for row, err := range q.rows.Rows(ctx) {
 		if err == nil && q.producer == nil {
 			q.producer, err = q.begin(ctx)
 		}
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
-		select {
-		case next <- row:
-		case <-ctx.Done():
-			return ctx.Err()
+		group, size = append(group, row), size+len(row.Body)
+		if len(group) == groupRows || size >= groupBytes {
+			if err := pass(); err != nil {
+				return err
+			}
 		}
 		if n := q.read.Add(1); q.progress != nil && n%1000 == 0 {
 			q.progress(q.count())
 		}
 	}
-	if q.producer == nil {
-		q.producer, err = q.begin(ctx)
+	if len(group) > 0 {
+		if err := pass(); failed == nil {
+			failed = err
+		}
 	}
-	return err
+	if failed == nil && q.producer == nil {
+		q.producer, failed = q.begin(ctx)
+	}
+	return failed
 }
 
-func (q *pipeline) send(ctx context.Context, next <-chan rows.Row) error {
+func (q *pipeline) send(ctx context.Context, next <-chan []rows.Row) error {
 	tally := map[Outcome]*atomic.Int64{Added: &q.added, Known: &q.known, Rejected: &q.rejected}
-	for row := range next {
-		outcome, err := q.producer.Add(ctx, row)
+	for group := range next {
+		outcomes, err := q.producer.Add(ctx, group...)
 		if err != nil {
 			return err
 		}
-		tally[outcome].Add(1)
+		for _, o := range outcomes {
+			tally[o].Add(1)
+		}
 	}
 	return nil
 }

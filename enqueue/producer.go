@@ -30,6 +30,7 @@ type Options struct {
 	Timeout       time.Duration // of one attempt; DefaultTimeout
 	Retention     time.Duration // of the results after the end of the batch; DefaultRetention
 	Version       string        // of the program, for the results of rows that cannot be used
+	Deadline      time.Time     // after which rows are not answered any more; zero for none. A batch keeps its first one
 	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
@@ -88,11 +89,12 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	}
 	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue}
 	known, created, err := p.queue.Create(ctx, job.Batch{
-		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention,
+		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
 	})
 	if err != nil || created {
 		return p, err
 	}
+	p.options.Deadline = known.Deadline
 	if known.Cancelled {
 		return nil, fmt.Errorf("batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
 	}
@@ -108,12 +110,40 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	return p, err
 }
 
-// Add queues a row, or records its error.
-func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
-	if p.recorded.Has(row.Line) {
-		return Known, nil
+// Add queues rows, or records their errors. The outcomes are those of the rows.
+func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(rows))
+	jobs, indices := make([]*job.Job, 0, len(rows)), make([]int, 0, len(rows))
+	for i, row := range rows {
+		j := p.job(row)
+		switch {
+		case p.recorded.Has(row.Line):
+			outcomes[i] = Known
+		case row.Err != nil:
+			outcomes[i] = Rejected
+			version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
+			if _, err := p.queue.Record(ctx, p.batch, job.Failure(j, *row.Err, version)); err != nil {
+				return nil, err
+			}
+		default:
+			jobs, indices = append(jobs, j), append(indices, i)
+		}
 	}
-	j := job.Job{
+	added, err := p.queue.Add(ctx, p.options.Alias, p.options.Priority, jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i, index := range indices {
+		outcomes[index] = Known
+		if added[i] {
+			outcomes[index] = Added
+		}
+	}
+	return outcomes, nil
+}
+
+func (p *Producer) job(row rows.Row) *job.Job {
+	j := &job.Job{
 		Batch:       p.batch,
 		Line:        row.Line,
 		Sum:         row.Sum,
@@ -125,16 +155,10 @@ func (p *Producer) Add(ctx context.Context, row rows.Row) (Outcome, error) {
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
 	}
-	if row.Err != nil {
-		version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
-		_, err := p.queue.Record(ctx, p.batch, job.Failure(&j, *row.Err, version))
-		return Rejected, err
+	if !p.options.Deadline.IsZero() {
+		j.DeadlineMS = p.options.Deadline.UnixMilli()
 	}
-	added, err := p.queue.Add(ctx, p.options.Alias, p.options.Priority, []*job.Job{&j})
-	if err != nil || added[0] {
-		return Added, err
-	}
-	return Known, nil
+	return j
 }
 
 // Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.

@@ -10,14 +10,16 @@ import (
 // watchInterval is the time between two reads of the status of a batch that is watched.
 const watchInterval = time.Second
 
-// Watch passes the progress of a batch to show, at once and then every second, until the batch has ended or ctx is done.
-func Watch(ctx context.Context, store job.Store, batch string, show func(job.Status)) error {
+// Watch passes the progress of a batch to show, at once and then every second, until the batch has ended or ctx is
+// done. If the batch is overdue, Watch ends its rows in the queue.
+func Watch(ctx context.Context, queue job.Queue, batch string, show func(job.Status)) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
+	overdue := expirer{queue: queue}
 	for {
 		var s job.Status
 		err := job.Retry(ctx, maxWait, func() (err error) {
-			s, err = store.Status(ctx, batch)
+			s, err = queue.Status(ctx, batch)
 			return err
 		})
 		if err != nil {
@@ -26,6 +28,9 @@ func Watch(ctx context.Context, store job.Store, batch string, show func(job.Sta
 		show(s)
 		if s.Ended() {
 			return nil
+		}
+		if err := overdue.check(ctx, s); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -26,6 +26,18 @@ type Job struct {
 	EnqueuedMS  int64           `json:"enqueued_ms"` // Unix time
 	TimeoutMS   int64           `json:"timeout_ms"`  // of one attempt
 	MaxAttempts int             `json:"max_attempts"`
+	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // of the batch, Unix time; 0 for none
+}
+
+// Deadline is the time after which the job is not answered any more. ok is false if there is none.
+func (j *Job) Deadline() (deadline time.Time, ok bool) {
+	return time.UnixMilli(j.DeadlineMS), j.DeadlineMS > 0
+}
+
+// Overdue reports whether the deadline is over.
+func (j *Job) Overdue() bool {
+	deadline, ok := j.Deadline()
+	return ok && time.Now().After(deadline)
 }
 
 // Timeout is the time that one attempt may take.

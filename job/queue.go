@@ -17,6 +17,10 @@ type Queue interface {
 	// the error is not nil, some may be queued all the same.
 	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
 
+	// Expire records an error for each row of a batch that has a job in the queue, if the deadline of the batch is over, and
+	// returns their number. Rows that are running are recorded too: their deadline is the same.
+	Expire(ctx context.Context, batch string) (int, error)
+
 	// Serve calls handle for each job of a model alias until ctx is done. It then takes no more jobs, lets running handlers
 	// finish for ShutdownTimeout, ends the contexts of the others and puts their jobs back at the head of the queue. It returns
 	// when all handlers have returned. An error means that it could not start.
@@ -25,7 +29,11 @@ type Queue interface {
 	// Workers is the number of workers that serve a model alias. A worker that died may be counted for some more seconds.
 	Workers(ctx context.Context, alias string) (int, error)
 
-	// Ping checks that the queue can be used.
+	// LastFetch is when Serve last asked for a job and got an answer, with or without one; zero for never. Serve asks at intervals
+	// while it has room for a job. That a server can be reached does not mean that it hands out jobs: it cannot without memory.
+	LastFetch() time.Time
+
+	// Ping checks that the queue can be reached.
 	Ping(ctx context.Context) error
 }
 

@@ -22,6 +22,7 @@ type Result struct {
 	File   string // the job's
 	Text   []byte // a Line as JSON, without a newline
 	Failed bool
+	Job    []byte // payload of a failed job that can be tried again; nil for others
 	Stats  Stats
 }
 
@@ -35,6 +36,20 @@ func Failure(j *Job, e openai.Error, s Stats) Result {
 func TooLarge(j *Job, bytes, maximum int, s Stats) Result {
 	return Failure(j, openai.Error{Code: openai.CodeTooLarge, Message: fmt.Sprintf(
 		"the result has %d bytes, more than %d: ask for fewer choices, tokens or log-probabilities", bytes, maximum)}, s)
+}
+
+// ExpiredError is the error of a row that was not answered before the deadline of its batch.
+func ExpiredError(j *Job) openai.Error {
+	deadline, _ := j.Deadline()
+	return openai.Error{Code: openai.CodeExpired, Message: "not answered before the deadline of its batch, " + deadline.UTC().Format(time.RFC3339)}
+}
+
+// Expired is the result of a job in the queue when the deadline of its batch is over.
+func Expired(j *Job) (Result, error) {
+	r := Failure(j, ExpiredError(j), Stats{})
+	var err error
+	r.Job, err = j.Encode()
+	return r, err
 }
 
 // Answered is the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,

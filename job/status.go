@@ -29,7 +29,8 @@ type Status struct {
 	Started   *time.Time `json:"started_at"`  // when a worker took the first row
 	Finished  *time.Time `json:"finished_at"` // when the last row was recorded
 	Cancelled *time.Time `json:"cancelled_at"`
-	Expires   *time.Time `json:"expires_at"` // when the results will be deleted
+	Expires   *time.Time `json:"expires_at"`  // when the results will be deleted
+	Deadline  *time.Time `json:"deadline_at"` // after which rows are not answered any more
 
 	Total   int `json:"total"`   // rows; 0 until all are queued
 	Done    int `json:"done"`    // answered
@@ -52,6 +53,11 @@ func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running)
 
 // Ended reports whether the batch records no more results.
 func (s Status) Ended() bool { return s.State == Completed || s.State == Cancelled }
+
+// Overdue reports whether the deadline of a batch is over that has not ended.
+func (s Status) Overdue() bool {
+	return s.Deadline != nil && time.Now().After(*s.Deadline) && !s.Ended()
+}
 
 // SetRates sets the time of the last row recorded, and the speed from the start of the batch to it.
 func (s *Status) SetRates(last time.Time) {

@@ -79,6 +79,7 @@ type Batch struct {
 	Priority  Priority
 	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
+	Deadline  time.Time // after which rows are not answered any more; zero for none
 	Cancelled bool
 }
 
@@ -115,4 +116,8 @@ type Recording struct {
 	Sum    string // of the input line
 	Failed bool
 	Text   []byte // the line of output; nil if it was not wanted or was dropped
+
+	// Requeued is set if the recording is no result: the row was queued again, and its error line with this checksum
+	// (the first 16 hex digits of the SHA-1 of its text) no longer holds.
+	Requeued string
 }

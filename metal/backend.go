@@ -16,7 +16,7 @@ type Backend struct {
 	weights []*weight
 	caches  []*cache
 	step    step
-	// positions is the length of the longest RoPE table. No row has a position beyond it.
+	// positions is the length of the longest RoPE table: the maximum number of positions of a sequence.
 	positions int
 	scratch   scratch
 	integer   integer
@@ -24,10 +24,10 @@ type Backend struct {
 	unified   bool // the CPU sees shared buffers, which are as fast as private ones
 }
 
-// Options are settings of a backend. The zero value is good for use.
+// Options are settings of a backend. The zero value is ready for use.
 type Options struct {
 	Mode     Mode
-	Progress func(done, total int) // called as kernel files are compiled; may be nil
+	Progress func(done, total int) // called after each compiled kernel file, if it is not nil
 	Geometry Geometry              // takes precedence over DefaultGeometry
 	// PlainTiles turns off simdgroup matrices in tiles.
 	PlainTiles bool
@@ -60,7 +60,7 @@ func New(dev Device, o Options) (*Backend, error) {
 // Name implements compute.Backend.
 func (b *Backend) Name() string { return b.device.Info().Driver }
 
-// Device implements compute.Backend. Modes other than Release are part of the name, since results depend on them.
+// Device implements compute.Backend. The name includes modes other than Release, since results depend on the mode.
 func (b *Backend) Device() string {
 	name := b.device.Info().Name
 	switch b.kernels.mode {
@@ -78,8 +78,8 @@ func (b *Backend) Free() (int64, error) {
 	return int64(b.device.Info().Memory - b.device.Memory()), nil
 }
 
-// PlainTiles reports whether tiles do not use simdgroup matrices: because Options.PlainTiles is set, or because the device's
-// matrices sum in another order than the kernels for few rows.
+// PlainTiles reports whether tiles are computed without simdgroup matrices. They are if Options.PlainTiles is set, or if the
+// device's matrices sum in another order than the kernels for few rows.
 func (b *Backend) PlainTiles() bool { return b.kernels.plainTiles }
 
 // Counters returns the device's counters.
@@ -88,14 +88,14 @@ func (b *Backend) Counters() Counters { return b.device.Counters() }
 // Close implements compute.Backend.
 func (b *Backend) Close() error { return b.device.Close() }
 
-// newBuffer makes a buffer. Errors begin with what, which names the use.
+// newBuffer makes a buffer. what is the use of the buffer; errors begin with it.
 func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, error) {
 	info := b.device.Info()
 	if bytes > info.MaxBuffer {
 		return 0, fmt.Errorf("%s: %d bytes exceed the device's largest buffer of %d bytes: %w", what, bytes, info.MaxBuffer, ErrMemory)
 	}
 	if have := b.device.Memory(); have+bytes > info.Memory {
-		return 0, fmt.Errorf("%s: it needs %d MB and %d of %d MB are in use: %w; choose a smaller model, context or cache",
+		return 0, fmt.Errorf("%s: the buffer needs %d MB, and %d of the device's %d MB are in use: %w; choose a smaller model, context or cache",
 			what, bytes>>20, have>>20, info.Memory>>20, ErrMemory)
 	}
 	buffer, err := b.device.NewBuffer(bytes, storage)
@@ -115,7 +115,7 @@ type weight struct {
 	buffer   Buffer
 	kernels  *weightKernels  // nil for a vector or a packed weight
 	integer  *integerKernels // nil unless the weight is packed
-	floats   *weight         // copy in float32 of a packed router, made on demand
+	floats   *weight         // a packed router's copy in float32, made on demand
 }
 
 // Type implements compute.Weight.
@@ -124,7 +124,7 @@ func (w *weight) Type() gguf.Type { return w.kind }
 // Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.shape }
 
-// Weight implements compute.Backend. It copies the tensor to the device and does not read its data afterwards.
+// Weight implements compute.Backend. It copies the tensor to the device. The tensor's data is not read afterwards.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -169,10 +169,10 @@ type memory struct {
 	buffer          Buffer
 	rows            int
 	cols            int
-	*compute.Values // what the CPU sees; without unified memory a copy, made when it is first asked for
+	*compute.Values // the values for the CPU; without unified memory a copy, made by the first call of Floats
 }
 
-// Buffer implements compute.Backend. With unified memory, CPU and GPU share it, so that results need no copy.
+// Buffer implements compute.Backend. With unified memory, CPU and GPU share the buffer, so that results need no copy.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
@@ -204,7 +204,7 @@ func (b *Backend) Floats(t compute.Tensor) [][]float32 {
 	return m.Rows(t)
 }
 
-// fetch copies a view's values from the device. If that fails, they become NaN, and the next step reports the error.
+// fetch copies a view's values from the device. If the copy fails, the values become NaN, and the next step reports the error.
 func (b *Backend) fetch(m *memory, t compute.Tensor) {
 	if m.Values == nil {
 		m.Values = compute.NewValues(make([]float32, m.rows*m.cols), m.cols)

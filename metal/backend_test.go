@@ -42,8 +42,8 @@ func tilesFrom(rows int) (g metal.Geometry) {
 	return g
 }
 
-// TestConformance runs the suite as released, with kernels that otherwise take larger batches, and with checked memory and
-// fibres in a random order. A set-up with tiles fails if the backend falls back to plain ones.
+// TestConformance runs the suite with the released settings, with kernels that are otherwise used for larger batches only, and with
+// checked memory and fibres in a random order. A case with tiles fails if the backend falls back to plain tiles.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -60,7 +60,7 @@ func TestConformance(t *testing.T) {
 		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
 		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {
-		if raced && c.device.Seed > 0 { // nothing in it is Go code
+		if raced && c.device.Seed > 0 { // this case runs no Go code that could race
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -75,7 +75,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceOfFastKernels runs the suite with fast arithmetic, with the kernels for few rows and with those for many.
+// TestConformanceOfFastKernels runs the suite with fast arithmetic: once with the kernels for few rows, once with the
+// kernels for many rows.
 func TestConformanceOfFastKernels(t *testing.T) {
 	t.Parallel()
 	for name, geometry := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
@@ -91,7 +92,7 @@ func TestConformanceOfFastKernels(t *testing.T) {
 	}
 }
 
-// TestDevice checks that Device names the mode of kernels other than the released ones.
+// TestDevice checks that Device includes the mode of kernels that are not compiled in Release.
 func TestDevice(t *testing.T) {
 	var name string
 	for i, suffix := range []string{"", ", debug kernels", ", fast kernels"} {
@@ -104,7 +105,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestTilesAgree checks that the emulator's matrices sum in the order of a row alone.
+// TestTilesAgree checks that the emulator's simdgroup matrices sum in the same order as the kernels for one row.
 func TestTilesAgree(t *testing.T) {
 	be := open(t, metal.Options{}, emulator.Options{})
 	require.False(t, be.PlainTiles())

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// rope is a table [positions][dims] of cosines and sines: those of pair i at 2i and 2i+1.
+// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1.
 type rope struct {
 	dims   int
 	buffer Buffer
@@ -36,7 +36,7 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 // cache is the KV pages in the layout of kernels/pages.h, with one buffer per layer.
 type cache struct {
 	shape        compute.CacheShape
-	keys, values []Buffer // [layers]; values equals keys if a position's values are the leading ones of its key
+	keys, values []Buffer // [layers]; values equals keys if the values of a position are the first part of its key
 	kernels      *pageKernels
 }
 
@@ -70,7 +70,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, b.reserve(splitsFor(shape, b.positions))
 }
 
-// splitsFor is the scratch memory of split attention, in bytes. positions is the length of a sequence, 0 if it is not known.
+// splitsFor returns the bytes of scratch memory for split attention. positions is the length of a sequence, 0 if it is not known.
 func splitsFor(shape compute.CacheShape, positions int) int {
 	if slots := shape.Pages * shape.PageSize; positions == 0 || positions > slots {
 		positions = slots
@@ -80,7 +80,7 @@ func splitsFor(shape compute.CacheShape, positions int) int {
 	return min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4)
 }
 
-// pages makes a buffer per layer for slots of cols values.
+// pages makes one buffer per layer. Each has room for the given number of slots of cols values.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {

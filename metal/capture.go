@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Capture is a device that records the first submissions after Begin to a file for a debugger. A debugger can open captures of a
-// few submissions only, and those before Begin load the model.
+// Capture is a device that records the first submissions after Begin to a file for a debugger. The submissions before Begin load
+// the model; they are not recorded, since a debugger can open captures of a few submissions only.
 //
 // If the capture cannot be started, the work goes on without it and Close returns the error.
 type Capture struct {
@@ -15,7 +15,7 @@ type Capture struct {
 	begun atomic.Bool
 
 	left    int    // submissions still to be recorded
-	last    Ticket // of the recorded submissions
+	last    Ticket // the last recorded submission
 	running bool
 	err     error
 }
@@ -56,7 +56,7 @@ func (c *Capture) stop() {
 	c.err = errors.Join(c.err, c.StopCapture())
 }
 
-// Close implements Device. It ends a capture that has fewer submissions than asked for.
+// Close implements Device. It ends a capture that has recorded fewer submissions than requested.
 func (c *Capture) Close() error {
 	if c.running {
 		c.stop()

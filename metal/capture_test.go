@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// recorder is the emulator with recorded calls in place of captures.
+// recorder is the emulator with capture calls that are recorded and do nothing else.
 type recorder struct {
 	*emulator.Device
 	events  []string
@@ -35,7 +35,7 @@ func (r *recorder) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return r.Device.Submit(work)
 }
 
-// captured runs steps of a backend whose device captures two of them, from the second on.
+// captured runs steps of a backend. Its device captures two submissions, beginning with the second.
 func captured(t *testing.T, steps int, refused error) ([]string, error) {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})

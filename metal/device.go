@@ -2,9 +2,9 @@
 // and the device interface that the drivers implement; metal/drivers lists them. The driver metal/emulator compiles the same
 // kernels for the CPU, so that every kernel and every binding is tested on any machine.
 //
-// A row of every operation has the same bits in any batch. For this, all kernels of a family sum in one order: each of the 32
-// lanes of a simdgroup adds up a fixed share of the products, called a strand, and the strands are added in a tree. Which
-// products belong to a strand depends on the weight's type and the row's length alone; see kernels/quants.h.
+// A row of every operation has the same bits in any batch. For this, all kernels of a family sum in one order: each of the 32 lanes
+// of a simdgroup adds up a fixed share of the products, called a strand, and the strands are added in a tree. Only the weight's
+// type and the row's length determine which products belong to a strand; see kernels/quants.h.
 package metal
 
 import (
@@ -14,14 +14,14 @@ import (
 )
 
 var (
-	// ErrMemory is wrapped by the errors of buffers that do not fit the device's memory.
+	// ErrMemory is wrapped by errors about buffers that do not fit into the device's memory.
 	ErrMemory = errors.New("the device has not enough memory")
-	// ErrUnsupported is what errors.Is finds in the errors of drivers that cannot be used on this machine: because of the system, or
-	// because no GPU is found that can run the kernels. See Unsupported.
+	// ErrUnsupported means that a driver cannot be used on this machine: the system is not supported, or no GPU is found that can run
+	// the kernels. Errors made by Unsupported match it in errors.Is.
 	ErrUnsupported = errors.New("no GPU that Ingot's kernels run on")
 )
 
-// Unsupported returns an error that is ErrUnsupported to errors.Is. Its text is the reason alone.
+// Unsupported returns an error that matches ErrUnsupported in errors.Is. Its text is the given reason.
 func Unsupported(format string, args ...any) error {
 	return unsupportedError{fmt.Errorf(format, args...)}
 }
@@ -32,12 +32,12 @@ func (u unsupportedError) Unwrap() error { return u.error }
 
 func (unsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// Device is a GPU as a driver presents it. Work is a list of dispatches, submitted together, so that encoding allocates nothing
-// and can be counted. Methods other than Compile must not be called concurrently.
+// Device is the interface of drivers to a GPU. Work is submitted as a list of dispatches, so that encoding allocates nothing and
+// can be counted. Methods other than Compile must not be called concurrently.
 type Device interface {
 	// Info describes the device and its limits.
 	Info() Info
-	// Compile compiles the kernels of a source. The error holds the compiler's messages. It may be called concurrently.
+	// Compile compiles the kernels of a source. An error contains the compiler's messages. Compile may be called concurrently.
 	Compile(src Source, mode Mode) (Library, error)
 	// Pipeline prepares a kernel of a library with the given function constants.
 	Pipeline(lib Library, function string, constants []Constant) (Pipeline, error)
@@ -47,16 +47,16 @@ type Device interface {
 	NewBuffer(bytes int, storage Storage) (Buffer, error)
 	// FreeBuffer frees a buffer. Work that uses it must be done.
 	FreeBuffer(b Buffer)
-	// Contents returns the memory of a shared buffer. It must not be accessed while submitted work uses the buffer.
+	// Contents returns the memory of a shared buffer. The memory must not be accessed while submitted work uses the buffer.
 	Contents(b Buffer) []byte
 	// Upload copies src to a buffer of either storage. When it returns, src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
-	// Read copies from a buffer; with unified memory, from a shared one. Work that writes to it must be done.
+	// Read copies from a buffer. With unified memory, the buffer must be a shared one. Work that writes to the buffer must be done.
 	Read(dst []byte, b Buffer, offset int) error
 	// Submit encodes dispatches into a command buffer and commits it; see Dispatch.SplitBefore. Submissions run in order.
 	Submit(work []Dispatch) (Ticket, error)
-	// Wait blocks until a submission and all before it are done. It returns the first error of the submissions that were not waited
-	// for before. The others have run.
+	// Wait blocks until a submission and all submissions before it are done. It returns the first error among the submissions that no
+	// earlier Wait covered. A failed submission does not prevent the others from running.
 	Wait(t Ticket) (Timing, error)
 	// Memory returns the bytes that are allocated on the device.
 	Memory() int
@@ -83,25 +83,26 @@ type (
 
 // Info describes a device.
 type Info struct {
-	Driver            string // its name in metal/drivers
+	Driver            string // the driver's name in metal/drivers
 	Name              string // such as "Apple M4 Max"
-	Family            string // of GPUs with the same geometry, such as "Apple9"; empty if the driver knows none
-	Memory            int    // bytes that all buffers together should stay below; recommendedMaxWorkingSetSize of Metal
-	MaxBuffer         int    // bytes of one buffer
-	MaxThreadgroup    int    // threads of a threadgroup
+	Family            string // the family of GPUs with the same geometry, such as "Apple9"; empty if the driver knows none
+	Memory            int    // maximum bytes of all buffers together; Metal's recommendedMaxWorkingSetSize
+	MaxBuffer         int    // maximum bytes of one buffer
+	MaxThreadgroup    int    // maximum threads of a threadgroup
 	ThreadgroupMemory int    // bytes
-	// UnifiedMemory reports whether shared buffers are as fast as private ones. If not, the backend keeps what kernels read and
-	// write in private buffers, and copies.
+	// UnifiedMemory reports whether shared buffers are as fast as private ones. If they are not, kernels read and write private
+	// buffers only, and the backend copies data to and from them.
 	UnifiedMemory bool
-	// Bandwidth is the bytes per second that the device's own memory is made for; 0 if it has none, or none that is known.
+	// Bandwidth is the nominal bandwidth of the device's dedicated memory in bytes per second. It is 0 if the device has no dedicated
+	// memory, or if the bandwidth is not known.
 	Bandwidth       float64
-	LanguageVersion string // of the compiled kernels, as the compiler reports it
-	MathMode        string // of the compiled kernels: "safe", or "relaxed", which is fast and handles infinities
+	LanguageVersion string // version of the kernels' language, as the compiler reports it
+	MathMode        string // the kernels' arithmetic: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool
-	// SplitAttention reports whether attention of few rows is faster with a threadgroup for each split of the keys than with a
-	// simdgroup for each few heads: see attention_split.metal.
+	// SplitAttention reports whether attention of few rows is fastest with one threadgroup per split of the keys (see
+	// attention_split.metal). On other devices, one simdgroup per few heads is faster.
 	SplitAttention bool
-	// NativeKernels reports whether the device runs the kernels in kernels/cuda, which the backend then prefers.
+	// NativeKernels reports whether the device runs the kernels in kernels/cuda. The backend then prefers them.
 	NativeKernels bool
 }
 
@@ -109,7 +110,7 @@ type Info struct {
 type Source struct {
 	Name string // for error messages
 	Text string
-	// Native reports whether the text is in the language of the device, and not in Metal's.
+	// Native reports whether the text is in the device's own language instead of Metal's.
 	Native bool
 }
 
@@ -120,8 +121,9 @@ type Mode int
 const (
 	Release Mode = iota // optimised, precise arithmetic
 	Debug               // with bounds checks (INGOT_DEBUG defined), not optimised
-	// FastMath is optimised, with fast arithmetic that handles infinities, which attention needs. On systems without such arithmetic
-	// it is precise; Info.MathMode has the actual mode. A row's results may depend on the rest of the batch.
+	// FastMath is optimised, with fast arithmetic that handles infinities, since attention needs them. On systems without such
+	// arithmetic, FastMath is precise; Info.MathMode is the actual arithmetic. With FastMath, a row's results can depend on
+	// the rest of the batch.
 	FastMath
 )
 
@@ -134,7 +136,7 @@ const (
 	Shared                 // accessible to the CPU through Contents
 )
 
-// Constant is a function constant: a 32-bit value that the compiler knows. Index is that of [[function_constant(Index)]].
+// Constant is a function constant: a 32-bit value that the compiler knows. Index is the argument of [[function_constant(Index)]].
 type Constant struct {
 	Index int
 	Value uint32
@@ -147,9 +149,9 @@ type PipelineInfo struct {
 	ThreadgroupMemory int // bytes that the kernel declares
 }
 
-// Dispatch is the run of a kernel over a grid of threadgroups. Submit does not retain the slices.
+// Dispatch runs a kernel over a grid of threadgroups. Submit does not retain the slices.
 type Dispatch struct {
-	Name     string // of the operation, for counters and captures
+	Name     string // the operation's name, for counters and captures
 	Pipeline Pipeline
 	// Buffers are bound at indices from 0 on. The argument struct of the kernel follows at the next index.
 	Buffers []Binding
@@ -158,8 +160,8 @@ type Dispatch struct {
 	ThreadgroupMemory int
 	Groups            [3]int // threadgroups
 	Threads           [3]int // of a threadgroup; the product is a multiple of the SIMD width
-	// Barrier makes the dispatch wait for the writes of all dispatches before it in the list. A dispatch without one may run
-	// concurrently with those before it.
+	// Barrier makes the dispatch wait for the writes of all dispatches before it in the list. A dispatch without a barrier may run
+	// concurrently with earlier dispatches.
 	Barrier bool
 	// SplitBefore allows the driver to start a new command buffer at this dispatch: macOS ends command buffers that occupy the GPU for
 	// too long.

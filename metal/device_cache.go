@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// CachedDevice is a device for several backends, one after another. Close, which a backend calls, frees the buffers alone; the
-// compiled kernels stay for the next backend. CloseDevice closes the device.
+// CachedDevice is a device for several backends, one after another. Each backend calls Close, which frees the buffers and retains
+// the compiled kernels for the next backend. CloseDevice closes the device.
 type CachedDevice struct {
 	Device
 	compiling sync.Mutex // guards libraries
@@ -15,7 +15,7 @@ type CachedDevice struct {
 	pipelines map[string]Pipeline
 	buffers   map[Buffer]bool
 
-	submitted, waited Ticket // the last of each
+	submitted, waited Ticket // the last submitted and the last awaited ticket
 }
 
 // compilation identifies a library.

@@ -30,8 +30,8 @@ func (c *compilations) Close() error {
 	return c.Device.Close()
 }
 
-// TestCachedDevice runs backends one after another on a device. Later ones use what the first has compiled, and each frees its
-// memory.
+// TestCachedDevice runs backends one after another on a device. Later backends use the kernels that the first has compiled, and
+// each backend frees its memory.
 func TestCachedDevice(t *testing.T) {
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
@@ -54,7 +54,7 @@ func TestCachedDevice(t *testing.T) {
 		if i < 2 {
 			require.NoError(t, s.Run())
 			require.Zero(t, be.Floats(x)[0][5])
-		} else { // and is not waited for
+		} else { // nobody waits for this submission
 			require.NoError(t, s.Submit())
 		}
 		require.NoError(t, be.Close())

@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// question is one with a single right answer.
+// question is a question with a single right answer.
 type question struct{ Question, Answer string }
 
 // readQuestions returns n held-out questions of the bundled models, evenly spread.
@@ -47,14 +47,15 @@ func readQuestions(t *testing.T, n int) (list []question) {
 	return list[:n]
 }
 
-// setup is how questions are answered.
+// setup describes how questions are answered.
 type setup struct {
 	name   string
 	opts   engine.Options
-	atOnce int // except for the first question, which is asked before the others
+	atOnce int // questions answered concurrently, after the first has been answered alone
 }
 
-// chatOf returns a conversation of a question, its answer and a second question. All share their beginning.
+// chatOf returns a conversation of a question, its answer and a second question. All conversations with the same first question
+// share their beginning.
 func chatOf(first, q question) *ordered.Object {
 	var messages []ordered.Value
 	for _, m := range [][2]string{{"user", first.Question}, {"assistant", first.Answer}, {"user", q.Question}} {
@@ -68,7 +69,7 @@ func chatOf(first, q question) *ordered.Object {
 	return prompt
 }
 
-// answer asks all questions, some at a time, and adds up the figures. Every answer must begin with the right one.
+// answer asks all questions, some at a time, and returns the sum of their statistics. Every reply must begin with the right answer.
 func answer(t *testing.T, start starter, path string, questions []question, s setup) (tokens [][]int32, stats generation.Stats) {
 	t.Helper()
 	eng, err := engine.Open(path, start(t, metal.Options{}), s.opts)
@@ -92,7 +93,7 @@ func answer(t *testing.T, start starter, path string, questions []question, s se
 		stats.AcceptedTokens += c.Stats.AcceptedTokens
 		return nil
 	}
-	require.NoError(t, ask(t.Context(), 0)) // so that the others find its pages
+	require.NoError(t, ask(t.Context(), 0)) // the other questions then find the pages of the first
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(s.atOnce)
 	for i := 1; i < len(questions); i++ {

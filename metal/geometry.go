@@ -10,24 +10,25 @@ import (
 )
 
 // Geometry is how operations are spread over a GPU. It does not change results. If several choices apply to a kernel, the most
-// specific one wins: one for a shape over one for a type over one for a device; among equals, the last. Fields that it leaves
-// empty come from the next.
+// specific choice wins: a choice for a shape precedes a choice for a type, which precedes a choice for a device. Among equally
+// specific choices, the last wins. Fields that are empty in the winner come from the next choice.
 type Geometry []Choice
 
-// Choice is how one kernel is spread over a GPU. Device, Type, In and Out limit what it applies to; an empty field does not.
+// Choice is how one kernel is spread over a GPU. Device, Type, In and Out limit what the choice applies to; an
+// empty field is no limit.
 type Choice struct {
-	Device string `json:"device,omitempty"` // Info.Family, such as "Apple9", or Info.Driver of devices without a family
-	Kernel string `json:"kernel"`           // one of the constants
+	Device string `json:"device,omitempty"` // Info.Family, such as "Apple9"; for devices without a family, Info.Driver
+	Kernel string `json:"kernel"`           // one of the kernel constants below
 	Type   string `json:"type,omitempty"`   // GGUF type of the weights or the cache
 	In     int    `json:"in,omitempty"`     // length of a row of weights, or of a key
 	Out    int    `json:"out,omitempty"`    // rows of a matrix, or length of a value
-	// Inputs is the number of rows of activations that the kernel takes at once. For kernels for few rows (1, 2, 4 or 8) it limits what
-	// the choice applies to; for tiles (32 or 64) it is part of the choice.
+	// Inputs is the number of rows of activations that the kernel takes at once. For kernels for few rows, it is 1, 2, 4 or 8 and
+	// limits what the choice applies to. For tiles, it is 32 or 64 and part of the choice.
 	Inputs int `json:"inputs,omitempty"`
 
-	Rows       int `json:"rows,omitempty"`       // of weights per simdgroup or tile; of attention, maximum number of query heads
-	Simdgroups int `json:"simdgroups,omitempty"` // maximum per threadgroup; not of tiles, whose size determines it
-	// From is the number of rows from which on tiles are used; of attention, the number of positions from which on they are split.
+	Rows       int `json:"rows,omitempty"`       // rows of weights per simdgroup or tile; for attention, the maximum number of query heads
+	Simdgroups int `json:"simdgroups,omitempty"` // maximum per threadgroup; empty for tiles, whose size determines it
+	// From is the minimum number of rows for tiles. For attention, it is the minimum number of positions that are split.
 	From int `json:"from,omitempty"`
 
 	Microseconds float64 `json:"microseconds,omitempty"` // measured by the sweep
@@ -51,9 +52,9 @@ const (
 
 // variants are the geometries that a kernel is compiled for.
 type variants struct {
-	rows       map[int][]int // by inputs; those of tiles and attention under 0
+	rows       map[int][]int // allowed rows by number of inputs; tiles and attention have them under 0
 	simdgroups []int
-	tile       []int // inputs of a tile
+	tile       []int // allowed inputs of a tile
 	from       bool
 }
 
@@ -75,8 +76,8 @@ var (
 	}
 )
 
-// Candidates returns all geometries of a kernel for a number of inputs, which is 0 for tiles and attention. They apply to all
-// types and shapes and leave From empty.
+// Candidates returns all geometries of a kernel for a number of inputs, which is 0 for tiles and attention. The geometries apply to
+// all types and shapes, and their From is empty.
 func Candidates(kernel string, inputs int) Geometry {
 	v := kernelShapes[kernel]
 	groups, tiles := v.simdgroups, v.tile
@@ -108,14 +109,14 @@ func AllCandidates() Geometry {
 	return all
 }
 
-// check reports a choice that no kernel is compiled for.
+// check returns an error if no kernel can be compiled for the choice.
 func (c *Choice) check() error {
 	v, ok := kernelShapes[c.Kernel]
 	if !ok {
 		return fmt.Errorf("kernel %q is not known", c.Kernel)
 	}
 	refuse := func(what string, n int, allowed []int) error {
-		return fmt.Errorf("%s: %s is %d; allowed are %v", c.Kernel, what, n, allowed)
+		return fmt.Errorf("%s: %s is %d, but must be one of %v", c.Kernel, what, n, allowed)
 	}
 	inputs := 0
 	if v.rows[0] == nil {
@@ -125,9 +126,9 @@ func (c *Choice) check() error {
 	case c.Type != "" && !slices.ContainsFunc(weightTypes, func(t gguf.Type) bool { return t.String() == c.Type }):
 		return fmt.Errorf("%s of type %q: the supported types are %v", c.Kernel, c.Type, weightTypes)
 	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From) < 0:
-		return fmt.Errorf("%s of %d by %d, from %d: none may be negative", c.Kernel, c.In, c.Out, c.From)
+		return fmt.Errorf("%s: in is %d, out is %d and from is %d, but none of them may be negative", c.Kernel, c.In, c.Out, c.From)
 	case v.tile == nil && v.rows[0] == nil && v.rows != nil && rows == nil:
-		return fmt.Errorf("%s for %d inputs at once: no such kernel", c.Kernel, c.Inputs)
+		return fmt.Errorf("%s: there is no kernel for %d inputs at once", c.Kernel, c.Inputs)
 	case c.Rows != 0 && !slices.Contains(rows, c.Rows):
 		return refuse("rows", c.Rows, rows)
 	case c.Simdgroups != 0 && !slices.Contains(v.simdgroups, c.Simdgroups):
@@ -140,7 +141,7 @@ func (c *Choice) check() error {
 	return nil
 }
 
-// weightTypes are the types that kernels read. EACH_TYPE of defs.h lists the same.
+// weightTypes are the types that kernels read. EACH_TYPE of defs.h lists the same types.
 var weightTypes = gguf.Types()
 
 // closeness is higher for choices that are more specific.
@@ -159,7 +160,8 @@ func (c *Choice) same(o *Choice) bool {
 	return c.Device == o.Device && c.Kernel == o.Kernel && c.Type == o.Type && c.In == o.In && c.Out == o.Out && inputs
 }
 
-// With returns the geometry with more choices, which replace those that apply to the same.
+// With returns the geometry with more choices added. An added choice replaces an earlier choice for the same kernel,
+// device, type, shape and inputs.
 func (g Geometry) With(more Geometry) Geometry {
 	all := slices.Clone(g)
 	for i := range more {
@@ -212,12 +214,12 @@ func deviceName(i Info) string {
 //go:embed geometry.json
 var defaultText string
 
-// DefaultGeometry returns the geometry that comes with the program. Its choices follow what other engines have published; none
-// was measured on a GPU.
+// DefaultGeometry returns the geometry that comes with the program. Its choices follow published ones of other engines. None of
+// them was measured on a GPU.
 func DefaultGeometry() Geometry {
 	g, err := ReadGeometry(strings.NewReader(defaultText))
 	if err != nil {
-		panic(err) // a test reads it
+		panic(err) // a test reads the file, so this cannot happen
 	}
 	return g
 }

@@ -57,10 +57,10 @@ func (g Geometry) Write(w io.Writer) error {
 	return err
 }
 
-// maxGeometryFile is the number of bytes of a file of choices that are read. One of a device has some kilobytes.
+// maxGeometryFile is the maximum number of bytes of a geometry file. The file of one device has a few kilobytes.
 const maxGeometryFile = 16 << 20
 
-// ReadGeometryFile reads a file of choices. A file that does not exist has none.
+// ReadGeometryFile reads a file of choices. If the file does not exist, the geometry is empty.
 func ReadGeometryFile(path string) (Geometry, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -69,7 +69,7 @@ func ReadGeometryFile(path string) (Geometry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the geometry of GPUs: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	g, err := ReadGeometry(io.LimitReader(f, maxGeometryFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; remove the file, or sweep again", path, err)
@@ -77,7 +77,7 @@ func ReadGeometryFile(path string) (Geometry, error) {
 	return g, nil
 }
 
-// WriteFile writes the choices to a file, atomically. It makes the file's folder.
+// WriteFile writes the choices to a file atomically. It makes the file's folder if necessary.
 func (g Geometry) WriteFile(path string) error {
 	var text bytes.Buffer
 	if err := g.Write(&text); err != nil {

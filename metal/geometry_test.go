@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// operations makes the memory of operations on a backend.
+// operations makes the tensors that operations on a backend need.
 type operations struct {
 	*testing.T
 	be     *metal.Backend
@@ -57,7 +57,7 @@ func (o *operations) values(rows, cols int) compute.Tensor {
 	return t
 }
 
-// bits runs an operation on rows of one sequence from a position on and returns a copy of its results.
+// bits runs an operation on rows of one sequence, which begin at position first, and returns a copy of the results.
 func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) (all []float32) {
 	o.Helper()
 	for _, row := range o.be.Floats(dst) {
@@ -94,7 +94,7 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 	}
 }
 
-// TestGeometryChangesNoBits runs every operation with every geometry, on sizes that no tile divides.
+// TestGeometryChangesNoBits runs every operation with every geometry. The sizes are no multiples of a tile's.
 func TestGeometryChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -114,7 +114,7 @@ func TestGeometryChangesNoBits(t *testing.T) {
 			require.NoError(t, err)
 			const maxRows = 70
 			x, q, h, dst := o.values(maxRows, in), o.values(maxRows, heads*(nope+dims)), o.values(maxRows, (used+1)*ffn), o.buffer(maxRows, 1024)
-			few := map[string]map[int][]int{ // rows, by the inputs of the kernel that takes them
+			few := map[string]map[int][]int{ // numbers of rows, by the inputs of the kernel that is used for them
 				metal.Product: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.GatedProduct: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.Absorb: {1: {1}, 8: {6}},
 				metal.Route: {1: {3}}, metal.GatedExperts: {1: {3}}, metal.ExpertsAdd: {1: {3}},
 				metal.ProductTile: {0: {1, 70}}, metal.GatedTile: {0: {33}}, metal.ExpertGatedTile: {0: {45}}, metal.ExpertDownTile: {0: {45}},
@@ -148,8 +148,8 @@ func TestGeometryChangesNoBits(t *testing.T) {
 	}
 }
 
-// TestGeometryOfAttentionChangesNoBits covers one, two and four heads per key head, positions of several splits, and other numbers
-// of positions and rows from which on splits and tiles are used.
+// TestGeometryOfAttentionChangesNoBits covers one, two and four heads per key head, positions of several splits, and other minimum
+// numbers of positions for splits and of rows for tiles.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -199,7 +199,7 @@ func TestDefaultGeometry(t *testing.T) {
 	}
 }
 
-// TestGeometryFile writes the same bytes in any order and reads them back.
+// TestGeometryFile writes choices in several orders, expects the same bytes, and reads them back.
 func TestGeometryFile(t *testing.T) {
 	t.Parallel()
 	g := metal.Geometry{
@@ -226,14 +226,14 @@ func TestGeometryRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "read a geometry: ", `[] 1`: "data follows", `[{"kernel":"product","lanes":3}]`: "lanes",
 		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: kernel "gemm" is not known`,
-		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product: rows is 3; allowed are [1 2 4]",
-		`[{"kernel":"product","inputs":3}]`:                            "product for 3 inputs at once",
-		`[{"kernel":"product","rows":4}]`:                              "product for 0 inputs at once",
+		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product: rows is 3, but must be one of [1 2 4]",
+		`[{"kernel":"product","inputs":3}]`:                            "product: there is no kernel for 3 inputs at once",
+		`[{"kernel":"product","rows":4}]`:                              "product: there is no kernel for 0 inputs at once",
 		`[{"kernel":"product","inputs":1,"simdgroups":64}]`:            "simdgroups is 64",
 		`[{"kernel":"product","inputs":1,"from":4}]`:                   "from is missing",
 		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:            "inputs is 96",
 		`[{"kernel":"product_tile","type":"Q2_K","from":3}]`:           `type "Q2_K"`,
-		`[{"kernel":"product_tile","in":32,"from":3}]`:                 "32 by 0",
+		`[{"kernel":"product_tile","in":32,"from":3}]`:                 "in is 32, out is 0",
 		`[{"kernel":"attention_tile","rows":2}]`:                       "attention_tile: rows is 2",
 		`[{"kernel":"attention","simdgroups":-1}]`:                     "simdgroups is -1",
 		`[{"kernel":"expert_down_tile","inputs":64}]`:                  "inputs is 64",
@@ -247,7 +247,7 @@ func TestGeometryRefuses(t *testing.T) {
 // narrow is a device that allows few threads per threadgroup.
 type narrow struct {
 	*emulator.Device
-	maxThreads int // maximum number of threads dispatched
+	maxThreads int // the largest number of threads that was dispatched
 }
 
 func (n *narrow) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
@@ -263,9 +263,10 @@ func (n *narrow) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return n.Device.Submit(work)
 }
 
-// TestGeometryOfDevice checks that the most specific choice for the device wins, within the number of threads that it allows.
+// TestGeometryOfDevice checks that the most specific choice for the device wins, limited to the number of threads
+// that the device allows.
 func TestGeometryOfDevice(t *testing.T) {
-	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // or skip
+	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // skips the test without a compiler
 	dev, err := emulator.Open(emulator.Options{})
 	require.NoError(t, err)
 	device := &narrow{Device: dev}

@@ -15,7 +15,8 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// gpus opens the first GPU of each driver, except drivers for tests. All tests share a GPU: its kernels are compiled once.
+// gpus opens the first GPU of each driver, except drivers for tests. All tests share that GPU, so that its
+// kernels are compiled once.
 var gpus = func() map[string]func() (*metal.CachedDevice, error) {
 	open := map[string]func() (*metal.CachedDevice, error){}
 	for _, name := range drivers.Names(true) {
@@ -92,7 +93,7 @@ func conformance(t *testing.T, start starter) {
 	})
 }
 
-// wholeContext generates up to the context that the bundled models are trained for, all of finite logits.
+// wholeContext generates tokens until the bundled models' trained context is full. All logits must be finite.
 func wholeContext(t *testing.T, start starter) {
 	t.Helper()
 	prompt := []int32{5, 300, 17, 900, 41, 7, 1200, 33}

@@ -22,8 +22,8 @@ type oneByOne struct{ compute.Backend }
 
 func (oneByOne) MaxInFlight() int { return 1 }
 
-// TestStepsInFlight answers greedy and sampled requests, some at a time, with several steps in flight and with one. Only the last
-// digits of log-probabilities may differ.
+// TestStepsInFlight answers greedy and sampled requests, some at a time, with several steps in flight and with one step in flight.
+// Only the last digits of log-probabilities may differ.
 func TestStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, name := range modeltest.Micros(t) {
@@ -50,8 +50,8 @@ func TestStepsInFlight(t *testing.T) {
 	}
 }
 
-// answerMix answers requests of many lengths, a few at a time: greedy ones, with stop ids and log-probabilities, and among
-// them some that are sampled from the best tokens or from all.
+// answerMix answers requests of many lengths, a few at a time. Most are greedy, with stop ids and log-probabilities; some are
+// sampled from the best tokens or from all tokens.
 func answerMix(t *testing.T, path string, be compute.Backend) []generation.Completion {
 	t.Helper()
 	eng, err := engine.Open(path, be, engine.Options{Context: 128, Draft: engine.DraftOff})
@@ -85,8 +85,8 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 	return out
 }
 
-// TestWaitsOfStepsInFlight counts the GPU work of a greedy stream: a command buffer per token and a wait per eight tokens. No
-// pipeline or buffer is made meanwhile.
+// TestWaitsOfStepsInFlight counts the GPU work of a greedy stream: one command buffer per token and one wait per eight tokens. No
+// pipeline and no buffer is made in the meantime.
 func TestWaitsOfStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const tokens = 81

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// templates lists, by file, the kernels that are templates over the rows of weights per simdgroup and, if they take several, the
-// inputs. Only the instances that a geometry may choose are compiled, to save compile time.
+// templates lists, by file, the kernels that are templates over the rows of weights per simdgroup. Kernels that take several inputs
+// are also templates over the inputs. To save compile time, only the instances that a geometry can choose are compiled.
 var templates = map[string][]string{
 	"product.metal": {Product, GatedProduct},
 	"absorb.metal":  {Absorb},
@@ -21,7 +21,8 @@ func instance(kernel string, t gguf.Type, rows, inputs int) string {
 	return fmt.Sprintf("%s_%v_r%d_n%d", kernel, t, rows, inputs)
 }
 
-// Inputs returns the numbers of inputs that a kernel has candidates for, ascending; 0 alone for tiles and attention.
+// Inputs returns the numbers of inputs that a kernel has candidates for, in ascending order. For tiles and
+// attention, it returns only 0.
 func Inputs(kernel string) (list []int) {
 	for n := range kernelShapes[kernel].rows {
 		list = append(list, n)
@@ -30,7 +31,7 @@ func Inputs(kernel string) (list []int) {
 	return list
 }
 
-// instances returns the lines that instantiate what the geometry may choose of a file's templates.
+// instances returns the lines that instantiate a file's templates for every choice of the geometry.
 func (g Geometry) instances(file string) string {
 	var text strings.Builder
 	for _, kernel := range templates[file] {

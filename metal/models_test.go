@@ -15,11 +15,11 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// bundled has the bundled models.
+// bundled lists the paths of the bundled models.
 var bundled = []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"}
 
-// TestReferences compares greedy tokens with those of an independent implementation, and the log-probabilities of the
-// likeliest tokens at every position. The CPU has the same greedy tokens.
+// TestReferences compares greedy tokens, and the log-probabilities of the likeliest tokens at every position, with the results of
+// an independent implementation. The CPU's greedy tokens must be the same.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	references(t, emulated)
@@ -40,7 +40,8 @@ func references(t *testing.T, start starter) {
 	})
 }
 
-// TestReferencesWithFastKernels compares the log-probabilities of fast arithmetic, of tokens all at once and one at a time.
+// TestReferencesWithFastKernels compares the log-probabilities that fast arithmetic computes, for tokens all at
+// once and one at a time.
 func TestReferencesWithFastKernels(t *testing.T) {
 	t.Parallel()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
@@ -58,7 +59,7 @@ func TestReferencesWithFastKernels(t *testing.T) {
 	})
 }
 
-// TestLongGeneration generates 512 tokens with finite logits and compares them with the CPU's up to a near tie.
+// TestLongGeneration generates 512 tokens. All logits must be finite, and the tokens must equal the CPU's until the first near tie.
 func TestLongGeneration(t *testing.T) {
 	t.Parallel()
 	longGeneration(t, emulated)
@@ -81,7 +82,7 @@ func longGeneration(t *testing.T, start starter) {
 				require.NoError(t, err)
 				for i := max(from, len(prompt)-1); i < min(to, len(all)-1); i++ {
 					row := logits[i-from]
-					// The CPU rounds activations to 8 bits.
+					// The CPU rounds activations to 8 bits, so its choice may be another token of nearly the same logit.
 					require.Less(t, float64(row[modeltest.Best(row)]-row[all[i+1]]), 0.35, "token %d", i+1)
 				}
 			}
@@ -94,10 +95,10 @@ func TestStepIsOneSubmission(t *testing.T) {
 	for _, c := range []struct {
 		path   string
 		layers int
-		max    int // dispatches of all layers
+		max    int // maximum number of dispatches
 	}{
-		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention and its join, expand, output,
-		// norm, route, gated experts, down; a dense one 12. Then embedding, final norm, gather and the output head.
+		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention and its join, expand, output, norm,
+		// route, gated experts, down. A dense layer has 12. The rest are embedding, final norm, gather and output head.
 		{"../models/tiny-glm.q8_0.gguf", 5, 12 + 4*13},
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
 	} {
@@ -138,14 +139,15 @@ func TestStepIsOneSubmission(t *testing.T) {
 	}
 }
 
-// TestModelTooLarge loads a model that does not fit the device. The error has the available and the required memory.
+// TestModelTooLarge loads a model that does not fit into the device's memory. The error must contain the available
+// and the required memory.
 func TestModelTooLarge(t *testing.T) {
 	be := open(t, metal.Options{}, emulator.Options{Memory: 12 << 20})
 	f, err := gguf.Open("../models/tiny-glm.q8_0.gguf")
 	require.NoError(t, err)
 	_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16})
 	require.ErrorIs(t, err, metal.ErrMemory)
-	require.ErrorContains(t, err, "of 12 MB")
+	require.ErrorContains(t, err, "of the device's 12 MB")
 	free, err := be.Free()
 	require.NoError(t, err)
 	require.Positive(t, free)

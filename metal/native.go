@@ -9,32 +9,32 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// nativeKernels are kernels in kernels/cuda that replace portable ones: attention over pages of float16, routing with routers in
-// float32, and the largest logit of a row. native_integers.go has the kernels of products.
+// nativeKernels are kernels in kernels/cuda that replace portable ones. They compute attention over pages of float16, routing with
+// routers in float32, and the largest logit of a row. The kernels of products are in native_integers.go.
 type nativeKernels struct {
-	attention, attentionSplit map[int]Pipeline // by the length of a value; nil without native kernels
+	attention, attentionSplit map[int]Pipeline // by number of values per head; nil without native kernels
 	attentionJoin             Pipeline
 	route, topParts, topJoin  Pipeline
-	counters                  Buffer // of route; 0 between dispatches
-	memory                    int    // of a threadgroup
+	counters                  Buffer // counters of kernel route; all 0 between dispatches
+	memory                    int    // bytes of threadgroup memory that the device allows
 }
 
 const (
 	nativeSplitKeys = 128 // split_keys of attention.cu
 	nativeWarps     = 8
-	logitRows       = 4     // rows of a warp of route
-	counterRows     = 16384 // maximum number of rows of a dispatch of route
-	// maxNativeExperts is the maximum number of experts that fits route's threadgroup memory.
+	logitRows       = 4     // rows per warp of kernel route
+	counterRows     = 16384 // maximum number of rows per dispatch of kernel route
+	// maxNativeExperts is the maximum number of experts that fits into the threadgroup memory of kernel route.
 	maxNativeExperts = 1024
 	topPartCount     = 32 // parts of a row of logits
-	topPartInts      = 3  // size of a part
+	topPartInts      = 3  // integers that a part takes
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
 	// busyTiles is the number of tiles of attention that occupy a GPU without spreading their splits over it.
 	busyTiles = 256
 )
 
-// nativeSource reads a file of kernels/cuda.
+// nativeSource reads a file in folder kernels/cuda.
 func nativeSource(name string) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels/cuda")
 	if err != nil {
@@ -82,13 +82,13 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 	return nil
 }
 
-// attentionFor returns the kernel for an attention, and false if only the portable kernels can compute it.
+// attentionFor returns the kernel for an attention. It returns false if only the portable kernels can compute the attention.
 func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pipeline, bool) {
 	p, ok := n.attention[shape.ValueDim]
 	return p, ok && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
 }
 
-// nativeAttentionBytes returns the threadgroup memory of an attention, as attention.cu lays it out.
+// nativeAttentionBytes returns the bytes of threadgroup memory of an attention, which attention.cu lays out.
 func nativeAttentionBytes(shape compute.AttentionShape) int {
 	query := shape.KeyDim
 	if shape.KeyDim/32%2 == 0 {
@@ -101,8 +101,8 @@ func nativeAttentionBytes(shape compute.AttentionShape) int {
 	return bytes
 }
 
-// nativeAttention records an attention. If there are few tiles, their splits go to different threadgroups and a second dispatch joins
-// them.
+// nativeAttention records an attention. If there are few tiles, each split of a tile has its own threadgroup, and a second
+// dispatch joins the splits.
 func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int) {
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, 0)
 	a := attentionArgsOf(dst, q, shape, c)
@@ -134,7 +134,7 @@ type (
 	nativeTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
 )
 
-// nativeRoute records a routing. It reports false if the portable kernel has to compute it.
+// nativeRoute records a routing. It returns false and records nothing if the portable kernel has to compute the routing.
 func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
 	if s.native.attention == nil || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts {
 		return false
@@ -152,11 +152,12 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 				Binding{Buffer: w.buffer}, bind(bias, logits), at(rowsFrom(x, first, n)), logits, Binding{Buffer: s.native.counters}, at(rowsFrom(dst, first, n)))
 		}
 	})
-	s.integer.grouped = groupedChoices{} // the logits have overwritten it
+	s.integer.grouped = groupedChoices{} // the logits have overwritten the grouped choices in scratch memory
 	return true
 }
 
-// nativeTop records the search for the largest logit of each row. It reports false without native kernels.
+// nativeTop records the search for the largest logit of each row. It returns false and records nothing on devices
+// without native kernels.
 func (s *step) nativeTop(dst, logits compute.Tensor) bool {
 	if s.native.attention == nil {
 		return false

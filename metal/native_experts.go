@@ -2,7 +2,7 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// The argument structs of experts.h, field by field.
+// The argument structs of experts.h, with the same fields.
 type (
 	choicesArgs struct{ rows, used, slots, experts, routingStride, tiles, tile uint32 }
 
@@ -14,7 +14,7 @@ type (
 )
 
 const (
-	// manyChoices is the mean number of choices per expert from which on tiles of 32 are faster than tiles of 8.
+	// manyChoices is the minimum mean number of choices per expert for which tiles of 32 are faster than tiles of 8.
 	manyChoices = 12
 	// expertScratch is the maximum number of bytes of scratch memory for the products of choices.
 	expertScratch = 128 << 20
@@ -24,8 +24,8 @@ const (
 type groupedChoices struct {
 	routing              compute.Tensor
 	slots, tile          int
-	choices, tiles, rest Binding // rest is the memory after them
-	count                int     // of tiles; some may be empty
+	choices, tiles, rest Binding // rest is the scratch memory after choices and tiles
+	count                int     // number of tiles; some can be empty
 }
 
 // tileOf returns the maximum number of choices per tile.
@@ -36,8 +36,8 @@ func tileOf(rows, used, experts int) int {
 	return 8
 }
 
-// groupChoices records the grouping of a routing by expert. It records nothing if scratch memory holds that grouping. slots is the
-// number of choices per row, including the one for shared experts.
+// groupChoices records the grouping of a routing by expert. It records nothing if scratch memory already holds that grouping. slots
+// is the number of choices per row, including the choice of the shared experts.
 func (s *step) groupChoices(routing compute.Tensor, w *weight, slots int) groupedChoices {
 	used := routing.Cols / 2
 	g := groupedChoices{routing: routing, slots: slots, tile: tileOf(routing.Rows, used, w.matrices)}
@@ -58,7 +58,7 @@ func (s *step) groupChoices(routing compute.Tensor, w *weight, slots int) groupe
 	return g
 }
 
-// choicesOf returns what the kernels over choices are bound to. For a single row there is no list.
+// choicesOf returns the bindings of kernels that process choices. A single row has no list of choices.
 func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedChoices {
 	if routing.Rows == 1 {
 		none := Binding{Buffer: s.scratch.buffer}
@@ -133,7 +133,8 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 	}
 }
 
-// expertsDown is integerExpertsAdd for any number of rows: it writes the products of all choices to scratch memory and adds them.
+// expertsDown is integerExpertsAdd for any number of rows. It writes the products of all choices to scratch
+// memory and then adds them.
 func (s *step) expertsDown(dst, h, routing compute.Tensor, w, shared *weight, a expertsArgs, down, sharedDown Binding) {
 	used, slots, width := int(a.used), int(a.slots), int(a.used)*w.in
 	if shared != nil {
@@ -164,5 +165,5 @@ func (s *step) expertsDown(dst, h, routing compute.Tensor, w, shared *weight, a 
 	})
 }
 
-// rowBytes returns the threadgroup memory for a row of n activations.
+// rowBytes returns the bytes of threadgroup memory for a row of n activations.
 func rowBytes(n int) int { return (n/blockValues*rowBlockBytes + rowAlign - 1) / rowAlign * rowAlign }

@@ -7,32 +7,32 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Devices with Info.NativeKernels multiply the integers of quantised weights with activations of 8 bits. The kernels are in
-// kernels/cuda, which also defines the result. This file has their geometry and memory; native_product.go and
+// Devices with Info.NativeKernels multiply the integers of quantised weights with activations of 8 bits. The kernels in
+// kernels/cuda define the results. This file has the geometry and the memory of these kernels; native_product.go and
 // native_experts.go record the operations.
 
 const (
 	groupRows   = 16  // rows of weights that are packed together
 	columnRows  = 8   // rows of activations that are packed together
-	columnBytes = 320 // bytes of a block of columnRows rows
+	columnBytes = 320 // bytes of a block of values for columnRows rows
 	blockValues = 32  // values that share a scale
-	rowThreads  = 128 // threads of the kernels without a geometry
+	rowThreads  = 128 // threads per threadgroup of kernels without a geometry
 )
 
 // integerKernel multiplies rows of weights with columns, which are rows of activations.
 type integerKernel struct {
-	rows, columns int // that a threadgroup takes
+	rows, columns int // rows and columns per threadgroup
 	simdgroups    int // per threadgroup
 	pipeline      Pipeline
 }
 
-// groups returns the number of threadgroups for so many rows of weights.
+// groups returns the number of threadgroups for a number of rows of weights.
 func (k integerKernel) groups(rows int) int { return (rows + k.rows - 1) / k.rows }
 
-// tiles returns the number of tiles for so many columns.
+// tiles returns the number of tiles for a number of columns.
 func (k integerKernel) tiles(columns int) int { return (columns + k.columns - 1) / k.columns }
 
-// integerGeometry lists the kernels of weights.cu. The numbers follow from the template arguments there.
+// integerGeometry lists the kernels of weights.cu. Its numbers follow from the template arguments in that file.
 var integerGeometry = map[string]integerKernel{
 	"row_product":      {rows: 16, columns: 1, simdgroups: 8},
 	"row_experts_add":  {rows: 16, columns: 1, simdgroups: 2},
@@ -57,13 +57,13 @@ var integerGeometry = map[string]integerKernel{
 const (
 	// rowBlockBytes is the threadgroup memory for a block of a row that a kernel quantises itself.
 	rowBlockBytes = 40
-	// rowAlign is the alignment of such rows in threadgroup memory.
+	// rowAlign is the alignment in threadgroup memory of rows that a kernel quantises itself.
 	rowAlign = 16
 	// rowPartBytes is the threadgroup memory for the partial sums of one choice in row_experts_add.
 	rowPartBytes = 640
 	// maxRowChoices is the maximum number of choices that row_experts_add takes.
 	maxRowChoices = 12
-	// wideRows is the number of rows of weights from which on threadgroups of 64 rows still occupy the whole GPU.
+	// wideRows is the minimum number of rows of weights for which threadgroups of 64 rows occupy the whole GPU.
 	wideRows = 16384
 )
 
@@ -73,11 +73,11 @@ type integerKernels struct {
 
 	product, gated, gatedExperts, expertsDown []integerKernel // by columns, ascending
 	wide                                      integerKernel
-	// These take one row of activations and quantise it themselves. rowExperts has its simdgroups per choice.
+	// row and rowExperts take one row of activations and quantise it themselves. The simdgroups of rowExperts are counted per choice.
 	row, rowExperts integerKernel
 }
 
-// forColumns returns the smallest kernel that takes all columns at once, or else the largest.
+// forColumns returns the smallest kernel that takes all columns at once. If there is none, it returns the largest kernel.
 func forColumns(kernels []integerKernel, columns int) integerKernel {
 	for _, k := range kernels {
 		if k.columns >= columns {
@@ -101,10 +101,11 @@ type integer struct {
 	grouped          groupedChoices // the contents of scratch memory
 }
 
-// maxActivations is the maximum number of bytes for quantised activations. An operation that needs more is done in parts.
+// maxActivations is the maximum number of bytes for quantised activations. An operation that needs more bytes is done in parts.
 const maxActivations = 64 << 20
 
-// integersOf returns the kernels for weights of a type, or nil if the portable kernels are to be used. It makes them once.
+// integersOf returns the kernels for weights of a type, or nil if the portable kernels are to be used. The kernels
+// of a type are made once.
 func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 	if !b.packs(t) {
 		return nil, nil
@@ -167,8 +168,8 @@ func (b *Backend) compileIntegers(t gguf.Type) (Library, error) {
 	return b.device.Compile(src, b.kernels.mode)
 }
 
-// packedSizes describes a packed group of rows, as weights.h does: bytes of a super-block's header, bytes of a block, and blocks per
-// super-block. The portable kernels serve types that are not in it.
+// packedSizes describes a packed group of rows with the sizes of weights.h: bytes of a super-block's header, bytes of a block, and
+// blocks per super-block. Types that are not in the map use the portable kernels.
 var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 	gguf.TypeQ40: {0, 288, 1}, gguf.TypeQ41: {0, 320, 1}, gguf.TypeQ50: {0, 352, 1}, gguf.TypeQ51: {0, 384, 1}, gguf.TypeQ80: {0, 544, 1},
 	gguf.TypeQ4K: {64, 288, 8}, gguf.TypeQ5K: {64, 352, 8}, gguf.TypeQ6K: {32, 416, 8},
@@ -183,7 +184,7 @@ func packedBytes(w *weight) int {
 // packArgs is PackArgs of pack.h.
 type packArgs struct{ blocks, rowBytes, rows, groups uint32 }
 
-// pack uploads a weight's data and packs it. Errors begin with what.
+// pack uploads a weight's data and packs the weight. what is the use of the memory; errors begin with it.
 func (b *Backend) pack(w *weight, data []byte, what string) error {
 	if b.integer.stagingBytes < len(data) {
 		b.freeStaging()
@@ -224,7 +225,7 @@ func (b *Backend) freeStaging() {
 	}
 }
 
-// reserveActivations makes room for quantised rows of a step's buffer. No step may be in flight.
+// reserveActivations makes room for the quantised rows of a step's buffer. It must not be called while a step is in flight.
 func (b *Backend) reserveActivations(rows, cols int) error {
 	if !b.device.Info().NativeKernels {
 		return nil
@@ -244,7 +245,7 @@ func (b *Backend) reserveActivations(rows, cols int) error {
 	return nil
 }
 
-// activationsFor is the memory of quantised rows, in bytes.
+// activationsFor returns the bytes of memory for quantised rows.
 func activationsFor(rows, cols int) int {
 	each := (cols + blockValues - 1) / blockValues * columnBytes
 	return max(min(roomFor(rows)/columnRows*each, maxActivations), each)
@@ -253,7 +254,7 @@ func activationsFor(rows, cols int) int {
 // roomFor rounds a number of rows up to whole groups of columnRows.
 func roomFor(rows int) int { return (rows + columnRows - 1) &^ (columnRows - 1) }
 
-// quantised identifies quantised activations: count slices of n values of each row of x, stride values apart.
+// quantised identifies quantised activations: of each row of x, count slices of n values. The slices are stride values apart.
 type quantised struct {
 	x                compute.Tensor
 	count, n, stride int
@@ -262,7 +263,7 @@ type quantised struct {
 // room returns the number of rows that a slice takes in memory.
 func (q *quantised) room() int { return roomFor(q.x.Rows) }
 
-// bytes returns the memory that the activations take.
+// bytes returns the bytes of memory that the activations take.
 func (q *quantised) bytes() int {
 	return q.count * q.room() / columnRows * (q.n / blockValues) * columnBytes
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIntegerGeometry compares the tables of the integer kernels with their source: every kernel has a geometry, and the types with
-// packed sizes are those that have a struct.
+// TestIntegerGeometry compares the tables of the integer kernels with the source of the kernels. Every kernel has a geometry, and a
+// type has packed sizes exactly if the source has a struct for it.
 func TestIntegerGeometry(t *testing.T) {
 	t.Parallel()
 	src, err := nativeSource("weights.cu")

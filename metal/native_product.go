@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// The argument structs of the kernels, field by field.
+// The argument structs of the kernels, with the same fields.
 type (
 	quantiseArgs struct{ blocks, rows, room, xStride, xSlice uint32 }
 	rotateArgs   struct{ rows, nope, dims, latent, qStride, dstStride uint32 }
@@ -32,8 +32,8 @@ type (
 // maxRowBytes is the maximum threadgroup memory for activations that a kernel quantises itself.
 const maxRowBytes = 32 << 10
 
-// recordInteger is record for kernels that write only dst. Quantised activations and grouped choices of other tensors stay valid;
-// after record they do not.
+// recordInteger is record for kernels that write only dst. After recordInteger, the quantised activations and grouped choices of
+// other tensors remain valid; after record, they do not.
 func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst compute.Tensor, buffers ...Binding) {
 	activations, grouped := s.integer.quantised, s.integer.grouped
 	record(s, name, p, g, args, buffers...)
@@ -45,8 +45,8 @@ func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst
 	}
 }
 
-// quantise records the quantisation of count slices of n values of each row of x, stride values apart. It records nothing if the
-// buffer of activations holds them.
+// quantise records the quantisation of each row of x: count slices of n values, which are stride values apart. It records nothing
+// if the buffer of activations already holds the result.
 func (s *step) quantise(x compute.Tensor, count, n, stride int) quantised {
 	q := quantised{x, count, n, stride}
 	if s.isQuantised(q) {
@@ -67,7 +67,7 @@ func (s *step) isQuantised(q quantised) bool {
 // quantiseTo records a quantisation to an offset in the buffer of activations.
 func (s *step) quantiseTo(q quantised, offset int) {
 	if offset+q.bytes() > s.integer.activationsBytes {
-		s.fail(fmt.Errorf("quantise %d rows of %d times %d values: they need %d bytes of %d",
+		s.fail(fmt.Errorf("quantise %d rows of %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d",
 			q.x.Rows, q.count, q.n, offset+q.bytes(), s.integer.activationsBytes))
 		return
 	}
@@ -78,13 +78,13 @@ func (s *step) quantiseTo(q quantised, offset int) {
 	s.integer.quantised = quantised{}
 }
 
-// inColumns records an operation in parts of as many rows as the buffer of activations has room for. A row has count slices of n
-// values.
+// inColumns records an operation in parts. Each part has as many rows as fit into the buffer of activations. A row has
+// count slices of n values.
 func (s *step) inColumns(rows, count, n int, op func(first, rows int)) {
 	each := count * n / blockValues * columnBytes
 	limit := s.integer.activationsBytes / each * columnRows
 	if limit == 0 {
-		s.fail(fmt.Errorf("a product of %d times %d values needs %d bytes for quantised activations, of %d", count, n, each, s.integer.activationsBytes))
+		s.fail(fmt.Errorf("multiply %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d", count, n, each, s.integer.activationsBytes))
 		return
 	}
 	for first := 0; first < rows; first += limit {
@@ -92,7 +92,7 @@ func (s *step) inColumns(rows, count, n int, op func(first, rows int)) {
 	}
 }
 
-// integerMatMul is MatMul where some weights are packed.
+// integerMatMul is MatMul for weights of which at least one is packed.
 func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 	for len(ws) > 0 {
 		first, n := ws[0].(*weight), 1
@@ -124,7 +124,8 @@ func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.W
 	})
 }
 
-// integerProductOf records the product of weights with quantised activations. a has the arguments that depend on the operation.
+// integerProductOf records the product of weights with quantised activations. The caller sets the fields of a that
+// depend on the operation.
 func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws []compute.Weight, a integerProductArgs) {
 	w := ws[0].(*weight)
 	k := forColumns(w.integer.product, dst.Rows)
@@ -140,13 +141,14 @@ func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws
 	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: s.integer.activations}, at(dst))
 }
 
-// rowFits reports whether row_product is the kernel for a product: for one row, unless the weight has so many rows that quantising the
-// activations once is cheaper than in every threadgroup.
+// rowFits reports whether row_product is the best kernel for a product. It is for one row of activations, unless the weight has
+// many rows: quantising the activations once is then cheaper than quantising them in every threadgroup.
 func (s *step) rowFits(dst compute.Tensor, w *weight) bool {
 	return dst.Rows == 1 && w.out < wideRows && w.in/blockValues*rowBlockBytes <= maxRowBytes
 }
 
-// rowProduct records a product of one row. a has the arguments that depend on the operation. table has the angles of rotations.
+// rowProduct records a product of one row. The caller sets the fields of a that depend on the operation. table has
+// the angles of rotations.
 func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
 	k := w.integer.row
@@ -160,7 +162,7 @@ func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weigh
 	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], at(x), table, s.slotMapping, at(dst))
 }
 
-// integerMatrices records the products of the matrices of a weight, each with its own slice of the rows of x.
+// integerMatrices records the products of a weight's matrices. Each matrix has its own slice of the rows of x.
 func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xMatrix, dstMatrix int) {
 	if s.rowFits(dst, w) {
 		s.rowProduct(name, dst, x, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
@@ -172,7 +174,7 @@ func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xM
 	})
 }
 
-// integerGated records silu(gate·x)*(up·x) of weights of one type.
+// integerGated records silu(gate·x)*(up·x). Both weights have the same type.
 func (s *step) integerGated(dst, x compute.Tensor, gate, up *weight) {
 	s.inColumns(dst.Rows, 1, gate.in, func(first, rows int) {
 		s.quantise(rowsFrom(x, first, rows), 1, gate.in, 0)
@@ -200,7 +202,7 @@ func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
 // maxNormCols is the longest row that norm_quantise takes.
 const maxNormCols = 8192
 
-// normQuantises reports whether RMSNorm of rows of so many values also quantises its result.
+// normQuantises reports whether RMSNorm of rows of cols values also quantises its result.
 func (s *step) normQuantises(cols int) bool {
 	return s.integer.shared != nil && cols%blockValues == 0 && cols <= maxNormCols
 }
@@ -223,7 +225,8 @@ func (s *step) integerEmbed(dst compute.Tensor, w *weight, tokens Binding, token
 		Binding{Buffer: w.buffer}, tokens, at(dst))
 }
 
-// floats returns a router that the kernels of routing can read: w, or a copy in float32 if w is packed. The first step makes the copy.
+// floats returns a router that the kernels of routing can read: w itself, or a copy of w in float32 if w is packed. The
+// first step makes the copy.
 func (s *step) floats(w *weight) *weight {
 	if w.integer == nil {
 		return w

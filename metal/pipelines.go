@@ -18,13 +18,13 @@ var sources = []string{
 	"attention_tile.metal",
 }
 
-// Files returns the names of the kernel files. All drivers compile them, except attention_split.metal, which is for devices with
-// Info.SplitAttention.
+// Files returns the names of the kernel files. All drivers compile all of them, with one exception: attention_split.metal is for
+// devices with Info.SplitAttention.
 func Files() []string { return append(slices.Clone(sources), splitSource) }
 
 const splitSource = "attention_split.metal"
 
-// Sizes that no geometry chooses.
+// Sizes that are the same in every geometry.
 const (
 	embedThreads     = 32
 	copyThreads      = 64
@@ -37,14 +37,14 @@ const (
 	tileStride   = 36  // tile_stride of tile.h
 	smallTile    = 32  // rows or inputs
 	choicesTile  = 32  // choices per tile of expert_tiles.metal
-	groupThreads = 512 // of group_experts
+	groupThreads = 512 // threads of group_experts
 
 	attentionPairs      = 16 // pairs per tile of attention_tile.metal
 	attentionTileGroups = 4
 	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32)
 )
 
-// compiled is a pipeline for few rows with its geometry.
+// compiled is a pipeline of a kernel for few rows, with its geometry.
 type compiled struct {
 	rows, inputs, simdgroups int
 	pipeline                 Pipeline
@@ -56,7 +56,7 @@ func (c compiled) groups(out int) int {
 	return (out + each - 1) / each
 }
 
-// forRows returns the smallest kernel that takes all rows at once, or else the largest.
+// forRows returns the smallest kernel that takes all rows at once. If there is none, it returns the largest kernel.
 func forRows(kernels []compiled, rows int) compiled {
 	for _, k := range kernels {
 		if k.inputs >= rows {
@@ -66,16 +66,17 @@ func forRows(kernels []compiled, rows int) compiled {
 	return kernels[len(kernels)-1]
 }
 
-// tiled is a pipeline in tiles of rows of weights by inputs, which is used from so many inputs on.
+// tiled is a pipeline of a kernel in tiles. A tile has results of rows rows of weights and inputs rows of activations. The pipeline
+// is used for from or more inputs.
 type tiled struct {
 	rows, inputs, from int
 	pipeline           Pipeline
 }
 
-// simdgroups returns the number of simdgroups of a tile. Each takes 16 by 16.
+// simdgroups returns the number of simdgroups of a tile. Each computes 16 by 16 results.
 func (t tiled) simdgroups() int { return t.rows * t.inputs / 256 }
 
-// grid returns the grid of a product with rows of activations. A tile has results of each rows of weights, of out in all.
+// grid returns the grid of a product with a number of rows of activations. The weight has out rows, of which a tile takes each.
 func (t tiled) grid(out, each, rows int) grid {
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
@@ -83,7 +84,7 @@ func (t tiled) grid(out, each, rows int) grid {
 	}
 }
 
-// weightShape is what determines the kernels of a weight.
+// weightShape has the properties of a weight that determine its kernels.
 type weightShape struct {
 	kind    gguf.Type
 	in, out int
@@ -98,7 +99,8 @@ type weightKernels struct {
 	productTile, gatedTile, expertGatedTile, expertDownTile tiled
 }
 
-// kernelSet is the compiled kernels. Pipelines for a type and shape are made when a weight or cache of it is made.
+// kernelSet has the compiled kernels. The pipelines for a type and shape are made with the first weight or
+// cache of that type and shape.
 type kernelSet struct {
 	device    Device
 	mode      Mode
@@ -166,7 +168,7 @@ func (k *kernelSet) compile(progress func(done, total int)) error {
 	return group.Wait()
 }
 
-// use sets the geometry for kernels chosen from now on: g over DefaultGeometry.
+// use sets the geometry for kernels that are chosen from now on. It is DefaultGeometry with the choices of g.
 func (k *kernelSet) use(g Geometry) error {
 	for i := range g {
 		if err := g[i].check(); err != nil {
@@ -184,7 +186,7 @@ type maker struct {
 	err error
 }
 
-// pipeline returns the pipeline of a kernel with function constants from index 0 on. It makes each once.
+// pipeline returns the pipeline of a kernel. The function constants have the indices from 0 on. Each pipeline is made once.
 func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	key := fmt.Sprint(name, constants)
 	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
@@ -200,7 +202,7 @@ func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	return p
 }
 
-// few returns a kernel for few rows in the geometry's choice, with at most as many simdgroups as the device allows.
+// few returns a kernel for few rows with the geometry's choice, limited to the simdgroups that the device allows.
 func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
 	p := m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))
@@ -223,7 +225,7 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	return list
 }
 
-// tiles returns a kernel over tile.h. If the device does not allow enough threads for the chosen size, the tile is smaller.
+// tiles returns a kernel that uses tile.h. If the device does not allow enough threads for the chosen tile, a smaller tile is used.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
 	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From}
@@ -238,14 +240,14 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 		case made.rows > smallTile:
 			made.rows = smallTile
 		case m.err == nil:
-			m.err = fmt.Errorf("make a pipeline of kernel %s of %v: the device allows %d simdgroups per threadgroup, and the smallest tile has %d",
+			m.err = fmt.Errorf("make a pipeline of kernel %s for weights of type %v: the smallest tile needs %d simdgroups per threadgroup, but the device allows %d",
 				kernel, w.kind, limit, made.simdgroups())
 		}
 	}
 	return made
 }
 
-// forWeight returns the pipelines for a weight. It makes those of a type and shape once.
+// forWeight returns the pipelines for a weight. The pipelines of a type and shape are made once.
 func (k *kernelSet) forWeight(w weightShape) (*weightKernels, error) {
 	if have, ok := k.weights[w]; ok {
 		return have, nil

@@ -12,34 +12,36 @@ type pageKernels struct {
 	ropeStore, latents Pipeline
 	attention          []attentionKernel
 	attentionTiles     []attentionKernel
-	attentionSplits    []attentionKernel // of devices with Info.SplitAttention, that with the most heads first
-	chosen             []attentionChoice // the one for all shapes is last
+	attentionSplits    []attentionKernel // only on devices with Info.SplitAttention; the kernel with the most heads is first
+	chosen             []attentionChoice // the choice for all shapes is last
 }
 
-// attentionKernel takes several query heads of one key head at once, with up to 32*values values each.
+// attentionKernel takes several query heads of one key head at once. A head has at most 32*values values.
 type attentionKernel struct {
 	values, heads int
 	simdgroups    int // maximum
 	pipeline      Pipeline
 }
 
-// attentionGeometry is the kernels of attention.metal. Among those for as many values, the one for most heads is first.
+// attentionGeometry lists the kernels of attention.metal. Kernels for the same number of values are sorted by
+// falling number of heads.
 var attentionGeometry = []attentionKernel{
 	{values: 4, heads: 4}, {values: 4, heads: 2}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1},
 }
 
-// attentionTileGeometry is the kernels of attention_tile.metal.
+// attentionTileGeometry lists the kernels of attention_tile.metal.
 var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
 
-// attentionChoice is the geometry of attention with keys of in values and values of out; for all shapes if both are 0.
+// attentionChoice is the geometry of attention whose keys have in values and whose values have out. It is for all
+// shapes if in and out are 0.
 type attentionChoice struct {
 	in, out           int
-	heads, simdgroups int // maximum of each
-	splitFrom         int // positions
-	tileFrom          int // rows of a sequence
+	heads, simdgroups int // maximum heads and simdgroups per threadgroup
+	splitFrom         int // minimum number of positions that are split
+	tileFrom          int // minimum number of rows of a sequence for tiles
 }
 
-// forPages returns the pipelines of a type of KV pages. It makes them once.
+// forPages returns the pipelines of a type of KV pages. The pipelines of a type are made once.
 func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	if have, ok := k.pages[t]; ok {
 		return have, nil
@@ -91,8 +93,8 @@ func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	return k.chosen[len(k.chosen)-1]
 }
 
-// forHeads returns the kernel for at most maxHeads heads of a shape, and the bytes of threadgroup memory per simdgroup. ok is false
-// if there is none.
+// forHeads returns the kernel for at most maxHeads heads of a shape. room is the bytes of threadgroup memory per simdgroup. ok is
+// false if there is no such kernel.
 func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a attentionKernel, room int, ok bool) {
 	for _, a := range k.attention {
 		room := 4 * (a.heads*((shape.KeyDim+3)&^3+32) + 32)
@@ -103,14 +105,14 @@ func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a at
 	return a, 0, false
 }
 
-// attentionSplitGroups is the simdgroups of a threadgroup of attention_split.metal: one per block of 32 keys.
+// attentionSplitGroups is the number of simdgroups of a threadgroup of attention_split.metal: one per block of 32 keys.
 const attentionSplitGroups = splitKeys / 32
 
-// forSplits returns the kernel for threadgroups over splits of the keys, the threadgroups that a split of a row has, and the bytes of
-// their memory. ok is false if there is none. Kernels of many heads read keys less often; with few rows and splits they would leave
-// the GPU idle.
+// forSplits returns the kernel for threadgroups over splits of the keys. groups is the number of threadgroups per split of a row,
+// room the bytes of threadgroup memory. ok is false if there is no such kernel. Kernels for many heads read keys less often, but
+// with few rows and splits they would leave the GPU idle.
 func (k *pageKernels) forSplits(shape compute.AttentionShape, rowSplits int) (a attentionKernel, groups, room int, ok bool) {
-	const busy = 64 // threadgroups
+	const busy = 64 // threadgroups that occupy a GPU
 	for _, each := range k.attentionSplits {
 		bytes := 4 * (each.heads*((shape.KeyDim+3)&^3+splitKeys+3*attentionSplitGroups) + splitKeys)
 		if shape.ValueDim > 32*each.values || bytes > threadgroupBytes || ok && groups*rowSplits >= busy {

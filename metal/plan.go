@@ -12,12 +12,12 @@ type plan struct {
 	*Backend
 	weights, steps       int64
 	staging              int // the largest tensor to be packed
-	scratch, activations int // as the backend would have grown them
-	taken                int // by these before
+	scratch, activations int // bytes that the backend's buffers would have
+	taken                int // bytes that the backend has allocated already
 	positions            int
 }
 
-// Plan implements compute.Backend. What the backend has taken by now is not part of it.
+// Plan implements compute.Backend. The plan does not include memory that the backend has already allocated.
 func (b *Backend) Plan() compute.Plan {
 	scratch, activations := b.scratch.bytes, b.integer.activationsBytes
 	return &plan{Backend: b, scratch: scratch, activations: activations, taken: scratch + activations}
@@ -59,13 +59,14 @@ func (p *plan) Rope(dims, positions int) {
 	p.positions = max(p.positions, positions)
 }
 
-// Cache implements compute.Plan. The number of pages is not known yet, so that they count as enough for a sequence.
+// Cache implements compute.Plan. The number of pages is not known yet. The plan assumes enough pages for one sequence.
 func (p *plan) Cache(shape compute.CacheShape) {
 	shape.Pages = max(shape.Pages, (p.positions+shape.PageSize-1)/shape.PageSize)
 	p.scratch = max(p.scratch, splitsFor(shape, p.positions))
 }
 
-// Bytes implements compute.Plan. Of tensors that are packed, one is on the device twice.
+// Bytes implements compute.Plan. While a tensor is packed, it is on the device twice; the plan includes the largest
+// such tensor a second time.
 func (p *plan) Bytes() (weights, steps int64) {
 	return p.weights, p.steps + int64(p.scratch+p.activations-p.taken+p.staging)
 }

@@ -2,5 +2,5 @@
 
 package metal_test
 
-// raced reports whether the race detector is on, which allocates.
+// raced reports whether the race detector is on. The race detector allocates memory.
 const raced = true

@@ -6,21 +6,21 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// scratch is device memory for intermediate results of an operation: splits of an attention before they are joined, rows grouped
-// by expert, products before their gate. It is made while models are loaded, and all operations share it. An operation on more
-// rows than it has room for is done in parts.
+// scratch is device memory for intermediate results of an operation: splits of an attention before they are joined, rows grouped by
+// expert, products before their gate. It is allocated while models are loaded, and all operations share it. An operation whose rows
+// do not all fit into it is done in parts.
 type scratch struct {
 	memory
 	bytes int
 }
 
 const (
-	// maxScratch is the maximum number of bytes for products.
+	// maxScratch is the maximum number of bytes of scratch memory for products.
 	maxScratch = 32 << 20
-	// maxSplitBytes is the maximum number of bytes for attention. Rows that need more are not split.
+	// maxSplitBytes is the maximum number of bytes of scratch memory for attention. Attention that needs more is not split.
 	maxSplitBytes = 64 << 20
 
-	aligned     = 16  // floats that remain free, so that each part can begin at a multiple of 16 bytes
+	aligned     = 16  // unused floats that let each part begin at a multiple of 16 bytes
 	scratchRows = 512 // rows at a time, if maxScratch allows it
 	scratchUsed = 8   // experts per row, if maxScratch allows it
 )
@@ -41,7 +41,7 @@ func (b *Backend) reserve(bytes int) error {
 	return nil
 }
 
-// scratchFor is the scratch memory of products with a weight, in bytes.
+// scratchFor returns the bytes of scratch memory for products with a weight.
 func scratchFor(w *weight, packed bool) int {
 	each := 2 * w.out
 	if w.matrices > 1 {
@@ -54,11 +54,12 @@ func scratchFor(w *weight, packed bool) int {
 	return 4*aligned + min(4*rows*each, max(limit, 4*each))
 }
 
-// inParts records an operation in parts of as many rows as scratch memory has room for. A row needs the given number of floats.
+// inParts records an operation in parts. Each part has as many rows as fit into scratch memory. A row needs the
+// given number of floats.
 func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 	limit := (s.scratch.bytes/4 - aligned) / floats
 	if limit == 0 {
-		s.fail(fmt.Errorf("a row of a product needs %d bytes of scratch memory, which has %d", 4*floats, s.scratch.bytes))
+		s.fail(fmt.Errorf("multiply a row: the product needs %d bytes of scratch memory, but there are %d", 4*floats, s.scratch.bytes))
 		return
 	}
 	if limit > 64 {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// kernels has one .metal file per subject and the headers that they share. Its folder cuda has kernels in CUDA C++ for what
-// NVIDIA's GPUs do in another way: products of quantised weights with activations of 8 bits, attention, routing.
+// kernels has one .metal file per subject and the headers that they share. Its folder cuda has kernels in CUDA C++ for operations
+// that NVIDIA's GPUs compute in another way: products of quantised weights with activations of 8 bits, attention, routing.
 //
 //go:embed kernels
 var kernels embed.FS
 
-// Kernel returns the kernels of a file in folder kernels, such as "norm.metal", with the instances of its templates that the
-// geometry may choose.
+// Kernel returns the source of a file in folder kernels, such as "norm.metal". It includes the instances of the file's templates
+// that the geometry can choose.
 func Kernel(name string, g Geometry) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
@@ -26,9 +26,9 @@ func Kernel(name string, g Geometry) (Source, error) {
 	return src, err
 }
 
-// ReadSource reads a file of kernels and replaces each #include "name" by that header, at its first occurrence. #line directives
-// keep the file names and line numbers, so that a compiler's messages point to the original files. Lines of #include <name>
-// remain for the compiler.
+// ReadSource reads a file of kernels. It replaces the first #include "name" of each header by the header and drops the others.
+// #line directives retain the file names and line numbers, so that a compiler's messages point to the original files. Lines with
+// #include <name> remain for the compiler.
 func ReadSource(dir fs.FS, name string) (Source, error) {
 	r := reader{dir: dir, seen: map[string]bool{}}
 	if err := r.file(name); err != nil {

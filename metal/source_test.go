@@ -33,8 +33,7 @@ func TestReadSource(t *testing.T) {
 	require.ErrorContains(t, err, "none.metal")
 }
 
-// TestKernelTypes compares the lists of types in the kernels with the tables that the rest of the program derives its lists
-// from.
+// TestKernelTypes compares the lists of types in the kernels with the tables of package gguf, from which all other lists follow.
 func TestKernelTypes(t *testing.T) {
 	for _, c := range []struct {
 		file, macro, prefix string

@@ -7,14 +7,14 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step is compute.Step: it records dispatches, which Submit and Run hand to the device. A backend has one, which begins anew for
-// each batch. It reuses its memory, so that a step allocates nothing once the slices have grown.
+// step implements compute.Step: it records dispatches, and Submit and Run pass them to the device. A backend has one step, which
+// Begin resets for each batch. The step reuses its memory: once its slices have grown, it allocates nothing.
 type step struct {
 	*Backend
 	batch *compute.Batch
-	err   error // of an operation or a submission; Submit and Run return it
+	err   error // error of an operation or a submission; Submit and Run return it
 
-	unread error // of results that could not be read after the step before
+	unread error // error of reading the previous step's results
 
 	work     []Dispatch
 	bindings []Binding
@@ -22,28 +22,28 @@ type step struct {
 
 	ring     [maxInFlight]indices // inputs of each step that may be in flight
 	turn     int                  // index in ring of the current step
-	inputs   *indices             // of the current step: &ring[turn]
-	inFlight int                  // submissions not yet waited for
-	last     Ticket               // the newest of them
+	inputs   *indices             // inputs of the current step: &ring[turn]
+	inFlight int                  // number of submissions that were not waited for yet
+	last     Ticket               // the newest submission
 	retired  []indices            // outgrown inputs that steps in flight may still use
-	before   int                  // those of retired that steps before the current one have outgrown
+	before   int                  // number of buffers in retired that steps before the current one have outgrown
 
 	slotMapping Binding // [rows] of Slot in kernels/pages.h
 	slots       []int32 // the values of slotMapping
-	tokens      Binding // [rows] of float32, tokenStep values apart
+	tokens      Binding // [rows] token ids as float32, tokenStep values apart
 	tokenStep   int
 	tables      Binding // page tables of all sequences, one after another
-	long        bool    // the step may occupy the GPU too long for one command buffer
+	long        bool    // the step possibly occupies the GPU too long for one command buffer
 	splitNext   bool    // the next dispatch may begin a new command buffer
 
-	pairs                          Binding // tiles of attention, for pairHeads heads per key head, from row pairFrom on
+	pairs                          Binding // tiles of attention for pairHeads heads per key head; they begin at row pairFrom
 	pairHeads, pairFrom, pairCount int
 }
 
-// longRows is the number of rows of one sequence that makes a step long.
+// longRows is the minimum number of rows of one sequence that makes a step long.
 const longRows = 64
 
-// maxInFlight is the maximum number of steps in flight: while the GPU runs one, the CPU records those after it.
+// maxInFlight is the maximum number of steps in flight. While the GPU runs a step, the CPU records the next ones.
 const maxInFlight = 8
 
 // MaxInFlight implements compute.Backend.
@@ -67,7 +67,8 @@ func (s *step) init(b *Backend) error {
 	return nil
 }
 
-// grow makes room for n integers. The old buffer stays until the steps in flight have run, since their dispatches are bound to it.
+// grow makes room for n integers. The old buffer is freed after the steps in flight have run, since their
+// dispatches are bound to it.
 func (s *step) grow(n int) error {
 	if s.inputs.buffer != 0 {
 		s.retired = append(s.retired, *s.inputs)
@@ -89,7 +90,7 @@ func (s *step) grow(n int) error {
 	return nil
 }
 
-// upload brings the step's inputs to the device, where the CPU does not write them there itself.
+// upload copies the step's inputs to the device. With unified memory, the CPU has already written them to the shared buffer.
 func (s *step) upload() error {
 	if s.unified {
 		return nil
@@ -157,7 +158,7 @@ func (s *step) take(n int) (Binding, []int32) {
 	if s.inputs.used+n > len(s.inputs.values) {
 		if err := s.grow(2*len(s.inputs.values) + n); err != nil {
 			s.fail(err)
-			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // never submitted, since the step has failed
+			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // the step has failed and is never submitted
 		}
 	}
 	in := s.inputs
@@ -176,15 +177,15 @@ func (s *step) clear() {
 	s.work, s.bindings, s.args = s.work[:0], s.bindings[:0], s.args[:0]
 }
 
-// grid is the size of a dispatch.
+// grid is the size of a dispatch and its order.
 type grid struct {
 	x, y, z    int  // threadgroups
-	simdgroups int  // of a threadgroup
+	simdgroups int  // simdgroups per threadgroup
 	shared     int  // bytes of threadgroup memory
-	concurrent bool // with the dispatch before it
+	concurrent bool // runs concurrently with the dispatch before it
 }
 
-// record adds a dispatch to the step. Unless the grid is concurrent, the dispatch waits for all before it.
+// record adds a dispatch to the step. Unless the grid is concurrent, the dispatch waits for all dispatches before it.
 func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ...Binding) {
 	from, at := len(s.bindings), len(s.args)
 	s.bindings = append(s.bindings, buffers...)
@@ -216,7 +217,7 @@ func (s *step) Run() error {
 	return s.err
 }
 
-// submit starts the recorded dispatches. An error goes to s.err.
+// submit starts the recorded dispatches. It sets s.err on failure.
 func (s *step) submit() {
 	if s.err != nil || len(s.work) == 0 {
 		return
@@ -236,7 +237,7 @@ func (s *step) submit() {
 	s.clear()
 }
 
-// wait waits for all submissions in flight. An error goes to s.err.
+// wait waits for all submissions in flight. It sets s.err on failure.
 func (s *step) wait() {
 	if s.inFlight > 0 {
 		if _, err := s.device.Wait(s.last); err != nil {
@@ -251,7 +252,8 @@ func (s *step) wait() {
 	s.before = 0
 }
 
-// Checkpoint implements compute.Step. With a trace, the dispatches so far run first. A long step may be split here.
+// Checkpoint implements compute.Step. With a trace, it first runs the dispatches recorded so far. The device may
+// split a long step here.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	if s.batch.Trace == nil {
 		s.splitNext = s.long
@@ -265,7 +267,7 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 // at binds a tensor.
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
 
-// bind binds a weight. A kernel does not read the argument of a nil weight, so that any other binding will do for it.
+// bind binds a weight. For a nil weight, it returns otherwise: the kernel does not read that argument, but it must be bound.
 func bind(w compute.Weight, otherwise Binding) Binding {
 	if w == nil {
 		return otherwise

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// locate sets the slots of the step's rows in the slot mapping. They depend on the cache's page size.
+// locate sets the slots of the step's rows in the slot mapping. The slots depend on the cache's page size.
 func (s *step) locate(c *cache) {
 	size := int32(c.shape.PageSize)
 	row := 0
@@ -57,8 +57,8 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]})
 }
 
-// Attention implements compute.Step. From the first sequence with many rows on, all rows of the batch are taken in tiles. The rows
-// before it, which decode, are taken one by one.
+// Attention implements compute.Step. The rows before the first sequence with many rows are decoding rows; each is processed by
+// itself. All rows from that sequence on are processed in tiles.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
 	if p, ok := s.native.attentionFor(shape, c); ok {
@@ -78,7 +78,7 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 	}
 }
 
-// rowsBefore returns the number of rows before the first sequence that has at least many rows.
+// rowsBefore returns the number of rows before the first sequence with at least many rows.
 func (s *step) rowsBefore(many int) (rows int) {
 	for _, seq := range s.batch.Seqs {
 		if seq.Rows >= many {
@@ -89,8 +89,8 @@ func (s *step) rowsBefore(many int) (rows int) {
 	return rows
 }
 
-// attentionFew records the attention of the batch's first rows, each by itself. Many positions are split over threadgroups, and a
-// second dispatch joins the splits.
+// attentionFew records the attention of the batch's first rows, each by itself. If a row has many positions, they are split over
+// threadgroups, and a second dispatch joins the splits.
 func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, concurrent bool) {
 	chosen := c.kernels.choose(shape)
 	a := attentionArgsOf(dst, q, shape, c)
@@ -106,7 +106,7 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 		g.y, g.simdgroups, g.shared = groups, k.simdgroups, room
 	} else {
 		if k, room, ok = c.kernels.forHeads(shape, chosen.heads); !ok {
-			s.fail(fmt.Errorf("attention with keys of %d and values of %d per head is too wide for the kernels", shape.KeyDim, shape.ValueDim))
+			s.fail(fmt.Errorf("compute attention: no kernel supports heads with keys of length %d and values of length %d", shape.KeyDim, shape.ValueDim))
 			return
 		}
 		units := shape.Heads / k.heads
@@ -135,7 +135,7 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 	}
 }
 
-// attentionTile records the attention of the batch's rows from row from on, which begins a sequence, in tiles.
+// attentionTile records the attention of the batch's rows from row from on, in tiles. Row from is the first row of a sequence.
 func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer, from int) {
 	k := c.kernels.attentionTiles[0]
 	if shape.ValueDim > 32*k.values {
@@ -147,8 +147,8 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, at(dst))
 }
 
-// pairTiles returns the tiles of the rows from row from on, and their number. A tile holds pairs of a row and one of the heads that
-// read the same keys. The list is made once per step.
+// pairTiles returns the list of tiles for the rows from row from on, and the number of tiles. A tile holds pairs: a row and one of
+// the heads that read the same keys. The list is made once per step.
 func (s *step) pairTiles(heads, from int) (Binding, int) {
 	if s.pairHeads == heads && s.pairFrom == from {
 		return s.pairs, s.pairCount

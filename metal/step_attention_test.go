@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestDecodingWithPrompts checks that positions of rows that decode are split also in a step with a prompt, if they come before it,
-// and that all rows have the bits that they have alone.
+// TestDecodingWithPrompts runs steps of decoding rows and a prompt. The positions of decoding rows before the prompt must be split,
+// and every row must have the same bits as in a step of its own.
 func TestDecodingWithPrompts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{}, emulator.Options{Seed: 5})
@@ -29,8 +29,8 @@ func TestDecodingWithPrompts(t *testing.T) {
 	qkv := o.values(positions, (heads+4)*dim)
 	o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, shape, rope, cache, 0) })
 
-	table := modeltest.Batch([]int32{0}, 0).Seqs[0].Pages                   // of the stored positions, which all sequences share
-	sequences := [][2]int{{1, 400}, {3, 500}, {12, 300}, {1, 511}, {9, 40}} // rows and the position of the last
+	table := modeltest.Batch([]int32{0}, 0).Seqs[0].Pages                   // of the stored positions; all sequences share it
+	sequences := [][2]int{{1, 400}, {3, 500}, {12, 300}, {1, 511}, {9, 40}} // number of rows, position of the last row
 	all := &compute.Batch{}
 	for _, s := range sequences {
 		all.Seqs = append(all.Seqs, compute.Seq{Rows: s[0], Pages: table})
@@ -40,7 +40,7 @@ func TestDecodingWithPrompts(t *testing.T) {
 	}
 	rows := len(all.Tokens)
 	dst, alone := o.buffer(rows, heads*dim), o.buffer(rows, heads*dim)
-	for split, want := range map[bool]int{true: 3, false: 2} { // tiles, rows before them, and their join
+	for split, want := range map[bool]int{true: 3, false: 2} { // dispatches: tiles, rows before them, join
 		for _, row := range be.Floats(dst) {
 			clear(row)
 		}
@@ -65,7 +65,7 @@ func TestDecodingWithPrompts(t *testing.T) {
 	}
 }
 
-// TestScratchInParts checks that operations in parts, for lack of scratch memory, have the same bits.
+// TestScratchInParts checks that operations have the same bits when a lack of scratch memory makes the backend do them in parts.
 func TestScratchInParts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: tilesFrom(2)}, emulator.Options{})

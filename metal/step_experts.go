@@ -25,13 +25,13 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
 	record(s, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
 		b, bind(bias, b), at(x), at(dst))
-	if dst.Buffer != have.x.Buffer { // the experts' first product takes the same activations
+	if dst.Buffer != have.x.Buffer { // the experts' first product has the same activations as the router
 		s.integer.quantised = have
 	}
 }
 
-// sharedOf returns the weight of the shared experts if one dispatch can take it together with w, and whether it needs a dispatch of its
-// own.
+// sharedOf returns the weight of the shared experts if one dispatch can process it together with w. separate reports whether the
+// shared experts need a separate dispatch.
 func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate bool) {
 	for _, s := range shared {
 		if s == nil || s.Type() != w.kind {
@@ -45,7 +45,8 @@ type gatedExpertsArgs struct {
 	n, rowBytes, out, used, sharedOut, xStride, routingStride, dstStride, groups uint32
 }
 
-// GatedExperts implements compute.Step. Shared experts whose type differs from the routed ones have a dispatch of their own.
+// GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
+// of the routed experts.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
 	if w.integer != nil {
@@ -111,13 +112,13 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	}
 }
 
-// groupedInts is the maximum number of integers of scratch memory per choice: one for the choice and three for a tile.
+// groupedInts is the maximum number of integers in scratch memory per choice: one for the choice and three for a tile.
 const groupedInts = 4
 
 // grouped is a routing by expert, in scratch memory.
 type grouped struct {
-	choices, tiles, rest Binding // rest is the memory after them
-	count                int     // of tiles; some may be empty
+	choices, tiles, rest Binding // rest is the scratch memory after choices and tiles
+	count                int     // number of tiles; some can be empty
 }
 
 type groupArgs struct {

@@ -57,8 +57,8 @@ type productArgs struct {
 	groups0, groups1   uint32
 }
 
-// bindProducts binds up to three weights that share a dispatch. It returns their numbers of rows and of threadgroups, which
-// groupsOf counts for so many rows. Bindings without a weight repeat the first.
+// bindProducts binds up to three weights that share a dispatch. out is the number of rows of each weight. groups is the number of
+// threadgroups of each weight, which groupsOf computes from the rows. Bindings without a weight repeat the first binding.
 func bindProducts(ws []compute.Weight, groupsOf func(rows int) int) (bound [3]Binding, out [3]uint32, groups [3]int) {
 	for i := range bound {
 		bound[i] = bind(ws[0], Binding{})
@@ -89,7 +89,8 @@ type tileArgs struct {
 	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add uint32
 }
 
-// productTile records the product of a weight with many rows. a has the arguments that depend on the operation.
+// productTile records the product of a weight with many rows of activations. The caller sets the fields of a that
+// depend on the operation.
 func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, concurrent bool) {
 	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
@@ -99,7 +100,7 @@ func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tile
 	record(s, name, k.pipeline, g, &a, Binding{Buffer: w.buffer}, at(x), at(dst))
 }
 
-// gatedTile records a gated product with many rows.
+// gatedTile records a gated product with many rows of activations.
 func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, concurrent bool) {
 	w := gate.(*weight)
 	a := tileArgs{
@@ -187,7 +188,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	}
 	k := forRows(w.kernels.absorb, dst.Rows)
 	groups, tiles := k.groups(w.out), dst.Rows >= w.kernels.productTile.from
-	if tiles { // they leave the rotations to the kernel below
+	if tiles { // tiles do not rotate; the kernel below does
 		s.productTile("absorb", dst, q, w, tileArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims)}, false)
 		groups = 0
 	}

@@ -32,7 +32,7 @@ func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
 		at(src), list, at(dst))
 }
 
-// normGroups returns the number of simdgroups that normalise a row.
+// normGroups returns the number of simdgroups that normalise a row of cols values.
 func normGroups(cols int) int { return min(max((cols+127)/128, 1), maxNormGroups) }
 
 type normArgs struct {

@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// chooseTiles decides whether tiles use simdgroup matrices. Metal specifies neither the order in which these sum nor which thread
-// holds which element, and a row must have the same bits alone and in a tile. So both are run once and compared. With fast
-// arithmetic, which does not guarantee bits, they have to agree up to rounding.
+// chooseTiles decides whether tiles use simdgroup matrices. A row must have the same bits alone and in a tile, but Metal does not
+// specify the order in which simdgroup matrices sum, nor which thread holds which element. So chooseTiles runs operations both ways
+// and compares the results. With fast arithmetic, which does not guarantee bits, the results must agree up to rounding.
 func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	if plain {
 		b.kernels.plainTiles = true
@@ -60,7 +60,7 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 	return t
 }
 
-// same runs an operation on all rows at once and on each alone, and reports whether the results agree.
+// same runs an operation on all rows at once and on each row alone. It reports whether the results agree.
 func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *step, dst, x compute.Tensor)) bool {
 	all, alone := c.buffer(out.Rows, out.Cols), c.buffer(out.Rows, out.Cols)
 	if c.err != nil {
@@ -81,14 +81,14 @@ func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *s
 	return c.err == nil && agree(c.values(all), c.values(alone), c.kernels.mode)
 }
 
-// values are all of a buffer.
+// values returns all values of a buffer.
 func (c *comparison) values(t compute.Tensor) []float32 {
 	c.Floats(t)
 	return t.Buffer.(*memory).Floats
 }
 
-// agree reports whether values have the same bits or, with fast arithmetic, differ by at most a thousandth of the largest. That is
-// far more than rounding causes and far less than a misplaced element.
+// agree reports whether two lists of values have the same bits. With fast arithmetic, values may differ by up to a thousandth of
+// the largest: far more than rounding causes, and far less than a misplaced element.
 func agree(a, b []float32, mode Mode) bool {
 	if mode != FastMath {
 		return slices.Equal(a, b)
@@ -105,7 +105,7 @@ func agree(a, b []float32, mode Mode) bool {
 	return true
 }
 
-// comparedRows is more than the rows of a tile.
+// comparedRows is the number of rows in a comparison. It is larger than the number of rows of a tile.
 const comparedRows = 40
 
 func (c *comparison) batch(pages int) *compute.Batch {
@@ -135,14 +135,14 @@ func (c *comparison) products() bool {
 		func(s *step, dst, x compute.Tensor) { s.MatMul(dst, x, w) })
 }
 
-// attention compares both tiles of attention_tile.metal: that of ordinary heads, and that of the wide heads of MLA.
+// attention compares both kernels of attention_tile.metal: the kernel for ordinary heads and the kernel for the wide heads of MLA.
 func (c *comparison) attention() bool {
 	return c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 72, ValueDim: 64, Scale: 0.1}) &&
 		c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 576, ValueDim: 512, Scale: 0.1})
 }
 
 func (c *comparison) attentionOf(shape compute.AttentionShape) bool {
-	const pages = 20 // positions of more than one split
+	const pages = 20 // they hold the positions of more than one split
 	if c.err != nil {
 		return false
 	}

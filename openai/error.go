@@ -26,6 +26,7 @@ const (
 	CodeFailed     = "failed"      // the engine failed at every attempt
 	CodeTooLarge   = "result_too_large"
 	CodeAbandoned  = "abandoned" // every worker that took the row died or lost its lease
+	CodeExpired    = "expired"   // not answered before the deadline of its batch
 )
 
 // Error is the reason why a row has no answer: the error object of a line of output. As a Go error it means that the row

@@ -31,6 +31,15 @@ func (h heldLines) add(line int) (before bool) {
 	return before
 }
 
+// remove removes a line that is in the set, and reports whether it had a checksum.
+func (h heldLines) remove(line int) (summed bool) {
+	b, bit := h[line/blockLines], uint64(1)<<(line%blockLines)
+	summed = b.summed&bit != 0
+	b.has &^= bit
+	b.summed &^= bit
+	return summed
+}
+
 func (h heldLines) has(line int) bool {
 	b := h.block(line)
 	return b != nil && b.has&(1<<(line%blockLines)) != 0

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"sync"
 
@@ -25,14 +24,17 @@ type Output struct {
 	path  string
 	batch string
 
-	mu     sync.Mutex
-	file   *os.File // nil for a writer
-	w      *bufio.Writer
-	lines  heldLines
-	held   int
-	failed int
-	codes  map[string]int // number of error lines, by code
-	models map[string]int // number of answers found on opening, by model_sha256
+	mu      sync.Mutex
+	file    *os.File // nil for a writer
+	regular bool     // file is a regular file, which can be read
+	w       *bufio.Writer
+	lines   heldLines
+	held    int
+	kept    int // of them found on opening
+	failed  int
+	errors  map[uint64]errorLine // by errorSum
+	codes   map[string]*int      // number of error lines, by code
+	models  map[string]int       // number of answers found on opening, by model_sha256
 }
 
 // OpenOutput opens or creates the file of a batch's results. Results in the file are kept. A last line that was cut short when
@@ -43,17 +45,23 @@ func OpenOutput(path, batch string) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Output{path: path, batch: batch, file: f, w: bufio.NewWriterSize(f, 64<<10), lines: heldLines{}, codes: map[string]int{}, models: map[string]int{}}
+	o := newOutput(f, batch)
+	o.path, o.file = path, f
 	if err := o.load(); err != nil {
-		o.closeFile() //nolint:errcheck // nothing was written
+		closeFile(f) //nolint:errcheck // nothing was written
 		return nil, err
 	}
 	return o, nil
 }
 
 // NewOutput writes a batch's results to w, which has none yet. Close does not close w.
-func NewOutput(w io.Writer, batch string) *Output {
-	return &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: heldLines{}, codes: map[string]int{}}
+func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
+
+func newOutput(w io.Writer, batch string) *Output {
+	return &Output{
+		batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: heldLines{},
+		errors: map[uint64]errorLine{}, codes: map[string]*int{}, models: map[string]int{},
+	}
 }
 
 // Batch is the batch whose results are written.
@@ -67,11 +75,15 @@ func (o *Output) load() error {
 	if !info.Mode().IsRegular() {
 		return nil
 	}
+	o.regular = true
 	err = unix.Flock(int(o.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%s is being written by another process", o.path)
+		return o.errBusy()
 	}
 	// Any other error means that the file system has no locks.
+	if now, err := os.Stat(o.path); err != nil || !os.SameFile(info, now) {
+		return o.errBusy() // Retract has just replaced the file
+	}
 	end, err := o.scan()
 	if err != nil {
 		return err
@@ -85,6 +97,8 @@ func (o *Output) load() error {
 	_, err = o.file.Seek(end, io.SeekStart)
 	return err
 }
+
+func (o *Output) errBusy() error { return fmt.Errorf("%s is being written by another process", o.path) }
 
 // scan reads the results in the file and returns the offset at which the last whole line ends.
 func (o *Output) scan() (end int64, err error) {
@@ -159,11 +173,11 @@ func (o *Output) hold(text []byte) error {
 		return fmt.Errorf("the output has two results for line %d of the input: remove one", line)
 	}
 	o.lines.setSum(line, sum)
+	o.kept++
 	if l.Error == nil {
 		o.models[l.Stats.ModelSHA256]++
 	} else {
-		o.failed++
-		o.codes[l.Error.Code]++
+		o.holdError(line, bytes.TrimSuffix(text, []byte("\n")), l.Error.Code)
 	}
 	return nil
 }
@@ -234,8 +248,7 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 		return nil
 	}
 	if failed {
-		o.failed++
-		o.codes[errorCode(text)]++
+		o.holdError(line, text, errorCode(text))
 	}
 	if _, err := o.w.Write(text); err != nil {
 		return writeError(err)
@@ -244,6 +257,15 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 		return writeError(err)
 	}
 	return nil
+}
+
+func (o *Output) holdError(line int, text []byte, code string) {
+	o.failed++
+	if o.codes[code] == nil {
+		o.codes[code] = new(int)
+	}
+	*o.codes[code]++
+	o.errors[errorSum(text)] = errorLine{line, o.codes[code]}
 }
 
 // errorCode is the code of an error line.
@@ -277,11 +299,24 @@ func (o *Output) Counts() (held, failed int) {
 	return o.held, o.failed
 }
 
+// Kept is the number of lines held that were found on opening.
+func (o *Output) Kept() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.kept
+}
+
 // Codes are the numbers of error lines held, by code.
 func (o *Output) Codes() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.codes)
+	codes := map[string]int{}
+	for code, n := range o.codes {
+		if *n > 0 {
+			codes[code] = *n
+		}
+	}
+	return codes
 }
 
 // Close flushes the output; a file is also synced to the disk and closed.
@@ -294,13 +329,13 @@ func (o *Output) Close() error {
 	if syncErr := o.file.Sync(); syncErr != nil && !errors.Is(syncErr, unix.EINVAL) && !errors.Is(syncErr, unix.ENOTSUP) {
 		err = errors.Join(err, writeError(syncErr))
 	}
-	return errors.Join(err, o.closeFile())
+	return errors.Join(err, closeFile(o.file))
 }
 
 // closeFile unlocks and closes the file.
-func (o *Output) closeFile() error {
+func closeFile(f *os.File) error {
 	// Closing alone might not unlock: a child process holds all open files, and their locks, between fork and exec. On file
 	// systems without locks this fails, as it did on opening.
-	unix.Flock(int(o.file.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
-	return o.file.Close()
+	unix.Flock(int(f.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
+	return f.Close()
 }

@@ -20,6 +20,8 @@ const maxPromptsAtOnce = 16
 
 // handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded.
 func (w *Worker) handle(ctx context.Context, j *job.Job) error {
+	w.pulse.begin()
+	defer func() { w.pulse.end(time.Now()) }()
 	log := w.log.With("batch", j.Batch, "line", j.Line)
 	attempt, err := w.queue.Begin(ctx, j.Batch, j.Line, j.File)
 	switch {
@@ -60,8 +62,15 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
 			d.MaxAttempts)), nil
 	}
+	if d.Overdue() {
+		return w.expired(d), nil
+	}
 	limited, cancel := context.WithTimeout(ctx, d.Timeout())
 	defer cancel()
+	if deadline, ok := d.Deadline(); ok {
+		limited, cancel = context.WithDeadline(limited, deadline)
+		defer cancel()
+	}
 	result, err := w.attempt(limited, d)
 	if err == nil {
 		return result, nil
@@ -85,6 +94,8 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("lost the lease of a job, which is delivered again: the machine slept, or redis was unreachable")
 		return job.Result{}, job.ErrDeliveryEnded
+	case errors.Is(err, context.DeadlineExceeded) && d.Overdue():
+		return w.expired(d), nil
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
@@ -174,13 +185,23 @@ func (w *Worker) generateOne(ctx context.Context, d delivery, r generation.Reque
 	return w.generate(ctx, r)
 }
 
+func (w *Worker) expired(d delivery) job.Result {
+	e := job.ExpiredError(d.Job)
+	return w.failure(d, e.Code, e.Message)
+}
+
 func (w *Worker) failure(d delivery, code, message string) job.Result {
-	return job.Failure(d.Job, openai.Error{Code: code, Message: message}, job.Stats{
+	r := job.Failure(d.Job, openai.Error{Code: code, Message: message}, job.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()),
 		TotalMS:     float64(time.Since(d.start).Milliseconds()),
 		Attempts:    d.attempt,
 		Origin:      w.origin,
 	})
+	var err error
+	if r.Job, err = d.Encode(); err != nil {
+		w.log.Error("could not keep a failed job for a retry", "batch", d.Batch, "line", d.Line, "error", err)
+	}
+	return r
 }
 
 // record records a result, even if the lease is lost: only the first result of a row counts.
@@ -188,11 +209,15 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	ctx = context.WithoutCancel(ctx)
 	first := false
 	err := job.Retry(ctx, maxRecordWait, func() (err error) {
-		first, err = w.queue.Record(ctx, j.Batch, r)
+		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) {
+			w.pulse.recorded(time.Now(), nil)
+		} else {
+			w.pulse.recorded(time.Now(), err)
+		}
 		return err
 	})
 	switch {
-	case errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrCancelled), errors.Is(err, job.ErrOtherFile):
+	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
 	case err != nil:
@@ -203,4 +228,9 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 		log.Debug("recorded a job", "failed", r.Failed, "completion_tokens", r.Stats.CompletionTokens)
 	}
 	return nil
+}
+
+// notTaken reports whether an error means that a batch does not take a result, while others can be recorded.
+func notTaken(err error) bool {
+	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile)
 }

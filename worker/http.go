@@ -11,28 +11,45 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Handler serves /metrics for Prometheus, and /healthz. The latter answers 200 if the queue is reachable and the engine makes
-// progress, otherwise 503 with the reason.
+// How long a worker may be without rows from the queue, or without a result recorded, until its health shows it.
+const (
+	readyPatience = 10 * time.Second
+	alivePatience = time.Minute
+)
+
+// Handler serves /metrics for Prometheus, and /readyz and /healthz. These answer 200, or 503 with the reason. A worker is ready if
+// it takes rows and can record results, healthy if it is not known that it could not for longer, and neither if its engine makes
+// no progress. A worker that stops is healthy and not ready.
 func (w *Worker) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.metrics.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(out http.ResponseWriter, r *http.Request) {
-		if err := w.health(r.Context()); err != nil {
+	mux.Handle("GET /readyz", check(func() error {
+		if w.stopping.Load() {
+			return errors.New("the worker is stopping")
+		}
+		return w.health(w.readyPatience)
+	}))
+	mux.Handle("GET /healthz", check(func() error { return w.health(w.alivePatience) }))
+	return mux
+}
+
+// check serves the outcome of a check.
+func check(health func() error) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		if err := health(); err != nil {
 			http.Error(out, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(out, "ok") //nolint:errcheck // the client is gone
 	})
-	return mux
 }
 
-func (w *Worker) health(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	if err := w.queue.Ping(ctx); err != nil {
+func (w *Worker) health(patience time.Duration) error {
+	now := time.Now()
+	if err := w.pulse.check(now, w.queue.LastFetch(), patience); err != nil {
 		return err
 	}
-	return w.engine.check(w.snapshot(), time.Now())
+	return w.engine.check(w.snapshot(), now)
 }
 
 // Serve serves Handler on an address until ctx is done. An error means that it could not listen or serve.
@@ -41,7 +58,7 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
-	w.log.Info("serving /metrics and /healthz", "address", listener.Addr().String())
+	w.log.Info("serving /metrics, /healthz and /readyz", "address", listener.Addr().String())
 	return w.serve(ctx, listener)
 }
 

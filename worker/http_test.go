@@ -1,21 +1,18 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -98,31 +95,67 @@ func TestMetricsOfDrafts(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf("ingot_accepted_tokens_total %d\n", row.Stats.AcceptedTokens))
 }
 
+// Health follows what the worker can do: a server that answers a PING may refuse everything else.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
-	var down atomic.Bool // the server's port may be another test's by then
-	options := *r.Client.Options()
-	options.MaxRetries = -1
-	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if down.Load() {
-			return nil, syscall.ECONNREFUSED
-		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	c := redis.NewClient(&options)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	b := setUp(t, redisqueue.New(c), nil, Config{})
+	folder, err := r.Client.ConfigGet(t.Context(), "dir").Result()
+	require.NoError(t, err)
+	set := func(name, value string) { require.NoError(t, r.Client.ConfigSet(t.Context(), name, value).Err()) }
+	b := setUp(t, redisqueue.New(r.Client), nil, Config{})
+	b.worker.readyPatience = 300 * time.Millisecond
 	server := httptest.NewServer(b.worker.Handler())
 	defer server.Close()
+	ready := func(code int, text string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			got, body := get(t, server.URL+"/readyz")
+			return got == code && strings.HasPrefix(body, text)
+		}, time.Minute, 10*time.Millisecond)
+	}
+	const starved = "no row could be taken from the queue for "
+	ready(http.StatusServiceUnavailable, starved) // it does not run yet
+	stop := b.start(t)
+	ready(http.StatusOK, "ok\n")
+
+	for name, fault := range map[string]struct{ begin, end func() }{
+		"memory": {
+			func() { set("maxmemory", "1") },
+			func() { set("maxmemory", "0") },
+		},
+		"disk": {
+			func() {
+				require.NoError(t, os.RemoveAll(folder["dir"]))
+				set("save", "3600 1")
+				r.Client.BgSave(t.Context()) // fails, and from then on the server refuses writes
+			},
+			func() { set("stop-writes-on-bgsave-error", "no") },
+		},
+		"pause": {
+			func() {
+				_, err := r.Client.Do(t.Context(), "client", "pause", "600000", "write").Result()
+				require.NoError(t, err)
+			},
+			func() { require.NoError(t, r.Client.ClientUnpause(t.Context()).Err()) },
+		},
+	} {
+		fault.begin()
+		ready(http.StatusServiceUnavailable, starved)
+		if name != "disk" {
+			require.NoError(t, r.Client.Ping(t.Context()).Err(), name)
+		}
+		code, _ := get(t, server.URL+"/healthz")
+		require.Equal(t, http.StatusOK, code, "not for as long")
+		fault.end()
+		ready(http.StatusOK, "ok\n")
+	}
+
+	stop()
+	ready(http.StatusServiceUnavailable, "the worker is stopping")
+	b.worker.alivePatience = 0
 	code, text := get(t, server.URL+"/healthz")
-	require.Equal(t, http.StatusOK, code)
-	require.Equal(t, "ok\n", text)
-	down.Store(true)
-	r.Stop()
-	code, text = get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.True(t, strings.HasPrefix(text, "reach redis: "), text)
+	require.True(t, strings.HasPrefix(text, starved), text)
 }
 
 func TestServe(t *testing.T) {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func serveUntilKilled(url string) error {
 	ctx := context.Background()
-	queue, _, err := redisqueue.Dial(ctx, url)
+	queue, _, err := redisqueue.Dial(ctx, url, 8)
 	if err != nil {
 		return err
 	}

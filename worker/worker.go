@@ -47,6 +47,7 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *metrics
 	engine  watchdog
+	pulse   *pulse
 
 	// Methods of the engine.
 	generate func(context.Context, generation.Request) (generation.Completion, error)
@@ -55,6 +56,8 @@ type Worker struct {
 
 	failed   chan error  // holds the error by which the engine ended itself
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
+
+	readyPatience, alivePatience time.Duration
 }
 
 // Engine is what a worker needs of an engine.
@@ -105,6 +108,10 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
 		snapshot: eng.Snapshot,
+		pulse:    newPulse(c.Concurrency, time.Now()),
+
+		readyPatience: readyPatience,
+		alivePatience: alivePatience,
 	}, nil
 }
 
@@ -135,7 +142,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.stopping.Store(true)
 		drain()
 	})
-	background.Go(func() { w.watchForLost(serving) })
+	background.Go(func() { w.watchBatches(serving) })
 	err := w.queue.Serve(serving, job.ServeOptions{
 		Alias:           w.config.Alias,
 		Concurrency:     w.config.Concurrency,

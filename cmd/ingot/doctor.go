@@ -265,13 +265,17 @@ func (s *backendState) fill(i metal.Info) {
 
 func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error {
 	d.Redis = &redisState{}
-	queue, warnings, err := redisqueue.Dial(ctx, cfg.Redis)
+	queue, warnings, err := redisqueue.Dial(ctx, cfg.Redis, 1)
 	if err != nil {
 		d.Redis.Error = oneLine(err.Error())
 		return err
 	}
 	d.Redis.Reachable, d.Redis.Warnings = true, warnings
-	return queue.Close()
+	err = queue.CheckServer(ctx)
+	if err != nil {
+		d.Redis.Error = oneLine(err.Error())
+	}
+	return errors.Join(err, queue.Close())
 }
 
 func (d *diagnosis) examineModel(cfg *config.Config) error {

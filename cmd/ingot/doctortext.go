@@ -33,7 +33,7 @@ func (d *diagnosis) write(w io.Writer) error {
 	}
 	line(fmt.Sprintf("--backend %s", d.Chosen.Setting), "%s: %s", chosen, d.Chosen.Why)
 	if r := d.Redis; r != nil {
-		if r.Reachable {
+		if r.Error == "" {
 			line("redis", "answers")
 		} else {
 			line("redis", "%s", r.Error)

@@ -3,18 +3,21 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/progress"
 	"github.com/ingot-run/ingot/rows"
 )
 
 func newEnqueue() *cobra.Command {
 	var batch, format, unknown string
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "enqueue IN --redis URL",
 		Short: "Queue the rows of a file and print the batch id",
@@ -23,10 +26,11 @@ stdin, which is read to its end before the first row is queued.
 
 Formats of IN:` + formatsHelp() + `
 
-Rows that cannot be used get an error line in the results. To complete an interrupted run, repeat it with --batch ID:
-rows that are already queued or answered are skipped.`,
+Rows that cannot be used get an error line in the results. With --deadline, so do rows that have no answer by then. To
+complete an interrupted run, repeat it with --batch ID: rows that are already queued or answered are skipped.`,
 		Example: `  ingot enqueue prompts.jsonl --redis redis://localhost:6379/0
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --batch nightly-2026-01-02 --model-name glm --priority bulk
+  ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --deadline 24h
   generate-prompts | ingot enqueue - --redis redis://localhost:6379/0`,
 		Args: arguments("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,6 +42,9 @@ rows that are already queued or answered are skipped.`,
 				batch = enqueue.NewBatchID()
 			} else if err := job.CheckBatch(batch); err != nil {
 				return &usageError{err}
+			}
+			if limit < 0 {
+				return usagef("--deadline: %v is in the past", limit)
 			}
 			rowFormat, err := parseFormat(format, args[0])
 			if err != nil {
@@ -58,11 +65,16 @@ rows that are already queued or answered are skipped.`,
 			}
 			defer queue.Close() //nolint:errcheck // everything sent was answered
 
+			var deadline time.Time
+			if limit > 0 {
+				deadline = time.Now().Add(limit)
+			}
 			stderr := cmd.ErrOrStderr()
 			d := progress.New(stderr, progress.Options{Terminal: isTerminal(stderr)})
 			sum, err := enqueue.Enqueue(cmd.Context(), queue, in, enqueue.Options{
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
 				IgnoreUnknown: ignore, Version: programVersion(),
+				Deadline: deadline,
 				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },
 			})
 			d.Close()
@@ -70,6 +82,9 @@ rows that are already queued or answered are skipped.`,
 				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
 			}
 			cmd.PrintErrln(enqueued(sum))
+			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil {
+				return fmt.Errorf("enqueue %s: %w", args[0], err)
+			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), batch)
 			return err
 		},
@@ -80,7 +95,26 @@ rows that are already queued or answered are skipped.`,
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
+	cmd.Flags().DurationVar(&limit, "deadline", 0, "end the batch after `TIME`, such as 24h: rows without an answer become error lines (default never)")
 	return cmd
+}
+
+// warnOfNoWorker prints a warning if nobody takes the rows of a model name, which may be misspelt.
+func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string) error {
+	workers, err := queue.Workers(cmd.Context(), alias)
+	if err != nil {
+		return err
+	}
+	paused, err := queue.Aliases(cmd.Context())
+	switch {
+	case err != nil:
+		return err
+	case workers == 0:
+		cmd.PrintErrf("no worker serves model name %q: the rows wait for one\n", alias)
+	case paused[alias]:
+		cmd.PrintErrf("model name %q is paused: the rows wait for \"ingot resume %s\"\n", alias, alias)
+	}
+	return nil
 }
 
 // enqueueHint adds how to complete a batch that exists and may lack rows. Its id has not been printed yet.

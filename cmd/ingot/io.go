@@ -144,7 +144,7 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 			return nil, &usageError{err}
 		}
 	}
-	queue, _, err := redisqueue.Dial(cmd.Context(), cfg.Redis) // the warnings are for enqueue and worker
+	queue, _, err := redisqueue.Dial(cmd.Context(), cfg.Redis, 1) // the warnings are for enqueue and worker
 	return queue, err
 }
 
@@ -164,11 +164,14 @@ func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string
 	}
 }
 
-// dial connects to Redis and logs settings of the server that can lose jobs.
+// dial connects to Redis for a command that queues or answers rows. It checks the server and logs settings of the server that can lose jobs.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
-	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis)
+	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cfg.Concurrency)
 	if err != nil {
 		return nil, err
+	}
+	if err := queue.CheckServer(cmd.Context()); err != nil {
+		return nil, errors.Join(err, queue.Close())
 	}
 	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
 	for _, w := range warnings {

@@ -30,9 +30,11 @@ type workerProcess struct {
 }
 
 // startWorker starts a worker and returns once it serves.
-func startWorker(t *testing.T, url, alias string) *workerProcess {
+func startWorker(t *testing.T, url, alias string, flags ...string) *workerProcess {
 	t.Helper()
-	cmd := program(t, "worker", "--redis", url, "--model", tinyLlama, "--name", alias, "--concurrency", "2", "--listen", "127.0.0.1:0")
+	cmd := program(t, append([]string{
+		"worker", "--redis", url, "--model", tinyLlama, "--name", alias, "--concurrency", "2", "--listen", "127.0.0.1:0",
+	}, flags...)...)
 	cmd.Stderr = nil
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)

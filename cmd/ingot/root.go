@@ -116,7 +116,8 @@ func addCommands(root *cobra.Command) {
 		commands []*cobra.Command
 	}{
 		{"Answer prompts", []*cobra.Command{newRun(), newShow()}},
-		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newCancel(), newPurge()}},
+		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newErrors(), newRetry(),
+			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Look at models", []*cobra.Command{newModel(), newTokenize(), newRender()}},
 		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
 	} {

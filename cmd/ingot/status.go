@@ -52,12 +52,20 @@ left until the batch has ended, and then its status.`,
 					return fmt.Errorf("read status: %w", err)
 				}
 			}
+			if _, err = queue.Expire(cmd.Context(), args[0]); err != nil {
+				return fmt.Errorf("read status: %w", err)
+			}
 			if s.Status, err = queue.Status(cmd.Context(), args[0]); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
 			if s.Workers, err = queue.Workers(cmd.Context(), s.Alias); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
+			paused, err := queue.Aliases(cmd.Context())
+			if err != nil {
+				return fmt.Errorf("read status: %w", err)
+			}
+			s.Paused = paused[s.Alias]
 			if s.Lost, err = queue.Lost(cmd.Context(), s.Status); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
@@ -76,8 +84,9 @@ left until the batch has ended, and then its status.`,
 // batchStatus is what status prints of a batch.
 type batchStatus struct {
 	job.Status
-	Workers int `json:"workers"` // number that serve its model name
-	Lost    int `json:"lost"`    // rows that are neither recorded nor queued, while its queue is empty
+	Workers int  `json:"workers"` // number that serve its model name
+	Paused  bool `json:"paused"`  // workers take no rows of its model name
+	Lost    int  `json:"lost"`    // rows that are neither recorded nor queued, while its queue is empty
 }
 
 // watchBatch shows the progress of a batch until it has ended.
@@ -147,12 +156,16 @@ func writeStatus(w io.Writer, s batchStatus) error {
 	default:
 		line("workers", "%d", s.Workers)
 	}
+	if s.Paused && !s.Ended() {
+		line("paused", "no rows of model name %q are taken: ingot resume %s", s.Alias, s.Alias)
+	}
 	line("tokens", "%d of prompts, %d of answers", s.PromptTokens, s.CompletionTokens)
 	line("speed", "%.1f rows/s, %.1f tokens/s", s.RowsPerSecond, s.TokensPerSecond)
 	moment("created", &s.Created)
 	moment("started", s.Started)
 	moment("finished", s.Finished)
 	moment("cancelled", s.Cancelled)
+	moment("deadline", s.Deadline)
 	moment("kept until", s.Expires)
 	return t.Flush()
 }

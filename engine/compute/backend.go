@@ -1,12 +1,12 @@
 // Package compute is the seam between models and the machines that run them.
 //
-// A model's forward pass is written once, as a sequence of coarse operations on a [Step]. The CPU backend carries each
-// operation out as it is called; a GPU backend records them and submits them once, in [Step.Run]. Every operation takes
-// many rows at a time, and a row is a token with a sequence and a position, so prefill, decode and a mix of both are one
-// path. Package computetest holds the suite that every backend has to pass.
+// A model's forward pass is written once, as a sequence of coarse operations on a [Step]. The CPU backend executes each operation
+// when it is called; a GPU backend records the operations and submits them together. Every operation takes many rows at a time. A
+// row is a token with a sequence and a position, so that prefill, decode and a mix of both are one path. Package computetest has
+// the suite that every backend must pass.
 //
-// Every backend is batch-invariant: it computes a row in an order that depends on that row alone, never on the other rows of
-// the batch, so that the same sequence gives the same bits in any batch.
+// Every backend is batch-invariant: the order of its arithmetic for a row depends on that row alone, never on the other rows of the
+// batch. So a sequence has the same bits in any batch.
 package compute
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Backend makes a model's memory on one device and runs steps there. Its methods are not safe for concurrent use; the
-// memory that it makes lives until Close.
+// Backend makes a model's memory on one device and runs steps on that device. Its methods are not safe for concurrent use. The
+// memory that it makes exists until Close.
 type Backend interface {
 	// Name returns the backend's name in settings and results, such as "cpu".
 	Name() string
-	// Device describes in words what the backend runs on.
+	// Device returns a description of the device for people.
 	Device() string
 	// Free returns the number of bytes of memory that are free for models.
 	Free() (int64, error)
-	// Weight takes over a tensor of a model. Its data may be memory-mapped and is read for as long as the backend lives.
-	// Quantised tensors stay quantised.
+	// Weight makes a weight of a model's tensor. The tensor's data can be memory-mapped. It must stay readable until Close. Quantised
+	// tensors stay quantised.
 	Weight(t gguf.Tensor) (Weight, error)
 	// Buffer makes a matrix of float32 for use in steps.
 	Buffer(rows, cols int) (Tensor, error)
@@ -34,35 +34,35 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// Plan returns a count of the memory that the backend would take for models, which takes none.
+	// Plan returns a plan, which counts the memory that the backend would allocate for models. A plan allocates nothing.
 	Plan() Plan
-	// MaxInFlight is the maximum number of steps in flight, submitted and not yet waited for: see Step.Submit. It is 1 for
-	// synchronous backends.
+	// MaxInFlight returns the maximum number of steps in flight, which are steps submitted and not yet waited for: see Step.Submit. It
+	// is 1 for synchronous backends.
 	MaxInFlight() int
-	// Begin starts a step over the rows of b, which must stay unchanged until the step is submitted or has run.
+	// Begin starts a step for the rows of b. The batch must not change until the step is submitted or has run.
 	Begin(b *Batch) Step
-	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values, valid until the next
-	// step that writes them.
+	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values. They are valid until the next step
+	// that writes to the tensor.
 	Floats(t Tensor) [][]float32
 	// Close frees everything that the backend made.
 	Close() error
 }
 
-// Plan counts the memory that a backend takes for what it is asked to make. The methods are those of Backend; the pages of the KV
-// cache are not part of it.
+// Plan counts the memory that a backend would allocate. Its methods have the names of the Backend methods that would allocate it.
+// The pages of the KV cache are not counted.
 type Plan interface {
-	// Weight counts a tensor, of which the data are not read.
+	// Weight counts a tensor. It does not read the tensor's data.
 	Weight(t gguf.Tensor) error
 	// Buffer counts a matrix. multiplied reports whether operations multiply its rows with weights.
 	Buffer(rows, cols int, multiplied bool)
-	// Rope counts the table that rotates dims values of positions.
+	// Rope counts a table of rotations of dims values, for the given number of positions.
 	Rope(dims, positions int)
-	// Cache counts what attention over a cache needs besides its pages.
+	// Cache counts the memory that attention needs in addition to the cache's pages.
 	Cache(shape CacheShape)
-	// Bytes returns the memory of the weights as the backend packs them, and that of the steps: buffers, tables, and what operations
-	// need within the backend.
+	// Bytes returns the bytes of the weights, as the backend packs them, and the bytes for steps: buffers, tables, and the backend's
+	// memory within operations.
 	Bytes() (weights, steps int64)
-	// Host reports whether this is the machine's memory, of which the rest of the program takes a part.
+	// Host reports whether this is the machine's main memory, which the rest of the program also uses.
 	Host() bool
 }
 
@@ -88,18 +88,18 @@ type Cache interface {
 // CacheShape sizes a KV cache. One slot of a page holds one position of one layer: KeyCols values of all its key heads
 // and ValueCols values of all its value heads.
 type CacheShape struct {
-	Layers   int // layers that store keys
-	Pages    int // pages in all, shared by all layers: page p of a sequence is page p in every layer
-	PageSize int // positions per page
+	Layers   int // number of layers that store keys
+	Pages    int // number of pages; page p of a sequence is page p in every layer
+	PageSize int // number of positions per page
 	KeyCols  int
-	// ValueCols is 0 where the values are the leading values of the keys, as in MLA's latent cache.
+	// ValueCols is 0 if the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int
-	// Type is how keys and values are stored: one of gguf.CacheTypes, of which F32 is the zero value. A type of blocks needs
+	// Type is the type of stored keys and values: one of gguf.CacheTypes. The zero value is F32. A type with blocks needs
 	// heads that are whole blocks.
 	Type gguf.Type
 }
 
-// Check reports what makes a shape impossible: a size that is too small, or a type that no cache has.
+// Check returns an error if a shape is impossible: if a size is too small, or if no cache can have the type.
 func (s CacheShape) Check() error {
 	if s.Layers < 1 || s.Pages < 1 || s.PageSize < 1 || s.KeyCols < 1 || s.ValueCols < 0 {
 		return fmt.Errorf("shape %+v has a size below 1", s)
@@ -110,8 +110,8 @@ func (s CacheShape) Check() error {
 	return nil
 }
 
-// Tensor is a matrix of float32 in a buffer of a backend, or a view of one: Rows rows of Cols values, Stride values apart,
-// the first at Offset.
+// Tensor is a matrix of float32 in a buffer of a backend, or a view of a matrix. It has Rows rows of Cols values. The first row
+// begins at Offset; consecutive rows are Stride values apart.
 type Tensor struct {
 	Buffer any // the backend's own handle
 	Offset int
@@ -126,7 +126,7 @@ func (t Tensor) Head(n int) Tensor {
 	return t
 }
 
-// Span returns a view of rows from to to.
+// Span returns a view of the rows from row from up to, but not including, row to.
 func (t Tensor) Span(from, to int) Tensor {
 	t.Offset += from * t.Stride
 	t.Rows = to - from
@@ -142,29 +142,29 @@ func (t Tensor) Slice(from, n int) Tensor {
 
 // Batch is the rows of one step. The rows of a sequence are adjacent, in order of position.
 type Batch struct {
-	Tokens    []int32 // [rows] ids to embed; with From, only their number counts
+	Tokens    []int32 // [rows] [rows] ids to embed; if From is set, only the length is used
 	Positions []int32 // [rows] position of each row in its sequence
 	Seqs      []Seq   // the sequences, in the order of their rows
 	Outputs   []int32 // rows that reach the output head, ascending
-	Top       int     // number of highest logits of each output that the step finds in addition; see Step.Top
-	// From is the result of Step.Top in an earlier step, which need not have run yet: the token of each row is the first id of
-	// the same row of From. It has no buffer where Tokens has the ids.
+	Top       int     // number of highest logits that the step also finds for each output; see Step.Top
+	// From is the result of Step.Top in an earlier step, which need not have run yet. If From is set, the token of each row is the
+	// first id of the same row of From. If From has no buffer, Tokens has the ids.
 	From Tensor
 	// Trace, if not nil, receives a summary of the values at each checkpoint of the forward pass. It is for debugging and makes
 	// steps slow.
 	Trace func(Checkpoint)
 }
 
-// Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence; earlier
-// positions were stored by earlier steps or by earlier rows of this one.
+// Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
+// were stored by earlier steps or by earlier rows of the same step.
 type Seq struct {
-	Rows  int     // number of its rows, at least 1
-	Pages []int32 // its page table: position p is slot p%PageSize of page Pages[p/PageSize]
+	Rows  int     // number of rows, at least 1
+	Pages []int32 // page table: position p is slot p%PageSize of page Pages[p/PageSize]
 }
 
 // Checkpoint is a summary of one row at a named point of the forward pass.
 type Checkpoint struct {
-	Layer int    // layer that produced it; -1 for the embedding, the number of layers for what follows the last
+	Layer int    // layer of the point; -1 for the embedding, the number of layers for points after the last layer
 	Stage string // "embd", "attn", "attn_out", "routing", "layer_out", "norm" or "logits"
 	Row   int    // index in the batch
 	Sum   float64

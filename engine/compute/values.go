@@ -7,13 +7,13 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Values is the memory of a buffer where the program can read it in place.
+// Values is the memory of a buffer that the program can read in place.
 type Values struct {
-	Floats []float32   // of all rows
+	Floats []float32   // values of all rows
 	rows   [][]float32 // whole rows
 }
 
-// NewValues makes the values of a buffer of whole rows of cols values. It keeps floats.
+// NewValues makes the Values of a buffer of whole rows of cols values. It retains floats.
 func NewValues(floats []float32, cols int) *Values {
 	v := &Values{Floats: floats}
 	v.rows = v.slices(Tensor{Rows: len(floats) / cols, Cols: cols, Stride: cols})
@@ -43,18 +43,18 @@ func (v *Values) slices(t Tensor) [][]float32 {
 	return rows
 }
 
-// WeightShape is a tensor as backends use it: a number of matrices, each of Out rows of In values. A tensor of one dimension
-// is a vector of In values.
+// WeightShape describes a tensor as backends use it: a number of matrices, each with Out rows of In values. A tensor of one
+// dimension is a vector of In values.
 type WeightShape struct {
 	In, Out, Matrices int
-	RowBytes          int // of a row as the file has it
+	RowBytes          int // bytes of a row in the file
 	Vector            bool
 }
 
 // ShapeOf returns the shape of a tensor of one to three dimensions.
 func ShapeOf(t gguf.Tensor) (WeightShape, error) {
 	if len(t.Shape) < 1 || len(t.Shape) > 3 {
-		return WeightShape{}, fmt.Errorf("it has %d dimensions; 1 to 3 are supported", len(t.Shape))
+		return WeightShape{}, fmt.Errorf("the tensor has %d dimensions, but only 1 to 3 are supported", len(t.Shape))
 	}
 	s := WeightShape{In: t.Shape[0], Out: 1, Matrices: 1, Vector: len(t.Shape) == 1}
 	if len(t.Shape) > 1 {
@@ -85,7 +85,7 @@ func (f RopeFreqs) Table(positions int) ([]float32, error) {
 	return table, nil
 }
 
-// Report gives the rows of a checkpoint to the batch's Trace, which must not be nil.
+// Report passes the rows of a checkpoint to the batch's Trace. The Trace must not be nil.
 func (b *Batch) Report(layer int, stage string, rows [][]float32) {
 	for r, row := range rows {
 		c := Checkpoint{Layer: layer, Stage: stage, Row: r}

@@ -24,8 +24,8 @@ func (t *rowsTask) ropeStore(thread, r int) {
 	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
 }
 
-// attention is the task of Attention. A part is a block of queries that read the same keys: some rows of a sequence, and
-// of these the heads that share a key head. Each page is read once for the block.
+// attention is the task of Attention. A part is a block of queries that read the same keys: some rows of a sequence, and for each
+// row the query heads that share a key head. Each page is read once per block.
 type attention struct {
 	step   *step
 	dst, q compute.Tensor
@@ -35,7 +35,7 @@ type attention struct {
 	blocks []queryBlock
 }
 
-// queryBlock is a range of the queries of a sequence and a key head, counted row by row.
+// queryBlock is a range of the queries that belong to one sequence and one key head. The queries are numbered row by row.
 type queryBlock struct {
 	seq, kvHead int32
 	first       int32 // the sequence's first row
@@ -77,7 +77,7 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 	s.pool.do(t, len(t.blocks))
 }
 
-// reserve makes the threads' memory ready for sequences of up to n positions.
+// reserve makes the threads' memory large enough for sequences of up to n positions.
 func (t *attention) reserve(n int) {
 	page := t.cache.shape.PageSize
 	for i := range t.step.scratch {
@@ -112,7 +112,8 @@ func (t *attention) part(thread, i int) {
 	t.weigh(thread, b, shortest, longest, stride)
 }
 
-// scores computes a block's scores of all positions up to longest. Scores beyond a query's own position are not used.
+// scores computes the scores of a block's queries for all positions up to longest. Scores beyond a query's own
+// position are not used.
 func (t *attention) scores(thread int, b queryBlock, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -130,8 +131,8 @@ func (t *attention) scores(thread int, b queryBlock, longest, stride int) {
 	}
 }
 
-// prefetch returns where the i-th page of a sequence has a head's rows, up to position longest, and their size in bytes. The
-// kernel prefetches them while it works on the page before, since a processor cannot predict the order of pages.
+// prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes.
+// The kernel prefetches them while it works on the previous page, since a processor cannot predict the order of pages.
 func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	n := min(t.cache.shape.PageSize, longest-i*t.cache.shape.PageSize)
 	if n <= 0 {
@@ -142,7 +143,7 @@ func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, long
 	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
 }
 
-// prefetchValues does the same for values.
+// prefetchValues is prefetch for values.
 func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	if t.cache.values == nil {
 		return t.prefetch(t.cache.keys[t.layer], t.cache.shape.KeyCols, t.shape.KeyDim, b, i, longest)
@@ -150,7 +151,8 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh sums a block's values by their weights: for all queries at once up to the position that every query sees.
+// weigh adds the values multiplied with their weights, for each query of a block. Up to position shortest, which every query sees,
+// it processes all queries at once.
 func (t *attention) weigh(thread int, b queryBlock, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -184,7 +186,7 @@ func (t *attention) weigh(thread int, b queryBlock, shortest, longest, stride in
 	}
 }
 
-// pageValues returns the first n values of a page, and their stride.
+// pageValues returns the values of a page's first n positions, and their stride.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
 	page, head := s.batch.Seqs[b.seq].Pages[i], int(b.kvHead)

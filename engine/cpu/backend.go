@@ -1,9 +1,9 @@
 // Package cpu is the compute backend on the processor. It is the reference for every other backend, and it runs on machines
 // without a GPU.
 //
-// Weights are packed once and stay quantised. Activations are cut into blocks of 8 bits, once for all products of an
-// operation. Every product reads a weight once for all rows of the step. A value's bits depend on its own row alone,
-// not on the other rows and not on the number of threads.
+// Weights are packed once and stay quantised. Activations are cut into blocks of 8 bits, once for all products of an operation.
+// Every product reads a weight once for all rows of the step. The bits of a value depend on its row alone, not on the other rows
+// and not on the number of threads.
 package cpu
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// Backend is compute.Backend on the processor. Operations of a step run as they are called, each spread over the threads.
+// Backend is compute.Backend on the processor. Each operation of a step runs when it is called, spread over the threads.
 type Backend struct {
 	kernels *kernels.Set
 	pool    *pool
@@ -23,10 +23,10 @@ type Backend struct {
 	step    step
 	shards  *shards
 
-	weightBytes int // of matrices
+	weightBytes int // bytes of all matrices
 }
 
-// scratch is one thread's memory within an operation, which grows to what a model needs.
+// scratch is one thread's memory within an operation. It grows to the size that a model needs.
 type scratch struct {
 	product kernels.ProductArgs
 	norm    kernels.NormArgs
@@ -39,24 +39,24 @@ type scratch struct {
 	convert kernels.ConvertArgs
 	quant   kernels.QuantizeArgs
 
-	at         []int64   // where results start in tail, gate and up
+	at         []int64   // indices of the results' starts in tail, gate and up
 	tail       []float32 // results of a weight's last, incomplete group
 	gate, up   []float32 // results of the two products of a gated activation
 	attention  []float32 // scores of a block of queries
 	keys       []float32 // a page's keys, converted
 	pageValues []float32 // a page's values, converted
-	queryAt    []int64   // where queries start
-	resultAt   []int64   // where their results start
+	queryAt    []int64   // indices of the queries' starts
+	resultAt   []int64   // indices of their results' starts
 }
 
-// New returns a backend with the given number of threads, at the best level that the processor has. 0 is one thread for each
-// processor.
+// New returns a backend with the given number of threads, which uses the fastest level of the processor. 0 means
+// one thread per processor.
 func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()[0]) }
 
-// NewWith is New at a given level.
+// NewWith is New with a given level.
 func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 	if threads < 0 {
-		return nil, fmt.Errorf("start the CPU backend: threads is %d; give 0 for one per processor, or more", threads)
+		return nil, fmt.Errorf("start the CPU backend: the number of threads is %d; give 0 for one per processor, or at least 1", threads)
 	}
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
@@ -75,10 +75,10 @@ func (b *Backend) Device() string {
 	return fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
 }
 
-// MaxInFlight implements compute.Backend: operations run as they are called.
+// MaxInFlight implements compute.Backend. Each operation runs when it is called, so no steps are in flight.
 func (b *Backend) MaxInFlight() int { return 1 }
 
-// Bytes returns the size of packed weights and KV pages. The system provides the memory of a page when it is first used.
+// Bytes returns the size of packed weights and KV pages. The system allocates a memory page when it is first used.
 func (b *Backend) Bytes() int64 { return b.memory.taken }
 
 // Close implements compute.Backend.
@@ -105,13 +105,13 @@ func (b *Backend) Floats(t compute.Tensor) [][]float32 { return t.Buffer.(*compu
 // values returns the values of the whole buffer of t.
 func values(t compute.Tensor) []float32 { return t.Buffer.(*compute.Values).Floats }
 
-// start returns the index in its buffer at which row r of t starts.
+// start returns the index of the start of row r of t, in t's buffer.
 func start(t compute.Tensor, r int) int { return t.Offset + r*t.Stride }
 
 // row returns the values of row r of t, in place.
 func row(t compute.Tensor, r int) []float32 { return t.Buffer.(*compute.Values).Row(t, r) }
 
-// grow returns s, or a longer slice where s has fewer than n values.
+// grow returns s or, if s has fewer than n values, a new slice with n values.
 func grow[T any](s []T, n int) []T {
 	if len(s) >= n {
 		return s

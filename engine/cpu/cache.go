@@ -13,10 +13,10 @@ import (
 type cache struct {
 	shape        compute.CacheShape
 	keys, values [][]byte                   // [layers]; values is nil if they are the leading values of the keys
-	to           func(*kernels.ConvertArgs) // into the cache; nil for float32
-	from         func(*kernels.ConvertArgs) // out of it; nil if attention reads the type itself
+	to           func(*kernels.ConvertArgs) // converts into the cache; nil for float32
+	from         func(*kernels.ConvertArgs) // converts out of the cache; nil if attention reads the cache's type directly
 
-	// Attention over the rows that load gives, and the bytes of a value there.
+	// The kernels of attention over the rows that load returns, and the bytes of a value in these rows.
 	scores     func(*kernels.ScoresArgs)
 	weigh      func(*kernels.ValuesArgs)
 	valueBytes int
@@ -32,7 +32,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	}
 	k := b.kernels
 	c := &cache{shape: shape, scores: k.Scores, weigh: k.Values, valueBytes: 4}
-	switch shape.Type { // of gguf.CacheTypes; F32 is the default above
+	switch shape.Type { // the types of gguf.CacheTypes; F32 was handled above
 	case gguf.TypeF16:
 		c.to, c.scores, c.weigh, c.valueBytes = k.ToF16, k.ScoresF16, k.ValuesF16, 2
 	case gguf.TypeQ80:
@@ -51,7 +51,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, err
 }
 
-// pages makes the memory of all layers for slots of cols values.
+// pages makes the memory of all layers. Each has room for the given number of slots of cols values.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, er
 	return layers, nil
 }
 
-// rows returns the rows of a head in a page, from a slot on, of layers of cols values per slot and dims values per head.
+// rows returns the address of a head's rows in a page, from a slot on. The layer has cols values per slot and dims values per head.
 func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) unsafe.Pointer {
 	at := (int(page)*cols+head*dims)*c.shape.PageSize + slot*dims
 	size, block := c.shape.Type.BlockBytes(), c.shape.Type.BlockSize()
@@ -87,7 +87,8 @@ func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims 
 	}
 }
 
-// load returns the rows of a head's first n positions in a page as attention reads them: in place, or converted into tile.
+// load returns the rows of a head's first n positions in a page, in the type that attention reads. They are in
+// place, or converted into tile.
 func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) unsafe.Pointer {
 	src := c.rows(layer, cols, dims, page, head, 0)
 	if c.from == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// TestConformance runs the suite at every level that the processor has, and at the fastest level with several numbers of threads.
-// Under the race detector, which finds nothing in arithmetic, it runs once.
+// TestConformance runs the suite with every level that the processor has, and with the fastest level on several numbers of threads.
+// With the race detector, which finds nothing in arithmetic, it runs once.
 func TestConformance(t *testing.T) {
 	sets, threads := kernels.Sets(), []int{3, 1, 2}
 	if raced {

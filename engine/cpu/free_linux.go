@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Free implements compute.Backend. It returns the kernel's estimate of the memory available without swapping, or what the
-// control group leaves if that is less.
+// Free implements compute.Backend. It returns the kernel's estimate of the memory that is available without swapping. If the
+// control group allows less, it returns that.
 func (b *Backend) Free() (int64, error) {
 	free, err := memAvailable()
 	if err != nil {
@@ -30,17 +30,17 @@ func memAvailable() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // the file was only read
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), "MemAvailable:"); ok {
 			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(text, "kB")), 10, 64)
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("read %s: it has no MemAvailable", path)
+	return 0, fmt.Errorf("read %s: MemAvailable is missing", path)
 }
 
-// readBytes reads a file that holds a number, and fails for one that holds "max".
+// readBytes reads a number from a file. It fails if the file has the text "max".
 func readBytes(path string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

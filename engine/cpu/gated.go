@@ -5,7 +5,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// gated is the task of GatedMatMul and GatedExperts: gated activations of pairs of matrices, each over its own rows.
+// gated is the task of GatedMatMul and GatedExperts: gated activations of pairs of matrices. Each pair has its own rows.
 type gated struct {
 	step *step
 	operands
@@ -13,8 +13,8 @@ type gated struct {
 	pairs []pair
 }
 
-// pair is two matrices of the same shape that are multiplied with a range of the operands. first is the number of groups of the
-// pairs before it.
+// pair is two matrices of the same shape that are multiplied with a range of the operands. first is the total number of
+// groups in the earlier pairs.
 type pair struct {
 	gate, up *weight
 	matrix   int
@@ -22,7 +22,7 @@ type pair struct {
 	from, to int
 }
 
-// gatedRows and gatedGroups bound the results that a thread holds at once.
+// gatedRows and gatedGroups limit the results that a thread holds at once.
 const (
 	gatedRows   = 64
 	gatedGroups = 16

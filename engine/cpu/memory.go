@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory allocates what lives as long as the backend: packed weights and KV pages. It comes directly from the system: a garbage
-// collector that counts gigabytes of weights would let as many gigabytes of garbage accumulate.
+// memory allocates packed weights and KV pages, which exist as long as the backend. The memory comes directly from the system. If
+// the garbage collector counted gigabytes of weights, it would let as many gigabytes of garbage accumulate.
 type memory struct {
 	chunks [][]byte
-	free   []byte // of the last chunk
+	free   []byte // free part of the last chunk
 	taken  int64
 }
 
@@ -19,7 +19,7 @@ const (
 	alignment  = 64
 )
 
-// bytes returns n zero bytes, aligned to cache lines. The system provides a page when it is first written.
+// bytes returns n zero bytes, aligned to cache lines. The system allocates a memory page when it is first written to.
 func (m *memory) bytes(n int) ([]byte, error) {
 	size := (n + alignment - 1) &^ (alignment - 1)
 	if size > len(m.free) {

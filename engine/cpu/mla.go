@@ -38,7 +38,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	t.run((*rowsTask).turn, dst.Rows, w.matrices*t.rope.dims)
 }
 
-// turn rotates a row's heads of Absorb.
+// turn rotates the heads of a row, for Absorb.
 func (t *rowsTask) turn(thread, r int) {
 	w := t.table
 	out, in, angles := row(t.dst, r), row(t.src, r), t.rope.at(t.step.batch.Positions[r])

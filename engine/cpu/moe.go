@@ -27,7 +27,7 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	t.run((*rowsTask).choose, dst.Rows, shape.Experts*(shape.Used+1))
 }
 
-// choose writes the indices of the best experts of a row, then their weights. Of equal scores the first wins.
+// choose writes the indices of the best experts of a row, then their weights. Among experts with equal scores, the first wins.
 func (t *rowsTask) choose(thread, r int) {
 	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
 	t.step.gateProbabilities(thread, probs, shape.Gating)
@@ -77,9 +77,9 @@ func (b *Backend) gateProbabilities(thread int, logits []float32, gating compute
 	b.kernels.Softmax(a)
 }
 
-// grouping is a routing by expert: for each expert, the choices of rows that fell on it.
+// grouping is a routing sorted by expert: for each expert, the rows that have chosen it.
 type grouping struct {
-	first   []int   // [experts+1] where an expert's choices start in choices
+	first   []int   // [experts+1] index of an expert's first choice in choices
 	choices []int32 // row*used + k, by expert, in order of row
 }
 
@@ -143,17 +143,18 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	t.run()
 }
 
-// experts is the task of ExpertsAdd. A part computes some groups of the output's columns for all experts, in their order.
+// experts is the task of ExpertsAdd. A part computes some groups of the output's columns for all experts,
+// in the order of the experts.
 type experts struct {
 	grouping
 	step *step
 	operands
 	down, shared *weight
-	cut          cut // of the output's columns
-	sharedFrom   int // the first of the shared expert's operands
+	cut          cut // parts of the output's columns
+	sharedFrom   int // index of the shared expert's first operand
 }
 
-// ExpertsAdd implements compute.Step. Each row takes its experts in order of their index, the shared ones last.
+// ExpertsAdd implements compute.Step. The experts of a row are added in order of their index. The shared experts are added last.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	t, down := &s.experts, e.Down.(*weight)
 	used := routing.Cols / 2

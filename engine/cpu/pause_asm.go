@@ -2,5 +2,5 @@
 
 package cpu
 
-// pause is the processor's hint for waiting in a loop: another thread on the same core may use the core's units.
+// pause is the processor's hint for waiting in a loop. It lets another thread on the same core use the core's units.
 func pause()

@@ -12,8 +12,8 @@ import (
 type plan struct {
 	threads        int
 	weights, steps int64
-	multiplied     int64 // values of the largest buffer whose rows are multiplied
-	positions      int   // of a sequence
+	multiplied     int64 // values in the largest buffer whose rows are multiplied with weights
+	positions      int   // maximum positions of a sequence
 }
 
 // Plan implements compute.Backend.
@@ -48,17 +48,18 @@ func (p *plan) Rope(dims, positions int) {
 	p.positions = max(p.positions, positions)
 }
 
-// Cache implements compute.Plan. Pages of types that attention does not read are converted one at a time.
+// Cache implements compute.Plan. If attention cannot read the cache's type directly, each thread converts one page at a time.
 func (p *plan) Cache(s compute.CacheShape) {
 	if s.Type == gguf.TypeQ80 || s.Type == gguf.TypeQ40 {
 		p.steps += 2 * int64(p.threads) * 4 * int64(s.PageSize) * int64(s.KeyCols+s.ValueCols)
 	}
 }
 
-// Bytes implements compute.Plan. Each thread has the scores of a block of queries and the results of a gated tile, and it has them
-// twice: for steps by weights, and for steps by rows. Quantised activations are of all rows and of the shards' rows.
+// Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and for the results of a gated tile.
+// It has both twice: for steps that divide the weights, and for steps that divide the rows. Quantised activations also exist twice:
+// for all rows, and for the rows of the shards.
 func (p *plan) Bytes() (weights, steps int64) {
-	const quantised = blockValues + scaleBytes // bytes of a block
+	const quantised = blockValues + scaleBytes // bytes of a block of quantised activations
 	threads := int64(p.threads)
 	steps = p.steps + 2*p.multiplied*quantised/blockValues
 	scores := 4 * int64(max(maxScores, minQueries*p.positions)+maxQueries*16)

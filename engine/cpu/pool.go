@@ -16,8 +16,8 @@ type task interface {
 }
 
 // pool runs tasks on a fixed number of threads, including the caller's. Each thread has the same share of a task's parts in every
-// step, so that the weights that it reads stay in its caches. A thread that has done its share takes parts of the others. After
-// a task, helpers poll for the next one for a while before they sleep, since the tasks of a step follow closely.
+// step, so that the weights that it reads stay in its caches. A thread that has done its share takes parts of other shares. After a
+// task, helpers poll for the next task for a while before they sleep, since the tasks of a step follow one another closely.
 type pool struct {
 	shares  []share // [threads]
 	helpers []helper
@@ -25,18 +25,18 @@ type pool struct {
 
 	// run is the current task: its number in the upper bits, and its number of parts.
 	run  atomic.Uint64
-	_    [56]byte // keeps what is polled and what the end of a part writes on separate cache lines
+	_    [56]byte // puts the fields above, which are polled, and the fields below, which the end of a part writes, on separate cache lines
 	done atomic.Int64
 	_    [56]byte
 
-	panicked atomic.Pointer[partPanic] // the first of the current task
+	panicked atomic.Pointer[partPanic] // first panic of the current task
 
 	closed atomic.Bool
-	ended  sync.WaitGroup // the helpers
+	ended  sync.WaitGroup // waits for the helpers to end
 }
 
-// share counts the claimed parts of a thread's share: the task's number in the upper bits, the next part below them. If the number
-// is that of an earlier task, no part is claimed yet.
+// share counts the claimed parts of a thread's share. The upper bits are the task's number, the lower bits the next part. If the
+// number is that of an earlier task, no part of the current task is claimed yet.
 type share struct {
 	claimed atomic.Uint64
 	_       [56]byte // keeps the shares on separate cache lines
@@ -53,8 +53,8 @@ const (
 	partBits = 20
 	maxParts = 1<<partBits - 1
 
-	// helperWait is how long a helper without work stays awake. It is longer than most gaps within a step, and short, since a
-	// waiting helper takes a processor from other goroutines.
+	// helperWait is how long a helper without work stays awake. It is longer than most gaps between the tasks of a step. It must be
+	// short, since a waiting helper takes a processor from other goroutines.
 	helperWait = 50 * time.Microsecond
 	// helperLooks is how often a helper polls for work before it reads the clock. The pauses between polls take from 1 to about
 	// 50 ns, depending on the processor.
@@ -72,7 +72,7 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// partPanic is a panic in a part of a task, as do passes it on.
+// partPanic is the value with which do panics after a panic in a part of a task.
 type partPanic struct {
 	value any
 	stack []byte
@@ -113,8 +113,8 @@ func (p *pool) do(t task, parts int) {
 	}
 }
 
-// part does a part of the current task. A panic is kept for do: on a helper it would end the process, and on the caller's thread
-// it would leave helpers at work on a task that has ended.
+// part does a part of the current task. It recovers a panic and stores it for do. On a helper, the panic would end the process; on
+// the caller's thread, the call would end while helpers still work on its task.
 func (p *pool) part(thread, i int) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -131,7 +131,7 @@ func (h *helper) rouse() {
 	}
 }
 
-// sharers returns how many threads have a share of a run: the first ones.
+// sharers returns the number of threads that have a share of a run. These are the first threads.
 func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
 // work does the parts of a thread's share of a run, then the remaining parts of the other shares.
@@ -156,8 +156,8 @@ func (p *pool) work(thread int, run uint64) {
 	}
 }
 
-// claim takes the next part of a share. The run cannot end before a claimed part is done. A run that has ended has no parts
-// left.
+// claim takes the next part of a share. A run does not end before all claimed parts are done, and a run that has
+// ended has no parts left.
 func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 	parts, sharers := int(run&maxParts), p.sharers(run)
 	first, end := parts*of/sharers, parts*(of+1)/sharers
@@ -167,7 +167,7 @@ func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 		part = int(claimed & maxParts)
 		switch before := claimed &^ maxParts; {
 		case before > number:
-			return 0, false // of a later run
+			return 0, false // the share belongs to a later run
 		case before < number:
 			part = first
 		}
@@ -197,7 +197,7 @@ func (p *pool) help(thread int) {
 	}
 }
 
-// watch polls for a run after the last one for a while, and reports whether there is one.
+// watch polls for a while for a run after the given one. It reports whether there is one.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	var start time.Time
 	for {

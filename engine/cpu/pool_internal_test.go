@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tally counts how often each part is done, and by which thread. It has no synchronisation: the work of a run must be visible
-// when the run returns.
+// tally counts how often each part is done, and by which thread. It has no synchronisation, since the work of a run must be
+// visible when the run returns.
 type tally struct {
 	counts []int
 	by     []int
@@ -42,7 +42,7 @@ func TestPoolDoesEachPartOnce(t *testing.T) {
 	}
 }
 
-// held is a task whose first part waits until all others are done, which only another thread can have done.
+// held is a task whose first part waits until all other parts are done. Only another thread can do these.
 type held struct{ left atomic.Int64 }
 
 func (h *held) part(_, i int) {
@@ -67,7 +67,8 @@ func TestPoolTakesOverShares(t *testing.T) {
 	}
 }
 
-// panics is a task that panics in some parts. Its first part, which the caller begins with, waits until they are begun.
+// panics is a task that panics in some parts. The caller begins with the first part, which waits until all the
+// panicking parts have begun.
 type panics struct {
 	in    []int
 	left  atomic.Int64 // parts that have not panicked
@@ -85,8 +86,8 @@ func (p *panics) part(_, i int) {
 	}
 }
 
-// TestPoolPassesPanicsOn panics on helpers, and on the caller's thread while helpers work. The caller gets one of the panics, with
-// the stack of its part, after all parts have been done; the pool stays usable.
+// TestPoolPassesPanicsOn panics on helpers, and on the caller's thread while helpers work. After all parts are done, the caller
+// gets one of the panics with the stack of its part. The pool remains usable.
 func TestPoolPassesPanicsOn(t *testing.T) {
 	p := newPool(3)
 	defer p.close()

@@ -7,13 +7,13 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// operands are the rows that a product takes and where their results go. Products with floats and with blocks count their input
-// in different units.
+// operands are the input rows of a product and the places of their results. Products with floats count their input in values,
+// products with blocks in blocks.
 type operands struct {
 	x, out   []float32
 	inFloats []int64 // where a row starts in x
-	inBlocks []int64 // where it starts in the step's activations, in blocks
-	at       []int64 // where its results start in out
+	inBlocks []int64 // where a row starts in the step's activations, in blocks
+	at       []int64 // where a row's results start in out
 	factors  []float32
 }
 
@@ -28,14 +28,15 @@ func (o *operands) add(inFloat, inBlock, at int) {
 	o.at = append(o.at, int64(at))
 }
 
-// addRows adds rows of x, cut into blocks of n values from the first row on, with their results in dst.
+// addRows adds the rows of x, whose results go to dst. The blocks of n values of row 0 are the first of the step's activations.
 func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	for r := range dst.Rows {
 		o.add(start(x, r), r*n/blockValues, start(dst, r))
 	}
 }
 
-// call runs the product of groups of a weight with rows from to to of o, whose results go to out[at[row-from]:].
+// call runs the product of groups of a weight with the rows of o between from and to. The results of a row
+// go to out[at[row-from]:].
 func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
 	if from == to {
 		return
@@ -57,8 +58,8 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	w.product(a)
 }
 
-// multiply runs a product of groups of a weight and writes or adds the results at column off of the rows' outputs. A last
-// group with fewer than 16 rows goes through the thread's own memory.
+// multiply runs a product of groups of a weight. It writes or adds the results at column off of the rows' outputs. If the last
+// group has fewer than 16 rows, its results first go to the thread's own memory.
 func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
 	whole := min(groups, w.out/kernels.GroupRows-group)
 	factors := o.factors
@@ -92,26 +93,27 @@ func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *ope
 }
 
 const (
-	// partBytes is the maximum size of a part's weights, which stay in a core's second-level cache for all rows.
+	// partBytes is the maximum size of a part's weights. Weights of this size stay in a core's second-level cache
+	// while all rows are multiplied.
 	partBytes = 256 << 10
-	// Operations on fewer weight bytes than soloBytes stay on one thread, since a second one costs transfers between caches,
-	// unless they have many rows: soloWork or more.
+	// An operation stays on one thread if its weights have fewer bytes than soloBytes and its work is less than soloWork: a second
+	// thread would cost transfers between caches.
 	soloBytes = 72 << 10
 	soloWork  = 8 * soloBytes
-	// partWork is the work of a part of a larger operation, and shareParts the maximum number of parts in a thread's share. Other
-	// threads take over the remaining parts of a share.
+	// partWork is the work of a part of a larger operation. shareParts is the maximum number of parts in a thread's share. Other
+	// threads take over the parts of a share that remain.
 	partWork   = 64 << 10
 	shareParts = 16
 )
 
-// cut divides the groups of an operation's weights into parts. The groups are numbered across all weights; a part has a range of
-// them.
+// cut divides the groups of an operation's weights into parts. The groups are numbered across all weights.
+// A part is a range of groups.
 type cut struct {
-	each, groups int // groups of a part, and in total
+	each, groups int // groups per part, and groups in total
 }
 
-// work estimates the cost of multiplying groups of w with the given number of rows, in bytes read: reading a weight takes about
-// as long as two products with it.
+// work estimates the cost of multiplying groups of w with the given number of rows. The unit is the time to read a byte of weights.
+// Reading a weight takes about as long as multiplying it with two rows.
 func work(w *weight, groups, rows int) int { return groups * w.groupBytes * max(2, rows) / 2 }
 
 // cut divides a number of groups of w with the given work.
@@ -141,8 +143,8 @@ type product struct {
 	segments []segment
 }
 
-// segment is a matrix of a product that is multiplied with a range of the operands. first is the number of groups of the segments
-// before it, off the column of its results.
+// segment is a matrix of a product that is multiplied with a range of the operands. first is the total number of groups in the
+// earlier segments. off is the column of the results.
 type segment struct {
 	w        *weight
 	matrix   int
@@ -212,7 +214,7 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 	return p
 }
 
-// heads runs a product for each head. The heads' slices are inStride apart in a row of x, and outStride apart in a row of dst.
+// heads runs a product for each head. The slices of two heads are inStride apart in a row of x and outStride apart in a row of dst.
 func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
 	p := &s.product
 	p.begin(x, dst)

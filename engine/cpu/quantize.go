@@ -19,8 +19,8 @@ type activations struct {
 	scales []kernels.Scale
 }
 
-// quantize converts slices of the rows of x to blocks: of each row, count slices of n values, stride values apart. Slice i
-// of row r starts at block (r*count+i)*n/blockValues.
+// quantize converts slices of the rows of x to blocks. Each row has count slices of n values, which are stride values apart. Slice
+// i of row r starts at block (r*count+i)*n/blockValues.
 func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
 	s.bytes.q = grow(s.bytes.q, rows*count*n)
 	s.bytes.scales = grow(s.bytes.scales, rows*count*n/blockValues)
@@ -43,7 +43,7 @@ func (t *quantizer) part(thread, i int) {
 	x, out := values(t.x), &t.step.bytes
 	for r := i * t.each; r < min((i+1)*t.each, t.rows); r++ {
 		slices, n := t.count, t.n
-		if t.n == t.stride { // as one
+		if t.n == t.stride { // the slices of a row are one run of values
 			slices, n = 1, t.n*t.count
 		}
 		for k := range slices {

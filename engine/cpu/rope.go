@@ -4,7 +4,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// rope is a table of cosines and sines, [positions][dims]: cos and sin of pair i at 2i and 2i+1.
+// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1.
 type rope struct {
 	dims  int
 	table []float32
@@ -27,7 +27,7 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	return &rope{dims: 2 * len(f.Freqs), table: table}, nil
 }
 
-// rotate turns the leading pairs of heads of src by a row of a RoPE table; dst may be src. The strides are the
+// rotate rotates the leading pairs of the heads of src by a row of a RoPE table. dst may be src. The strides are the
 // distances between heads.
 func (b *Backend) rotate(thread int, dst, src, angles []float32, heads, dstStride, srcStride int) {
 	a := &b.scratch[thread].rotate

@@ -8,26 +8,26 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// residentBytes is the size of weights that the processor's caches are assumed to hold, so that every thread may read all of
-// them in a step.
+// residentBytes is the maximum size of a model's weights for steps by rows. Weights of this size are assumed to stay in the
+// processor's caches, so that every thread can read all of them in a step.
 const residentBytes = 16 << 20
 
-// shards is compute.Step by rows: every thread carries out the operations of a step for its own shard of the rows. Rows meet
-// only in attention, which waits for the shards that have earlier rows of the same sequence. It suits small models, whose
-// operations spend less time on reading weights than on handing activations from one thread to another.
+// shards implements compute.Step by rows: every thread executes the operations of a step for its own shard of the rows. Only
+// attention reads other rows: it waits for the shards that have earlier rows of the same sequence. Steps by rows are faster for
+// small models, which spend less time on reading weights than on passing activations between threads.
 type shards struct {
-	whole   *step // does operations of fewer rows than there are shards, spread by weights
+	whole   *step // executes operations with fewer rows than there are shards, dividing the weights
 	shards  []shard
-	pending []operation // recorded and not carried out; all have the same number of rows
-	rows    int         // of these
+	pending []operation // recorded operations that are not executed yet; all have the same number of rows
+	rows    int         // number of rows of the pending operations
 }
 
 // shard is one thread's share of the rows.
 type shard struct {
-	backend Backend // of one thread
+	backend Backend // a backend with one thread
 	batch   compute.Batch
-	after   int          // the first shard that has rows of its first sequence
-	_       [64]byte     // other threads poll what follows: it has its own cache line
+	after   int          // the first shard that has rows of this shard's first sequence
+	_       [64]byte     // puts the next field, which other threads poll, on a separate cache line
 	reached atomic.Int64 // the number of pending attentions whose keys and values the shard has stored
 	_       [56]byte
 }
@@ -50,7 +50,7 @@ func (l *shards) takes(b *compute.Batch) bool {
 
 // begin divides a batch among the shards.
 func (l *shards) begin(b *compute.Batch) {
-	l.pending = l.pending[:0] // of a step that panicked
+	l.pending = l.pending[:0] // a step that panicked may have left operations
 	l.whole.start(b)
 	n := len(b.Tokens)
 	for i := range l.shards {
@@ -73,12 +73,12 @@ func (l *shards) begin(b *compute.Batch) {
 	}
 }
 
-// span returns the rows of shard i, of so many.
+// span returns the range of shard i, for operations with the given number of rows.
 func (l *shards) span(i, rows int) (from, to int) {
 	return rows * i / len(l.shards), rows * (i + 1) / len(l.shards)
 }
 
-// of returns the shard of a row, of so many.
+// of returns the shard of a row, for operations with the given number of rows.
 func (l *shards) of(row, rows int) int { return ((row+1)*len(l.shards) - 1) / rows }
 
 // add records an operation. An operation with fewer rows than there are shards runs at once.
@@ -96,7 +96,7 @@ func (l *shards) add(o operation) {
 	l.rows = rows
 }
 
-// divides reports whether each shard reads only its own rows. Every operation but Gather does.
+// divides reports whether each shard reads only its own rows in an operation. This holds for every operation except Gather.
 func (l *shards) divides(o *operation) bool {
 	for i, r := range o.rows {
 		if l.of(i, l.rows) != l.of(int(r), l.rows) {
@@ -106,7 +106,7 @@ func (l *shards) divides(o *operation) bool {
 	return true
 }
 
-// flush carries out the pending operations.
+// flush executes the pending operations.
 func (l *shards) flush() {
 	if len(l.pending) == 0 {
 		return
@@ -118,11 +118,11 @@ func (l *shards) flush() {
 	l.pending = l.pending[:0]
 }
 
-// part carries out the pending operations for the rows of a shard. The shard's memory is its own, whichever thread runs it.
+// part executes the pending operations for the rows of a shard. The memory belongs to the shard, whichever thread runs it.
 func (l *shards) part(_, i int) {
 	from, to := l.span(i, l.rows)
 	own := &l.shards[i]
-	defer own.reached.Store(math.MaxInt64) // so that the others do not wait for it, should it panic
+	defer own.reached.Store(math.MaxInt64) // if this shard panics, the others do not wait for it
 	attentions := int64(0)
 	for k := range l.pending {
 		o := &l.pending[k]
@@ -137,9 +137,9 @@ func (l *shards) part(_, i int) {
 	}
 }
 
-// await waits until a shard has stored what the given number of pending attentions read. A shard waits only for earlier
-// ones, and the first waits for none; a thread that is done with its own shard runs the first that has not begun. So the
-// waiting ends.
+// await waits until the shard has stored the keys and values that the given number of pending attentions read. The wait always
+// ends: a shard waits only for earlier shards, the first shard waits for none, and a thread that is done with its shard runs the
+// first shard that has not begun.
 func (l *shard) await(attentions int64) {
 	for spins := 0; l.reached.Load() < attentions; spins++ {
 		pause()

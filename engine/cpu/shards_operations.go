@@ -2,11 +2,11 @@ package cpu
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// operation is an operation of a step with its arguments, to be carried out shard by shard.
+// operation is an operation of a step with its arguments. It is executed shard by shard.
 type operation struct {
-	// do carries the operation out on a step for some of its rows.
+	// do executes the operation on a step for some of the rows.
 	do         func(o *operation, s *step, r part)
-	readsCache bool // whether it needs the keys and values of the rows before its own
+	readsCache bool // whether the operation reads the keys and values of earlier rows
 
 	dst, x, routing compute.Tensor
 	a, b            compute.Weight
@@ -25,7 +25,7 @@ type operation struct {
 // part is some rows of an operation's tensors.
 type part struct{ dst, x, routing compute.Tensor }
 
-// run carries the operation out for rows from to to.
+// run executes the operation for the rows between from and to.
 func (o *operation) run(s *step, from, to int) {
 	o.do(o, s, part{o.dst.Span(from, to), o.x.Span(from, to), o.routing.Span(from, to)})
 }

@@ -35,7 +35,7 @@ func loadMicro(t testing.TB, name string, set *kernels.Set, threads int) model.M
 	return m
 }
 
-// decodeBatch returns a batch with the first row of each of some streams.
+// decodeBatch returns a batch with the first row of each stream.
 func decodeBatch(streams int32) *compute.Batch {
 	b := &compute.Batch{Top: 1}
 	for s := range streams {
@@ -51,8 +51,8 @@ func decodeBatch(streams int32) *compute.Batch {
 	return b
 }
 
-// TestSteadyStepAllocatesNothing decodes with every micro model once the backend's memory has grown: two threads share three
-// rows by weights, and of five each takes its own.
+// TestSteadyStepAllocatesNothing decodes with every micro model after the backend's memory has grown. With three rows, two threads
+// divide the weights; with five rows, they divide the rows.
 func TestSteadyStepAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates by itself")

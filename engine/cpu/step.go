@@ -4,8 +4,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step is compute.Step. A backend has one and reuses it for every batch. Its tasks are fields, so that a step allocates
-// nothing once they have grown to their size.
+// step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are fields: once they have grown to
+// their size, a step allocates nothing.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -53,10 +53,10 @@ func (s *step) slot(c *cache, r int) (page int32, slot int) {
 	return s.batch.Seqs[s.seqOf[r]].Pages[position/size], position % size
 }
 
-// Submit implements compute.Step. Everything has run by then.
+// Submit implements compute.Step. All operations have run already.
 func (s *step) Submit() error { return nil }
 
-// Run implements compute.Step. Everything has run by then.
+// Run implements compute.Step. All operations have run already.
 func (s *step) Run() error { return nil }
 
 // token returns the id that a row embeds.
@@ -67,11 +67,11 @@ func (s *step) token(r int) int {
 	return int(s.batch.Tokens[r])
 }
 
-// rowsTask is an operation that computes each row on its own. A part has a few rows.
+// rowsTask is an operation that computes each row by itself. A part has a few rows.
 type rowsTask struct {
 	step *step
 	do   func(t *rowsTask, thread, r int) // does row r
-	n    int                              // rows
+	n    int                              // number of rows
 	each int                              // rows per part
 
 	dst, src  compute.Tensor
@@ -86,16 +86,16 @@ type rowsTask struct {
 	outStride int
 	inStride  int
 	route     compute.RouteShape
-	best      int // values of Top
+	best      int // number of values for Top
 }
 
-// An operation over rows of fewer than soloValues values stays on one thread. A part of a larger one has about partValues.
+// An operation over fewer than soloValues values stays on one thread. A part of a larger operation has about partValues values.
 const (
 	soloValues = 4096
 	partValues = 8192
 )
 
-// rowsEach is the number of rows in a part, of n rows of about the given number of values each.
+// rowsEach returns the number of rows in a part. There are n rows of about the given number of values each.
 func (b *Backend) rowsEach(n, values int) int {
 	threads := len(b.scratch)
 	if threads == 1 || n*values < soloValues {

@@ -11,16 +11,16 @@ import (
 
 // weight is a tensor of a model: a vector of float32, or packed matrices of rows of in values.
 type weight struct {
-	tensor   gguf.Tensor // of the file; rows of an embedding are read from here
+	tensor   gguf.Tensor // tensor of the file; the rows of an embedding are read from it
 	in, out  int
 	matrices int
 	vector   []float32 // the values of a tensor of one dimension
 
 	packed      []byte // matrices of groups of 16 rows; see package kernels
-	groups      int    // of a matrix
+	groups      int    // groups of a matrix
 	groupBytes  int
 	product     func(*kernels.ProductArgs)
-	takesFloats bool // products take float32 activations, rather than bytes
+	takesFloats bool // products take activations of float32 instead of bytes
 }
 
 // Type implements compute.Weight.
@@ -53,7 +53,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// packedParts is the number of groups in a part of a packing.
+// packedParts is the number of groups in a part of the task packing.
 const packedParts = 16
 
 // packing is the task that packs a weight.
@@ -71,7 +71,7 @@ func (p *packing) part(_, i int) {
 	}
 }
 
-// units returns the number of blocks in a row, or of values if products take floats. ProductArgs counts in these units.
+// units returns the length of a row in the units of ProductArgs: in values if products take floats, otherwise in blocks.
 func (w *weight) units() int {
 	if w.takesFloats {
 		return w.in
@@ -79,7 +79,7 @@ func (w *weight) units() int {
 	return w.in / blockValues
 }
 
-// group returns the packed weights of a matrix from a group on.
+// group returns the packed weights of a matrix from group g on.
 func (w *weight) group(matrix, g int) unsafe.Pointer {
 	return unsafe.Pointer(&w.packed[(matrix*w.groups+g)*w.groupBytes])
 }

@@ -63,12 +63,20 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	}
 	q.batches[b.ID] = &batch{
 		Batch:    b,
-		status:   job.Status{Batch: b.ID, Alias: b.Alias, Priority: b.Priority, Created: now()},
+		status:   job.Status{Batch: b.ID, Alias: b.Alias, Priority: b.Priority, Created: now(), Deadline: deadline(b)},
 		attempts: map[int]int{},
 		running:  map[int]context.CancelFunc{},
 		next:     1,
 	}
 	return b, true, nil
+}
+
+// deadline is a batch's deadline as it is stored, in milliseconds; nil for none.
+func deadline(b job.Batch) *time.Time {
+	if b.Deadline.IsZero() {
+		return nil
+	}
+	return new(b.Deadline.UTC().Truncate(time.Millisecond))
 }
 
 // now is the time as it is stored, in milliseconds.

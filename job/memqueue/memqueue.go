@@ -5,6 +5,7 @@ package memqueue
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/ingot-run/ingot/job"
 )
@@ -22,6 +23,9 @@ var _ job.Queue = (*Queue)(nil)
 func New() *Queue {
 	return &Queue{batches: map[string]*batch{}, aliases: map[string]*alias{}}
 }
+
+// LastFetch implements job.Queue. Nothing comes between a worker and this queue.
+func (q *Queue) LastFetch() time.Time { return time.Now() }
 
 // Ping implements job.Queue.
 func (q *Queue) Ping(ctx context.Context) error { return ctx.Err() }

@@ -1,87 +1,169 @@
 package redisqueue
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/job"
 )
 
-// grace is added to asynq's timeout of an attempt, so that the worker's own timeout ends it first. asynq would only retry; the
-// worker can record the error.
-const grace = 5 * time.Minute
+const (
+	// maxAddTries is the maximum number of attempts to queue a job while dead tasks have its id.
+	maxAddTries = 3
+	// A script adds at most this number of tasks, and stops adding at this size, so that Redis answers others in between.
+	addedAtOnce = 256
+	addedBytes  = 512 << 10
+)
 
-// maxAddTries is the maximum number of attempts to queue a job while other tasks have its id.
-const maxAddTries = 3
-
-// Add implements job.Queue.
+// Add implements job.Queue. It queues many tasks with one script, which asynq has no call for.
 func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*job.Job) (added []bool, err error) {
 	added = make([]bool, len(jobs))
+	a := adding{Queue: q, queue: queueName(alias, p), added: added}
+	if len(jobs) > 0 {
+		if err := q.rdb.SAdd(ctx, asynqQueues, a.queue).Err(); err != nil {
+			return added, failure(err, "create queue %s", a.queue)
+		}
+	}
 	for i, j := range jobs {
-		if added[i], err = q.add(ctx, queueName(alias, p), j); err != nil {
+		if err := a.append(i, j); err != nil {
 			return added, err
+		}
+		if len(a.tasks) == addedAtOnce || a.bytes >= addedBytes || i == len(jobs)-1 {
+			if err := a.flush(ctx); err != nil {
+				return added, err
+			}
 		}
 	}
 	return added, nil
 }
 
-// add queues a job, unless it is queued. A task with its id that will not answer it is replaced.
-func (q *Queue) add(ctx context.Context, queue string, j *job.Job) (added bool, err error) {
-	payload, err := j.Encode()
-	for try := 0; err == nil && try < maxAddTries; try++ {
-		_, err = q.client.EnqueueContext(ctx, asynq.NewTask(taskType, payload),
-			asynq.Queue(queue),
-			asynq.TaskID(job.TaskID(j.Batch, j.Line)),
-			asynq.Timeout(j.Timeout()+grace),
-			// asynq archives a task, and so loses it, if the worker dies during the last attempt that asynq allows. The worker
-			// therefore counts attempts itself and records the error of the last one.
-			asynq.MaxRetry(math.MaxInt32))
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, asynq.ErrTaskIDConflict) {
-			break
-		}
-		var removed bool
-		if removed, err = q.removeDead(queue, j); err == nil && !removed {
-			return false, nil
-		}
-	}
-	return false, failure(cmp.Or(err, asynq.ErrTaskIDConflict), "queue line %d of batch %s", j.Line, j.Batch)
+// adding adds jobs to a queue.
+type adding struct {
+	*Queue
+	queue string
+	added []bool // by the index of the job
+
+	tasks []newTask // that are not in Redis yet
+	bytes int       // of their messages
 }
 
-// removeDead removes the task with a job's id from the queue if it will not answer the job, because it is archived or is left
-// from an earlier batch with the same id.
-func (q *Queue) removeDead(queue string, j *job.Job) (removed bool, err error) {
-	id := job.TaskID(j.Batch, j.Line)
-	info, err := q.inspector.GetTaskInfo(queue, id)
-	if errors.Is(err, asynq.ErrTaskNotFound) {
-		return false, nil // it has just been answered
-	}
+// newTask is a task to be added.
+type newTask struct {
+	index   int
+	job     *job.Job
+	message []byte
+}
+
+func (t newTask) id() string { return job.TaskID(t.job.Batch, t.job.Line) }
+
+func (a *adding) append(index int, j *job.Job) error {
+	message, err := message(a.queue, j)
 	if err != nil {
-		return false, err
+		return fmt.Errorf("queue line %d of batch %s: %w", j.Line, j.Batch, err)
 	}
-	queued, err := job.Decode(info.Payload)
-	if err == nil && queued.File == j.File && info.State != asynq.TaskStateArchived {
-		return false, nil
+	a.tasks = append(a.tasks, newTask{index, j, message})
+	a.bytes += len(message)
+	return nil
+}
+
+// flush adds the tasks. It replaces dead tasks that have their ids.
+func (a *adding) flush(ctx context.Context) error {
+	for range maxAddTries {
+		dead, err := a.try(ctx)
+		if err != nil {
+			first := a.tasks[0].job
+			return failure(err, "queue line %d of batch %s", first.Line, first.Batch)
+		}
+		if len(dead) == 0 {
+			a.tasks, a.bytes = a.tasks[:0], 0
+			return nil
+		}
+		a.tasks = dead
 	}
-	if info.State == asynq.TaskStateActive {
-		return false, job.ErrRowRunning
+	first := a.tasks[0].job
+	return fmt.Errorf("queue line %d of batch %s: other producers queue it too", first.Line, first.Batch)
+}
+
+// try adds the tasks once. It removes dead tasks that have their ids, and returns the tasks that now can be added.
+func (a *adding) try(ctx context.Context) (again []newTask, err error) {
+	args := make([]any, 0, 2+2*len(a.tasks))
+	args = append(args, taskPrefix(a.queue), time.Now().UnixNano())
+	for _, t := range a.tasks {
+		args = append(args, t.id(), t.message)
 	}
-	return true, q.inspector.DeleteTask(queue, id)
+	numbers, err := addScript.Run(ctx, a.rdb, []string{pendingKey(a.queue)}, args...).Int64Slice()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range a.tasks {
+		a.added[t.index] = true
+	}
+	var known []newTask
+	for _, n := range numbers {
+		t := a.tasks[n-1]
+		a.added[t.index] = false
+		known = append(known, t)
+	}
+	return a.removeDead(ctx, known)
+}
+
+// removeDead removes tasks with the ids of others that will not answer them, because they are archived or left from an earlier
+// batch with the same id. It returns those others.
+func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTask, err error) {
+	if len(known) == 0 {
+		return nil, nil
+	}
+	pipe := a.rdb.Pipeline()
+	found := make([]*redis.SliceCmd, len(known))
+	for i, t := range known {
+		found[i] = pipe.HMGet(ctx, taskPrefix(a.queue)+t.id(), "state", "msg")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	for i, t := range known {
+		state, _ := found[i].Val()[0].(string)
+		message, _ := found[i].Val()[1].(string)
+		switch {
+		case state == "": // it has just been answered
+			continue
+		case state != "archived" && fileOf([]byte(message)) == t.job.File:
+			continue
+		case state == "active":
+			return nil, job.ErrRowRunning
+		}
+		err := a.inspector.DeleteTask(a.queue, t.id())
+		if err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+			return nil, err
+		}
+		dead = append(dead, t)
+	}
+	return dead, nil
+}
+
+// fileOf is the FileID of the job in a message, or a text that is none.
+func fileOf(message []byte) string {
+	payload, err := payloadOf(message)
+	var j struct {
+		File string `json:"file"`
+	}
+	if err != nil || json.Unmarshal(payload, &j) != nil {
+		return "none"
+	}
+	return j.File
 }
 
 // Workers implements job.Queue.
 func (q *Queue) Workers(_ context.Context, alias string) (int, error) {
 	servers, err := q.inspector.Servers()
 	if err != nil {
-		return 0, fmt.Errorf("list workers: %w", err)
+		return 0, failure(err, "list workers")
 	}
 	n := 0
 	for _, s := range servers {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -30,16 +31,57 @@ func addJobs(t testing.TB, q *redisqueue.Queue, lines ...int) []bool {
 	return added
 }
 
-// asynq must never end or archive a job by itself.
-func TestAsynqHasLooserLimits(t *testing.T) {
+// What Add writes is what asynq's client would write, byte for byte, with limits that are looser than the worker's: asynq must
+// never end or archive a job by itself.
+func TestAddWritesWhatAsynqWrites(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
-	addJobs(t, redisqueue.New(r.Client), 2)
+	q := redisqueue.New(r.Client)
+	keys := func() map[string]any {
+		all := map[string]any{}
+		for _, key := range r.Client.Keys(t.Context(), "*").Val() {
+			switch kind := r.Client.Type(t.Context(), key).Val(); kind {
+			case "hash":
+				fields := r.Client.HGetAll(t.Context(), key).Val()
+				since, err := strconv.ParseInt(fields["pending_since"], 10, 64)
+				require.NoError(t, err)
+				require.WithinDuration(t, time.Now(), time.Unix(0, since), time.Minute)
+				delete(fields, "pending_since")
+				all[key] = fields
+			case "list":
+				all[key] = r.Client.LRange(t.Context(), key, 0, -1).Val()
+			case "set":
+				all[key] = r.Client.SMembers(t.Context(), key).Val()
+			default:
+				all[key] = kind
+			}
+		}
+		return all
+	}
+	j := &job.Job{
+		Batch: "b", Line: 2, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{"prompt":"é<>"}`),
+		TimeoutMS: 600_500, MaxAttempts: 3,
+	}
+	for line := 2; line <= 3; line++ {
+		j.Line = line
+		_, err := q.Add(t.Context(), "m", job.Default, []*job.Job{j})
+		require.NoError(t, err)
+	}
+	got := keys()
 	info, err := asynq.NewInspectorFromRedisClient(r.Client).GetTaskInfo("m:default", "b:2")
 	require.NoError(t, err)
-	require.Equal(t, math.MaxInt32, info.MaxRetry)
-	require.Greater(t, info.Timeout, 10*time.Minute, "the worker's limit comes first")
-	require.Zero(t, info.Retention)
+	require.Greater(t, info.Timeout, 10*time.Minute)
+	require.NoError(t, r.Client.FlushAll(t.Context()).Err())
+
+	for line := 2; line <= 3; line++ {
+		j.Line = line
+		payload, err := j.Encode()
+		require.NoError(t, err)
+		_, err = asynq.NewClientFromRedisClient(r.Client).EnqueueContext(t.Context(), asynq.NewTask("ingot:job", payload),
+			asynq.Queue("m:default"), asynq.TaskID(job.TaskID("b", line)), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(15*time.Minute))
+		require.NoError(t, err)
+	}
+	require.Equal(t, keys(), got)
 }
 
 // A job that an operator's tool archived is queued again by the producer.

@@ -4,15 +4,21 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/ingot-run/ingot/job"
 )
 
 // Create implements job.Store.
 func (q *Queue) Create(ctx context.Context, b job.Batch) (existing job.Batch, created bool, err error) {
-	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"),
+	fields := []any{
 		"model", b.Alias, "priority", string(b.Priority), "file_sha256", b.FileSHA,
-		"retention_ms", b.Retention.Milliseconds(), "created_ms", now(), "done", 0, "failed", 0).Int()
+		"retention_ms", b.Retention.Milliseconds(), "created_ms", now(), "done", 0, "failed", 0,
+	}
+	if !b.Deadline.IsZero() {
+		fields = append(fields, "deadline_ms", b.Deadline.UnixMilli())
+	}
+	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"), fields...).Int()
 	if err != nil {
 		return job.Batch{}, false, failure(err, "create batch %s", b.ID)
 	}
@@ -24,6 +30,9 @@ func (q *Queue) Create(ctx context.Context, b job.Batch) (existing job.Batch, cr
 		return job.Batch{}, false, failure(err, "read batch %s", b.ID)
 	}
 	existing = job.Batch{ID: b.ID, Alias: m["model"], Priority: job.Priority(m["priority"]), FileSHA: m["file_sha256"], Cancelled: m["cancelled_ms"] != ""}
+	if ms, err := strconv.ParseInt(m["deadline_ms"], 10, 64); err == nil {
+		existing.Deadline = time.UnixMilli(ms).UTC()
+	}
 	return existing, false, nil
 }
 

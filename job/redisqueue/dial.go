@@ -7,23 +7,29 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
 
+// moreConnections is the number of connections in addition to one for each row at work: those of producers, collectors and asynq.
+const moreConnections = 16
+
 // Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path)
-// and checks that it answers and is version 6.2 or later. The warnings name settings of the server that can lose jobs.
-func Dial(ctx context.Context, url string) (q *Queue, warnings []string, err error) {
+// and checks that it answers, holds data of its own and is version 6.2 or later. There is a connection for each of the rows that
+// are worked on at once. The warnings name settings of the server that can lose jobs.
+func Dial(ctx context.Context, url string, rows int) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, nil, fmt.Errorf("redis URL: %w (it looks like redis://localhost:6379/0)", err)
 	}
+	if opts.PoolSize == 0 { // the URL gives none
+		opts.PoolSize = rows + moreConnections
+	}
+	dialSteady(opts)
 	c := redis.NewClient(opts)
-	info, err := c.Info(ctx).Result()
+	info, err := readInfo(ctx, c)
 	if err != nil {
 		c.Close() //nolint:errcheck // it was never used
 		return nil, nil, fmt.Errorf("reach redis at %s: %w%s", opts.Addr, err, hint(opts, err))
@@ -56,34 +62,4 @@ type clientLog struct{}
 
 func (clientLog) Printf(ctx context.Context, format string, args ...any) {
 	slog.DebugContext(ctx, fmt.Sprintf(format, args...), "from", "redis client")
-}
-
-// checkServer checks the version and settings in a server's INFO.
-func checkServer(info string) (warnings []string, err error) {
-	fields := map[string]string{}
-	for line := range strings.Lines(info) {
-		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[k] = v
-		}
-	}
-	if v := fields["redis_version"]; v != "" && tooOld(v) {
-		return nil, fmt.Errorf("version %s is too old: 6.2 or later is needed", v)
-	}
-	if p := fields["maxmemory_policy"]; p != "" && p != "noeviction" && fields["maxmemory"] != "0" {
-		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s: jobs are lost when memory runs out; set noeviction", p))
-	}
-	if fields["aof_enabled"] == "0" {
-		warnings = append(warnings, "appendonly is off: jobs of the last minutes are lost when Redis stops suddenly")
-	}
-	return warnings, nil
-}
-
-func tooOld(version string) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
 }

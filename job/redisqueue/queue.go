@@ -24,17 +24,20 @@ import (
 //	ingot:{BATCH}:attempts  hash: number of deliveries of each line that was begun and is not recorded
 //	ingot:{BATCH}:results   hash: the line of output of each recorded line
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
+//	ingot:{BATCH}:jobs      hash: the jobs of rows that failed, for Requeue
 type Queue struct {
 	rdb       redis.UniversalClient
-	client    *asynq.Client
 	inspector *asynq.Inspector
+	fetches   *fetches
 }
 
 var _ job.Queue = (*Queue)(nil)
 
 // New returns the queue of a Redis server.
 func New(rdb redis.UniversalClient) *Queue {
-	return &Queue{rdb, asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)}
+	f := new(fetches)
+	rdb.AddHook(f)
+	return &Queue{rdb, asynq.NewInspectorFromRedisClient(rdb), f}
 }
 
 // Close closes the connections to Redis.
@@ -44,6 +47,9 @@ func (q *Queue) Close() error { return q.rdb.Close() }
 func (q *Queue) Ping(ctx context.Context) error {
 	return failure(q.rdb.Ping(ctx).Err(), "reach redis")
 }
+
+// LastFetch implements job.Queue.
+func (q *Queue) LastFetch() time.Time { return q.fetches.time() }
 
 // taskType is the type of the asynq tasks that carry jobs.
 const taskType = "ingot:job"
@@ -62,7 +68,7 @@ func keys(batch string, names ...string) []string {
 }
 
 func allKeys(batch string) []string {
-	return keys(batch, "meta", "done", "attempts", "results", "stream")
+	return keys(batch, "meta", "done", "attempts", "results", "stream", "jobs")
 }
 
 func now() int64 { return time.Now().UnixMilli() }
@@ -87,11 +93,11 @@ func (u unavailable) Unwrap() error      { return u.error }
 // transient reports whether an error may go away when Redis is back or has memory again.
 func transient(err error) bool {
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
 	// OOM: over maxmemory. MISCONF: it cannot write to its disk.
-	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF"} {
+	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "ERR max number of clients"} {
 		if redis.HasErrorPrefix(err, reply) {
 			return true
 		}

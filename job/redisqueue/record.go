@@ -46,7 +46,7 @@ func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first b
 	if r.Failed {
 		outcome = "failed"
 	}
-	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File}
+	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File, r.Job}
 	for _, c := range []struct {
 		name string
 		n    int

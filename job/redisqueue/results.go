@@ -38,12 +38,13 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 		if err != nil {
 			return nil, fmt.Errorf("read results of batch %s: entry %s has line %q", batch, m.ID, text)
 		}
-		if p.Want(line) {
+		requeued, _ := m.Values["was"].(string)
+		if requeued == "" && p.Want(line) {
 			wanted = append(wanted, len(rows))
 			args = append(args, line)
 		}
 		sum, _ := m.Values["sum"].(string)
-		rows = append(rows, job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed"})
+		rows = append(rows, job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed", Requeued: requeued})
 	}
 	if len(wanted) == 0 {
 		return rows, nil

@@ -25,6 +25,10 @@ var (
 	cancelSource string
 	//go:embed lua/results.lua
 	resultsSource string
+	//go:embed lua/retry.lua
+	retrySource string
+	//go:embed lua/add.lua
+	addSource string
 	//go:embed lua/head.lua
 	headSource string
 
@@ -35,7 +39,9 @@ var (
 	sealScript    = redis.NewScript(sealSource + finishSource)
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
+	retryScript   = redis.NewScript(retrySource)
 	headScript    = redis.NewScript(headSource)
+	addScript     = redis.NewScript(addSource)
 )
 
 // scriptError is the error for a script's answer, or nil.

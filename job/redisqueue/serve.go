@@ -88,8 +88,7 @@ func (s *server) process(ctx context.Context, t *asynq.Task) error {
 // the shutdown; other tasks it schedules for a retry, which takes them to the end.
 func (s *server) returnToHead(ctx context.Context) error {
 	for _, t := range s.handedBack {
-		prefix := "asynq:{" + t.queue + "}:"
-		err := headScript.Run(ctx, s.queue.rdb, []string{prefix + "retry", prefix + "pending", prefix + "t:" + t.id}, t.id).Err()
+		err := headScript.Run(ctx, s.queue.rdb, []string{asynqKey(t.queue, "retry"), pendingKey(t.queue), taskPrefix(t.queue) + t.id}, t.id).Err()
 		if err != nil {
 			return failure(err, "return a job to queue %s", t.queue)
 		}

@@ -1,33 +1,32 @@
 package redisqueue
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
 )
 
 func TestServerChecks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		info     string
+		info     map[string]string
 		warnings int
 		err      string
 	}{
-		{"redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n", 0, ""},
-		{"redis_version:6.2.0\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-lru\r\naof_enabled:0\r\n", 2, ""},
-		{"redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\naof_enabled:1\r\n", 0, ""},
-		{"redis_version:6.0.16\r\n", 0, "6.2 or later"},
-		{"redis_version:5.9.0\r\n", 0, "6.2 or later"},
-		{"redis_version:10.0.0\r\n", 0, ""},
-		{"# Clients\r\nconnected_clients:1\r\n", 0, ""},
+		{map[string]string{"redis_version": "7.0.15", "maxmemory": "0", "maxmemory_policy": "noeviction", "aof_enabled": "1"}, 0, ""},
+		{map[string]string{"redis_version": "6.2.0", "maxmemory": "100", "maxmemory_policy": "volatile-lru", "aof_enabled": "0"}, 2, ""},
+		{map[string]string{"redis_version": "7.0.15", "maxmemory": "0", "maxmemory_policy": "allkeys-lru", "aof_enabled": "1"}, 0, ""},
+		{map[string]string{"redis_version": "6.0.16"}, 0, "6.2 or later"},
+		{map[string]string{"redis_version": "5.9.0"}, 0, "6.2 or later"},
+		{map[string]string{"redis_version": "10.0.0"}, 0, ""},
+		{map[string]string{"connected_clients": "1"}, 0, ""},
+		{map[string]string{"redis_version": "7.0.15", "redis_mode": "sentinel"}, 0, "it is a Sentinel, which holds no data: give the address of the primary"},
+		{map[string]string{"redis_version": "7.0.15", "role": "master", "cluster_enabled": "1"}, 0, "it is a node of a cluster, which is not supported"},
+		{map[string]string{"role": "slave", "master_host": "10.0.0.1", "master_port": "6379"}, 0, "it is a replica, to which nothing can be written: give its primary, 10.0.0.1:6379"},
 	} {
 		warnings, err := checkServer(c.info)
 		require.Len(t, warnings, c.warnings, c.info)
@@ -39,22 +38,75 @@ func TestServerChecks(t *testing.T) {
 	}
 }
 
-func TestWhichErrorsMayGoAway(t *testing.T) {
+// A replica and a node of a cluster are refused by name, as real servers describe themselves.
+func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, failure(nil, "read"))
-	err := failure(fmt.Errorf("x: %w", io.EOF), "read batch %s", "b")
-	require.ErrorIs(t, err, job.ErrUnavailable)
-	require.ErrorIs(t, err, io.EOF)
-	require.EqualError(t, err, "read batch b: x: EOF")
-	require.NotErrorIs(t, failure(job.ErrNoBatch, "read"), job.ErrUnavailable)
+	primary, replica, node := redistest.Start(t), redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes")
+	host, port, _ := strings.Cut(primary.Client.Options().Addr, ":")
+	require.NoError(t, replica.Client.ReplicaOf(t.Context(), host, port).Err())
+	_, _, err := Dial(t.Context(), replica.URL, 1)
+	require.ErrorContains(t, err, "it is a replica, to which nothing can be written: give its primary, "+primary.Client.Options().Addr)
+	_, _, err = Dial(t.Context(), node.URL, 1)
+	require.ErrorContains(t, err, "it is a node of a cluster, which is not supported: give a single server")
 }
 
-func TestEventsOfAWorkerAreNoFailures(t *testing.T) {
+// The rights that docs/queue.md names suffice.
+const documentedRights = "~asynq:* ~ingot:* &asynq:* +@all -@admin -@dangerous +info"
+
+func TestRights(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{job.ErrDeliveryEnded, asynq.ErrLeaseExpired, fmt.Errorf("x: %w", job.ErrHandedBack), context.Canceled} {
-		require.False(t, isFailure(err), "%v", err)
-		require.Zero(t, retryDelay(3, err, nil))
+	r := redistest.Start(t)
+	for _, c := range []struct{ rights, want string }{
+		{documentedRights, ""},
+		{documentedRights + " -info", ""}, // the server's kind and settings are not checked then
+		{documentedRights + " -hsetnx", "the user lacks rights: hsetnx: "},
+		{documentedRights + " -xadd -unlink", "; xadd: "},
+		{strings.Replace(documentedRights, "~ingot:*", "", 1), "the user lacks rights: scripts, or the keys ingot:* and asynq:*: NOPERM"},
+		{strings.Replace(documentedRights, "~asynq:*", "", 1), "the user lacks rights: scripts, or the keys ingot:* and asynq:*: NOPERM"},
+		{strings.Replace(documentedRights, "&asynq:*", "", 1), "the user lacks rights: channel asynq:cancel: NOPERM"},
+		{documentedRights + " -publish", "the user lacks rights: channel asynq:cancel: NOPERM"},
+		{documentedRights + " -@scripting", "the user lacks rights: scripts, or the keys"},
+	} {
+		rules := append([]any{"ACL", "SETUSER", "u", "reset", "on", ">p", "resetchannels"}, fields(c.rights)...)
+		require.NoError(t, r.Client.Do(t.Context(), rules...).Err())
+		q, _, err := Dial(t.Context(), strings.Replace(r.URL, "redis://", "redis://u:p@", 1), 1)
+		require.NoError(t, err)
+		err = q.CheckServer(t.Context())
+		if c.want == "" {
+			require.NoError(t, err, c.rights)
+		} else {
+			require.ErrorContains(t, err, c.want)
+		}
+		require.NoError(t, q.Close())
+		require.Empty(t, r.Client.Keys(t.Context(), "*").Val(), c.rights)
 	}
-	require.True(t, isFailure(errors.New("x")))
-	require.Equal(t, time.Second, retryDelay(0, errors.New("x"), nil))
+}
+
+func fields(s string) []any {
+	var all []any
+	for f := range strings.FieldsSeq(s) {
+		all = append(all, f)
+	}
+	return all
+}
+
+// Rights are also checked on a server that has no memory left, which is not what they are about.
+func TestRightsOnAFullServer(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.NoError(t, New(r.Client).CheckServer(t.Context()))
+}
+
+func TestClocksMayDifferByTenSeconds(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	for skew, refused := range map[time.Duration]bool{0: false, 8 * time.Second: false, -8 * time.Second: false, time.Minute: true, -time.Minute: true} {
+		err := checkClock(t.Context(), r.Client, func() time.Time { return time.Now().Add(skew) })
+		if refused {
+			require.ErrorContains(t, err, "its clock and the one of this machine differ by 1m0s, more than 10s: synchronise them (NTP)")
+		} else {
+			require.NoError(t, err)
+		}
+	}
 }

@@ -78,6 +78,7 @@ func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life t
 		Started:          moment("started_ms"),
 		Finished:         moment("finished_ms"),
 		Cancelled:        moment("cancelled_ms"),
+		Deadline:         moment("deadline_ms"),
 		Total:            number("total"),
 		Done:             number("done"),
 		Failed:           number("failed"),

@@ -26,15 +26,15 @@ type Server struct {
 }
 
 // Start starts the machine's redis-server on a free port. The server writes every command to disk before it answers, so it can
-// be killed. Start skips the test if there is no redis-server.
-func Start(t testing.TB) *Server {
+// be killed. options are added to its command line. Start skips the test if there is no redis-server.
+func Start(t testing.TB, options ...string) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("no redis-server here, so nothing was tested against a real Redis: install it with apt-get install redis-server or brew install redis")
 	}
 	for try := 1; ; try++ {
-		p := &process{binary: binary, port: freePort(t), dir: t.TempDir()}
+		p := &process{binary: binary, port: freePort(t), dir: t.TempDir(), options: options}
 		err := p.start(t)
 		if err == nil {
 			t.Cleanup(func() { p.kill() })
@@ -88,14 +88,17 @@ type process struct {
 	port   int
 	dir    string
 	kill   func()
+
+	options []string
 }
 
 // start starts the server and returns once it reports that it is ready.
 func (p *process) start(t testing.TB) error {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.binary,
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.binary, append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--dir", p.dir,
-		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
+	}, p.options...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -19,14 +19,14 @@ func TestCapture(t *testing.T) {
 	require.NoError(t, d.StartCapture(path))
 	require.ErrorContains(t, d.StartCapture(path), "another capture is running")
 	require.NoError(t, run(d, one(p, nil, b), one(p, nil, b)))
-	require.Equal(t, 2, s.Sent("MTLCommandEncoder", "pushDebugGroup:")) // dispatches are named
+	require.Equal(t, 2, s.Sent("MTLCommandEncoder", "pushDebugGroup:")) // each dispatch has a debug group with its name
 	require.NoError(t, d.StopCapture())
 	require.NoError(t, run(d, one(p, nil, b)))
 	require.Equal(t, 2, s.Sent("MTLCommandEncoder", "popDebugGroup"))
 	require.True(t, exists(path))
 	require.ErrorContains(t, d.StartCapture(path), "the output file cannot be made") // it exists
 	require.NoError(t, d.StartCapture(path+"2"))
-	require.NoError(t, d.Close()) // ends the capture
+	require.NoError(t, d.Close()) // also ends the capture
 	require.Equal(t, 2, s.Sent("MTLCaptureManager", "stopCapture"))
 }
 

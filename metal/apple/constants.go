@@ -4,9 +4,9 @@ package apple
 const (
 	utf8Encoding = 4 // NSUTF8StringEncoding
 
-	familyApple1   = 1001 // MTLGPUFamilyApple1; Apple10, of the M5, is 1010
-	familyApple7   = 1007 // of the M1, the first with simdgroup matrices
-	maxAppleFamily = 1016 // above those that exist, so that later ones are recognised
+	familyApple1   = 1001 // MTLGPUFamilyApple1; the M5 is Apple10, which is 1010
+	familyApple7   = 1007 // MTLGPUFamilyApple7, the family of the M1 and the first with simdgroup matrices
+	maxAppleFamily = 1016 // higher than any existing family, so that later families are recognised
 
 	storageShared  = 0x00 // MTLResourceStorageModeShared
 	storagePrivate = 0x20 // MTLResourceStorageModePrivate
@@ -30,7 +30,7 @@ const (
 	captureToFile = 2 // MTLCaptureDestinationGPUTraceDocument
 )
 
-// Limits of all families from Apple7 on that are not properties of MTLDevice; see Apple's Metal feature set tables.
+// Limits of all families from Apple7 on. They are not properties of MTLDevice; see Apple's Metal feature set tables.
 const (
 	maxThreads = 1024    // of a threadgroup
 	maxBuffers = 31      // bound to a kernel

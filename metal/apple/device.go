@@ -1,9 +1,9 @@
 // Package apple is the driver of metal.Device for Apple's Metal on Apple silicon. It needs no cgo: it opens the system's
 // libraries and sends messages to the Objective-C runtime.
 //
-// One goroutine, locked to its thread, owns the device. Each function that is sent to it runs in its own autorelease pool. Only
-// libraries are compiled on other threads. The
-// driver counts its references to objects, and Close reports leaks. Submit and Wait allocate nothing.
+// One goroutine, locked to its thread, owns the device. Each function that is sent to the goroutine runs in a separate autorelease
+// pool. Only the compilation of libraries runs on other threads. The driver counts its references to objects, and Close reports
+// leaks. Submit and Wait allocate nothing.
 //
 // Environment variables, which Metal reads when a process starts, turn on Metal's own checks:
 //
@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// ErrClosed is wrapped by the errors of methods of a closed device.
+// ErrClosed is wrapped by the errors of a closed device's methods.
 var ErrClosed = errors.New("the device is closed")
 
 // Device implements metal.Device.
@@ -50,11 +50,11 @@ type Device struct {
 
 	encoding  encoding
 	inFlight  []submission // oldest first
-	submitted metal.Ticket // the last
-	faulted   bool         // work of the queue has failed: the next submission makes a new queue
+	submitted metal.Ticket // of the last submission
+	faulted   bool         // work of the queue has failed, and the next submission has to make a new queue
 }
 
-// features are those of newer systems.
+// features are the features that only newer systems have.
 type features struct {
 	mathMode bool // MTLCompileOptions.mathMode, of macOS 15
 }
@@ -78,7 +78,7 @@ func open(libraries []string) (*Device, error) {
 	return d, nil
 }
 
-// openAny opens the default GPU of the given libraries. It may be able only to compile the kernels.
+// openAny opens the default GPU of the given libraries, even if that GPU cannot run the kernels. It can compile them.
 func openAny(libraries []string) (*Device, error) {
 	if len(libraries) == 0 {
 		return nil, metal.Unsupported("it requires macOS on Apple silicon")
@@ -88,7 +88,7 @@ func openAny(libraries []string) (*Device, error) {
 		return nil, fmt.Errorf("open Metal: %w", err)
 	}
 	d := &Device{objc: o, thread: startThread(o)}
-	d.encoding.run, d.encoding.wait = d.encode, d.await // made once, since method values are allocated
+	d.encoding.run, d.encoding.wait = d.encode, d.await // made once, since each use of a method value allocates memory
 	d.thread.do(func() { err = d.start() })
 	if err != nil {
 		return nil, fmt.Errorf("open Metal: %w", errors.Join(err, d.Close()))
@@ -96,7 +96,7 @@ func openAny(libraries []string) (*Device, error) {
 	return d, nil
 }
 
-// start finds the device and its properties and makes its queue.
+// start finds the device, reads its properties and makes the queue.
 func (d *Device) start() error {
 	o := d.objc
 	if err := d.find(); err != nil {
@@ -168,7 +168,7 @@ func (d *Device) newQueue() error {
 // Info implements metal.Device. LanguageVersion and MathMode are set after a Compile.
 func (d *Device) Info() metal.Info { return d.info }
 
-// Memory implements metal.Device: all memory of this process on the device, including that of pipelines.
+// Memory implements metal.Device. It counts all memory of this process on the device, including the memory of pipelines.
 func (d *Device) Memory() int {
 	if d.closed {
 		return 0

@@ -28,13 +28,13 @@ func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 	require.False(t, d.Info().ResidencySets)
 	p := kernel(t, d, metal.Release, "increase")
 	require.Equal(t, "safe", d.Info().MathMode)
-	kernel(t, d, metal.FastMath, "increase") // fast arithmetic there does not handle infinities
+	kernel(t, d, metal.FastMath, "increase") // fast arithmetic of old systems does not handle infinities
 	require.Equal(t, "safe", d.Info().MathMode)
 	b := newBuffer(t, d, 128, metal.Shared)
 	require.NoError(t, run(d, one(p, make([]byte, 8), b, b)))
 }
 
-// TestNoDefaultDevice checks that the first of all devices is used if there is no default, as in a session without a screen.
+// TestNoDefaultDevice checks that the first device is used if there is no default device, as in a session without a screen.
 func TestNoDefaultDevice(t *testing.T) {
 	t.Parallel()
 	s := fakemetal.Start(t, nil)
@@ -115,7 +115,7 @@ func TestUseAfterClose(t *testing.T) {
 	d.FreeBuffer(b)
 }
 
-// TestRulesAreChecked violates rules and checks that the fake detects it.
+// TestRulesAreChecked violates rules and checks that the fake detects each violation.
 func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -174,7 +174,7 @@ func (d *Device) dispatchAlone(encoder id) {
 	d.objc.send(encoder, encoderEnd)
 }
 
-// silent allows violations in a test.
+// silent is a testing.TB that ignores violations.
 type silent struct{ testing.TB }
 
 func (s *silent) Errorf(format string, args ...any) { s.Logf(format, args...) }

@@ -23,7 +23,7 @@ const languageCheck = `#if defined(__METAL_VERSION__) && __METAL_VERSION__ < 310
 #endif
 `
 
-// Compile implements metal.Device. Metal compiles on several threads at once, so each call has a thread of its own.
+// Compile implements metal.Device. Metal can compile on several threads at once, so each call has its own thread.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if d.closed {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, ErrClosed)
@@ -65,7 +65,7 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	}
 	version := o.send(options, optionsLanguage)
 	if version != languageVersion {
-		return compiled{}, fmt.Errorf("the language version was set to %s and is %s", versionText(languageVersion), versionText(version))
+		return compiled{}, fmt.Errorf("the language version was set to %s, but is %s", versionText(languageVersion), versionText(version))
 	}
 	text := o.string(languageCheck + src.Text)
 	if text == 0 {
@@ -78,9 +78,9 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	return compiled{library, versionText(version), d.mathText(o, options)}, nil
 }
 
-// setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode, which handles infinities, as attention needs.
-// Older systems have a switch instead of modes and no such arithmetic, so that they get precise arithmetic. Functions such as exp
-// are always precise: how the fast ones handle infinities is not documented.
+// setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode. It handles infinities, which attention needs.
+// Older systems have a switch instead of modes, and their fast arithmetic does not handle infinities, so the driver uses precise
+// arithmetic there. Functions such as exp are always precise: it is not documented how the fast versions handle infinities.
 func (d *Device) setMath(o *objc, options id, mode metal.Mode) {
 	if !d.features.mathMode {
 		o.send(options, optionsSetFastMath, flag(false))

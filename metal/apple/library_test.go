@@ -47,7 +47,7 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
-// TestConcurrentCompilation compiles on several threads. The fake checks that each has its own autorelease pool.
+// TestConcurrentCompilation compiles on several threads. The fake checks that each thread has an autorelease pool.
 func TestConcurrentCompilation(t *testing.T) {
 	t.Parallel()
 	d, _ := carriedOut(t)

@@ -87,8 +87,8 @@ const (
 	messageCount
 )
 
-// messages has, for each message, its selector and the class that declares it, or a class or protocol above. Apple documents each
-// under these two names.
+// messages has the selector of each message, and the class that declares the message or a superclass or protocol of that class.
+// Apple documents the message under these two names.
 var messages = [messageCount]struct{ class, selector string }{
 	objectAlloc:       {"NSObject", "alloc"},
 	objectInit:        {"NSObject", "init"},

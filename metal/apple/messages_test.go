@@ -56,8 +56,8 @@ func TestKindsOfArguments(t *testing.T) {
 	require.Equal(t, 4, declared["MTLComputeCommandEncoder setBuffers:offsets:withRange:"].Words())
 }
 
-// TestCallsPassAllWords parses the driver and checks that it sends every message with as many words as the declaration has, and
-// with the method for its kind of result.
+// TestCallsPassAllWords parses the driver's source. It checks that every message is sent with as many words as its declaration has,
+// and with the Go method for its kind of result.
 func TestCallsPassAllWords(t *testing.T) {
 	declared := signatures(t)
 	seen := map[string]int{}

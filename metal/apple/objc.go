@@ -10,12 +10,12 @@ import (
 // id is an object or a class of the Objective-C runtime; 0 is nil.
 type id uintptr
 
-// objc is the Objective-C runtime as one thread uses it. A message is a raw call of objc_msgSend with words in registers. This is
-// correct for integers, for pointers, for NSRange as two words and, on arm64, for structs above 16 bytes by address; the driver
-// passes nothing else. sendDouble returns floating-point results.
+// objc is the Objective-C runtime for one thread. A message is sent by a raw call of objc_msgSend with words in registers. This is
+// correct for integers, for pointers, for an NSRange as two words and, on arm64, for the address of a struct of more than 16 bytes.
+// The driver passes nothing else. sendDouble returns floating-point results.
 type objc struct {
-	runtime  uintptr // its library
-	metal    uintptr // Metal's
+	runtime  uintptr // handle of the runtime's library
+	metal    uintptr // handle of Metal's library
 	msgSend  uintptr
 	retainFn uintptr
 	freeFn   uintptr
@@ -25,13 +25,13 @@ type objc struct {
 	register uintptr // sel_registerName
 
 	selectors [messageCount]uintptr
-	frame     [8]uintptr // the words of a call
+	frame     [8]uintptr // the arguments of a call
 	text      []byte     // the C string of the current call
 	failure   id         // receives an NSError
 	owned     int        // references held; Close reports an error unless it is 0
 }
 
-// newObjC opens libraries. The first is the runtime, the last is Metal.
+// newObjC opens libraries. The first is the library of the runtime, the last is Metal's.
 func newObjC(libraries []string) (*objc, error) {
 	o := &objc{}
 	for i, path := range libraries {
@@ -94,7 +94,7 @@ func (o *objc) sendDouble(to id, m message) float64 {
 	return *(*float64)(unsafe.Pointer(&bits))
 }
 
-// responds reports whether an object has a method. Methods of newer systems are checked before use.
+// responds reports whether an object has a method. The driver checks this before it calls methods that only newer systems have.
 func (o *objc) responds(to id, m message) bool {
 	return o.sendBool(to, objectResponds, o.selectors[m])
 }
@@ -152,7 +152,7 @@ func (o *objc) goString(s id) string {
 	return string(unsafe.Slice((*byte)(text), n))
 }
 
-// failurePointer clears the last NSError and returns the address that receives the next.
+// failurePointer clears the last NSError and returns the address that receives the next NSError.
 func (o *objc) failurePointer() uintptr {
 	o.failure = 0
 	return uintptr(unsafe.Pointer(&o.failure))

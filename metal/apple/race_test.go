@@ -2,5 +2,5 @@
 
 package apple
 
-// raced reports whether the race detector is on, under which sync.Pool drops objects.
+// raced reports whether the race detector is on. With the race detector, sync.Pool drops objects.
 const raced = true

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// idleTime is the time without submissions after which residency is requested again: the system may have ended it. Metal does not
-// document when it does.
+// idleTime is the time without submissions after which residency is requested again, since the system may have ended it. Metal does
+// not document when the system ends residency.
 const idleTime = time.Second
 
-// residency is the set of all buffers, which the queue keeps resident: the system neither checks them at every submission nor
-// evicts them in between. The zero value is for systems without residency sets (before macOS 15).
+// residency is a residency set with all buffers. The queue keeps them resident: the system does not check them at every submission
+// and does not evict them between submissions. The zero value is for systems without residency sets (before macOS 15).
 type residency struct {
 	set     id
-	changed bool      // since the set was committed
-	used    time.Time // of the last submission
+	changed bool      // the set has changed since it was committed
+	used    time.Time // time of the last submission
 }
 
 func (r *residency) open(d *Device) error {
@@ -53,8 +53,8 @@ func (r *residency) remove(d *Device, buffer id) {
 	}
 }
 
-// commit makes changes effective, and requests residency again after idle times, in which the system may have ended it. It is called
-// before work is submitted.
+// commit makes changes effective. After an idle time, it requests residency again, since the system may have ended it. commit is
+// called before work is submitted.
 func (r *residency) commit(d *Device) {
 	if r.set == 0 {
 		return

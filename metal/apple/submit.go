@@ -12,16 +12,17 @@ import (
 const (
 	// maxSubmissions is the maximum number of submissions in flight.
 	maxSubmissions = 32
-	// maxParts is the number of command buffers in flight from which on submissions are not split. With one command buffer for each
-	// further submission, the total stays below 64, the size of a queue, at which Metal blocks.
+	// maxParts is the number of command buffers in flight from which on submissions are not split. Each further submission then has
+	// one command buffer, so that the total stays below 64. That is the size of a queue, at which Metal blocks.
 	maxParts = 28
-	// minPart is the minimum number of dispatches of a command buffer before a split. It makes the gap between two negligible.
+	// minPart is the minimum number of dispatches in a command buffer before a split. With this many, the gap between two command
+	// buffers is negligible.
 	minPart = 24
 )
 
 var errNoEncoder = errors.New("the queue returned no command buffer")
 
-// submission is a command buffer in flight. A submission that was split has several, one after another, with the same ticket.
+// submission is a command buffer in flight. If the work was split, several consecutive command buffers have the same ticket.
 type submission struct {
 	ticket   metal.Ticket
 	commands id
@@ -35,10 +36,10 @@ type size [3]uintptr
 type encoding struct {
 	run, wait func()
 
-	work   []metal.Dispatch // of Submit
-	ticket metal.Ticket     // of Wait
-	timing metal.Timing     // of Wait
-	err    error            // of both
+	work   []metal.Dispatch // argument of Submit
+	ticket metal.Ticket     // argument of Wait
+	timing metal.Timing     // result of Wait
+	err    error            // result of Submit or Wait
 
 	buffers, offsets [maxBuffers]uintptr
 	groups, threads  size
@@ -52,7 +53,7 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	if n := d.countInFlight(); n == maxSubmissions {
 		return 0, fmt.Errorf("submit %d dispatches: %d submissions are in flight; wait for one first", len(work), n)
 	}
-	// A violation of Metal's rules may end the process, so it is found before.
+	// A violation of Metal's rules can end the process, so the driver checks the rules first.
 	for i := range work {
 		if err := d.check(&work[i]); err != nil {
 			return 0, fmt.Errorf("submit dispatch %d, %s: %w", i, work[i].Name, err)
@@ -77,7 +78,7 @@ func (d *Device) countInFlight() int {
 	return int(d.submitted - d.inFlight[0].ticket + 1)
 }
 
-// check reports what violates Metal's rules.
+// check returns an error for a dispatch that violates Metal's rules.
 func (d *Device) check(w *metal.Dispatch) error {
 	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
 		return fmt.Errorf("pipeline %d does not exist", w.Pipeline)
@@ -89,30 +90,30 @@ func (d *Device) check(w *metal.Dispatch) error {
 	}
 	switch {
 	case bound > maxBuffers:
-		return fmt.Errorf("kernel %s has %d buffers and %d bytes of arguments: at most %d buffers are allowed, including one for arguments", p.name, len(w.Buffers), len(w.Args), maxBuffers)
+		return fmt.Errorf("kernel %s has %d buffers and %d bytes of arguments: it can have at most %d buffers, including one for the arguments", p.name, len(w.Buffers), len(w.Args), maxBuffers)
 	case len(w.Args) > maxArgs:
 		return fmt.Errorf("kernel %s has %d bytes of arguments: at most %d are allowed", p.name, len(w.Args), maxArgs)
 	case w.ThreadgroupMemory < 0 || w.ThreadgroupMemory%16 != 0 || w.ThreadgroupMemory+p.info.ThreadgroupMemory > d.info.ThreadgroupMemory:
-		return fmt.Errorf("kernel %s has %d bytes of threadgroup memory: a multiple of 16 is allowed, up to %d including the %d that it declares",
+		return fmt.Errorf("kernel %s has %d bytes of threadgroup memory: the number must be a multiple of 16, and at most %d together with the %d bytes that the kernel declares",
 			p.name, w.ThreadgroupMemory, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
 	case min(w.Threads[0], w.Threads[1], w.Threads[2]) < 1 || threads > p.info.MaxThreads || threads%p.info.SimdWidth != 0:
-		return fmt.Errorf("kernel %s has threadgroups of %v threads: the product must be a multiple of %d, at most %d", p.name, w.Threads, p.info.SimdWidth, p.info.MaxThreads)
+		return fmt.Errorf("kernel %s has threadgroups of %v threads: the product must be a multiple of %d and at most %d", p.name, w.Threads, p.info.SimdWidth, p.info.MaxThreads)
 	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1:
-		return fmt.Errorf("kernel %s has a grid of %v threadgroups: all must be at least 1", p.name, w.Groups)
+		return fmt.Errorf("kernel %s has a grid of %v threadgroups: each dimension must be at least 1", p.name, w.Groups)
 	}
 	for i, b := range w.Buffers {
 		m := d.buffer(b.Buffer)
 		if m == nil {
-			return fmt.Errorf("kernel %s: buffer %d is %d, which does not exist", p.name, i, b.Buffer)
+			return fmt.Errorf("kernel %s: buffer %d is buffer %d, which does not exist", p.name, i, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
-			return fmt.Errorf("kernel %s: buffer %d, of %d bytes, is bound at byte %d", p.name, i, m.bytes, b.Offset)
+			return fmt.Errorf("kernel %s: buffer %d has %d bytes and is bound at byte %d, which must be a multiple of 4 inside it", p.name, i, m.bytes, b.Offset)
 		}
 	}
 	return nil
 }
 
-// encode is the part of Submit on the device's thread.
+// encode is the part of Submit that runs on the device's thread.
 func (d *Device) encode() { d.encoding.err = d.commit(d.encoding.work) }
 
 // commit encodes work into a command buffer, or into several if dispatches allow it.
@@ -135,7 +136,7 @@ func (d *Device) commit(work []metal.Dispatch) error {
 }
 
 // commitPart encodes work into a command buffer of the last submission. Metal's hazard tracking makes the writes of earlier command
-// buffers visible to it.
+// buffers visible to this one.
 func (d *Device) commitPart(work []metal.Dispatch) error {
 	o := d.objc
 	commands := o.retain(id(o.send(d.queue, queueCommandBuffer)))

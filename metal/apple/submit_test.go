@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
-// checkIncrease runs a chain of dispatches, each of which reads what the one before has written.
+// checkIncrease runs a chain of dispatches. Each reads the values that the previous dispatch has written.
 func checkIncrease(t *testing.T, d *Device, p metal.Pipeline) {
 	t.Helper()
 	const n = 1000
@@ -89,7 +89,7 @@ func TestEncoding(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTimes checks times, which are doubles and returned in another register than other results.
+// TestTimes checks times. Times are doubles, which are returned in another register than other results.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	d, _ := recorded(t)
@@ -153,7 +153,7 @@ func TestSeveralUnderWay(t *testing.T) {
 	}
 	_, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
 	require.ErrorContains(t, err, "wait for one first")
-	for _, i := range []int{0, 5, maxSubmissions - 3} { // each includes those before it; Close waits for the rest
+	for _, i := range []int{0, 5, maxSubmissions - 3} { // each wait covers all earlier submissions; Close waits for the rest
 		_, err := d.Wait(tickets[i])
 		require.NoError(t, err)
 		for _, done := range []int{i, i / 2} {
@@ -177,10 +177,10 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 		work[i] = one(p, args, b, b)
 		work[i].Barrier, work[i].SplitBefore = true, i%10 == 0
 	}
-	const parts = 4 // which begin at 0, 30, 60 and 90
+	const parts = 4 // they begin at dispatches 0, 30, 60 and 90
 	require.Equal(t, 24, minPart)
 	var last metal.Ticket
-	for n := 1; n <= maxSubmissions; n++ { // not all are split, so that the queue does not overflow
+	for n := 1; n <= maxSubmissions; n++ { // the later ones are not split, so that the queue does not overflow
 		ticket, err := d.Submit(work)
 		require.NoError(t, err)
 		if n < 5 {
@@ -201,7 +201,7 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	require.Equal(t, 2, d.Counters().Waits)
 }
 
-// TestFaultInAPart checks that a fault of a part is one of its submission.
+// TestFaultInAPart checks that a fault in one part of a split submission is a fault of the submission.
 func TestFaultInAPart(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -238,8 +238,8 @@ func TestResidencyAfterIdling(t *testing.T) {
 	}
 }
 
-// TestSteadyWorkAllocatesNothing checks that steady work allocates no Go memory, makes no Metal objects other than the two of a
-// submission, and makes no buffers or pipelines.
+// TestSteadyWorkAllocatesNothing checks that steady work allocates no Go memory and makes no buffers or pipelines. The only Metal
+// objects it makes are two per submission.
 func TestSteadyWorkAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates by itself")
@@ -290,7 +290,7 @@ func TestGPUFault(t *testing.T) {
 	checkIncrease(t, d, p) // with a new queue, after the work in flight
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 	_, err = d.Wait(tickets[2])
-	require.ErrorContains(t, err, "not in flight") // the wait for a later submission included it
+	require.ErrorContains(t, err, "not in flight") // the wait for a later submission included this one
 	checkIncrease(t, d, p)
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 }
@@ -316,7 +316,7 @@ func TestGPUFaultAmongSeveral(t *testing.T) {
 		checkIncrease(t, d, p)
 	}
 	require.Equal(t, 4, s.Sent("MTLDevice", "newCommandQueue"))
-	require.Len(t, s.Live(), live+6) // the buffers of checkIncrease
+	require.Len(t, s.Live(), live+6) // 6 buffers that checkIncrease made
 }
 
 func TestGPUOutOfMemory(t *testing.T) {

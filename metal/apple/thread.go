@@ -2,8 +2,8 @@ package apple
 
 import "runtime"
 
-// thread is a goroutine locked to its OS thread. It runs one function at a time, each in its own autorelease pool. Pools belong to
-// an OS thread, and a goroutine that is not locked may move to another between push and pop.
+// thread is a goroutine locked to its OS thread. It runs one function at a time, each in a separate autorelease pool. A pool
+// belongs to an OS thread, and a goroutine that is not locked can move to another OS thread between push and pop.
 type thread struct {
 	calls chan func()
 	done  chan struct{}
@@ -27,7 +27,7 @@ func (t *thread) run(o *objc) {
 	close(t.done)
 }
 
-// do runs f on the thread and waits for it. Callers on hot paths make f once, since a closure is allocated.
+// do runs f on the thread and waits for it. Callers on hot paths make f once, since making a closure allocates memory.
 func (t *thread) do(f func()) {
 	t.calls <- f
 	<-t.done

@@ -49,7 +49,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	return nil
 }
 
-// upload copies src in pieces and waits for the last.
+// upload copies src in pieces and waits for the last copy.
 func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	if err := d.recover(); err != nil {
 		return err

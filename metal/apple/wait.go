@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Wait implements metal.Device. Each submission can be waited for once, by itself or with a later one.
+// Wait implements metal.Device. Each submission can be waited for once. The wait for a later submission includes it.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	if d.closed {
 		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", t, ErrClosed)
@@ -22,8 +22,8 @@ func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	return e.timing, nil
 }
 
-// await is the part of Wait on the device's thread. The command buffers of a queue end in order, so it waits for the last. If one
-// has failed, it sets the encoding's ticket to that one's.
+// await is the part of Wait that runs on the device's thread. The command buffers of a queue end in order, so await waits for the
+// last one. If a command buffer has failed, await sets the encoding's ticket to the ticket of the failed one.
 func (d *Device) await() {
 	o, e := d.objc, &d.encoding
 	n := 0
@@ -31,7 +31,7 @@ func (d *Device) await() {
 		n++
 	}
 	if n == 0 || d.inFlight[n-1].ticket != e.ticket {
-		e.err = errors.New("it is not in flight")
+		e.err = errors.New("the submission is not in flight")
 		return
 	}
 	first, last := n-1, d.inFlight[n-1].commands
@@ -58,9 +58,9 @@ func (d *Device) await() {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// outcome returns the error of a command buffer after a later one of its queue, or itself, was waited for: waitUntilCompleted also
-// returns after a fault. Metal does not state that the status of an earlier one is set by then, so outcome waits for that too. The
-// text of the error is copied, since the NSError belongs to the autorelease pool.
+// outcome returns the error of a command buffer. Before, somebody must have waited for that command buffer or a later one;
+// waitUntilCompleted also returns after a fault. Metal does not state that the status of an earlier command buffer is set by then,
+// so outcome waits for the given one, too. The text of the error is copied, since the NSError belongs to the autorelease pool.
 func (d *Device) outcome(commands id) error {
 	o := d.objc
 	status := o.send(commands, commandsStatus)
@@ -81,8 +81,8 @@ func (d *Device) outcome(commands id) error {
 	return err
 }
 
-// recover makes a new queue after a fault, since Metal may ignore further work of the old one. It first waits for the work in
-// flight there, so that work stays in order.
+// recover makes a new queue after a fault, since Metal may ignore further work of the old queue. It first waits for the old queue's
+// work in flight, so that work stays in order.
 func (d *Device) recover() error {
 	if !d.faulted {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// buffer is a buffer of the device; its address is 0 once it is freed.
+// buffer is a buffer of the device. After it is freed, its address is 0.
 type buffer struct {
 	address uintptr
 	bytes   int
@@ -17,10 +17,10 @@ type buffer struct {
 // hostMapped is CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP.
 const hostMapped = 1 | 2
 
-// NewBuffer implements metal.Device. Shared buffers lie in the CPU's memory, from where the GPU reads them slowly.
+// NewBuffer implements metal.Device. Shared buffers are in the CPU's memory, which the GPU reads slowly.
 func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
 	if bytes < 1 {
-		return 0, fmt.Errorf("make a buffer of %d bytes: it must have at least 1", bytes)
+		return 0, fmt.Errorf("make a buffer of %d bytes: the size must be at least 1", bytes)
 	}
 	made := buffer{bytes: bytes, storage: storage}
 	err := d.do(func() error {
@@ -61,19 +61,19 @@ func (d *Device) buffer(b metal.Buffer) *buffer {
 	return &d.buffers[b-1]
 }
 
-// FreeBuffer implements metal.Device. After Close, all buffers are free already.
+// FreeBuffer implements metal.Device. After Close, it does nothing, since Close has freed all buffers.
 func (d *Device) FreeBuffer(b metal.Buffer) {
 	if d.closed {
 		return
 	}
 	m := d.buffer(b)
 	if m == nil {
-		panic(fmt.Sprintf("cuda: there is no buffer %d", b))
+		panic(fmt.Sprintf("cuda: buffer %d does not exist", b))
 	}
-	_ = d.do(func() error { return d.release(m) }) // memory of a lost device is gone already
+	_ = d.do(func() error { return d.release(m) }) // fails only on a lost device, whose memory is freed already
 }
 
-// release gives a buffer's memory back.
+// release frees a buffer's memory.
 func (d *Device) release(m *buffer) error {
 	free := cuMemFree
 	if m.storage == metal.Shared {
@@ -89,16 +89,16 @@ func (d *Device) release(m *buffer) error {
 func (d *Device) Contents(b metal.Buffer) []byte {
 	m := d.buffer(b)
 	if m == nil || m.storage != metal.Shared {
-		panic(fmt.Sprintf("cuda: the CPU does not see buffer %d", b))
+		panic(fmt.Sprintf("cuda: buffer %d is not a shared buffer", b))
 	}
 	return unsafe.Slice((*byte)(pointer(m.address)), m.bytes)
 }
 
-// within returns a buffer that has so many bytes from an offset on.
+// within returns a buffer, or an error if the given bytes from the offset on are not inside it.
 func (d *Device) within(b metal.Buffer, offset, bytes int) (*buffer, error) {
 	m := d.buffer(b)
 	if m == nil {
-		return nil, fmt.Errorf("there is no buffer %d", b)
+		return nil, fmt.Errorf("buffer %d does not exist", b)
 	}
 	if offset < 0 || offset > m.bytes || bytes > m.bytes-offset {
 		return nil, fmt.Errorf("bytes %d to %d are not in a buffer of %d bytes", offset, offset+bytes, m.bytes)

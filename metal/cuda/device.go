@@ -1,6 +1,6 @@
-// Package cuda is the driver of metal.Device for NVIDIA's GPUs of compute capability 8.0 and later: the kernels in Metal's
-// language are translated to CUDA C++, compiled by NVRTC for the device that is there, and launched through libcuda. Both
-// libraries are loaded when a device is opened; nothing is linked.
+// Package cuda is the driver of metal.Device for NVIDIA's GPUs of compute capability 8.0 and later. Kernels in Metal's language are
+// translated to CUDA C++, compiled by NVRTC for the installed GPU, and launched through libcuda. Both libraries are loaded when a
+// device is opened; nothing is linked.
 package cuda
 
 import (
@@ -14,14 +14,15 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// ErrClosed is wrapped by the errors of a device that is closed.
+// ErrClosed is wrapped by the errors of a closed device's methods.
 var ErrClosed = errors.New("the device is closed")
 
-// minCapability is the compute capability that the kernels take: warps' reductions of integers came with 8.0.
+// minCapability is the minimum compute capability, times 10. The kernels need the warp reductions of
+// integers, which are new in 8.0.
 const minCapability = 80
 
-// reserved is the number of bytes of the GPU's memory that is not given to buffers: code, the memory of threads and the
-// driver need it.
+// reserved is the number of bytes of the GPU's memory that buffers do not use. Code, the threads' own
+// memory and the driver need it.
 const reserved = 512 << 20
 
 // Device implements metal.Device.
@@ -35,14 +36,14 @@ type Device struct {
 	info     metal.Info
 	closed   bool
 	lost     error // the error after which the context cannot be used
-	debug    bool  // kernels are compiled for debugging, and waited for one by one
+	debug    bool  // kernels are compiled for debugging, and each launch is waited for
 
-	compiling sync.Mutex // held for libraries and info
+	compiling sync.Mutex // guards libraries and info
 	libraries []*library
-	modules   []*module // that are loaded
+	modules   []*module // the loaded modules
 	pipelines []pipeline
 	buffers   []buffer
-	memory    int // bytes of buffers
+	memory    int // bytes of all buffers
 	events    []uintptr
 	counters  metal.Counters
 
@@ -54,7 +55,7 @@ type Device struct {
 
 var _ metal.Device = (*Device)(nil)
 
-// Open opens a GPU by its number, from 0 on. The error wraps metal.ErrUnsupported if the kernels run on none.
+// Open opens a GPU by its number, counted from 0. The error wraps metal.ErrUnsupported if there is no GPU that can run the kernels.
 func Open(ordinal int) (*Device, error) {
 	c, err := openDriver()
 	if err != nil {
@@ -71,7 +72,7 @@ func Open(ordinal int) (*Device, error) {
 	return d, nil
 }
 
-// open finds the device and makes what all work needs.
+// open finds the device and makes its context, stream and events.
 func (d *Device) open() error {
 	c := d.driver
 	if err := c.call(cuInit, 0); err != nil {
@@ -85,7 +86,7 @@ func (d *Device) open() error {
 		return metal.Unsupported("CUDA finds no device")
 	}
 	if d.ordinal >= count {
-		return fmt.Errorf("CUDA numbers its GPUs from 0, and finds %d", count)
+		return fmt.Errorf("CUDA finds %d GPUs, which are numbered from 0", count)
 	}
 	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
 	if err != nil {
@@ -128,7 +129,8 @@ func (d *Device) open() error {
 	return d.openQueue()
 }
 
-// describe reads what the device is, and refuses one that is too old. arch is what code is compiled for.
+// describe reads the properties of the device. It returns an error if the device is too old. arch is the
+// architecture that code is compiled for.
 func (d *Device) describe() (arch string, err error) {
 	c := d.driver
 	c.text = make([]byte, 256)
@@ -151,7 +153,7 @@ func (d *Device) describe() (arch string, err error) {
 	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
 	width, noWidth := c.integer(cuDeviceGetAttribute, attributeMemoryWidth, d.device)
 	if noClock == nil && noWidth == nil {
-		d.info.Bandwidth = 2 * 1e3 * float64(clock) * float64(width) / 8 // two transfers a clock
+		d.info.Bandwidth = 2 * 1e3 * float64(clock) * float64(width) / 8 // two transfers per clock
 	}
 	if 10*major+minor < minCapability {
 		return "", metal.Unsupported("%s has compute capability %d.%d, and the kernels require 8.0 or later", d.info.Name, major, minor)
@@ -180,7 +182,7 @@ func (d *Device) do(f func() error) error {
 	return err
 }
 
-// event makes an event that lives as long as the device.
+// event makes an event, which is destroyed with the device.
 func (d *Device) event(flags uintptr) (uintptr, error) {
 	e, err := d.driver.value(cuEventCreate, flags)
 	if err != nil {
@@ -196,10 +198,10 @@ const (
 	eventWithoutTiming = 2
 )
 
-// Info implements metal.Device. MathMode is known once kernels are compiled.
+// Info implements metal.Device. MathMode is set after a Compile.
 func (d *Device) Info() metal.Info { return d.info }
 
-// Memory implements metal.Device: that of buffers.
+// Memory implements metal.Device. It counts only buffers.
 func (d *Device) Memory() int { return d.memory }
 
 // Counters implements metal.Device.
@@ -213,7 +215,7 @@ func (d *Device) StartCapture(string) error { return errCapture }
 // StopCapture implements metal.Device.
 func (d *Device) StopCapture() error { return errCapture }
 
-// Close implements metal.Device. It waits for what is submitted. Closing twice does nothing more.
+// Close implements metal.Device. It waits for submitted work. A second call does nothing.
 func (d *Device) Close() error {
 	if d.closed {
 		return nil
@@ -222,19 +224,19 @@ func (d *Device) Close() error {
 	if d.context != 0 {
 		err = d.do(d.free)
 		if d.lost != nil {
-			err = nil // it has been reported, and the memory is gone with it
+			err = nil // the error was reported before, and the memory is freed already
 		}
 		err = errors.Join(err, d.driver.call(cuDevicePrimaryCtxRelease, d.device))
 	}
 	d.closed = true
 	if err == nil && d.lost == nil && d.memory != 0 {
-		err = fmt.Errorf("close CUDA: %d bytes of buffers were not given back", d.memory)
+		err = fmt.Errorf("close CUDA: %d bytes of buffers were not freed", d.memory)
 	}
 	d.memory = 0
 	return err
 }
 
-// free gives everything back.
+// free frees everything that open made.
 func (d *Device) free() error {
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
@@ -264,5 +266,5 @@ func (d *Device) free() error {
 	return errors.Join(errs...)
 }
 
-// address is where a slice's memory is; 0 for a nil slice.
+// address returns the address of a slice's memory, or 0 for a nil slice.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

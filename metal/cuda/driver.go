@@ -56,7 +56,7 @@ const (
 	functionCount
 )
 
-// functions are the names under which libcuda exports them; some have a version.
+// functions are the names under which libcuda exports its functions. Some names include a version.
 var functions = [functionCount]string{
 	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion", cuGetErrorName: "cuGetErrorName", cuGetErrorString: "cuGetErrorString",
 	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet", cuDeviceGetName: "cuDeviceGetName",
@@ -87,7 +87,7 @@ const (
 	functionMaxDynShared = 8
 )
 
-// CUresults that callers distinguish. After those from resultDeinitialized on, the context cannot be used.
+// CUresults that callers distinguish. After resultDeinitialized and the results that follow it here, the context cannot be used.
 const (
 	resultOutOfMemory = 2
 	resultNoDevice    = 100
@@ -112,13 +112,13 @@ const (
 	resultUnknown              = 999
 )
 
-// driver is libcuda. The memory that calls write to and read from is its own, because memory passed to CUDA must be
+// driver is libcuda. It has fields for the memory that calls read and write, because memory passed to CUDA must be
 // on the heap and kept alive.
 type driver struct {
 	at    [functionCount]uintptr
-	frame [12]uintptr // the words of a call
-	out   [2]uint64   // what a call writes
-	text  []byte      // a C string while it is passed
+	frame [12]uintptr // the arguments of a call
+	out   [2]uint64   // the results of a call
+	text  []byte      // the C string of the current call
 }
 
 // openDriver opens libcuda, which comes with the GPU's driver.
@@ -136,7 +136,7 @@ func openDriver() (*driver, error) {
 	return d, nil
 }
 
-// call calls a function. Words that are addresses have to be of memory that is kept alive and is no stack.
+// call calls a function. Words that are addresses must point to memory that is kept alive and is not on a stack.
 func (d *driver) call(f function, words ...uintptr) error {
 	n := copy(d.frame[:], words)
 	result, _, _ := purego.SyscallN(d.at[f], d.frame[:n]...)
@@ -146,12 +146,12 @@ func (d *driver) call(f function, words ...uintptr) error {
 	return d.failure(f, uint32(result))
 }
 
-// resultError is a call that failed.
+// resultError is the error of a failed call.
 type resultError struct {
 	function string
 	result   uint32 // CUresult
 	name     string // such as CUDA_ERROR_ILLEGAL_ADDRESS
-	text     string // in words
+	text     string // CUDA's description of the result
 }
 
 func (e *resultError) Error() string { return fmt.Sprintf("%s: %s (%s)", e.function, e.text, e.name) }
@@ -190,13 +190,13 @@ func lost(err error) bool {
 	return false
 }
 
-// outAt is where a call may write word i of out. It is cleared.
+// outAt clears word i of out and returns its address, so that a call can write to it.
 func (d *driver) outAt(i int) uintptr {
 	d.out[i] = 0
 	return uintptr(unsafe.Pointer(&d.out[i]))
 }
 
-// value calls a function whose first argument is where it writes its result.
+// value calls a function whose first argument is the address of its result.
 func (d *driver) value(f function, words ...uintptr) (uint64, error) {
 	var all [6]uintptr
 	all[0] = d.outAt(0)
@@ -205,13 +205,13 @@ func (d *driver) value(f function, words ...uintptr) (uint64, error) {
 	return d.out[0], err
 }
 
-// integer is value of a 32-bit integer.
+// integer is value for functions with a result of 32 bits.
 func (d *driver) integer(f function, words ...uintptr) (int, error) {
 	v, err := d.value(f, words...)
 	return int(int32(uint32(v))), err
 }
 
-// cString returns text that C can read until the next call.
+// cString returns the address of s as a C string, which is valid until the next call.
 func (d *driver) cString(s string) uintptr {
 	d.text = append(append(d.text[:0], s...), 0)
 	return uintptr(unsafe.Pointer(&d.text[0]))
@@ -230,5 +230,5 @@ func goString(address uintptr) string {
 	return string(unsafe.Slice((*byte)(text), n))
 }
 
-// pointer is an address of C's memory.
+// pointer returns an address in C's memory as a pointer.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }

@@ -7,10 +7,11 @@ import (
 	"unsafe"
 )
 
-// maxGraphs is how many graphs are retained. A stream of rows that decode has one for each of the steps in flight.
+// maxGraphs is the maximum number of retained graphs. Steady decoding needs one graph for each step in flight.
 const maxGraphs = 64
 
-// graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four times as long as one in a graph.
+// graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four times as
+// long as a launch in a graph.
 type graphs struct {
 	seed     maphash.Seed
 	all      map[uint64]*graph
@@ -18,17 +19,17 @@ type graphs struct {
 	building building
 }
 
-// building is what a graph is made with, in memory that does not move.
+// building has the memory that is needed to make a graph. It must not move.
 type building struct {
-	before, stage []uintptr // nodes of the stage before, and of this one
+	before, stage []uintptr // nodes of the previous and of the current stage
 	node          nodeParams
 }
 
-// graph is a submission. It becomes a CUDA graph the second time it is seen; the first time it is launched in the stream.
+// graph is a submission. The first time, its launches are launched in the stream. The second time, it becomes a CUDA graph.
 type graph struct {
 	launches launches
-	exec     uintptr // CUgraphExec; 0 before the second time
-	used     uint64  // when
+	exec     uintptr // CUgraphExec; 0 until the submission has been seen twice
+	used     uint64  // when it was used last, for the choice of the least recently used
 }
 
 // nodeParams is CUDA_KERNEL_NODE_PARAMS_v1.
@@ -39,7 +40,7 @@ type nodeParams struct {
 	parameters, extra uintptr
 }
 
-// find returns the graph of launches, or nil the first time that they are submitted.
+// find returns the graph of launches. It returns nil for launches that are submitted for the first time.
 func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	g.uses++
 	key := maphash.Bytes(g.seed, l)
@@ -63,7 +64,7 @@ func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	return have, nil
 }
 
-// drop removes the graph for key or, if there is none, the least recently used one.
+// drop removes the graph for key. If there is none, it removes the least recently used graph.
 func (g *graphs) drop(d *Device, key uint64) error {
 	if g.all[key] == nil {
 		for other, have := range g.all {
@@ -77,7 +78,7 @@ func (g *graphs) drop(d *Device, key uint64) error {
 	return d.destroy(have)
 }
 
-// destroy frees a graph. CUDA does so after the graph has run.
+// destroy frees a graph. CUDA delays this until the graph has run.
 func (d *Device) destroy(g *graph) error {
 	if g.exec == 0 {
 		return nil
@@ -85,7 +86,8 @@ func (d *Device) destroy(g *graph) error {
 	return d.driver.call(cuGraphExecDestroy, g.exec)
 }
 
-// build makes a graph: a launch with a barrier depends on those since the barrier before it; those without one run at the same time.
+// build makes a graph. A barrier begins a stage. The launches of a stage depend on all launches of the previous
+// stage, and run at the same time.
 func (d *Device) build(l launches) (exec uintptr, err error) {
 	c := d.driver
 	made, err := c.value(cuGraphCreate, 0)

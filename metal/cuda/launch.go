@@ -9,31 +9,31 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// launches is a submission's launches, serialised so that equal submissions are equal bytes: for each launch a header, then the
-// kernel's parameters.
+// launches has the launches of a submission as bytes, so that submissions can be compared. Each launch has a header, then
+// the kernel's parameters.
 type launches []byte
 
-// launchHeader is what a launch is without its parameters.
+// launchHeader describes a launch, except for its parameters.
 type launchHeader struct {
 	function uintptr
 	groups   [3]uint32
 	threads  uint32
 	shared   uint32 // bytes of threadgroup memory
-	barrier  uint32 // 1 where it waits for all launches before it
+	barrier  uint32 // 1 if the launch waits for all launches before it
 	size     uint32 // bytes of parameters
-	dispatch uint32 // that it is of
+	dispatch uint32 // index of the launch's dispatch
 }
 
 const launchHeaderBytes = int(unsafe.Sizeof(launchHeader{}))
 
-// add adds the launches of a dispatch: several where its grid is too high for one.
+// add adds the launches of a dispatch. There are several if the grid is too high for one launch.
 func (l launches) add(d *Device, w *metal.Dispatch, dispatch int) launches {
 	p := &d.pipelines[w.Pipeline-1]
 	for y := 0; y < w.Groups[1]; y += maxGroups {
 		at := len(l)
 		l = append(l, make([]byte, launchHeaderBytes)...)
-		// Its buffers' addresses and its argument struct are the kernel's parameters, in this order, and then the first threadgroup
-		// in y, where the kernel is translated: see source.go.
+		// The kernel's parameters are the addresses of the buffers, then the argument struct. A translated kernel also has the number of
+		// the first threadgroup in y as its last parameter: see source.go.
 		for _, b := range w.Buffers {
 			l = binary.NativeEndian.AppendUint64(l, uint64(d.buffers[b.Buffer-1].address)+uint64(b.Offset))
 		}
@@ -56,26 +56,26 @@ func (l launches) add(d *Device, w *metal.Dispatch, dispatch int) launches {
 	return l
 }
 
-// next splits the first launch off.
+// next returns the first launch, and the launches after it as rest.
 func (l launches) next() (h *launchHeader, parameters, rest launches) {
 	h = (*launchHeader)(unsafe.Pointer(&l[0]))
 	end := launchHeaderBytes + int(h.size)
 	return h, l[launchHeaderBytes:end], l[(end+7)&^7:]
 }
 
-// extra is the parameters of a kernel as CUDA finds them, in memory that does not move.
+// extra tells CUDA where the parameters of a kernel are. It must not move in memory.
 type extra struct {
 	size  uint64
 	words [5]uintptr
 }
 
-// Names of what words has: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE.
+// Keys in extra.words: CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE.
 const (
 	launchPointer = 1
 	launchSize    = 2
 )
 
-// set has CUDA find parameters, and returns where.
+// set stores the place of parameters and returns the address of the words, for CUDA.
 func (e *extra) set(parameters launches) uintptr {
 	e.size = uint64(len(parameters))
 	e.words = [5]uintptr{launchPointer, address(parameters), launchSize, uintptr(unsafe.Pointer(&e.size)), 0}
@@ -92,7 +92,7 @@ func (d *Device) launch(l launches, work []metal.Dispatch) error {
 			uintptr(h.groups[0]), uintptr(h.groups[1]), uintptr(h.groups[2]), uintptr(h.threads), 1, 1,
 			uintptr(h.shared), d.stream, 0, d.queue.extra.set(parameters))
 		if err == nil && d.debug {
-			err = d.driver.call(cuStreamSynchronize, d.stream) // so that a fault has the name of its kernel
+			err = d.driver.call(cuStreamSynchronize, d.stream) // so that the error of a fault names the kernel
 		}
 		if err != nil {
 			w := &work[h.dispatch]

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestLaunches compares the bytes of a submission with its launches.
+// TestLaunches serialises dispatches and checks the launches that are read back.
 func TestLaunches(t *testing.T) {
 	t.Parallel()
 	d := &Device{buffers: []buffer{{address: 0x1000, bytes: 64}, {address: 0x2000, bytes: 64}}}

@@ -13,20 +13,20 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// library is kernels of a source: compiled code, one for each set of function constants that is asked for.
+// library is a source of kernels with its compiled modules, one for each requested set of function constants.
 type library struct {
 	name      string
 	text      string // CUDA C++
 	flags     []string
 	constants bool               // whether the source has function constants
 	native    bool               // whether the source is CUDA C++
-	modules   map[string]*module // by the flags of the constants
+	modules   map[string]*module // by the compiler flags that define the constants
 }
 
-// module is compiled code. It is loaded when the first of its kernels is asked for.
+// module is compiled code. It is loaded when a pipeline of one of its kernels is first requested.
 type module struct {
 	code    []byte
-	symbols map[string]string // of its kernels' names
+	symbols map[string]string // symbol of each kernel, by the kernel's name
 	handle  uintptr           // 0 until it is loaded
 }
 
@@ -38,11 +38,12 @@ type pipeline struct {
 	native   bool // written in CUDA C++
 }
 
-// constantUse matches a file that has function constants.
+// constantUse matches sources that have function constants.
 var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 
-// Compile implements metal.Device. Templates of a file with function constants are compiled when these are known. Native kernels are
-// extern "C" functions without constants, which get a dispatch's buffers as pointers, one per parameter, and its argument struct by value.
+// Compile implements metal.Device. A source with function constants is compiled later, when their values are known. Native
+// kernels are extern "C" functions without constants. Their parameters are a pointer for each buffer of the dispatch, then
+// the argument struct by value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if src.Native {
 		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), native: true}, mode)
@@ -67,7 +68,7 @@ func (d *Device) compile(l *library, mode metal.Mode) (metal.Library, error) {
 	return metal.Library(len(d.libraries)), nil
 }
 
-// module compiles a library for a set of constants, once.
+// module returns a library's module for a set of constants. Each module is compiled once.
 func (d *Device) module(l *library, constants []metal.Constant) (*module, error) {
 	var set []string
 	for _, c := range constants {
@@ -92,13 +93,13 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 	return m, nil
 }
 
-// symbols are the kernels of compiled code by their names: those that INSTANTIATE gives are data of the code, as library.h has
-// it; others go by their symbols.
+// symbols returns the symbols of compiled code's kernels, by the kernels' names. Names given by INSTANTIATE are data in the code
+// (see library.h). The name of any other kernel is its symbol.
 func symbols(code []byte) (map[string]string, error) {
 	if len(code) < 64 {
-		return nil, fmt.Errorf("read compiled kernels: there are %d bytes", len(code))
+		return nil, fmt.Errorf("read compiled kernels: %d bytes are no ELF file", len(code))
 	}
-	// NVIDIA has its own numbers where ELF has the version of its format.
+	// NVIDIA stores numbers of its own in the field that ELF uses for the version of its format.
 	plain := slices.Clone(code)
 	plain[elf.EI_VERSION] = byte(elf.EV_CURRENT)
 	binary.LittleEndian.PutUint32(plain[20:], uint32(elf.EV_CURRENT))
@@ -117,7 +118,7 @@ func symbols(code []byte) (map[string]string, error) {
 		case named:
 			data, err := file.Sections[s.Section].Data()
 			if err != nil || s.Value+s.Size > uint64(len(data)) {
-				return nil, errors.Join(errors.New("read compiled kernels: the name of "+id+" is not there"), err)
+				return nil, errors.Join(errors.New("read compiled kernels: the name of "+id+" is missing"), err)
 			}
 			name, _, _ := bytes.Cut(data[s.Value:s.Value+s.Size], []byte{0})
 			found[string(name)] = "ingot_" + id
@@ -131,7 +132,7 @@ func symbols(code []byte) (map[string]string, error) {
 // Pipeline implements metal.Device.
 func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
 	if lib == 0 || int(lib) > len(d.libraries) {
-		return 0, fmt.Errorf("make a pipeline of kernel %s: there is no library %d", function, lib)
+		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d does not exist", function, lib)
 	}
 	m, err := d.module(d.libraries[lib-1], constants)
 	if err != nil {
@@ -150,7 +151,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	return metal.Pipeline(len(d.pipelines)), nil
 }
 
-// load loads a kernel, and its module if that is not loaded yet.
+// load loads a kernel. It loads the kernel's module first if necessary.
 func (d *Device) load(p *pipeline, m *module, symbol string) error {
 	c := d.driver
 	if m.handle == 0 {

@@ -14,25 +14,26 @@ import (
 	"github.com/ingot-run/ingot/metal/kernelcache"
 )
 
-// compiler is NVRTC, NVIDIA's compiler as a library, with the folder of what it has compiled.
+// compiler is NVRTC, NVIDIA's compiler as a library, with the folder of compiled kernels.
 type compiler struct {
 	version string // such as "13.0"
-	arch    string // of the device, such as "sm_90"
+	arch    string // architecture of the device, such as "sm_90"
 	cache   string
 
 	create, compile, destroy, logSize, log, codeSize, code, errorText uintptr
 }
 
-// libraries are the names of NVRTC's library by the version of CUDA that it belongs to.
+// libraries are the file names of NVRTC's library, with the version of CUDA to which each belongs.
 var libraries = []struct {
 	major int
 	name  string
 }{{13, "libnvrtc.so.13"}, {12, "libnvrtc.so.12"}, {11, "libnvrtc.so.11.2"}}
 
-// toolkit is where NVIDIA's own packages put the library, which not all systems look through.
+// toolkit is the folder where NVIDIA's packages install the library. Not all systems search it for libraries.
 const toolkit = "/usr/local/cuda/lib64/"
 
-// openCompiler opens the newest NVRTC whose code a driver of the given major version, such as 12, can run.
+// openCompiler opens the newest NVRTC that a driver of the given major version, such as 12, supports: the driver
+// must be able to run its code.
 func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	var tried []string
 	var handle uintptr
@@ -49,8 +50,8 @@ func openCompiler(arch string, driverMajor int) (*compiler, error) {
 		}
 	}
 	if handle == 0 {
-		return nil, fmt.Errorf("find NVRTC, which compiles the kernels: none of %s can be opened; install package cuda-nvrtc-%d-0 of NVIDIA or "+
-			"libnvrtc11.2 of Debian, or set LD_LIBRARY_PATH to its folder", strings.Join(tried, ", "), driverMajor)
+		return nil, fmt.Errorf("find NVRTC, which compiles the kernels: none of %s can be opened; install NVIDIA's package cuda-nvrtc-%d-0 or "+
+			"Debian's package libnvrtc11.2, or set LD_LIBRARY_PATH to the folder of the library", strings.Join(tried, ", "), driverMajor)
 	}
 	c := &compiler{arch: arch}
 	var version uintptr
@@ -61,7 +62,7 @@ func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	} {
 		var err error
 		if *at, err = purego.Dlsym(handle, name); err != nil {
-			return nil, fmt.Errorf("find %s in NVRTC: %w; it takes CUDA 11.2 or later", name, err)
+			return nil, fmt.Errorf("find %s in NVRTC: %w; install NVRTC of CUDA 11.2 or later", name, err)
 		}
 	}
 	p := newProgram()
@@ -74,7 +75,7 @@ func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	return c, nil
 }
 
-// mathMode is what Info reports of a mode.
+// mathMode returns the value of Info.MathMode for a mode.
 func mathMode(mode metal.Mode) string {
 	if mode == metal.FastMath {
 		return "relaxed"
@@ -82,7 +83,8 @@ func mathMode(mode metal.Mode) string {
 	return "safe"
 }
 
-// flags returns the options of a mode. Only fast arithmetic fuses more than the kernels ask for. It handles infinities, too.
+// flags returns the options of a mode. Only fast arithmetic fuses operations that the kernels do not fuse explicitly. All
+// modes handle infinities.
 func (c *compiler) flags(mode metal.Mode) []string {
 	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space"}
 	if mode == metal.FastMath {
@@ -91,7 +93,7 @@ func (c *compiler) flags(mode metal.Mode) []string {
 	return append(common, "--fmad=false")
 }
 
-// cubin compiles CUDA C++ to code for the device, or takes it from the cache.
+// cubin returns the code that CUDA C++ compiles to for the device. It is compiled only if the cache does not have it.
 func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
 	path, err := kernelcache.File(c.cache, kernelcache.Key(text, "nvrtc", c.version, flags)+".cubin", func(path string) error {
 		code, err := c.build(name, text, flags)
@@ -106,8 +108,8 @@ func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// call calls a function of NVRTC that may be called from several goroutines at once. Words that are addresses have to be of
-// memory that is kept alive and is no stack.
+// call calls a function of NVRTC. It may be called from several goroutines at once. Words that are addresses must point to memory
+// that is kept alive and is not on a stack.
 func (c *compiler) call(f uintptr, words ...uintptr) error {
 	result, _, _ := purego.SyscallN(f, words...)
 	if uint32(result) == 0 {
@@ -117,7 +119,7 @@ func (c *compiler) call(f uintptr, words ...uintptr) error {
 	return errors.New(goString(text))
 }
 
-// program is what a compilation passes to NVRTC: all of it in memory that does not move.
+// program has everything that a compilation passes to NVRTC. It must not move in memory.
 type program struct {
 	handle  uintptr
 	size    uintptr
@@ -137,7 +139,7 @@ func (p *program) cString(s string) uintptr {
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-// build compiles.
+// build compiles a text and returns the code.
 func (c *compiler) build(name, text string, flags []string) (code []byte, err error) {
 	p := newProgram()
 	handle, size := uintptr(unsafe.Pointer(&p.handle)), uintptr(unsafe.Pointer(&p.size))

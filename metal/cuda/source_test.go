@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// nvrtc opens the compiler, or skips. The driver is not needed.
+// nvrtc opens the compiler, or skips the test if there is none. The GPU's driver is not needed.
 func nvrtc(t *testing.T) *compiler {
 	t.Helper()
 	c, err := openCompiler("sm_90", 13)
@@ -24,16 +24,16 @@ func nvrtc(t *testing.T) *compiler {
 	return c
 }
 
-// compileOnly is a device that compiles and does nothing else: what runs on it needs no GPU.
+// compileOnly is a device that compiles kernels and does nothing else, so that it needs no GPU.
 type compileOnly struct {
 	*Device
 	t       *testing.T
 	native  bool
-	made    map[string]bool // kernels
+	made    map[string]bool // the kernels of which pipelines were made
 	tickets metal.Ticket
 }
 
-// otherTypes matches the instances of types that the micro models do not have. Compiling all types takes minutes.
+// otherTypes matches the instances for types that the micro models do not use. Compiling the instances for all types takes minutes.
 var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K),.*\n`)
 
 func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
@@ -66,18 +66,18 @@ func (d *compileOnly) Submit([]metal.Dispatch) (metal.Ticket, error) {
 func (d *compileOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
 func (d *compileOnly) Close() error                            { return nil }
 
-// TestKernelsCompile compiles what the backend asks for when it starts and when it loads models, without the native kernels and
-// with them.
+// TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads models, without
+// and with the native kernels.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)
 	for name, want := range map[string]struct {
-		types   []gguf.Type // loaded in addition to those of the micro models
+		types   []gguf.Type // types of weights loaded in addition to the micro models
 		kernels []string
 	}{
 		"portable": {nil, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32"}},
 		"native": {
-			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // blocks alone, and super-blocks
+			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // a type with blocks only, and a type with super-blocks
 			[]string{"pack_weights", "product_32", "experts_down_8", "row_product", "route", "attention_256"},
 		},
 	} {
@@ -104,7 +104,7 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
-// TestSymbols finds kernels by the names that INSTANTIATE gives, and those of CUDA C++ by their own.
+// TestSymbols finds kernels by the names that INSTANTIATE gives, and native kernels by the names of their functions.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)
@@ -125,7 +125,7 @@ func TestSymbols(t *testing.T) {
 	require.Equal(t, map[string]string{"plain": "plain"}, found)
 }
 
-// TestCompileErrors name the line of the kernel's own file.
+// TestCompileErrors checks that the compiler's errors have the line of the original file.
 func TestCompileErrors(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)

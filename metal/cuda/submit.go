@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// maxInFlight is how many submissions can be in flight.
+	// maxInFlight is the maximum number of submissions in flight.
 	maxInFlight = 32
-	// maxParameters is the bytes of a kernel's parameters.
+	// maxParameters is the maximum number of bytes of a kernel's parameters.
 	maxParameters = 4 << 10
-	// maxGroups is the threadgroups of a launch's second and third dimension.
+	// maxGroups is the maximum number of threadgroups in the second and in the third dimension of a launch.
 	maxGroups = 65535
 )
 
-// queue is the submissions in flight, and what Submit and Wait pass to the thread with the context: all of it is here so that
-// nothing is allocated.
+// queue has the submissions in flight, and the arguments and results that Submit and Wait exchange with the thread that has the
+// context. They are fields so that nothing is allocated.
 type queue struct {
 	run, wait func() error
 
-	work   []metal.Dispatch // of Submit
-	ticket metal.Ticket     // of Wait
-	timing metal.Timing     // of Wait
+	work   []metal.Dispatch // argument of Submit
+	ticket metal.Ticket     // argument of Wait
+	timing metal.Timing     // result of Wait
 
-	submitted, waited metal.Ticket // the last ones
+	submitted, waited metal.Ticket // the last submitted and the last awaited ticket
 	begun, ended      [maxInFlight]uintptr
 	started           time.Time
 
-	launches launches // of the present submission
+	launches launches // launches of the current submission
 	graphs   graphs
 	extra    extra
 	elapsed  float32 // milliseconds
@@ -53,8 +53,8 @@ func (d *Device) openQueue() error {
 	return nil
 }
 
-// Submit implements metal.Device. The first time that dispatches are submitted, they run one after another. Later, those without a
-// barrier run at the same time as those before them: see graph.go.
+// Submit implements metal.Device. The first time that a list of dispatches is submitted, its dispatches run one after another. The
+// next times, dispatches without a barrier run at the same time as the dispatches before them: see graph.go.
 func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	q := &d.queue
 	if q.submitted-q.waited == maxInFlight {
@@ -80,33 +80,33 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 // check returns an error for a dispatch that the GPU cannot run.
 func (d *Device) check(w *metal.Dispatch) error {
 	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
-		return fmt.Errorf("there is no pipeline %d", w.Pipeline)
+		return fmt.Errorf("pipeline %d does not exist", w.Pipeline)
 	}
 	p, threads := &d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
 	case 8*len(w.Buffers)+len(w.Args)+4 > maxParameters:
-		return fmt.Errorf("%d buffers and %d bytes of arguments of kernel %s: at most %d bytes in all", len(w.Buffers), len(w.Args), p.name, maxParameters)
+		return fmt.Errorf("the parameters of kernel %s, %d buffers and %d bytes of arguments, take more than %d bytes", p.name, len(w.Buffers), len(w.Args), maxParameters)
 	case w.ThreadgroupMemory < 0 || w.ThreadgroupMemory%16 != 0 || w.ThreadgroupMemory+p.info.ThreadgroupMemory > d.info.ThreadgroupMemory:
-		return fmt.Errorf("%d bytes of threadgroup memory for kernel %s: a multiple of 16, and at most %d with its own %d",
-			w.ThreadgroupMemory, p.name, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
+		return fmt.Errorf("the threadgroup memory of kernel %s is %d bytes: it must be a multiple of 16, and at most %d together with the %d bytes that the kernel declares",
+			p.name, w.ThreadgroupMemory, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
 	case w.Threads[1] != 1 || w.Threads[2] != 1 || threads < 32 || threads > p.info.MaxThreads || threads%32 != 0:
-		return fmt.Errorf("threadgroups of %v threads for kernel %s: a line of a multiple of 32, at most %d", w.Threads, p.name, p.info.MaxThreads)
+		return fmt.Errorf("the threadgroups of kernel %s have %v threads: the first number must be a multiple of 32 and at most %d, the others 1", p.name, w.Threads, p.info.MaxThreads)
 	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1 || w.Groups[0] > math.MaxInt32 || w.Groups[2] > maxGroups || p.native && w.Groups[1] > maxGroups:
-		return fmt.Errorf("a grid of %v threadgroups for kernel %s", w.Groups, p.name)
+		return fmt.Errorf("the grid of kernel %s is %v threadgroups: each dimension must be at least 1, x at most %d, z at most %d and, for native kernels, y at most %d", p.name, w.Groups, math.MaxInt32, maxGroups, maxGroups)
 	}
 	for i, b := range w.Buffers {
 		m := d.buffer(b.Buffer)
 		if m == nil {
-			return fmt.Errorf("buffer %d of kernel %s: there is no buffer %d", i, p.name, b.Buffer)
+			return fmt.Errorf("buffer %d of kernel %s is buffer %d, which does not exist", i, p.name, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
-			return fmt.Errorf("buffer %d of kernel %s, of %d bytes, is bound from byte %d on", i, p.name, m.bytes, b.Offset)
+			return fmt.Errorf("buffer %d of kernel %s has %d bytes and is bound from byte %d on, which must be a multiple of 4 inside it", i, p.name, m.bytes, b.Offset)
 		}
 	}
 	return nil
 }
 
-// launchAll is Submit on a thread with the context.
+// launchAll is the part of Submit that runs on the thread with the context.
 func (d *Device) launchAll() error {
 	q := &d.queue
 	q.launches = q.launches[:0]
@@ -140,7 +140,7 @@ func (d *Device) launchAll() error {
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	q := &d.queue
 	if t <= q.waited || t > q.submitted {
-		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is not in flight", t)
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: the submission is not in flight", t)
 	}
 	q.ticket = t
 	err := d.do(q.wait)
@@ -152,7 +152,7 @@ func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	return q.timing, nil
 }
 
-// await is Wait on a thread with the context.
+// await is the part of Wait that runs on the thread with the context.
 func (d *Device) await() error {
 	q := &d.queue
 	slot := (q.ticket - 1) % maxInFlight

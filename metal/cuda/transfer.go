@@ -7,16 +7,16 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// stagingBytes is the size of each half of the pinned memory that uploads go through: one is filled while the GPU copies the
-// other.
+// stagingBytes is the size of a half of the pinned memory for transfers. Uploads use two halves: the CPU fills one while
+// the GPU copies the other.
 const stagingBytes = 8 << 20
 
-// staging is pinned memory that the GPU copies from and to without the CPU's help.
+// staging is pinned memory. The GPU copies from and to it without the CPU's help.
 type staging struct {
 	address uintptr
-	memory  []byte // of three halves: two for uploads, and one for what is read back
+	memory  []byte // three halves: two for uploads, one for Read
 	turn    int    // the half of the next upload
-	used    int    // bytes of it
+	used    int    // bytes of that half that are in use
 	copied  [2]uintptr
 	waits   [2]bool // whether an event of copied is recorded
 }
@@ -37,7 +37,8 @@ func (d *Device) openStaging() error {
 	return nil
 }
 
-// Upload implements metal.Device. Small uploads follow one another in a half, so that steps in flight do not wait for theirs.
+// Upload implements metal.Device. Small uploads are placed one after another in a half, so that the uploads of steps in flight do
+// not wait for each other.
 func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	m, err := d.within(b, offset, len(src))
 	if err != nil {
@@ -53,7 +54,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	return nil
 }
 
-// upload is what Upload passes on; a closure would be allocated per call.
+// upload has the arguments of Upload for the thread with the context. A closure would be allocated per call.
 type upload struct {
 	run func() error
 	to  uintptr
@@ -101,7 +102,7 @@ func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 	return nil
 }
 
-// download is what Read passes on.
+// download has the arguments of Read for the thread with the context.
 type download struct {
 	run  func() error
 	from uintptr

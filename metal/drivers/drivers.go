@@ -1,5 +1,5 @@
-// Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend"
-// and doctor all walk through it, so that a new driver takes a package and a row here.
+// Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend" and
+// doctor all use it. A new driver needs only its package and a row here.
 package drivers
 
 import (
@@ -15,14 +15,14 @@ import (
 
 // Driver is a row of the table.
 type Driver struct {
-	Name string // of the backend in settings, and Info.Driver of its devices
-	// Auto reports whether the driver runs a GPU that may be chosen without being named. The others are for tests, and their
-	// kernels may take minutes to compile.
+	Name string // the backend's name in settings, and Info.Driver of the devices
+	// Auto reports whether the driver can be chosen automatically. The other drivers are for tests, and compiling their
+	// kernels can take minutes.
 	Auto     bool
-	Note     string // warns users about drivers for tests; else empty
+	Note     string // a warning for users of drivers for tests; otherwise empty
 	Captures bool   // reports whether StartCapture works
-	// Open opens a device by its number, from 0 on. Its error does not name the driver. It wraps metal.ErrUnsupported if this
-	// machine has no GPU that the kernels run on.
+	// Open opens a device by its number, counted from 0. The error does not name the driver. It wraps metal.ErrUnsupported if this
+	// machine has no GPU that can run the kernels.
 	Open func(number int) (metal.Device, error)
 }
 
@@ -36,12 +36,12 @@ var table = []Driver{
 	},
 }
 
-// only opens the device of a driver that has one.
+// only returns the Open function of a driver that has a single device.
 func only(open func() (metal.Device, error)) func(number int) (metal.Device, error) {
 	return func(number int) (metal.Device, error) {
 		dev, err := open()
 		if err == nil && number != 0 {
-			return nil, errors.Join(fmt.Errorf("it has one GPU, number 0: remove the device number %d", number), dev.Close())
+			return nil, errors.Join(fmt.Errorf("there is only one GPU, number 0: remove the device number %d", number), dev.Close())
 		}
 		return dev, err
 	}
@@ -55,7 +55,7 @@ func device[D metal.Device](d D, err error) (metal.Device, error) {
 	return d, nil
 }
 
-// All returns the drivers, those that may be chosen without being named first.
+// All returns the drivers. Drivers that can be chosen automatically come first.
 func All() []Driver { return slices.Clone(table) }
 
 // Find returns the driver with a name; ok is false if there is none.
@@ -95,8 +95,9 @@ func named(name string, err error) error {
 	return fmt.Errorf("backend %s: %w", name, err)
 }
 
-// OpenAuto opens the device of the first driver that may be chosen without being named and finds a GPU. If none does, the error
-// wraps metal.ErrUnsupported and gives the reason of each. A GPU that is found and fails ends the search.
+// OpenAuto tries the drivers that can be chosen automatically, and opens the device of the first driver that finds a GPU. If no
+// driver finds one, the error wraps metal.ErrUnsupported and has the reason of each driver. If a GPU is found but cannot be opened,
+// the search ends with that error.
 func OpenAuto(number int) (metal.Device, error) {
 	var reasons []error
 	for i := range table {

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestTable checks what the choice of a backend relies on.
+// TestTable checks the properties of the table that the choice of a backend relies on.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{"auto": true, "cpu": true}
 	for i, d := range All() {
@@ -27,7 +27,7 @@ func TestTable(t *testing.T) {
 	require.ErrorContains(t, err, `no driver "auto"`)
 }
 
-// TestOpen opens every driver's device, or finds why there is none; a device names its driver.
+// TestOpen opens every driver's device. If there is none, the error must have the reason. The device's Info must name the driver.
 func TestOpen(t *testing.T) {
 	for _, d := range All() {
 		dev, err := Open(d.Name, 0)
@@ -41,7 +41,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenAuto skips drivers without a GPU, ends at the first that has one or fails, and reports all reasons if none has.
+// TestOpenAuto checks that OpenAuto skips drivers without a GPU, ends at the first driver that has a GPU or fails, and reports all
+// reasons if no driver has a GPU.
 func TestOpenAuto(t *testing.T) {
 	broken, none := errors.New("broken"), errors.Join(metal.ErrUnsupported, errors.New("not here"))
 	row := func(auto bool, err error) Driver {

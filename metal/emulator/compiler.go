@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// ErrNoCompiler is wrapped by the errors of Open on machines without a C++ compiler that can compile the kernels.
+// ErrNoCompiler is wrapped by the error of Open on a machine without a C++ compiler that can compile the kernels.
 var ErrNoCompiler = errors.New("no C++ compiler can compile the kernels")
 
 // compiler is a C++ compiler with its cache of compiled kernels.
@@ -28,7 +28,8 @@ type program struct {
 	version string // output of --version
 }
 
-// findCompiler returns the first compiler that can compile kernels: $CXX or, if that is not set, one with a usual name.
+// findCompiler returns the first compiler that can compile kernels. The candidate is $CXX or, if CXX is not set, the
+// compilers with usual names.
 func findCompiler(cache string) (*compiler, error) {
 	names := []string{"c++", "g++", "clang++"}
 	if name := os.Getenv("CXX"); name != "" {
@@ -53,7 +54,7 @@ func findCompiler(cache string) (*compiler, error) {
 	return nil, fmt.Errorf("%w: %s: %s", ErrNoCompiler, strings.Join(unfit, ", "), wanted)
 }
 
-// wanted is the advice if the compiler is missing or too old. These versions are the first with _Float16 in C++.
+// wanted is the advice if the compiler is missing or too old. The versions in it are the first with _Float16 in C++.
 const wanted = "install g++ (12 or later; 13 on arm64) or clang++ (15 or later), or name one in CXX"
 
 // examined caches compilers by path, since a process may open many devices.
@@ -64,7 +65,7 @@ func examine(path string) (program, error) {
 	if have, ok := examined.Load(path); ok {
 		return have.(program), nil
 	}
-	version, err := exec.Command(path, "--version").Output() //nolint:noctx // it ends at once
+	version, err := exec.Command(path, "--version").Output() //nolint:noctx // this command ends at once
 	if err != nil {
 		return program{}, fmt.Errorf("%s --version failed (%w)", path, err)
 	}
@@ -84,12 +85,12 @@ func (p *program) name() string {
 	return line
 }
 
-// maxFrame is the maximum size of a stack frame. It fits the stack of a fibre: stackBytes of runtime.h.
+// maxFrame limits the size of a stack frame, so that frames fit into the stack of a fibre: stackBytes of runtime.h.
 const maxFrame = "frame-larger-than=49152"
 
-// flags returns the flags of a mode. The compiler refuses kernels that do not fit the stack of a fibre. It fuses operations in fast
-// arithmetic only. -ffast-math is not used for that: it ignores infinities, and it makes the library turn off subnormal numbers in
-// the thread that loads it.
+// flags returns the flags of a mode. The compiler refuses kernels that do not fit into the stack of a fibre. It fuses operations in
+// fast arithmetic only. Fast arithmetic does not use -ffast-math, which ignores infinities and makes the library turn off subnormal
+// numbers in the thread that loads it.
 func (p *program) flags(mode metal.Mode) []string {
 	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-x", "c++"}
 	if strings.Contains(p.version, "clang") {

@@ -1,8 +1,8 @@
 // Package emulator is the driver of metal.Device without a GPU. It compiles the kernels for the processor with a C++ compiler and a
 // prelude that implements Metal's language and library, and runs each thread of a threadgroup as a fibre. Its purpose is to test
 // kernels and bindings on any machine: threadgroup memory is poisoned, the order of fibres can be shuffled, and mode Debug checks
-// memory accesses. A barrier that not all threads reach and a simdgroup operation in diverging lanes are errors of Wait. The
-// emulator is slow.
+// memory accesses. Wait returns an error for a barrier that not all threads reach, and for a simdgroup operation in diverging
+// lanes. The emulator is slow.
 package emulator
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/ingot-run/ingot/metal/kernelcache"
 )
 
-// Options are settings of a device. The zero value is good for use.
+// Options are settings of a device. The zero value is ready for use.
 type Options struct {
-	// Cache is the folder of compiled kernels. The default is in the user's cache folder or, if that cannot be written, in the system's
-	// folder of temporary files.
+	// Cache is the folder of compiled kernels. The default is in the user's cache folder or, if that folder cannot be written to, in
+	// the system's folder of temporary files.
 	Cache string
 	// Seed, if not 0, shuffles the order of fibres and the order of dispatches between two barriers.
 	Seed uint32
 	// Memory is the maximum number of bytes of all buffers. The default is the machine's memory.
 	Memory int
-	// Discrete makes a device whose private memory the CPU cannot access, like a GPU with its own memory.
+	// Discrete makes a device whose private memory the CPU cannot access, like a GPU with dedicated memory.
 	Discrete bool
 	// Workers is the number of threadgroups that run in parallel. The default is one per processor.
 	Workers int
@@ -49,9 +49,9 @@ type Device struct {
 
 	bindings []bindingC
 	order    []int
-	ticket   metal.Ticket // the last
-	waited   metal.Ticket // the last that was waited for
-	timing   metal.Timing // of the last
+	ticket   metal.Ticket // of the last submission
+	waited   metal.Ticket // of the last submission that was waited for
+	timing   metal.Timing // of the last submission
 	failures []failure    // of submissions that were not waited for
 }
 
@@ -61,7 +61,7 @@ type failure struct {
 	err    error
 }
 
-// loadedLibrary is a library with this device's workers for its kernels.
+// loadedLibrary is a library, with this device's workers for the library's kernels.
 type loadedLibrary struct {
 	*library
 	workers []uintptr
@@ -108,7 +108,7 @@ func Open(o Options) (*Device, error) {
 	}
 	return &Device{
 		options: o, compiler: c, workers: newWorkers(o.Workers), started: time.Now(),
-		random: rand.New(rand.NewPCG(uint64(o.Seed), 0)), //nolint:gosec // an order of execution is no secret
+		random: rand.New(rand.NewPCG(uint64(o.Seed), 0)), //nolint:gosec // the order of execution need not be secret
 	}, nil
 }
 
@@ -279,7 +279,7 @@ func (d *Device) arrange(work []metal.Dispatch) []int {
 	return d.order
 }
 
-// check reports a dispatch that does not match the kernel's parameters.
+// check returns an error for a dispatch that does not match the kernel's parameters.
 func (d *Device) check(w *metal.Dispatch) error {
 	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
 		return fmt.Errorf("pipeline %d does not exist", w.Pipeline)
@@ -287,17 +287,17 @@ func (d *Device) check(w *metal.Dispatch) error {
 	p, threads := d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
 	case len(w.Buffers) != p.buffers:
-		return fmt.Errorf("%d buffers are bound, kernel %s takes %d", len(w.Buffers), p.name, p.buffers)
+		return fmt.Errorf("%d buffers are bound, but kernel %s has %d", len(w.Buffers), p.name, p.buffers)
 	case len(w.Args) != p.args:
-		return fmt.Errorf("arguments have %d bytes, those of kernel %s have %d", len(w.Args), p.name, p.args)
+		return fmt.Errorf("the arguments have %d bytes, but the argument struct of kernel %s has %d", len(w.Args), p.name, p.args)
 	case (w.ThreadgroupMemory > 0) != p.shared:
 		return fmt.Errorf("%d bytes of threadgroup memory; kernel %s has a parameter for it: %t", w.ThreadgroupMemory, p.name, p.shared)
 	case w.ThreadgroupMemory > 32<<10 || w.ThreadgroupMemory%16 != 0:
-		return fmt.Errorf("%d bytes of threadgroup memory: it must be a multiple of 16, at most 32 KB", w.ThreadgroupMemory)
+		return fmt.Errorf("the threadgroup memory is %d bytes: it must be a multiple of 16 and at most 32 KB", w.ThreadgroupMemory)
 	case threads < 32 || threads > 1024 || threads%32 != 0:
-		return fmt.Errorf("threadgroups of %v threads: the product must be a multiple of 32, at most 1024", w.Threads)
+		return fmt.Errorf("the threadgroups have %v threads: the product must be a multiple of 32 and at most 1024", w.Threads)
 	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1:
-		return fmt.Errorf("a grid of %v threadgroups: all must be at least 1", w.Groups)
+		return fmt.Errorf("the grid is %v threadgroups: each dimension must be at least 1", w.Groups)
 	}
 	for i, b := range w.Buffers {
 		if m := d.buffer(b.Buffer); b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
@@ -315,7 +315,7 @@ func (d *Device) dispatch(w *metal.Dispatch) error {
 		low := address(m.memory)
 		d.bindings = append(d.bindings, bindingC{low, low + uintptr(b.Offset), low + uintptr(m.bytes)})
 	}
-	d.bindings = append(d.bindings, bindingC{}) // never empty
+	d.bindings = append(d.bindings, bindingC{}) // so that the list is never empty
 	l.buffers, l.constants, l.args = &d.bindings[0], &p.constants[0], nil
 	if len(w.Args) > 0 {
 		l.args = &w.Args[0]
@@ -334,7 +334,7 @@ func (d *Device) dispatch(w *metal.Dispatch) error {
 // Wait implements metal.Device.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	if t <= d.waited || t > d.ticket {
-		return metal.Timing{}, fmt.Errorf("wait for submission %d: it is not in flight", t)
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: the submission is not in flight", t)
 	}
 	d.counters.Waits++
 	d.waited = t

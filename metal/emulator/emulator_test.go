@@ -45,7 +45,7 @@ func source(t *testing.T, name string) metal.Source {
 	return src
 }
 
-// bench is a kernel of testdata with a buffer of n floats 0, 1, 2 and so on.
+// bench is a kernel of testdata with a buffer of the n floats 0, 1, 2 and so on.
 type bench struct {
 	dev      *emulator.Device
 	library  metal.Library
@@ -70,7 +70,8 @@ func newBench(t *testing.T, o emulator.Options, mode metal.Mode, file, kernel st
 	return b
 }
 
-// run runs the kernel over threadgroups of threads; the argument struct is the number of values.
+// run runs the kernel with the given numbers of threadgroups and of threads per threadgroup. The argument
+// struct is the number of values.
 func (b *bench) run(t *testing.T, groups, threads, shared int) error {
 	t.Helper()
 	ticket, err := b.submit(groups, threads, shared)
@@ -138,7 +139,7 @@ func TestCacheWithoutAHome(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, made, 1)
 	dir := filepath.Dir(made[0])
-	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // it is refused
+	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // the test expects an error for this mode
 	_, err = emulator.Open(emulator.Options{})
 	require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
 }
@@ -168,7 +169,7 @@ func TestCompilesOnce(t *testing.T) {
 	require.Equal(t, "compiled\n", string(logged))
 }
 
-// TestNoCompiler checks the advice of the error without a compiler and with an old one.
+// TestNoCompiler checks the advice in the error if there is no compiler, and if the compiler is too old.
 func TestNoCompiler(t *testing.T) {
 	t.Setenv("CXX", "no-such-compiler")
 	_, err := emulator.Open(emulator.Options{})
@@ -198,7 +199,7 @@ func TestBindings(t *testing.T) {
 		"2 buffers are bound":        func(d *metal.Dispatch) { d.Buffers = append(d.Buffers, d.Buffers[0]) },
 		"threadgroup memory":         func(d *metal.Dispatch) { d.ThreadgroupMemory = 0 },
 		"a multiple of 32":           func(d *metal.Dispatch) { d.Threads[0] = 48 },
-		"a grid of":                  func(d *metal.Dispatch) { d.Groups[1] = 0 },
+		"the grid is":                func(d *metal.Dispatch) { d.Groups[1] = 0 },
 		"pipeline 77 does not exist": func(d *metal.Dispatch) { d.Pipeline = 77 },
 		"is bound at byte 4096":      func(d *metal.Dispatch) { d.Buffers = []metal.Binding{{Buffer: b.buffer, Offset: 4096}} },
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestFaults runs kernels with one mistake each and checks that the error names its place.
+// TestFaults runs kernels with one mistake each and checks that the error has the place of the mistake.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		kernel string
@@ -54,7 +54,7 @@ func TestBarriersOrderMemory(t *testing.T) {
 	}
 }
 
-// TestDeviceGoesOnAfterFault runs a correct kernel after a faulty one on the same fibres.
+// TestDeviceGoesOnAfterFault runs a faulty kernel and then a correct kernel on the same fibres.
 func TestDeviceGoesOnAfterFault(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "diverging_lanes", 128)
 	require.Error(t, b.run(t, 4, 64, 256))
@@ -92,7 +92,7 @@ func TestConcurrentDevices(t *testing.T) {
 	require.NoError(t, all.Wait())
 }
 
-// TestPoison checks that threadgroup memory that was not written is NaN.
+// TestPoison checks that threadgroup memory is NaN before a kernel writes to it.
 func TestPoison(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "unwritten", 128)
 	require.NoError(t, b.run(t, 2, 64, 256))
@@ -101,8 +101,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestShuffleShowsMissingBarrier runs a kernel that is correct in one order of threads only. Some seed must show that. The same
-// kernel with a barrier is correct for all seeds.
+// TestShuffleShowsMissingBarrier runs a kernel that is correct in one order of threads only. At least one seed must give a wrong
+// result. The same kernel with a barrier must be correct for all seeds.
 func TestShuffleShowsMissingBarrier(t *testing.T) {
 	wrong := func(kernel string, seed uint32) int {
 		b := newBench(t, emulator.Options{Seed: seed}, metal.Release, "faults.metal", kernel, 128)
@@ -126,7 +126,8 @@ func TestShuffleShowsMissingBarrier(t *testing.T) {
 	require.GreaterOrEqual(t, caught, 6, "seeds that show a race between simdgroups, of 8")
 }
 
-// TestShuffledDispatches submits two dispatches that depend on each other. With a barrier they are correct in every run.
+// TestShuffledDispatches submits two dispatches of which the second depends on the first. With a barrier, the result must
+// be correct in every run.
 func TestShuffledDispatches(t *testing.T) {
 	for _, barrier := range []bool{true, false} {
 		wrong := 0

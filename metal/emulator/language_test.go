@@ -47,7 +47,7 @@ func treeSum(v [32]float32) float32 {
 	return v[0]
 }
 
-// TestMatrices multiplies 8x8 matrices and compares with sums in order.
+// TestMatrices multiplies 8x8 matrices and compares the results with sums in order.
 func TestMatrices(t *testing.T) {
 	b := newBench(t, emulator.Options{Seed: 5}, metal.Debug, "language.metal", "matrices", 256)
 	in := b.floats()
@@ -93,7 +93,7 @@ func TestInfinities(t *testing.T) {
 func TestSubnormalsStay(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	dev := open(t, emulator.Options{Cache: t.TempDir()}) // so that the library was not loaded before
+	dev := open(t, emulator.Options{Cache: t.TempDir()}) // the library must not be loaded already
 	_, err := dev.Compile(source(t, "language.metal"), metal.FastMath)
 	require.NoError(t, err)
 	require.Equal(t, uint32(1), math.Float32bits(halved(math.Float32frombits(2))))

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// library is a loaded library of compiled kernels. Devices share it, since it has no state; each device has its own workers.
+// library is a loaded library of compiled kernels. It has no state, so that devices share it. The workers belong to a device.
 type library struct {
 	run        uintptr // ingot_run
 	newWorker  func() uintptr
@@ -34,7 +34,7 @@ type entryC struct {
 	_                         uint32
 }
 
-// loaded holds the libraries of the process. They are not unloaded, so that the next device finds them.
+// loaded holds the libraries of the process. They are never unloaded, so that later devices find them.
 var loaded = struct {
 	sync.Mutex
 	byPath map[string]*library
@@ -73,7 +73,7 @@ func load(path string) (*library, error) {
 	return l, nil
 }
 
-// makeWorkers makes n workers with their fibres and stacks, to be freed by freeWorkers.
+// makeWorkers makes n workers with their fibres and stacks. The caller frees them with freeWorkers.
 func (l *library) makeWorkers(n int) ([]uintptr, error) {
 	made := make([]uintptr, 0, n)
 	for range n {

@@ -20,7 +20,7 @@ func physical() (int, error) {
 	if err != nil {
 		return total, nil //nolint:nilerr // there is no control group
 	}
-	if limit, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil { // it is "max" without a limit
+	if limit, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil { // if there is no limit, the text is "max"
 		total = min(total, limit)
 	}
 	return total, nil

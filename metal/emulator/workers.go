@@ -36,12 +36,12 @@ type workers struct {
 	launch  launch
 	message [512]byte
 	run     uintptr   // ingot_run of the launch's library
-	own     []uintptr // [workers] of the device for this library
+	own     []uintptr // [workers] [workers] the device's workers for this library
 	entry   uint32
-	args    [][3]uintptr    // [workers] of a call each
-	start   []chan struct{} // [workers-1], without the caller
+	args    [][3]uintptr    // [workers] arguments of one call
+	start   []chan struct{} // [workers-1]; the calling goroutine needs none
 	done    sync.WaitGroup
-	ended   sync.WaitGroup // without the caller
+	ended   sync.WaitGroup // for the other workers
 }
 
 func newWorkers(n int) *workers {
@@ -72,13 +72,13 @@ func (w *workers) call(i int) {
 	purego.SyscallN(w.run, a[:]...)
 }
 
-// do runs the launch that is set up. The caller keeps alive what it points to.
+// do runs the launch that is set up. The caller keeps all memory alive that the launch points to.
 func (w *workers) do() error {
 	l := &w.launch
 	l.message, l.messageSize, l.next, l.failed = &w.message[0], uint32(len(w.message)), 0, 0
 	groups := uint64(l.groups[0]) * uint64(l.groups[1]) * uint64(l.groups[2])
 	if groups == 0 || groups > math.MaxUint32/2 {
-		return fmt.Errorf("a grid of %v threadgroups", l.groups)
+		return fmt.Errorf("the grid of %v threadgroups is too large", l.groups)
 	}
 	helpers := int(min(uint64(len(w.start)), groups-1))
 	w.done.Add(helpers)

@@ -1,4 +1,4 @@
-// Package kernelcache keeps compiled kernels in files, for the drivers that compile them outside of a system's own cache.
+// Package kernelcache stores compiled kernels in files, for drivers whose compilers have no cache of their own.
 package kernelcache
 
 import (
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folder makes the folder of compiled kernels where none is given: in the user's cache folder or, where that cannot be
+// Folder makes the default folder of compiled kernels. The folder is in the user's cache folder or, if that folder cannot be
 // written to or others can write to it, in the system's temporary folder.
 func Folder() (string, error) {
 	user, err := os.UserCacheDir()
@@ -40,15 +40,15 @@ func Folder() (string, error) {
 	return dir, nil
 }
 
-// lock keeps a source from being compiled by several processes at once, such as the tests of packages. Whole files appear under
-// their names in any case, so that a lock that is gone too early costs time alone.
+// lock prevents several processes, such as the tests of packages, from compiling a source at the same time. Without the lock, the
+// result would still be correct, since only complete files appear under their names; a lost lock only costs time.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-	for errors.Is(err, unix.EINTR) { // some file systems' waits end with a signal
+	for errors.Is(err, unix.EINTR) { // on some file systems, a signal interrupts the wait
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
 	}
 	if err != nil && !errors.Is(err, unix.ENOLCK) && !errors.Is(err, unix.ENOTSUP) {
@@ -60,7 +60,8 @@ func lock(path string) (unlock func(), err error) {
 	}, nil
 }
 
-// comments matches comments with the spaces before them, and the literals that may look as if they held one.
+// comments matches comments with the spaces before them. It also matches literals, since a literal can contain text
+// that looks like a comment.
 var comments = regexp.MustCompile(`(?s)[ \t]*//[^\n]*|[ \t]*/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'`)
 
 // withoutComments returns C++ without comments. Every token stays on its line, since faults report lines.
@@ -73,7 +74,8 @@ func withoutComments(text string) string {
 	})
 }
 
-// Key names what compiles from C++: by all that the compiler is and is given, and by the text without its comments.
+// Key returns the name of the code that a text in C++ compiles to. It is a hash of the text without comments and of compiler: the
+// compiler's version, flags and other input.
 func Key(text string, compiler ...any) string {
 	sum := sha256.New()
 	sum.Write(fmt.Appendln(nil, compiler...))
@@ -81,9 +83,9 @@ func Key(text string, compiler ...any) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// File returns the path of a file of a folder. Where it is not there, write makes it under another path, and it appears whole
-// under its own. What is there and could have been written by somebody else is replaced. The error names the folder if others can
-// write to it.
+// File returns the path of a file in a folder. If the file does not exist, write makes it under another path, and File
+// renames it when it is complete. A file that somebody else could have written is replaced. If others can write to the
+// folder, the error names it.
 func File(folder, name string, write func(path string) error) (string, error) {
 	path := filepath.Join(folder, name)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -107,18 +109,18 @@ func File(folder, name string, write func(path string) error) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
-	defer os.Remove(out.Name()) //nolint:errcheck // it is gone where all went well
+	defer os.Remove(out.Name()) //nolint:errcheck // after a success, the file has been renamed
 	if err := out.Close(); err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
 	if err := write(out.Name()); err != nil {
 		return "", err
 	}
-	// A compiler makes the file anew, with the mode that the user's umask gives.
+	// A compiler replaces the file; the mode of the new file depends on the user's umask.
 	if err := os.Chmod(out.Name(), 0o600); err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
-	if err := os.Rename(out.Name(), path); err != nil { // whole or not at all, whoever else compiles it
+	if err := os.Rename(out.Name(), path); err != nil { // atomic, even if another process compiles the same source
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
 	return path, nil

@@ -27,7 +27,7 @@ func folder(t *testing.T) string {
 func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	require.NoError(t, os.Chmod(path, mode))
-	t.Cleanup(func() { os.Chmod(path, 0o700) }) //nolint:errcheck // so that it can be removed
+	t.Cleanup(func() { os.Chmod(path, 0o700) }) //nolint:errcheck // so that the folder can be removed
 }
 
 func TestAFileIsCompiledOnce(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAFileIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// A compiler makes its file with the mode that the umask gives, which may let the user's group write.
+// The mode of a compiler's file depends on the umask, which may allow the user's group to write.
 func TestTheModeOfACompiledFileIsSet(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -158,7 +158,7 @@ func TestTheDefaultFolderIsOfThisUserAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, own, dir)
 
-	chmod(t, own, 0o777) // as another user who made it first would leave it
+	chmod(t, own, 0o777) // the state if another user had made the folder first
 	dir, err = Folder()
 	require.NoError(t, err)
 	fallback := filepath.Join(temp, fmt.Sprintf("ingot-kernels-%d", os.Getuid()))

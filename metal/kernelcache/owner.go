@@ -26,7 +26,7 @@ func checkFolder(dir string) error {
 		if err != nil {
 			return err
 		}
-		// In a folder with the sticky bit, such as /tmp, others can make files and cannot replace them.
+		// In a folder with the sticky bit, such as /tmp, others can make files but cannot replace the user's files.
 		shared := info.Mode()&othersWrite != 0 && (at == whole || info.Mode()&fs.ModeSticky == 0)
 		if !info.IsDir() || !owned(info) || shared {
 			return fmt.Errorf("%q is not a folder of this user that only this user can write to (mode %v): compiled kernels are loaded from %q; change its owner or mode",

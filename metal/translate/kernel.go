@@ -10,17 +10,17 @@ import (
 type Kernel struct {
 	Name       string
 	Template   string // its template header as written; empty for none
-	MaxThreads int    // of a threadgroup, where an attribute limits them; otherwise 0
+	MaxThreads int    // limit of threads per threadgroup, set by an attribute; 0 for none
 	Parameters []Parameter
-	Buffers    int    // parameters of kind Buffer; they come first, in the order of their indices
+	Buffers    int    // number of parameters of kind Buffer; these come first, in the order of their indices
 	Args       string // the type of the argument struct; empty for none
-	Shared     bool   // whether it takes threadgroup memory
+	Shared     bool   // whether the kernel has a parameter for threadgroup memory
 }
 
 // Parameter is a parameter of a kernel.
 type Parameter struct {
 	Kind Kind
-	Type string // of Buffer and Shared what is pointed to, of Args the struct; in C++
+	Type string // in C++: for Buffer and Shared the type pointed to, for Args the struct
 	// Attribute is Metal's, such as "thread_index_in_threadgroup".
 	Attribute string
 }
@@ -44,13 +44,14 @@ var (
 	structOf      = regexp.MustCompile(`^const\s+(\w+)\s*&\s*\w+$`)
 )
 
-// indices are the attributes of the positions and sizes that kernels may ask for.
+// indices are the attributes of the positions and sizes that kernels can have as parameters.
 var indices = map[string]bool{
 	"threadgroup_position_in_grid": true, "threadgroups_per_grid": true, "thread_index_in_threadgroup": true,
 	"thread_index_in_simdgroup": true, "simdgroup_index_in_threadgroup": true, "simdgroups_per_threadgroup": true,
 }
 
-// Call is how the kernel is called inside its template: name<W, N>, or its name where it is none.
+// Call returns the expression that names the kernel inside its template, such as name<W, N>. For a kernel that is not a
+// template, it is the name.
 func (k *Kernel) Call() string {
 	if k.Template == "" {
 		return k.Name
@@ -62,7 +63,7 @@ func (k *Kernel) Call() string {
 	return k.Name + "<" + strings.Join(names, ", ") + ">"
 }
 
-// add takes a parameter: its declaration, in C++, and its attribute.
+// add adds a parameter, given its declaration in C++ and its attribute.
 func (k *Kernel) add(declaration, attribute string) error {
 	pointer := pointerTo.FindStringSubmatch(declaration)
 	p := Parameter{Attribute: attribute}
@@ -72,7 +73,7 @@ func (k *Kernel) add(declaration, attribute string) error {
 	case indices[attribute]:
 		p.Kind = Index
 	case isBuffer && (index[1] != fmt.Sprint(k.Buffers) || k.Args != ""):
-		return fmt.Errorf("parameter %q has [[%s]]: buffers are numbered from 0, the argument struct last", declaration, attribute)
+		return fmt.Errorf("parameter %q has [[%s]]: buffers must be numbered from 0, and the argument struct must be the last", declaration, attribute)
 	case isBuffer && pointer != nil && pointer[1] == "device":
 		p.Kind, p.Type = Buffer, pointer[2]
 		k.Buffers++
@@ -83,7 +84,7 @@ func (k *Kernel) add(declaration, attribute string) error {
 		p.Kind, p.Type = Shared, pointer[2]
 		k.Shared = true
 	default:
-		return fmt.Errorf("parameter %q with attribute [[%s]] is not one that drivers can pass", declaration, attribute)
+		return fmt.Errorf("parameter %q has attribute [[%s]], which drivers do not support", declaration, attribute)
 	}
 	k.Parameters = append(k.Parameters, p)
 	return nil

@@ -1,6 +1,6 @@
-// Package translate turns kernels in Metal's language into C++, for the drivers whose compilers take that: attributes go,
-// pointers to device and threadgroup memory become types of the driver, and other address spaces go. What calls a kernel is the
-// driver's own.
+// Package translate turns kernels in Metal's language into C++, for drivers that use C++ compilers. It removes attributes
+// and address spaces, and replaces pointers to device and threadgroup memory with types of the driver. The driver adds the
+// code that calls a kernel.
 package translate
 
 import (
@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Header is the part of Metal's language and library that all drivers of translated kernels share.
+// Header is the part of Metal's language and library that is the same for all drivers with translated kernels.
 //
 //go:embed msl.h
 var Header string
 
-// C translates kernels. The result takes Header before it, and a driver's own prelude: the types ingot::device_ptr<T> and
-// ingot::threadgroup_ptr<T>, and the rest of Metal's library. entry is called for every kernel and returns the text that
-// follows it.
+// C translates kernels. The driver puts Header before the result, and a prelude with the types ingot::device_ptr<T> and
+// ingot::threadgroup_ptr<T> and the rest of Metal's library. entry is called for every kernel and returns the text to
+// insert after the kernel.
 func C(text string, entry func(k *Kernel) string) (string, error) {
 	t := translator{in: split(text), entry: entry}
 	for t.at < len(t.in) {
@@ -40,8 +40,8 @@ type translator struct {
 	at       int
 	out      strings.Builder
 	entry    func(k *Kernel) string
-	template string // the template header that stands before at, as written
-	threads  int    // of the attribute max_total_threads_per_threadgroup that stands before at; 0 for none
+	template string // the template header before at, as written
+	threads  int    // value of the attribute max_total_threads_per_threadgroup before at; 0 for none
 }
 
 func (t *translator) next() error {
@@ -71,7 +71,7 @@ func (t *translator) next() error {
 	return nil
 }
 
-// attribute drops a [[...]] and returns what stood in it.
+// attribute drops a [[...]] and returns the text in the brackets.
 func (t *translator) attribute() string {
 	var b strings.Builder
 	for t.at++; t.at < len(t.in) && (t.in[t.at] != "]" || t.at+1 == len(t.in) || t.in[t.at+1] != "]"); t.at++ {
@@ -81,7 +81,8 @@ func (t *translator) attribute() string {
 	return strings.TrimSpace(b.String())
 }
 
-// space reads an address space: with `const T*` after it, it makes the pointer type; otherwise it is dropped.
+// space reads an address space. If `const T*` or `T*` follows, space writes the pointer type. Otherwise, it
+// drops the address space.
 func (t *translator) space(pointer string) {
 	from := t.at + 1
 	at, depth, kind := from, 0, ""
@@ -110,7 +111,7 @@ func (t *translator) space(pointer string) {
 	t.at = at + 1
 }
 
-// header copies a template header and keeps it for the kernel that may follow.
+// header copies a template header and remembers it, since a kernel may follow.
 func (t *translator) header() error {
 	from, depth := t.at, 0
 	for ; t.at < len(t.in); t.at++ {
@@ -132,7 +133,7 @@ func (t *translator) header() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("a template header has no end")
+	return fmt.Errorf("the template header has no end")
 }
 
 // blank copies white space and comments.
@@ -143,7 +144,7 @@ func (t *translator) blank() {
 	}
 }
 
-// kernel copies a kernel and adds what the driver calls it by.
+// kernel copies a kernel and adds the driver's text that calls it.
 func (t *translator) kernel() error {
 	k := Kernel{Template: t.template, MaxThreads: t.threads}
 	t.template, t.threads = "", 0
@@ -172,7 +173,7 @@ func lastWord(words []string) string {
 	return ""
 }
 
-// arguments copies a kernel's parameters, without their attributes, and collects what is passed for each.
+// arguments copies a kernel's parameters without their attributes, and adds each parameter to k.
 func (t *translator) arguments(k *Kernel) error {
 	t.out.WriteString("(")
 	depth, start, attribute := 0, t.out.Len(), ""
@@ -204,10 +205,10 @@ func (t *translator) arguments(k *Kernel) error {
 			return err
 		}
 	}
-	return fmt.Errorf("its parameters have no end")
+	return fmt.Errorf("the list of parameters has no end")
 }
 
-// body copies up to the brace that ends a kernel.
+// body copies the text up to the brace that ends a kernel.
 func (t *translator) body() error {
 	depth := 0
 	for t.at < len(t.in) {
@@ -224,5 +225,5 @@ func (t *translator) body() error {
 			}
 		}
 	}
-	return fmt.Errorf("its body has no end")
+	return fmt.Errorf("the body has no end")
 }

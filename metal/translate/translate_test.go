@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal/translate"
 )
 
-// TestC drops what C++ does not have, and describes each kernel to the driver.
+// TestC checks that C drops everything that C++ does not have, and passes a description of each kernel to entry.
 func TestC(t *testing.T) {
 	t.Parallel()
 	const text = `#include <metal_stdlib>
@@ -60,16 +60,16 @@ void scale (
 	}, kernels)
 }
 
-// TestCRefuses what drivers cannot pass, and what has no end.
+// TestCRefuses checks the errors for parameters that drivers do not support and for texts that end too early.
 func TestCRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"kernel void f(device float* a [[buffer(1)]]) {}":                              "kernel f: parameter \"ingot::device_ptr<float> a\" has [[buffer(1)]]: buffers are numbered from 0",
+		"kernel void f(device float* a [[buffer(1)]]) {}":                              "kernel f: parameter \"ingot::device_ptr<float> a\" has [[buffer(1)]]: buffers must be numbered from 0",
 		"kernel void f(constant A& a [[buffer(0)]], device float* b [[buffer(0)]]) {}": "the argument struct last",
-		"kernel void f(uint i [[thread_position_in_grid]]) {}":                         "[[thread_position_in_grid]] is not one that drivers can pass",
-		"kernel void f(device float* a [[buffer(0)]]":                                  "its parameters have no end",
-		"kernel void f(device float* a [[buffer(0)]]) { if (a[0]) {":                   "its body has no end",
-		"template <typename T": "a template header has no end",
+		"kernel void f(uint i [[thread_position_in_grid]]) {}":                         "attribute [[thread_position_in_grid]], which drivers do not support",
+		"kernel void f(device float* a [[buffer(0)]]":                                  "the list of parameters has no end",
+		"kernel void f(device float* a [[buffer(0)]]) { if (a[0]) {":                   "the body has no end",
+		"template <typename T": "the template header has no end",
 	} {
 		_, err := translate.C(text, func(*translate.Kernel) string { return "" })
 		require.ErrorContains(t, err, want, text)

@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// approx is a value computed in float64, with the tolerance for a backend's.
+// approx is a value computed in float64, with the tolerance for the backend's value.
 //
-// The bounds follow from what a backend may do:
+// The tolerances follow from what a backend may do:
 //   - It sums in float32 in any order: an error of up to (n+16)·2⁻²⁴ times the sum of the terms' magnitudes.
 //   - It may round the activations that a weight other than F32 multiplies, and that weight, to float16, and so may it
 //     keep keys, values and queries: a relative error of up to 2⁻¹¹ in each term, of random sign.
@@ -17,8 +17,8 @@ import (
 //     to half of the run's largest magnitude over 127 in each activation, again of random sign.
 //   - Its exponential may be a fast one, off by 2⁻²⁰.
 //
-// Errors of random sign add up like a random walk: the bound is sigmas of its standard deviations. A bound for the worst
-// case, all errors of one sign, would be √n times that, far above what a wrong term in a sum of n changes.
+// Errors of random sign add up like a random walk: the tolerance is a number (sigmas) of its standard deviations. In the worst
+// case, all errors have one sign. A tolerance for that case would be √n times as large, and would hide a wrong term in a sum of n.
 type approx struct{ value, tol float64 }
 
 const (
@@ -35,7 +35,7 @@ func within(got []float32, want []approx) error {
 		return fmt.Errorf("%d values, want %d", len(got), len(want))
 	}
 	for i, w := range want {
-		// Written so that NaN fails.
+		// The condition is written so that NaN fails.
 		if d := math.Abs(float64(got[i]) - w.value); !(d <= w.tol) {
 			return fmt.Errorf("column %d is %g, want %g within %.2g", i, got[i], w.value, w.tol)
 		}
@@ -99,13 +99,13 @@ func (a approx) times(b approx) approx {
 	return approx{a.value * b.value, x*b.tol + y*a.tol + a.tol*b.tol + 2*float32Step*x*y}
 }
 
-// silu returns x·sigmoid(x), whose slope is at most 1.1.
+// silu returns x·sigmoid(x). The slope of this function is at most 1.1.
 func (a approx) silu() approx {
 	v := a.value / (1 + math.Exp(-a.value))
 	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
 }
 
-// rotated returns a pair turned by an angle, which a backend may round to float32.
+// rotated returns a pair rotated by an angle. A backend may round the angle to float32.
 func rotated(a, b float32, angle, scale float64) (approx, approx) {
 	x, y := float64(a), float64(b)
 	sin, cos := math.Sincos(angle)
@@ -113,7 +113,7 @@ func rotated(a, b float32, angle, scale float64) (approx, approx) {
 	return approx{scale * (x*cos - y*sin), tol}, approx{scale * (x*sin + y*cos), tol}
 }
 
-// normed returns the RMS norm of a row.
+// normed returns a row after RMSNorm.
 func normed(x, gain []float32, eps float32) []approx {
 	sum := 0.0
 	for _, v := range x {

@@ -73,7 +73,7 @@ func (s lastOfBest) Top(dst, logits compute.Tensor, k int) {
 type otherToken struct{ site }
 
 func (s otherToken) Embed(dst compute.Tensor, table compute.Weight) {
-	if table.Shape()[0] != dst.Stride { // inputs, which fill a buffer, stay unchanged
+	if table.Shape()[0] != dst.Stride { // only for views: the inputs of a check fill their buffer
 		slices.Reverse(s.batch.Tokens)
 		defer slices.Reverse(s.batch.Tokens)
 	}
@@ -116,7 +116,7 @@ type setting struct{ site }
 
 func (s setting) MatMulAdd(dst, x compute.Tensor, w compute.Weight) { s.MatMul(dst, x, w) }
 
-// moved rotates by the position after the row's.
+// moved rotates each row by the position after the row's own position.
 type moved struct{ site }
 
 func (s moved) shift(by int32) {
@@ -133,7 +133,7 @@ func (s moved) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float
 	s.inRoom(cache, func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
-// inRoom moves the positions where the page tables allow it.
+// inRoom moves the positions of rows whose page table has room for it.
 func (s moved) inRoom(cache compute.Cache, op func()) {
 	row := 0
 	for _, seq := range s.batch.Seqs {
@@ -148,7 +148,7 @@ func (s moved) inRoom(cache compute.Cache, op func()) {
 	s.shift(-1)
 }
 
-// misplaced swaps the first two pages of every table for storing or for reading.
+// misplaced swaps the first two pages of every page table, either when storing or when reading.
 type misplaced struct {
 	site
 	when string
@@ -255,7 +255,7 @@ type untraced struct{ site }
 
 func (untraced) Checkpoint(int, string, compute.Tensor) {}
 
-// late puts its norms off to the end of the step.
+// late runs its norms at the end of the step.
 type late struct {
 	site
 	norms []func()

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// headShapes are shapes of grouped-query attention: with as many key heads as query heads, with few and with one; with sizes
-// of real models and odd sizes; with heads that are rotated whole and in part.
+// headShapes are shapes of grouped-query attention. They have as many key heads as query heads, a few key heads, or one. Sizes are
+// those of real models, or odd. Heads are rotated completely or in part.
 var headShapes = []struct{ heads, kvHeads, key, value, rope, pageSize int }{
 	{1, 1, 2, 1, 2, 1},
 	{4, 4, 8, 8, 8, 16},
@@ -49,7 +49,7 @@ func (c *pagedSequences) roped(line []float32, position int) []approx {
 	return out
 }
 
-// rotate turns the pairs of a head.
+// rotate rotates the pairs of a head.
 func (c *pagedSequences) rotate(out []approx, in []float32, position int) {
 	for i, f := range c.freqs.Freqs {
 		out[2*i], out[2*i+1] = rotated(in[2*i], in[2*i+1], float64(position)*float64(f), float64(c.freqs.Scale))
@@ -64,7 +64,7 @@ func numbers(x []approx) []float64 {
 	return out
 }
 
-// checkRopeStore compares the rows after the operation. checkAttention covers what it stores.
+// checkRopeStore compares the rows after the operation. checkAttention covers the stored keys and values.
 func checkRopeStore(r *rig) error {
 	for _, h := range headShapes {
 		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
@@ -76,7 +76,7 @@ func checkRopeStore(r *rig) error {
 	return nil
 }
 
-// verifyStore runs the storing operation over rows of the sequences; want returns the expected line afterwards.
+// verifyStore runs the storing operation over rows of the sequences. want returns the expected line after the operation.
 func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float32, position int) []approx) error {
 	rope := r.rope(c)
 	m, err := r.storeAll(c, rope)
@@ -101,8 +101,8 @@ func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float
 	})
 }
 
-// cacheTypes returns two of the types that a cache can have, in turn; types of blocks only where keys and values are whole
-// blocks.
+// cacheTypes returns two of the types that a cache can have; the choice depends on turn. Types with blocks are returned only if
+// keys and values are whole blocks.
 func cacheTypes(turn, key, value int) []gguf.Type {
 	all := slices.DeleteFunc(gguf.CacheTypes(), func(t gguf.Type) bool { return key%t.BlockSize() != 0 || value%t.BlockSize() != 0 })
 	return []gguf.Type{all[turn%len(all)], all[(turn+1)%len(all)]}
@@ -118,13 +118,13 @@ func checkAttention(r *rig) error {
 			}
 		}
 	}
-	// Scores of some hundreds, whose exponentials no float32 holds.
+	// Scores of a few hundred: their exponentials are too large for float32.
 	c := r.grouped(4, 2, 64, 64, 64, 16, 40, 1, 17)
 	c.shape.Scale *= 50
 	if err := r.verifyAttention("attention of large scores", c); err != nil {
 		return err
 	}
-	// Sequences so long that a backend splits them, and those whose last split is full or has one position.
+	// Sequences that are long enough for a backend to split them. The last split of some is full, of others it has one position.
 	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
@@ -142,7 +142,7 @@ func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 	slots := c.slots()
 	rows, groups := r.drawRows(c)
 	q := r.normal(len(rows), c.shape.Heads*c.shape.KeyDim+r.rand.IntN(2)*r.among(1, 40))
-	for i := range q { // limited, so that the softmax spreads
+	for i := range q { // limited, so that the softmax has more than one large weight
 		for j := range q[i] {
 			q[i][j] = min(max(q[i][j], -2), 2)
 		}
@@ -170,9 +170,9 @@ func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 	})
 }
 
-// attend returns the attention of a row's heads to the given positions. A score that is off by up to δ changes each weight by a
-// factor of up to exp(2δ), once for the score and once for the sum. In a cache of blocks, rounding may take a few values
-// to a neighbouring code.
+// attend returns the attention of a row's heads to the given positions. An error of up to δ in the scores changes each
+// weight by a factor of up to exp(2δ): exp(δ) for the score and exp(δ) for the sum. In a cache with blocks, rounding can
+// move a few values to a neighbouring code.
 func (c *pagedSequences) attend(q []float32, slots []slot) []approx {
 	const flips = 3
 	var out []approx

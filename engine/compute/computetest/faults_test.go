@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// site is a step of the CPU backend, of which a test replaces a part.
+// site is a step of the CPU backend. A test replaces some of its methods.
 type site struct {
 	compute.Step
 	be    compute.Backend
@@ -28,10 +28,10 @@ func (f backend) Begin(b *compute.Batch) compute.Step {
 	return f.replace(site{f.Backend.Begin(b), f.Backend, b})
 }
 
-// MaxInFlight allows steps in flight, although each has run when it is submitted.
+// MaxInFlight allows several steps in flight, although each step runs when it is submitted.
 func (f backend) MaxInFlight() int { return 3 }
 
-// verdict returns the result of a check on such a backend.
+// verdict returns the result of a check on a backend whose steps are replaced.
 func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
 	t.Helper()
 	be, err := cpu.New(1)
@@ -42,14 +42,14 @@ func verdict(t *testing.T, name string, replace func(s site) compute.Step) error
 	return checks[i].run(newRig(t, backend{be, replace}, name))
 }
 
-// operations are those that write a tensor. Embed is left out: a check's inputs are embedded, so it would fail
-// before it comes to its subject; see TestFindsWrongArguments for it.
+// operations are the operations that write a tensor, except Embed. Every check makes its inputs with Embed, so that a fault in
+// Embed would fail every check; TestFindsWrongArguments covers it.
 var operations = []string{
 	"Gather", "RMSNorm", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
 	"Route", "GatedExperts", "ExpertsAdd", "Top",
 }
 
-// TestFindsFaults spoils each operation in ways that any of them can go wrong.
+// TestFindsFaults spoils each operation with the faults that every operation can have.
 func TestFindsFaults(t *testing.T) {
 	faults := []struct {
 		name  string
@@ -69,7 +69,7 @@ func TestFindsFaults(t *testing.T) {
 		{"a bit off among other rows", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
 			if first := be.Floats(dst)[0]; dst.Rows > 1 {
-				first[0] = math.Nextafter32(first[0], 9) // within every tolerance except a copy's
+				first[0] = math.Nextafter32(first[0], 9) // within every tolerance except that of a copy, which must be exact
 			}
 		}},
 		{"done again on the row after the last", func(be compute.Backend, dst compute.Tensor, op func()) {
@@ -101,7 +101,7 @@ func TestFindsFaults(t *testing.T) {
 	}
 }
 
-// TestFastMayDependOnBatch: under fast arithmetic a row may depend on its batch, within the tolerance.
+// TestFastMayDependOnBatch: with fast arithmetic, the bits of a row may depend on its batch, within the tolerance.
 func TestFastMayDependOnBatch(t *testing.T) {
 	t.Parallel()
 	verify := func(fast bool, off float32) error {
@@ -130,7 +130,7 @@ func TestFastMayDependOnBatch(t *testing.T) {
 	require.Error(t, verify(true, float32(math.NaN())))
 }
 
-// spoiled is a step of which one operation goes through spoil.
+// spoiled is a step that passes the result of one operation to spoil.
 type spoiled struct {
 	site
 	name  string

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// shapes calls test with several sizes of a product with weights of each type. Numbers of rows lie on both sides of the
-// sizes at which backends change kernels: 1, a few, and tiles of 8 to 32.
+// shapes calls test with several sizes of a product, for each type of weights. The numbers of rows lie on both sides of the limits
+// at which backends change kernels: 1, a few, and tiles of 8 to 32.
 func (r *rig) shapes(test func(t gguf.Type, in, out, rows int) error) error {
 	for _, t := range types {
 		for _, rows := range []int{1, r.among(2, 8), r.among(9, 40)} {
@@ -24,7 +24,7 @@ func (r *rig) shapes(test func(t gguf.Type, in, out, rows int) error) error {
 	return nil
 }
 
-// checkMatMul multiplies with up to three weights side by side, of types and widths of their own.
+// checkMatMul multiplies with up to three weights side by side. Each weight has its own type and width.
 func checkMatMul(r *rig) error {
 	return r.shapes(func(t gguf.Type, in, out, rows int) error {
 		weights := []*matrix{r.matrix(t, in, out)}

@@ -30,7 +30,7 @@ func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, le
 
 const latentEps = 1e-6
 
-// latents returns a row of compressed query, latent and key after Latents; qGain is nil where there is no query.
+// latents returns a row of compressed query, latent and key after Latents. qGain is nil if there is no query.
 func (c *pagedSequences) latents(line []float32, qGain, kvGain *matrix, position int) []approx {
 	var out []approx
 	if qGain != nil {
@@ -70,7 +70,7 @@ func checkLatents(r *rig) error {
 	return nil
 }
 
-// checkAttentionMLA attends to latents: one key head, whose leading values are the values.
+// checkAttentionMLA attends to latents. There is one key head, and the values are the leading values of its keys.
 func checkAttentionMLA(r *rig) error {
 	for i, h := range []struct{ heads, kvRank, rope, pageSize int }{{2, 32, 32, 16}, {20, 512, 64, 16}, {3, 33, 6, 5}, {4, 64, 32, 4}} {
 		for _, kind := range cacheTypes(i, h.kvRank, h.rope) {

@@ -21,7 +21,7 @@ func (c *router) String() string {
 		c.shape.Used, c.shape.Experts, c.shape.Gating, c.shape.Normalise, c.bias != nil)
 }
 
-// biasWeight returns the bias as Route takes it: a nil interface for none.
+// biasWeight returns the bias as an argument of Route: a nil interface if there is no bias.
 func (c *router) biasWeight() compute.Weight {
 	if c.bias == nil {
 		return nil
@@ -29,7 +29,7 @@ func (c *router) biasWeight() compute.Weight {
 	return c.bias.weight
 }
 
-// probabilities returns a row's probabilities by the router's gating.
+// probabilities returns a row's probabilities of the experts, computed with the router's gating.
 func (c *router) probabilities(x []float32) []approx {
 	logits := c.w.product(0, x)
 	if c.shape.Gating == compute.GatingSigmoid {
@@ -133,12 +133,12 @@ func checkRoute(r *rig) error {
 	return nil
 }
 
-// checkRouteTies gives experts the very same weights: of equal scores the lower index wins, and comes first.
+// checkRouteTies gives several experts the same weights. Among experts with equal scores, the lower index must win and come first.
 func checkRouteTies(r *rig) error {
 	for _, gating := range []compute.Gating{compute.GatingSoftmax, compute.GatingSigmoid} {
 		const in, experts, used, alike = 40, 24, 5, 4
 		shape := compute.RouteShape{Experts: experts, Used: used, Gating: gating, Normalise: true, Scale: 1}
-		kinds := r.normal(experts/alike, in) // expert e is of kind e%len(kinds)
+		kinds := r.normal(experts/alike, in) // expert e has the weights kinds[e%len(kinds)]
 		values := make([][]float32, experts)
 		for e := range values {
 			values[e] = kinds[e%len(kinds)]
@@ -152,7 +152,7 @@ func checkRouteTies(r *rig) error {
 		for row, line := range got {
 			for k, id := range line[:used] {
 				if e := int(id); e >= len(kinds) && !slices.Contains(line[:k], float32(e-len(kinds))) {
-					return fmt.Errorf("gating %d: row %d: experts are %v; %d comes before its equal %d", gating, row, line[:used], e, e-len(kinds))
+					return fmt.Errorf("gating %d: row %d: experts are %v, but among equal scores expert %d must not come before expert %d", gating, row, line[:used], e, e-len(kinds))
 				}
 			}
 		}
@@ -160,7 +160,7 @@ func checkRouteTies(r *rig) error {
 	return nil
 }
 
-// mixture is a layer of experts, and rows with a routing each.
+// mixture is a layer of experts, with rows and the routing of each row.
 type mixture struct {
 	experts                            compute.Experts
 	gate, up, down                     *matrix
@@ -171,8 +171,8 @@ type mixture struct {
 
 func (m *mixture) width() int { return m.used*m.ffn + m.shared }
 
-// mixtures calls test with mixtures of every type; every second one has shared experts. In some, all rows choose the same
-// experts; in others, some experts have no row. In some, every matrix except Gate and Up has its own type.
+// mixtures calls test with mixtures of every type. Every second mixture has shared experts. In some mixtures, all rows choose the
+// same experts; in others, some experts have no row. In some mixtures, every matrix except Gate and Up has its own type.
 func (r *rig) mixtures(test func(what string, m *mixture) error) error {
 	for i, t := range types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}

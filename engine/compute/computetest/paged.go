@@ -16,21 +16,21 @@ import (
 type pagedSequences struct {
 	shape    compute.AttentionShape
 	keyCols  int
-	valCols  int // 0 where values are the leading values of keys
+	valCols  int // 0 if values are the leading values of keys
 	kind     gguf.Type
 	freqs    compute.RopeFreqs
 	pageSize int
-	// lines are the rows that the storing operation takes: [sequence][position].
+	// lines are the inputs of the storing operation: [sequence][position].
 	lines [][][]float32
 	// shared is the number of whole pages that each sequence shares with the first.
 	shared []int
-	// store calls the operation that stores rows of t.
+	// store calls the storing operation with the rows of t.
 	store func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int)
-	// stored returns what the operation must store of a line.
+	// stored returns the key and value that the operation must store for a line.
 	stored func(line []float32, position int) (key, value []float64)
 }
 
-// seqRow is a row: a position of a sequence.
+// seqRow identifies a row by its sequence and position.
 type seqRow struct{ seq, position int }
 
 // drawLines fills the sequences with random lines. Later sequences may begin with pages of the first.
@@ -46,7 +46,7 @@ func (r *rig) drawLines(c *pagedSequences, cols int, lengths ...int) {
 	}
 }
 
-// lengths draws the lengths of some sequences; some end with a page.
+// lengths draws the lengths of some sequences. Some sequences end at the end of a page.
 func (r *rig) lengths(pageSize int) []int {
 	lengths := make([]int, r.among(1, 5))
 	for i := range lengths {
@@ -58,7 +58,7 @@ func (r *rig) lengths(pageSize int) []int {
 	return lengths
 }
 
-// pages returns the number of pages that the sequences need, and a few more.
+// pages returns the number of pages that the sequences need, plus a few.
 func (c *pagedSequences) pages() (pages int) {
 	for _, lines := range c.lines {
 		pages += (len(lines) + c.pageSize - 1) / c.pageSize
@@ -73,7 +73,7 @@ func (r *rig) rope(c *pagedSequences) compute.Rope {
 	return rope
 }
 
-// freqs returns rotations of dims values of a head; some are scaled, as with YaRN.
+// freqs returns rotations of dims values of a head. Some rotations are scaled, as with YaRN.
 func (r *rig) freqs(dims int) compute.RopeFreqs {
 	f := compute.RopeFreqs{Freqs: make([]float32, dims/2), Scale: 1}
 	for i := range f.Freqs {
@@ -92,7 +92,7 @@ type memory struct {
 	pages [][]int32
 }
 
-// storeAll stores the sequences in a new cache, on pages in random order, a few rows of some sequences per step. All other
+// storeAll stores the sequences in a new cache, on pages in random order. A step stores a few rows of some sequences. All other
 // slots hold large values, which would show in a result.
 func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 	const layers = 2
@@ -117,7 +117,7 @@ func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 		}
 		m.pages = append(m.pages, table)
 	}
-	at := make([]int, len(c.lines)) // the next position of each
+	at := make([]int, len(c.lines)) // [sequence] the next position to store
 	for i := range at {
 		at[i] = c.shared[i] * c.pageSize
 	}
@@ -183,11 +183,11 @@ func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers 
 	return nil
 }
 
-// slot is what a cache stores of a position, with the steps of these values: the distance between neighbouring codes of their
-// block, 0 for floats.
+// slot has the key and value that a cache stores for a position. keySteps and valueSteps are the distances between neighbouring
+// codes of the values' blocks, 0 for floats.
 type slot struct{ key, value, keySteps, valueSteps []float64 }
 
-// slots returns what a cache stores of every position of every sequence.
+// slots returns the key and value that a cache stores for every position of every sequence.
 func (c *pagedSequences) slots() [][]slot {
 	var all [][]slot
 	for _, lines := range c.lines {
@@ -208,8 +208,8 @@ func (c *pagedSequences) slots() [][]slot {
 	return all
 }
 
-// roundTrip returns values after rounding to a type, and their steps. The float types have no steps: their rounding is within
-// the tolerance for every key and value.
+// roundTrip returns values after rounding to a type, and the steps of these values. For float types, the steps are 0: their
+// rounding is within the tolerance of every key and value.
 func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 	steps = make([]float64, len(x))
 	if t.BlockSize() == 1 {
@@ -229,7 +229,7 @@ func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 	return values, steps
 }
 
-// batch returns a batch of the given rows, in which those of a sequence are adjacent.
+// batch returns a batch of the given rows. The rows of a sequence must be adjacent.
 func batch(rows []seqRow, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i, p := range rows {

@@ -15,8 +15,8 @@ import (
 // operation is one use of an operation of compute.Step over some rows of given values.
 type operation struct {
 	what   string  // shapes and types, for errors
-	groups [][]int // the rows; those of a group belong to one sequence and stay adjacent, in order
-	// compute runs the operation over some of the rows, in a step and on memory of their own.
+	groups [][]int // the rows; the rows of a group belong to one sequence and stay adjacent, in order
+	// compute runs the operation over some of the rows, in a new step and on new memory.
 	compute func(rows []int) ([][]float32, error)
 	// compare checks one row's result.
 	compare func(row int, got []float32) error
@@ -54,7 +54,8 @@ func (r *rig) verify(op operation) error {
 	return nil
 }
 
-// invariant compares a row with its bits in another batch; under fast arithmetic, with its expected value instead.
+// invariant compares a row with its bits in another batch. With fast arithmetic, it compares the row with its
+// expected value instead.
 func (r *rig) invariant(op operation, row int, got, before []float32) error {
 	if r.fast {
 		return op.compare(row, got)
@@ -62,7 +63,7 @@ func (r *rig) invariant(op operation, row int, got, before []float32) error {
 	return sameBits(got, before)
 }
 
-// subset draws rows in a new order: one alone, or a run of each of some groups.
+// subset draws rows in a new order: a single row, or consecutive rows of some groups.
 func (r *rig) subset(groups [][]int, single bool) []int {
 	if single {
 		g := groups[r.rand.IntN(len(groups))]
@@ -78,7 +79,7 @@ func (r *rig) subset(groups [][]int, single bool) []int {
 	return rows
 }
 
-// separate returns n rows that are each a group.
+// separate returns n groups of one row each.
 func separate(n int) [][]int {
 	groups := make([][]int, n)
 	for i := range groups {
@@ -91,11 +92,11 @@ func separate(n int) [][]int {
 type sheet struct {
 	compute.Tensor                // the view
 	whole          compute.Tensor // the buffer
-	values         [][]float32    // of the buffer
-	row, col       int            // where the view starts in it
+	values         [][]float32    // values of the buffer
+	row, col       int            // where the view starts in the buffer
 }
 
-// sheet makes a view that holds the given rows, somewhere in a buffer of other values.
+// sheet makes a view with the given rows. The view is somewhere in a buffer of other values.
 func (r *rig) sheet(values [][]float32) *sheet {
 	rows, cols := len(values), len(values[0])
 	s := &sheet{row: r.rand.IntN(3), col: r.rand.IntN(2) * r.rand.IntN(9)}
@@ -115,24 +116,24 @@ func (r *rig) sheet(values [][]float32) *sheet {
 // blank makes a view of rows by cols with values that an operation must overwrite.
 func (r *rig) blank(rows, cols int) *sheet { return r.sheet(r.normal(rows, cols)) }
 
-// load writes a sheet's values to its buffer as embeddings, the only operation that can.
+// load writes a sheet's values to its buffer with Embed, the only operation that can do this.
 func (r *rig) load(s *sheet) {
 	step := r.be.Begin(r.flat(len(s.values), 1))
 	step.Embed(s.whole, r.weight(floats(s.values)))
 	require.NoError(r.tb, step.Run())
 }
 
-// read returns the values of the view and checks that nothing around them has changed.
+// read returns the values of the view. It checks that the values around the view have not changed.
 func (r *rig) read(s *sheet) ([][]float32, error) {
 	inside := r.be.Floats(s.Tensor)
 	for i, row := range r.be.Floats(s.whole) {
 		for j, v := range row {
 			in := i >= s.row && i < s.row+s.Rows && j >= s.col && j < s.col+s.Cols
 			if in && v != inside[i-s.row][j-s.col] && !math.IsNaN(float64(v)) {
-				return nil, fmt.Errorf("a view has %g at row %d, column %d, and its buffer has %g", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
+				return nil, fmt.Errorf("a view has %g at row %d, column %d, but its buffer has %g", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
 			}
 			if !in && v != s.values[i][j] {
-				return nil, fmt.Errorf("it wrote outside of its view, %d rows and %d columns from its start", i-s.row, j-s.col)
+				return nil, fmt.Errorf("the operation wrote outside of its view, %d rows and %d columns from the start of the view", i-s.row, j-s.col)
 			}
 		}
 	}
@@ -143,7 +144,7 @@ func (r *rig) read(s *sheet) ([][]float32, error) {
 	return out, nil
 }
 
-// run runs one step and reads what it wrote to out. The tensors that the step only reads must not change.
+// run runs one step and returns the values that it wrote to out. The tensors in must not change.
 func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) ([][]float32, error) {
 	step := r.be.Begin(b)
 	record(step)
@@ -153,19 +154,19 @@ func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in 
 	for _, s := range in {
 		got, err := r.read(s)
 		if err != nil {
-			return nil, errors.New("it wrote to what it should read")
+			return nil, errors.New("the operation wrote to a tensor that it should only read")
 		}
 		for i, row := range got {
 			if sameBits(row, s.values[s.row+i][s.col:s.col+s.Cols]) != nil {
-				return nil, errors.New("it wrote to what it should read")
+				return nil, errors.New("the operation wrote to a tensor that it should only read")
 			}
 		}
 	}
 	return r.read(out)
 }
 
-// flat returns a batch of n rows for operations that ignore sequences. Each row is its own sequence, at a position below the
-// given bound.
+// flat returns a batch of n rows for operations that ignore sequences. Each row is a sequence by itself, at a position
+// below the given bound.
 func (r *rig) flat(n, positions int) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range n {
@@ -183,7 +184,7 @@ func (r *rig) weight(t gguf.Tensor) compute.Weight {
 	return w
 }
 
-// normal draws rows of values; some rows are large, some small, and a few are all zeros.
+// normal draws rows of values. Some rows have large values, some have small ones, and a few are all zeros.
 func (r *rig) normal(rows, cols int) [][]float32 {
 	out := make([][]float32, rows)
 	for i := range out {
@@ -199,7 +200,7 @@ func (r *rig) normal(rows, cols int) [][]float32 {
 	return out
 }
 
-// among draws a number from from to to.
+// among draws a number between from and to, both included.
 func (r *rig) among(from, to int) int { return from + r.rand.IntN(to-from+1) }
 
 // pick returns some of the rows.

@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as it may: activations to 8 bits in runs of 256
-// for products with blocks, and to float16 for products with other weights except F32.
+// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as is allowed. It rounds activations to 8 bits in
+// runs of 256 for products with blocks, and to float16 for products with other weights except F32.
 func TestAllowsCoarserArithmetic(t *testing.T) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestAllowsCoarserArithmetic(t *testing.T) {
 	}
 }
 
-// rounding rounds the rows that weights multiply, queries, and what is stored.
+// rounding rounds the rows that weights multiply, the queries, and the stored keys and values.
 type rounding struct {
 	site
 	round func(x []float32, t gguf.Type)
@@ -83,7 +83,7 @@ func (s rounding) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts
 	if gate, up := e.SharedGate, e.SharedUp; gate != nil {
 		t := gate.Type()
 		if t != up.Type() {
-			t = gguf.TypeF32 // what both allow
+			t = gguf.TypeF32 // both weights must allow the rounding
 		}
 		s.with(x, t, func() { s.Step.GatedMatMul(dst.Slice(chosen, gate.Shape()[1]), x, gate, up) })
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkEmbed looks tokens up, repeated and in any order, in tables of every type. The values are the table's, up to
-// the rounding of dequantisation.
+// checkEmbed embeds tokens, repeated and in any order, from tables of every type. The result must be the table's values, up to the
+// rounding of dequantisation.
 func checkEmbed(r *rig) error {
 	for _, t := range types {
 		table := r.matrix(t, r.length(t, 600), r.among(1, 40))
@@ -66,7 +66,7 @@ func checkGather(r *rig) error {
 	return nil
 }
 
-// checkRMSNorm has rows so small that eps counts, and rows of zeros.
+// checkRMSNorm has rows of zeros, and rows of values so small that eps changes the result.
 func checkRMSNorm(r *rig) error {
 	for i, cols := range []int{1, 2, 7, 64, 100, 576, 1025, 2048} {
 		gain := r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16}[i%3], cols)

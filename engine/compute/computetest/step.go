@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkMemory checks what a backend reports of the memory that it makes, and what it refuses.
+// checkMemory checks the properties that a backend reports of the memory that it makes, and the errors for impossible requests.
 func checkMemory(r *rig) error {
 	for _, t := range types {
 		n := t.BlockSize()
@@ -22,7 +22,7 @@ func checkMemory(r *rig) error {
 				return err
 			}
 			if w.Type() != t || !slices.Equal(w.Shape(), shape) {
-				return fmt.Errorf("a weight of %v %v is of %v %v", t, shape, w.Type(), w.Shape())
+				return fmt.Errorf("a weight made of %v %v reports %v %v", t, shape, w.Type(), w.Shape())
 			}
 		}
 	}
@@ -31,7 +31,7 @@ func checkMemory(r *rig) error {
 		return err
 	}
 	if buffer.Rows != 3 || buffer.Cols != 5 || buffer.Stride < 5 {
-		return fmt.Errorf("a buffer of 3 by 5 is of %d by %d, stride %d", buffer.Rows, buffer.Cols, buffer.Stride)
+		return fmt.Errorf("a buffer made of 3 by 5 values has %d by %d, stride %d", buffer.Rows, buffer.Cols, buffer.Stride)
 	}
 	rope, err := r.be.Rope(compute.RopeFreqs{Freqs: make([]float32, 4), Scale: 1}, 10)
 	if err != nil {
@@ -46,7 +46,7 @@ func checkMemory(r *rig) error {
 		return err
 	}
 	if cache.Shape() != shape {
-		return fmt.Errorf("a cache of %+v is of %+v", shape, cache.Shape())
+		return fmt.Errorf("a cache made of shape %+v reports %+v", shape, cache.Shape())
 	}
 	if r.be.Name() == "" || r.be.Device() == "" {
 		return fmt.Errorf("name %q, device %q: neither may be empty", r.be.Name(), r.be.Device())
@@ -54,7 +54,8 @@ func checkMemory(r *rig) error {
 	return r.checkRefusals()
 }
 
-// checkRefusals asks for what no model may have. A backend must return errors and not panic, since files can cause this.
+// checkRefusals requests memory that no model can have. A backend must return errors and not panic, since
+// files can cause such requests.
 func (r *rig) checkRefusals() error {
 	var errs []error
 	refused := func(what string, err error) {
@@ -92,7 +93,7 @@ func (r *rig) checkRefusals() error {
 	return errors.Join(errs...)
 }
 
-// checkCheckpoint compares the sums and norms that a trace receives, of views too, in the order of the calls.
+// checkCheckpoint compares the sums and norms that a trace receives, in the order of the calls. Some of the tensors are views.
 func checkCheckpoint(r *rig) error {
 	a, b := r.sheet(r.normal(5, 33)), r.sheet(r.normal(2, 700))
 	var got []compute.Checkpoint
@@ -101,7 +102,7 @@ func checkCheckpoint(r *rig) error {
 		s.Checkpoint(-1, "a", a.Tensor)
 		s.Checkpoint(7, "b", b.Tensor)
 	}
-	if _, err := r.run(batch, record, a, b); err != nil { // without a trace
+	if _, err := r.run(batch, record, a, b); err != nil { // a step without a trace
 		return err
 	}
 	batch.Trace = func(p compute.Checkpoint) { got = append(got, p) }
@@ -132,8 +133,8 @@ func checkCheckpoint(r *rig) error {
 	return nil
 }
 
-// checkSequence runs the layers of a small model in one step, and again with a step for each operation: the operations of a
-// step take effect in order, each on the results of those before it.
+// checkSequence runs the layers of a small model in one step, and again with a step for each operation. The results must be equal:
+// the operations of a step take effect in order, each on the results of the operations before it.
 func checkSequence(r *rig) error {
 	const hidden, ffn, rows = 64, 96, 11
 	c := r.grouped(4, 2, 16, 16, 16, 4, 6, 4, 1)
@@ -151,7 +152,7 @@ func checkSequence(r *rig) error {
 	rope := r.rope(c)
 	pages := [][]int32{{5, 0}, {3}, {1}}
 
-	// forward returns the operations, on new memory, and the buffer of the result.
+	// forward returns the operations on new memory, and the buffer of the result.
 	forward := func() ([]func(s compute.Step), *sheet) {
 		cache, err := r.be.Cache(compute.CacheShape{Layers: 2, Pages: 6, PageSize: 4, KeyCols: c.keyCols, ValueCols: c.valCols})
 		require.NoError(r.tb, err)

@@ -1,11 +1,11 @@
 // Package computetest is the suite that every compute.Backend must pass. It compares each operation of compute.Step with plain
-// float64 code on random shapes, views and ragged batches, and checks batch invariance: each row has the same bits, whichever
+// float64 code on random shapes, views and ragged batches. It also checks batch invariance: each row has the same bits, whichever
 // rows it is computed with.
 //
 // The tolerances follow from what a backend may do: sum in float32 in any order; round activations, and weights other than
 // F32, to float16; store keys and values as float16 in a cache of F32; and quantise the activations that a weight of blocks
-// multiplies to 8 bits, in runs of up to 256. See approx.go for the bounds. The order of its sums and the points where it
-// rounds must depend on the row alone.
+// multiplies to 8 bits, in runs of up to 256. See approx.go for the tolerances. The order of sums and the points of
+// rounding must depend on the row alone.
 package computetest
 
 import (
@@ -55,8 +55,8 @@ func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	run(t, open, false)
 }
 
-// RunFast is Run for a backend with fast arithmetic, which need not be batch-invariant: where Run compares the bits of a row in
-// two batches, RunFast compares the row with its expected values.
+// RunFast is Run for a backend with fast arithmetic, which need not be batch-invariant. Where Run compares the bits of a row in two
+// batches, RunFast compares the row with its expected values.
 func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, true)
@@ -80,12 +80,12 @@ type rig struct {
 	tb   testing.TB
 	be   compute.Backend
 	rand *rand.Rand
-	fast bool // whether a row's bits may depend on its batch
+	fast bool // whether a row's bits may depend on the row's batch
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {
 	tb.Helper()
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(name)) // a hash takes every write
+	_, _ = h.Write([]byte(name)) // writing to a hash never fails
 	return &rig{tb: tb, be: be, rand: rand.New(rand.NewPCG(h.Sum64(), 0))}
 }

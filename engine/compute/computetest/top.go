@@ -11,15 +11,15 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkTop has rows of odd lengths with many ties, more values wanted than a simdgroup has lanes, all values wanted, more
-// values than the square of a threadgroup's threads, and rows with values that are not finite.
+// checkTop has rows of odd lengths with many ties, and rows with values that are not finite. It requests more values than a
+// simdgroup has lanes, or all values. One row has more values than the square of a threadgroup's threads.
 func checkTop(r *rig) error {
 	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}, {1, 263_000, 3}} {
 		logits := r.normal(c.rows, c.cols)
 		for i, row := range logits {
 			for j := range row {
 				if i%2 == 0 {
-					row[j] = float32(math.Round(float64(4 * row[j]))) // many are equal
+					row[j] = float32(math.Round(float64(4 * row[j]))) // many values are equal
 				}
 			}
 		}
@@ -49,7 +49,8 @@ func (r *rig) top(logits [][]float32, k int) error {
 	})
 }
 
-// topOfBroken checks only that broken rows are reported and that their ids can be embedded.
+// topOfBroken checks rows with logits that are not finite. It checks only that they are reported, and that
+// their ids can be embedded.
 func (r *rig) topOfBroken(logits [][]float32, k int) error {
 	got, err := r.computeTop(logits, k)
 	if err != nil {
@@ -95,8 +96,8 @@ func topOf(logits []float32, k int) []approx {
 	return append(append(want, values...), approx{total, tol})
 }
 
-// checkInFlight starts more steps than can be in flight. Each step takes its tokens from the step before, and chooses other
-// rows. Row t of the table is highest at the token that follows t.
+// checkInFlight starts more steps than can be in flight. Each step takes its tokens from the previous step and gathers other rows.
+// Row t of the table has its highest value at the token that follows t.
 func checkInFlight(r *rig) error {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)
@@ -106,13 +107,13 @@ func checkInFlight(r *rig) error {
 	}
 	table := r.weight(floats(values))
 	if r.be.MaxInFlight() < 1 {
-		return fmt.Errorf("MaxInFlight is %d; it must be at least 1", r.be.MaxInFlight())
+		return fmt.Errorf("MaxInFlight is %d, but must be at least 1", r.be.MaxInFlight())
 	}
 	return r.inFlight(table, follows, rows)
 }
 
-// manyRows is the number of rows that one of the steps also gathers. They are more integers than a backend reserves for a step, so
-// that it must make room after operations have been recorded and while another step is in flight.
+// manyRows is the number of rows that one of the steps also gathers. The row numbers are more integers than a backend reserves for
+// a step. So the backend must make room after operations have been recorded and while another step is in flight.
 const manyRows = 1 << 17
 
 func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
@@ -156,14 +157,14 @@ func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
 		if err := done(); err != nil {
 			return err
 		}
-		clear(b.Tokens) // they have been read
+		clear(b.Tokens) // the step has read them
 	}
 	for i := range n {
 		top, copies := r.be.Floats(tops[i]), r.be.Floats(chosen[i])
 		for j, t := range tokens {
 			tokens[j] = follows[t]
 			if got := int(top[j][0]); got != tokens[j] {
-				return fmt.Errorf("step %d of %d, row %d: token %d follows, not %d", i, n, j, tokens[j], got)
+				return fmt.Errorf("step %d of %d, row %d: the next token must be %d, but is %d", i, n, j, tokens[j], got)
 			}
 		}
 		for j, from := range lists[i] {

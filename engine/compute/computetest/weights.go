@@ -16,7 +16,7 @@ var types = gguf.Types()
 func RandomTensor(r *rand.Rand, name string, t gguf.Type, deviation float64, shape ...int) gguf.Tensor {
 	tensor := gguf.Tensor{Name: name, Type: t, Shape: shape}
 	if shape[0]%t.BlockSize() != 0 {
-		panic(fmt.Sprintf("computetest: rows of %d values are no blocks of %v", shape[0], t))
+		panic(fmt.Sprintf("computetest: rows of %d values are not whole blocks of %v", shape[0], t))
 	}
 	tensor.Data = make([]byte, tensor.Elements()/t.BlockSize()*t.BlockBytes())
 	gguf.Randomize(r, t, tensor.Data, deviation)
@@ -26,7 +26,7 @@ func RandomTensor(r *rand.Rand, name string, t gguf.Type, deviation float64, sha
 func encode(t gguf.Type, values []float32) []byte {
 	size, err := t.RowBytes(len(values))
 	if err != nil {
-		panic(fmt.Sprintf("computetest: %v", err)) // a float type takes any number
+		panic(fmt.Sprintf("computetest: %v", err)) // a float type accepts any number of values
 	}
 	data := make([]byte, size)
 	if err := gguf.Quantize(data, t, values); err != nil {
@@ -52,8 +52,8 @@ type matrix struct {
 	values  []float32 // [matrices][out][in]
 }
 
-// matrix makes a random weight of which products with normed rows have a standard deviation of about 1. shape is {in},
-// {in, out} or {in, out, matrices}.
+// matrix makes a random weight whose products with normed rows have a standard deviation of about 1. shape is {in}, {in,
+// out} or {in, out, matrices}.
 func (r *rig) matrix(t gguf.Type, shape ...int) *matrix {
 	deviation := 1.0
 	if len(shape) > 1 {

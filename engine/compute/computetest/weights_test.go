@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRandomTensor checks that random blocks have the deviation that they are asked for, within a factor.
+// TestRandomTensor checks that random blocks have the requested standard deviation, up to a constant factor.
 func TestRandomTensor(t *testing.T) {
 	r := newRig(t, nil, "tensors")
 	for _, kind := range types {

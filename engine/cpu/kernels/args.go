@@ -2,8 +2,8 @@ package kernels
 
 import "unsafe"
 
-// The arguments of the kernels. They have the layout of the structs in c/args.h: every field takes 8 bytes. A kernel keeps no
-// pointer after it returns.
+// The arguments of the kernels. They have the layout of the structs in c/args.h: every field takes 8 bytes. A kernel does not
+// retain pointers after it returns.
 
 // Scale describes a block of 32 activations of 8 bits.
 type Scale struct {
@@ -15,16 +15,16 @@ type Scale struct {
 
 // ProductArgs is a product of packed weights with rows of activations: 16*Groups results per row.
 type ProductArgs struct {
-	W       unsafe.Pointer // packed weights, from a whole group on
-	X       unsafe.Pointer // activations: bytes in blocks of 32, or float32 where the weights are floats
-	Scales  *Scale         // of the blocks of X, where it is bytes
+	W       unsafe.Pointer // packed weights, from the start of a group
+	X       unsafe.Pointer // activations: bytes in blocks of 32, or float32 if the weights are floats
+	Scales  *Scale         // scales of the blocks of X, if X is bytes
 	Out     *float32
-	In      *int64   // [Rows] where a row starts in X: in blocks, or in values where the weights are floats
+	In      *int64   // [Rows] where a row starts in X: in blocks, or in values if the weights are floats
 	At      *int64   // [Rows] where a row's results start, in values from Out
-	Factors *float32 // [Rows] results are added, times these; nil to set them
+	Factors *float32 // [Rows] results are multiplied with these and added to Out; if nil, results are written to Out
 	Rows    int64
 	Groups  int64
-	Blocks  int64 // of 32 weights in a row; weights of a row where they are floats
+	Blocks  int64 // blocks of 32 weights in a row; if the weights are floats, the weights in a row
 }
 
 // QuantizeArgs converts X to blocks of 32 values of 8 bits. The largest magnitude of a block becomes 127.
@@ -42,7 +42,7 @@ type NormArgs struct {
 	Eps            float64
 }
 
-// GateArgs writes silu(Gate)·Up to Dst, which may be either.
+// GateArgs writes silu(Gate)·Up to Dst, which may be Gate or Up.
 type GateArgs struct {
 	Dst, Gate, Up *float32
 	N             int64
@@ -60,7 +60,7 @@ type ScoresArgs struct {
 	OutStride int64
 	Dims      int64
 	Scale     float64
-	Next      unsafe.Pointer // what the next call reads, to be prefetched
+	Next      unsafe.Pointer // memory that the next call reads, to be prefetched
 	NextBytes int64
 }
 
@@ -89,21 +89,21 @@ type SoftmaxArgs struct {
 type HighestArgs struct {
 	X     *float32
 	N     int64
-	ID    int64   // of the highest value, the first of equals; a NaN is never the highest
+	ID    int64   // index of the highest value; the lowest among equals; never that of a NaN
 	Value float64 // the highest value
-	Sum   float64 // of exp(x-Value) over all values; infinite if one is not finite
+	Sum   float64 // sum of exp(x-Value) over all values; infinite if a value is not finite
 }
 
-// RotateArgs turns the pairs of each head of Src by the cosines and sines of Angles into Dst, which may be Src. Of each
-// head the first N values are turned; N is even.
+// RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes the result to Dst, which may be
+// Src. The first N values of each head are rotated; N is even.
 type RotateArgs struct {
 	Dst, Src, Angles     *float32
 	N                    int64
 	Heads                int64
-	DstStride, SrcStride int64 // from head to head
+	DstStride, SrcStride int64 // distance between heads
 }
 
-// ConvertArgs converts N values between float32 and a type of the KV cache; N is a whole number of the type's blocks.
+// ConvertArgs converts N values between float32 and a type of the KV cache. N values must be whole blocks of the type.
 type ConvertArgs struct {
 	Dst, Src unsafe.Pointer
 	N        int64

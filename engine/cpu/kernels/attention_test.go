@@ -44,7 +44,7 @@ type attentionCase struct {
 	queries, positions, dims, stride int
 }
 
-// starts returns where queries or results of the case's size start, in random order.
+// starts returns the starts of queries or results of the case's size, in random order.
 func (c *attentionCase) starts() []int64 {
 	at := make([]int64, c.queries)
 	for i, place := range c.r.Perm(c.queries) {

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// BenchmarkProduct times one thread: one row over weights beyond any cache, which is bound by memory, and 16 rows over
-// weights within it, which is bound by arithmetic.
+// BenchmarkProduct times products on one thread. The time of one row over weights larger than any cache is limited by memory; the
+// time of 16 rows over weights that fit into a cache is limited by arithmetic.
 func BenchmarkProduct(b *testing.B) {
 	for _, s := range Sets() {
 		for _, kind := range gguf.Types() {

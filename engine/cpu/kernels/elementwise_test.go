@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// lengths are those of rows: whole vectors, parts of one, and both.
+// lengths are lengths of rows: whole vectors, a part of a vector, and both.
 var lengths = []int{1, 2, 15, 16, 17, 48, 63, 64, 576, 1000}
 
 func randomRow(r *rand.Rand, n int, scale float64) []float32 {
@@ -38,7 +38,7 @@ func TestQuantize(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, blocks := range []int{1, 2, 7, 64} {
 			x := randomRow(r, 32*blocks, 3)
-			clear(x[:min(32, len(x)-32)]) // a block of zeros among others
+			clear(x[:min(32, len(x)-32)]) // one block is all zeros
 			q, scales := make([]int8, len(x)), make([]Scale, blocks)
 			s.Quantize(&QuantizeArgs{X: &x[0], Q: &q[0], Scales: &scales[0], Blocks: int64(blocks)})
 			for k, scale := range scales {
@@ -128,7 +128,7 @@ func TestHighest(t *testing.T) {
 			for _, scale := range []float64{0, 0.3, 30} {
 				x := randomRow(r, n, scale)
 				for i := range x {
-					x[i] = float32(math.Round(float64(x[i])*4) / 4) // many are equal
+					x[i] = float32(math.Round(float64(x[i])*4) / 4) // many values are equal
 				}
 				best, sum := slices.Max(x), 0.0
 				for _, v := range x {
@@ -175,19 +175,19 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-// TestConvert compares conversions with those of package gguf. Q8_0 and Q4_0 may round a value near the middle of a step to
-// either side.
+// TestConvert compares conversions with the results of package gguf. Q8_0 and Q4_0 may round a value near the
+// middle of a step to either side.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {
 		for _, c := range []struct {
 			kind     gguf.Type
 			to, from func(*ConvertArgs)
-			steps    float64 // of a block's scale that a value may be off
+			steps    float64 // maximum error of a value, in units of its block's scale
 		}{
 			{gguf.TypeF16, s.ToF16, s.FromF16, 0},
 			{gguf.TypeQ80, s.ToQ80, s.FromQ80, 0.51},
-			{gguf.TypeQ40, s.ToQ40, s.FromQ40, 1.01}, // the highest value has no step of its own
+			{gguf.TypeQ40, s.ToQ40, s.FromQ40, 1.01}, // the highest value of the range has no code
 		} {
 			r := rand.New(rand.NewPCG(11, uint64(c.kind)))
 			x := randomRow(r, 32*9, 1)

@@ -1,8 +1,8 @@
 // Package kernels holds the inner loops of the CPU backend: products of packed weights, attention, norms and activations.
 //
-// They exist in portable Go and as machine code for three levels: AVX-512 VNNI and AVX2 on amd64, NEON with dot products on
-// arm64. Command generate compiles the machine code from the C sources in c. All levels take the same packed weights. Within a
-// level a result depends on its own row alone, never on the number of rows in a call.
+// There are four levels: portable Go, and machine code for AVX-512 VNNI and AVX2 on amd64 and for NEON with dot products on arm64.
+// Command generate compiles the machine code from the C sources in c. All levels use the same packed weights. Within a level, a
+// result depends on its row alone, never on the number of rows in a call.
 package kernels
 
 //go:generate go run ./generate .
@@ -27,7 +27,7 @@ type Set struct {
 	Rotate   func(*RotateArgs)
 	Highest  func(*HighestArgs)
 
-	// Over keys and values of float16.
+	// Attention over keys and values of float16.
 	ScoresF16 func(*ScoresArgs)
 	ValuesF16 func(*ValuesArgs)
 
@@ -45,8 +45,8 @@ func (s *Set) Product(t gguf.Type) func(*ProductArgs) {
 	return p
 }
 
-// FloatWeights reports whether a type's products take float32 activations, rather than bytes.
+// FloatWeights reports whether a type's products take activations of float32 instead of bytes.
 func FloatWeights(t gguf.Type) bool { return t.BlockSize() == 1 }
 
-// Sets returns the levels that this processor has, from the fastest to the portable one.
+// Sets returns the levels that this processor supports. The fastest is first, the portable one last.
 func Sets() []*Set { return append(machineSets(), &portable) }

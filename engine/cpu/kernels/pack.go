@@ -9,23 +9,23 @@ import (
 // Weights are packed in groups of 16 rows, so that a vector register holds the same columns of 16 rows and a product needs no
 // sums across a register. The last group is filled up with rows of zeros.
 //
-// A group of a float type has the values of the 16 rows for each column. A group of a quantised type has blocks of 32 columns,
-// one after another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0), then
-// planes of further bits. Word 16j+r of a block has weights 4j to 4j+3 of row r in the low halves of its bytes and weights
-// 16+4j to 16+4j+3 in the high halves. Byte i of a plane has the bits of byte i of each register. For types with blocks of
-// 256, the scales of these blocks precede every eighth block.
+// A group of a float type has, for each column, the values of the 16 rows. A group of a quantised type has blocks of 32 columns,
+// one after another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0), then planes
+// of further bits. Word 16j+r of a block has weights 4j to 4j+3 of row r in the low halves of its bytes and weights 16+4j to
+// 16+4j+3 in the high halves. Byte i of a plane has the bits that belong to byte i of each register. For types with blocks of 256,
+// the scales of these blocks precede every eighth block.
 
 // GroupRows is the number of rows in a group.
 const GroupRows = 16
 
 // layout describes how a type is packed.
 type layout struct {
-	super, block int // bytes before every eighth block, and of a block
+	super, block int // bytes before every eighth block, and bytes of a block
 	columns      int // columns of a block
-	// pack packs a block of the file as row r of a group; nil for the float types.
+	// pack packs a block of a file's row as row r of a group. It is nil for the float types.
 	pack func(dst []byte, r int, b []byte)
-	// unpack reads a packed block in portable Go; nil for the float types. It finds scale set to the float16 at the start of super, or of
-	// block where the type has no super, and min set to 0.
+	// unpack reads a packed block in portable Go. It is nil for the float types. The caller has set the block's scale to the float16
+	// at the start of super (of block, if the type has no super), and min to 0.
 	unpack func(b *unpacked, block, super []byte)
 }
 
@@ -51,8 +51,8 @@ func GroupBytes(t gguf.Type, n int) int {
 	return blocks*l.block + blocks/8*l.super
 }
 
-// PackGroup packs up to 16 rows of n weights of type t, which src holds as a file does, into a group. dst is of
-// GroupBytes and zero.
+// PackGroup packs up to 16 rows of n weights of type t into a group. src has the rows in the file's format. dst must have
+// GroupBytes bytes, all 0.
 func PackGroup(dst []byte, t gguf.Type, src []byte, n int) {
 	rowBytes, err := t.RowBytes(n)
 	if err != nil {
@@ -75,7 +75,7 @@ func packFloats(dst, row []byte, r, size int) {
 	}
 }
 
-// packRow packs row r of a group, one block of the file's at a time.
+// packRow packs row r of a group, one block of the file's row at a time.
 func packRow(dst []byte, t gguf.Type, row []byte, r int) {
 	l, size := layouts[t], t.BlockBytes()
 	for ; len(row) > 0; row = row[size:] {
@@ -118,13 +118,13 @@ func packQ80(dst []byte, r int, b []byte) {
 func packQ4K(dst []byte, r int, b []byte) { packK(dst, r, b, nil, b[16:]) }
 func packQ5K(dst []byte, r int, b []byte) { packK(dst, r, b, b[16:48], b[48:]) }
 
-// copy16 copies row r's two bytes.
+// copy16 copies the two bytes of row r.
 func copy16(dst []byte, r int, src []byte) { dst[2*r], dst[2*r+1] = src[0], src[1] }
 
 func word(b []byte, i int) uint32       { return binary.LittleEndian.Uint32(b[4*i:]) }
 func putWord(b []byte, i int, v uint32) { binary.LittleEndian.PutUint32(b[4*i:], v) }
 
-// packNibbles copies 16 bytes of a row, whose halves are 16 columns apart as they are in a group.
+// packNibbles copies 16 bytes of a row. The two halves of a byte are 16 columns apart, as they are in a group.
 func packNibbles(dst []byte, r int, src []byte) {
 	for j := range 4 {
 		putWord(dst, GroupRows*j+r, word(src, j))
@@ -140,15 +140,15 @@ func packFifths(dst []byte, r int, src []byte) {
 	putWord(dst, r, plane)
 }
 
-// packColumns packs 32 weights of up to 6 bits, four a word.
+// packColumns packs 32 weights of up to 6 bits, four per word.
 func packColumns(dst []byte, r int, columns *[8]uint32) {
 	for j := range 4 {
 		putWord(dst, GroupRows*j+r, columns[j]&0x0f0f0f0f|columns[j+4]&0x0f0f0f0f<<4)
 	}
 }
 
-// packK packs a block of Q4_K or Q5_K. Its quants hold the low halves of 32 weights, then the high halves of the next 32, in
-// the same bytes; high has the fifth bits of Q5_K.
+// packK packs a block of Q4_K or Q5_K. The low halves of 32 bytes of quants belong to 32 weights, and the high halves of these
+// bytes to the next 32 weights. high has the fifth bits of Q5_K.
 func packK(dst []byte, r int, b, high, quants []byte) {
 	copy16(dst, r, b)
 	copy16(dst[32:], r, b[2:])

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestPack unpacks what was packed and compares it with the weights of the file's bytes.
+// TestPack packs rows, unpacks them, and compares the result with the dequantised rows.
 func TestPack(t *testing.T) {
 	t.Parallel()
 	for _, kind := range gguf.Types() {
@@ -34,7 +34,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// unpackGroup gives the 16 rows' values of each column.
+// unpackGroup returns the values of the 16 rows for each column.
 func unpackGroup(kind gguf.Type, packed []byte, n int) []group {
 	columns := make([]group, n)
 	l := layouts[kind]

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// portable has the kernels in Go, for processors without another level.
+// portable has the kernels in Go. It is for processors that support no other level.
 var portable = Set{
 	Name:      "portable",
 	products:  portableProducts(),
@@ -125,7 +125,7 @@ func rotate(a *RotateArgs) {
 	}
 }
 
-// cached reads rows of keys or values: float32 in place, and float16 converted into line.
+// cached reads rows of keys or values: rows of float32 in place, rows of float16 converted into line.
 type cached struct {
 	rows   unsafe.Pointer
 	kind   gguf.Type
@@ -198,7 +198,7 @@ func fromType(a *ConvertArgs, t gguf.Type) {
 	gguf.Dequantize(from((*float32)(a.Dst), a.N), t, from((*byte)(a.Src), bytes))
 }
 
-// toType leaves dst unchanged from the first block with a value that is not finite.
+// toType stops at the first block with a value that is not finite. It leaves the rest of dst unchanged.
 func toType(a *ConvertArgs, t gguf.Type) {
 	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
 	_ = gguf.Quantize(from((*byte)(a.Dst), bytes), t, from((*float32)(a.Src), a.N))

@@ -19,7 +19,7 @@ func portableProducts() map[gguf.Type]func(*ProductArgs) {
 	return products
 }
 
-// group holds the results of a row for a group of weights.
+// group holds the results of a row of activations for a group of weights.
 type group [GroupRows]float32
 
 func (a *ProductArgs) write(row, g int64, acc *group) {
@@ -65,10 +65,10 @@ func floatProduct(a *ProductArgs, t gguf.Type) {
 	}
 }
 
-// unpacked is a block of 32 columns of a group: a weight is scale[half]·w + min.
+// unpacked is a block of 32 columns of a group. A weight is scale[half]·w + min.
 type unpacked struct {
 	w     [32][GroupRows]int8
-	scale [2]group // of the columns' halves
+	scale [2]group // scales of the first and of the second half of the columns
 	min   group
 }
 
@@ -190,7 +190,7 @@ func (b *unpacked) minima(src []byte) {
 	}
 }
 
-// nibbles sets the low four bits, less an offset.
+// nibbles sets the weights to their low four bits, minus an offset.
 func (b *unpacked) nibbles(src []byte, offset int8) {
 	for c := range 16 {
 		for r := range GroupRows {
@@ -200,7 +200,7 @@ func (b *unpacked) nibbles(src []byte, offset int8) {
 	}
 }
 
-// plane adds the bits above the low four; a register of the plane has those of 8/bits registers.
+// plane adds the bits above the low four. One register of the plane has the bits of 8/bits registers.
 func (b *unpacked) plane(src []byte, bits int) {
 	n := 8 / bits
 	for c := range b.w {

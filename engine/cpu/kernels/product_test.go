@@ -33,7 +33,7 @@ func pack(t testing.TB, kind gguf.Type, data []byte, rows, n int) []byte {
 	return packed
 }
 
-// activations are rows of n values, in both forms that products take.
+// activations are rows of n values, as float32 and as bytes.
 type activations struct {
 	n      int
 	floats []float32
@@ -50,7 +50,7 @@ func randomActivations(r *rand.Rand, s *Set, rows, n int) *activations {
 	return x
 }
 
-// multiply runs a product over the given rows of x; out holds the values to which results are added.
+// multiply runs a product over the given rows of x. Before the call, out has the values to which the results are added.
 func (x *activations) multiply(s *Set, kind gguf.Type, packed []byte, rows []int, factors []float32, out []float32) {
 	groups := len(packed) / GroupBytes(kind, x.n)
 	unit := 32
@@ -76,7 +76,7 @@ func eachSet(t *testing.T, test func(t *testing.T, s *Set)) {
 	}
 }
 
-// TestProduct compares products with sums in float64 over the values of the bytes.
+// TestProduct compares products with sums in float64 over the dequantised weights and activations.
 func TestProduct(t *testing.T) {
 	t.Parallel()
 	for _, kind := range gguf.Types() {
@@ -124,7 +124,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 		}
 	}
 
-	// Each row alone has the same bits, and so has a product that is added.
+	// Each row alone has the same bits, also if its product is added.
 	for i, row := range order {
 		alone := make([]float32, groups*GroupRows)
 		x.multiply(s, kind, packed, []int{row}, nil, alone)
@@ -145,7 +145,8 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	}
 }
 
-// TestProductExact has scales of one: all levels add the same whole numbers in the same order, so their results are equal.
+// TestProductExact uses scales of 1. All levels then add the same whole numbers in the same order, so that their
+// results must be equal.
 func TestProductExact(t *testing.T) {
 	t.Parallel()
 	const weights, n, rows = 32, 512, 5

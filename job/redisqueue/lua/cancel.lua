@@ -1,6 +1,6 @@
 -- Ends an unfinished batch: its rows are no longer begun or recorded, and its keys expire after their retention. Returns 1,
 -- 0 if all rows are recorded, -1 if the batch is unknown.
--- KEYS: meta, done, attempts, results, stream. ARGV: now in ms.
+-- KEYS: meta, done, attempts, results, stream, jobs. ARGV: now in ms.
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return -1
 end

@@ -24,8 +24,8 @@ type functions struct {
 	id, compile, kernel, buffer, free, run uintptr
 }
 
-// running has the fakes with an executor by their ids. All share the C functions that are made from Go functions, since these are
-// never freed.
+// running has the fakes with an executor by their ids. All fakes share the C functions that are made from Go functions, since such
+// C functions are never freed.
 var running = struct {
 	sync.Mutex
 	last uintptr

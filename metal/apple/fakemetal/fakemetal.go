@@ -1,10 +1,10 @@
 // Package fakemetal is a fake of the Objective-C runtime and Metal for tests of the driver. It is a C library, built here, that
 // the driver opens in place of the system's libraries, so that the driver's code runs unchanged on any machine.
 //
-// Like the real libraries, it receives messages through objc_msgSend. It checks that the receiver is alive and of a class with the
-// method, that the number and kinds of arguments match Apple's declarations, every retain and release, autorelease pools and their
-// threads, the order of calls on command buffers and encoders, and the bindings and sizes of dispatches. A violation fails the
-// test. Tests can inject faults. Another metal.Device runs the work, or it is only recorded.
+// Like the real libraries, it receives messages through objc_msgSend. It checks that the receiver is alive, that its class has the
+// method, and that the number and kinds of arguments match Apple's declarations. It also checks every retain and release,
+// autorelease pools and their threads, the order of calls on command buffers and encoders, and the bindings and sizes of
+// dispatches. A violation fails the test. Tests can inject faults. The work is run by another metal.Device, or only recorded.
 //
 // It differs from the real libraries:
 //   - On x86-64 it receives an MTLSize by address, as on arm64. The real convention passes it on the stack.
@@ -42,7 +42,7 @@ const (
 	CaptureError        // startCaptureWithDescriptor fails
 )
 
-// Settings describes the device and the system; it mirrors Settings of control.h. Tests may change it at any time.
+// Settings describes the device and the system. It mirrors Settings of control.h. Tests may change it at any time.
 type Settings struct {
 	WorkingSet, MaxBuffer uint64
 	Family                uint64 // MTLGPUFamily: 1009 is Apple9
@@ -50,7 +50,7 @@ type Settings struct {
 	OldSystem             uint64 // 1: before macOS 15
 	Captures              uint64 // 1: captures to files are allowed
 	ErrorCode             uint64 // MTLCommandBufferError of failing command buffers
-	LateStatus            uint64 // 1: a command buffer shows that it has ended only after a wait for itself
+	LateStatus            uint64 // 1: a command buffer has the status of an ended one only after a wait for that command buffer
 }
 
 // Fake is an instance of the library. Instances are independent.
@@ -70,9 +70,9 @@ type Fake struct {
 	work       func(count, size *uint64) *Work
 }
 
-// Start makes a fake for the duration of a test. The test fails at its end if there was a violation or an object leaked. The
-// device runs the work, and is closed with the test; if it is nil, dispatches are only recorded, while copies are made. On machines
-// without a C compiler the test is skipped.
+// Start makes a fake for the duration of a test. The test fails at its end if there was a violation or an object leaked. The device
+// runs the work and is closed at the end of the test. If device is nil, copies are made, but dispatches are only recorded. On
+// machines without a C compiler, the test is skipped.
 func Start(tb testing.TB, device metal.Device) *Fake {
 	tb.Helper()
 	library, err := build()
@@ -145,7 +145,7 @@ func (s *Fake) Sent(class, selector string) int {
 			return int(s.sent(uint32(i)))
 		}
 	}
-	s.tb.Fatalf("%s %s is in no row of the signatures", class, selector)
+	s.tb.Fatalf("the signatures have no row for %s %s", class, selector)
 	return 0
 }
 

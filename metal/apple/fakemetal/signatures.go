@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// signatures has a line for each message that the driver sends: class, selector, result and arguments as Apple's C++ bindings
-// (macOS 26) declare them.
+// signatures has a line for each message that the driver sends: class, selector, result and arguments, as declared in
+// Apple's C++ bindings (macOS 26).
 //
 //go:embed signatures.tsv
 var signatures string
@@ -16,10 +16,10 @@ var signatures string
 // Signature is the calling convention of a method.
 type Signature struct {
 	Class, Selector string
-	// Args has a letter for each argument: u an integer, n an enumeration, b a BOOL, s a selector, c a C string, p another
-	// address, e the address of an NSError, z the address of an MTLSize, r an NSRange, o an object.
+	// Args has a letter for each argument: u for an integer, n for an enumeration, b for a BOOL, s for a selector, c for a C string, e
+	// for the address of an NSError, z for the address of an MTLSize, p for any other address, r for an NSRange, o for an object.
 	Args    string
-	Classes []string // of arguments that are objects
+	Classes []string // classes of the arguments that are objects
 	// Returns is the letter of the result: one of u, n, b, c, p and o, or v for nothing, or d for a double.
 	Returns byte
 }
@@ -27,7 +27,7 @@ type Signature struct {
 // Words returns the number of registers of the arguments.
 func (s Signature) Words() int { return len(s.Args) + strings.Count(s.Args, "r") }
 
-// classMethods are the methods of classes, which the bindings do not distinguish.
+// classMethods are the methods of classes. The bindings do not distinguish them from methods of objects.
 var classMethods = []string{"alloc", "stringWithCString:encoding:", "dictionaryWithObject:forKey:", "fileURLWithPath:", "sharedCaptureManager"}
 
 // Signatures returns all messages that the fake implements.
@@ -57,7 +57,7 @@ func parse(class, selector, returns, args string) (Signature, error) {
 	if takes := strings.Count(selector, ":"); len(list) == takes+1 {
 		list = list[1:]
 	} else if len(list) != takes {
-		return s, fmt.Errorf("%d arguments, %d colons", len(list), takes)
+		return s, fmt.Errorf("there are %d arguments, but the selector has %d colons", len(list), takes)
 	}
 	for _, a := range list {
 		kind, object := kindOf(a)

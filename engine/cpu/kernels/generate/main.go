@@ -1,6 +1,5 @@
-// Command generate compiles the C kernels in ../c to Go assembly: for each level a file of machine code and a file of Go
-// declarations. It needs clang and lld (Debian's clang-19 and lld-19; set CLANG and LLD for others).
-// Run it through go generate.
+// Command generate compiles the C kernels in ../c to Go assembly: for each level, a file of machine code and a file of Go
+// declarations. It needs clang-19 and lld-19 as in Debian; set CLANG and LLD to use others. Run it through go generate.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// level is a set of instructions that the kernels are compiled for.
+// level is an instruction set that the kernels are compiled for.
 type level struct {
 	prefix, title, arch string
 	flags               []string
@@ -65,7 +64,7 @@ var arguments = []struct{ suffix, goType string }{
 	{"_to_q4_0", "ConvertArgs"},
 }
 
-// script joins code and constants into one section, which runs at any address that is a multiple of 64.
+// script joins code and constants into one section. The section runs at any address that is a multiple of 64.
 const script = `SECTIONS {
   .text 0 : { *(.text .text.*) . = ALIGN(64); *(.rodata .rodata.*) }
   /DISCARD/ : { *(.comment .note* .eh_frame*) }
@@ -101,13 +100,13 @@ func (l level) generate(folder string) error {
 
 // kernel is a function of the machine code.
 type kernel struct {
-	name   string // in C, without the level
+	name   string // name in C, without the level
 	goName string
-	goType string // of its arguments
+	goType string // type of the kernel's arguments
 	offset uint64
 }
 
-// compile returns machine code with its constants, and where the kernels are in it.
+// compile returns machine code with its constants, and the place of each kernel in it.
 func (l level) compile(source string) ([]byte, []kernel, error) {
 	dir, err := os.MkdirTemp("", "kernels")
 	if err != nil {
@@ -154,7 +153,7 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 			}
 		}
 		if k.goType == "" {
-			return nil, nil, fmt.Errorf("the kind of arguments of %s is not in the table", s.Name)
+			return nil, nil, fmt.Errorf("the table of argument types has no entry for %s", s.Name)
 		}
 		kernels = append(kernels, k)
 	}
@@ -186,7 +185,7 @@ func camel(name string) string {
 
 const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
 
-// entry calls a kernel by C's conventions, on its own stack frame.
+// entry calls a kernel by C's calling convention, on the entry function's stack frame.
 var entry = map[string]string{
 	"amd64": `
 TEXT ·%[1]s(SB), 0, $%[3]d-8

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// version is the compiler version of the committed files. Another version may produce other code.
+// version is the compiler version of the committed files. Other versions can produce other code.
 const version = "19.1.7"
 
 // TestGeneratedFilesAreCurrent compiles the C sources and compares the result with the files in the tree.

@@ -7,7 +7,7 @@ typedef enum State { Open, Encoding, Committed, Completed, Failed } State;
 // Commands is the state of a command buffer.
 struct Commands {
     State state;
-    bool waited; // for itself
+    bool waited; // somebody has waited for this command buffer, not for a later one
     Work* work;
     size_t count, room;
     Object** used; // references, held until completion
@@ -19,7 +19,7 @@ struct Commands {
 struct Encoder {
     bool ended, concurrent;
     int groups;             // number of debug groups pushed
-    Object* pipeline;       // persists between dispatches
+    Object* pipeline;       // remains set after a dispatch
     Object* buffers[max_buffers];
     Word offsets[max_buffers];
     bool set[max_buffers]; // since the last dispatch
@@ -31,5 +31,5 @@ struct Encoder {
 };
 
 Work* add_work(Commands* c);
-void use(Commands* c, Object* o); // holds it until the command buffer is completed
+void use(Commands* c, Object* o); // holds o until the command buffer is completed
 void free_buffer(Object* b);

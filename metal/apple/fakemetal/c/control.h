@@ -16,7 +16,7 @@ typedef struct Work {
     uint32_t barrier, concurrent;
     uint8_t args[max_args];
 
-    Object *from, *to; // of a copy
+    Object *from, *to; // source and destination of a copy
     Word from_offset, to_offset, size;
 } Work;
 
@@ -52,12 +52,12 @@ const char* fault(Fault f);
 // Settings describes the device and the system.
 typedef struct Settings {
     uint64_t working_set, max_buffer;
-    uint64_t family;       // the latest that the device supports
+    uint64_t family;       // the latest family that the device supports
     uint64_t no_default;   // the system names no default device
     uint64_t old_system;   // without residency sets and math modes
     uint64_t captures;     // captures to files are allowed
     uint64_t error_code;   // of failing command buffers
-    uint64_t late_status;  // a command buffer shows that it has ended only after a wait for itself
+    uint64_t late_status;  // a command buffer has the status of an ended one only after a wait for that command buffer
 } Settings;
 
 extern Settings settings;

@@ -5,7 +5,7 @@
 #include "send.h"
 
 static uint64_t allocated;
-static uint64_t serial; // of handles, without an executor
+static uint64_t serial; // last handle, if there is no executor to make handles
 
 EXPORT Object* MTLCreateSystemDefaultDevice(void) {
     if (settings.no_default || fault(FaultDevice)) return NULL;
@@ -22,7 +22,7 @@ EXPORT Object* MTLCopyAllDevices(void) {
     return list;
 }
 
-enum { options_language, options_math, options_functions, options_fast }; // values are one above those set
+enum { options_language, options_math, options_functions, options_fast }; // stored values are one higher than the values that were set, so that 0 means not set
 
 static Result set_option(Object* self, int at, Word value, Word most) {
     if (value > most) violation("a compile option is set to %lu, which is no value of its kind", (unsigned long)value);

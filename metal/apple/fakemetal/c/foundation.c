@@ -31,7 +31,7 @@ static Object* capture_manager(void) {
     static Object* manager;
     if (!manager) {
         manager = new_object(ClassMTLCaptureManager);
-        release(manager); // it belongs to nobody, and the count of live objects must not include it
+        release(manager); // nobody owns the manager, and the count of live objects must not include it
         *manager = (Object){.live = true, .initialised = true, .single = true, .kind = ClassMTLCaptureManager};
     }
     return manager;

@@ -29,7 +29,7 @@ bool is_kind(Class c, Class above);
 
 typedef struct Object Object;
 
-// The fields of an object that only its class has; freed with the object.
+// The state of an object that only objects of its class have. It is freed with the object.
 typedef struct Commands Commands;
 typedef struct Encoder Encoder;
 
@@ -59,10 +59,10 @@ void retain(Object* o);
 void release(Object* o);
 Object* autorelease(Object* o);
 void hold(Object* o, int at, Object* what);          // takes a reference; releases the previous one
-void lock(void);                                     // held by each entry from the program, so that threads take turns
+void lock(void);                                     // held by each function that the program calls
 void unlock(void);
-bool in_pool(void);                                  // of this thread
-void finish(Object* o);                              // frees the fields of its class
+bool in_pool(void);                                  // whether this thread has an autorelease pool
+void finish(Object* o);                              // frees the state of the object's class
 
 // violation records a violation.
 __attribute__((format(printf, 1, 2))) void violation(const char* format, ...);

@@ -6,11 +6,11 @@
 enum { max_words = 6 };
 
 typedef struct Row {
-    Class kind;           // that declares the method
+    Class kind;           // class that declares the method
     bool of_class;        // a method of the class itself
     const char* selector;
-    const char* args;     // a letter each: see signatures.go
-    Class classes[3];     // of the arguments that are objects, in their order
+    const char* args;     // a letter for each argument: see signatures.go
+    Class classes[3];     // classes of the arguments that are objects, in order
     char returns;
 } Row;
 
@@ -108,8 +108,8 @@ static Result handle(Object* self, Message m, const Word* a) {
     }
 }
 
-// The words after the selector are as many as those of the widest message. The caller fills its frame with zeros after the
-// arguments, so that an extra argument is found unless it is 0.
+// The number of words after the selector is that of the message with the most arguments. The caller fills the words after its
+// arguments with zeros, so that an extra argument is found unless it is 0.
 static Result checked_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
     if (self == 0) return word(0);
     const Word a[max_words] = {a0, a1, a2, a3, a4, a5};
@@ -131,7 +131,7 @@ static Result checked_send(Word self, Word sel, Word a0, Word a1, Word a2, Word 
     }
     if (!o->initialised && m != NSObject_init) violation("%s is sent to a %s before its init", selector->selector, class_names[o->kind]);
     bool bad = false;
-    // Messages that return doubles take another path, whose frame is not filled.
+    // Messages that return doubles are sent by another function, which does not fill the unused words.
     for (int at = check_args(&rows[m], a, &bad); at < max_words && rows[m].returns != 'd'; at++)
         if (a[at]) {
             violation("-[%s %s]: a word too many, %#lx", class_names[rows[m].kind], rows[m].selector, (unsigned long)a[at]);

@@ -2,16 +2,21 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/jobtest"
 	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/openai"
 )
 
 // Rows that are left from an earlier batch with the same id are not answered in the new one.
@@ -43,14 +48,43 @@ func TestLostRowsAreReported(t *testing.T) {
 	b.enqueue(t, prompts(5), enqueue.Options{})
 	b.enqueue(t, prompts(2), enqueue.Options{Batch: "other", Alias: "other"})
 	warned := map[string]bool{}
-	require.NoError(t, b.worker.warnOfLost(t.Context(), warned))
+	require.NoError(t, b.worker.lookAtBatches(t.Context(), warned))
 	require.Empty(t, log.String())
 	for _, alias := range []string{job.DefaultAlias, "other"} {
 		jobtest.Take(t, q, alias, job.Default, map[string]int{job.DefaultAlias: 5, "other": 2}[alias])
 	}
 	for range 2 {
-		require.NoError(t, b.worker.warnOfLost(t.Context(), warned))
+		require.NoError(t, b.worker.lookAtBatches(t.Context(), warned))
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "batch=b rows=5")
+}
+
+// Rows that no worker took in time expire at once, whoever serves them. The row that runs when the time is over ends with it, and
+// is not tried again.
+func TestOverdueRowsExpire(t *testing.T) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		var generated atomic.Int64
+		b := setUp(t, q, func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
+			generated.Add(1)
+			<-ctx.Done()
+			return generation.Completion{}, ctx.Err()
+		}, Config{Concurrency: 1})
+		b.enqueue(t, prompts(3), enqueue.Options{Deadline: time.Now().Add(500 * time.Millisecond)})
+		b.enqueue(t, prompts(2), enqueue.Options{Batch: "other", Alias: "other", Deadline: time.Now().Add(-time.Second)})
+		stop := b.start(t) // looks at all batches at once
+		lines := b.results(t)
+		stop()
+		require.Len(t, lines, 3)
+		for name, row := range lines {
+			require.NotNil(t, row.Error, name)
+			require.Equal(t, openai.CodeExpired, row.Error.Code)
+			require.Contains(t, row.Error.Message, "not answered before the deadline of its batch, 20")
+		}
+		require.LessOrEqual(t, generated.Load(), int64(1))
+		s, err := q.Status(t.Context(), "other")
+		require.NoError(t, err)
+		require.Equal(t, []any{job.Completed, 2}, []any{s.State, s.Failed})
+		b.requireEmptyQueue(t)
+	})
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redisqueue"
+)
+
+func newErrors() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "errors BATCH --redis URL",
+		Short: "List the rows of a batch that failed, and why",
+		Long: `Errors lists the error lines that a batch has so far, by code and message, with the lines of the input. Use "ingot retry" to
+queue such rows again.`,
+		Example: `  ingot errors nightly-2026-01-02 --redis redis://localhost:6379/0
+  ingot errors nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq -r 'select(.code == "timeout") | .custom_id'`,
+		Args: arguments("BATCH"),
+		RunE: onRedis(func(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
+			if _, err := q.Status(cmd.Context(), args[0]); err != nil {
+				return fmt.Errorf("read errors: %w", err)
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				enc := json.NewEncoder(out)
+				enc.SetEscapeHTML(false)
+				return job.Errors(cmd.Context(), q, args[0], func(e job.RowError) error { return enc.Encode(e) })
+			}
+			g := errorGroups{}
+			if err := job.Errors(cmd.Context(), q, args[0], g.add); err != nil {
+				return err
+			}
+			return g.write(out)
+		}),
+	}
+	config.AddFlag(cmd.Flags(), config.Redis)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object per error line")
+	return cmd
+}
+
+// errorGroups are the input lines of error lines, by code and message.
+type errorGroups map[string]map[string][]int
+
+func (g errorGroups) add(e job.RowError) error {
+	if g[e.Code] == nil {
+		g[e.Code] = map[string][]int{}
+	}
+	g[e.Code][e.Message] = append(g[e.Code][e.Message], e.Line)
+	return nil
+}
+
+// write prints the groups, the largest first.
+func (g errorGroups) write(w io.Writer) error {
+	type group struct {
+		text  string
+		lines []int
+	}
+	bySize := func(a, b group) int { return cmp.Or(len(b.lines)-len(a.lines), strings.Compare(a.text, b.text)) }
+	var codes []group
+	for code, messages := range g {
+		all := group{text: code}
+		for _, lines := range messages {
+			all.lines = append(all.lines, lines...)
+		}
+		codes = append(codes, all)
+	}
+	slices.SortFunc(codes, bySize)
+	var text strings.Builder
+	for _, code := range codes {
+		fmt.Fprintf(&text, "%s: %s\n", printable(code.text), countRows(len(code.lines)))
+		var messages []group
+		for message, lines := range g[code.text] {
+			messages = append(messages, group{message, lines})
+		}
+		slices.SortFunc(messages, bySize)
+		for _, m := range messages {
+			fmt.Fprintf(&text, "  %s: %s\n", lineRanges(m.lines), printable(m.text))
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// maxRanges is the maximum number of ranges of lines that are printed.
+const maxRanges = 20
+
+// lineRanges lists the lines of the input in ranges.
+func lineRanges(lines []int) string {
+	slices.Sort(lines)
+	var ranges []string
+	for i := 0; i < len(lines); {
+		first, last := lines[i], lines[i]
+		for i++; i < len(lines) && lines[i] <= last+1; i++ {
+			last = lines[i]
+		}
+		if len(ranges) == maxRanges {
+			ranges = append(ranges, fmt.Sprintf("and %d more", len(lines[i-1:])))
+			break
+		}
+		if first == last {
+			ranges = append(ranges, fmt.Sprint(first))
+		} else {
+			ranges = append(ranges, fmt.Sprintf("%d-%d", first, last))
+		}
+	}
+	name := "lines "
+	if len(lines) == 1 {
+		name = "line "
+	}
+	return name + strings.Join(ranges, ", ")
+}

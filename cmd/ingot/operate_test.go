@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// TestRetry: rows that are too long for a worker fail, are listed, and are answered by a worker with a longer context. The output
+// has each row once.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	redis := func(code int, args ...string) result {
+		t.Helper()
+		r := ingot(t, "", append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r
+	}
+	long := `{"custom_id":"long","prompt":"` + strings.Repeat("Which month comes after March? ", 40) + `","max_tokens":2}`
+	in := write(t, "in.jsonl", strings.Join([]string{askMarch, long, badRow, strings.Replace(long, "long", "longer", 1)}, "\n"))
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	r := redis(exitOK, "enqueue", in, "--batch", "b")
+	require.Contains(t, r.stderr, "no worker serves model name \"default\": the rows wait for one\n")
+	require.Equal(t, "missing_field: 1 row\n", strings.SplitAfter(redis(exitOK, "errors", "b").stdout, "\n")[0])
+
+	w := startWorker(t, url, job.DefaultAlias, "--context", "64")
+	redis(exitOK, "results", "b", "-o", out, "--follow")
+	w.stop(t)
+	r = redis(exitOK, "errors", "b")
+	require.Regexp(t, `^bad_request: 2 rows\n  lines 2, 5: .*64.*\nmissing_field: 1 row\n  line 3: .*\n$`, r.stdout)
+	var e job.RowError
+	require.NoError(t, json.Unmarshal([]byte(strings.SplitAfter(redis(exitOK, "errors", "b", "--json").stdout, "\n")[1]), &e))
+	require.Equal(t, "bad_request", e.Code)
+	before := readAnswers(t, readFile(t, out))
+	require.Len(t, before, 4)
+
+	require.Equal(t, "b: 0 rows queued again\n", redis(exitOK, "retry", "b", "--code", "timeout").stderr)
+	require.Equal(t, "b: 2 rows queued again\n", redis(exitOK, "retry", "b", "--code", "bad_request").stderr)
+	require.Equal(t, "b: 0 rows queued again, 1 row cannot be used\n", redis(exitOK, "retry", "b").stderr)
+	require.Contains(t, redis(exitOK, "status", "b").stdout, "in_progress")
+	redis(exitOK, "results", "b", "-o", out)
+	require.Len(t, readAnswers(t, readFile(t, out)), 2, "the old errors are gone")
+
+	startWorker(t, url, job.DefaultAlias)
+	r = redis(exitOK, "results", "b", "-o", out, "--follow")
+	require.Contains(t, r.stderr, "4 rows, 2 of them new, 1 failed: the batch is finished\n")
+	after := readAnswers(t, readFile(t, out))
+	require.Len(t, after, 4)
+	require.Equal(t, before["march"], after["march"])
+	for _, id := range []string{"long", "longer"} {
+		require.NotNil(t, before[id].Error)
+		require.NotNil(t, after[id].Response)
+	}
+	require.Equal(t, exitFailure, ingot(t, "", "errors", "c", "--redis", url).code)
+	require.Equal(t, exitFailure, ingot(t, "", "retry", "c", "--redis", url).code)
+}
+
+// TestPauseAndResume: a paused model name is shown, and its rows are answered after it is resumed.
+func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	redis := func(code int, args ...string) result {
+		t.Helper()
+		r := ingot(t, askMarch, append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r
+	}
+	require.Contains(t, redis(exitFailure, "pause", "glm").stderr, `no rows were queued for model name "glm", and no worker serves it`)
+	require.Equal(t, "there are no model names yet\n", redis(exitOK, "pause").stderr)
+	startWorker(t, url, "glm")
+	require.Eventually(t, func() bool { return redis(exitOK, "resume").stderr == "glm: was not paused\n" }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, "glm: paused\n", redis(exitOK, "pause").stderr)
+	require.Equal(t, "glm: was paused before\n", redis(exitOK, "pause", "glm").stderr)
+	r := redis(exitOK, "enqueue", "-", "--batch", "b", "--model-name", "glm")
+	require.Contains(t, r.stderr, "model name \"glm\" is paused: the rows wait for \"ingot resume glm\"\n")
+	require.Regexp(t, `(?m)^paused +no rows of model name "glm" are taken: ingot resume glm$`, redis(exitOK, "status", "b").stdout)
+	require.Equal(t, "glm: resumed\n", redis(exitOK, "resume", "glm").stderr)
+	require.Equal(t, "glm: was not paused\n", redis(exitOK, "resume").stderr)
+	r = redis(exitOK, "results", "b", "-o", "-", "--follow")
+	require.Contains(t, r.stdout, "April.")
+	require.NotContains(t, redis(exitOK, "status", "b").stdout, "paused")
+	require.Equal(t, exitUsage, ingot(t, "", "pause", "a b", "--redis", url).code)
+	require.Equal(t, exitUsage, ingot(t, "", "pause", "a", "b", "--redis", url).code)
+}
+
+// TestDeadline: without a worker, status and results end an overdue batch.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	redis := func(code int, args ...string) result {
+		t.Helper()
+		r := ingot(t, askMarch+"\n"+askFinland, append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r
+	}
+	redis(exitOK, "enqueue", "-", "--batch", "later", "--deadline", "1h")
+	require.Regexp(t, `(?m)^deadline +\d`, redis(exitOK, "status", "later").stdout)
+	redis(exitOK, "enqueue", "-", "--batch", "b", "--deadline", "1ms")
+	redis(exitOK, "enqueue", "-", "--batch", "c", "--deadline", time.Millisecond.String())
+	require.Regexp(t, `(?m)^rows +2: 0 answered, 2 failed, 0 running, 0 waiting$`, redis(exitOK, "status", "b").stdout)
+	r := redis(exitRows, "results", "c", "-o", "-", "--follow")
+	require.Contains(t, r.stderr, "errors: expired 2\n")
+	require.Equal(t, 2, strings.Count(r.stdout, `"code":"expired"`))
+	require.Regexp(t, `(?m)^state +in_progress$`, redis(exitOK, "status", "later").stdout)
+
+	require.Equal(t, "b: 2 rows queued again\n", redis(exitOK, "retry", "b").stderr)
+	require.NotContains(t, redis(exitOK, "status", "b").stdout, "deadline")
+	startWorker(t, url, job.DefaultAlias)
+	require.Contains(t, redis(exitOK, "results", "b", "-o", "-", "--follow").stdout, "April.")
+	require.Equal(t, exitUsage, ingot(t, "", "enqueue", "-", "--redis", url, "--deadline", "-1h").code)
+}
+
+func TestLineRanges(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "line 7", lineRanges([]int{7}))
+	require.Equal(t, "lines 1-3, 5, 9-10", lineRanges([]int{3, 1, 2, 10, 5, 9}))
+	var odd []int
+	for i := range 25 {
+		odd = append(odd, 2*i+1)
+	}
+	require.True(t, strings.HasSuffix(lineRanges(odd), "37, 39, and 5 more"), lineRanges(odd))
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/job/redisqueue"
+)
+
+func newResume() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "resume [ALIAS] --redis URL",
+		Short:   "Let workers take rows again",
+		Long:    `Resume ends what "ingot pause" began, for model name ALIAS or for all model names.`,
+		Example: "  ingot resume glm --redis redis://localhost:6379/0",
+		Args:    optionalArgument,
+		RunE: onAliases(func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error {
+			return reportChange(cmd, alias, q.Resume, "resumed", "was not paused")
+		}),
+	}
+	config.AddFlag(cmd.Flags(), config.Redis)
+	return cmd
+}

@@ -1,0 +1,29 @@
+package enqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// expireInterval is the time between two attempts to end the overdue rows of a batch.
+const expireInterval = 10 * time.Second
+
+// expirer ends the overdue rows of a batch, for the case that no worker is there to do it.
+type expirer struct {
+	queue job.Queue
+	next  time.Time // of the next attempt
+}
+
+// check does nothing unless the batch is overdue.
+func (e *expirer) check(ctx context.Context, s job.Status) error {
+	if !s.Overdue() || time.Now().Before(e.next) {
+		return nil
+	}
+	e.next = time.Now().Add(expireInterval)
+	return job.Retry(ctx, maxWait, func() error {
+		_, err := e.queue.Expire(ctx, s.Batch)
+		return err
+	})
+}

@@ -1,0 +1,81 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// RowError is the error line of a row.
+type RowError struct {
+	Line     int    `json:"line"` // of the input
+	CustomID string `json:"custom_id"`
+	Code     string `json:"code"`
+	Message  string `json:"message"` // without the line
+
+	ID  string `json:"-"` // of its recording
+	Sum string `json:"-"` // of the input line
+}
+
+const (
+	// scannedAtOnce is the number of recordings that are read at a time without their results.
+	scannedAtOnce = 1000
+	// maxErrorBytes is the maximum size of the error lines that are read at a time.
+	maxErrorBytes = 4 << 20
+)
+
+// Errors passes the error lines of a batch to each, in the order of recording, until it returns an error.
+func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
+	none := func(int) bool { return false }
+	for after := ""; ; {
+		page, err := s.Read(ctx, batch, Page{After: after, Count: scannedAtOnce, Want: none})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		failed := map[int]bool{}
+		for _, r := range page {
+			if r.Failed {
+				failed[r.Line] = true
+			}
+		}
+		// With results, a page may hold fewer recordings.
+		if len(failed) > 0 {
+			page, err = s.Read(ctx, batch, Page{
+				After: after, Count: len(page), MaxBytes: maxErrorBytes, Want: func(line int) bool { return failed[line] },
+			})
+			if err != nil || len(page) == 0 {
+				return err
+			}
+		}
+		for _, r := range page {
+			if !r.Failed || r.Text == nil {
+				continue
+			}
+			e, err := rowError(r)
+			if err != nil {
+				return fmt.Errorf("read results of batch %s: %w", batch, err)
+			}
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+func rowError(r Recording) (RowError, error) {
+	var l struct {
+		CustomID string        `json:"custom_id"`
+		Error    *openai.Error `json:"error"`
+	}
+	if err := json.Unmarshal(r.Text, &l); err != nil || l.Error == nil {
+		return RowError{}, fmt.Errorf("line %d is recorded as failed, and its result is no error line", r.Line)
+	}
+	return RowError{
+		Line: r.Line, CustomID: l.CustomID, Code: l.Error.Code, ID: r.ID, Sum: r.Sum,
+		Message: strings.TrimPrefix(l.Error.Message, fmt.Sprintf("line %d: ", r.Line)),
+	}, nil
+}

@@ -1,0 +1,52 @@
+package memqueue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Expire implements job.Queue.
+func (q *Queue) Expire(ctx context.Context, id string) (n int, err error) {
+	for _, t := range q.overdue(id) {
+		r, err := job.Expired(t.job)
+		if err != nil {
+			return n, fmt.Errorf("end the overdue rows of batch %s: %w", id, err)
+		}
+		first, err := q.Record(ctx, id, r)
+		if err != nil {
+			return n, err
+		}
+		if first {
+			n++
+		}
+		q.discard(t)
+	}
+	return n, nil
+}
+
+// overdue are the tasks of a batch, if its deadline is over.
+func (q *Queue) overdue(id string) (tasks []*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.find(id)
+	if err != nil || !b.current().Overdue() {
+		return nil
+	}
+	for _, t := range q.alias(b.Alias).tasks {
+		if t.job.Batch == id && t.job.Overdue() {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
+// discard removes a task from the queue, unless it is running.
+func (q *Queue) discard(t *task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b, err := q.find(t.job.Batch); err == nil && !t.running {
+		q.alias(b.Alias).remove(t)
+	}
+}

@@ -1,0 +1,37 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+func TestWhichErrorsMayGoAway(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, failure(nil, "read"))
+	err := failure(fmt.Errorf("x: %w", io.EOF), "read batch %s", "b")
+	require.ErrorIs(t, err, job.ErrUnavailable)
+	require.ErrorIs(t, err, io.EOF)
+	require.EqualError(t, err, "read batch b: x: EOF")
+	require.NotErrorIs(t, failure(job.ErrNoBatch, "read"), job.ErrUnavailable)
+	require.ErrorIs(t, failure(redis.ErrPoolTimeout, "read"), job.ErrUnavailable, "other connections are slow")
+}
+
+func TestEventsOfAWorkerAreNoFailures(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{job.ErrDeliveryEnded, asynq.ErrLeaseExpired, fmt.Errorf("x: %w", job.ErrHandedBack), context.Canceled} {
+		require.False(t, isFailure(err), "%v", err)
+		require.Zero(t, retryDelay(3, err, nil))
+	}
+	require.True(t, isFailure(errors.New("x")))
+	require.Equal(t, time.Second, retryDelay(0, errors.New("x"), nil))
+}

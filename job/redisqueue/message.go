@@ -1,0 +1,84 @@
+package redisqueue
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Keys and messages of asynq, as its version in go.mod writes them. Tests hold them to what asynq itself writes and reads.
+
+// asynqQueues is the key of the set of queues.
+const asynqQueues = "asynq:queues"
+
+func asynqKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
+
+func pendingKey(queue string) string { return asynqKey(queue, "pending") }
+
+// taskPrefix is what the key of a task begins with. The task's id follows.
+func taskPrefix(queue string) string { return asynqKey(queue, "t:") }
+
+// Numbers of fields of asynq's TaskMessage.
+const (
+	fieldType    protowire.Number = 1
+	fieldPayload protowire.Number = 2
+	fieldID      protowire.Number = 3
+	fieldQueue   protowire.Number = 4
+	fieldRetry   protowire.Number = 5
+	fieldTimeout protowire.Number = 8
+)
+
+// grace is added to asynq's timeout of an attempt, so that the worker's own timeout ends it first. asynq would only retry; the
+// worker can record the error.
+const grace = 5 * time.Minute
+
+// message is the message of a job's task.
+func message(queue string, j *job.Job) ([]byte, error) {
+	payload, err := j.Encode()
+	if err != nil {
+		return nil, err
+	}
+	id := job.TaskID(j.Batch, j.Line)
+	m := make([]byte, 0, len(payload)+len(taskType)+len(id)+len(queue)+32)
+	text := func(field protowire.Number, s string) {
+		m = protowire.AppendString(protowire.AppendTag(m, field, protowire.BytesType), s)
+	}
+	number := func(field protowire.Number, n uint64) {
+		m = protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), n)
+	}
+	text(fieldType, taskType)
+	m = protowire.AppendBytes(protowire.AppendTag(m, fieldPayload, protowire.BytesType), payload)
+	text(fieldID, id)
+	text(fieldQueue, queue)
+	// asynq archives a task, and so loses it, if the worker dies during the last attempt that asynq allows. The worker therefore
+	// counts attempts itself and records the error of the last one.
+	number(fieldRetry, math.MaxInt32)
+	number(fieldTimeout, uint64((j.Timeout()+grace)/time.Second))
+	return m, nil
+}
+
+var errNoPayload = errors.New("message has no payload")
+
+// payloadOf is the payload in a task's message.
+func payloadOf(message []byte) ([]byte, error) {
+	for len(message) > 0 {
+		field, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		message = message[n:]
+		if field == fieldPayload && kind == protowire.BytesType {
+			payload, n := protowire.ConsumeBytes(message)
+			return payload, protowire.ParseError(min(n, 0))
+		}
+		if n = protowire.ConsumeFieldValue(field, kind, message); n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		message = message[n:]
+	}
+	return nil, errNoPayload
+}

@@ -1,0 +1,79 @@
+package redisqueue
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// pausedKey is the key that stops asynq from taking tasks of a queue.
+func pausedKey(alias string, p job.Priority) string {
+	return "asynq:{" + queueName(alias, p) + "}:paused"
+}
+
+// Pause stops workers from taking rows of a model alias, and Resume lets them. Rows that are running are finished. changed reports
+// whether any of the alias's queues was not paused before.
+func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err error) {
+	for p := range job.Priorities() {
+		set, err := q.rdb.SetNX(ctx, pausedKey(alias, p), now()/1000, 0).Result() // the time in seconds, as asynq has it
+		if err != nil {
+			return changed, failure(err, "pause model name %s", alias)
+		}
+		changed = changed || set
+	}
+	return changed, nil
+}
+
+// Resume ends a pause. changed reports whether any of the alias's queues was paused.
+func (q *Queue) Resume(ctx context.Context, alias string) (changed bool, err error) {
+	var keys []string
+	for p := range job.Priorities() {
+		keys = append(keys, pausedKey(alias, p))
+	}
+	n, err := q.rdb.Del(ctx, keys...).Result()
+	return n > 0, failure(err, "resume model name %s", alias)
+}
+
+// Aliases are the model aliases for which rows were ever queued or that a live worker serves, and whether they are paused.
+func (q *Queue) Aliases(ctx context.Context) (paused map[string]bool, err error) {
+	queues, err := q.rdb.SMembers(ctx, "asynq:queues").Result()
+	if err != nil {
+		return nil, failure(err, "list model names")
+	}
+	servers, err := q.inspector.Servers()
+	if err != nil {
+		return nil, failure(err, "list workers")
+	}
+	for _, s := range servers {
+		queues = slices.AppendSeq(queues, maps.Keys(s.Queues))
+	}
+	var names []string
+	for _, queue := range queues {
+		if i := strings.LastIndexByte(queue, ':'); i > 0 && job.CheckAlias(queue[:i]) == nil {
+			names = append(names, queue[:i])
+		}
+	}
+	slices.Sort(names)
+	paused = map[string]bool{}
+	pipe := q.rdb.Pipeline()
+	exist := map[string][]*redis.IntCmd{}
+	for _, name := range slices.Compact(names) {
+		for p := range job.Priorities() {
+			exist[name] = append(exist[name], pipe.Exists(ctx, pausedKey(name, p)))
+		}
+	}
+	if len(exist) > 0 {
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, failure(err, "read which model names are paused")
+		}
+	}
+	for name, keys := range exist {
+		paused[name] = slices.ContainsFunc(keys, func(c *redis.IntCmd) bool { return c.Val() > 0 })
+	}
+	return paused, nil
+}

@@ -1,0 +1,117 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// requeuedAtOnce is the number of rows that are queued again at a time.
+const requeuedAtOnce = 100
+
+// Requeued is what Requeue did.
+type Requeued struct {
+	Queued int // rows that are queued again
+	Kept   int // error lines that stay, because their rows cannot be used
+}
+
+// Requeue queues failed rows of a batch again: those with an error code, or all for an empty code. A row is no longer recorded
+// then, and collectors remove its error line from their outputs. A finished batch is in progress again. Requeue also queues rows
+// that an earlier call left unqueued because it was interrupted. The error is job.ErrCancelled for a cancelled batch.
+func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued, err error) {
+	s, err := q.Status(ctx, batch)
+	if err != nil {
+		return done, err
+	}
+	err = job.Errors(ctx, q, batch, func(e job.RowError) error {
+		if code != "" && e.Code != code {
+			return nil
+		}
+		n, err := retryScript.Run(ctx, q.rdb, allKeys(batch), e.Line, e.ID, now()).Int()
+		if err == nil {
+			err = scriptError(n)
+		}
+		if err == nil && n == 0 {
+			done.Kept++
+		}
+		return failure(err, "make line %d of batch %s one to answer", e.Line, batch)
+	})
+	if err != nil {
+		return done, err
+	}
+	lines, err := q.unrecorded(ctx, batch)
+	if err != nil {
+		return done, err
+	}
+	for chunk := range slices.Chunk(lines, requeuedAtOnce) {
+		added, err := q.queueAgain(ctx, s, chunk)
+		done.Queued += added
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// unrecorded are the lines of failed rows that are not recorded any more.
+func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err error) {
+	recorded, err := q.Recorded(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := q.rdb.HKeys(ctx, key(batch, "jobs")).Result()
+	if err != nil {
+		return nil, failure(err, "read the failed rows of batch %s", batch)
+	}
+	for _, text := range fields {
+		line, err := strconv.Atoi(text)
+		if err == nil && line > 0 && !recorded.Has(line) {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+// queueAgain queues failed rows, unless they are queued.
+func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (added int, err error) {
+	fields := make([]string, len(lines))
+	for i, line := range lines {
+		fields[i] = strconv.Itoa(line)
+	}
+	payloads, err := q.rdb.HMGet(ctx, key(s.Batch, "jobs"), fields...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, failure(err, "read the failed rows of batch %s", s.Batch)
+	}
+	var jobs []*job.Job
+	for i, p := range payloads {
+		text, ok := p.(string)
+		if !ok {
+			continue // it has just been answered
+		}
+		j, err := job.Decode([]byte(text))
+		if err == nil && (j.Batch != s.Batch || j.Line != lines[i]) {
+			err = errors.New("it is the job of another row")
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the failed rows of batch %s: line %d: %w", s.Batch, lines[i], err)
+		}
+		if j.Overdue() {
+			j.DeadlineMS = 0
+		}
+		jobs = append(jobs, j)
+	}
+	queued, err := q.Add(ctx, s.Alias, s.Priority, jobs)
+	for _, yes := range queued {
+		if yes {
+			added++
+		}
+	}
+	return added, err
+}

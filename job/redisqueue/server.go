@@ -1,0 +1,129 @@
+package redisqueue
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// maxClockSkew is the maximum difference between the clocks of a machine and of Redis. Leases and times in the queue are compared
+// between machines.
+const maxClockSkew = 10 * time.Second
+
+// cancelChannel is the channel on which asynq announces that a task is cancelled.
+const cancelChannel = "asynq:cancel"
+
+var (
+	//go:embed lua/rights.lua
+	rightsSource string
+	rightsScript = redis.NewScript(rightsSource)
+)
+
+// readInfo reads a server's INFO. It is empty if the user may not run that command.
+func readInfo(ctx context.Context, c *redis.Client) (map[string]string, error) {
+	text, err := c.Info(ctx).Result()
+	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") {
+		return nil, err
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[k] = v
+		}
+	}
+	return info, nil
+}
+
+// checkServer checks the kind, version and settings of a server.
+func checkServer(info map[string]string) (warnings []string, err error) {
+	switch {
+	case info["redis_mode"] == "sentinel":
+		return nil, errors.New("it is a Sentinel, which holds no data: give the address of the primary")
+	case info["cluster_enabled"] == "1":
+		return nil, errors.New("it is a node of a cluster, which is not supported: give a single server")
+	case info["role"] == "slave":
+		return nil, fmt.Errorf("it is a replica, to which nothing can be written: give its primary, %s",
+			net.JoinHostPort(info["master_host"], info["master_port"]))
+	}
+	if v := info["redis_version"]; v != "" && tooOld(v) {
+		return nil, fmt.Errorf("version %s is too old: 6.2 or later is needed", v)
+	}
+	if p := info["maxmemory_policy"]; p != "" && p != "noeviction" && info["maxmemory"] != "0" {
+		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s: jobs are lost when memory runs out; set noeviction", p))
+	}
+	if info["aof_enabled"] == "0" {
+		warnings = append(warnings, "appendonly is off: jobs of the last minutes are lost when Redis stops suddenly")
+	}
+	return warnings, nil
+}
+
+func tooOld(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
+}
+
+// CheckServer checks what a producer or a worker needs of the server: a clock like that of this machine, and the rights to use
+// the queue's commands, keys and channel.
+func (q *Queue) CheckServer(ctx context.Context) error {
+	if err := checkClock(ctx, q.rdb, time.Now); err != nil {
+		return fmt.Errorf("use redis: %w", err)
+	}
+	if err := checkRights(ctx, q.rdb); err != nil {
+		return fmt.Errorf("use redis: %w", err)
+	}
+	return nil
+}
+
+// probe stands for a batch and a queue in the keys on which rights are tried.
+const probe = "ingot-rights"
+
+// checkRights returns an error that names the commands, keys and channels that the user may not use. It leaves nothing behind.
+func checkRights(ctx context.Context, c redis.UniversalClient) error {
+	failed, err := rightsScript.Run(ctx, c, []string{key(probe, "x"), "asynq:{" + probe + "}:x"}).StringSlice()
+	if redis.HasErrorPrefix(err, "NOPERM") {
+		return fmt.Errorf("the user lacks rights: scripts, or the keys ingot:* and asynq:*: %w", err)
+	}
+	if err != nil {
+		return failure(err, "try the commands of the queue")
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("the user lacks rights: %s", strings.Join(failed, "; "))
+	}
+	s := c.Subscribe(ctx, cancelChannel)
+	defer s.Close() //nolint:errcheck // it was only tried
+	if _, err = s.Receive(ctx); err == nil {
+		err = c.Publish(ctx, cancelChannel, "").Err()
+	}
+	if err != nil {
+		return fmt.Errorf("the user lacks rights: channel %s: %w", cancelChannel, err)
+	}
+	return nil
+}
+
+// checkClock returns an error if the clocks of this machine and of Redis differ too much.
+func checkClock(ctx context.Context, c redis.UniversalClient, now func() time.Time) error {
+	before := now()
+	server, err := c.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("read the clock: %w", err)
+	}
+	after := now()
+	// The server's time was read between before and after.
+	skew := max(server.Sub(after), before.Sub(server))
+	if skew > maxClockSkew {
+		return fmt.Errorf("its clock and the one of this machine differ by %v, more than %v: synchronise them (NTP)", skew.Round(time.Second), maxClockSkew)
+	}
+	return nil
+}

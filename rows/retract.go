@@ -1,0 +1,150 @@
+package rows
+
+import (
+	"bufio"
+	"crypto/sha1" // which Redis can compute too
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrorSum identifies the text of an error line: the first 16 hex digits of its SHA-1.
+func ErrorSum(text []byte) string { return fmt.Sprintf("%016x", errorSum(text)) }
+
+func errorSum(text []byte) uint64 {
+	sum := sha1.Sum(text)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// errorLine is an error line that is held.
+type errorLine struct {
+	line  int
+	count *int // of error lines with its code
+}
+
+// findError finds an error line by its ErrorSum.
+func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
+	key, err := strconv.ParseUint(sum, 16, 64)
+	if err != nil {
+		return 0, e, false
+	}
+	e, found = o.errors[key]
+	return key, e, found
+}
+
+// HasError reports whether the error line with an ErrorSum is held.
+func (o *Output) HasError(sum string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, _, found := o.findError(sum)
+	return found
+}
+
+// Retract removes the error lines with these ErrorSums, because their rows were queued again, and returns how many it held. A file
+// is replaced by one without the lines, so that at every moment it has each row at most once. What was written to anything
+// else cannot be removed; the row's next result follows it.
+func (o *Output) Retract(sums []string) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old := map[uint64]errorLine{}
+	for _, sum := range sums {
+		if key, e, found := o.findError(sum); found {
+			old[key] = e
+		}
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
+	if o.regular {
+		if err := o.rewrite(old); err != nil {
+			return 0, fmt.Errorf("remove error lines of rows that were queued again: %w", err)
+		}
+	}
+	for key, e := range old {
+		delete(o.errors, key)
+		*e.count--
+		if o.lines.remove(e.line) {
+			o.kept--
+		}
+		o.held--
+		o.failed--
+	}
+	return len(old), nil
+}
+
+// rewrite replaces the file by a copy without some error lines.
+func (o *Output) rewrite(without map[uint64]errorLine) error {
+	if err := o.w.Flush(); err != nil {
+		return err
+	}
+	path, err := filepath.EvalSymlinks(o.path)
+	if err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = o.copyWithout(temp, without)
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(temp.Name()) //nolint:errcheck // the first error is the one to report
+		return errors.Join(err, temp.Close())
+	}
+	old := o.file
+	o.file = temp
+	o.w.Reset(temp)
+	return errors.Join(closeFile(old), syncFolder(filepath.Dir(path)))
+}
+
+// syncFolder writes the names of a folder's files to the disk.
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// copyWithout copies the file to another one, which gets its mode and a lock.
+func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error {
+	info, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := temp.Chmod(info.Mode().Perm()); err != nil {
+		return err
+	}
+	unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // nobody else knows it; the file system may have no locks
+	// The offset of the file stays where the next line is written.
+	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, info.Size()), 1<<20)
+	out := bufio.NewWriterSize(temp, 1<<20)
+	var text []byte
+	for {
+		text, _, err = readResult(in, text[:0])
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if _, old := without[errorSum(text[:len(text)-1])]; old {
+			continue
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return temp.Sync()
+}

@@ -1,0 +1,126 @@
+package rows
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// timeout is another error of a row than failure.
+func timeout(line int) result {
+	return newResult(line, openai.OutputLine{Error: &openai.Error{Code: openai.CodeTimeout, Message: "late"}})
+}
+
+func sums(results ...result) (all []string) {
+	for _, r := range results {
+		all = append(all, ErrorSum(r.text))
+	}
+	return all
+}
+
+func TestRetract(t *testing.T) {
+	t.Parallel()
+	before := lines(failure(1), answer(2), failure(3), timeout(4), answer(100))
+	o, path, err := openWith(t, before)
+	require.NoError(t, err)
+	write(t, o, failure(5))
+
+	// An answer, an error line of another text, and a row that is not held stay as they are.
+	n, err := o.Retract(append(sums(answer(2), timeout(3), failure(9)), "x"))
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.NoError(t, o.Flush())
+	require.Equal(t, before+lines(failure(5)), content(t, path))
+
+	require.True(t, o.HasError(ErrorSum(failure(1).text)))
+	require.False(t, o.HasError(ErrorSum(timeout(1).text)))
+
+	// One from before and one of this run.
+	require.NoError(t, os.Chmod(path, 0o640))
+	n, err = o.Retract(sums(failure(1), failure(5), failure(9)))
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Equal(t, lines(answer(2), failure(3), timeout(4), answer(100)), content(t, path))
+	require.False(t, o.Has(1))
+	require.True(t, o.Has(2))
+	held, failed := o.Counts()
+	require.Equal(t, []int{4, 2, 4}, []int{held, failed, o.Kept()})
+	require.Equal(t, map[string]int{openai.CodeFailed: 1, openai.CodeTimeout: 1}, o.Codes())
+	_, err = OpenOutput(path, "b")
+	require.ErrorContains(t, err, "is being written by another process", "the new file is locked too")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
+
+	write(t, o, answer(1), timeout(5), answer(2))
+	n, err = o.Retract(sums(failure(5)))
+	require.NoError(t, err)
+	require.Zero(t, n, "the newer error of a row stays")
+	require.NoError(t, o.Close())
+	after := lines(answer(2), failure(3), timeout(4), answer(100), answer(1), timeout(5))
+	require.Equal(t, after, content(t, path))
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "no temporary file is left")
+
+	o, err = OpenOutput(path, "b")
+	require.NoError(t, err)
+	n, err = o.Retract(sums(timeout(5)))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(answer(2), failure(3), timeout(4), answer(100), answer(1)), content(t, path))
+}
+
+// The link stays, and the file that it leads to is replaced.
+func TestRetractThroughALink(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(lines(failure(1), answer(2))), 0o600))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(path, link))
+	o, err := OpenOutput(link, "b")
+	require.NoError(t, err)
+	_, err = o.Retract(sums(failure(1)))
+	require.NoError(t, err)
+	write(t, o, answer(3))
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(answer(2), answer(3)), content(t, path))
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink)
+}
+
+// What was written to a pipe stays; the next result of the row is written after it.
+func TestRetractFromAWriter(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	o := NewOutput(&b, "b")
+	write(t, o, failure(1))
+	n, err := o.Retract(sums(failure(1)))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	write(t, o, answer(1))
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(failure(1), answer(1)), b.String())
+}
+
+// If the copy cannot be made, the file stays as it is.
+func TestRetractNeedsItsFolder(t *testing.T) {
+	t.Parallel()
+	o, path, err := openWith(t, lines(failure(1), answer(2)))
+	require.NoError(t, err)
+	moved := filepath.Join(filepath.Dir(path), "moved")
+	require.NoError(t, os.Rename(path, moved))
+	_, err = o.Retract(sums(failure(1)))
+	require.ErrorContains(t, err, "remove error lines of rows that were queued again")
+	require.True(t, o.Has(1))
+	write(t, o, answer(3))
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(failure(1), answer(2), answer(3)), content(t, moved))
+}

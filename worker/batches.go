@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// watchInterval is the time between two looks at all batches.
+const watchInterval = time.Minute
+
+// watchBatches ends overdue rows and searches for lost jobs, at once and then at intervals, until ctx is done.
+func (w *Worker) watchBatches(ctx context.Context) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	warned := map[string]bool{}
+	for {
+		if err := w.lookAtBatches(ctx, warned); err != nil && ctx.Err() == nil {
+			w.log.Warn("could not look for overdue and lost rows", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// lookAtBatches ends the overdue rows of all batches, also of those that no worker serves, and logs lost rows.
+func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) error {
+	batches, err := w.queue.Batches(ctx)
+	if err != nil {
+		return err
+	}
+	var failed error // one batch does not hold up the others
+	for _, b := range batches {
+		if !b.Overdue() {
+			continue
+		}
+		n, err := w.queue.Expire(ctx, b.Batch)
+		failed = errors.Join(failed, err)
+		if n > 0 {
+			w.log.Warn("the deadline of a batch is over: its rows are recorded as expired", "batch", b.Batch, "rows", n)
+		}
+	}
+	return errors.Join(failed, w.warnOfLost(ctx, batches, warned))
+}
+
+// warnOfLost logs once which batches have rows that are neither recorded nor queued. Their bodies are in the batch's file only.
+func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned map[string]bool) error {
+	if s := w.snapshot(); s.Running+s.Waiting > 0 {
+		return nil // the queues are not empty
+	}
+	for _, b := range batches {
+		if b.Alias != w.config.Alias || warned[b.Batch] {
+			continue
+		}
+		n, err := w.queue.Lost(ctx, b)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			warned[b.Batch] = true
+			w.log.Warn("rows are neither recorded nor queued: enqueue the file of the batch again with --batch", "batch", b.Batch, "rows", n)
+		}
+	}
+	return nil
+}
