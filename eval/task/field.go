@@ -17,11 +17,10 @@ type Field struct {
 	source   string
 	template *jinja.Template
 	constant ordered.Value
-	made     func(row *ordered.Object) (ordered.Value, error) // a built-in function
 }
 
 // Missing reports whether the task has no such field.
-func (f *Field) Missing() bool { return f.template == nil && f.constant == nil && f.made == nil }
+func (f *Field) Missing() bool { return f.template == nil && f.constant == nil }
 
 // read reads a field: a text is a column or a template, a list or a number is a constant.
 func (f *Field) read(n *yaml.Node) error {
@@ -52,8 +51,6 @@ func (f *Field) read(n *yaml.Node) error {
 // value returns the value of the field for a row. Templates give texts.
 func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 	switch {
-	case f.made != nil:
-		return f.made(row)
 	case f.constant != nil:
 		return f.constant, nil
 	case f.template == nil:

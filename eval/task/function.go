@@ -4,76 +4,49 @@ import (
 	"regexp"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// conversions are the Python functions of the harness's own tasks that have a form here, by task and function. They add columns to a row,
-// or make its target.
-var conversions = map[string]func(row *ordered.Object) (ordered.Value, error){
-	"hellaswag utils.process_docs":                       nil, // as it is: see Convert
-	"wikitext preprocess_wikitext.wikitext_detokenizer": nil,
-	"wikitext preprocess_wikitext.process_results":      nil,
+// conversions are the Python functions of the harness's tasks that exist here, by task and function. Each adds columns to a row, which
+// it does not change.
+var conversions = map[string]func(row *ordered.Object) *ordered.Object{
+	"hellaswag utils.process_docs": hellaswag,
 }
 
-// function reads a field that may be a Python function.
-func (r *reader) function(n *yaml.Node, f *Field) error {
-	if !strings.HasPrefix(n.Tag, "!function") {
-		if f == nil {
-			return unsupported("anything but a Python function")
-		}
-		return f.read(n)
-	}
-	r.functions = append(r.functions, n.Value)
-	if f != nil {
-		f.made = func(row *ordered.Object) (ordered.Value, error) {
-			page, _ := row.Get("page")
-			return detokenizeWikitext(textOf(page)), nil
-		}
-	}
-	return nil
-}
-
-var (
-	brackets = regexp.MustCompile(`\[.*?\]`)
-)
-
-// hellaswag adds the columns query, choices and gold to a row of HellaSwag, as the harness's utils.process_docs does.
+// hellaswag adds the columns query and choices: the activity, the beginning of the text, and its endings, without WikiHow's marks.
 func hellaswag(row *ordered.Object) *ordered.Object {
-	get := func(name string) string {
+	text := func(name string) string {
 		v, _ := row.Get(name)
-		if v == nil {
-			return ""
-		}
-		return textOf(v)
+		s, _ := v.(string)
+		return s
 	}
-	context := get("ctx_a") + " " + capitalised(get("ctx_b"))
 	made := row.Clone()
-	made.Set("query", cleanHellaswag(get("activity_label")+": "+context))
+	made.Set("query", withoutMarks(text("activity_label")+": "+text("ctx_a")+" "+capitalised(text("ctx_b"))))
 	endings, _ := row.Get("endings")
 	list, _ := endings.([]ordered.Value)
 	choices := make([]ordered.Value, len(list))
 	for i, e := range list {
-		choices[i] = cleanHellaswag(textOf(e))
+		choices[i] = withoutMarks(textOf(e))
 	}
 	made.Set("choices", choices)
 	return made
 }
 
-// capitalised is Python's capitalize: the first letter upper, the rest lower.
+// capitalised is Python's capitalize: the first character in upper case, the others in lower case.
 func capitalised(s string) string {
+	first, rest := s, ""
 	for i := range s {
 		if i > 0 {
-			return strings.ToUpper(s[:i]) + strings.ToLower(s[i:])
+			first, rest = s[:i], s[i:]
+			break
 		}
 	}
-	return strings.ToUpper(s)
+	return strings.ToUpper(first) + strings.ToLower(rest)
 }
 
-// cleanHellaswag removes the marks of WikiHow from a text.
-func cleanHellaswag(s string) string {
+var marks = regexp.MustCompile(`\[.*?\]`)
+
+func withoutMarks(s string) string {
 	s = strings.ReplaceAll(strings.TrimSpace(s), " [title]", ". ")
-	s = brackets.ReplaceAllString(s, "")
-	return strings.ReplaceAll(s, "  ", " ")
+	return strings.ReplaceAll(marks.ReplaceAllString(s, ""), "  ", " ")
 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -26,6 +27,7 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 		}
 		context += text + t.TargetDelimiter + answer + t.ShotDelimiter
 	}
+	row = t.converted(row)
 	text, err := t.Text.text(row)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("doc_to_text: %w", err)
@@ -45,8 +47,16 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	return p, nil
 }
 
+func (t *Task) converted(row *ordered.Object) *ordered.Object {
+	if t.convert == nil {
+		return row
+	}
+	return t.convert(row)
+}
+
 // example returns the text and the answer of a row as an example.
 func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
+	row = t.converted(row)
 	if text, err = t.Text.text(row); err != nil {
 		return "", "", fmt.Errorf("doc_to_text: %w", err)
 	}
@@ -57,7 +67,7 @@ func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	case t.Type == MultipleChoice && p.Right >= 0:
 		return text, p.Choices[p.Right], nil
 	case len(p.Targets) == 0:
-		return "", "", fmt.Errorf("the row has no answer")
+		return "", "", errors.New("the row has no answer")
 	}
 	return text, p.Targets[0], nil
 }

@@ -85,7 +85,7 @@ type reader struct {
 	folder string
 	until  bool // the task has stop strings
 
-	functions []string // Python functions that the task names
+	function string // the Python function of process_docs; empty for none
 }
 
 // ignored are keys of the harness that change nothing here: the names of data sets, which users bring as files, and what the harness
@@ -97,10 +97,14 @@ var ignored = []string{
 
 // key reads one key.
 func (r *reader) key(name string, n *yaml.Node) error {
-	if strings.HasPrefix(n.Tag, "!function") && name != "process_docs" && name != "process_results" && name != "doc_to_target" {
-		return unsupported("the Python function %q", n.Value)
-	}
 	t := r.task
+	if strings.HasPrefix(n.Tag, "!function") {
+		if name != "process_docs" {
+			return unsupported("the Python function %q", n.Value)
+		}
+		r.function = n.Value
+		return nil
+	}
 	switch name {
 	case "task":
 		return n.Decode(&t.Name)
@@ -122,7 +126,7 @@ func (r *reader) key(name string, n *yaml.Node) error {
 	case "doc_to_text":
 		return t.Text.read(n)
 	case "doc_to_target":
-		return r.function(n, &t.Target)
+		return t.Target.read(n)
 	case "doc_to_choice":
 		return t.Choices.read(n)
 	case "target_delimiter":
@@ -141,14 +145,10 @@ func (r *reader) key(name string, n *yaml.Node) error {
 		return r.filters(n)
 	case "metric_list":
 		return r.metrics(n)
-	case "process_docs", "process_results":
-		return r.function(n, nil)
 	case "cluster":
 		return n.Decode(&t.Cluster)
 	case "margin":
 		return n.Decode(&t.Margin)
-	case "rows":
-		return n.Decode(&t.Rows)
 	case "group", "aggregate_metric_list":
 		return unsupported("a group of tasks: give the tasks themselves")
 	}
@@ -261,9 +261,9 @@ func (r *reader) finish() error {
 	if len(t.Filters) == 0 {
 		t.Filters = []Pipeline{{Name: "none"}}
 	}
-	for _, f := range r.functions {
-		if _, ok := conversions[t.Name+" "+f]; !ok {
-			return unsupported("the Python function %q", f)
+	if r.function != "" {
+		if t.convert = conversions[t.Name+" "+r.function]; t.convert == nil {
+			return unsupported("the Python function %q of task %q", r.function, t.Name)
 		}
 	}
 	return r.checkMetrics()

@@ -6,6 +6,8 @@ package task
 import (
 	"errors"
 	"fmt"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // Type is how a row is scored.
@@ -40,10 +42,10 @@ type Task struct {
 	Repeats    int // answers to each prompt
 	Filters    []Pipeline
 	Metrics    []Metric
-	Cluster    string // column whose values group rows that are not independent; empty for none
-	Margin     float64
-	Rows       string // name of a built-in conversion of rows; empty for none. See Conversions
-	Judge      *Judge
+	Cluster    string  // column whose values group rows that are not independent; empty for none
+	Margin     float64 // loss that a gate accepts
+
+	convert func(row *ordered.Object) *ordered.Object // adds columns to a row; nil for none
 }
 
 // Generation is the settings of Generate.
@@ -58,13 +60,6 @@ type Generation struct {
 
 // DefaultMaxTokens is the limit of an answer whose task names none; the harness has the same.
 const DefaultMaxTokens = 256
-
-// Judge asks a model to score answers.
-type Judge struct {
-	Prompt  Field  // a template over the row, and answer
-	Pattern string // a regular expression whose first group is the score
-	Scale   float64
-}
 
 // ErrUnsupported is wrapped by the errors of tasks that need something that the package does not have.
 var ErrUnsupported = errors.New("not supported")
