@@ -205,8 +205,12 @@ func memoryOn(t testing.TB, be compute.Backend, path string, opts engine.Options
 	fit, err := engine.CheckFit(path, be, opts)
 	require.NoError(t, err)
 	require.NoError(t, be.Close())
+	perSequence := int64(4) // bytes per token: the token, and tables of n-grams
+	if opts.Draft == "" || opts.Draft == engine.DraftAuto || opts.Draft == engine.DraftNGram {
+		perSequence += 48
+	}
 	const minRows = 1 << 20
-	return fit.Weights + fit.Steps + minRows + cache
+	return fit.Weights + fit.Steps + minRows + cache + perSequence*(cache/fit.PerToken-int64(fit.Tokens))
 }
 
 func TestTheContextFitsTheMemory(t *testing.T) {

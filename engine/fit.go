@@ -105,23 +105,25 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	free := fit.Memory - fit.Weights - fit.Steps
 	fit.Rows = maxRows
 	if plan.Host() {
-		sequences := int64(o.MaxSequences) * sequenceBytes(context, o)
-		fit.Steps += sequences
-		free -= sequences
 		fit.Rows = max(minRows, min(free/rowsShare, maxRows))
 		free -= fit.Rows
 	}
-	pages := max(0, free) / (fit.PerToken * int64(o.PageSize))
+	perToken := fit.PerToken
+	if plan.Host() {
+		perToken += sequenceBytes(o)
+	}
+	pages := max(0, free) / (perToken * int64(o.PageSize))
 	perSequence := (context + o.PageSize - 1) / o.PageSize
 	fit.Tokens = int(min(pages, int64(o.MaxSequences*perSequence))) * o.PageSize
+	fit.Steps += int64(fit.Tokens) * (perToken - fit.PerToken)
 	return nil
 }
 
-// sequenceBytes returns the bytes for the tokens of a running sequence and for the drafting state that depends on them.
-func sequenceBytes(context int, o *Options) int64 {
-	bytes := 4 * int64(context)
+// sequenceBytes returns the bytes per token of a running sequence: the token, and the drafting state that depends on it.
+func sequenceBytes(o *Options) int64 {
+	bytes := int64(4)
 	if o.Draft == DraftAuto || o.Draft == DraftNGram {
-		bytes += draft.NGramBytes(context)
+		bytes += draft.NGramBytes
 	}
 	return bytes
 }

@@ -19,6 +19,7 @@ type Info struct {
 	Context      int    // maximum positions of a sequence, prompt and answer together
 	Vocab        int
 	MaxSequences int
+	Fit          Fit
 }
 
 // Info returns the description of the engine.
@@ -38,6 +39,7 @@ func (e *Engine) Info() Info {
 		Context:      e.fit.Context,
 		Vocab:        config.Vocab,
 		MaxSequences: e.opts.MaxSequences,
+		Fit:          e.fit,
 	}
 }
 

@@ -79,6 +79,7 @@ func (e *Engine) load() (err error) {
 		MaxInFlight:  e.backend.MaxInFlight(),
 		MaxSequences: e.opts.MaxSequences,
 		PrefillChunk: e.opts.PrefillChunk,
+		MaxResult:    e.fit.Rows,
 		NoSharing:    e.opts.NoSharing,
 		Trace:        e.opts.Trace,
 	})

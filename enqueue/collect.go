@@ -74,7 +74,7 @@ type collector struct {
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {
 		var rows []job.Recording
-		err := c.retry(ctx, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			rows, err = c.queue.Read(ctx, c.out.Batch(), job.Page{
 				After: after, Count: comparedAtOnce, Want: func(int) bool { return false },
 			})
@@ -131,7 +131,7 @@ func (c *collector) foreign(ctx context.Context) (int, error) {
 func (c *collector) run(ctx context.Context) (job.State, error) {
 	for {
 		var s job.Status
-		err := c.retry(ctx, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			s, err = c.queue.Status(ctx, c.out.Batch())
 			return err
 		})
@@ -165,7 +165,7 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 // page writes the next results and returns the number of stream entries it read.
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	var rows []job.Recording
-	err := c.retry(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		rows, err = c.queue.Read(ctx, c.out.Batch(), job.Page{
 			After: c.after, Count: pageSize, MaxBytes: pageBytes, Wait: wait,
 			Want: func(line int) bool { return !c.out.Has(line) },
@@ -201,6 +201,5 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	return len(rows), nil
 }
 
-func (c *collector) retry(ctx context.Context, f func() error) error {
-	return job.Retry(ctx, maxWait, f)
-}
+// retry calls f until Redis can be reached, for maxWait at most.
+func retry(ctx context.Context, f func() error) error { return job.Retry(ctx, maxWait, f) }

@@ -88,8 +88,13 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		return nil, err
 	}
 	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue}
-	known, created, err := p.queue.Create(ctx, job.Batch{
-		ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
+	var known job.Batch
+	var created bool
+	err = retry(ctx, func() (err error) {
+		known, created, err = p.queue.Create(ctx, job.Batch{
+			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
+		})
+		return err
 	})
 	if err != nil || created {
 		return p, err
@@ -106,11 +111,15 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		return nil, fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
 			o.Batch, rows.ErrOtherFile, known.FileSHA, fileSHA)
 	}
-	p.recorded, err = p.queue.Recorded(ctx, o.Batch)
+	err = retry(ctx, func() (err error) {
+		p.recorded, err = p.queue.Recorded(ctx, o.Batch)
+		return err
+	})
 	return p, err
 }
 
-// Add queues rows, or records their errors. The outcomes are those of the rows.
+// Add queues rows, or records their errors. The outcomes are those of the rows: a row whose group is queued again, because Redis
+// was away when it should have answered, may be Known.
 func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(rows))
 	jobs, indices := make([]*job.Job, 0, len(rows)), make([]int, 0, len(rows))
@@ -122,14 +131,23 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 		case row.Err != nil:
 			outcomes[i] = Rejected
 			version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
-			if _, err := p.queue.Record(ctx, p.batch, job.Failure(j, *row.Err, version)); err != nil {
+			failure := job.Failure(j, *row.Err, version)
+			err := retry(ctx, func() error {
+				_, err := p.queue.Record(ctx, p.batch, failure)
+				return err
+			})
+			if err != nil {
 				return nil, err
 			}
 		default:
 			jobs, indices = append(jobs, j), append(indices, i)
 		}
 	}
-	added, err := p.queue.Add(ctx, p.options.Alias, p.options.Priority, jobs)
+	var added []bool
+	err := retry(ctx, func() (err error) {
+		added, err = p.queue.Add(ctx, p.options.Alias, p.options.Priority, jobs)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -163,5 +181,5 @@ func (p *Producer) job(row rows.Row) *job.Job {
 
 // Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {
-	return p.queue.Seal(ctx, p.batch, rows, fileSHA)
+	return retry(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
 }

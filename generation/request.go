@@ -3,6 +3,7 @@
 package generation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -49,6 +50,9 @@ type Request struct {
 	TopLogprobs int
 	// PromptLogprobs asks for the same about the prompt's tokens.
 	PromptLogprobs bool
+	// Reserve, if not nil, is called before a completion with log-probabilities is made, with the number of bytes that the completion
+	// and its result take. It waits until there is room for them, or returns an error, which ends the request.
+	Reserve func(ctx context.Context, bytes int64) error
 	// Timed asks for the time of each generated token.
 	Timed bool
 	// PromptOnly computes the prompt and generates nothing: choices are empty, with FinishLength as their finish reason.

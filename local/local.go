@@ -70,7 +70,7 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	if err != nil {
 		return Summary{}, err
 	}
-	r := &run{models: modelNames(eng.Info()), in: in, out: out, options: o, window: newWindow(o.Concurrency), start: time.Now()}
+	r := &run{models: modelNames(eng.Info()), in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
 	r.progress.Total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
@@ -202,6 +202,11 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 			return err
 		}
 		added++
+		size := len(row.Body)
+		row.Body = nil // it is in the queue now
+		if err := r.window.drain(ctx, size); err != nil {
+			return err
+		}
 	}
 	return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
 }

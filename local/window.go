@@ -13,30 +13,51 @@ import (
 // maxWindowBytes is the maximum size of the bodies of the rows in the window.
 const maxWindowBytes = 64 << 20
 
+// bodyCopies is how often the body of a row is in memory: in the queue, in the job that was read from it, and in the request.
+const bodyCopies = 5
+
 // window limits the rows that are queued, in the engine or waiting to be written, by number and by size.
 type window struct {
 	room    *semaphore.Weighted
+	bytes   int64 // of bodies
 	minRoom int64 // room that a row takes at least; this limits the number of rows
 
 	mu    sync.Mutex
 	taken map[int]int64 // room taken, by line
 }
 
-// newWindow makes a window large enough that the worker does not wait for rows.
-func newWindow(concurrency int) *window {
+// newWindow makes a window large enough that the worker does not wait for rows, unless their bodies take more than the memory for rows.
+func newWindow(concurrency int, memory int64) *window {
 	rows := int64(max(64, 4*concurrency))
-	return &window{room: semaphore.NewWeighted(maxWindowBytes), minRoom: maxWindowBytes / rows, taken: map[int]int64{}}
+	bytes := min(memory/bodyCopies, maxWindowBytes)
+	return &window{room: semaphore.NewWeighted(bytes), bytes: bytes, minRoom: max(1, bytes/rows), taken: map[int]int64{}}
 }
 
 // acquire waits for room for a row and takes it.
 func (w *window) acquire(ctx context.Context, row rows.Row) error {
-	n := min(max(w.minRoom, int64(len(row.Body))), maxWindowBytes)
+	n := w.size(len(row.Body))
 	if err := w.room.Acquire(ctx, n); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.taken[row.Line] = n
+	return nil
+}
+
+// size is the room that a row with a body of the given size takes.
+func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
+
+// drain waits, if a row with a body of the given size takes the whole window, until it has been written. Until then no further row is
+// to be read.
+func (w *window) drain(ctx context.Context, body int) error {
+	if w.size(body) < w.bytes {
+		return nil
+	}
+	if err := w.room.Acquire(ctx, w.bytes); err != nil {
+		return err
+	}
+	w.room.Release(w.bytes)
 	return nil
 }
 

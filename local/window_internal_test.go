@@ -17,18 +17,21 @@ func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		concurrency, size int
+		memory            int64 // for rows
 		rows              int
 	}{
-		{"small rows", 4, 10, 64},
-		{"small rows, many at once", 32, 10, 128},
-		{"rows of a share of the window", 16, 1 << 20, 64},
-		{"rows of 2 MiB", 16, 2 << 20, 32},
-		{"rows of 2 MiB, many at once", 64, 2 << 20, 32},
-		{"huge rows", 16, maxWindowBytes + 1, 1},
+		{"small rows", 4, 10, 512 << 20, 64},
+		{"small rows, many at once", 32, 10, 512 << 20, 128},
+		{"rows of a share of the window", 16, 1 << 20, 512 << 20, 64},
+		{"rows of 2 MiB", 16, 2 << 20, 512 << 20, 32},
+		{"rows of 2 MiB, many at once", 64, 2 << 20, 512 << 20, 32},
+		{"rows of 2 MiB in little memory", 64, 2 << 20, 20 << 20, 2},
+		{"small rows in little memory", 32, 10, 20 << 20, 128},
+		{"huge rows", 16, maxWindowBytes + 1, 512 << 20, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w, body := newWindow(c.concurrency), make([]byte, c.size)
+			w, body := newWindow(c.concurrency, c.memory), make([]byte, c.size)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			for line := range c.rows {
@@ -40,4 +43,20 @@ func TestWindow(t *testing.T) {
 			require.False(t, w.room.TryAcquire(1))
 		})
 	}
+}
+
+// Nothing is read after a row that fills the window until it is written.
+func TestALargeRowIsAlone(t *testing.T) {
+	t.Parallel()
+	w := newWindow(16, 20<<20)
+	large, small := rows.Row{Line: 1, Body: make([]byte, 4<<20)}, rows.Row{Line: 2, Body: make([]byte, 100)}
+	require.NoError(t, w.acquire(t.Context(), small))
+	require.NoError(t, w.drain(t.Context(), len(small.Body)))
+	w.release([]job.Recording{{Line: 2}})
+	require.NoError(t, w.acquire(t.Context(), large))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, w.drain(ctx, len(large.Body)), context.Canceled)
+	w.release([]job.Recording{{Line: 1}})
+	require.NoError(t, w.drain(t.Context(), len(large.Body)))
 }

@@ -20,6 +20,9 @@ import (
 // MaxLine is the maximum length of a line of input, in bytes. A longer line becomes an error row and is not held in memory.
 const MaxLine = 16 << 20
 
+// largeLine is the length from which a line is large: its memory is not kept for the next, which is not read before the row was handled.
+const largeLine = 1 << 20
+
 // Row is a line of an input file, checked.
 type Row struct {
 	Line     int             // number in the file, from 1; empty lines are counted but are not rows
@@ -73,6 +76,9 @@ func (r *Reader) Next() (Row, error) {
 	if row.CustomID == "" {
 		row.CustomID = r.names.makeUp(r.line)
 	}
+	if cap(r.buf) > largeLine {
+		r.buf = nil
+	}
 	return row, nil
 }
 
@@ -110,10 +116,11 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		read := make(chan next)
+		read, handled := make(chan next), make(chan struct{})
 		go func() {
 			for {
 				row, err := r.Next()
+				wait := len(row.Body) > largeLine
 				select {
 				case read <- next{row, err}:
 				case <-ctx.Done():
@@ -122,13 +129,29 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 				if err != nil {
 					return
 				}
+				if !wait {
+					continue
+				}
+				select {
+				case <-handled:
+				case <-ctx.Done():
+					return
+				}
 			}
 		}()
 		for {
 			select {
 			case n := <-read:
-				if errors.Is(n.err, io.EOF) || !yield(n.row, n.err) || n.err != nil {
+				row, err, wait := n.row, n.err, len(n.row.Body) > largeLine
+				if errors.Is(err, io.EOF) || !yield(row, err) || err != nil {
 					return
+				}
+				if !wait {
+					continue
+				}
+				select {
+				case handled <- struct{}{}:
+				case <-ctx.Done():
 				}
 			case <-ctx.Done():
 				yield(Row{}, ctx.Err())

@@ -39,7 +39,8 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	case err != nil:
 		return err
 	}
-	d := delivery{Job: j, attempt: attempt, start: time.Now()}
+	d := delivery{Job: j, attempt: attempt, start: time.Now(), memory: &reservation{room: w.results}}
+	defer d.memory.release()
 	result, err := w.answer(ctx, d, log)
 	if err != nil {
 		return err
@@ -52,6 +53,7 @@ type delivery struct {
 	*job.Job
 	attempt int
 	start   time.Time
+	memory  *reservation // of its results
 }
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
@@ -158,7 +160,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	done := make([]generation.Completion, r.NumPrompts())
 	if len(done) == 1 {
 		var err error
-		done[0], err = w.generate(ctx, d.Generation(r, 0))
+		done[0], err = w.generate(ctx, d.request(r, 0))
 		return done, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -166,13 +168,20 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	for i := range done {
 		group.Go(func() error {
 			var err error
-			if done[i], err = w.generateOne(ctx, d, d.Generation(r, i)); err != nil {
+			if done[i], err = w.generateOne(ctx, d, d.request(r, i)); err != nil {
 				return fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return nil
 		})
 	}
 	return done, group.Wait()
+}
+
+// request is the engine's request for prompt i of a row.
+func (d delivery) request(r *openai.Request, i int) generation.Request {
+	req := d.Generation(r, i)
+	req.Reserve = func(ctx context.Context, bytes int64) error { return d.memory.reserve(ctx, r.NumPrompts(), bytes) }
+	return req
 }
 
 // generateOne is generate for a goroutine of its own, on which a panic would end the process.

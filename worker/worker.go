@@ -47,6 +47,7 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *metrics
 	engine  watchdog
+	results *resultRoom
 	pulse   *pulse
 
 	// Methods of the engine.
@@ -105,6 +106,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		log:      c.Logger,
 		failed:   make(chan error, 1),
 		metrics:  newMetrics(eng.Snapshot),
+		results:  newResultRoom(info.Fit.Rows),
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
 		snapshot: eng.Snapshot,

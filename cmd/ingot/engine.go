@@ -44,6 +44,7 @@ func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error
 	eng, err := engine.Open(path, be, opts)
 	if err == nil {
 		l.ready()
+		limitHeap(eng.Info().Fit)
 	}
 	return eng, err
 }

@@ -17,27 +17,32 @@ type ngrams struct {
 	table []int32 // a table an order, one after another
 }
 
-// maxSlots bounds a table to 256 KiB. In a text of more tokens, later n-grams overwrite earlier ones. Tables are sized by the
-// limit of a sequence, which few reach.
-const maxSlots = 1 << 16
+// minSlots and maxSlots are the sizes of a table: it doubles as the text grows, up to 256 KiB. In a text of more tokens, later n-grams
+// overwrite earlier ones.
+const (
+	minSlots = 64
+	maxSlots = 1 << 16
+)
 
-// newNGrams returns ngrams for texts of up to the given number of tokens.
-func newNGrams(tokens int) *ngrams {
-	slots := slotsFor(tokens)
-	return &ngrams{slots: slots, table: make([]int32, (longestNGram-shortestNGram+1)*slots)}
-}
+// NGramBytes is the maximum memory of the n-gram tables, in bytes per token of a text. Tables of short texts take less than 1 KiB more.
+const NGramBytes = 4 * tables * 2 * slotsPerToken
 
-func slotsFor(tokens int) int {
-	slots := 16
-	for slots < min(2*tokens, maxSlots) {
+const (
+	tables        = longestNGram - shortestNGram + 1
+	slotsPerToken = 2 // at least, while the text has as few tokens as a table can have slots for
+)
+
+func newNGrams() *ngrams { return &ngrams{slots: minSlots, table: make([]int32, tables*minSlots)} }
+
+// grow makes the tables large enough for a text of n tokens. Larger tables start empty.
+func (g *ngrams) grow(n int) {
+	slots := g.slots
+	for slots < min(slotsPerToken*n, maxSlots) {
 		slots *= 2
 	}
-	return slots
-}
-
-// NGramBytes is the memory of the n-gram tables of a sequence of up to the given number of tokens.
-func NGramBytes(tokens int) int64 {
-	return int64(4 * (longestNGram - shortestNGram + 1) * slotsFor(tokens))
+	if slots > g.slots {
+		*g = ngrams{slots: slots, table: make([]int32, tables*slots)}
+	}
 }
 
 // Draft appends up to limit guesses of what follows tokens to dst. Each call's text has to begin with that of the call before.
@@ -68,6 +73,7 @@ func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 
 // learn adds the n-grams before each token that is new since the last call.
 func (g *ngrams) learn(tokens []int32) {
+	g.grow(len(tokens))
 	for at := max(g.seen, 1); at < len(tokens); at++ {
 		for n := shortestNGram; n <= min(longestNGram, at); n++ {
 			g.table[g.slot(tokens[at-n:at])] = int32(at)
@@ -82,6 +88,6 @@ func (g *ngrams) slot(gram []int32) int {
 	for _, t := range gram {
 		h = (h ^ uint64(uint32(t))) * 1099511628211
 	}
-	h ^= h >> 29
-	return (len(gram)-shortestNGram)*g.slots + int(h)&(g.slots-1)
+	h = (h ^ h>>32) * 0x9E3779B97F4A7C15 // FNV's low bits depend on the low bits of the tokens alone
+	return (len(gram)-shortestNGram)*g.slots + int(h>>32)&(g.slots-1)
 }

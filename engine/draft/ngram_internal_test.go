@@ -27,7 +27,7 @@ func TestNGramDraft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, newNGrams(16).Draft(nil, c.tokens, c.limit))
+			require.Equal(t, c.want, newNGrams().Draft(nil, c.tokens, c.limit))
 		})
 	}
 }
@@ -38,7 +38,7 @@ func TestNGramIsASearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tokens := rapid.SliceOfN(rapid.Int32Range(0, 3), 0, 60).Draw(t, "tokens")
 		limit := rapid.IntRange(1, 6).Draw(t, "limit")
-		g := newNGrams(len(tokens))
+		g := newNGrams()
 		for n := range tokens {
 			got := g.Draft(nil, tokens[:n+1], limit)
 			want := searchBack(tokens[:n+1], limit)
@@ -88,10 +88,30 @@ func TestNGramOfALongText(t *testing.T) { // not parallel: it counts what the pr
 	text = append(text, tokens-1000, tokens-999)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	g := newNGrams(1 << 20)
+	got := newNGrams().Draft(make([]int32, 0, 2), text, 2)
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
-	require.Equal(t, []int32{tokens - 998, tokens - 997}, g.Draft(nil, text, 2))
+	require.Equal(t, []int32{tokens - 998, tokens - 997}, got)
+}
+
+// The tables take memory by the text, not by the limit of the sequence.
+func TestNGramsTakeMemoryByTheText(t *testing.T) {
+	t.Parallel()
+	g := newNGrams()
+	var text []int32
+	for i := range int32(40_000) {
+		text = append(text, i)
+		g.learn(text)
+		require.LessOrEqual(t, 4*len(g.table), 1024+NGramBytes*len(text))
+	}
+	found := 0
+	for i := range int32(100) { // some are overwritten by later ones
+		if drafts := newNGrams().Draft(nil, append(text[:1000:1000], i, i+1), 1); len(drafts) > 0 {
+			require.Equal(t, []int32{i + 2}, drafts)
+			found++
+		}
+	}
+	require.Greater(t, found, 50, "what was learned before the tables grew")
 }
 
 func BenchmarkNGram(b *testing.B) {
@@ -105,7 +125,7 @@ func BenchmarkNGram(b *testing.B) {
 	for i := range b.N {
 		n := i % len(tokens)
 		if n == 0 {
-			g = newNGrams(len(tokens))
+			g = newNGrams()
 		}
 		buf = g.Draft(buf[:0], tokens[:n+1], MaxTokens)
 	}

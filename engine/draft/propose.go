@@ -45,7 +45,7 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 	}
 	for i, s := range decode {
 		if s.ngrams == nil {
-			s.ngrams = newNGrams(s.Limit)
+			s.ngrams = newNGrams()
 		}
 		s.Drafts = s.ngrams.Draft(s.Drafts[:0], s.Tokens, s.room())
 		c := candidate{chances: sp.ngramAcceptance.chances(&s.ngramRecord), Limit: len(s.Drafts), Free: true}

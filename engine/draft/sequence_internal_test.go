@@ -11,7 +11,7 @@ func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
 	t.Parallel()
 	tokens := []int32{1, 2, 3, 4, 1, 2, 3}
 	s := Sequence{Tokens: tokens, Limit: 20, Computed: 7, Start: 6, Rows: 3, filled: 6, Drafts: []int32{4, 1}, Accepted: 1, gated: true, byNGram: true}
-	s.ngrams = newNGrams(20)
+	s.ngrams = newNGrams()
 	want := s.ngrams.Draft(nil, tokens, 3)
 	require.Equal(t, []int32{4, 1, 2}, want)
 	s.Total = Counts{Drafted: 9, Accepted: 5}

@@ -53,7 +53,11 @@ func (s *sequence) exclude(drafts int) (mayEnd bool) {
 // take uses the result of an output: it scores the prompt's next token, or generates the answer's.
 func (s *sequence) take(o output, r result, w *sample.Scratch) error {
 	if s.scoresPrompt(o.position) {
+		s.call.count(1 + s.call.promptScores.top)
 		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits)
+	}
+	if s.call.scores {
+		s.call.count(1 + s.scores.top)
 	}
 	mayEnd := s.exclude(0)
 	id, err := s.draw(o, r, w)

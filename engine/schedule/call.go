@@ -3,6 +3,8 @@ package schedule
 import (
 	"context"
 	"time"
+
+	"github.com/ingot-run/ingot/generation"
 )
 
 // call is what the sequences of a request share. Its first part is set before the loop gets it, and is only read from then on;
@@ -18,6 +20,7 @@ type call struct {
 	scoresPrompt bool
 	promptOnly   bool
 	timed        bool
+	maxScores    int // log-probabilities of a completion, alternatives included; 0 for no limit
 	start        time.Time
 	done         chan struct{} // closed once all sequences have ended, or err is set and none is left
 	report       func()        // reports the generated tokens; nil if nobody wants them
@@ -25,10 +28,20 @@ type call struct {
 	resumed      int // tokens of the answers that an earlier attempt generated
 
 	nextReport   time.Time
+	scored       int    // log-probabilities so far
 	open         int    // sequences that have not ended
 	err          error  // why the request failed
 	promptScores scores // of the prompt's tokens from the second on
 	figures      figures
+}
+
+// count counts further log-probabilities, and fails the request if they are too many.
+func (c *call) count(scores int) {
+	c.scored += scores
+	if c.maxScores > 0 && c.scored > c.maxScores {
+		c.fail(generation.BadRequest("its result has more than the %d log-probabilities that the memory for rows holds: "+
+			"ask for fewer choices, tokens or alternatives, or allow more memory", c.maxScores))
+	}
 }
 
 // fail ends the request with an error; the first one counts.

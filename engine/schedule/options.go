@@ -16,6 +16,7 @@ type Options struct {
 	MaxInFlight  int               // steps that the backend lets be submitted before a wait
 	MaxSequences int               // sequences of a step
 	PrefillChunk int               // rows of one prompt in a step
+	MaxResult    int64             // bytes of a completion with log-probabilities and of its result; 0 for no limit
 	NoSharing    bool              // computes every prompt in full, even if its beginning is in the cache
 	Trace        func(compute.Checkpoint)
 }

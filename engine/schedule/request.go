@@ -104,10 +104,11 @@ func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 
 // completion is the outcome of a request that is done.
 func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
+	n := newNames(t)
 	out := generation.Completion{PromptTokens: r.prompt, Choices: make([]generation.Choice, r.choices), Stats: r.stats()}
 	if r.scoresPrompt {
-		out.PromptLogprobs = append(out.PromptLogprobs, named(t, r.prompt[0]))
-		out.PromptLogprobs = append(out.PromptLogprobs, r.promptScores.logprobs(t)...)
+		out.PromptLogprobs = append(out.PromptLogprobs, n.of(r.prompt[0]))
+		out.PromptLogprobs = append(out.PromptLogprobs, r.promptScores.logprobs(n)...)
 	}
 	for i := range out.Choices {
 		if r.promptOnly {
@@ -117,7 +118,7 @@ func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 		s := r.seqs[i]
 		out.Choices[i] = generation.Choice{Text: string(s.text.text), Tokens: s.answer(), FinishReason: s.reason, StopReason: s.stopReason, Times: s.times}
 		if r.scores {
-			out.Choices[i].Logprobs = s.scores.logprobs(t)
+			out.Choices[i].Logprobs = s.scores.logprobs(n)
 		}
 	}
 	return out

@@ -62,6 +62,7 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	if err != nil {
 		return generation.Completion{}, err
 	}
+	r.maxScores = int(s.loop.MaxResult / scoreBytes)
 	if r.open > 0 {
 		if err := s.inbox.put(r); err != nil {
 			return generation.Completion{}, err
@@ -76,6 +77,11 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	}
 	if r.err != nil {
 		return generation.Completion{}, r.err
+	}
+	if req.Reserve != nil && r.scored > 0 {
+		if err := req.Reserve(ctx, int64(r.scored)*scoreBytes); err != nil {
+			return generation.Completion{}, err
+		}
 	}
 	return r.completion(s.tokenizer), nil
 }

@@ -48,7 +48,7 @@ func hint(opts *redis.Options, err error) string {
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
 		return " (the URL takes them as redis://user:password@host:port, or redis://:password@host:port)"
 	case opts.TLSConfig == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		return " (does it want TLS? Then the URL begins with rediss://)"
+		return " (is it restarting? If it wants TLS, the URL begins with rediss://)"
 	case opts.TLSConfig != nil && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))):
 		return " (does it speak TLS? Without, the URL begins with redis://)"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -45,7 +45,7 @@ func TestDialSuggestsAnotherURL(t *testing.T) {
 	for url, want := range map[string]string{
 		r.URL:                                  "NOAUTH Authentication required. (the URL takes them as redis://user:password@host:port",
 		"redis://:wrong@" + addr:               "(the URL takes them as redis://user:password@host:port",
-		"redis://" + answering(t, ""):          "(does it want TLS? Then the URL begins with rediss://)",
+		"redis://" + answering(t, ""):          "(is it restarting? If it wants TLS, the URL begins with rediss://)",
 		"rediss://" + answering(t, "-ERR\r\n"): "(does it speak TLS? Without, the URL begins with redis://)",
 	} {
 		_, _, err := redisqueue.Dial(t.Context(), url, 1)

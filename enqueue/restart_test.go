@@ -1,0 +1,77 @@
+package enqueue_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/jobtest"
+)
+
+// interrupted is a queue of which each method that a producer calls fails twice, as when Redis restarts: first before it does
+// anything, then after it has done everything.
+type interrupted struct {
+	job.Queue
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (q *interrupted) call(method string, f func() error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls[method]++
+	n := q.calls[method]
+	if n == 1 {
+		return job.ErrUnavailable
+	}
+	if err := f(); err != nil || n > 2 {
+		return err
+	}
+	return job.ErrUnavailable
+}
+
+func (q *interrupted) Create(ctx context.Context, b job.Batch) (existing job.Batch, created bool, err error) {
+	err = q.call("Create", func() (err error) { existing, created, err = q.Queue.Create(ctx, b); return err })
+	return existing, created, err
+}
+
+func (q *interrupted) Recorded(ctx context.Context, batch string) (lines job.Lines, err error) {
+	err = q.call("Recorded", func() (err error) { lines, err = q.Queue.Recorded(ctx, batch); return err })
+	return lines, err
+}
+
+func (q *interrupted) Record(ctx context.Context, batch string, r job.Result) (first bool, err error) {
+	err = q.call("Record", func() (err error) { first, err = q.Queue.Record(ctx, batch, r); return err })
+	return first, err
+}
+
+func (q *interrupted) Add(ctx context.Context, alias string, p job.Priority, jobs []*job.Job) (added []bool, err error) {
+	err = q.call("Add", func() (err error) { added, err = q.Queue.Add(ctx, alias, p, jobs); return err })
+	return added, err
+}
+
+func (q *interrupted) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
+	return q.call("Seal", func() error { return q.Queue.Seal(ctx, batch, total, fileSHA) })
+}
+
+func TestEnqueueOutlastsARestart(t *testing.T) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		broken := &interrupted{Queue: q, calls: map[string]int{}}
+		sum, err := enqueue.Enqueue(t.Context(), broken, strings.NewReader(prompts(300)+"nonsense\n"), enqueue.Options{Batch: "b"})
+		require.NoError(t, err)
+		require.Equal(t, 301, sum.Rows)
+		require.Equal(t, 300, sum.Added+sum.Known)
+		for _, method := range []string{"Create", "Recorded", "Record", "Add", "Seal"} {
+			require.Greater(t, broken.calls[method], 2, method)
+		}
+		st, err := q.Status(t.Context(), "b")
+		require.NoError(t, err)
+		require.Equal(t, []int{301, 1, 300}, []int{st.Total, st.Failed, st.Waiting()})
+		jobtest.Take(t, q, job.DefaultAlias, job.Default, 300)
+	})
+}

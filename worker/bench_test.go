@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// BenchmarkQueue passes rows whose answers cost nothing through a queue, a worker and a collector. Half the time of a row is spent
+// on its JSON.
+func BenchmarkQueue(b *testing.B) {
+	for name, open := range map[string]func() job.Queue{
+		"redis": func() job.Queue {
+			r := redistest.Start(b)
+			require.NoError(b, r.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err()) // as Redis has it
+			return redisqueue.New(r.Client)
+		},
+		"memory": func() job.Queue { return memqueue.New() },
+	} {
+		b.Run(name, func(b *testing.B) {
+			const n = 20_000
+			w, err := New(microLlama(b), open(), Config{Concurrency: 32, Logger: slog.New(slog.DiscardHandler)})
+			require.NoError(b, err)
+			w.generate = func(context.Context, generation.Request) (generation.Completion, error) {
+				return generation.Completion{Choices: []generation.Choice{{Text: "An answer of a few words.", FinishReason: generation.FinishStop}}}, nil
+			}
+			(&bench{w.queue, w}).start(b)
+			file := strings.Repeat(`{"messages":[{"role":"user","content":"What is the number after 41?"}],"max_tokens":64}`+"\n", n)
+			batches := 0
+			for b.Loop() {
+				batches++
+				id := fmt.Sprint("b", batches)
+				_, err := enqueue.Enqueue(b.Context(), w.queue, strings.NewReader(file), enqueue.Options{Batch: id})
+				require.NoError(b, err)
+				var out bytes.Buffer
+				got, err := enqueue.Collect(b.Context(), w.queue, rows.NewOutput(&out, id), enqueue.CollectOptions{Follow: true})
+				require.NoError(b, err)
+				require.Equal(b, n, got.Written)
+			}
+			b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}

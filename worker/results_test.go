@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// A result waits for room until the rows before it are recorded, and can be cancelled meanwhile.
+func TestResultsWaitForRoom(t *testing.T) {
+	t.Parallel()
+	room := newResultRoom(100)
+	first, second := &reservation{room: room}, &reservation{room: room}
+	require.NoError(t, first.reserve(t.Context(), 1, 60))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- second.reserve(ctx, 1, 60) }()
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	second.release() // holds nothing
+
+	third := &reservation{room: room}
+	go func() { ended <- third.reserve(t.Context(), 1, 60) }()
+	first.release()
+	first.release() // once is enough
+	require.NoError(t, <-ended)
+	third.release()
+	require.True(t, room.semaphore.TryAcquire(100), "all is given back")
+}
+
+// A row of several prompts has the room for itself, so that two of them cannot wait for each other. Its results have to fit together.
+func TestRowsOfSeveralPromptsTakeAllTheRoom(t *testing.T) {
+	t.Parallel()
+	room := newResultRoom(100)
+	r := &reservation{room: room}
+	require.NoError(t, r.reserve(t.Context(), 3, 40))
+	require.False(t, room.semaphore.TryAcquire(1))
+	require.NoError(t, r.reserve(t.Context(), 3, 40))
+	require.ErrorIs(t, r.reserve(t.Context(), 3, 40), generation.ErrBadRequest)
+	r.release()
+	require.True(t, room.semaphore.TryAcquire(100))
+
+	require.ErrorIs(t, (&reservation{room: room}).reserve(t.Context(), 1, 101), generation.ErrBadRequest)
+}
