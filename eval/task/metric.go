@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -163,3 +164,33 @@ var word = regexp.MustCompile(`\s+`)
 
 // Words returns the number of words of a text, as the harness counts them for perplexity per word.
 func Words(s string) int { return len(word.Split(s, -1)) }
+
+// Right reports whether an answer is right by a metric of Generate.
+func (m *Metric) Right(answer string, targets []string) bool {
+	switch m.Name {
+	case "contains":
+		return m.Contains(answer, targets)
+	case "numeric_match":
+		return slices.ContainsFunc(targets, func(t string) bool { return sameNumber(answer, t) })
+	}
+	return m.Exact(answer, targets)
+}
+
+// number matches a number as people write it, with commas between thousands.
+var number = regexp.MustCompile(`-?[0-9][0-9,]*(\.[0-9]+)?`)
+
+// sameNumber compares the last numbers of two texts.
+func sameNumber(a, b string) bool {
+	x, okX := lastNumber(a)
+	y, okY := lastNumber(b)
+	return okX && okY && x == y
+}
+
+func lastNumber(s string) (float64, bool) {
+	all := number.FindAllString(s, -1)
+	if len(all) == 0 {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(strings.ReplaceAll(all[len(all)-1], ",", ""), 64)
+	return v, err == nil
+}

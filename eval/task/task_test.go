@@ -124,8 +124,8 @@ func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	folder := harness(t)
 	for file, names := range map[string]string{
-		"ifeval/ifeval.yaml":         `"utils.process_results"`,
-		"wikitext/wikitext.yaml":     `"preprocess_wikitext.wikitext_detokenizer"`,
+		"ifeval/ifeval.yaml":      `"utils.process_results"`,
+		"wikitext/wikitext.yaml":  `"preprocess_wikitext.wikitext_detokenizer"`,
 		"winogrande/default.yaml": `the Python function`,
 	} {
 		_, err := Read(filepath.Join(folder, file))
