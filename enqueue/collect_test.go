@@ -276,7 +276,7 @@ func TestStatusFigures(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		makeBatch(t, q)
 		for line := 1; line <= 4; line++ {
-			_, err := q.Begin(t.Context(), "b", line, "")
+			_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: line})
 			require.NoError(t, err)
 		}
 		_, err := q.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}"), Stats: job.Stats{

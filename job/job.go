@@ -27,6 +27,11 @@ type Job struct {
 	TimeoutMS   int64           `json:"timeout_ms"`  // of one attempt
 	MaxAttempts int             `json:"max_attempts"`
 	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // of the batch, Unix time; 0 for none
+
+	// The queue sets these when it delivers the job.
+
+	Delivery int `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
+	Deaths   int `json:"-"` // workers that died while they ran the row
 }
 
 // Deadline is the time after which the job is not answered any more. ok is false if there is none.

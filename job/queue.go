@@ -26,6 +26,9 @@ type Queue interface {
 	// when all handlers have returned. An error means that it could not start.
 	Serve(ctx context.Context, o ServeOptions, handle Handler) error
 
+	// Fleet is the workers that serve the queue and those that were lost within the last hour, by name.
+	Fleet(ctx context.Context) ([]Worker, error)
+
 	// Workers is the number of workers that serve a model alias. A worker that died may be counted for some more seconds.
 	Workers(ctx context.Context, alias string) (int, error)
 
@@ -45,6 +48,19 @@ type ServeOptions struct {
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
 	PollInterval    time.Duration // time between checks of an empty queue, if the queue has to be checked
 	Logger          *slog.Logger
+	// Describe returns the record of the worker for Fleet, except ID, Aliases, Concurrency, Rows and times. It must not block.
+	// nil stands for an empty record.
+	Describe func() Worker
+}
+
+// Record is the record of a worker that has the given id and serves since the given time.
+func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
+	var w Worker
+	if o.Describe != nil {
+		w = o.Describe()
+	}
+	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency
+	return w
 }
 
 // Handler handles one delivery of a job. Its context ends when the delivery does: the batch was cancelled, the lease was lost, or
@@ -53,6 +69,7 @@ type ServeOptions struct {
 //   - nil: it is done and leaves the queue;
 //   - ErrHandedBack: it goes to the head of the queue, as if it had not been taken;
 //   - ErrDeliveryEnded: it is delivered again without delay, unless that has happened already;
+//   - ErrSuperseded: another delivery has taken its place;
 //   - any other error: it is delivered again after RetryDelay.
 type Handler func(ctx context.Context, j *Job) error
 

@@ -17,13 +17,14 @@ type Line struct {
 
 // Result is the outcome of a row: its line of output, and the figures that its batch adds up.
 type Result struct {
-	Line   int
-	Sum    string // the job's
-	File   string // the job's
-	Text   []byte // a Line as JSON, without a newline
-	Failed bool
-	Job    []byte // payload of a failed job that can be tried again; nil for others
-	Stats  Stats
+	Line     int
+	Sum      string // the job's
+	File     string // the job's
+	Delivery int    // the job's
+	Text     []byte // a Line as JSON, without a newline
+	Failed   bool
+	Job      []byte // payload of a failed job that can be tried again; nil for others
+	Stats    Stats
 }
 
 // Failure is the result of a row that has no answer.
@@ -76,5 +77,5 @@ func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	case len(text) >= openai.MaxOutputLine:
 		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)
 	}
-	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Text: text, Failed: l.Error != nil, Stats: s}
+	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Delivery: j.Delivery, Text: text, Failed: l.Error != nil, Stats: s}
 }

@@ -15,12 +15,13 @@ type Stats struct {
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
-	PrefillTPS       float64 `json:"prefill_tps"` // prompt tokens computed per second, from admission to the first token
-	DecodeTPS        float64 `json:"decode_tps"`  // tokens per second after the first
-	Steps            int     `json:"steps"`       // forward passes with tokens of this row
+	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps are of the others
+	PrefillTPS       float64 `json:"prefill_tps"`              // prompt tokens computed per second, from admission to the first token
+	DecodeTPS        float64 `json:"decode_tps"`               // tokens per second after the first
+	Steps            int     `json:"steps"`                    // forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
-	Attempts         int     `json:"attempts"`   // deliveries to a worker, including the last
+	Attempts         int     `json:"attempts"`   // attempts, including the last, and workers that died with the row
 	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in its steps
 	Origin
 }
@@ -50,6 +51,7 @@ func (s *Stats) add(done []generation.Completion) {
 		s.PromptTokens += e.PromptTokens
 		s.CachedTokens += e.CachedTokens
 		s.CompletionTokens += e.CompletionTokens
+		s.ResumedTokens += e.ResumedTokens
 		s.Steps += e.Steps
 		s.DraftTokens += e.DraftTokens
 		s.AcceptedTokens += e.AcceptedTokens
@@ -59,7 +61,7 @@ func (s *Stats) add(done []generation.Completion) {
 			prefill += e.Total
 		}
 		decode += e.Decode
-		later += max(0, e.CompletionTokens-len(c.Choices))
+		later += max(0, e.CompletionTokens-e.ResumedTokens-len(c.Choices))
 		total = max(total, e.Total)
 		if i == 0 || e.TTFT < ttft {
 			ttft = e.TTFT

@@ -21,16 +21,21 @@ type Store interface {
 	// Recorded is the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Begin counts a delivery of a row to a worker and returns its number, from 1. If the row needs no work, the error is
-	// ErrRecorded, ErrNoBatch, ErrCancelled or ErrOtherFile. file is the row's FileID; empty stands for any file.
-	Begin(ctx context.Context, batch string, line int, file string) (attempt int, err error)
+	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled or
+	// ErrOtherFile; it is ErrSuperseded if the delivery was ended. A job without a File is of any file.
+	Begin(ctx context.Context, j *Job) (Start, error)
 
-	// Release subtracts a delivery that Begin counted and whose job went back to the queue unfinished.
-	Release(ctx context.Context, batch string, line int) error
+	// Release subtracts an attempt that Begin counted and whose job went back to the queue unfinished. It changes nothing if the
+	// delivery was ended.
+	Release(ctx context.Context, j *Job) error
+
+	// SaveCheckpoint stores an encoded Checkpoint of a row that Begin has begun, in place of the one before. Record deletes it. The
+	// error is ErrSuperseded if the delivery was ended, ErrNoBatch or ErrCancelled if the row needs no work.
+	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
 	// recorded it changes nothing; first reports that it was not. The error is ErrNoBatch, ErrCancelled or ErrOtherFile if the
-	// batch does not take the result.
+	// batch does not take the result, and ErrSuperseded if the delivery was ended.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
 	// Read returns the next recordings of a batch's stream. A batch that does not exist has none.
@@ -68,9 +73,16 @@ var (
 	ErrCancelled   = errors.New("batch is cancelled")
 	ErrUnfinished  = errors.New("batch is not finished")
 	ErrRecorded    = errors.New("row is recorded")
+	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
 	ErrOtherFile   = errors.New("row is of another file than its batch") // it is left from an earlier batch with the same id
 	ErrUnavailable = errors.New("the queue cannot be used now")          // another try may succeed; see Retry
 )
+
+// Start is what Begin finds.
+type Start struct {
+	Attempt    int    // its number, from 1; workers that died are not counted
+	Checkpoint []byte // encoded progress of an earlier attempt; nil if there is none
+}
 
 // Batch is the settings of a batch.
 type Batch struct {

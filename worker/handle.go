@@ -23,7 +23,15 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	w.pulse.begin()
 	defer func() { w.pulse.end(time.Now()) }()
 	log := w.log.With("batch", j.Batch, "line", j.Line)
-	attempt, err := w.queue.Begin(ctx, j.Batch, j.Line, j.File)
+	leave, err := w.admission.enter(ctx, j)
+	switch {
+	case errors.Is(err, errDraining):
+		return job.ErrHandedBack
+	case err != nil:
+		return job.ErrDeliveryEnded
+	}
+	defer leave()
+	start, err := w.queue.Begin(ctx, j)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
 		return nil // by a worker that then died or lost its lease
@@ -36,10 +44,18 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	case errors.Is(err, job.ErrCancelled):
 		log.Debug("dropped a job: its batch is cancelled")
 		return nil
+	case errors.Is(err, job.ErrSuperseded):
+		log.Debug("dropped a delivery: another worker has the job")
+		return err
 	case err != nil:
 		return err
 	}
-	d := delivery{Job: j, attempt: attempt, start: time.Now(), memory: &reservation{room: w.results}}
+	d := delivery{Job: j, attempt: start.Attempt, start: time.Now(), memory: &reservation{room: w.results}}
+	if start.Checkpoint != nil {
+		d.resume = w.readCheckpoint(ctx, start.Checkpoint, log)
+	}
+	ctx, d.progress = w.track(ctx, j)
+	defer w.untrack(d.progress)
 	defer d.memory.release()
 	result, err := w.answer(ctx, d, log)
 	if err != nil {
@@ -51,16 +67,22 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 // delivery is one delivery of a job to this worker.
 type delivery struct {
 	*job.Job
-	attempt int
-	start   time.Time
-	memory  *reservation // of its results
+	attempt  int
+	start    time.Time
+	resume   *job.Checkpoint // progress of an earlier attempt; nil if there is none
+	progress *progress       // of this one
+	memory   *reservation    // of its results
 }
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
 
 // answer makes the result of a job. An error means that the job has no result yet and returns to the queue.
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
-	if d.attempt > d.MaxAttempts {
+	switch {
+	case d.Deaths >= maxDeaths:
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row, the last %d of them with no other row",
+			d.Deaths, maxDeaths-suspectDeaths)), nil
+	case d.attempt > d.MaxAttempts:
 		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
 			d.MaxAttempts)), nil
 	}
@@ -116,7 +138,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 func (w *Worker) handBack(ctx context.Context, d delivery, log *slog.Logger) error {
 	w.metrics.jobs.WithLabelValues("handed_back").Inc()
 	log.Info("returned a job to the queue")
-	return errors.Join(job.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Batch, d.Line))
+	return errors.Join(job.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Job))
 }
 
 // cancelled reports whether a delivery ended because its batch was cancelled.
@@ -145,7 +167,7 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 		return job.Result{}, err
 	}
 	return job.Answered(d.Job, request, done, time.Now(), job.Stats{
-		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt, Origin: origin,
+		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt + d.Deaths, Origin: origin,
 	}), nil
 }
 
@@ -181,6 +203,8 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 func (d delivery) request(r *openai.Request, i int) generation.Request {
 	req := d.Generation(r, i)
 	req.Reserve = func(ctx context.Context, bytes int64) error { return d.memory.reserve(ctx, r.NumPrompts(), bytes) }
+	req.Resume = d.resume.Resume(i)
+	req.Progress = d.progress.reporting(i)
 	return req
 }
 
@@ -229,6 +253,10 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
+	case errors.Is(err, job.ErrSuperseded):
+		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
+		log.Warn("dropped a result: this worker was silent for too long, and another one has the job")
+		return err
 	case err != nil:
 		log.Error("could not record a result: the job is delivered again", "error", err)
 		return err

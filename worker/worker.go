@@ -19,7 +19,7 @@ import (
 
 // The defaults of Config.
 const (
-	DefaultShutdownTimeout = 30 * time.Second
+	DefaultShutdownTimeout = 20 * time.Second
 	DefaultPollInterval    = 250 * time.Millisecond
 )
 
@@ -54,6 +54,13 @@ type Worker struct {
 	generate func(context.Context, generation.Request) (generation.Completion, error)
 	sha256   func(context.Context) (string, error)
 	snapshot func() engine.Snapshot
+
+	admission *admission
+	tracked   tracked                // deliveries that are running
+	hash      atomic.Pointer[string] // of the model's file, once it is known
+	speed     speed
+
+	checkpointInterval time.Duration
 
 	failed   chan error  // holds the error by which the engine ended itself
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
@@ -114,6 +121,9 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 
 		readyPatience: readyPatience,
 		alivePatience: alivePatience,
+
+		admission:          newAdmission(),
+		checkpointInterval: defaultCheckpointInterval,
 	}, nil
 }
 
@@ -142,9 +152,13 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		w.log.Info("stopping: no more jobs are taken", "timeout", w.config.ShutdownTimeout)
 		w.stopping.Store(true)
+		w.admission.close()
 		drain()
 	})
 	background.Go(func() { w.watchBatches(serving) })
+	background.Go(func() { w.learnHash(serving) })
+	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // also while running jobs finish
+	background.Go(func() { w.saveCheckpoints(checkpoints) })
 	err := w.queue.Serve(serving, job.ServeOptions{
 		Alias:           w.config.Alias,
 		Concurrency:     w.config.Concurrency,
@@ -152,8 +166,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		ShutdownTimeout: w.config.ShutdownTimeout,
 		PollInterval:    w.config.PollInterval,
 		Logger:          w.log,
+		Describe:        w.describe,
 	}, w.handle)
 	drain()
+	stopCheckpoints()
 	background.Wait()
 	w.log.Info("stopped")
 	return errors.Join(failure, err)

@@ -184,7 +184,7 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 3})
 	for range 3 { // three workers took it and died
-		_, err := b.queue.Begin(t.Context(), "b", 1, "")
+		_, err := b.queue.Begin(t.Context(), &job.Job{Batch: "b", Line: 1})
 		require.NoError(t, err)
 	}
 	b.start(t)

@@ -36,6 +36,17 @@ func TestDefectsNameTests(t *testing.T) {
 	require.Greater(t, named, 10)
 }
 
+// TestAlarmsNameMetrics: docs/operations.md names only metrics that workers have.
+func TestAlarmsNameMetrics(t *testing.T) {
+	t.Parallel()
+	source := sourceOf(t, "../../worker")
+	names := regexp.MustCompile(`ingot_[a-z_]+`).FindAllString(readFile(t, "../../docs/operations.md"), -1)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		require.Contains(t, source, `"`+strings.TrimSuffix(name, "_bucket")+`"`)
+	}
+}
+
 // sourceOf is the text of a package's Go files.
 func sourceOf(t *testing.T, folder string) string {
 	t.Helper()

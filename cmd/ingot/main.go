@@ -10,18 +10,28 @@ import (
 
 func main() {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	hangup := !signal.Ignored(syscall.SIGHUP) // nohup ignores it
-	if hangup {
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// The first signal asks for an orderly end. A second one ends the process at once, except SIGHUP, which both kernel and
-	// shell may send when a terminal is closed.
-	context.AfterFunc(ctx, func() {
-		if hangup {
-			signal.Ignore(syscall.SIGHUP)
-		}
-		stop()
-	})
+	received := make(chan os.Signal, 8)
+	signal.Notify(received, signals...)
+	ctx, interrupt := context.WithCancel(context.Background())
+	go func() {
+		<-received
+		interrupt()
+		endBySignal(received)
+	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// endBySignal waits for a signal after the one that asked for an orderly end, and ends the process by it. SIGHUP does not count:
+// both kernel and shell may send it when a terminal is closed.
+func endBySignal(received <-chan os.Signal) {
+	for s := range received {
+		if s == syscall.SIGHUP {
+			continue
+		}
+		signal.Reset(s)
+		syscall.Kill(os.Getpid(), s.(syscall.Signal)) //nolint:errcheck // it is our own process
+	}
 }

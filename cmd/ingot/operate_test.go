@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +118,57 @@ func TestDeadline(t *testing.T) {
 	startWorker(t, url, job.DefaultAlias)
 	require.Contains(t, redis(exitOK, "results", "b", "-o", "-", "--follow").stdout, "April.")
 	require.Equal(t, exitUsage, ingot(t, "", "enqueue", "-", "--redis", url, "--deadline", "-1h").code)
+}
+
+// TestRollingUpgrade: workers are replaced one after another while they have rows, and each row is answered once. A row that a
+// stopped worker returned has not used up an attempt.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	const n = 60
+	in := write(t, "in.jsonl", strings.Join(someRows(n), ""))
+	r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "b")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	finished := func(rows int) func() bool {
+		return func() bool {
+			var s job.Status
+			r := ingot(t, "", "status", "b", "--redis", url, "--json")
+			return json.Unmarshal([]byte(r.stdout), &s) == nil && s.Done >= rows
+		}
+	}
+	fleet := []*workerProcess{startWorker(t, url, job.DefaultAlias), startWorker(t, url, job.DefaultAlias)}
+	for i := range fleet {
+		require.Eventually(t, finished(10*(i+1)), time.Minute, 5*time.Millisecond)
+		next := startWorker(t, url, job.DefaultAlias)
+		fleet[i].stop(t) // with rows in flight
+		fleet[i] = next
+	}
+	r = ingot(t, "", "results", "b", "--redis", url, "-o", "-", "--follow", "--fail-on-error")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Len(t, readAnswers(t, r.stdout), n)
+	require.NotContains(t, r.stdout, `"attempts":2`)
+}
+
+// TestASecondSignalEndsAWorkerAtOnce: also while it lets a row finish.
+func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	long := `{"prompt":["Tell me a story."` + strings.Repeat(`,"And then?"`, 2000) + `],"max_tokens":100,"ignore_eos":true}` + "\n"
+	r := ingot(t, long, "enqueue", "-", "--redis", url, "--batch", "b")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	w := startWorker(t, url, job.DefaultAlias)
+	require.Eventually(t, func() bool {
+		return strings.Contains(ingot(t, "", "status", "b", "--redis", url).stdout, "1 running")
+	}, time.Minute, 5*time.Millisecond)
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool {
+		code, _ := w.ask(t, "/readyz")
+		return code == http.StatusServiceUnavailable
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	log := <-w.log
+	require.ErrorContains(t, w.cmd.Wait(), "signal: terminated")
+	require.NotContains(t, log, "msg=stopped")
 }
 
 func TestLineRanges(t *testing.T) {

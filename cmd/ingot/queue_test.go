@@ -71,15 +71,22 @@ func (w *workerProcess) stop(t *testing.T) {
 
 func (w *workerProcess) get(t *testing.T, path string) string {
 	t.Helper()
+	code, body := w.ask(t, path)
+	require.Equal(t, http.StatusOK, code, "%s", body)
+	return body
+}
+
+// ask returns the status and the body of a path.
+func (w *workerProcess) ask(t *testing.T, path string) (code int, body string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.web+path, http.NoBody)
 	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", body)
-	return string(body)
+	return resp.StatusCode, string(text)
 }
 
 // TestQueue follows a batch from start to end: it is queued, queued again, answered by a worker that is stopped midway and by a

@@ -84,9 +84,9 @@ func status(t testing.TB, q job.Queue) job.Status {
 
 func begin(t testing.TB, q job.Queue, line, want int) {
 	t.Helper()
-	n, err := q.Begin(t.Context(), "b", line, "")
+	n, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: line})
 	require.NoError(t, err)
-	require.Equal(t, want, n)
+	require.Equal(t, want, n.Attempt)
 }
 
 // newJob is a job of batch b.

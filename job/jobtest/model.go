@@ -63,7 +63,7 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 			},
 			"begin": func(t *rapid.T) {
 				line, f := lines.Draw(t, "line"), files.Draw(t, "file")
-				n, err := q.Begin(ctx, id, line, f)
+				n, err := q.Begin(ctx, &job.Job{Batch: id, Line: line, File: f})
 				want := m.refusal(f)
 				if want == nil && m.recorded(line) {
 					want = job.ErrRecorded
@@ -71,12 +71,12 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 				require.ErrorIs(t, err, want)
 				if want == nil {
 					m.attempts[line]++
-					require.Equal(t, m.attempts[line], n)
+					require.Equal(t, m.attempts[line], n.Attempt)
 				}
 			},
 			"release": func(t *rapid.T) {
 				line := lines.Draw(t, "line")
-				require.NoError(t, q.Release(ctx, id, line))
+				require.NoError(t, q.Release(ctx, &job.Job{Batch: id, Line: line}))
 				if m.attempts[line]--; m.attempts[line] <= 0 {
 					delete(m.attempts, line)
 				}

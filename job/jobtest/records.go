@@ -86,7 +86,7 @@ func testManyRecord(t *testing.T, q job.Queue) {
 
 func testDeliveries(t *testing.T, q job.Queue) {
 	create(t, q)
-	release := func() { require.NoError(t, q.Release(t.Context(), "b", 1)) }
+	release := func() { require.NoError(t, q.Release(t.Context(), &job.Job{Batch: "b", Line: 1})) }
 	begin(t, q, 1, 1)
 	begin(t, q, 1, 2)
 	release()
@@ -101,7 +101,7 @@ func testDeliveries(t *testing.T, q job.Queue) {
 	require.Equal(t, 2, status(t, q).Running)
 	record(t, q, result(1, false))
 	require.Equal(t, 1, status(t, q).Running)
-	_, err := q.Begin(t.Context(), "b", 1, "")
+	_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 1})
 	require.ErrorIs(t, err, job.ErrRecorded)
 	release()
 	require.Equal(t, 1, status(t, q).Running)
@@ -111,7 +111,7 @@ func testDeliveries(t *testing.T, q job.Queue) {
 func testOtherFile(t *testing.T, q job.Queue) {
 	create(t, q)
 	other := job.FileID(strings.Repeat("cd", 32))
-	_, err := q.Begin(t.Context(), "b", 1, other)
+	_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 1, File: other})
 	require.ErrorIs(t, err, job.ErrOtherFile)
 	stale := result(1, false)
 	stale.File = other
@@ -121,9 +121,9 @@ func testOtherFile(t *testing.T, q job.Queue) {
 	require.Equal(t, []int{0, 0, 0}, []int{s.Done, s.Failed, s.Running})
 	require.Nil(t, s.Started)
 	for i, same := range []string{job.FileID(file), ""} { // a local run does not know its file
-		n, err := q.Begin(t.Context(), "b", 1, same)
+		n, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 1, File: same})
 		require.NoError(t, err)
-		require.Equal(t, i+1, n)
+		require.Equal(t, i+1, n.Attempt)
 	}
 	own := result(1, false)
 	own.File = job.FileID(file)
@@ -131,7 +131,7 @@ func testOtherFile(t *testing.T, q job.Queue) {
 
 	_, _, err = q.Create(t.Context(), job.Batch{ID: "unsealed", Alias: "m", Priority: job.Bulk, Retention: time.Hour})
 	require.NoError(t, err)
-	_, err = q.Begin(t.Context(), "unsealed", 1, other)
+	_, err = q.Begin(t.Context(), &job.Job{Batch: "unsealed", Line: 1, File: other})
 	require.NoError(t, err, "the batch does not know its file yet")
 }
 

@@ -318,7 +318,7 @@ func testCancelRunning(t *testing.T, q job.Queue) {
 	tally := newTally()
 	ended, hold := make(chan string, 9), make(chan struct{})
 	serve(t, q, job.ServeOptions{Concurrency: 3, ShutdownTimeout: maxWait}, tally.handle(func(ctx context.Context, j *job.Job) error {
-		if _, err := q.Begin(ctx, j.Batch, j.Line, j.File); err != nil {
+		if _, err := q.Begin(ctx, j); err != nil {
 			return nil //nolint:nilerr // the batch is cancelled
 		}
 		select {

@@ -15,7 +15,6 @@ type alias struct {
 	waiting map[job.Priority]*list.List // of *task, the head first
 	tasks   map[row]*task               // those that are waiting, delayed or running
 	arrived *sync.Cond                  // signalled when a task is put into waiting, and when a Serve stops
-	workers int
 }
 
 // row identifies a row.

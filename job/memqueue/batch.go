@@ -20,6 +20,8 @@ type batch struct {
 	attempts map[int]int // deliveries of each line that was begun and is not recorded
 	running  map[int]context.CancelFunc
 
+	checkpoints map[int][]byte // progress of lines that are not recorded
+
 	stream []entry       // in the order of recording
 	next   uint64        // number of the next entry
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
@@ -66,7 +68,9 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 		status:   job.Status{Batch: b.ID, Alias: b.Alias, Priority: b.Priority, Created: now(), Deadline: deadline(b)},
 		attempts: map[int]int{},
 		running:  map[int]context.CancelFunc{},
-		next:     1,
+
+		checkpoints: map[int][]byte{},
+		next:        1,
 	}
 	return b, true, nil
 }
@@ -125,6 +129,7 @@ func (q *Queue) Cancel(_ context.Context, id string) (finished bool, err error) 
 		b.status.Cancelled = new(now())
 		b.expires = time.Now().Add(b.Retention)
 		clear(b.attempts)
+		clear(b.checkpoints)
 	}
 	for _, end := range b.running {
 		end()

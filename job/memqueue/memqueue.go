@@ -15,6 +15,7 @@ type Queue struct {
 	mu      sync.Mutex
 	batches map[string]*batch
 	aliases map[string]*alias
+	servers []*server // in the order in which they started
 }
 
 var _ job.Queue = (*Queue)(nil)

@@ -20,33 +20,48 @@ func (q *Queue) Recorded(_ context.Context, id string) (job.Lines, error) {
 }
 
 // Begin implements job.Store.
-func (q *Queue) Begin(_ context.Context, id string, line int, file string) (attempt int, err error) {
+func (q *Queue) Begin(_ context.Context, j *job.Job) (job.Start, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, err := q.open(id, file)
+	b, err := q.open(j.Batch, j.File)
 	if err != nil {
-		return 0, err
+		return job.Start{}, err
 	}
-	if b.recorded.Has(line) {
-		return 0, job.ErrRecorded
+	if b.recorded.Has(j.Line) {
+		return job.Start{}, job.ErrRecorded
 	}
 	if b.status.Started == nil {
 		b.status.Started = new(now())
 	}
-	b.attempts[line]++
-	return b.attempts[line], nil
+	b.attempts[j.Line]++
+	return job.Start{Attempt: b.attempts[j.Line], Checkpoint: b.checkpoints[j.Line]}, nil
 }
 
 // Release implements job.Store.
-func (q *Queue) Release(_ context.Context, id string, line int) error {
+func (q *Queue) Release(_ context.Context, j *job.Job) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, err := q.find(id)
+	b, err := q.find(j.Batch)
 	if err != nil {
 		return nil
 	}
-	if b.attempts[line]--; b.attempts[line] <= 0 {
-		delete(b.attempts, line)
+	if b.attempts[j.Line]--; b.attempts[j.Line] <= 0 {
+		delete(b.attempts, j.Line)
+	}
+	return nil
+}
+
+// SaveCheckpoint implements job.Store. A worker in the same process does not die alone; what resumes is a row that was handed back
+// or whose attempt failed.
+func (q *Queue) SaveCheckpoint(_ context.Context, j *job.Job, checkpoint []byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.open(j.Batch, "")
+	if err != nil {
+		return err
+	}
+	if !b.recorded.Has(j.Line) {
+		b.checkpoints[j.Line] = checkpoint
 	}
 	return nil
 }
@@ -64,6 +79,7 @@ func (q *Queue) Record(_ context.Context, id string, r job.Result) (first bool, 
 	}
 	b.recorded.Add(r.Line)
 	delete(b.attempts, r.Line)
+	delete(b.checkpoints, r.Line)
 	b.last = now()
 	s := &b.status
 	if r.Failed {

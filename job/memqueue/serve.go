@@ -3,6 +3,9 @@ package memqueue
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,14 +14,15 @@ import (
 
 // Serve implements job.Queue.
 func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handler) error {
+	s := &server{options: o, started: now()}
 	q.mu.Lock()
 	a := q.alias(o.Alias)
-	a.workers++
+	q.servers = append(q.servers, s)
 	q.mu.Unlock()
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		a.workers--
+		q.servers = slices.DeleteFunc(q.servers, func(other *server) bool { return other == s })
 	}()
 	deliveries, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -26,7 +30,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	for range o.Concurrency {
 		handlers.Go(func() {
 			for t := a.take(ctx, o.Strict); t != nil; t = a.take(ctx, o.Strict) {
-				q.deliver(deliveries, a, t, handle)
+				q.deliver(deliveries, s, a, t, handle)
 			}
 		})
 	}
@@ -41,11 +45,13 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 }
 
 // deliver passes a task to a handler and does with it what the handler's error says.
-func (q *Queue) deliver(ctx context.Context, a *alias, t *task, handle job.Handler) {
+func (q *Queue) deliver(ctx context.Context, s *server, a *alias, t *task, handle job.Handler) {
 	delivery, end := context.WithCancel(ctx)
 	defer end()
 	q.register(t.job, end)
+	q.count(s, 1)
 	err := handle(delivery, t.job)
+	q.count(s, -1)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if b := q.batches[t.job.Batch]; b != nil {
@@ -65,6 +71,13 @@ func (q *Queue) deliver(ctx context.Context, a *alias, t *task, handle job.Handl
 	}
 }
 
+// count counts the rows of a server.
+func (q *Queue) count(s *server, change int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.rows += change
+}
+
 // register lets Cancel end a delivery.
 func (q *Queue) register(j *job.Job, end context.CancelFunc) {
 	q.mu.Lock()
@@ -74,9 +87,41 @@ func (q *Queue) register(j *job.Job, end context.CancelFunc) {
 	}
 }
 
+// server is a running Serve.
+type server struct {
+	options job.ServeOptions
+	started time.Time
+	rows    int // guarded by the queue's mutex
+}
+
+// Fleet implements job.Queue.
+func (q *Queue) Fleet(context.Context) ([]job.Worker, error) {
+	q.mu.Lock()
+	servers := slices.Clone(q.servers)
+	rows := make([]int, len(servers))
+	for i, s := range servers {
+		rows[i] = s.rows
+	}
+	q.mu.Unlock()
+	var all []job.Worker
+	for i, s := range servers { // without the lock, since Describe is the caller's
+		w := s.options.Record(strconv.Itoa(i+1), s.started, rows[i])
+		w.Beat = now()
+		all = append(all, w)
+	}
+	slices.SortStableFunc(all, func(a, b job.Worker) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
 // Workers implements job.Queue.
 func (q *Queue) Workers(_ context.Context, name string) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.alias(name).workers, nil
+	n := 0
+	for _, s := range q.servers {
+		if s.options.Alias == name {
+			n++
+		}
+	}
+	return n, nil
 }

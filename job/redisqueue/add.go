@@ -30,8 +30,12 @@ func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*j
 			return added, failure(err, "create queue %s", a.queue)
 		}
 	}
+	numbers, err := q.numbersOf(ctx, jobs)
+	if err != nil {
+		return added, err
+	}
 	for i, j := range jobs {
-		if err := a.append(i, j); err != nil {
+		if err := a.append(i, j, delivery{j.Batch, j.Line, numbers[i]}.id()); err != nil {
 			return added, err
 		}
 		if len(a.tasks) == addedAtOnce || a.bytes >= addedBytes || i == len(jobs)-1 {
@@ -57,17 +61,17 @@ type adding struct {
 type newTask struct {
 	index   int
 	job     *job.Job
+	id      string
 	message []byte
 }
 
-func (t newTask) id() string { return job.TaskID(t.job.Batch, t.job.Line) }
-
-func (a *adding) append(index int, j *job.Job) error {
-	message, err := message(a.queue, j)
+// append adds a job as the task of its present delivery, which has the given id.
+func (a *adding) append(index int, j *job.Job, id string) error {
+	message, err := message(a.queue, id, j)
 	if err != nil {
 		return fmt.Errorf("queue line %d of batch %s: %w", j.Line, j.Batch, err)
 	}
-	a.tasks = append(a.tasks, newTask{index, j, message})
+	a.tasks = append(a.tasks, newTask{index, j, id, message})
 	a.bytes += len(message)
 	return nil
 }
@@ -95,7 +99,7 @@ func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, taskPrefix(a.queue), time.Now().UnixNano())
 	for _, t := range a.tasks {
-		args = append(args, t.id(), t.message)
+		args = append(args, t.id, t.message)
 	}
 	numbers, err := addScript.Run(ctx, a.rdb, []string{pendingKey(a.queue)}, args...).Int64Slice()
 	if err != nil {
@@ -122,7 +126,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 	pipe := a.rdb.Pipeline()
 	found := make([]*redis.SliceCmd, len(known))
 	for i, t := range known {
-		found[i] = pipe.HMGet(ctx, taskPrefix(a.queue)+t.id(), "state", "msg")
+		found[i] = pipe.HMGet(ctx, taskPrefix(a.queue)+t.id, "state", "msg")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
@@ -138,7 +142,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 		case state == "active":
 			return nil, job.ErrRowRunning
 		}
-		err := a.inspector.DeleteTask(a.queue, t.id())
+		err := a.inspector.DeleteTask(a.queue, t.id)
 		if err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
 			return nil, err
 		}
@@ -157,19 +161,4 @@ func fileOf(message []byte) string {
 		return "none"
 	}
 	return j.File
-}
-
-// Workers implements job.Queue.
-func (q *Queue) Workers(_ context.Context, alias string) (int, error) {
-	servers, err := q.inspector.Servers()
-	if err != nil {
-		return 0, failure(err, "list workers")
-	}
-	n := 0
-	for _, s := range servers {
-		if _, ok := s.Queues[queueName(alias, job.Default)]; ok {
-			n++
-		}
-	}
-	return n, nil
 }

@@ -61,12 +61,21 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 	if err != nil || n == 0 {
 		return err == nil, failure(err, "cancel batch %s", batch)
 	}
+	var lines []int
 	for _, text := range running {
-		line, err := strconv.Atoi(text)
-		if err != nil {
-			continue // it is no row of ours
+		if line, err := strconv.Atoi(text); err == nil { // others are no rows of ours
+			lines = append(lines, line)
 		}
-		if err := q.inspector.CancelProcessing(job.TaskID(batch, line)); err != nil {
+	}
+	if len(lines) == 0 {
+		return false, nil
+	}
+	numbers, err := q.numbers(ctx, batch, lines...)
+	if err != nil {
+		return false, err
+	}
+	for i, line := range lines {
+		if err := q.inspector.CancelProcessing(delivery{batch, line, numbers[i]}.id()); err != nil {
 			return false, failure(err, "stop line %d of batch %s", line, batch)
 		}
 	}

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hibiken/asynq"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/job"
 )
+
+// expiredAtOnce is the number of rows that are ended at a time. Most of the time is round trips to Redis.
+const expiredAtOnce = 16
 
 // Expire implements job.Queue.
 func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
@@ -21,16 +26,20 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	var ended atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(expiredAtOnce)
 	for _, id := range tasks {
-		first, err := q.expireTask(ctx, queue, id, batch)
-		if err != nil {
-			return n, failure(err, "end the overdue rows of batch %s", batch)
-		}
-		if first {
-			n++
-		}
+		group.Go(func() error {
+			first, err := q.expireTask(ctx, queue, id, batch)
+			if first {
+				ended.Add(1)
+			}
+			return err
+		})
 	}
-	return n, nil
+	err = group.Wait()
+	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
 }
 
 // tasksOf are the ids of a batch's tasks.

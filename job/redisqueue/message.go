@@ -36,13 +36,12 @@ const (
 // worker can record the error.
 const grace = 5 * time.Minute
 
-// message is the message of a job's task.
-func message(queue string, j *job.Job) ([]byte, error) {
+// message is the message of a job's task with the given id.
+func message(queue, id string, j *job.Job) ([]byte, error) {
 	payload, err := j.Encode()
 	if err != nil {
 		return nil, err
 	}
-	id := job.TaskID(j.Batch, j.Line)
 	m := make([]byte, 0, len(payload)+len(taskType)+len(id)+len(queue)+32)
 	text := func(field protowire.Number, s string) {
 		m = protowire.AppendString(protowire.AppendTag(m, field, protowire.BytesType), s)

@@ -25,7 +25,16 @@ import (
 //	ingot:{BATCH}:results   hash: the line of output of each recorded line
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
 //	ingot:{BATCH}:jobs      hash: the jobs of rows that failed, for Requeue
+//
+// These hold only lines that are not recorded, and few of them:
+//
+//	ingot:{BATCH}:checkpoints  hash: the progress of each line that has run for a while
+//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; what earlier deliveries write is refused
+//	ingot:{BATCH}:deaths       hash: how many workers died while they ran each line
 type Queue struct {
+	// Leases are DefaultLeases after New. Tests shorten them before Serve.
+	Leases Leases
+
 	rdb       redis.UniversalClient
 	inspector *asynq.Inspector
 	fetches   *fetches
@@ -37,7 +46,7 @@ var _ job.Queue = (*Queue)(nil)
 func New(rdb redis.UniversalClient) *Queue {
 	f := new(fetches)
 	rdb.AddHook(f)
-	return &Queue{rdb, asynq.NewInspectorFromRedisClient(rdb), f}
+	return &Queue{DefaultLeases, rdb, asynq.NewInspectorFromRedisClient(rdb), f}
 }
 
 // Close closes the connections to Redis.
@@ -68,10 +77,12 @@ func keys(batch string, names ...string) []string {
 }
 
 func allKeys(batch string) []string {
-	return keys(batch, "meta", "done", "attempts", "results", "stream", "jobs")
+	return keys(batch, "meta", "done", "attempts", "results", "stream", "jobs", "checkpoints", "deliveries", "deaths")
 }
 
 func now() int64 { return time.Now().UnixMilli() }
+
+func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
 // failure adds to an error what was being done. It marks an error that may go away as job.ErrUnavailable. nil stays nil.
 func failure(err error, format string, args ...any) error {

@@ -19,25 +19,40 @@ func (q *Queue) Recorded(ctx context.Context, batch string) (job.Lines, error) {
 }
 
 // Begin implements job.Store.
-func (q *Queue) Begin(ctx context.Context, batch string, line int, file string) (attempt int, err error) {
-	n, err := beginScript.Run(ctx, q.rdb, keys(batch, "meta", "done", "attempts"), line, now(), file).Int()
-	switch {
-	case err != nil:
-		return 0, failure(err, "begin line %d of batch %s", line, batch)
-	case n < 0:
-		return 0, scriptError(n)
-	case n == 0:
-		return 0, job.ErrRecorded
+func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
+	reply, err := beginScript.Run(ctx, q.rdb, keys(j.Batch, "meta", "done", "attempts", "deliveries", "checkpoints"),
+		j.Line, now(), j.File, j.Delivery).Slice()
+	if err != nil {
+		return job.Start{}, failure(err, "begin line %d of batch %s", j.Line, j.Batch)
 	}
-	return n, nil
+	n, _ := reply[0].(int64)
+	switch {
+	case n < 0:
+		return job.Start{}, scriptError(int(n))
+	case n == 0:
+		return job.Start{}, job.ErrRecorded
+	}
+	start := job.Start{Attempt: int(n)}
+	if len(reply) > 1 {
+		text, _ := reply[1].(string)
+		start.Checkpoint = []byte(text)
+	}
+	return start, nil
+}
+
+// SaveCheckpoint implements job.Store.
+func (q *Queue) SaveCheckpoint(ctx context.Context, j *job.Job, checkpoint []byte) error {
+	n, err := checkpointScript.Run(ctx, q.rdb, keys(j.Batch, "meta", "done", "deliveries", "checkpoints"), j.Line, j.Delivery, checkpoint).Int()
+	if err == nil {
+		err = scriptError(n)
+	}
+	return failure(err, "store the progress of line %d of batch %s", j.Line, j.Batch)
 }
 
 // Release implements job.Store.
-func (q *Queue) Release(ctx context.Context, batch string, line int) error {
-	if err := releaseScript.Run(ctx, q.rdb, keys(batch, "attempts"), line).Err(); err != nil {
-		return failure(err, "release line %d of batch %s", line, batch)
-	}
-	return nil
+func (q *Queue) Release(ctx context.Context, j *job.Job) error {
+	err := releaseScript.Run(ctx, q.rdb, keys(j.Batch, "attempts", "deliveries"), j.Line, j.Delivery).Err()
+	return failure(err, "release line %d of batch %s", j.Line, j.Batch)
 }
 
 // Record implements job.Store.
@@ -46,7 +61,7 @@ func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first b
 	if r.Failed {
 		outcome = "failed"
 	}
-	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File, r.Job}
+	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File, r.Job, r.Delivery}
 	for _, c := range []struct {
 		name string
 		n    int

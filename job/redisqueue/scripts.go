@@ -31,6 +31,30 @@ var (
 	addSource string
 	//go:embed lua/head.lua
 	headSource string
+	//go:embed lua/checkpoint.lua
+	checkpointSource string
+
+	//go:embed lua/beat.lua
+	beatSource string
+	//go:embed lua/lose.lua
+	loseSource string
+	//go:embed lua/leave.lua
+	leaveSource string
+
+	//go:embed lua/hold.lua
+	holdSource string
+	//go:embed lua/disown.lua
+	disownSource string
+	//go:embed lua/owners.lua
+	ownersSource string
+	//go:embed lua/revoke.lua
+	revokeSource string
+	//go:embed lua/handover.lua
+	handoverSource string
+	//go:embed lua/continue.lua
+	continueSource string
+	//go:embed lua/survive.lua
+	surviveSource string
 
 	createScript  = redis.NewScript(createSource)
 	beginScript   = redis.NewScript(beginSource)
@@ -42,6 +66,20 @@ var (
 	retryScript   = redis.NewScript(retrySource)
 	headScript    = redis.NewScript(headSource)
 	addScript     = redis.NewScript(addSource)
+
+	checkpointScript = redis.NewScript(checkpointSource)
+
+	beatScript  = redis.NewScript(beatSource)
+	loseScript  = redis.NewScript(loseSource)
+	leaveScript = redis.NewScript(leaveSource)
+
+	holdScript     = redis.NewScript(holdSource)
+	disownScript   = redis.NewScript(disownSource)
+	ownersScript   = redis.NewScript(ownersSource)
+	revokeScript   = redis.NewScript(revokeSource)
+	handoverScript = redis.NewScript(handoverSource)
+	continueScript = redis.NewScript(continueSource)
+	surviveScript  = redis.NewScript(surviveSource)
 )
 
 // scriptError is the error for a script's answer, or nil.
@@ -53,6 +91,8 @@ func scriptError(n int) error {
 		return job.ErrCancelled
 	case -3:
 		return job.ErrOtherFile
+	case -4:
+		return job.ErrSuperseded
 	}
 	return nil
 }

@@ -22,6 +22,11 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	deliveries, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	s := &server{queue: q, handle: handle, log: o.Logger}
+	member, err := q.join(ctx, o)
+	if err != nil {
+		return failure(err, "serve the queue")
+	}
+	s.member = member
 	server := asynq.NewServerFromRedisClient(q.rdb, asynq.Config{
 		Concurrency:              o.Concurrency,
 		BaseContext:              func() context.Context { return deliveries },
@@ -36,21 +41,28 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 		LogLevel:                 asynq.InfoLevel,
 	})
 	if err := server.Start(asynq.HandlerFunc(s.process)); err != nil {
-		return fmt.Errorf("serve the queue: %w", err)
+		return errors.Join(fmt.Errorf("serve the queue: %w", err), member.leave(ctx))
 	}
-	var archive sync.WaitGroup
-	archive.Go(func() { q.requeueArchivedUntil(ctx, o) })
+	var searches, beats sync.WaitGroup
+	searches.Go(func() { q.requeueArchivedUntil(ctx, o) })
+	searches.Go(func() { newReaper(q, o.Alias, o.Logger).run(ctx) })
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // until the last row is returned
+	beats.Go(func() { member.run(beating) })
 	<-ctx.Done()
-	archive.Wait()
+	searches.Wait()
 	server.Shutdown()
 	abandon()
 	s.running.Lock() // and keep it locked: a handler that begins now returns at once
-	return s.returnToHead(context.WithoutCancel(ctx))
+	err = s.returnToHead(context.WithoutCancel(ctx))
+	stopBeating()
+	beats.Wait()
+	return errors.Join(err, member.leave(context.WithoutCancel(ctx)))
 }
 
 // server is a running Serve.
 type server struct {
 	queue  *Queue
+	member *member
 	handle job.Handler
 	log    *slog.Logger
 	// running is read-locked by handlers, some of which asynq does not wait for.
@@ -60,11 +72,14 @@ type server struct {
 	handedBack []task
 }
 
-// task identifies an asynq task.
-type task struct{ queue, id string }
+// task is an asynq task of a row.
+type task struct {
+	queue string
+	delivery
+}
 
 // process handles an asynq task.
-func (s *server) process(ctx context.Context, t *asynq.Task) error {
+func (s *server) process(ctx context.Context, t *asynq.Task) (err error) {
 	if !s.running.TryRLock() {
 		return job.ErrHandedBack
 	}
@@ -74,12 +89,31 @@ func (s *server) process(ctx context.Context, t *asynq.Task) error {
 		s.log.Error("archived a task that is not a job of ingot", "error", err)
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
-	err = s.handle(ctx, j)
-	if errors.Is(err, job.ErrHandedBack) {
-		queue, _ := asynq.GetQueueName(ctx)
+	queue, _ := asynq.GetQueueName(ctx)
+	id, _ := asynq.GetTaskID(ctx)
+	d, ok := parseDelivery(id)
+	if !ok || d.batch != j.Batch || d.line != j.Line {
+		s.log.Error("archived a task whose id is not that of its row", "task", id, "batch", j.Batch, "line", j.Line)
+		return fmt.Errorf("task %q is not line %d of batch %s: %w", id, j.Line, j.Batch, asynq.SkipRetry)
+	}
+	owned, release, err := s.member.own(ctx, queue, d)
+	if err != nil {
+		return err
+	}
+	defer func() { release(err) }()
+	if j.Delivery = d.number; d.number > 0 {
+		if j.Deaths, err = s.queue.deaths(ctx, d); err != nil {
+			return err
+		}
+	}
+	err = s.handle(owned, j)
+	switch {
+	case errors.Is(err, job.ErrSuperseded):
+		return s.queue.supersede(context.WithoutCancel(ctx), queue, d)
+	case errors.Is(err, job.ErrHandedBack):
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.handedBack = append(s.handedBack, task{queue, job.TaskID(j.Batch, j.Line)})
+		s.handedBack = append(s.handedBack, task{queue, d})
 	}
 	return err
 }
@@ -88,7 +122,8 @@ func (s *server) process(ctx context.Context, t *asynq.Task) error {
 // the shutdown; other tasks it schedules for a retry, which takes them to the end.
 func (s *server) returnToHead(ctx context.Context) error {
 	for _, t := range s.handedBack {
-		err := headScript.Run(ctx, s.queue.rdb, []string{asynqKey(t.queue, "retry"), pendingKey(t.queue), taskPrefix(t.queue) + t.id}, t.id).Err()
+		keys := []string{asynqKey(t.queue, "retry"), pendingKey(t.queue), taskKey(t.queue, t.delivery)}
+		err := headScript.Run(ctx, s.queue.rdb, keys, t.id()).Err()
 		if err != nil {
 			return failure(err, "return a job to queue %s", t.queue)
 		}

@@ -1,5 +1,8 @@
--- Subtracts a delivery whose job went back to the queue. Does nothing if the row is recorded.
--- KEYS: attempts. ARGV: line.
+-- Subtracts an attempt whose job went back to the queue. Does nothing if the row is recorded or the delivery was ended.
+-- KEYS: attempts, deliveries. ARGV: line, number of the delivery.
+if tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or 0) ~= tonumber(ARGV[2]) then
+  return 0
+end
 local n = tonumber(redis.call('HGET', KEYS[1], ARGV[1]))
 if not n then
   return 0

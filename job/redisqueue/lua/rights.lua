@@ -61,6 +61,7 @@ for _, key in ipairs(KEYS) do
   try('ZRANGEBYSCORE', key, 0, 1)
   try('ZREMRANGEBYRANK', key, 1, 2)
   try('ZREM', key, 'a')
+  try('TIME')
   try('DEL', key)
 end
 return failed

@@ -1,0 +1,138 @@
+package job
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// MaxCheckpoint is the maximum size of an encoded checkpoint. The progress of a row that needs more is not stored: if its worker dies,
+// the row begins again.
+const MaxCheckpoint = 256 << 10
+
+// checkpointVersion is the first byte of an encoded checkpoint.
+const checkpointVersion = 1
+
+// Checkpoint is the progress of a row whose worker may die.
+type Checkpoint struct {
+	Fingerprint string                // of the origin: only the same model on the same kind of backend goes on from it
+	Prompts     []generation.Progress // of each of the row's prompts; without choices for one that has not generated anything
+}
+
+// Tokens is the number of generated tokens.
+func (c *Checkpoint) Tokens() (n int) {
+	for i := range c.Prompts {
+		n += c.Prompts[i].Tokens()
+	}
+	return n
+}
+
+// Resume is the progress of prompt i, or nil if there is none. c may be nil.
+func (c *Checkpoint) Resume(i int) *generation.Progress {
+	if c == nil || i >= len(c.Prompts) || len(c.Prompts[i].Choices) == 0 {
+		return nil
+	}
+	return &c.Prompts[i]
+}
+
+// Encode returns the checkpoint as bytes, mostly one to three a token; nil if it is larger than MaxCheckpoint.
+func (c *Checkpoint) Encode() []byte {
+	if c.Tokens() > MaxCheckpoint { // a token takes at least a byte
+		return nil
+	}
+	b := []byte{checkpointVersion}
+	b = binary.AppendUvarint(b, uint64(len(c.Fingerprint)))
+	b = append(b, c.Fingerprint...)
+	b = binary.AppendUvarint(b, uint64(len(c.Prompts)))
+	for _, p := range c.Prompts {
+		b = binary.LittleEndian.AppendUint64(b, p.Prompt)
+		b = binary.AppendUvarint(b, uint64(len(p.Choices)))
+		for _, ids := range p.Choices {
+			b = binary.AppendUvarint(b, uint64(len(ids)))
+			for _, id := range ids {
+				b = binary.AppendUvarint(b, uint64(uint32(id)))
+			}
+		}
+	}
+	if len(b) > MaxCheckpoint {
+		return nil
+	}
+	return b
+}
+
+// DecodeCheckpoint reads what Encode wrote. Whether the tokens are ids of the model is for the engine to check.
+func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
+	r := checkpointReader{rest: b}
+	if r.byte() != checkpointVersion {
+		return nil, errCheckpoint
+	}
+	c := &Checkpoint{Fingerprint: string(r.bytes(r.count(1)))}
+	c.Prompts = make([]generation.Progress, r.count(9))
+	for i := range c.Prompts {
+		p := &c.Prompts[i]
+		if hash := r.bytes(8); len(hash) == 8 {
+			p.Prompt = binary.LittleEndian.Uint64(hash)
+		}
+		if n := r.count(1); n > 0 {
+			p.Choices = make([][]int32, n)
+		}
+		for j := range p.Choices {
+			ids := make([]int32, r.count(1))
+			for k := range ids {
+				ids[k] = int32(uint32(r.uvarint())) //nolint:gosec // a negative id is refused by the engine
+			}
+			p.Choices[j] = ids
+		}
+	}
+	if r.failed || len(r.rest) > 0 {
+		return nil, errCheckpoint
+	}
+	return c, nil
+}
+
+var errCheckpoint = errors.New("read a checkpoint: it is damaged, or of another version of the program")
+
+// checkpointReader reads values from bytes. After the first that is not there it returns zeros.
+type checkpointReader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *checkpointReader) bytes(n int) []byte {
+	if n > len(r.rest) {
+		r.failed, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *checkpointReader) byte() byte {
+	b := r.bytes(1)
+	if r.failed {
+		return 0
+	}
+	return b[0]
+}
+
+func (r *checkpointReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// count reads a number of elements of at least size bytes each, which the rest has to hold.
+func (r *checkpointReader) count(size int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)/size) {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	return int(n) //nolint:gosec // at most len(rest)
+}

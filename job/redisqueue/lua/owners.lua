@@ -1,0 +1,24 @@
+-- Lists the running tasks of a queue, the last that was taken first: id, owner, and for how many ms it has been seen without one.
+-- A worker that dies between taking a task and owning it leaves one without.
+-- KEYS: active. ARGV: prefix of task keys.
+local t = redis.call('TIME')
+local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+local list = {}
+for i, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+  local key = ARGV[1] .. id
+  local is = redis.call('HMGET', key, 'state', 'owner', 'orphan')
+  local age = 0
+  if is[1] and not is[2] then
+    if is[3] then
+      age = ms - tonumber(is[3])
+    else
+      redis.call('HSET', key, 'orphan', string.format('%.0f', ms))
+    end
+  end
+  if is[1] then
+    list[#list + 1] = id
+    list[#list + 1] = is[2] or ''
+    list[#list + 1] = age
+  end
+end
+return list

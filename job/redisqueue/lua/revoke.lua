@@ -1,0 +1,23 @@
+-- Ends a delivery that has no live worker: what its worker still writes about the row changes nothing. A worker that ran the row and is
+-- silent is counted as dead, and not as an attempt that failed. Returns the number of the next delivery.
+-- KEYS: meta, done, attempts, deliveries, deaths. ARGV: line, number of the delivery, 1 if its worker is silent.
+local this = tonumber(ARGV[2])
+if redis.call('HEXISTS', KEYS[1], 'created_ms') == 0 or redis.call('HEXISTS', KEYS[1], 'cancelled_ms') == 1
+    or redis.call('GETBIT', KEYS[2], ARGV[1]) == 1 then
+  return this + 1 -- the next worker drops it
+end
+local current = tonumber(redis.call('HGET', KEYS[4], ARGV[1]) or 0)
+if current > this then
+  return current -- ended before, but not put back into the queue
+end
+redis.call('HSET', KEYS[4], ARGV[1], this + 1)
+local attempts = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 0)
+if ARGV[3] == '1' and attempts > 0 then
+  redis.call('HINCRBY', KEYS[5], ARGV[1], 1)
+  if attempts > 1 then
+    redis.call('HINCRBY', KEYS[3], ARGV[1], -1)
+  else
+    redis.call('HDEL', KEYS[3], ARGV[1])
+  end
+end
+return this + 1

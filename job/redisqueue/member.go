@@ -1,0 +1,118 @@
+package redisqueue
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// member is a worker as a member of the fleet.
+type member struct {
+	queue   *Queue
+	options job.ServeOptions
+	started time.Time
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	id   string
+	ends map[*held]struct{} // of the deliveries that it owns under this id
+}
+
+// held is a delivery that a member owns.
+type held struct {
+	end  context.CancelFunc
+	lost bool // the member was declared lost; guarded by its mutex
+}
+
+// join registers a worker: nobody may own rows before it has beaten.
+func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
+	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, id: newWorkerID(), ends: map[*held]struct{}{}}
+	_, err := q.beat(ctx, m.record())
+	return m, err
+}
+
+// record is what the worker registers about itself.
+func (m *member) record() job.Worker {
+	m.mu.Lock()
+	id, rows := m.id, len(m.ends)
+	m.mu.Unlock()
+	return m.options.Record(id, m.started, rows)
+}
+
+// run beats until ctx is done.
+func (m *member) run(ctx context.Context) {
+	every(ctx, m.queue.Leases.Beat, func() {
+		alive, err := m.queue.beat(ctx, m.record())
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.log.Warn("could not register this worker", "error", err)
+		case err == nil && !alive:
+			m.lost(ctx)
+		}
+	})
+}
+
+// lost ends all deliveries, which other workers have, and goes on as another member.
+func (m *member) lost(ctx context.Context) {
+	m.mu.Lock()
+	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.ends))
+	for h := range m.ends {
+		h.lost = true
+		h.end()
+	}
+	clear(m.ends)
+	m.id = newWorkerID()
+	m.mu.Unlock()
+	if _, err := m.queue.beat(ctx, m.record()); err != nil {
+		m.log.Warn("could not register this worker", "error", err)
+	}
+}
+
+// own makes the member the owner of a delivery, until release is called with the handler's error. owned ends when the member is lost.
+// The error is job.ErrDeliveryEnded if the delivery was taken from it already.
+func (m *member) own(ctx context.Context, queue string, d delivery) (owned context.Context, release func(outcome error), err error) {
+	owned, end := context.WithCancel(ctx)
+	h := &held{end: end}
+	m.mu.Lock()
+	id := m.id
+	m.ends[h] = struct{}{}
+	m.mu.Unlock()
+	drop := func() (lost bool) {
+		end()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.ends, h)
+		return h.lost
+	}
+	ok, err := m.queue.hold(ctx, queue, d, id)
+	if err == nil && !ok {
+		err = job.ErrDeliveryEnded
+	}
+	if err != nil {
+		drop()
+		return nil, nil, err
+	}
+	return owned, func(outcome error) {
+		ctx := context.WithoutCancel(ctx)
+		var err error
+		switch lost := drop(); {
+		case lost:
+			err = m.queue.survived(ctx, d)
+		case outcome != nil:
+			err = m.queue.disown(ctx, queue, d, id)
+		}
+		if err != nil {
+			m.log.Warn("could not give up a row", "error", err)
+		}
+	}, nil
+}
+
+// leave removes the record of a worker that has stopped.
+func (m *member) leave(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.queue.leave(ctx, m.id)
+}

@@ -1,0 +1,120 @@
+package redisqueue
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// reaper watches the other workers, and hands over the rows of silent ones.
+type reaper struct {
+	queue  *Queue
+	queues []string // of the alias
+	watch  watch
+	log    *slog.Logger
+}
+
+func newReaper(q *Queue, alias string, log *slog.Logger) *reaper {
+	r := &reaper{queue: q, watch: watch{Leases: q.Leases}, log: log}
+	for p := range job.Priorities() {
+		r.queues = append(r.queues, queueName(alias, p))
+	}
+	return r
+}
+
+// run looks after the other workers until ctx is done.
+func (r *reaper) run(ctx context.Context) {
+	every(ctx, r.queue.Leases.Beat, func() {
+		if err := r.look(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("could not look for silent workers", "error", err)
+		}
+	})
+}
+
+// every calls a function at once and then at intervals, until ctx is done.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look declares silent workers lost, and hands over the rows of workers that are not alive.
+func (r *reaper) look(ctx context.Context) error {
+	beats, err := r.queue.beats(ctx)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, id := range r.watch.look(time.Now(), beats) {
+		lost, err := r.queue.lose(ctx, id, beats[id])
+		if err != nil {
+			return err
+		}
+		if lost {
+			r.log.Warn("a worker is silent: its rows go to others", "worker", id, "for", r.watch.Silence)
+			found = true
+		}
+	}
+	for _, queue := range r.queues {
+		if err := r.lookAt(ctx, queue, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAt hands over the rows of a queue whose owners are not alive. Workers take turns in it; now is true if it cannot wait.
+func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
+	rdb := r.queue.rdb
+	if !now {
+		turn, err := rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()
+		if err != nil || !turn {
+			return failure(err, "look after queue %s", queue)
+		}
+	}
+	list, err := ownersScript.Run(ctx, rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
+	if err != nil {
+		return failure(err, "list the owners of queue %s", queue)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	// Read after the owners: an owner has beaten before it took a row.
+	beats, err := r.queue.beats(ctx)
+	if err != nil {
+		return err
+	}
+	moved := 0
+	for row := range slices.Chunk(list, 3) { // the last taken first, so that the first is at the head in the end
+		id, _ := row[0].(string)
+		owner, _ := row[1].(string)
+		orphaned, _ := row[2].(int64)
+		d, ok := parseDelivery(id)
+		_, alive := beats[owner]
+		if !ok || alive || owner == "" && time.Duration(orphaned)*time.Millisecond < r.watch.Silence {
+			continue
+		}
+		ok, err := r.queue.handOver(ctx, queue, d, owner)
+		if err != nil {
+			return err
+		}
+		if ok {
+			moved++
+			r.log.Debug("a row goes to another worker", "batch", d.batch, "line", d.line, "owner", owner)
+		}
+	}
+	if moved > 0 {
+		r.log.Warn("rows of lost workers are at the head of their queue", "queue", queue, "rows", moved)
+	}
+	return nil
+}

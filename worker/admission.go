@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+const (
+	// maxAdmitted is the maximum size of the bodies of all rows in the engine together. A larger row runs alone.
+	maxAdmitted = 32 << 20
+	// suspectDeaths is the number of workers that died with a row after which the row runs alone.
+	suspectDeaths = 2
+	// maxDeaths is the number of workers that died with a row after which the row is given up.
+	maxDeaths = suspectDeaths + 3
+)
+
+// errDraining means that a row was not admitted because the worker stops.
+var errDraining = errors.New("worker is stopping")
+
+// admission decides when a row that the worker holds may begin. Only so many bytes of rows run at once. A row with which workers died
+// runs alone: if it kills this one too, no other row is suspected. Rows are admitted in order, so that a row that has to be alone
+// waits for those that run, and later rows wait for it.
+type admission struct {
+	bytes   *semaphore.Weighted
+	closed  chan struct{}
+	closing sync.Once
+}
+
+func newAdmission() *admission {
+	return &admission{bytes: semaphore.NewWeighted(maxAdmitted), closed: make(chan struct{})}
+}
+
+// enter waits until a row may begin. leave has to be called at its end. The error is errDraining after close, or that of ctx.
+func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err error) {
+	select {
+	case <-a.closed:
+		return nil, errDraining
+	default:
+	}
+	n := min(max(int64(len(j.Body)), 1), maxAdmitted)
+	if j.Deaths >= suspectDeaths {
+		n = maxAdmitted
+	}
+	leave = func() { a.bytes.Release(n) }
+	if a.bytes.TryAcquire(n) {
+		return leave, nil
+	}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-a.closed:
+			stop()
+		case <-waiting.Done():
+		}
+	}()
+	if err := a.bytes.Acquire(waiting, n); err != nil {
+		if ctx.Err() == nil {
+			return nil, errDraining
+		}
+		return nil, err
+	}
+	return leave, nil
+}
+
+// close refuses further rows, and those that wait.
+func (a *admission) close() { a.closing.Do(func() { close(a.closed) }) }

@@ -1,0 +1,173 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+)
+
+const (
+	// defaultCheckpointInterval is the time between two checkpoints of a row, and before its first.
+	defaultCheckpointInterval = 4 * time.Second
+	// checkpointGrowth is the part of a row's tokens that has to be new for another checkpoint: an eighth. All checkpoints of a row
+	// together are then at most nine times as large as the last one.
+	checkpointGrowth = 8
+	// maxCheckpointBytes is how much a worker stores in one interval. What remains is stored in the next.
+	maxCheckpointBytes = 1 << 20
+)
+
+// progress is what a delivery has generated, as the engine reports it.
+type progress struct {
+	job *job.Job
+	end context.CancelFunc // ends the delivery
+	// every is the interval of the engine's reports.
+	every time.Duration
+
+	mu     sync.Mutex
+	point  job.Checkpoint
+	stored int // tokens of the last checkpoint
+}
+
+// reporting lets the engine report the progress of prompt i.
+func (p *progress) reporting(i int) generation.Reporting {
+	return generation.Reporting{Every: p.every, To: func(now generation.Progress) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for len(p.point.Prompts) <= i {
+			p.point.Prompts = append(p.point.Prompts, generation.Progress{})
+		}
+		p.point.Prompts[i] = now
+	}}
+}
+
+// checkpoint is the progress that is worth storing, encoded; nil if there is none. tokens is how many it has.
+func (p *progress) checkpoint(fingerprint string) (encoded []byte, tokens int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tokens = p.point.Tokens()
+	if tokens == p.stored || tokens-p.stored < tokens/checkpointGrowth {
+		return nil, 0
+	}
+	p.point.Fingerprint = fingerprint
+	return p.point.Encode(), tokens
+}
+
+func (p *progress) wasStored(tokens int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stored = tokens
+}
+
+// tracked is the deliveries that are running.
+type tracked struct {
+	mu  sync.Mutex
+	all map[*progress]struct{}
+}
+
+func (t *tracked) list() []*progress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.all))
+}
+
+// track collects the progress of a delivery until untrack is called. The returned context ends when the delivery turns out to be
+// another worker's.
+func (w *Worker) track(ctx context.Context, j *job.Job) (context.Context, *progress) {
+	ctx, end := context.WithCancel(ctx)
+	p := &progress{job: j, end: end, every: w.checkpointInterval}
+	w.tracked.mu.Lock()
+	defer w.tracked.mu.Unlock()
+	if w.tracked.all == nil {
+		w.tracked.all = map[*progress]struct{}{}
+	}
+	w.tracked.all[p] = struct{}{}
+	return ctx, p
+}
+
+func (w *Worker) untrack(p *progress) {
+	p.end()
+	w.tracked.mu.Lock()
+	defer w.tracked.mu.Unlock()
+	delete(w.tracked.all, p)
+}
+
+// saveCheckpoints stores the progress of rows that run for long, until ctx is done. A row whose worker dies goes on from there.
+func (w *Worker) saveCheckpoints(ctx context.Context) {
+	tick := time.NewTicker(w.checkpointInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.saveCheckpointsOnce(ctx)
+		}
+	}
+}
+
+func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
+	fingerprint := w.fingerprint()
+	if fingerprint == "" {
+		return
+	}
+	left := maxCheckpointBytes
+	for _, p := range w.tracked.list() {
+		encoded, tokens := p.checkpoint(fingerprint)
+		if encoded == nil {
+			continue
+		}
+		if left -= len(encoded); left < 0 {
+			return
+		}
+		err := w.queue.SaveCheckpoint(ctx, p.job, encoded)
+		switch {
+		case err == nil:
+			p.wasStored(tokens)
+		case errors.Is(err, job.ErrSuperseded):
+			p.end()
+		case ctx.Err() == nil:
+			w.log.Debug("could not store the progress of a row", "batch", p.job.Batch, "line", p.job.Line, "error", err)
+		}
+	}
+}
+
+// readCheckpoint is the progress of an earlier attempt, or nil if this worker cannot go on from it.
+func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *job.Checkpoint {
+	c, err := job.DecodeCheckpoint(encoded)
+	if err != nil {
+		log.Warn("a row begins again", "error", err)
+		return nil
+	}
+	origin := w.origin
+	if origin.ModelSHA256, err = w.sha256(ctx); err != nil || c.Fingerprint != origin.Fingerprint() {
+		log.Info("a row begins again: its progress is of another model or backend", "tokens", c.Tokens())
+		return nil
+	}
+	log.Info("a row goes on from its progress", "tokens", c.Tokens())
+	return c
+}
+
+// learnHash waits for the hash of the model's file.
+func (w *Worker) learnHash(ctx context.Context) {
+	if hash, err := w.sha256(ctx); err == nil {
+		w.hash.Store(&hash)
+	}
+}
+
+// fingerprint identifies what generates the tokens, or is empty while the hash of the model's file is not known.
+func (w *Worker) fingerprint() string {
+	hash := w.hash.Load()
+	if hash == nil {
+		return ""
+	}
+	origin := w.origin
+	origin.ModelSHA256 = *hash
+	return origin.Fingerprint()
+}
