@@ -190,7 +190,7 @@ func comparePairs(list []pair, metric string) Compared {
 // same reports whether a row has the same answer in both runs, to the last bit.
 func (p pair) same() bool {
 	return p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
-		slices.Equal(p.base.LogprobsEach, p.cand.LogprobsEach) && p.base.Logprob == p.cand.Logprob
+		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
 }
 
 // Change is a row that two runs answer differently.
@@ -227,8 +227,8 @@ func (s *Sample) texts() []string {
 	switch {
 	case s.Failed != "":
 		return []string{s.Failed}
-	case len(s.LogprobsEach) > 0:
-		return []string{fmt.Sprintf("log-probabilities %.4f", s.LogprobsEach)}
+	case len(s.Logprobs) > 0:
+		return []string{fmt.Sprintf("log-probabilities %.4f", s.Logprobs)}
 	case len(s.Responses) > 0:
 		return s.Responses
 	}

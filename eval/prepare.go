@@ -35,7 +35,6 @@ type Item struct {
 type Set struct {
 	*task.Task
 	Items []Item
-	Chat  bool   // prompts are sent as a user's message
 	Hash  string // of the task's settings and rows
 }
 
@@ -43,12 +42,9 @@ type Set struct {
 const maxRow = 16 << 20
 
 // Load reads the rows of a task and makes their prompts. limit is the maximum number of rows; 0 for all.
-func Load(t *task.Task, limit int, chat bool) (*Set, error) {
+func Load(t *task.Task, limit int) (*Set, error) {
 	if t.Data == "" {
 		return nil, fmt.Errorf("task %s: its rows are missing: name their file with \"data\" in the task, or with --data", t.Name)
-	}
-	if chat && t.Type != task.Generate {
-		return nil, fmt.Errorf("task %s: a task of type %s scores texts, which a chat does not give: leave out --chat", t.Name, t.Type)
 	}
 	docs, objects, err := readRows(t.Data)
 	if err != nil {
@@ -61,7 +57,7 @@ func Load(t *task.Task, limit int, chat bool) (*Set, error) {
 			return nil, fmt.Errorf("task %s: %w", t.Name, err)
 		}
 	}
-	s := &Set{Task: t, Chat: chat}
+	s := &Set{Task: t}
 	hash := sha256.New()
 	for i, doc := range docs {
 		if limit > 0 && len(s.Items) == limit {
@@ -76,7 +72,7 @@ func Load(t *task.Task, limit int, chat bool) (*Set, error) {
 			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
 		s.Items = append(s.Items, Item{i, doc, p})
-		fmt.Fprintf(hash, "%s\x00%q\x00%q\x00%q\n", p.Context, p.Choices, p.Targets, strconv.Itoa(p.Right)) //nolint:errcheck // a hash does not fail
+		fmt.Fprintf(hash, "%q %q %q %d %v %v\n", p.Context, p.Choices, p.Targets, p.Right, t.Chat, t.Generation) //nolint:errcheck // a hash does not fail
 	}
 	if len(s.Items) == 0 {
 		return nil, fmt.Errorf("task %s: %s has no rows", t.Name, t.Data)

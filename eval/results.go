@@ -47,7 +47,6 @@ type Count struct {
 type Config struct {
 	ModelSHA256 []string `json:"model_sha256"` // of all models that answered
 	Limit       int      `json:"limit,omitempty"`
-	Chat        bool     `json:"apply_chat_template"`
 	Version     string   `json:"ingot_version"`
 }
 
@@ -71,7 +70,7 @@ func Prepare(folder string, sets []*Set) error {
 			err = s.WriteRequests(f)
 		}
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	path := filepath.Join(folder, RequestsFile)
@@ -80,7 +79,7 @@ func Prepare(folder string, sets []*Set) error {
 		return os.Rename(fresh, path)
 	}
 	now, freshErr := fileSum(fresh)
-	if err = errors.Join(err, freshErr); err != nil {
+	if err := errors.Join(err, freshErr); err != nil {
 		return err
 	}
 	if before != now {

@@ -13,27 +13,28 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// Sample is the score of a row, after one of the task's pipelines: a line of a samples file.
+// Sample is the score of a row after one of the task's pipelines: a line of a samples file.
 type Sample struct {
-	DocID        int                `json:"doc_id"`
-	Doc          json.RawMessage    `json:"doc"`
-	Target       string             `json:"target"`
-	Context      string             `json:"context"`
-	Responses    []string           `json:"resps"`
-	Filtered     []string           `json:"filtered_resps"`
-	Filter       string             `json:"filter"`
-	Metrics      []string           `json:"metrics"`
-	DocHash      string             `json:"doc_hash"`
-	PromptHash   string             `json:"prompt_hash"`
-	TargetHash   string             `json:"target_hash"`
-	Scores       map[string]float64 `json:"scores"`
-	Cluster      string             `json:"cluster,omitempty"`
-	Failed       string             `json:"failed,omitempty"` // the error of a row without an answer
-	Truncated    bool               `json:"truncated,omitempty"`
-	Logprob      float64            `json:"logprob,omitempty"` // of the whole text or target
-	weight       float64            // words or bytes, by metric
-	weights      map[string]float64
-	LogprobsEach []float64 `json:"logprobs,omitempty"` // of the choices
+	DocID      int             `json:"doc_id"` // number of the row in its file, from 0
+	Doc        json.RawMessage `json:"doc"`
+	Cluster    string          `json:"cluster,omitempty"`
+	Context    string          `json:"context"`
+	Target     string          `json:"target"`
+	DocHash    string          `json:"doc_hash"`
+	PromptHash string          `json:"prompt_hash"`
+	TargetHash string          `json:"target_hash"`
+
+	Responses []string           `json:"resps"`
+	Filter    string             `json:"filter"`
+	Filtered  []string           `json:"filtered_resps"`
+	Logprobs  []float64          `json:"logprobs,omitempty"` // of the choices
+	Logprob   float64            `json:"logprob,omitempty"`  // of the target or text
+	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
+	Truncated bool               `json:"truncated,omitempty"`
+	Metrics   []string           `json:"metrics"`
+	Scores    map[string]float64 `json:"scores"` // by metric; of metrics made of log-probabilities, the log-probability
+
+	weights map[string]float64 // words or bytes, by metric
 }
 
 // answer is the part of an answer that scores need.
@@ -247,7 +248,7 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 			base.Failed = fmt.Sprintf("choice %d has no log-probabilities", i+1)
 			return base
 		}
-		base.LogprobsEach = append(base.LogprobsEach, total)
+		base.Logprobs = append(base.Logprobs, total)
 	}
 	plain := func(i int) string { return strings.TrimPrefix(p.Choices[i], s.TargetDelimiter) }
 	for _, m := range s.Metrics {
@@ -258,7 +259,7 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 		case "acc_bytes":
 			length = func(i int) int { return len(plain(i)) }
 		}
-		base.Scores[m.Name] = indicator(task.Likeliest(base.LogprobsEach, length) == p.Right)
+		base.Scores[m.Name] = indicator(task.Likeliest(base.Logprobs, length) == p.Right)
 	}
 	return base
 }

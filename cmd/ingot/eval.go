@@ -69,7 +69,7 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	flags.StringVar(&e.data, "data", "", "rows of the task: a JSON Lines `FILE`, instead of the one that the task names")
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
-	flags.BoolVar(&e.chat, "chat", false, "send prompts as a user's message, through the model's chat template")
+	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlag(flags, config.ModelName)
 	addEngineFlags(flags)
@@ -95,7 +95,7 @@ func (e *evaluation) run(paths []string) error {
 	if err := e.answer(); err != nil {
 		return err
 	}
-	results, err := eval.Score(e.folder, sets, eval.Config{Limit: e.limit, Chat: e.chat, Version: programVersion()})
+	results, err := eval.Score(e.folder, sets, eval.Config{Limit: e.limit, Version: programVersion()})
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,8 @@ func (e *evaluation) load(paths []string) ([]*eval.Set, error) {
 				return nil, fmt.Errorf("read task %s: its name %q is that of another task", path, t.Name)
 			}
 		}
-		s, err := eval.Load(t, e.limit, e.chat)
+		t.Chat = t.Chat || e.chat && t.Type == task.Generate
+		s, err := eval.Load(t, e.limit)
 		if err != nil {
 			return nil, err
 		}

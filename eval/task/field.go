@@ -3,6 +3,8 @@ package task
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,15 +40,14 @@ func (f *Field) read(n *yaml.Node) error {
 		f.constant = int64(v)
 		return nil
 	case []any:
-		list := make([]ordered.Value, len(v))
-		for i, each := range v {
-			list[i] = each
-		}
-		f.constant = list
+		f.constant = slices.Clone(v)
 		return nil
 	}
 	return errors.New("it is neither a text nor a list nor a number")
 }
+
+// column matches a field that must be a column: as a template it would be the same word for every row.
+var column = regexp.MustCompile(`^\w+$`)
 
 // value returns the value of the field for a row. Templates give texts.
 func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
@@ -58,6 +59,9 @@ func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 	}
 	if v, ok := row.Get(f.source); ok {
 		return v, nil
+	}
+	if column.MatchString(f.source) {
+		return nil, fmt.Errorf("the row has no column %q", f.source)
 	}
 	text, err := f.template.Render(row, time.Time{})
 	if err != nil {

@@ -177,7 +177,7 @@ func (m *Metric) Right(answer string, targets []string) bool {
 }
 
 // number matches a number as people write it, with commas between thousands.
-var number = regexp.MustCompile(`-?[0-9][0-9,]*(\.[0-9]+)?`)
+var number = regexp.MustCompile(`-?\d[0-9,]*(\.\d+)?`)
 
 // sameNumber compares the last numbers of two texts.
 func sameNumber(a, b string) bool {

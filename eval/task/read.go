@@ -149,6 +149,8 @@ func (r *reader) key(name string, n *yaml.Node) error {
 		return n.Decode(&t.Cluster)
 	case "margin":
 		return n.Decode(&t.Margin)
+	case "chat":
+		return n.Decode(&t.Chat)
 	case "group", "aggregate_metric_list":
 		return unsupported("a group of tasks: give the tasks themselves")
 	}
@@ -254,6 +256,9 @@ func (r *reader) finish() error {
 	}
 	if t.Target.Missing() || t.Text.Missing() && t.Type != Perplexity {
 		return errors.New(`"doc_to_text" and "doc_to_target" are needed`)
+	}
+	if t.Chat && t.Type != Generate {
+		return fmt.Errorf("a task of type %s scores texts, which a chat does not give: remove \"chat\"", t.Type)
 	}
 	if t.Shots < 0 || t.Repeats < 1 || t.Generation.MaxTokens < 1 {
 		return fmt.Errorf("%d examples, %d repeats and %d tokens: at least 0, 1 and 1 are needed", t.Shots, t.Repeats, t.Generation.MaxTokens)

@@ -44,6 +44,7 @@ type Task struct {
 	Metrics    []Metric
 	Cluster    string  // column whose values group rows that are not independent; empty for none
 	Margin     float64 // loss that a gate accepts
+	Chat       bool    // prompts are sent as a user's message
 
 	convert func(row *ordered.Object) *ordered.Object // adds columns to a row; nil for none
 }
