@@ -57,7 +57,7 @@ func init() {
 	}
 }
 
-// methodOf is the method of an object's type with that name, or nil.
+// methodOf returns the method of an object's type with that name, or nil.
 func methodOf(object Value, name string) *builtin {
 	switch object.(type) {
 	case string:
@@ -161,7 +161,7 @@ func strJoin(r *render, self Value, a args) Value {
 	return r.joinText(a.pos[0], self.(string), needText)
 }
 
-// separator is the first argument of a method that splits.
+// separator returns the first argument of a method that splits.
 func (a *args) separator() string {
 	sep := a.text(0)
 	if sep == "" {
