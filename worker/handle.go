@@ -262,7 +262,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	r = w.limited(ctx, j, r)
 	first := false
 	err := job.Retry(ctx, maxRecordWait, func() (err error) {
-		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) {
+		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) || errors.Is(err, job.ErrSuperseded) {
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)

@@ -117,7 +117,7 @@ func addCommands(root *cobra.Command) {
 		commands []*cobra.Command
 	}{
 		{"Answer prompts", []*cobra.Command{newRun(), newShow()}},
-		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newErrors(), newRetry(),
+		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Evaluate models", []*cobra.Command{newEval()}},
 		{"Look at models", []*cobra.Command{newModel(), newTokenize(), newRender()}},
