@@ -34,18 +34,25 @@ func (q *queue) plan() {
 	clear(q.prompts)
 }
 
+// fewestAlone is the number of rows that the first prompt in turn gets at least while nothing is generated: far behind the beginning of a
+// text, each reads so much of the cache that several should share it.
+const fewestAlone = 4
+
 // planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than limit.
 func (q *queue) planPrompts(limit float64) {
 	for _, s := range q.prompts {
 		q.adoptPages(s)
 	}
 	q.order()
-	outputs, given := maxPromptOutputs, 0
+	outputs, given, least := maxPromptOutputs, 0, fewestAlone
+	if q.size.Rows > 0 {
+		least = 1
+	}
 	for _, s := range q.prompts {
 		if q.size.Rows < q.Limits.Rows && !q.waitsForPage(s) {
 			fits := q.fitting(s, limit)
 			if given == 0 {
-				fits = max(fits, 1) // however long it takes
+				fits = max(fits, min(least, s.left(), q.PrefillChunk, q.Limits.Rows-q.size.Rows)) // however long they take
 			}
 			s.Rows = q.chunk(s, fits, &outputs)
 			q.size = q.size.Add(s.span(s.Rows))
