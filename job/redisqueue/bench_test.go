@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// chatJob is a job with a short chat.
+// chatJob returns a job with a short chat.
 func chatJob(line int) *job.Job {
 	return &job.Job{
 		Batch: "01J9ZQ3V7K0M2N4P6R8T0V2X4Z", Line: line, Sum: fmt.Sprintf("%08x", line), File: "0123456789abcdef",
@@ -28,7 +28,7 @@ func chatJob(line int) *job.Job {
 	}
 }
 
-// chatResult is the result of a job with an answer of 64 characters.
+// chatResult returns the result of a job with an answer of 64 characters.
 func chatResult(b testing.TB, j *job.Job) job.Result {
 	b.Helper()
 	r, err := openai.ParseRequest(j.Endpoint, j.Body)
