@@ -237,11 +237,12 @@ func (w *Worker) failure(d delivery, code, message string) job.Result {
 	return r
 }
 
-// record records a result, even if the lease is lost: only the first result of a row counts.
+// record records a result, even if the lease is lost: only the first result of a row counts. While the queue cannot be reached
+// it waits, but not longer than Run does for running jobs.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	first := false
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) {
 			w.pulse.recorded(time.Now(), nil)
 		} else {
