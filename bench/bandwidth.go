@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// Each thread reads threadBytes, and all together at most allBytes: far more than caches hold, and no more than machines with many
-	// processors have.
+	// Each thread reads threadBytes, but all threads together at most allBytes. This is far more than caches hold, and not too much
+	// for machines with many processors.
 	threadBytes = 512 << 20
 	allBytes    = 2 << 30
-	// bandwidthRuns is the number of runs. The fastest counts.
+	// bandwidthRuns is the number of runs. The result is that of the fastest run.
 	bandwidthRuns = 5
-	// lineWords is the number of 8-byte words of a cache line. One of them is read.
+	// lineWords is the number of 8-byte words of a cache line. One word of each line is read.
 	lineWords = 8
 )
 
-// Bandwidth measures the bytes per second that the given number of threads read from memory together, each from its own part.
+// Bandwidth measures the bytes per second that the given number of threads read from memory together. Each thread reads its
+// own part of the memory.
 func Bandwidth(threads int) (rate float64, err error) {
 	each := min(threadBytes, allBytes/threads) &^ (os.Getpagesize() - 1)
 	data, err := unix.Mmap(-1, 0, threads*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -34,7 +35,7 @@ func Bandwidth(threads int) (rate float64, err error) {
 	adviseHuge(data)
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(&data[0])), len(data)/8)
 	for i := range words {
-		words[i] = uint64(i) // so that every page is backed by memory
+		words[i] = uint64(i) // so that the system allocates every page
 	}
 	parts := slices.Collect(slices.Chunk(words, each/8))
 	sums, best := make([]uint64, threads), 0.0

@@ -20,7 +20,7 @@ const (
 	microGLM   = "../engine/model/testdata/micro-glm.gguf"
 )
 
-// at returns a time the given number of milliseconds after an arbitrary one.
+// at returns the time ms milliseconds after an arbitrary moment.
 func at(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 
 func times(ms ...int) (list []time.Time) {
@@ -112,7 +112,7 @@ func TestTrafficOfExperts(t *testing.T) {
 	for rows := 1.0; rows < 64; rows *= 2 {
 		require.Less(t, tr.Experts(2*rows), 2*tr.Experts(rows), "rows share experts")
 	}
-	// A step that uses every expert reads the weights of the file, without those of the MTP layer and other rows of the embedding.
+	// A step that uses every expert reads the weights of the file, except those of the MTP layer and the other rows of the embedding.
 	read := 0.0
 	for _, w := range f.Tensors() {
 		if !strings.HasPrefix(w.Name, "blk.3.") && w.Name != "token_embd.weight" {
@@ -137,7 +137,7 @@ func openBench(t *testing.T, path string, opts engine.Options) *Bench {
 	return b
 }
 
-// Not in parallel with other tests, which would keep streams from starting together.
+// Not parallel: because of other tests, streams might not start together.
 func TestMeasure(t *testing.T) {
 	b := openBench(t, microGLM, engine.Options{MaxSequences: 4, Context: 1024, Draft: engine.DraftOff})
 	for name, c := range map[string]Case{
@@ -149,7 +149,7 @@ func TestMeasure(t *testing.T) {
 	} {
 		r, err := b.Measure(t.Context(), c)
 		for try := 0; try < 5 && err != nil && strings.Contains(err.Error(), "no time was left"); try++ {
-			r, err = b.Measure(t.Context(), c) // a busy machine let a stream begin when another had ended
+			r, err = b.Measure(t.Context(), c) // on a busy machine, a stream can begin after another has ended
 		}
 		require.NoError(t, err, name)
 		require.Equal(t, c.Prompt, r.Prompt, name)

@@ -1,6 +1,6 @@
-// Package bench measures an engine: the speed of prompts and answers through Generate, which includes everything but the queue,
-// compared with the bandwidth of the machine's memory. Below it, kernels measures single operations of a backend, shape has models
-// with random weights, and roofline predicts the speed on a chip.
+// Package bench measures an engine: the speed of prompts and answers through Generate, which includes everything except the queue,
+// compared with the bandwidth of the machine's memory. Of its subpackages, kernels measures single operations of a backend, shape
+// has models with random weights, and roofline predicts the speed on a chip.
 package bench
 
 import (
@@ -29,17 +29,18 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case is one thing to measure: Rows requests, Batch of them at a time. Their random tokens differ, except for the first Shared.
+// Case describes a measurement: Rows requests, of which Batch run at a time. Each request has different random tokens,
+// except for the first Shared.
 type Case struct {
 	Mode    Mode
 	Batch   int // requests in the engine at a time
-	Rows    int // requests of a run; 0 for Batch
+	Rows    int // requests of a run; 0 means Batch
 	Prompt  int // tokens of a prompt after Context
-	Gen     int // tokens of an answer, which stop tokens do not end; Measure sets it to 1 in mode prefill
+	Gen     int // tokens of an answer; stop tokens are ignored; Measure sets it to 1 in mode prefill
 	Context int // tokens before the prompt, computed before a run is timed
 	Shared  int // leading tokens of Prompt that all prompts of a run share
 
-	// Requests, if not nil, replace the random ones; Rows, Prompt, Gen, Context and Shared are then 0.
+	// Requests, if not nil, replace the random requests. Rows, Prompt, Gen, Context and Shared must then be 0.
 	Requests []generation.Request
 }
 
@@ -50,19 +51,19 @@ const maxSeed = 1 << 32
 func (c *Case) check() error {
 	switch {
 	case c.Batch < 1:
-		return fmt.Errorf("a batch of %d: it must be at least 1", c.Batch)
+		return fmt.Errorf("the batch is %d, but must be at least 1", c.Batch)
 	case c.Requests != nil:
 		return nil
 	case c.Prompt < 1:
-		return fmt.Errorf("a prompt of %d tokens: it must be at least 1", c.Prompt)
+		return fmt.Errorf("the prompt has %d tokens, but must have at least 1", c.Prompt)
 	case c.Mode == Decode && c.Gen < 2:
-		return fmt.Errorf("an answer of %d tokens: it must be at least 2, since decoding begins after the first", c.Gen)
+		return fmt.Errorf("the answer has %d tokens, but must have at least 2, since decoding begins after the first", c.Gen)
 	case c.Gen < 1:
-		return fmt.Errorf("an answer of %d tokens: it must be at least 1", c.Gen)
+		return fmt.Errorf("the answer has %d tokens, but must have at least 1", c.Gen)
 	case c.Context < 0 || c.Rows < 0:
-		return fmt.Errorf("a context of %d tokens and %d rows: neither can be negative", c.Context, c.Rows)
+		return fmt.Errorf("the context has %d tokens and there are %d rows, but neither number can be negative", c.Context, c.Rows)
 	case c.Shared < 0 || c.Shared > c.Prompt:
-		return fmt.Errorf("%d shared tokens: they must be from 0 to the prompt's %d", c.Shared, c.Prompt)
+		return fmt.Errorf("the number of shared tokens is %d, but must be from 0 to %d, the number of the prompt's tokens", c.Shared, c.Prompt)
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ type Counts struct {
 	Dispatches, CommandBuffers, Waits int
 }
 
-// PerStep is the GPU's work per step: the mean over all steps of the timed runs, including those of prompts. It contains the passes
-// of a drafting layer or model.
+// PerStep is the GPU's work per step: the mean over all steps of the timed runs, including the steps of prompts. The passes of a
+// drafting layer or model are included.
 type PerStep struct {
 	Dispatches     float64 `json:"dispatches"`
 	CommandBuffers float64 `json:"command_buffers"`
@@ -14,10 +14,10 @@ type PerStep struct {
 }
 
 // Count sets the source of Record.PerStep. count returns totals since the GPU was opened, or nil if there is no GPU. It is called
-// while no request runs.
+// only while no request runs.
 func (b *Bench) Count(count func() *Counts) { b.count = count }
 
-// tally is counts with the number of steps at the same time.
+// tally is Counts and the number of steps at one moment.
 type tally struct {
 	counts *Counts
 	steps  uint64

@@ -16,17 +16,17 @@ import (
 type Bench struct {
 	engine    *engine.Engine
 	traffic   Traffic
-	bandwidth float64 // of the machine's memory, bytes per second
+	bandwidth float64 // bandwidth of the machine's memory, bytes per second
 	runs      int
-	seed      uint64 // of the next run's random tokens
+	seed      uint64 // seed of the next run's random tokens
 	count     func() *Counts
 }
 
-// New returns a Bench that times the given number of runs of each case. It waits until the engine has hashed its model file, which
-// occupies a processor.
+// New returns a Bench that times the given number of runs of each case. It first waits until the engine has hashed its model file,
+// since the hashing occupies a processor.
 func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, runs int) (*Bench, error) {
 	if runs < 1 {
-		return nil, fmt.Errorf("%d runs: it must be at least 1", runs)
+		return nil, fmt.Errorf("the number of runs is %d, but must be at least 1", runs)
 	}
 	if _, err := e.SHA256(ctx); err != nil {
 		return nil, err
@@ -34,7 +34,8 @@ func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, ru
 	return &Bench{engine: e, traffic: t, bandwidth: bandwidth, runs: runs}, nil
 }
 
-// Measure measures a case: a run to warm up, and then the timed ones. The speed is their median, and latencies are those of all.
+// Measure measures a case: one run to warm up, then the timed runs. The speed is the median of the timed runs. The latencies are
+// quantiles over the requests of all timed runs.
 func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	if c.Mode == Prefill {
 		c.Gen = 1
@@ -83,28 +84,28 @@ func (b *Bench) nextSeed() uint64 {
 	return b.seed
 }
 
-// run is the results of a run.
+// run has the results of a run.
 type run struct {
 	rounds  []round
 	elapsed time.Duration
 }
 
-// round is the results of requests that were in the engine together.
+// round has the results of requests that were in the engine together.
 type round struct {
 	start   time.Time
 	end     time.Time
 	answers []answer
 }
 
-// answer is the result of a request.
+// answer has the result of a request.
 type answer struct {
 	start time.Time
-	times []time.Time // of its tokens
+	times []time.Time // the time of each token
 	stats generation.Stats
 }
 
-// run runs a case once. In mode full, the next request starts as one ends; in other modes, rounds of Batch requests follow each
-// other.
+// run runs a case once. In mode full, a request starts as soon as another ends. In the other modes, rounds of Batch
+// requests follow one another.
 func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	reqs := c.requests(b.nextSeed(), b.engine.Info().Vocab)
 	size := c.Batch
@@ -117,9 +118,9 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 		if err != nil {
 			return run{}, err
 		}
-		// Sharing a page takes the token after it, so the last page of a context may not be shared.
+		// A page can be shared only if the token after it is known, so the last page of a context is possibly not shared.
 		if one.cached() < (c.Context-1)/engine.DefaultPageSize*engine.DefaultPageSize {
-			return run{}, fmt.Errorf("the cache does not hold %d contexts of %d tokens: allow more memory", c.Batch, c.Context)
+			return run{}, fmt.Errorf("the cache is too small for %d contexts of %d tokens: allow more memory", c.Batch, c.Context)
 		}
 		r.rounds = append(r.rounds, one)
 		r.elapsed += one.end.Sub(one.start)

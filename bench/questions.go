@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// ReadQuestions reads JSON lines with a "question" each, such as those of models/heldout.jsonl. A request has the question as a
-// user's message for the model's chat template and asks greedily for up to gen tokens.
+// ReadQuestions reads JSON lines. Each line has a field "question", as in models/heldout.jsonl. The result is a list of requests.
+// The chat of a request has the question as the user's message. The request is greedy and generates at most gen tokens.
 func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 	var reqs []generation.Request
 	lines := bufio.NewScanner(r)

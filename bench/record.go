@@ -11,24 +11,24 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// Record is the results of a case.
+// Record has the results of a case.
 type Record struct {
 	Mode    Mode `json:"mode"`
 	Batch   int  `json:"batch"`
-	Prompt  int  `json:"prompt"` // the mean for questions
-	Gen     int  `json:"gen"`    // the mean for questions
+	Prompt  int  `json:"prompt"` // tokens; the mean for questions
+	Gen     int  `json:"gen"`    // tokens; the mean for questions
 	Context int  `json:"context"`
 
-	TokensPerS float64 `json:"tokens_per_s"` // median of the runs; see Mode for which tokens
-	// P50ms and P95ms are quantiles of the time per generated token after the first: a step's time divided by the tokens that it
-	// generated for the stream. In mode prefill they are those of the first token.
+	TokensPerS float64 `json:"tokens_per_s"` // median of the runs; Mode determines which tokens count
+	// P50ms and P95ms are quantiles of the time per generated token after the first. The time is a step's time divided by the number
+	// of tokens that the step generated for the stream. In mode prefill, they are quantiles of the time to the first token.
 	P50ms float64 `json:"p50_ms"`
 	P95ms float64 `json:"p95_ms"`
-	// BytesPerToken is the number of bytes that must be read for a token; see Traffic. BandwidthShare is the share of
-	// Bandwidth that this takes at the measured speed.
+	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the share of Bandwidth that
+	// reading these bytes takes at the measured speed.
 	BytesPerToken  float64 `json:"bytes_per_token"`
 	BandwidthShare float64 `json:"bandwidth_share"`
-	Acceptance     float64 `json:"acceptance"` // share of drafted tokens; 0 if none was drafted
+	Acceptance     float64 `json:"acceptance"` // accepted share of the drafted tokens; 0 if none was drafted
 	Backend        string  `json:"backend"`
 	Threads        int     `json:"threads"`
 
@@ -37,25 +37,25 @@ type Record struct {
 	RowsPerS        float64 `json:"rows_per_s"` // median of the runs
 	FirstTokenP50ms float64 `json:"first_token_p50_ms"`
 	FirstTokenP95ms float64 `json:"first_token_p95_ms"`
-	TokensPerStep   float64 `json:"tokens_per_step"` // of a stream, after the first token
-	CachedTokens    float64 `json:"cached_tokens"`   // mean of a prompt
+	TokensPerStep   float64 `json:"tokens_per_step"` // tokens of a stream per step, after the first token
+	CachedTokens    float64 `json:"cached_tokens"`   // mean number of a prompt's cached tokens
 	ExpertsPerStep  float64 `json:"experts_per_step"`
-	Bandwidth       float64 `json:"bandwidth"` // of memory, bytes per second: measured, or by the data sheet of a GPU with memory of its own
+	Bandwidth       float64 `json:"bandwidth"` // bytes per second of memory; measured, or from the data sheet of a GPU with dedicated memory
 	Model           string  `json:"model"`
 	Device          string  `json:"device"`
-	// PerStep is nil if the backend counts nothing.
+	// PerStep is nil if the backend does not count its work.
 	PerStep *PerStep `json:"per_step,omitempty"`
-	// The caller of Measure sets these and Threads.
+	// The caller of Measure sets the following fields and Threads.
 	KV     string `json:"kv"`
 	Draft  string `json:"draft"`
 	Shared int    `json:"shared"`
 }
 
-// totals is sums over the answers of all runs.
+// totals has sums over the answers of all runs.
 type totals struct {
 	answers                            int
 	prompt, cached, generated          int
-	drafted, accepted, after, decoding int // after: tokens after the first; decoding: the steps that generated them
+	drafted, accepted, after, decoding int // after counts the tokens after the first; decoding counts the steps that generated them
 	first, each                        []time.Duration
 }
 
@@ -135,7 +135,7 @@ func (t *Traffic) fill(r *Record, sums *totals) {
 	n := float64(sums.answers)
 	prompt, cached, generated := float64(sums.prompt)/n, float64(sums.cached)/n, float64(sums.generated)/n
 	streams := float64(min(r.Batch, r.Rows))
-	prefill := t.prompts(streams, cached, prompt-cached) / streams // of a stream
+	prefill := t.prompts(streams, cached, prompt-cached) / streams // bytes per stream
 	if r.Mode == Prefill {
 		r.BytesPerToken = prefill / (prompt - cached)
 		r.ExpertsPerStep = t.Experts(min(float64(t.stepTokens), streams*(prompt-cached)))
@@ -170,7 +170,7 @@ func WriteTable(w io.Writer, records []Record) error {
 	for i := range records {
 		r := &records[i]
 		if p := r.PerStep; p != nil {
-			fmt.Fprintf(w, "a step of %s, batch %d, context %d, prompt %d: %.1f dispatches, %.2f command buffers, %.2f waits\n", //nolint:errcheck // it follows a table that could be written
+			fmt.Fprintf(w, "a step of %s, batch %d, context %d, prompt %d: %.1f dispatches, %.2f command buffers, %.2f waits\n", //nolint:errcheck // the table before it was written
 				r.Mode, r.Batch, r.Context, r.Prompt, p.Dispatches, p.CommandBuffers, p.Waits)
 		}
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// Traffic is the bytes that the steps of a model must read in any engine: the weights in the types of the file, once per step, and
-// the cache up to each sequence's position. It excludes the passes of a drafting layer or model.
+// Traffic computes the bytes that the steps of a model must read in any engine: the weights in the types of the file, once per
+// step, and the cache up to each sequence's position. The passes of a drafting layer or model are not included.
 type Traffic struct {
-	dense       int64 // weights that every step reads, without the head
-	head        int64 // the output head
-	experts     int64 // of all routed experts
+	dense       int64 // bytes of the weights that every step reads, without the head
+	head        int64 // bytes of the output head
+	experts     int64 // bytes of all routed experts
 	count, used int   // experts per layer; experts per row
-	embedding   int64 // a row's embedding
-	position    int64 // a position in the cache of the trunk's layers
+	embedding   int64 // bytes of a row's embedding
+	position    int64 // bytes of a position in the cache of the trunk's layers
 	stepTokens  int   // maximum number of rows of a step
 }
 
@@ -41,7 +41,7 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 		bytes := int64(len(w.Data))
 		if m := layerName.FindStringSubmatch(w.Name); m != nil {
 			if layer, err := strconv.Atoi(m[1]); err == nil && layer >= c.Layers {
-				continue // of an MTP layer
+				continue // a weight of an MTP layer
 			}
 		}
 		switch {
@@ -82,7 +82,7 @@ func (t *Traffic) Experts(rows float64) float64 {
 	return n * (1 - math.Pow(1-float64(t.used)/n, rows))
 }
 
-// Parts are the bytes that a step reads, by what reads them.
+// Parts are the bytes that a step reads, by kind.
 type Parts struct {
 	Head    float64 // the output head
 	Experts float64 // routed experts
@@ -102,14 +102,16 @@ func (t *Traffic) weights(rows float64) Parts {
 	return p
 }
 
-// Decode returns the bytes of a step of streams sequences with the given number of rows each, at a mean position.
+// Decode returns the bytes of a step. The step has the given number of streams, each with the given number
+// of rows at a mean position.
 func (t *Traffic) Decode(streams, rows, position float64) Parts {
 	p := t.weights(streams * rows)
 	p.Cache = streams * position * float64(t.position)
 	return p
 }
 
-// prompts returns the bytes of computing a prompt in each stream, of computed tokens after cached ones, in full steps.
+// prompts returns the bytes that are read to compute a prompt in each stream, in full steps. Each prompt has computed
+// tokens after cached ones.
 func (t *Traffic) prompts(streams, cached, computed float64) float64 {
 	all := streams * computed
 	steps := math.Ceil(all / float64(t.stepTokens))

@@ -40,7 +40,7 @@ func (j *journal) print(text string) {
 	fmt.Fprintf(j.out, "%7.2f s  %s\n", time.Since(j.start).Seconds(), text) //nolint:errcheck // a journal that cannot be printed has no reader
 }
 
-// faults is the error of a run with faults, or nil.
+// faults returns the error of a run with faults, or nil.
 func (j *journal) faults() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -177,7 +177,7 @@ func (p *process) retire(ctx context.Context) {
 	p.drain(ctx, 0)
 }
 
-// history is the number of starts, and the times that the process took to end after SIGTERM.
+// history returns the number of starts, and the times that the process took to end after SIGTERM.
 func (p *process) history() (starts int, drains []time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +186,7 @@ func (p *process) history() (starts int, drains []time.Duration) {
 
 func (p *process) log() string { return filepath.Join(p.dir, p.name+".log") }
 
-// lastLine is the last line of the process's log.
+// lastLine returns the last line of the process's log.
 func (p *process) lastLine() string {
 	text, err := os.ReadFile(p.log())
 	if err != nil {
@@ -196,7 +196,7 @@ func (p *process) lastLine() string {
 	return fmt.Sprintf("%q", text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
-// environment is the environment without settings of ingot.
+// environment returns the environment without settings of ingot.
 func environment(dir string) []string {
 	env := []string{"XDG_CONFIG_HOME=" + dir}
 	for _, v := range os.Environ() {

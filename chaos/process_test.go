@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newTestProcess is a process that runs a script of the shell.
+// newTestProcess returns a process that runs a script of the shell.
 func newTestProcess(t *testing.T, script string) *process {
 	t.Helper()
 	return &process{

@@ -31,7 +31,7 @@ func newProxy(ctx context.Context, target string) (*proxy, error) {
 	return p, nil
 }
 
-// url is the URL under which clients reach Redis.
+// url returns the URL under which clients reach Redis.
 func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() + "/0" }
 
 // serve passes connections on until ctx is done.

@@ -33,7 +33,7 @@ func newRun(dir string, o options, j *journal) *run {
 func (r *run) input() string  { return filepath.Join(r.dir, "in.jsonl") }
 func (r *run) socket() string { return filepath.Join(r.dir, "redis.sock") }
 
-// url is the URL under which producers and collectors reach Redis.
+// url returns the URL under which producers and collectors reach Redis.
 func (r *run) url() string { return r.proxies[len(r.proxies)-1].url() }
 
 // run returns an error if it cannot go on. Faults that it survives go to the journal.

@@ -51,7 +51,7 @@ func readLimited(path string) ([]byte, error) {
 	return text, err
 }
 
-// GeometryFile is the file of the GPU geometry that "ingot bench kernels --sweep" finds: ingot/geometry.json in
+// GeometryFile returns the file of the GPU geometry that "ingot bench kernels --sweep" finds: ingot/geometry.json in
 // $XDG_CONFIG_HOME, next to the user's config file. It is empty if the user has no home.
 func GeometryFile() string {
 	dir := userDir()

@@ -36,7 +36,7 @@ const (
 	LogFormat   Name = "log-format"
 )
 
-// Env is the setting's environment variable.
+// Env returns the setting's environment variable.
 func (n Name) Env() string {
 	return "INGOT_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))
 }

@@ -186,7 +186,7 @@ func TestACorruptPageIsComputedAgain(t *testing.T) {
 	}
 }
 
-// panicking is a backend that panics in the steps of a range, counted from 1.
+// panicking returns a backend that panics in the steps of a range, counted from 1.
 func panicking(t *testing.T, from, to int) *faulty {
 	steps := 0
 	return &faulty{Backend: backend(t), failing: func(*compute.Batch) error {

@@ -30,7 +30,7 @@ type Fit struct {
 const (
 	rowsShare = 4 // a quarter
 	maxRows   = 512 << 20
-	minRows   = 1 << 20
+	minRows   = 4 << 20
 )
 
 // CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error has the reason
@@ -151,7 +151,7 @@ func (f *Fit) tooLittle(o *Options) error {
 		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
 }
 
-// limits are the sizes that models are loaded with.
+// limits returns the sizes that models are loaded with.
 func (f *Fit) limits(o *Options) model.Limits {
 	return model.Limits{
 		Rows:     o.StepTokens,

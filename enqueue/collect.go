@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	pageBytes = 1 << 20
 	// comparedAtOnce is the number of entries of the stream, without results, that are compared at a time.
 	comparedAtOnce = 1000
+	// freedAtOnce is the number of results after which an output is synced, so that they can be freed.
+	freedAtOnce = 1000
 	// pollInterval is how long a read waits in Redis for the next row before the batch's state is checked again.
 	pollInterval = 100 * time.Millisecond
 	// maxWait is how long Redis may be unreachable.
@@ -25,6 +28,7 @@ const (
 // CollectOptions are the settings of Collect.
 type CollectOptions struct {
 	Follow   bool                             // wait for rows until the batch has ended
+	Free     bool                             // delete results from the store once the output, a file, has them on the disk
 	Progress func(job.Status)                 // called after every page and at the end; may be nil
 	Written  func(rows []job.Recording) error // called after every page that was written to out; may be nil
 }
@@ -38,6 +42,10 @@ type Collected struct {
 	Finished bool // the batch is finished, and the output has all its rows
 
 	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before
+
+	Freed       int    // rows that the output lacks because their results were freed when another output had them
+	Damaged     int    // entries or results of the batch that cannot be used and were left out
+	FirstDamage string // what is wrong with the first of them
 }
 
 // Collect writes the results of out's batch that out does not hold. It can be interrupted and repeated at any time; out gets
@@ -45,18 +53,22 @@ type Collected struct {
 // queue are ended first. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
 // another line of input than the batch; Collect looks for such lines before it writes.
 func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
-	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}}
+	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}, freed: map[int]bool{}}
 	var end job.State
 	err := c.compare(ctx)
 	if err == nil {
 		end, err = c.run(ctx)
 	}
+	if err == nil {
+		err = c.free(ctx)
+	}
 	held, failed := out.Counts()
 	kept := out.Kept()
 	result := Collected{
 		Kept: kept, Written: held - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
+		Freed: len(c.freed), Damaged: c.damaged, FirstDamage: c.firstDamage,
 	}
-	if result.Finished && kept > 0 {
+	if err == nil && result.Finished && kept > 0 {
 		result.Foreign, err = c.foreign(ctx)
 	}
 	return result, err
@@ -68,6 +80,11 @@ type collector struct {
 	options CollectOptions
 	overdue expirer
 	after   string // ID of the last entry read from the stream
+
+	toFree      []job.Recording // rows that the output has, if options.Free
+	freed       map[int]bool    // lines that the output lacks because their results were freed
+	damaged     int
+	firstDamage string
 }
 
 // scan passes all entries of the stream after one, without results.
@@ -84,6 +101,9 @@ func (c *collector) scan(ctx context.Context, after string, each func(job.Record
 			return err
 		}
 		for _, r := range rows {
+			if r.Damage != "" {
+				continue
+			}
 			if err := each(r); err != nil {
 				return err
 			}
@@ -179,15 +199,15 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 		return len(rows), c.compare(ctx) // then the page is read again: new results of these rows may be on it
 	}
 	for _, r := range rows { // before any of them is written
+		if r.Damage != "" {
+			continue
+		}
 		if _, err := c.out.CheckSum(r.Line, r.Sum); err != nil {
 			return 0, err
 		}
 	}
 	for _, r := range rows {
-		if r.Text == nil {
-			continue
-		}
-		if err := c.out.Write(r.Line, r.Text, r.Failed); err != nil {
+		if err := c.write(r); err != nil {
 			return 0, err
 		}
 	}
@@ -198,7 +218,60 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	if c.options.Written != nil {
 		return len(rows), c.options.Written(rows)
 	}
+	if len(c.toFree) >= freedAtOnce {
+		return len(rows), c.free(ctx)
+	}
 	return len(rows), nil
+}
+
+// write writes the result of a row that the output does not hold. What comes out of the store is checked first: a line that is no
+// result of this row would make the output useless.
+func (c *collector) write(r job.Recording) error {
+	if r.Damage != "" {
+		c.damage(r.Damage)
+		return nil
+	}
+	if r.Requeued != "" {
+		delete(c.freed, r.Line)
+		return nil
+	}
+	if !c.out.Has(r.Line) {
+		if r.Text == nil {
+			c.freed[r.Line] = true
+			return nil
+		}
+		failed, err := rows.CheckResult(r.Text, c.out.Batch(), r.Line, r.Sum)
+		if err != nil {
+			c.damage(fmt.Sprintf("the result of line %d: %v", r.Line, err))
+			return nil
+		}
+		if err := c.out.Write(r.Line, r.Text, failed); err != nil {
+			return err
+		}
+	}
+	if c.options.Free && !r.Failed { // an error line is small, and its row may be queued again
+		c.toFree = append(c.toFree, job.Recording{ID: r.ID, Line: r.Line})
+	}
+	return nil
+}
+
+func (c *collector) damage(what string) {
+	if c.damaged++; c.damaged == 1 {
+		c.firstDamage = what
+	}
+}
+
+// free deletes the results from the store that the output has.
+func (c *collector) free(ctx context.Context) error {
+	if len(c.toFree) == 0 {
+		return nil
+	}
+	if err := c.out.Sync(); err != nil {
+		return err
+	}
+	err := retry(ctx, func() error { return c.queue.Free(ctx, c.out.Batch(), c.toFree) })
+	c.toFree = c.toFree[:0]
+	return err
 }
 
 // retry calls f until Redis can be reached, for maxWait at most.

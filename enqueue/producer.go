@@ -9,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -18,6 +19,9 @@ const (
 	DefaultTimeout     = time.Hour
 	DefaultRetention   = 7 * 24 * time.Hour
 )
+
+// MaxRetention is the maximum of Options.Retention.
+const MaxRetention = 10 * 365 * 24 * time.Hour
 
 // Options are the settings of a batch. Zero values mean the defaults named.
 type Options struct {
@@ -50,12 +54,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Retention == 0 {
 		o.Retention = DefaultRetention
 	}
-	if o.MaxAttempts < 1 || o.Timeout < time.Second || o.Retention < time.Second {
-		return o, fmt.Errorf("enqueue: attempts (%d) must be at least 1, timeout (%v) and retention (%v) at least 1s",
-			o.MaxAttempts, o.Timeout, o.Retention)
+	if o.Retention < time.Second || o.Retention > MaxRetention {
+		return o, fmt.Errorf("enqueue: a retention of %v is not between 1s and %v", o.Retention, MaxRetention)
 	}
 	_, err := job.ParsePriority(string(o.Priority))
-	return o, errors.Join(job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
+	return o, errors.Join(job.CheckLimits(o.Timeout, o.MaxAttempts), job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
 }
 
 // NewBatchID makes a batch id: a ULID. ULIDs sort by time.
@@ -78,7 +81,11 @@ type Producer struct {
 	file     string // job.FileID of the batch's file; empty if it is not known
 	recorded job.Lines
 	queue    job.Queue
+	maxBody  int // maximum size of a body, in bytes, that the queue takes
 }
+
+// jobFields is the maximum size of a job without its body, in bytes.
+const jobFields = 16 << 10
 
 // NewProducer creates the batch of o, or resumes it. fileSHA is the SHA-256 of its file, or empty if it is not known before all
 // rows are read.
@@ -90,7 +97,12 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue}
 	var known job.Batch
 	var created bool
-	err = retry(ctx, func() (err error) {
+	err = retry(ctx, func() error {
+		maxBytes, err := queue.MaxBytes(ctx)
+		if err != nil {
+			return err
+		}
+		p.maxBody = maxBytes - jobFields
 		known, created, err = p.queue.Create(ctx, job.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
 		})
@@ -124,6 +136,9 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 	outcomes := make([]Outcome, len(rows))
 	jobs, indices := make([]*job.Job, 0, len(rows)), make([]int, 0, len(rows))
 	for i, row := range rows {
+		if row.Err == nil && len(row.Body) > p.maxBody {
+			row.Err = &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("has %d bytes, more than the %d that the queue takes", len(row.Body), p.maxBody)}
+		}
 		j := p.job(row)
 		switch {
 		case p.recorded.Has(row.Line):

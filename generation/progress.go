@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Progress is what a request has generated so far. An equal request that resumes from it ends as if it had generated these tokens
-// itself, on the same model and kind of backend: every token depends on the tokens before it and on the request alone.
+// Progress has the tokens that a request has generated so far. An equal request can resume from it on the same model and kind of
+// backend. Its result is the same as if it had generated these tokens itself, since every token depends only on the tokens before
+// it and on the request.
 type Progress struct {
 	Prompt  uint64    // HashPrompt of the prompt's ids
 	Choices [][]int32 // ids that each choice has generated
 }
 
-// Tokens is the number of generated tokens of all choices.
+// Tokens returns the number of generated tokens of all choices.
 func (p *Progress) Tokens() (n int) {
 	for _, ids := range p.Choices {
 		n += len(ids)
@@ -36,7 +37,7 @@ func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
 	return true
 }
 
-// HashPrompt identifies the ids of a prompt in Progress. It is the same in every process.
+// HashPrompt returns a hash that identifies the ids of a prompt in Progress. It is the same in every process.
 func HashPrompt(ids []int32) uint64 {
 	h := fnv.New64a()
 	for _, id := range ids {
@@ -45,11 +46,11 @@ func HashPrompt(ids []int32) uint64 {
 	return h.Sum64()
 }
 
-// Reporting is how an engine reports the progress of a request.
+// Reporting sets how an engine reports the progress of a request.
 type Reporting struct {
-	// Every is the minimum time between two reports, and before the first.
+	// Every is the minimum time between two reports, and before the first report.
 	Every time.Duration
-	// To receives copies of the generated tokens. The engine calls it between two steps, so it must return at once. It may be
-	// called once more after Generate has returned.
+	// To receives copies of the generated tokens. The engine calls it between two steps, so it must return at once. The engine can
+	// call it once more after Generate has returned.
 	To func(Progress)
 }

@@ -1,5 +1,5 @@
-// Package generation defines requests to the engine and their completions. It does not import the engine, so that the wire
-// format and producers do not depend on one.
+// Package generation defines requests to the engine and their completions. It does not import the engine, so that the wire format
+// and producers do not depend on an engine.
 package generation
 
 import (
@@ -11,21 +11,21 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Errors that a caller decides on. A request that wraps ErrBadRequest will fail the same way however often it is tried.
+// Errors that callers distinguish. If an error wraps ErrBadRequest, the request would fail in the same way at every attempt.
 var (
 	// ErrBadRequest means that the request itself cannot be answered: an empty prompt, an id outside the vocabulary, a
 	// prompt longer than the context, messages that the chat template refuses, a setting out of range.
 	ErrBadRequest = errors.New("bad request")
 	// ErrClosed means that the engine was closed before the request was done.
 	ErrClosed = errors.New("engine is closed")
-	// ErrEngineFailed means that the engine ended itself, because its state cannot be trusted any more. The request is not known to
-	// be the cause: give it to another process.
+	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted any more. The request is not
+	// necessarily the cause: another process should try it.
 	ErrEngineFailed = errors.New("engine has failed")
 	// ErrNotFinite means that logits hold a NaN or an infinity, which only a broken model or a failed step produces.
 	ErrNotFinite = errors.New("logits are not finite")
 )
 
-// Request is one prompt and how to answer it. Exactly one of Chat, Text and Tokens is the prompt.
+// Request is a prompt with the settings for its answer. Exactly one of Chat, Text and Tokens is the prompt.
 type Request struct {
 	// Chat is the context of the model's chat template: "messages", and optionally "tools" and other variables that the
 	// template reads. The engine adds bos_token, eos_token and, if absent, add_generation_prompt (true), tools and documents
@@ -33,40 +33,41 @@ type Request struct {
 	Chat   *ordered.Object
 	Text   string  // a prompt as text; the engine adds BOS if the model expects it
 	Tokens []int32 // a prompt as ids, used as they are
-	// Date is the day that a chat template prints; zero for today. A caller that retries a request sets the same date again,
+	// Date is the day that a chat template prints; zero for today. If a caller retries a request, it should set the same date again,
 	// so that the prompt stays the same.
 	Date time.Time
 
 	Sampling  Sampling
-	N         int      // choices to generate; 0 is 1
-	MaxTokens int      // maximum tokens of a choice; 0 for as many as the context holds
-	MinTokens int      // minimum tokens of a choice: before them stop ids are not sampled and stop strings are ignored
-	Stop      []string // strings that end a choice; they are left out of its text
+	N         int      // number of choices to generate; 0 means 1
+	MaxTokens int      // maximum tokens of a choice; 0 for as many as fit into the context
+	MinTokens int      // minimum tokens of a choice; until then, stop ids are not sampled and stop strings are ignored
+	Stop      []string // strings that end a choice; the text does not include them
 	StopIDs   []int32  // ids that end a choice, in addition to the model's own
 	IgnoreEOS bool     // the model's own stop ids do not end a choice
 
-	// Logprobs asks for each generated token's log-probability and that of the TopLogprobs most likely ones.
+	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most likely tokens at its position.
 	Logprobs    bool
 	TopLogprobs int
-	// PromptLogprobs asks for the same about the prompt's tokens.
+	// PromptLogprobs requests the same for the prompt's tokens.
 	PromptLogprobs bool
-	// Reserve, if not nil, is called before a completion with log-probabilities is made, with the number of bytes that the completion
-	// and its result take. It waits until there is room for them, or returns an error, which ends the request.
+	// Reserve, if not nil, is called with the number of bytes that a completion with log-probabilities and its result take, before
+	// the completion is made. It waits until there is room for them, or returns an error, which ends the request.
 	Reserve func(ctx context.Context, bytes int64) error
-	// Timed asks for the time of each generated token.
+	// Timed requests the time of each generated token.
 	Timed bool
 	// PromptOnly computes the prompt and generates nothing: choices are empty, with FinishLength as their finish reason.
 	PromptOnly bool
 
-	// Resume is the progress of an earlier attempt, from which the request goes on; nil to begin at the prompt. Progress of another
-	// request, or of one that is not Resumable, is ignored: Stats.ResumedTokens tells.
+	// Resume is the progress of an earlier attempt, from which the request continues; nil to begin with the prompt. The progress of
+	// another request is ignored, and so is the progress of a request that is not Resumable. Stats.ResumedTokens has the number of
+	// tokens that were used.
 	Resume *Progress
-	// Progress asks for reports of a Resumable request, if its To is not nil.
+	// Progress requests reports of a Resumable request, if Progress.To is not nil.
 	Progress Reporting
 }
 
-// Resumable reports whether the generated tokens are all that another attempt needs to go on. They are not if the completion also
-// has log-probabilities or times.
+// Resumable reports whether another attempt can continue from the generated tokens alone. It cannot if the completion also has
+// log-probabilities or times.
 func (r *Request) Resumable() bool {
 	return !r.Logprobs && !r.PromptLogprobs && !r.Timed && !r.PromptOnly
 }
@@ -74,7 +75,8 @@ func (r *Request) Resumable() bool {
 // maxChoices is the maximum of N.
 const maxChoices = 128
 
-// Validate reports the first setting that is out of range for a vocabulary of the given size. It does not check the prompt.
+// Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
+// It does not check the prompt.
 func (r *Request) Validate(vocab int) error {
 	switch {
 	case r.N < 0 || r.N > maxChoices:
@@ -104,10 +106,11 @@ func (r *Request) Validate(vocab int) error {
 	return nil
 }
 
-// NumChoices is the number of choices asked for.
+// NumChoices returns the number of requested choices.
 func (r *Request) NumChoices() int { return max(r.N, 1) }
 
-// BadRequest returns an error that is ErrBadRequest to errors.Is. Its text is the reason alone, because results have a code for it.
+// BadRequest returns an error that matches ErrBadRequest in errors.Is. Its text is the given reason. It does not repeat
+// ErrBadRequest's text, because results have a code for it.
 func BadRequest(format string, args ...any) error {
 	return badRequestError{fmt.Errorf(format, args...)}
 }

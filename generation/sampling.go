@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Sampling is how tokens are drawn from logits. The zero value is greedy without penalties.
+// Sampling has the settings for drawing tokens from logits. The zero value is greedy without penalties.
 type Sampling struct {
 	Temperature       float64           // 0 is greedy: the highest logit after bias and penalties; among equals the lowest id
-	TopK              int               // keeps this many of the best tokens, and those equal to the last of them; 0 keeps all
+	TopK              int               // keeps this many of the best tokens, and tokens equal to the last of these; 0 keeps all
 	TopP              float64           // keeps the smallest set of best tokens with this share of the probability; 0 and 1 keep all
 	MinP              float64           // keeps tokens with at least this share of the best token's probability; 0 keeps all
 	RepetitionPenalty float64           // for tokens of the prompt and the answer (Keskar et al. 2019); 0 and 1 do nothing
@@ -18,10 +18,10 @@ type Sampling struct {
 	Seed              uint64
 }
 
-// minRepetition is a penalty by which every logit can be divided and stay finite.
+// minRepetition is the minimum repetition penalty. Every logit divided by it is still finite.
 const minRepetition = 1e-6
 
-// Validate reports the first setting that is out of range for a vocabulary of the given size.
+// Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
 func (p *Sampling) Validate(vocab int) error {
 	checks := []struct {
 		name   string
@@ -37,21 +37,21 @@ func (p *Sampling) Validate(vocab int) error {
 	}
 	for _, c := range checks {
 		if !(c.value >= c.lo && c.value <= c.hi) {
-			return fmt.Errorf("%s is %g; it must lie between %g and %g", c.name, c.value, c.lo, c.hi)
+			return fmt.Errorf("%s is %g, but must be between %g and %g", c.name, c.value, c.lo, c.hi)
 		}
 	}
 	if r := p.RepetitionPenalty; r > 0 && r < minRepetition {
-		return fmt.Errorf("repetition_penalty is %g; it must be 0 or at least %g", r, minRepetition)
+		return fmt.Errorf("repetition_penalty is %g, but must be 0 or at least %g", r, minRepetition)
 	}
 	if p.TopK < 0 || p.TopK > math.MaxInt32 {
-		return fmt.Errorf("top_k is %d; it must lie between 0, for no limit, and %d", p.TopK, math.MaxInt32)
+		return fmt.Errorf("top_k is %d, but must be between 0, for no limit, and %d", p.TopK, math.MaxInt32)
 	}
 	for id, bias := range p.LogitBias {
 		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("logit_bias names token %d; the vocabulary has ids 0 to %d", id, vocab-1)
+			return fmt.Errorf("logit_bias names token %d, but the vocabulary has ids 0 to %d", id, vocab-1)
 		}
 		if !(math.Abs(bias) <= 1e6) {
-			return fmt.Errorf("logit_bias of token %d is %g; it must lie between -1e6 and 1e6", id, bias)
+			return fmt.Errorf("logit_bias of token %d is %g, but must be between -1e6 and 1e6", id, bias)
 		}
 	}
 	return nil

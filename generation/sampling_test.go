@@ -23,8 +23,8 @@ func TestValidateNamesTheSetting(t *testing.T) {
 		"repetition_penalty is 1e-4": {RepetitionPenalty: 1e-40},
 		"presence_penalty":           {PresencePenalty: math.Inf(-1)},
 		"frequency_penalty":          {FrequencyPenalty: math.NaN()},
-		"logit_bias names token 10;": {LogitBias: map[int32]float64{10: 1}},
-		"logit_bias names token -1;": {LogitBias: map[int32]float64{-1: 1}},
+		"logit_bias names token 10,": {LogitBias: map[int32]float64{10: 1}},
+		"logit_bias names token -1,": {LogitBias: map[int32]float64{-1: 1}},
 		"logit_bias of token 3":      {LogitBias: map[int32]float64{3: math.NaN()}},
 	} {
 		require.ErrorContains(t, p.Validate(10), want)

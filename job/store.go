@@ -38,16 +38,23 @@ type Store interface {
 	// batch does not take the result, and ErrSuperseded if the delivery was ended.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
+	// MaxBytes is the maximum size of a job and of a result. A larger one would never be taken, however often it is tried.
+	MaxBytes(ctx context.Context) (int, error)
+
 	// Read returns the next recordings of a batch's stream. A batch that does not exist has none.
 	Read(ctx context.Context, batch string, p Page) ([]Recording, error)
 
 	// Drop deletes results that are stored elsewhere, and their entries of the stream. The rows stay recorded.
 	Drop(ctx context.Context, batch string, rows []Recording) error
 
-	// Status reads the progress of a batch.
+	// Free deletes results that are stored elsewhere and keeps their entries of the stream, so that another output can still be
+	// compared with the batch.
+	Free(ctx context.Context, batch string, rows []Recording) error
+
+	// Status reads the progress of a batch. The error is ErrDamaged if what is stored is not a batch.
 	Status(ctx context.Context, batch string) (Status, error)
 
-	// Batches reads the progress of all batches, the newest first.
+	// Batches reads the progress of all batches, the newest first. Of one that cannot be read it returns the Damage.
 	Batches(ctx context.Context) ([]Status, error)
 
 	// Lost is the number of rows of a batch that are neither recorded nor in the queue, so that no worker will answer them until
@@ -75,7 +82,8 @@ var (
 	ErrRecorded    = errors.New("row is recorded")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
 	ErrOtherFile   = errors.New("row is of another file than its batch") // it is left from an earlier batch with the same id
-	ErrUnavailable = errors.New("the queue cannot be used now")          // another try may succeed; see Retry
+	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
+	ErrUnavailable = errors.New("the queue cannot be used now") // another try may succeed; see Retry
 )
 
 // Start is what Begin finds.
@@ -127,7 +135,8 @@ type Recording struct {
 	Line   int
 	Sum    string // of the input line
 	Failed bool
-	Text   []byte // the line of output; nil if it was not wanted or was dropped
+	Text   []byte // the line of output; nil if it was not wanted or was freed
+	Damage string // why the entry cannot be used; only ID is set then
 
 	// Requeued is set if the recording is no result: the row was queued again, and its error line with this checksum
 	// (the first 16 hex digits of the SHA-1 of its text) no longer holds.

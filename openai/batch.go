@@ -51,7 +51,7 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 // MaxCustomID is the maximum length of a custom_id, in bytes.
 const MaxCustomID = 512
 
-// id is the line's name, or empty. A name that is too long is an error.
+// id returns the line's name, or empty. A name that is too long is an error.
 func (o *object) id() string {
 	s := o.givenID()
 	if len(s) > MaxCustomID {
@@ -61,7 +61,7 @@ func (o *object) id() string {
 	return s
 }
 
-// givenID is the line's custom_id; if it has none and is a bare body, its "id", which may be a whole number.
+// givenID returns the line's custom_id; if it has none and is a bare body, its "id", which may be a whole number.
 func (o *object) givenID() string {
 	if s, ok := o.text("custom_id"); ok || o.err != nil {
 		if s == "" && o.err == nil {
@@ -87,7 +87,7 @@ func (o *object) givenID() string {
 	return string(raw)
 }
 
-// lineEndpoint is the endpoint of an OpenAI Batch line: its url or, without one, the endpoint that its body fits.
+// lineEndpoint returns the endpoint of an OpenAI Batch line: its url or, without one, the endpoint that its body fits.
 func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
 	if method, ok := o.text("method"); ok && method != "POST" {
 		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
@@ -111,7 +111,7 @@ func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
 	return e
 }
 
-// bodyEndpoint is the endpoint that a body fits.
+// bodyEndpoint returns the endpoint that a body fits.
 func (o *object) bodyEndpoint() Endpoint {
 	messages, prompt := o.has("messages"), o.has("prompt")
 	switch {
@@ -152,10 +152,10 @@ type Response struct {
 
 const resultPrefix = "batch_req_"
 
-// ResultPrefix is what the ids of all results of a batch begin with.
+// ResultPrefix returns what the ids of all results of a batch begin with.
 func ResultPrefix(batch string) string { return resultPrefix + batch + "-" }
 
-// ResultID is the id of a result. It names the batch, the line of the request in its file, and the request's checksum, 8 hex
+// ResultID returns the id of a result. It names the batch, the line of the request in its file, and the request's checksum, 8 hex
 // digits.
 func ResultID(batch string, line int, sum string) string {
 	return fmt.Sprintf("%s%d-%s", ResultPrefix(batch), line, sum)

@@ -34,7 +34,7 @@ func jsonError(err error) *Error {
 	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
 }
 
-// named is a field's name for errors, as the request gave it.
+// named returns a field's name for errors, as the request gave it.
 func (o *object) named(name string) string {
 	if alias, ok := o.given[name]; ok {
 		name = alias
@@ -180,7 +180,7 @@ const (
 	dict    kind = "an object"
 )
 
-// kindOf is the type of a valid JSON value, which its first byte determines.
+// kindOf returns the type of a valid JSON value, which its first byte determines.
 func kindOf(raw json.RawMessage) kind {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	if len(raw) == 0 {

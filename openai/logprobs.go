@@ -23,7 +23,7 @@ func (l logprob) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// shownLogprobs are the log-probabilities of an answer's tokens without that of a stop id.
+// shownLogprobs returns the log-probabilities of an answer's tokens without that of a stop id.
 func shownLogprobs(c generation.Choice) []generation.TokenLogprob {
 	if n := len(c.Logprobs); n > 0 && c.FinishReason == generation.FinishStop && c.StopReason == "" {
 		return c.Logprobs[:n-1]
@@ -114,7 +114,7 @@ func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogpr
 	return l
 }
 
-// alternatives are the most likely tokens and the chosen one, keyed by text. Of two tokens with the same text the more likely
+// alternatives returns the most likely tokens and the chosen one, keyed by text. Of two tokens with the same text the more likely
 // one counts.
 func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	if top == 0 {
@@ -135,7 +135,7 @@ func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 // isContinuation reports whether a byte is inside a UTF-8 character.
 func isContinuation(b byte) bool { return b&0xC0 == 0x80 }
 
-// characters is the number of characters whose first byte is in bytes.
+// characters returns the number of characters whose first byte is in bytes.
 func characters(bytes []byte) int {
 	n := 0
 	for _, b := range bytes {

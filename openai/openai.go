@@ -16,7 +16,7 @@ const (
 	Completions Endpoint = "/v1/completions"
 )
 
-// UserMessage is the body of a chat that consists of one message of the user.
+// UserMessage returns the body of a chat that consists of one message of the user.
 func UserMessage(text string) json.RawMessage {
 	type message struct {
 		Role    string `json:"role"`

@@ -105,7 +105,7 @@ func misspelt(name string) string {
 	return ""
 }
 
-// distance is the number of characters to insert, delete or replace to get from a to b (Levenshtein).
+// distance returns the number of characters to insert, delete or replace to get from a to b (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

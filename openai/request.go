@@ -62,10 +62,10 @@ func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	return r, nil
 }
 
-// NumPrompts is the number of prompts: more than one only if a completion's prompt is an array of prompts.
+// NumPrompts returns the number of prompts: more than one only if a completion's prompt is an array of prompts.
 func (r *Request) NumPrompts() int { return max(1, len(r.prompts)) }
 
-// Seed is the request's own seed, or def if it names none.
+// Seed returns the request's own seed, or def if it names none.
 func (r *Request) Seed(def int64) int64 {
 	if r.seed != nil {
 		return *r.seed
@@ -73,7 +73,7 @@ func (r *Request) Seed(def int64) int64 {
 	return def
 }
 
-// Generation is the engine's request for prompt i. Its seed is seed+i; date is the day that chat templates print.
+// Generation returns the engine's request for prompt i. Its seed is seed+i; date is the day that chat templates print.
 func (r *Request) Generation(i int, seed int64, date time.Time) generation.Request {
 	req := r.settings
 	req.Date = date

@@ -16,7 +16,7 @@ const testSeed int64 = 5
 
 var testDate = time.UnixMilli(1_700_000_000_000)
 
-// generationOf is the engine's request for prompt i.
+// generationOf returns the engine's request for prompt i.
 func generationOf(r *Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(testSeed), testDate)
 }

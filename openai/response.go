@@ -79,7 +79,7 @@ type Answer struct {
 	Seed        int64
 }
 
-// Response is the body that answers a request, from the completions of its prompts.
+// Response returns the body that answers a request, from the completions of its prompts.
 func (r *Request) Response(a Answer, done []generation.Completion) any {
 	h := head{Created: a.Created.Unix(), Model: a.Model, Fingerprint: a.Fingerprint, Seed: a.Seed}
 	u := newUsage(done)
@@ -146,7 +146,7 @@ func (r *Request) completionChoices(done []generation.Completion) []completionCh
 	return choices
 }
 
-// promptText is the text of prompt i; for a prompt of ids, that of their bytes.
+// promptText returns the text of prompt i; for a prompt of ids, that of their bytes.
 func (r *Request) promptText(i int, c generation.Completion) string {
 	if r.prompts[i].ids == nil {
 		return r.prompts[i].text

@@ -79,7 +79,7 @@ func (o *object) renameAliases() {
 	}
 }
 
-// unknown is the error of the first field, by name, that is not known and might be meant to change the answer.
+// unknown returns the error of the first field, by name, that is not known and might be meant to change the answer.
 func (o *object) unknown(e Endpoint) *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(supported[""], name) || slices.Contains(supported[e], name) || slices.Contains(inert, name) {
@@ -118,7 +118,7 @@ func (o *object) unknownField(name string) *Error {
 	return errorf(CodeUnknown, "%q is unknown: remove it, or pass unknown fields with --unknown-fields ignore", name)
 }
 
-// misplaced is the error of the first field, by name, that a line has next to "body" and that would change the answer within it.
+// misplaced returns the error of the first field, by name, that a line has next to "body" and that would change the answer within it.
 func (o *object) misplaced() *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(inert, name) || name == "model" {
@@ -131,7 +131,7 @@ func (o *object) misplaced() *Error {
 	return nil
 }
 
-// fieldNames are the names of all fields that change an answer.
+// fieldNames returns the names of all fields that change an answer.
 func fieldNames() []string {
 	names := slices.Concat(supported[""], supported[Chat], supported[Completions])
 	for _, a := range aliases {
@@ -140,7 +140,7 @@ func fieldNames() []string {
 	return names
 }
 
-// nearest is the field that a name resembles most, or empty if it resembles none: it may differ in a third of its characters.
+// nearest returns the field that a name resembles most, or empty if it resembles none: it may differ in a third of its characters.
 func nearest(name string) string {
 	best, found := (len(name)+1)/3+1, ""
 	for _, f := range fieldNames() {

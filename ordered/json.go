@@ -12,12 +12,12 @@ import (
 
 // Limits of a JSON text.
 const (
-	maxDepth  = 1000 // values inside each other
-	maxDigits = 4300 // of an integer, which is Python's limit too
+	maxDepth  = 1000 // levels of nested values
+	maxDigits = 4300 // digits of an integer, as in Python
 )
 
-// ParseJSON reads one JSON text. The value of a key that occurs twice is the last one. Half a surrogate pair becomes
-// U+FFFD. An error names the offset in bytes.
+// ParseJSON reads one JSON text. If a key occurs twice, the last value counts. Half a surrogate pair becomes U+FFFD. An
+// error has the offset in bytes.
 func ParseJSON(data []byte) (Value, error) {
 	p := jsonParser{text: string(data)}
 	if !utf8.ValidString(p.text) {
@@ -60,7 +60,7 @@ func (p *jsonParser) space() {
 	}
 }
 
-// take skips white space and then c if it comes next, and reports whether it did.
+// take skips white space, then c if it is the next character. It reports whether it skipped c.
 func (p *jsonParser) take(c byte) bool {
 	p.space()
 	if p.pos < len(p.text) && p.text[p.pos] == c {
@@ -182,7 +182,7 @@ func (p *jsonParser) number() (Value, error) {
 	}
 	digits := p.text[start:p.pos]
 	if !whole {
-		f, _ := strconv.ParseFloat(digits, 64) // too large a number is infinite, as in Python
+		f, _ := strconv.ParseFloat(digits, 64) // a number that is too large becomes infinite, as in Python
 		return f, nil
 	}
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
@@ -219,7 +219,7 @@ func (p *jsonParser) str() (string, error) {
 			b.WriteString(s)
 			return b.String(), nil
 		case c < ' ':
-			return "", fmt.Errorf("a string holds the control character %q unescaped", c)
+			return "", fmt.Errorf("a string contains the control character %q, which must be escaped", c)
 		case c == '\\':
 			b.WriteString(p.text[start:p.pos])
 			r, err := p.escape()
@@ -251,7 +251,7 @@ func (p *jsonParser) escape() (rune, error) {
 	return 0, p.unexpected("an escape")
 }
 
-// unicode reads uXXXX, or two of them where they are a surrogate pair.
+// unicode reads uXXXX, or two of them if they are a surrogate pair.
 func (p *jsonParser) unicode() (rune, bool) {
 	r, ok := hex4(p.text[p.pos:])
 	if !ok {

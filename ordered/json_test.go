@@ -28,7 +28,7 @@ func TestParseJSONErrors(t *testing.T) {
 		`-`:                                   "parse JSON: offset 1: the text ends where a digit is expected",
 		`"a`:                                  "parse JSON: offset 2: the text ends where a closing quote is expected",
 		`"\q"`:                                "parse JSON: offset 2: found 'q' where an escape is expected",
-		"\"\n\"":                              `parse JSON: offset 1: a string holds the control character '\n' unescaped`,
+		"\"\n\"":                              `parse JSON: offset 1: a string contains the control character '\n', which must be escaped`,
 		"\"\xff\"":                            "parse JSON: the text is not UTF-8",
 		`NaN`:                                 "parse JSON: offset 0: found 'N' where a value is expected",
 		"[" + strings.Repeat("9", 5000) + "]": "parse JSON: offset 5001: an integer has more than 4300 digits",
@@ -52,7 +52,7 @@ func TestParseJSONNumbers(t *testing.T) {
 	}
 }
 
-// FuzzParseJSON compares with encoding/json.
+// FuzzParseJSON compares the results with those of encoding/json.
 func FuzzParseJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-2.5e3,true,null,"\u00e9\ud83c\udf89\ud800\n"],"b":{}}`, `[]`, `"x"`, `01`, `-0`, `1e999`, `{"a":1,"a":2}`,
@@ -78,7 +78,7 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
-// requireSame compares a value with what encoding/json read from the same text.
+// requireSame compares a value with the value that encoding/json read from the same text.
 func requireSame(t *testing.T, want any, got ordered.Value) {
 	t.Helper()
 	switch want := want.(type) {

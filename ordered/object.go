@@ -1,5 +1,5 @@
-// Package ordered holds JSON values whose objects keep the order of their keys: what a chat template computes with, and
-// what a prompt must not reorder. It imports nothing of this module.
+// Package ordered has JSON values whose objects keep the order of their keys. Chat templates compute with them, and their order
+// determines the prompt. The package does not import other packages of this module.
 package ordered
 
 import "iter"
@@ -9,18 +9,18 @@ import "iter"
 //	nil        null
 //	bool
 //	int64      a number without fraction and exponent
-//	*big.Int   such a number where it is too large for int64
+//	*big.Int   such a number if it is too large for int64
 //	float64    any other number
 //	string     UTF-8
 //	[]Value    an array
 //	*Object    an object
 type Value = any
 
-// Object is a JSON object whose keys stay in the order in which they were first set. It is safe for concurrent use as
-// long as nobody calls Set.
+// Object is a JSON object whose keys stay in the order in which they were first set. Concurrent use is safe
+// as long as nobody calls Set.
 type Object struct {
 	entries []entry
-	index   map[string]int // key to position in entries; nil in a small object
+	index   map[string]int // position of each key in entries; nil in a small object
 }
 
 type entry struct {
@@ -28,13 +28,13 @@ type entry struct {
 	value Value
 }
 
-// minIndexed is the number of entries from which on an Object has an index. Searching fewer entries in turn is faster.
+// minIndexed is the minimum number of entries of an Object with an index. Fewer entries are searched faster one by one.
 const minIndexed = 9
 
 // NewObject returns an empty object.
 func NewObject() *Object { return &Object{} }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (o *Object) Len() int { return len(o.entries) }
 
 // Keys returns the keys in order.
@@ -65,7 +65,7 @@ func (o *Object) Get(key string) (Value, bool) {
 	return nil, false
 }
 
-// Set gives a key a value. A new key goes to the end; the position of a known key does not change.
+// Set sets the value of a key. A new key is added at the end; the position of an existing key does not change.
 func (o *Object) Set(key string, value Value) {
 	if i := o.find(key); i >= 0 {
 		o.entries[i].value = value
@@ -80,7 +80,7 @@ func (o *Object) Set(key string, value Value) {
 	}
 }
 
-// Clone returns a copy whose keys can be set without changing o. The values are shared.
+// Clone returns a copy. Setting keys of the copy does not change o, but the values are shared.
 func (o *Object) Clone() *Object {
 	c := &Object{entries: make([]entry, len(o.entries), len(o.entries)+4)}
 	copy(c.entries, o.entries)
@@ -90,7 +90,7 @@ func (o *Object) Clone() *Object {
 	return c
 }
 
-// find is the position of a key, or -1.
+// find returns the position of a key, or -1.
 func (o *Object) find(key string) int {
 	if o.index != nil {
 		if i, ok := o.index[key]; ok {

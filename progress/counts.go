@@ -1,5 +1,5 @@
-// Package progress shows how far a batch is: its counts, the speed over the last minute, and the time left. On a terminal it
-// draws a bar, elsewhere it writes lines at intervals.
+// Package progress shows the progress of a batch: the counts, the speed over the last minute, and the time left. On a terminal, it
+// draws a bar. Otherwise, it writes lines at intervals.
 package progress
 
 import (
@@ -10,13 +10,13 @@ import (
 // Counts are a batch's counts at one moment.
 type Counts struct {
 	Total  int // rows of the batch; 0 if it is not known
-	Before int // rows that were done before the command started; they do not count for the speed
+	Before int // rows that were done before the command started; the speed does not include them
 	Done   int // answered rows; for a producer, rows in the queue
 	Failed int // rows that became error lines
 	Tokens int // generated tokens of Done
 }
 
-// finished is the number of rows that need no more work.
+// finished returns the number of rows that need no more work.
 func (c Counts) finished() int { return c.Before + c.Done + c.Failed }
 
 // window is the time over which the speed is measured.
@@ -27,7 +27,7 @@ const sampleInterval = time.Second
 
 // meter measures the speed of a batch over the last minute.
 type meter struct {
-	samples []sample // in the order of time, at least sampleInterval apart
+	samples []sample // in order of time; at least sampleInterval apart
 	last    sample
 }
 
@@ -36,13 +36,13 @@ type sample struct {
 	counts Counts
 }
 
-// add takes the counts of a moment.
+// add adds the counts of a moment.
 func (m *meter) add(at time.Time, c Counts) {
 	m.last = sample{at, c}
 	if n := len(m.samples); n == 0 || at.Sub(m.samples[n-1].at) >= sampleInterval {
 		m.samples = append(m.samples, m.last)
 	}
-	old := 0 // samples before the last one that is a window old
+	old := 0 // number of samples that are older than the window and not needed
 	for old+1 < len(m.samples) && at.Sub(m.samples[old+1].at) >= window {
 		old++
 	}
@@ -63,8 +63,8 @@ func (m *meter) speed() (rows, tokens float64) {
 	return max(0, float64(finished)/seconds), max(0, float64(m.last.counts.Tokens-first.counts.Tokens)/seconds)
 }
 
-// text describes the last counts, the speed and the time left. tokens reports whether rows generate tokens, as those of a
-// producer do not.
+// text describes the last counts, the speed and the time left. tokens reports whether rows generate tokens; the
+// rows of a producer do not.
 func (m *meter) text(tokens bool) string {
 	c := m.last.counts
 	text := fmt.Sprintf("%d rows", c.finished())
@@ -86,7 +86,7 @@ func (m *meter) text(tokens bool) string {
 	return text
 }
 
-// number formats a speed: small ones with a decimal.
+// number formats a speed. Low speeds have a decimal.
 func number(v float64) string {
 	if v < 10 {
 		return fmt.Sprintf("%.1f", v)

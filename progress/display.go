@@ -12,20 +12,20 @@ import (
 const (
 	// redrawInterval is the minimum time between two drawings of the bar.
 	redrawInterval = 100 * time.Millisecond
-	// lineInterval is the time between two lines where there is no terminal.
+	// lineInterval is the time between two lines if there is no terminal.
 	lineInterval = 30 * time.Second
 )
 
-// Display shows the progress of one batch. Lines of a log that are written to it appear above the bar. It is safe for concurrent
-// use. Errors of the terminal are ignored.
+// Display shows the progress of one batch. Log lines that are written to it appear above the bar. It is safe for concurrent use.
+// Errors of the terminal are ignored.
 type Display struct {
 	mu     sync.Mutex
 	out    io.Writer
 	tokens bool
 	meter  meter
-	shown  time.Time                // the last drawing or line
+	shown  time.Time                // time of the last drawing or line
 	bar    *progressbar.ProgressBar // nil if out is not a terminal
-	total  int                      // of the bar
+	total  int                      // total of the bar
 }
 
 // Options are the settings of a display.
@@ -43,7 +43,7 @@ func New(out io.Writer, o Options) *Display {
 	return d
 }
 
-// newBar makes a bar of total rows; 0 stands for a number that is not known. It draws only when it is called.
+// newBar makes a bar for total rows; 0 means that the number is not known. The bar is drawn only when it is called.
 func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 	if total == 0 {
 		total = -1
@@ -53,12 +53,12 @@ func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 		progressbar.OptionUseANSICodes(true),
 		progressbar.OptionFullWidth(),
 		progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionSetPredictTime(false), // it would count the rows from before
+		progressbar.OptionSetPredictTime(false), // the bar's prediction would include the rows done before the start
 		progressbar.OptionSetSpinnerChangeInterval(0),
 	)
 }
 
-// Phase shows on a terminal what is done before the first row.
+// Phase shows, on a terminal, the work that is done before the first row.
 func (d *Display) Phase(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,8 +68,8 @@ func (d *Display) Phase(text string) {
 	}
 }
 
-// Show shows the counts of now: at once on a terminal, else if the last line is old enough. It has to be called at least every
-// few seconds, also while no row is finished.
+// Show shows the current counts. On a terminal, it shows them at once; otherwise, it writes a line if the last line is old enough.
+// It must be called at least every few seconds, even while no row is finished.
 func (d *Display) Show(c Counts) { d.show(time.Now(), c) }
 
 func (d *Display) show(now time.Time, c Counts) {
@@ -91,7 +91,7 @@ func (d *Display) show(now time.Time, c Counts) {
 	_ = d.bar.Set(c.finished())
 }
 
-// writeLine writes a line. The first one comes an interval after the first counts, so that short runs write none.
+// writeLine writes a line. The first line is written one interval after the first counts, so that short runs write no line.
 func (d *Display) writeLine(now time.Time) {
 	if d.shown.IsZero() {
 		d.shown = now

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at is a moment of the tests.
+// at returns a moment of the tests.
 func at(seconds float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -41,12 +41,12 @@ func TestText(t *testing.T) {
 	require.Equal(t, "0 rows, 0.0 rows/s", m.text(false))
 }
 
-// The speed is that of the last minute, not of the whole time.
+// The speed is measured over the last minute, not over the whole time.
 func TestSpeedIsOfTheLastMinute(t *testing.T) {
 	t.Parallel()
 	var m meter
 	done := 0
-	for s := range 600 { // 10 rows a second for 5 minutes, and then 2
+	for s := range 600 { // 10 rows per second for 5 minutes, then 2 rows per second
 		m.add(at(float64(s)), Counts{Done: done, Tokens: 3 * done})
 		if s < 300 {
 			done += 10
@@ -73,7 +73,7 @@ func TestSpeedIsOfTheLastMinute(t *testing.T) {
 	require.NotContains(t, m.text(true), "left")
 }
 
-// Where there is no terminal, a line is written every half minute, however often counts come.
+// Without a terminal, a line is written every half minute, however often Show is called.
 func TestLinesAtIntervals(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

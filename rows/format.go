@@ -50,7 +50,7 @@ var formats = []format{
 	},
 }
 
-// FormatOf is the format that belongs to the extension of a file's name, or FormatAuto.
+// FormatOf returns the format that belongs to the extension of a file's name, or FormatAuto.
 func FormatOf(path string) Format {
 	extension := strings.ToLower(filepath.Ext(path))
 	for _, f := range formats {

@@ -45,7 +45,7 @@ func (h heldLines) has(line int) bool {
 	return b != nil && b.has&(1<<(line%blockLines)) != 0
 }
 
-// block is the block of a line, or nil if no line of it is in the set.
+// block returns the block of a line, or nil if no line of it is in the set.
 func (h heldLines) block(line int) *heldBlock {
 	if line < 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// DefaultID is the custom_id of a row that names none, unless an earlier row of the file has that name.
+// DefaultID returns the custom_id of a row that names none, unless an earlier row of the file has that name.
 func DefaultID(line int) string { return defaultPrefix + strconv.Itoa(line) }
 
 const defaultPrefix = "line-"

@@ -64,7 +64,7 @@ func newOutput(w io.Writer, batch string) *Output {
 	}
 }
 
-// Batch is the batch whose results are written.
+// Batch returns the batch whose results are written.
 func (o *Output) Batch() string { return o.batch }
 
 func (o *Output) load() error {
@@ -182,7 +182,7 @@ func (o *Output) hold(text []byte) error {
 	return nil
 }
 
-// ByOtherModels is the number of answers found on opening that another model than the one with this SHA-256 gave.
+// ByOtherModels returns the number of answers found on opening that another model than the one with this SHA-256 gave.
 func (o *Output) ByOtherModels(sha string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -268,7 +268,7 @@ func (o *Output) holdError(line int, text []byte, code string) {
 	o.errors[errorSum(text)] = errorLine{line, o.codes[code]}
 }
 
-// errorCode is the code of an error line.
+// errorCode returns the code of an error line.
 func errorCode(text []byte) string {
 	var l struct {
 		Error openai.Error `json:"error"`
@@ -292,21 +292,21 @@ func (o *Output) Flush() error {
 // writeError adds what failed. Errors of files already name the path.
 func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
-// Counts are the number of lines held, and of those that are errors.
+// Counts returns the number of lines held, and of those that are errors.
 func (o *Output) Counts() (held, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held, o.failed
 }
 
-// Kept is the number of lines held that were found on opening.
+// Kept returns the number of lines held that were found on opening.
 func (o *Output) Kept() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.kept
 }
 
-// Codes are the numbers of error lines held, by code.
+// Codes returns the numbers of error lines held, by code.
 func (o *Output) Codes() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -319,15 +319,24 @@ func (o *Output) Codes() map[string]int {
 	return codes
 }
 
-// Close flushes the output; a file is also synced to the disk and closed.
-func (o *Output) Close() error {
+// Sync flushes the output and, if it is a file, syncs it to the disk.
+func (o *Output) Sync() error {
 	err := o.Flush()
-	if o.file == nil {
+	if err != nil || o.file == nil {
 		return err
 	}
 	// Pipes and terminals cannot be synced; files can.
-	if syncErr := o.file.Sync(); syncErr != nil && !errors.Is(syncErr, unix.EINVAL) && !errors.Is(syncErr, unix.ENOTSUP) {
-		err = errors.Join(err, writeError(syncErr))
+	if err := o.file.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return writeError(err)
+	}
+	return nil
+}
+
+// Close syncs the output; a file is also closed.
+func (o *Output) Close() error {
+	err := o.Sync()
+	if o.file == nil {
+		return err
 	}
 	return errors.Join(err, closeFile(o.file))
 }

@@ -161,7 +161,7 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	}
 }
 
-// Count is the number of rows in r, which it reads to the end. Its errors are those of Next.
+// Count returns the number of rows in r, which it reads to the end. Its errors are those of Next.
 func Count(r io.Reader, f Format) (int, error) {
 	lines := NewReader(r, Options{Format: f})
 	for n := 0; ; n++ {
@@ -246,7 +246,7 @@ func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	}
 }
 
-// invalidUTF8 is the index of the first byte that is not UTF-8, or -1.
+// invalidUTF8 returns the index of the first byte that is not UTF-8, or -1.
 func invalidUTF8(text []byte) int {
 	if utf8.Valid(text) {
 		return -1

@@ -237,13 +237,33 @@ func (w *Worker) failure(d delivery, code, message string) job.Result {
 	return r
 }
 
+// alwaysTaken is the size of results, in bytes, that every queue takes.
+const alwaysTaken = 1 << 20
+
+// limited is a result, or the error of its row if the queue never takes a result of this size.
+func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Result {
+	if len(r.Text) <= alwaysTaken {
+		return r
+	}
+	most := 0
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
+		most, err = w.queue.MaxBytes(ctx)
+		return err
+	})
+	if err != nil || len(r.Text) <= most {
+		return r // Record finds out
+	}
+	return job.TooLarge(j, len(r.Text), most, r.Stats)
+}
+
 // record records a result, even if the lease is lost: only the first result of a row counts. While the queue cannot be reached
 // it waits, but not longer than Run does for running jobs.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
+	r = w.limited(ctx, j, r)
 	first := false
 	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
-		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) {
+		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) || errors.Is(err, job.ErrSuperseded) {
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)

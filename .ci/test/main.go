@@ -136,7 +136,7 @@ func printPackage(out io.Writer, e event, output []string) {
 // at is the place of a message that a test logged.
 var at = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
-// reason is the message with which a test was skipped.
+// reason returns the message with which a test was skipped.
 func reason(e event, output []string) string {
 	if e.Action != "skip" {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Sizes of the measured operations: a product of a model with some billion weights, attention of Llama 3 8B, and MLA and experts
-// of GLM-4.7-Flash.
+// Sizes of the measured operations: a product as in models with a few billion weights, the attention of Llama 3 8B, and the MLA and
+// experts of GLM-4.7-Flash.
 const (
 	productIn, productOut      = 2048, 8192
 	heads, kvHeads, headDim    = 32, 8, 128
@@ -61,7 +61,7 @@ func families() []family {
 	return all
 }
 
-// productWork is a product of one matrix.
+// productWork returns the work of a product with one matrix.
 func productWork(r *rig, f *family) work {
 	ws, bytes := r.weights(f.t, productIn, productOut)
 	x, dst := r.values(f.Rows, productIn), r.buffer(f.Rows, productOut)
@@ -76,7 +76,8 @@ func productWork(r *rig, f *family) work {
 	}
 }
 
-// expertsWork is a mixture of experts including its router. Its bytes are those of the experts that the rows use.
+// expertsWork returns the work of a mixture of experts, including the router. It counts only the bytes of the
+// experts that the rows use.
 func expertsWork(r *rig, f *family) work {
 	e := compute.Experts{
 		Gate: r.weight(f.t, hidden, expertFFN, experts), Up: r.weight(f.t, hidden, expertFFN, experts),
@@ -84,7 +85,7 @@ func expertsWork(r *rig, f *family) work {
 	}
 	router := r.weight(gguf.TypeF32, hidden, experts)
 	rule := compute.RouteShape{Experts: experts, Used: expertsUsed, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
-	// Each repetition has rows of its own, which choose other experts, so that a step reads most experts.
+	// Each repetition has different rows, which choose different experts, so that a step reads most experts.
 	times := (experts/expertsUsed + f.Rows - 1) / f.Rows
 	x, routing := r.values(times*f.Rows, hidden), r.buffer(times*f.Rows, 2*expertsUsed)
 	ffn, dst := r.buffer(f.Rows, expertsUsed*expertFFN), r.buffer(f.Rows, hidden)
@@ -127,7 +128,7 @@ func distinct(rows [][]float32) int {
 	return len(used)
 }
 
-// normWork is an RMS norm.
+// normWork returns the work of an RMS norm.
 func normWork(r *rig, f *family) work {
 	const times = 64
 	x, dst, gain := r.values(f.Rows, hidden), r.buffer(f.Rows, hidden), r.weight(gguf.TypeF32, hidden)
@@ -154,7 +155,7 @@ func pages(sequences, positions int) [][]int32 {
 	return tables
 }
 
-// fill writes all positions of tables, page by page.
+// fill writes keys and values to all positions of the page tables, page by page.
 func (r *rig) fill(tables [][]int32, store func(s compute.Step)) {
 	for _, table := range tables {
 		for i := range table {
@@ -183,8 +184,8 @@ func (r *rig) rope(dims, positions int) compute.Rope {
 	return rope
 }
 
-// cache makes a cache with a layer for each repetition. It returns the number of layers and the bytes that the attention of one
-// reads.
+// cache makes a cache with a layer for each repetition. It also returns the number of layers, and the bytes that the
+// attention of one layer reads.
 func (r *rig) cache(f *family, c compute.CacheShape) (cache compute.Cache, layers, bytes int) {
 	position, err := f.t.RowBytes(c.KeyCols + c.ValueCols)
 	if r.fail(err) {
@@ -197,7 +198,7 @@ func (r *rig) cache(f *family, c compute.CacheShape) (cache compute.Cache, layer
 	return cache, c.Layers, bytes
 }
 
-// attentionWork is grouped-query attention of one row per sequence.
+// attentionWork returns the work of grouped-query attention with one row per sequence.
 func attentionWork(r *rig, f *family) work {
 	shape := compute.AttentionShape{Heads: heads, KVHeads: kvHeads, KeyDim: headDim, ValueDim: headDim, Scale: 0.1}
 	cache, layers, bytes := r.cache(f, compute.CacheShape{KeyCols: kvHeads * headDim, ValueCols: kvHeads * headDim})
@@ -219,7 +220,7 @@ func attentionWork(r *rig, f *family) work {
 	}
 }
 
-// mlaWork is attention over the latents of MLA, of one row per sequence.
+// mlaWork returns the work of attention over the latents of MLA, with one row per sequence.
 func mlaWork(r *rig, f *family) work {
 	const keyDim = latent + mlaRope
 	shape := compute.AttentionShape{Heads: mlaHeads, KVHeads: 1, KeyDim: keyDim, ValueDim: latent, Scale: 0.1}
@@ -229,7 +230,7 @@ func mlaWork(r *rig, f *family) work {
 	rows := make([]int32, pageSize)
 	r.fill(tables, func(s compute.Step) {
 		for layer := range layers {
-			s.Gather(a, values, rows) // since Latents works in place
+			s.Gather(a, values, rows) // a copy, since Latents works in place
 			s.Latents(a, nil, gain, epsilon, rope, cache, layer)
 		}
 	})
@@ -244,7 +245,7 @@ func mlaWork(r *rig, f *family) work {
 	}
 }
 
-// ropeWork is the rotation of queries and keys, and the writing of keys and values to the cache.
+// ropeWork returns the work of rotating queries and keys and of writing keys and values to the cache.
 func ropeWork(r *rig, f *family) work {
 	const times = 16
 	shape := compute.AttentionShape{Heads: heads, KVHeads: kvHeads, KeyDim: headDim, ValueDim: headDim, Scale: 0.1}

@@ -19,12 +19,12 @@ import (
 // Measurement is the speed of one operation of a backend.
 type Measurement struct {
 	Family  string `json:"family"`
-	Type    string `json:"type"`    // of the weights or the cache
-	Rows    int    `json:"rows"`    // of attention: sequences with one row each
+	Type    string `json:"type"`    // type of the weights or the cache
+	Rows    int    `json:"rows"`    // for attention, the number of sequences with one row each
 	Context int    `json:"context"` // positions of each sequence; 0 if it does not matter
 
 	Microseconds float64 `json:"microseconds"` // median
-	GBPerS       float64 `json:"gb_per_s"`     // of weights or cache; of values if the operation reads neither
+	GBPerS       float64 `json:"gb_per_s"`     // rate of reading weights or cache; of reading values if the operation reads neither
 	GFLOPS       float64 `json:"gflops"`       // 0 if arithmetic does not matter
 
 	Backend string `json:"backend"`
@@ -33,8 +33,8 @@ type Measurement struct {
 
 // work is an operation with its memory.
 type work struct {
-	bytes, flops float64 // of one repetition
-	times        int     // repetitions in a step, each with memory of its own
+	bytes, flops float64 // bytes read and floating-point operations of one repetition
+	times        int     // repetitions in a step; each has its own memory
 	batch        *compute.Batch
 	step         func(compute.Step)
 }
@@ -43,17 +43,17 @@ type work struct {
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand
-	cold   int   // bytes that the repetitions of an operation in a step read, more than caches hold
-	err    error // the first
+	cold   int   // bytes that all repetitions of an operation in a step read together; more than caches hold
+	err    error // the first error
 }
 
-// coldBytes exceeds the size of caches.
+// coldBytes is more than the size of caches.
 const coldBytes = 96 << 20
 
 // repetitions returns how often a step repeats an operation that reads the given number of bytes.
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
-// Measure measures each family of operations on a backend of its own, and calls each with every result.
+// Measure measures each family of operations on a new backend. It calls each with every result.
 func Measure(ctx context.Context, open func() (compute.Backend, error), each func(Measurement)) error {
 	for _, f := range families() {
 		if err := ctx.Err(); err != nil {
@@ -95,8 +95,8 @@ func (f *family) measure(open func() (compute.Backend, error)) (m Measurement, e
 }
 
 const (
-	minTime = 200 * time.Millisecond // of the measurement of an operation
-	minRuns = 5                      // of an operation
+	minTime = 200 * time.Millisecond // minimum time for measuring an operation
+	minRuns = 5                      // minimum number of runs of an operation
 )
 
 // seconds returns the median time of one repetition. The measurement takes at least minTime.
@@ -111,7 +111,7 @@ func (w *work) seconds(be compute.Backend, minTime time.Duration) (float64, erro
 		}
 		took = append(took, time.Since(before).Seconds())
 	}
-	took = took[1:] // the first warms up
+	took = took[1:] // the first run warms up
 	slices.Sort(took)
 	return took[len(took)/2] / float64(w.times), nil
 }
@@ -130,7 +130,7 @@ func (r *rig) weight(t gguf.Type, dims ...int) compute.Weight {
 	return w
 }
 
-// weights makes a weight for each repetition and returns the bytes of one.
+// weights makes a weight for each repetition. It also returns the bytes of one weight.
 func (r *rig) weights(t gguf.Type, dims ...int) (list []compute.Weight, bytes int) {
 	elements := 1
 	for _, d := range dims {
@@ -174,8 +174,8 @@ func (r *rig) fail(err error) bool {
 // vocab is the number of rows of the table that random values are taken from.
 const vocab = 64
 
-// separate returns a batch of rows that each belong to a sequence of their own. With pages, a row has the last position of its
-// page table.
+// separate returns a batch in which each row belongs to another sequence. With pages, the position of a row is the
+// last one of its page table.
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {

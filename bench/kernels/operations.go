@@ -12,19 +12,19 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model that has a geometry on a GPU: a kernel for few rows and the one in tiles that goes with it,
-// on weights or pages of a type and shape.
+// Operation is an operation of a model whose kernels have a geometry on a GPU: a kernel for few rows, and the corresponding kernel
+// in tiles. It has weights or pages of one type and shape.
 type Operation struct {
-	Kernel   string // a constant of package metal, not one of tiles
+	Kernel   string // a constant of package metal for a kernel for few rows
 	Type     gguf.Type
-	In, Out  int                    // of attention: length of a key and of a value
-	Matrices int                    // experts, or heads of MLA; else 1
+	In, Out  int                    // for attention, the length of a key and of a value
+	Matrices int                    // number of experts or of MLA's heads; otherwise 1
 	Used     int                    // experts per row
-	Heads    compute.AttentionShape // of attention
-	Latent   bool                   // of attention: values are the leading part of the keys
+	Heads    compute.AttentionShape // only for attention
+	Latent   bool                   // only for attention: values are the leading part of the keys
 }
 
-// kernelsOf has the kernel that reads a tensor, by the end of the tensor's name in GGUF files.
+// kernelsOf has the kernel that reads a tensor. The key is the end of the tensor's name in GGUF files.
 var kernelsOf = map[string]string{
 	"attn_q": metal.Product, "attn_k": metal.Product, "attn_v": metal.Product, "attn_output": metal.Product,
 	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
@@ -33,7 +33,8 @@ var kernelsOf = map[string]string{
 	"ffn_gate_inp": metal.Route, "ffn_gate_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
 }
 
-// Operations lists the operations of a model's file on a GPU with a cache of type kv: each type and shape once.
+// Operations lists the operations of a model's file on a GPU with a cache of type kv. Operations with the same kernel, type and
+// shape are listed once.
 func Operations(f *gguf.File, kv gguf.Type) ([]Operation, error) {
 	c, err := model.ReadConfig(f)
 	if err != nil {
@@ -99,8 +100,8 @@ func (o *Operation) String() string {
 	return fmt.Sprintf("%s of %v, %d by %d", o.Kernel, o.Type, o.In, o.Out)
 }
 
-// work makes the operation's weights and memory for up to maxRows rows and context positions. The function that it returns gives
-// the work of a step with fewer. The rows of attention belong to one sequence of context positions.
+// work makes the operation's weights and memory for up to maxRows rows and context positions. It returns a function, which returns
+// the work of a step with that many rows and positions or fewer. The rows of attention belong to one sequence.
 func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) work {
 	switch o.Kernel {
 	case metal.Route:
@@ -113,9 +114,9 @@ func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) w
 	return o.products(r, maxRows)
 }
 
-// products is the product of one matrix, of a gate and its counterpart, or of the heads of MLA.
+// products is work for products: with one matrix, with the two matrices of a gated product, or with the matrices of MLA's heads.
 func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
-	const dims = 32 // that absorb rotates
+	const dims = 32 // rotated values in absorb
 	shape := []int{o.In, o.Out}
 	if o.Matrices > 1 {
 		shape = append(shape, o.Matrices)
@@ -141,7 +142,7 @@ func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// repeat is a step that repeats an operation. Operations on many rows, which take longer, are repeated less often.
+// repeat returns the work of a step that repeats an operation. Operations on many rows take longer and are repeated less often.
 func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	const few = 8
 	times = max(times*few/max(len(b.Tokens), few), 1)
@@ -152,7 +153,7 @@ func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	}}
 }
 
-// route is the choice of experts.
+// route is work for the choice of experts.
 func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	ws, _ := r.weights(o.Type, o.In, o.Out)
 	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
@@ -162,7 +163,7 @@ func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// experts is one half of a layer of experts. Each row and each repetition chooses its own experts.
+// experts is work for one half of a layer of experts. Each row and each repetition chooses different experts.
 func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	w, router := r.weight(o.Type, o.In, o.Out, o.Matrices), r.weight(gguf.TypeF32, o.In, o.Matrices)
 	e := compute.Experts{Gate: w, Up: w, Down: w}
@@ -187,7 +188,7 @@ func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// attention is the attention of the last rows of a sequence over pages of zeros.
+// attention is work for the attention of the last rows of a sequence over pages of zeros.
 func (o *Operation) attention(r *rig, maxRows, context int) func(rows, context int) work {
 	shape := compute.CacheShape{PageSize: pageSize, Pages: context / pageSize, KeyCols: o.Heads.KVHeads * o.In, Type: o.Type}
 	if !o.Latent {

@@ -22,31 +22,31 @@ type Swept struct {
 
 // Sweep finds the best geometries of a GPU's kernels for the operations of a model.
 type Sweep struct {
-	// Open opens a backend with all candidates. Each operation has its own, since only Close frees the memory.
+	// Open opens a backend with all candidates. Each operation has its own backend, since only Close frees the memory.
 	Open func() (*metal.Backend, error)
 	Each func(Swept) // called with each result
 
-	time time.Duration // minimum for measuring a candidate
+	time time.Duration // minimum time for measuring a candidate
 	cold int           // bytes that the repetitions of an operation read
-	rows []int         // numbers of rows for which tiles are compared with the kernels for few rows
+	rows []int         // numbers of rows with which tiles and the kernels for few rows are compared
 }
 
-// NewSweep returns a sweep that takes some seconds per operation.
+// NewSweep returns a sweep that takes a few seconds per operation.
 func NewSweep(open func() (*metal.Backend, error), each func(Swept)) *Sweep {
 	return &Sweep{open, each, minTime, coldBytes, []int{2, 4, 8, 9, 12, 16, 24, 32, 48, 64, 128}}
 }
 
 const (
-	// gain is the share of the default's time that a candidate must stay below. A smaller difference may be chance.
+	// gain is the maximum of a better candidate's time, as a share of the default's time. A smaller difference can be chance.
 	gain = 0.97
-	// tileRows is the number of rows for which sizes of tiles are compared.
+	// tileRows is the number of rows with which sizes of tiles are compared.
 	tileRows = 128
 	// sweptContext is the number of positions of attention.
 	sweptContext = 2048
-	never        = 1 << 20 // rows or positions: more than there are
+	never        = 1 << 20 // a minimum of rows or positions that is never reached
 )
 
-// tilesOf has the kernel in tiles that goes with each kernel for few rows.
+// tilesOf has the kernel in tiles that corresponds to each kernel for few rows.
 var tilesOf = map[string]string{
 	metal.Product: metal.ProductTile, metal.GatedProduct: metal.GatedTile,
 	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.Attention: metal.AttentionTile,
@@ -66,8 +66,8 @@ type tuner struct {
 	*Operation
 	be   *metal.Backend
 	work func(rows, context int) work
-	few  metal.Geometry // for few rows, found so far
-	many metal.Choice   // for tiles
+	few  metal.Geometry // the choices for few rows that were found so far
+	many metal.Choice   // the choice for tiles
 }
 
 func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
@@ -98,12 +98,12 @@ func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
 	return t.findTiles(ctx)
 }
 
-// microseconds measures the operation with the choices found so far and further ones.
+// microseconds measures the operation with the choices found so far and the given choices.
 func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // of tiles, if the operation has none
+	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // the empty choice for tiles, if the operation has no tiles
 	if err := t.be.Use(t.few.With(choices)); err != nil {
 		return 0, err
 	}
@@ -112,8 +112,8 @@ func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...
 	return seconds * 1e6, err
 }
 
-// best returns the fastest candidate, or the default unless another is clearly faster. The default is measured before and after the
-// others, so that these do not profit from a device that has warmed up.
+// best returns the default, unless a candidate is clearly faster; then it returns the fastest candidate. The default is measured
+// before and after the candidates, so that they do not profit from a device that has warmed up.
 func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.Choice) (float64, error)) (Swept, error) {
 	before, err := measure(byDefault)
 	if err != nil {
@@ -143,10 +143,10 @@ func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.
 	return Swept{found, rounded(us)}, nil
 }
 
-// rounded rounds to hundredths.
+// rounded rounds a time to hundredths.
 func rounded(us float64) float64 { return math.Round(100*us) / 100 }
 
-// findFew finds the geometry of the kernel for a number of inputs, which is 0 for attention.
+// findFew finds the geometry of the kernel for few rows with a number of inputs. inputs is 0 for attention.
 func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	candidates := metal.Candidates(t.Kernel, inputs)
 	if t.Kernel == metal.Attention {
@@ -169,7 +169,7 @@ func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	return nil
 }
 
-// findSplit finds the number of positions from which on attention is split.
+// findSplit finds the minimum number of positions for which splitting attention is faster.
 func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err error) {
 	split, whole := c, c
 	split.From, whole.From = 1, never
@@ -191,7 +191,7 @@ func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err er
 	return from, nil
 }
 
-// findTiles finds the size of tiles and the number of rows from which on they are faster.
+// findTiles finds the best size of tiles, and the minimum number of rows for which tiles are faster.
 func (t *tuner) findTiles(ctx context.Context) error {
 	t.many.From = 1
 	found, err := best(t.many, metal.Candidates(t.many.Kernel, 0), func(c metal.Choice) (float64, error) {

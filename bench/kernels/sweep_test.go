@@ -44,7 +44,7 @@ func TestOperations(t *testing.T) {
 		"product of Q4_0, 2048 by 768",
 		"product of Q4_0, 5120 by 2048",
 		"product of Q4_0, 10240 by 2048",
-		"product of Q6_K, 2048 by 154880", // of a type with more bits
+		"product of Q6_K, 2048 by 154880", // the output head has a type with more bits
 		"route of F32, 2048 by 64",
 	}, of("glm-4.7-flash:3"))
 	require.Contains(t, of("smollm-135m"), "attention of F16, 64 by 64")
@@ -119,7 +119,7 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, be.Close())
 }
 
-// TestBest prefers the default unless another choice is clearly faster.
+// TestBest checks that the default is chosen unless another choice is clearly faster.
 func TestBest(t *testing.T) {
 	t.Parallel()
 	byDefault := metal.Choice{Kernel: metal.Product, Inputs: 1, Rows: 4, Simdgroups: 2, From: 7}

@@ -1,5 +1,5 @@
-// Package roofline predicts the speed of decoding on Apple's chips from the bytes that a step must read, its number of dispatches on
-// the GPU, and the bandwidth that Apple states. Nothing is measured.
+// Package roofline predicts the speed of decoding on Apple's chips from the bytes that a step must read, its number of dispatches
+// on the GPU, and the bandwidth that Apple specifies. Nothing is measured.
 package roofline
 
 import (
@@ -10,8 +10,8 @@ import (
 // Chip is one of Apple's chips.
 type Chip struct {
 	Name string
-	// Bandwidths has the gigabytes (1e9 bytes) per second that Apple states: two for chips with a variant of fewer cores and less
-	// bandwidth.
+	// Bandwidths has the gigabytes (1e9 bytes) per second that Apple specifies. Some chips have a second variant with fewer
+	// cores and less bandwidth.
 	Bandwidths []float64
 }
 

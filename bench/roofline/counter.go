@@ -10,7 +10,7 @@ import (
 // counter is a metal.Device that computes nothing: it accepts all work and counts it. Only shared buffers have memory, so that a
 // model of any size can be loaded on it.
 type counter struct {
-	handles  uint32 // given out so far, of libraries, pipelines and private buffers
+	handles  uint32 // number of handles so far, of libraries, pipelines and private buffers
 	shared   map[metal.Buffer][]byte
 	ticket   metal.Ticket
 	counters metal.Counters
@@ -83,10 +83,10 @@ func (c *counter) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing
 // Memory implements metal.Device.
 func (c *counter) Memory() int { return 0 }
 
-// Counters implements metal.Device. Dispatches alone are counted.
+// Counters implements metal.Device. Only dispatches are counted.
 func (c *counter) Counters() metal.Counters { return c.counters }
 
-var errNoWork = errors.New("capture the GPU's work: it is counted and not done")
+var errNoWork = errors.New("capture the GPU's work: there is no GPU, since dispatches are only counted")
 
 // StartCapture implements metal.Device.
 func (c *counter) StartCapture(string) error { return errNoWork }

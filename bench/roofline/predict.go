@@ -10,10 +10,10 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// MaxBatch is the maximum number of streams of a prediction. A larger step is bound by arithmetic, which is not modelled.
+// MaxBatch is the maximum number of streams of a prediction. The time of larger steps depends on arithmetic, which is not modelled.
 const MaxBatch = 8
 
-// DispatchTime is the overhead of a dispatch on the GPU, as others have measured it on an M1 Pro.
+// DispatchTime is the overhead of a dispatch on the GPU. The value was published by others, who measured it on an M1 Pro.
 const DispatchTime = 3800 * time.Nanosecond
 
 // Prediction is a range for the speed of decoding on a chip. It is not a measurement.
@@ -25,24 +25,24 @@ type Prediction struct {
 
 	BytesPerStep  float64 `json:"bytes_per_step"`
 	Dispatches    int     `json:"dispatches"`
-	ReadingMs     float64 `json:"reading_ms"`     // of a step: bytes over bandwidth
-	DispatchingMs float64 `json:"dispatching_ms"` // of a step: dispatches times DispatchTime
+	ReadingMs     float64 `json:"reading_ms"`     // per step: bytes divided by bandwidth
+	DispatchingMs float64 `json:"dispatching_ms"` // per step: dispatches times DispatchTime
 
-	LimitTokensPerS    float64 `json:"limit_tokens_per_s"`    // at the full bandwidth
-	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"` // at the shares of the bandwidth that kernels reached on MeasuredOn
+	LimitTokensPerS    float64 `json:"limit_tokens_per_s"`    // speed at the full bandwidth
+	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"` // speed at the shares of the bandwidth that kernels reached on MeasuredOn
 }
 
 // Predict predicts a step of batch streams after context positions at each of the chip's bandwidths:
 //
 //	seconds per step = bytes / bandwidth + dispatches * DispatchTime
 //
-// A step's dispatches wait for each other, so their overheads add up. The limit reads all bytes at the stated bandwidth. The
-// expectation divides the bytes of each part of the step by the share of the bandwidth that its kernels reached on another GPU. That
-// GPU has 3 to 50 times the bandwidth of Apple's: kernels that wait for memory there, and so have a small share, should reach a larger
-// one on a slower memory.
+// A step's dispatches wait for each other, so their overheads add up. For the limit, all bytes are read at the specified bandwidth.
+// For the expectation, the bytes of each part of the step are divided by the share of the bandwidth that the part's kernels reached
+// on another GPU. That GPU has 3 to 50 times the bandwidth of Apple's GPUs. Kernels that reach only a small share there should
+// reach a larger share of a lower bandwidth.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Prediction, error) {
 	if batch < 1 || batch > MaxBatch {
-		return nil, fmt.Errorf("predict a step of %d streams: 1 to %d can be predicted", batch, MaxBatch)
+		return nil, fmt.Errorf("predict a step of %d streams: the number must be from 1 to %d", batch, MaxBatch)
 	}
 	traffic, err := bench.NewTraffic(f, kv, bench.StepTokens(batch))
 	if err != nil {

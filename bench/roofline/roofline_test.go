@@ -46,7 +46,7 @@ func retyped(t *testing.T, path string, to gguf.Type, suffixes ...string) *gguf.
 	return gguf.New(f.Path(), f.Meta(), list)
 }
 
-// counted returns the number of dispatches of a step of rows at a position on the emulator.
+// counted returns the number of dispatches on the emulator, for a step of rows at a position.
 func counted(t *testing.T, f *gguf.File, rows, position int) int {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})
@@ -76,7 +76,8 @@ func counted(t *testing.T, f *gguf.File, rows, position int) int {
 	return be.Counters().Dispatches - before
 }
 
-// TestDispatches compares the counted dispatches with those on the emulator, with weights of one type and of several.
+// TestDispatches compares the counted dispatches with the dispatches on the emulator. Some files have weights of one type,
+// others of several types.
 func TestDispatches(t *testing.T) {
 	const (
 		llama = "../../models/tiny-llama.q4_0.gguf"
@@ -112,8 +113,8 @@ func parse(t *testing.T, name string) *gguf.File {
 	return f
 }
 
-// TestPredict compares with a calculation by hand: SmolLM-135M with 4.5 bits per weight and a tied head of 8.5, since its rows are
-// not whole blocks of Q6_K.
+// TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per weight. The output head is also
+// the embedding; it has 8.5 bits per weight, since its rows are not whole blocks of Q6_K.
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	const (
@@ -121,7 +122,7 @@ func TestPredict(t *testing.T) {
 		norms = (2*30 + 1) * 576 * 4
 		head  = 576 * 49152 * 8.5 / 8
 		row   = 576 * 8.5 / 8
-		cache = 30 * 2 * 192 * 2 // bytes of a position
+		cache = 30 * 2 * 192 * 2 // bytes per position
 	)
 	chip, err := roofline.ParseChip("m4 max")
 	require.NoError(t, err)
@@ -143,7 +144,8 @@ func TestPredict(t *testing.T) {
 	require.Contains(t, table.String(), "A prediction, not a measurement")
 }
 
-// TestPredictionsOfMoreStreams checks that more streams read the dense weights once, and more experts.
+// TestPredictionsOfMoreStreams checks that a step of several streams reads the dense weights once, and more experts
+// than a step of one stream.
 func TestPredictionsOfMoreStreams(t *testing.T) {
 	t.Parallel()
 	f := parse(t, "glm-4.7-flash")
@@ -158,7 +160,7 @@ func TestPredictionsOfMoreStreams(t *testing.T) {
 	require.Less(t, eight[0].BytesPerStep, 8*one[0].BytesPerStep)
 	for _, batch := range []int{0, 9} {
 		_, err := roofline.Predict(f, gguf.TypeF16, chip, batch, 0)
-		require.ErrorContains(t, err, "1 to 8 can be predicted")
+		require.ErrorContains(t, err, "must be from 1 to 8")
 	}
 }
 

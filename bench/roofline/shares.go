@@ -8,16 +8,17 @@ import (
 	"github.com/ingot-run/ingot/bench"
 )
 
-// share is the part of a device's stated bandwidth that the kernels for a part of a step's bytes reached.
+// share is the share of a device's specified bandwidth that the kernels for one part of a step reached.
 type share struct {
 	Device string  `json:"device"`
-	Part   string  `json:"part"` // of bench.Parts
-	Rows   int     `json:"rows"` // of the step
+	Part   string  `json:"part"` // name of a field of bench.Parts
+	Rows   int     `json:"rows"` // rows of the step
 	Share  float64 `json:"share"`
 }
 
-// shares are the measurements. They come from the tables of docs/gpu.md: a GLM-4.7-Flash layer in Q4_K. Bytes over time, summed over
-// the part's kernels. The cache's is the difference between steps at 128 and at 8,192 positions.
+// shares are the measurements. They are computed from the tables in docs/gpu.md for a GLM-4.7-Flash layer in Q4_K. A share is the
+// bytes of a part, divided by the total time of the part's kernels and by the bandwidth. For the cache, bytes and time are the
+// differences between steps at 128 and at 8,192 positions.
 var shares []share
 
 //go:embed shares.json
@@ -29,10 +30,11 @@ func init() {
 	}
 }
 
-// MeasuredOn is the device on which the shares were measured.
+// MeasuredOn returns the device on which the shares were measured.
 func MeasuredOn() string { return shares[0].Device }
 
-// measured returns the share of a part for a number of rows: that of the most rows, up to these, for which there is one.
+// measured returns the share of a part for a number of rows. If there is no measurement for that number, it uses the next lower
+// number that was measured.
 func measured(part string, rows int) float64 {
 	best := share{}
 	for _, s := range shares {
@@ -43,7 +45,8 @@ func measured(part string, rows int) float64 {
 	return best.Share
 }
 
-// atMeasuredShares returns the bytes that could be read at the full bandwidth in the time that these take at the measured shares.
+// atMeasuredShares returns a number of bytes. Reading them at the full bandwidth would take as long as
+// reading p at the measured shares.
 func atMeasuredShares(p bench.Parts, rows int) float64 {
 	return p.Head/measured("head", rows) + p.Experts/measured("experts", rows) +
 		p.Dense/measured("dense", rows) + p.Cache/measured("cache", rows)

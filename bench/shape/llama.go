@@ -14,8 +14,7 @@ type llamaSizes struct{ hidden, layers, ffn, heads, kvHeads, headDim, vocab, con
 
 // llamas has the shapes of the Llama family by name.
 var llamas = map[string]llamaSizes{
-	// HuggingFaceTB/SmolLM-135M (its config.json), except that the context is 16,384 instead of 2,048, to measure long
-	// contexts.
+	// HuggingFaceTB/SmolLM-135M (its config.json). The context is 16,384 instead of 2,048, so that long contexts can be measured.
 	"smollm-135m": {hidden: 576, layers: 30, ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, vocab: 49152, context: 16384},
 }
 

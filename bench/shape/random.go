@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// deviation is the standard deviation of the weights. It keeps activations of models of this width in the usual range.
+// deviation is the standard deviation of the weights. With this value, the activations of these models are in the usual range.
 const deviation = 0.03
 
 // Randomize fills whole blocks of a type with random weights.

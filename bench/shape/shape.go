@@ -1,5 +1,5 @@
-// Package shape writes GGUF files with the shapes of known models and random weights, to measure speed without a download in this
-// and other engines.
+// Package shape writes GGUF files with the shapes of known models and random weights. They allow measuring the speed of this and
+// other engines without a download.
 package shape
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// families have the names of their shapes, for messages, and find a shape by its name. The shape is nil if the name is of another
-// family.
+// families are the families of models. A family lists the names of its shapes, for messages, and finds a shape by its name. The
+// shape is nil if the name belongs to another family.
 var families = []struct {
 	names string
 	parse func(name string) (*Shape, error)
@@ -51,10 +51,10 @@ func Parse(name string) (*Shape, error) {
 	return nil, fmt.Errorf("shape %q is not known: use %s", name, Names())
 }
 
-// Write writes a file of the shape with matrices of type quant, which is one of gguf.Types.
-// Like llama.cpp's quantiser, it uses a type with more bits for the output head and another type for rows that are not whole
-// blocks of 256. The tensors of a type share one pool of random values, so that a few hundred megabytes of memory suffice. The
-// output depends on the shape and the type alone.
+// Write writes a file of the shape with matrices of type quant, which must be one of gguf.Types. Like llama.cpp's
+// quantiser, it uses a type with more bits for the output head, and another type for rows that are not whole blocks of 256.
+// The tensors of a type share one pool of random values, so that a few hundred megabytes of memory are enough. The file
+// depends only on the shape and the type.
 func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -67,8 +67,8 @@ func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	return gguf.Write(w, meta, b.list)
 }
 
-// Layout returns a file like that of Write, but with weights of 0 that share their memory. It is for uses that depend on sizes and
-// types alone.
+// Layout returns the same file as Write, except that all weights are 0 and share their memory. It is for callers
+// that need only sizes and types.
 func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -84,7 +84,7 @@ func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
 		sizes[i] = t.Elements() / t.Shape[0] * row
 		largest = max(largest, sizes[i])
 	}
-	zeros := make([]byte, largest) // takes no memory while nothing is read
+	zeros := make([]byte, largest) // takes no memory unless it is read
 	for i := range b.list {
 		b.list[i].Data = zeros[:sizes[i]]
 	}
@@ -115,7 +115,8 @@ func (b *builder) head(name string, dims ...int) {
 // floats adds a float32 tensor, such as norms, routers and biases.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
-// shorter maps a type with blocks of 256 to the type of rows whose length 256 does not divide; Q8_0 for types that it lacks.
+// shorter maps a type with blocks of 256 to the type that is used for rows whose length is not a multiple of 256.
+// For other types, that is Q8_0.
 var shorter = map[gguf.Type]gguf.Type{gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80}
 
 func (b *builder) add(name string, t gguf.Type, dims ...int) {
@@ -129,7 +130,8 @@ func (b *builder) add(name string, t gguf.Type, dims ...int) {
 	b.list = append(b.list, gguf.Tensor{Name: name, Type: t, Shape: dims})
 }
 
-// slack is the number of rows that a pool has beyond its largest tensor, so that tensors can start at different rows.
+// slack is the number of rows that a pool has in addition to those of its largest tensor, so that tensors
+// can start at different rows.
 const slack = 64
 
 // fill sets the weights of the tensors.

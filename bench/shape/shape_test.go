@@ -43,7 +43,7 @@ func write(t testing.TB, name string, quant gguf.Type) string {
 	return path
 }
 
-// load loads a file for steps of up to 512 rows of up to the given number of sequences of 1024 positions.
+// load loads a file for steps of up to 512 rows, and for up to the given number of sequences with 1024 positions each.
 func load(t testing.TB, path string, sequences int) (model.Model, *gguf.File) {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -117,7 +117,8 @@ func rowsOf(position, sequences, n, seed int) compute.Batch {
 	return b
 }
 
-// BenchmarkSteps times whole steps of smollm-135m in Q4_0, and of GLM-4.7-Flash's first layers with INGOT_LONG.
+// BenchmarkSteps times whole steps of smollm-135m in Q4_0. With INGOT_LONG, it also times steps of the
+// first layers of GLM-4.7-Flash.
 func BenchmarkSteps(b *testing.B) {
 	names := []string{"smollm-135m"}
 	if os.Getenv("INGOT_LONG") != "" {

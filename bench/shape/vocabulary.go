@@ -43,7 +43,7 @@ func vocabulary(meta *gguf.Metadata, n int) {
 	meta.Set("tokenizer.ggml.add_bos_token", false)
 }
 
-// byteRune returns GPT-2's character for a byte: the byte itself if it is printable, else one from 256 on.
+// byteRune returns GPT-2's character for a byte: the byte itself if it is printable, otherwise a character from 256 on.
 func byteRune(b int) rune {
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	if printable(b) {

@@ -14,7 +14,7 @@ func newCancel() *cobra.Command {
 		Use:   "cancel BATCH --redis URL",
 		Short: "Cancel an unfinished batch",
 		Long: `Cancel ends a batch that is not finished: running rows are stopped, and waiting rows are dropped. Results recorded so
-far can be read with "ingot results" for 7 days, as for a finished batch; until then the id cannot be used again.
+far can be read with "ingot results" for its retention, as of a finished batch; until then the id cannot be used again.
 Cancelling a finished batch changes nothing.`,
 		Example: "  ingot cancel nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),

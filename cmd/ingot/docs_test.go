@@ -47,7 +47,7 @@ func TestAlarmsNameMetrics(t *testing.T) {
 	}
 }
 
-// sourceOf is the text of a package's Go files.
+// sourceOf returns the text of a package's Go files.
 func sourceOf(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

@@ -49,7 +49,7 @@ func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error
 	return eng, err
 }
 
-// engineOptions are the options of an engine that answers rows.
+// engineOptions returns the options of an engine that answers rows.
 func engineOptions(cfg *config.Config) engine.Options {
 	opts := cfg.Engine
 	opts.MaxSequences = cfg.Concurrency

@@ -17,6 +17,7 @@ import (
 
 func newEnqueue() *cobra.Command {
 	var batch, format, unknown string
+	var retention time.Duration
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "enqueue IN --redis URL",
@@ -46,6 +47,9 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			if limit < 0 {
 				return usagef("--deadline: %v is in the past", limit)
 			}
+			if retention < time.Second || retention > enqueue.MaxRetention {
+				return usagef("--retention: %v is not between 1s and %v", retention, enqueue.MaxRetention)
+			}
 			rowFormat, err := parseFormat(format, args[0])
 			if err != nil {
 				return err
@@ -73,7 +77,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			d := progress.New(stderr, progress.Options{Terminal: isTerminal(stderr)})
 			sum, err := enqueue.Enqueue(cmd.Context(), queue, in, enqueue.Options{
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
-				IgnoreUnknown: ignore, Version: programVersion(),
+				IgnoreUnknown: ignore, Retention: retention, Version: programVersion(),
 				Deadline: deadline,
 				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },
 			})
@@ -95,6 +99,8 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
+	cmd.Flags().DurationVar(&retention, "retention", enqueue.DefaultRetention,
+		"keep the results of a new batch for `TIME` after its end, such as 24h")
 	cmd.Flags().DurationVar(&limit, "deadline", 0, "end the batch after `TIME`, such as 24h: rows without an answer become error lines (default never)")
 	return cmd
 }

@@ -115,7 +115,7 @@ func ignoresUnknown(s string) (bool, error) {
 	return s == unknownIgnore, nil
 }
 
-// parseFormat is the format that --format names. For auto it is the one of the file's extension, if that has one.
+// parseFormat returns the format that --format names. For auto it is the one of the file's extension, if that has one.
 func parseFormat(s, path string) (rows.Format, error) {
 	f, err := rows.ParseFormat(s)
 	if err != nil {
@@ -148,7 +148,7 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 	return queue, err
 }
 
-// onRedis is the run function of a command about a batch on Redis, whose id is in args, or about all.
+// onRedis returns the run function of a command about a batch on Redis, whose id is in args, or about all.
 func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := settings(cmd, config.Redis)

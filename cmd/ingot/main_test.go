@@ -52,7 +52,7 @@ func ingot(t *testing.T, stdin string, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// program is a command line in its own process. Its stderr is logged if the test fails.
+// program returns a command line in its own process. Its stderr is logged if the test fails.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -67,7 +67,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// vectors is the folder of public test data.
+// vectors returns the folder of public test data.
 func vectors(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("INGOT_VECTORS")

@@ -38,7 +38,7 @@ func optionalArgument(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// onAliases is the run function of a command about the model name that args give, or about all.
+// onAliases returns the run function of a command about the model name that args give, or about all.
 func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, alias := range args {

@@ -25,17 +25,17 @@ func newDisplay(w io.Writer) *progress.Display {
 	return progress.New(w, progress.Options{Terminal: isTerminal(w), Tokens: true})
 }
 
-// runCounts are the counts of a run on this machine.
+// runCounts returns the counts of a run on this machine.
 func runCounts(p local.Progress) progress.Counts {
 	return progress.Counts{Total: p.Total, Before: p.Kept, Done: p.Done, Failed: p.Failed, Tokens: p.CompletionTokens}
 }
 
-// batchCounts are the counts of a batch on the queue.
+// batchCounts returns the counts of a batch on the queue.
 func batchCounts(s job.Status) progress.Counts {
 	return progress.Counts{Total: s.Total, Done: s.Done, Failed: s.Failed, Tokens: s.CompletionTokens}
 }
 
-// queuedCounts are the counts of a producer.
+// queuedCounts returns the counts of a producer.
 func queuedCounts(s enqueue.Summary) progress.Counts {
 	return progress.Counts{Total: s.Total, Before: s.Known, Done: s.Added, Failed: s.Rejected}
 }

@@ -11,7 +11,7 @@ func newPurge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge BATCH --redis URL",
 		Short: "Delete a finished or cancelled batch from Redis",
-		Long: `Purge deletes a finished or cancelled batch and its results from Redis at once, instead of 7 days after its end. It works
+		Long: `Purge deletes a finished or cancelled batch and its results from Redis at once, instead of after its retention. It works
 while Redis has no memory left. "ingot results --forget" does the same after it has written all results to a file.`,
 		Example: "  ingot purge nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),

@@ -355,3 +355,43 @@ func TestUnknownFieldsAreErrors(t *testing.T) {
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, `--unknown-fields: "drop" is not known: use error or ignore`)
 }
+
+// TestResultsKeepADamagedBatch: a batch stays in Redis while the output lacks results of it.
+func TestResultsKeepADamagedBatch(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	// Rows that cannot be used have results without a worker.
+	r := ingot(t, "{}\n{\"a\":1}\n", "enqueue", "-", "--redis", server.URL, "--batch", "b")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{b}:results", "2", "{\"id\":\"\x1b[31m\"}").Err())
+	results := []string{"results", "b", "--redis", server.URL, "-o", out, "--forget", "--fail-on-error=100%"}
+	r = ingot(t, "", results...)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "batch b: Redis holds 1 result that cannot be used, so "+out+" lacks them; the first is the result of line 2: ")
+	require.NotContains(t, r.stderr, "\x1b")
+	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
+	require.Equal(t, exitOK, ingot(t, "", "status", "b", "--redis", server.URL).code)
+
+	r = ingot(t, "", "results", "b", "--redis", server.URL, "-o", filepath.Join(t.TempDir(), "elsewhere.jsonl"))
+	require.Equal(t, exitFailure, r.code)
+	require.NoError(t, server.Client.HDel(t.Context(), "ingot:{b}:results", "2").Err())
+	r = ingot(t, "", "results", "b", "--redis", server.URL, "-o", filepath.Join(t.TempDir(), "elsewhere.jsonl"))
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, " lacks 1 row that an earlier collection with --forget wrote to another output")
+}
+
+// TestStatusSkipsWhatIsNoBatch: one odd key does not hide the batches, and its name does not reach the terminal as it is.
+func TestStatusSkipsWhatIsNoBatch(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	require.Equal(t, exitOK, ingot(t, "{}\n", "enqueue", "-", "--redis", server.URL, "--batch", "b").code)
+	require.NoError(t, server.Client.Set(t.Context(), "ingot:{\x1b[31mred}:meta", "x", 0).Err())
+	for _, more := range [][]string{nil, {"--json"}} {
+		r := ingot(t, "", append([]string{"status", "--redis", server.URL}, more...)...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stdout, "completed")
+		require.Contains(t, r.stderr, `skipped batch "\x1b[31mred": it is damaged, or was not made by ingot`)
+		require.NotContains(t, r.stdout+r.stderr, "\x1b")
+	}
+}

@@ -27,7 +27,7 @@ can be interrupted and repeated at any time; each row is in OUT exactly once. Ro
 of a finished batch failed, the exit code is 3; --fail-on-error sets another limit.
 
 With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes
-the batch from Redis when OUT, a file, has all results of a finished batch.`,
+results from Redis when OUT, a file, has them on the disk, and the batch when it is finished and OUT has all its results.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]`,
 		Args: arguments("BATCH"),
@@ -82,7 +82,7 @@ the batch from Redis when OUT, a file, has all results of a finished batch.`,
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write results to `OUT`; - for stdout")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for rows until the batch is finished")
 	addFailFlag(cmd.Flags(), &limit)
-	cmd.Flags().BoolVar(&forget, "forget", false, "delete a finished batch from Redis when OUT has all its results")
+	cmd.Flags().BoolVar(&forget, "forget", false, "delete from Redis what OUT has: results, and at its end the batch")
 	return cmd
 }
 
@@ -113,6 +113,12 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	case c.Foreign > 0:
 		return c, fmt.Errorf("%s was %w than batch %s, which lacks %s of it: choose another output",
 			r.out, rows.ErrOtherFile, r.batch, countRows(c.Foreign))
+	case c.Damaged > 0:
+		return c, fmt.Errorf("batch %s: Redis holds %s that cannot be used, so %s lacks them; the first is %s",
+			r.batch, count(c.Damaged, "result"), r.out, c.FirstDamage)
+	case c.Freed > 0:
+		return c, fmt.Errorf("batch %s: %s lacks %s that an earlier collection with --forget wrote to another output",
+			r.batch, r.out, countRows(c.Freed))
 	}
 	if r.forget && c.Finished {
 		if err := closeOutput(); err != nil { // it is on the disk after this
@@ -135,7 +141,7 @@ func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.
 	defer d.Close()
 	var last job.Status
 	c, err := enqueue.Collect(ctx, r.queue, output, enqueue.CollectOptions{
-		Follow: r.follow,
+		Follow: r.follow, Free: r.forget,
 		Progress: func(s job.Status) {
 			last = s
 			d.Show(batchCounts(s))

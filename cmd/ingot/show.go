@@ -180,7 +180,7 @@ func (a *outputRow) write(w io.Writer, question string) error {
 	return err
 }
 
-// paragraph is a text with a mark before its first line; the others are indented as far.
+// paragraph returns a text with a mark before its first line; the others are indented as far.
 func paragraph(mark, text string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
@@ -190,7 +190,7 @@ func paragraph(mark, text string) string {
 	return b.String()
 }
 
-// question is the last message of a row's chat, or the prompts of its completion. It is empty if the row cannot be used.
+// question returns the last message of a row's chat, or the prompts of its completion. It is empty if the row cannot be used.
 func question(row rows.Row) string {
 	r, err := openai.ParseRequest(row.Endpoint, row.Body)
 	if row.Err != nil || err != nil {

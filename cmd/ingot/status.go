@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -101,6 +102,12 @@ func listBatches(cmd *cobra.Command, queue *redisqueue.Queue, asJSON bool) error
 	if err != nil {
 		return fmt.Errorf("read status: %w", err)
 	}
+	all = slices.DeleteFunc(all, func(s job.Status) bool {
+		if s.Damage != "" {
+			cmd.PrintErrf("skipped %s\n", printable(s.Damage))
+		}
+		return s.Damage != ""
+	})
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), append([]job.Status{}, all...)) // no batches are [], not null
 	}

@@ -5,11 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// Key is the content of a full page: a SHA-256 hash over every token up to and including the one after it. A weaker hash is
-// not enough: two texts with the same key would use each other's keys and values.
+// Key identifies the content of a full page. It is a SHA-256 hash of all tokens of the text up to and including the first token
+// after the page. A weaker hash is not enough: two texts with the same key would use each other's keys and values.
 type Key [sha256.Size]byte
 
-// next is the key of the page after one with key k. tokens are the tokens of that page and the one after it.
+// next returns the key of the page that follows a page with key k. tokens are the tokens of that next page
+// and the first token after it.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
@@ -19,5 +20,5 @@ func (k Key) next(tokens []int32) Key {
 	return sha256.Sum256(b)
 }
 
-// largePage is the maximum number of positions of a page whose key is made without an allocation.
+// largePage is the maximum number of positions of a page for which next allocates no memory.
 const largePage = 256

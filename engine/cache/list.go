@@ -1,6 +1,6 @@
 package cache
 
-// list is a doubly linked list through the pages themselves, so that adding and removing pages allocates nothing.
+// list is a doubly linked list of pages. Its links are fields of the pages, so that adding and removing pages allocates nothing.
 type list struct {
 	head, tail int32
 	len        int

@@ -1,38 +1,38 @@
-// Package cache allocates the pages of the KV cache and finds those that several sequences can share (prefix caching). The
-// keys and values themselves are the backend's. A page is a number, the same in every layer, and a sequence's page table lists
-// the pages of its positions in order.
+// Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and
+// values are in the backend's memory. A page is a number, which is the same in every layer. A sequence's page table lists the pages
+// of its positions in order.
 //
-// A full page is identified by its content: a hash over all tokens up to its last position and the one after it. (That token
-// belongs to it because the MTP layer computes its slot of a position from the next token.) Pages that no table holds any more
-// stay until they are needed; the least recently used is evicted first. Content that turns out to be wrong is discarded, with
-// all that was computed from it.
+// A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after
+// it. (The token after it is included because the MTP layer computes the slot of a position from the next token.) Pages that are in
+// no table any longer keep their content until they are needed; the least recently used page is evicted first. Content that turns
+// out to be wrong is discarded, together with all content that was computed from it.
 package cache
 
 // Pool is a fixed number of pages. It is not safe for concurrent use.
 type Pool struct {
 	pageSize int
 	pages    []page
-	free     []int32        // pages without content; the last is taken next
+	free     []int32        // pages without content; the last one is taken first
 	known    map[Key]int32  // full pages by content, whether in tables or not
 	claims   map[Key]*Table // content that a table is computing
 	idle     list           // known pages in no table, least recently used first
 	stats    Stats
 }
 
-// page is what the pool knows of a page.
+// page is the pool's record of a page.
 type page struct {
-	tables     int32 // tables that hold it
+	tables     int32 // number of tables that hold the page
 	isKnown    bool
-	discarded  bool // its content may be wrong, although tables still hold it
+	discarded  bool // the content may be wrong, although tables still hold the page
 	key        Key
-	before     Key   // of the page before it in the text; zero for the first
+	before     Key   // key of the previous page of the text; zero for the first page
 	prev, next int32 // neighbours in idle
 }
 
 // Stats are counts since the pool was made.
 type Stats struct {
-	Shared  int // known pages that a further table has taken
-	Evicted int // known pages that lost their content to be used again
+	Shared  int // times that a table took a known page
+	Evicted int // times that a known page lost its content because the page was needed
 }
 
 // NewPool returns a pool of pages 0 to pages-1, each of pageSize positions.
@@ -51,23 +51,23 @@ func NewPool(pages, pageSize int) *Pool {
 	return p
 }
 
-// PageSize is the number of positions of a page.
+// PageSize returns the number of positions of a page.
 func (p *Pool) PageSize() int { return p.pageSize }
 
-// Used is the number of pages in tables.
+// Used returns the number of pages in tables.
 func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 
-// Available is the number of pages that tables can still take: those without content and those in no table.
+// Available returns the number of pages that tables can still take: the pages without content and the known pages in no table.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
-// Needed is the number of pages that the given number of positions take.
+// Needed returns the number of pages that the given number of positions take.
 func (p *Pool) Needed(positions int) int { return (positions + p.pageSize - 1) / p.pageSize }
 
 // Stats returns the counts so far.
 func (p *Pool) Stats() Stats { return p.stats }
 
-// take returns a page without content. If there is none it evicts the one that was idle longest; if all are in tables it
-// returns false.
+// take returns a page without content. If there is none, it evicts the page that was idle longest. If all pages are in
+// tables, it returns false.
 func (p *Pool) take() (int32, bool) {
 	if n := len(p.free); n > 0 {
 		id := p.free[n-1]
@@ -86,7 +86,7 @@ func (p *Pool) take() (int32, bool) {
 	return id, true
 }
 
-// share adds a table to those that hold a known page.
+// share counts one more table that holds a known page.
 func (p *Pool) share(id int32) {
 	if p.pages[id].tables == 0 {
 		p.idle.remove(p.pages, id)
@@ -95,7 +95,7 @@ func (p *Pool) share(id int32) {
 	p.stats.Shared++
 }
 
-// drop takes a table off a page.
+// drop counts one table fewer that holds a page.
 func (p *Pool) drop(id int32) {
 	pg := &p.pages[id]
 	pg.tables--
@@ -109,7 +109,8 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-// learn registers page id under key; before is the key of the previous page. If another page is registered under key, it stays.
+// learn registers page id under key. before is the key of the previous page. If another page is already registered
+// under key, nothing changes.
 func (p *Pool) learn(id int32, key, before Key) {
 	if _, ok := p.known[key]; ok || p.pages[id].isKnown {
 		return
@@ -118,7 +119,7 @@ func (p *Pool) learn(id int32, key, before Key) {
 	p.pages[id].isKnown, p.pages[id].key, p.pages[id].before = true, key, before
 }
 
-// discard makes the content of known pages unknown, and that of all pages that were computed from them.
+// discard makes the content of known pages unknown, and also the content of all pages that were computed from them.
 func (p *Pool) discard(ids []int32) {
 	after := make(map[Key][]int32, len(p.known))
 	for _, id := range p.known {

@@ -19,7 +19,7 @@ func text(n int, from int32) []int32 {
 	return tokens
 }
 
-// fill computes a text in a table: adopts what is known, takes the rest, and makes it known.
+// fill computes a text in a table: it adopts the known pages, takes pages for the rest, and commits them.
 func fill(t *testing.T, table *Table, tokens []int32) (adopted int) {
 	t.Helper()
 	adopted, busy := table.Adopt(tokens)
@@ -100,7 +100,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 		fill(t, table, text(6, 100*i))
 		table.Release()
 	}
-	// Touch the first text, so that the second is evicted first.
+	// Use the first text once more, so that the second text is evicted first.
 	table := p.NewTable()
 	require.Equal(t, 4, fill(t, table, text(6, 0)))
 	table.Release()
@@ -127,13 +127,13 @@ func TestGrowStopsWhenPagesRunOut(t *testing.T) {
 	require.Equal(t, 1, p.Available())
 }
 
-// Random tables over texts that share beginnings: a page that is adopted always holds what the text needs, no page is lost,
-// and none is written by two tables.
+// Random tables over texts that share beginnings. An adopted page always holds the content that the text needs, no page is lost,
+// and no page is written by two tables.
 func TestPoolProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := NewPool(rapid.IntRange(1, 12).Draw(t, "pages"), size)
-		content := map[int32]string{} // what was last computed in a page
+		content := map[int32]string{} // the content that was last computed in each page
 		type running struct {
 			table  *Table
 			tokens []int32
@@ -211,7 +211,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// Discarded pages and those that were computed from them are found no more, whether tables hold them or not. Others are.
+// Discarded pages, and pages that were computed from them, are not found any longer, whether tables hold them or not. Other
+// pages are still found.
 func TestDiscardedPagesAreUnknown(t *testing.T) {
 	t.Parallel()
 	p := NewPool(16, size)
@@ -246,7 +247,7 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 	require.Equal(t, 16-p.Used(), p.Available())
 }
 
-// The end of a text is evicted before its beginning, without which it could not be found.
+// The end of a text is evicted before its beginning, since the end cannot be found without the beginning.
 func TestTheBeginningOfATextOutlivesItsEnd(t *testing.T) {
 	t.Parallel()
 	p := NewPool(4, size)
@@ -254,7 +255,7 @@ func TestTheBeginningOfATextOutlivesItsEnd(t *testing.T) {
 	fill(t, table, text(14, 0))
 	table.Release()
 	taken := p.NewTable()
-	for i, want := range []int{12, 8, 4, 0} { // the page that is not full is taken first
+	for i, want := range []int{12, 8, 4, 0} { // the incomplete page is taken first
 		require.True(t, taken.Grow((i+1)*size))
 		found, key := 0, Key{}
 		for end := size; end < 14; end += size {

@@ -6,22 +6,22 @@ import "slices"
 type Table struct {
 	pool  *Pool
 	pages []int32
-	last  Key // key of page known-1
-	known int // leading pages whose content has a key
+	last  Key // key of the last known page, number known-1
+	known int // number of leading pages whose content has a key
 
-	claim   Key // content of the page that this table announced to compute
+	claim   Key // content of the page that this table has announced to compute
 	claimed bool
 }
 
 // NewTable returns an empty table. Call Release to free its pages.
 func (p *Pool) NewTable() *Table { return &Table{pool: p} }
 
-// Pages are the pages so far: position i is in slot i%PageSize of page i/PageSize.
+// Pages returns the table's pages: position i is in slot i%PageSize of Pages()[i/PageSize].
 func (t *Table) Pages() []int32 { return t.pages }
 
 // Adopt takes the known pages of a text and returns the number of positions that the table then has. The table must hold whole
-// pages of the text and nothing else. The last token is never covered, because its logits are needed. busy reports whether
-// another table's sequence is computing the next page: wait for it rather than compute it twice.
+// pages of the text and nothing else. The last token is never covered, because its logits are needed. busy reports whether another
+// table's sequence is computing the next page; the caller should then wait instead of computing the page twice.
 func (t *Table) Adopt(tokens []int32) (positions int, busy bool) {
 	size := t.pool.pageSize
 	for {
@@ -59,8 +59,8 @@ func (t *Table) unclaim() {
 	}
 }
 
-// Grow takes pages until positions 0 to positions-1 have a slot. If the pool runs out, it keeps the pages that it got and
-// returns false.
+// Grow takes pages until positions 0 to positions-1 have a slot. If the pool has too few pages, the table keeps the pages that it
+// got, and Grow returns false.
 func (t *Table) Grow(positions int) bool {
 	for len(t.pages) < t.pool.Needed(positions) {
 		id, ok := t.pool.take()
@@ -85,19 +85,20 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	}
 }
 
-// Discard makes the content of all pages unknown, and that of all pages of the pool that were computed from them. The sequences
-// of tables that hold one of them have to be computed again: see HoldsDiscarded.
+// Discard makes the content of the table's pages unknown, and also the content of all other pages that were computed from them. If
+// another table holds such a page, its sequence must be computed again: see HoldsDiscarded.
 func (t *Table) Discard() { t.pool.discard(slices.Clone(t.pages)) }
 
-// HoldsDiscarded reports whether the content of a page was discarded. Release such a table without a further Commit.
+// HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released
+// without a further Commit.
 func (t *Table) HoldsDiscarded() bool {
 	return slices.ContainsFunc(t.pages, func(id int32) bool { return t.pool.pages[id].discarded })
 }
 
-// Release frees all pages and leaves the table empty. Releasing it twice does nothing.
+// Release frees all pages and leaves the table empty. A second call does nothing.
 func (t *Table) Release() {
 	t.unclaim()
-	// The last page first, so that the beginning of a text outlives its end.
+	// The last page is freed first, so that the end of a text is evicted before its beginning.
 	for i := len(t.pages) - 1; i >= 0; i-- {
 		t.pool.drop(t.pages[i])
 	}

@@ -20,9 +20,9 @@ const templateKey = "tokenizer.chat_template"
 // Template is the chat template of a model. It is safe for use from many goroutines.
 type Template struct {
 	program   *jinja.Template
-	err       error      // why there is no program
+	err       error      // the reason why there is no usable template
 	developer bool       // the template knows messages of the role "developer"
-	tokens    []variable // bos_token and eos_token, as far as the model has them
+	tokens    []variable // bos_token and eos_token, those that the model has
 }
 
 // variable is a variable of a template.
@@ -31,12 +31,12 @@ type variable struct {
 	value ordered.Value
 }
 
-// New reads the template from the metadata of a model file. A model without a template that can be used still answers
-// prompts that are not chats: Render returns the reason.
+// New reads the template from the metadata of a model file. If there is no usable template, Render returns the reason; the model
+// can still answer prompts that are not chats.
 func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
 	source, err := meta.String(templateKey)
 	if errors.Is(err, gguf.ErrMissing) {
-		return &Template{err: errors.New("the model file has no chat template, so it takes prompts and no messages")}
+		return &Template{err: errors.New("the model file has no chat template: send prompts instead of messages")}
 	}
 	if err != nil {
 		return &Template{err: fmt.Errorf("the model file's chat template cannot be read: %w", err)}
@@ -59,15 +59,16 @@ func parse(source string) *Template {
 	return &Template{program: program, developer: strings.Contains(source, "developer")}
 }
 
-// defaults are the variables that a chat need not set. As in Hugging Face transformers, tools and documents are defined,
-// and none.
+// defaults are the values of variables that a chat does not set. As in Hugging Face transformers, tools and documents are defined
+// and have the value none.
 var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_prompt", true}}
 
-// Render makes the prompt of a chat, whose variables it does not change: messages, and what else the template reads. The
-// prompt contains the BOS token if the template writes it. The date is the one that strftime_now prints; zero for now.
+// Render makes the prompt of a chat. The chat's fields are the variables of the template: messages, and any other variables that
+// the template reads. Render does not change them. The prompt contains the BOS token if the template writes it. strftime_now prints
+// the given date; if it is zero, it prints the current time.
 //
-// An error wraps generation.ErrBadRequest, because the same chat fails again. It wraps a *jinja.RaiseError if the template
-// refuses the messages.
+// An error wraps generation.ErrBadRequest, because the same chat would fail again. It also wraps a *jinja.RaiseError if the
+// template refuses the messages.
 func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) {
 	if t.err != nil {
 		return "", generation.BadRequest("%w", t.err)
@@ -97,8 +98,8 @@ func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) 
 	return prompt, nil
 }
 
-// developerAsSystem gives messages of the role "developer", OpenAI's newer name for "system", the older name. A template
-// leaves messages of an unknown role out, and the model would answer without its instructions.
+// developerAsSystem replaces the role "developer", OpenAI's newer name for "system", by "system". Templates leave out messages of
+// unknown roles, so that the model would answer without its instructions.
 func developerAsSystem(vars *ordered.Object) {
 	v, _ := vars.Get("messages")
 	given, ok := v.([]ordered.Value)

@@ -7,8 +7,8 @@ import (
 )
 
 // Dequantize writes the weights of src, whole blocks of type t, to dst. The caller guarantees that the type is readable, that
-// len(dst) is a whole number of blocks and that len(src) is t.RowBytes(len(dst)). Each weight is the format's formula
-// evaluated in float32, with the same result on every machine.
+// len(dst) is a whole number of blocks and that len(src) is t.RowBytes(len(dst)). Each weight is computed with the format's formula
+// in float32. The result is the same on every machine.
 func Dequantize(dst []float32, t Type, src []byte) {
 	info := t.info()
 	switch info.blockSize {
@@ -43,8 +43,8 @@ func dequantBF16(y []float32, b []byte) {
 
 func half(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// The functions below convert products before they add them. Without the conversion Go may fuse both into one rounding on
-// arm64, and results would differ between machines.
+// The functions below convert products to float32 before adding them. Without the conversion, Go may fuse product and sum into one
+// operation on arm64, and results would differ between machines.
 
 func dequantQ4_0(y []float32, b []byte) {
 	d, qs := half(b), b[2:18]
@@ -127,8 +127,8 @@ func dequantQ5K(y []float32, b []byte) {
 	}
 }
 
-// dequantQ6K reads halves of 128 weights: each takes 64 low bytes, 32 high bytes (two bits for each of four weights 32
-// apart) and 8 scales of 16 weights.
+// dequantQ6K reads two halves of 128 weights. Each half has 64 low bytes, 32 high bytes and 8 scales of 16 weights. A high byte has
+// two bits for each of four weights, which are 32 apart.
 func dequantQ6K(y []float32, b []byte) {
 	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
 	for range 2 {

@@ -32,8 +32,7 @@ func signed8(b []byte, at int) int {
 
 func halfAt(b []byte, at int) float64 { return half64(uint16(field(b, 8*at, 16))) }
 
-// reference holds each type's formula for weight i of a block b, in float64
-// and by bit positions: y = d*q + m.
+// reference has each type's formula for weight i of a block b, y = d*q + m. It uses float64 and reads the block bit by bit.
 var reference = map[Type]func(b []byte, i int) float64{
 	TypeF32:  func(b []byte, _ int) float64 { return float64(math.Float32frombits(uint32(field(b, 0, 32)))) },
 	TypeF16:  func(b []byte, _ int) float64 { return halfAt(b, 0) },
@@ -70,8 +69,9 @@ var reference = map[Type]func(b []byte, i int) float64{
 	},
 }
 
-// scaleAndMin unpacks the scale and minimum of a sub-block. The first four sub-blocks have their six bits in one byte each. The
-// others have their low four bits in bytes 8 to 11, and their high two above the six bits of the first ones.
+// scaleAndMin unpacks the scale and minimum of a sub-block. A scale and a minimum have six bits each. For the first four
+// sub-blocks, each is in a byte of its own. For the other sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits
+// are the free bits in the bytes of the first four.
 func scaleAndMin(b []byte, j int) (scale, minimum int) {
 	const at = 8 * 4
 	if j < 4 {
@@ -105,9 +105,8 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 	return b
 }
 
-// TestDequantize compares with the formulas bit for bit. Every product of a
-// scale and a quant fits a float32 exactly, so the only rounding is that of
-// the last sum, which float64 does once too.
+// TestDequantize compares weights with the formulas bit for bit. Every product of a scale and a quant is exact in float32. So only
+// the last sum is rounded, in float32 as in the formulas.
 func TestDequantize(t *testing.T) {
 	t.Parallel()
 	require.Len(t, reference, len(Types()))
@@ -148,8 +147,8 @@ func TestDequantizeSpecialScales(t *testing.T) {
 	require.True(t, math.IsNaN(float64(dst[0])))
 }
 
-// TestDequantizeFiles compares the quantised files of a model, written by other programs, with its F16 file. A quantiser's error is
-// about 1/sqrt(12) of a step; the bounds are twice the errors of these files.
+// TestDequantizeFiles compares the quantised files of a model, written by other programs, with its F16 file. The error of a
+// quantiser is about 1/sqrt(12) of a step. The bounds are twice the errors of these files.
 func TestDequantizeFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
@@ -172,8 +171,8 @@ func TestDequantizeFiles(t *testing.T) {
 	}
 }
 
-// openTiny opens tiny-llama in one of its types: all of it where INGOT_MODELS names the folder of these files, else the first rows
-// of its tensors, which testdata/cut wrote.
+// openTiny opens tiny-llama in one of its types. If INGOT_MODELS names the folder of these files, it opens the whole file.
+// Otherwise, it opens a file with the first rows of the tensors, which testdata/cut wrote.
 func openTiny(t *testing.T, kind string) *File {
 	t.Helper()
 	dir := cmp.Or(os.Getenv("INGOT_MODELS"), "testdata")
@@ -204,7 +203,7 @@ func TestRowBytes(t *testing.T) {
 		require.Equal(t, want, got, typ)
 	}
 	_, err := TypeQ4K.RowBytes(576)
-	require.ErrorContains(t, err, "576 weights is not a whole number of Q4_K blocks of 256")
+	require.ErrorContains(t, err, "576 weights is not a whole number of Q4_K blocks, which have 256 weights")
 	_, err = TypeF32.RowBytes(-1)
 	require.Error(t, err)
 	_, err = TypeF32.RowBytes(math.MaxInt / 2)

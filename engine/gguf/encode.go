@@ -8,7 +8,7 @@ import (
 
 func checkName(s string) error {
 	if s == "" || len(s) > maxNameBytes {
-		return fmt.Errorf("the name has %d bytes, must be 1 to %d", len(s), maxNameBytes)
+		return fmt.Errorf("the name has %d bytes, but must have 1 to %d", len(s), maxNameBytes)
 	}
 	return nil
 }
@@ -18,7 +18,7 @@ func checkTensor(t Tensor) error {
 		return err
 	}
 	if len(t.Shape) < 1 || len(t.Shape) > maxDims {
-		return fmt.Errorf("has %d dimensions, must be 1 to %d", len(t.Shape), maxDims)
+		return fmt.Errorf("has %d dimensions, but must have 1 to %d", len(t.Shape), maxDims)
 	}
 	for _, d := range t.Shape {
 		if d < 1 {
@@ -31,7 +31,7 @@ func checkTensor(t Tensor) error {
 	}
 	want := row * (t.Elements() / t.Shape[0])
 	if len(t.Data) != want {
-		return fmt.Errorf("has %d bytes of data, shape %v of %v takes %d", len(t.Data), t.Shape, t.Type, want)
+		return fmt.Errorf("has %d bytes of data, but shape %v of %v needs %d", len(t.Data), t.Shape, t.Type, want)
 	}
 	return nil
 }

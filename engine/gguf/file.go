@@ -1,5 +1,5 @@
-// Package gguf reads and writes GGUF model files: their key-value section and their tensors, which are mapped and not copied. It
-// also has the table of the tensors' types.
+// Package gguf reads and writes GGUF model files: the key-value section and the tensors. Tensors are mapped into memory, not
+// copied. The package also has the table of tensor types.
 //
 // The format is GGML's (docs/gguf.md in the ggml repository). Ingot reads little-endian files of versions 2 and 3, which have the
 // same layout.
@@ -15,12 +15,12 @@ import (
 )
 
 // File is a GGUF file mapped into memory, read-only. It may be used by many goroutines at once, except for Close. If another
-// program shortens the file while it is open, this one crashes, as with any mapping: replace model files by renaming, never by
-// overwriting them.
+// program shortens the file while it is open, this program crashes, as with any mapping. Replace model files by renaming a new
+// file, never by overwriting.
 type File struct {
 	path    string
 	size    int64
-	data    []byte // nil once closed
+	data    []byte // nil after Close
 	meta    *Metadata
 	tensors []Tensor
 	index   map[string]int
@@ -30,7 +30,7 @@ type File struct {
 type Tensor struct {
 	Name  string
 	Type  Type
-	Shape []int  // fastest first, as in the file: [columns, rows, ...]
+	Shape []int  // fastest dimension first, as in the file: [columns, rows, ...]
 	Data  []byte // whole rows of the mapping: read-only, invalid after File.Close
 }
 
@@ -50,8 +50,8 @@ func (t Tensor) Values() []float32 {
 	return values
 }
 
-// Open maps the file and checks all of it except the weights' values, so that nothing in the result points outside the file. The
-// error about a file that is not well formed is a *FormatError.
+// Open maps the file and checks everything except the weights' values, so that nothing in the result points outside the file. If
+// the file is not well formed, the error is a *FormatError.
 func Open(path string) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// New returns a file that exists only in memory, with the caller's tensors. The path is for messages.
+// New returns a file that exists only in memory. It has the given metadata and tensors. The path is for messages.
 func New(path string, meta *Metadata, tensors []Tensor) *File {
 	f := &File{path: path, meta: meta, tensors: tensors, index: make(map[string]int, len(tensors))}
 	for i, t := range tensors {
@@ -84,7 +84,7 @@ func mapFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer h.Close() //nolint:errcheck // opened for reading; the mapping outlives it
+	defer h.Close() //nolint:errcheck // opened for reading; the mapping stays valid
 	st, err := h.Stat()
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func mapFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is empty", path)
 	}
 	if st.Size() > math.MaxInt {
-		return nil, fmt.Errorf("%s has %d bytes, too many to map", path, st.Size())
+		return nil, fmt.Errorf("%s has %d bytes, which is too large to map", path, st.Size())
 	}
 	data, err := unix.Mmap(int(h.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -116,7 +116,7 @@ func (f *File) Release() error {
 	return nil
 }
 
-// ReleaseTensor is Release for the pages that hold nothing but one tensor. It does nothing for a tensor that is not of the file.
+// ReleaseTensor is Release for the pages that contain only the given tensor. It does nothing for a tensor that is not in the file.
 func (f *File) ReleaseTensor(t Tensor) error {
 	if len(f.data) == 0 || len(t.Data) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (f *File) ReleaseTensor(t Tensor) error {
 	return nil
 }
 
-// Close unmaps the file: all its Tensor.Data become invalid. The metadata stay usable. Closing twice does nothing.
+// Close unmaps the file: the Data of all its tensors become invalid. The metadata remain usable. A second call does nothing.
 func (f *File) Close() error {
 	if f.data == nil {
 		return nil

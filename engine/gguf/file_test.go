@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample is a small file's content: all value types, four tensors.
+// sample returns a small file's content: all value types, four tensors.
 func sample() (*Metadata, []Tensor) {
 	m := NewMetadata()
 	m.Set("general.architecture", "llama")

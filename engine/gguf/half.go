@@ -25,12 +25,11 @@ func F32ToF16(f float32) uint16 {
 	b &= 0x7fffffff
 	switch {
 	case b > 0x7f800000:
-		return sign | 0x7e00 | uint16(b>>13)&0x1ff // quiet NaN, upper payload kept
+		return sign | 0x7e00 | uint16(b>>13)&0x1ff // quiet NaN with the upper bits of the payload
 	case b >= 0x477ff000: // 65520, halfway between 65504 and 2^16
 		return sign | 0x7c00
 	case b < 0x38800000: // below 2^-14: subnormal
-		// Adding 0.5 puts the value's unit of 2^-24 at the last mantissa bit,
-		// so the float32 addition itself rounds to nearest even.
+		// In 0.5 + value, the last mantissa bit is worth 2^-24, the unit of subnormals. So the float32 addition rounds to nearest even.
 		r := math.Float32frombits(b) + 0.5
 		return sign | uint16(math.Float32bits(r)-0x3f000000)
 	}

@@ -49,7 +49,7 @@ func TestF16Narrows(t *testing.T) {
 		back := F32ToF16(F16ToF32(h))
 		want := h
 		if math.IsNaN(half64(h)) {
-			want |= 0x200 // sign and payload kept, quiet
+			want |= 0x200 // quiet, with the same sign and payload
 		}
 		if back != want {
 			t.Fatalf("%#04x: got %#04x, want %#04x", h, back, want)
@@ -57,8 +57,8 @@ func TestF16Narrows(t *testing.T) {
 	}
 }
 
-// TestF16Rounds: the value halfway between two neighbours rounds to the even one, and the float32 on either side of it rounds to the
-// nearer one.
+// TestF16Rounds checks that the value halfway between two neighbours rounds to the even neighbour, and that the float32 values next
+// to it round to the nearer neighbour.
 func TestF16Rounds(t *testing.T) {
 	t.Parallel()
 	const last = 0x7bff // 65504
@@ -109,6 +109,6 @@ func TestBF16(t *testing.T) {
 			t.Fatalf("from %#04x to halfway and over: got %#04x, want %#04x", h, got, want)
 		}
 	}
-	// Its upper half alone would read as infinity.
+	// The upper half of this NaN alone would be an infinity.
 	require.Equal(t, uint16(0x7fc0), F32ToBF16(math.Float32frombits(0x7f800001)))
 }

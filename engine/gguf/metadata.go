@@ -10,9 +10,9 @@ import (
 // ErrMissing is wrapped by the error of a Metadata getter if the key is absent.
 var ErrMissing = errors.New("missing")
 
-// Metadata is a file's key-value section, in file order. Values are uint8,
-// int8, uint16, int16, uint32, int32, uint64, int64, float32, float64, bool,
-// string, or a slice of one of these. It does not refer to the mapped file and may be read by many goroutines at once.
+// Metadata is a file's key-value section, in file order. Values are uint8, int8, uint16, int16, uint32, int32,
+// uint64, int64, float32, float64, bool, string, or a slice of one of these. It does not refer to the mapped file.
+// Many goroutines may read it at once.
 type Metadata struct {
 	keys   []string
 	values map[string]any
@@ -21,7 +21,8 @@ type Metadata struct {
 // NewMetadata returns an empty section, to be filled for Write.
 func NewMetadata() *Metadata { return &Metadata{} }
 
-// Set adds a key, or replaces its value in place. Write reports values of types that the format lacks, such as int.
+// Set adds a key, or replaces the value of a key without changing the order. Write returns an error for values whose types the
+// format does not have, such as int.
 func (m *Metadata) Set(key string, v any) {
 	if m.values == nil {
 		m.values = map[string]any{}
@@ -47,14 +48,14 @@ func (m *Metadata) Any(key string) (any, bool) {
 	return v, ok
 }
 
-// String returns a string. As with the other getters, the error wraps ErrMissing if the key is absent, and otherwise names the key
-// and both types.
+// String returns a string. As with the other getters, the error wraps ErrMissing if the key is absent. If the value has another
+// type, the error names the key and both types.
 func (m *Metadata) String(key string) (string, error) { return get[string](m, key) }
 
 // Bool returns a boolean.
 func (m *Metadata) Bool(key string) (bool, error) { return get[bool](m, key) }
 
-// Strings returns an array of strings. It belongs to the section: do not change it.
+// Strings returns an array of strings. The slice belongs to the section: do not change it.
 func (m *Metadata) Strings(key string) ([]string, error) { return get[[]string](m, key) }
 
 func get[T any](m *Metadata, key string) (T, error) {
@@ -70,7 +71,7 @@ func get[T any](m *Metadata, key string) (T, error) {
 	return t, nil
 }
 
-// Uint returns an integer of any width that is not negative.
+// Uint returns a non-negative integer of any width.
 func (m *Metadata) Uint(key string) (uint64, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -120,7 +121,7 @@ func (m *Metadata) Float(key string) (float64, error) {
 	return 0, wrongType(key, v, "a float")
 }
 
-// Floats returns an array of floats; float64 is rounded to float32. It may belong to the section: do not change it.
+// Floats returns an array of floats; float64 is rounded to float32. The slice may belong to the section: do not change it.
 func (m *Metadata) Floats(key string) ([]float32, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -139,7 +140,7 @@ func (m *Metadata) Floats(key string) ([]float32, error) {
 	return nil, wrongType(key, v, "an array of floats")
 }
 
-// Ints returns an array of integers of any width. It may belong to the section: do not change it.
+// Ints returns an array of integers of any width. The slice may belong to the section: do not change it.
 func (m *Metadata) Ints(key string) ([]int64, error) {
 	v, ok := m.values[key]
 	if !ok {

@@ -16,14 +16,14 @@ const (
 	defaultAlignment = 32
 	maxNameBytes     = 1<<16 - 1 // the format's limit on a key
 	maxDims          = 4
-	maxValueBytes    = 1 << 28 // of one metadata value; vocabularies take about 10 MB
-	firstEntries     = 1 << 12 // allocated before any is read; more as they are
+	maxValueBytes    = 1 << 28 // maximum of one metadata value; a vocabulary has about 10 MB
+	firstEntries     = 1 << 12 // entries allocated at first; more are allocated while entries are read
 )
 
-// FormatError describes what is wrong with a file, and where.
+// FormatError describes a mistake in a file and its place.
 type FormatError struct {
 	Path   string // as given to Open
-	Field  string // what was being read, as in `tensor "output.weight" offset`
+	Field  string // the field that was being read, such as `tensor "output.weight" offset`
 	Offset int64  // of the field's first byte in the file
 	Reason string
 }
@@ -74,7 +74,7 @@ func (p *parser) u64(field string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads a u64 number of items that take at least each bytes.
+// count reads a u64 number of items. Each item has at least each bytes.
 func (p *parser) count(each int, field string) (int, error) {
 	at := p.pos
 	n, err := p.u64(field)
@@ -113,7 +113,7 @@ func (p *parser) name(field string) (string, error) {
 	return string(b), nil
 }
 
-// parse reads a whole file. Only the tensors' data refer to data.
+// parse reads a whole file. Of the result, only the tensors' data refer to the given data.
 func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	p := &parser{path: path, data: data, alignment: defaultAlignment}
 	tensors, keys, err := p.header()
@@ -131,7 +131,8 @@ func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	return meta, list, nil
 }
 
-// The minimum bytes of an entry: a key's length, one byte, type and value; a tensor's name, n_dims, one dimension, type and offset.
+// The minimum bytes of an entry. For metadata: the key's length, one byte of the key, type and value. For a tensor: name, n_dims,
+// one dimension, type and offset.
 const (
 	minKeyBytes    = 8 + 1 + 4 + 1
 	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8
@@ -165,9 +166,9 @@ func (p *parser) header() (tensors, keys int, err error) {
 
 type info struct {
 	tensor Tensor
-	offset uint64 // from the start of the data
+	offset uint64 // offset from the start of the data section
 	bytes  uint64
-	at     int // position of the offset in the file
+	at     int // position in the file of the field offset
 }
 
 func (p *parser) tensors(n int) ([]Tensor, error) {
@@ -276,7 +277,7 @@ func alignmentOf(meta *Metadata) (uint64, error) {
 	return a, nil
 }
 
-// checkPlaces checks that each tensor lies in the file, aligned, and that no two share a byte.
+// checkPlaces checks that each tensor is aligned and inside the file, and that no two tensors share a byte.
 func (p *parser) checkPlaces(infos []info, start uint64) error {
 	size := uint64(len(p.data))
 	for _, in := range infos {

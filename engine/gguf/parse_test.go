@@ -35,7 +35,7 @@ func (r *raw) tensor(name string, n uint64, typ Type, offset uint64) *raw {
 	return r.str(name).u32(1).u64(n).u32(uint32(typ)).u64(offset)
 }
 
-// zeros appends data, so that counts pass the comparison with the file's size.
+// zeros appends zeros, so that the file is large enough for the counts in it.
 func (r *raw) zeros(n int) *raw { r.b = append(r.b, make([]byte, n)...); return r }
 
 // The first entry of a file starts at byte 24.
@@ -82,7 +82,7 @@ func TestMalformed(t *testing.T) {
 		"overflow":     {head(1, 0).str("a").u32(2).u64(1 << 40).u64(1 << 40).zeros(80), `tensor "a" shape`, 45, "dimension 1 is 1099511627776"},
 		"type":         {head(1, 0).tensor("a", 256, 23, 0).zeros(80), `tensor "a" type`, 45, "IQ4_XS is not supported"},
 		"type unknown": {head(1, 0).tensor("a", 256, 77, 0).zeros(80), `tensor "a" type`, 45, "type 77 is not supported"},
-		"half a block": {head(1, 0).tensor("a", 48, TypeQ80, 0).zeros(80), `tensor "a" shape`, 33, "48 weights is not a whole number of Q8_0 blocks of 32"},
+		"half a block": {head(1, 0).tensor("a", 48, TypeQ80, 0).zeros(80), `tensor "a" shape`, 33, "48 weights is not a whole number of Q8_0 blocks, which have 32 weights"},
 		"too large":    {head(1, 0).tensor("a", 1<<40, TypeF32, 0).zeros(80), `tensor "a" shape`, 33, "takes more bytes than the file has (137)"},
 		"info short":   {head(1, 0).str("a").u32(1).u64(8).u32(0).u32(0), `tensor "a" offset`, 49, "needs 8 bytes"},
 		"misaligned":   {head(1, 0).tensor("a", 1, TypeF32, 16).zeros(80), `tensor "a" offset`, 49, "16 is not a multiple of the alignment 32"},
@@ -107,7 +107,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestHugeCounts is not parallel: it measures what the whole process allocates.
+// TestHugeCounts is not parallel: it measures the allocations of the whole process.
 func TestHugeCounts(t *testing.T) {
 	const size = 1 << 20
 	files := map[string]*raw{
@@ -139,7 +139,7 @@ func TestVersion2(t *testing.T) {
 	require.Equal(t, wantTensors, tensors)
 }
 
-// TestEveryCut: no prefix of a file passes as a whole file, unless only the padding after the last tensor is missing.
+// TestEveryCut checks that no prefix of a file is accepted, unless only the padding after the last tensor is missing.
 func TestEveryCut(t *testing.T) {
 	t.Parallel()
 	meta, tensors := sample()
@@ -156,7 +156,7 @@ func TestEveryCut(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestDamage changes bytes anywhere: the file is refused or read as a sound file.
+// TestDamage changes random bytes. The file must be refused, or the result must be well formed.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	meta, tensors := sample()
@@ -170,7 +170,7 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// checkParsed parses, and if that succeeds checks that the result is sound and can be written and read again.
+// checkParsed parses data. If that succeeds, it checks that the result is well formed and can be written and read again.
 func checkParsed(t require.TestingT, data []byte) {
 	meta, tensors, err := parse("x", data)
 	if err != nil {
@@ -207,10 +207,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { checkParsed(t, data) })
 }
 
-// largeVocabulary is the metadata of a 150,000-token model.
+// largeVocabulary returns the metadata of a 150,000-token model.
 func largeVocabulary() *Metadata { return vocabulary(151_936) }
 
-// vocabulary is the metadata of a model of n tokens.
+// vocabulary returns the metadata of a model of n tokens.
 func vocabulary(n int) *Metadata {
 	tokens, merges, kinds := make([]string, n), make([]string, n), make([]int32, n)
 	for i := range n {
@@ -225,8 +225,8 @@ func vocabulary(n int) *Metadata {
 	return m
 }
 
-// TestLargeVocabularyTakesLinearTime: 16 times the tokens take about 16 times as long, and never 64 times. Other load on the
-// machine can only lengthen a try, so one try of several is enough.
+// TestLargeVocabularyTakesLinearTime checks that 16 times as many tokens take less than 64 times as long; the expected factor is
+// about 16. Other load on the machine can only make a try longer, so that one good try of several is enough.
 func TestLargeVocabularyTakesLinearTime(t *testing.T) {
 	took := func(m *Metadata) time.Duration {
 		data := encode(t, m, nil)

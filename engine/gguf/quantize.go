@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. It gives the bytes that GGML's Python
-// package (gguf) gives. It fails if the type is another one, if src is not whole blocks, if the length of dst is not
-// t.RowBytes(len(src)), or if a quantised type would have to hold a weight that is not finite.
+// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. The bytes are the same as those of GGML's
+// Python package (gguf). It returns an error if the type is another one, if src is not whole blocks, if the length of dst is not
+// t.RowBytes(len(src)), or if the type is quantised and a weight is not finite.
 func Quantize(dst []byte, t Type, src []float32) error {
 	n, err := t.RowBytes(len(src))
 	if err != nil {
 		return fmt.Errorf("quantise %d weights: %w", len(src), err)
 	}
 	if len(dst) != n {
-		return fmt.Errorf("quantise %d weights to %v: destination has %d bytes, want %d", len(src), t, len(dst), n)
+		return fmt.Errorf("quantise %d weights to %v: the destination has %d bytes, but needs %d", len(src), t, len(dst), n)
 	}
 	info := t.info()
 	if info.quantize == nil {
@@ -75,7 +75,7 @@ func quantQ8_0(b []byte, x []float32) {
 	}
 }
 
-// quantQ4_0 scales the weight of largest magnitude, sign included, to -8, to use the format's extra negative step.
+// quantQ4_0 scales the weight with the largest magnitude to -8, whatever its sign is, to use the format's extra negative step.
 func quantQ4_0(b []byte, x []float32) {
 	var extreme float32
 	for _, v := range x {
@@ -87,7 +87,7 @@ func quantQ4_0(b []byte, x []float32) {
 	inverse := reciprocal(d)
 	binary.LittleEndian.PutUint16(b, F32ToF16(d))
 	step := func(v float32) byte {
-		// Rounded to float32 once, like the fused multiply-add of the reference.
+		// The sum is rounded to float32 once, like the fused multiply-add of the reference.
 		return byte(min(15, int(float32(float64(v)*float64(inverse)+8.5))))
 	}
 	for j := range 16 {

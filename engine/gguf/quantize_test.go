@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestQuantizeFiles: quantising the F16 file's weights gives the bytes of the files that the reference implementation wrote.
+// TestQuantizeFiles quantises the F16 file's weights. The result must have the bytes of the files that the
+// reference implementation wrote.
 func TestQuantizeFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
@@ -30,7 +31,8 @@ func TestQuantizeFiles(t *testing.T) {
 	}
 }
 
-// TestRequantize: quantising the dequantised weights of a file gives the same bytes. The files are the reference implementation's.
+// TestRequantize dequantises and quantises the weights of files that the reference implementation wrote.
+// The bytes must stay the same.
 func TestRequantize(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"../../models/tiny-llama.q4_0.gguf", "../../models/tiny-glm.q8_0.gguf", "../model/testdata/micro-llama.gguf"} {
@@ -45,7 +47,7 @@ func TestRequantize(t *testing.T) {
 	}
 }
 
-// TestQuantizeError: the error of a weight is within the format's step.
+// TestQuantizeError checks that the error of a weight is within the format's step.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -62,8 +64,8 @@ func TestQuantizeError(t *testing.T) {
 					largest = math.Max(largest, math.Abs(float64(v)))
 				}
 				step := largest / steps
-				// Half a step; a whole one at Q4_0's unrepresentable end (+8); the scale's
-				// own rounding to F16, which for tiny scales is absolute.
+				// Half a step, or a whole step at the end of Q4_0's range that has no code (+8), plus the rounding of the scale to F16. For
+				// tiny scales, that rounding error is absolute.
 				bound := step/2 + largest*0x1p-10 + 0x1p-24*steps
 				if typ == TypeQ40 {
 					bound += step / 2
@@ -83,7 +85,7 @@ func TestQuantizeRefuses(t *testing.T) {
 	ones := make([]float32, 256)
 	require.ErrorContains(t, Quantize(make([]byte, 144), TypeQ4K, ones), "quantise to Q4_K: not supported")
 	require.ErrorContains(t, Quantize(make([]byte, 144), 10, ones), "Q2_K is not supported")
-	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones), "destination has 34 bytes, want 272")
+	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones), "the destination has 34 bytes, but needs 272")
 	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones[:31]), "not a whole number of Q8_0 blocks")
 	ones[40] = float32(math.NaN())
 	require.ErrorContains(t, Quantize(make([]byte, 272), TypeQ80, ones), "weight 40 is NaN")

@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 )
 
-// Randomize fills data, whole blocks of type t, with random weights around zero of about the given standard deviation: for
-// measurements and tests that need a model's weights without their meaning. Blocks are random bytes, so that every code of a
-// type occurs, and their float16 scales have either sign.
+// Randomize fills data, whole blocks of type t, with random weights around zero that have about the given standard deviation. It is
+// for measurements and tests that need weights but not a trained model. Blocks are random bytes, so that every code of a type
+// occurs. Their float16 scales have either sign.
 func Randomize(r *rand.Rand, t Type, data []byte, deviation float64) {
 	info := t.info()
 	if info.blockSize == 1 {
-		values := make([]float32, min(1<<16, len(data)/info.blockBytes)) // repeated where there are more weights
+		values := make([]float32, min(1<<16, len(data)/info.blockBytes)) // repeated if there are more weights
 		for i := range values {
 			values[i] = float32(deviation * r.NormFloat64())
 		}

@@ -29,24 +29,24 @@ const (
 type typeInfo struct {
 	name       string
 	blockSize  int // weights per block
-	blockBytes int // 0: known by name alone, not readable
-	// dequantize writes the weights of one block; of a type with blocks of one weight, any number of them.
+	blockBytes int // bytes per block; 0 if only the name is known and the type is not readable
+	// dequantize writes the weights of one block. For types with blocks of one weight, it writes any number of weights.
 	dequantize func(y []float32, b []byte)
-	// quantize is its inverse. It is nil for types that Ingot only reads.
+	// quantize is the inverse of dequantize. It is nil for types that Ingot only reads.
 	quantize func(b []byte, x []float32)
 	scales   []blockScale // the float16 scales of a block
 }
 
 // blockScale is a float16 scale of a block.
 type blockScale struct {
-	at int // byte of the block where it starts
-	// size is the scale for which blocks of random bytes have weights around zero with a standard deviation of about 1. A
-	// scale of the minima has the sign that its minima need.
+	at int // offset in the block
+	// size is the scale with which blocks of random bytes have weights around zero with a standard deviation of about 1. The scale of
+	// the minimums has the sign that makes the mean zero.
 	size float64
 }
 
-// types has every type that GGML has given a number to, so that a file that Ingot cannot read is refused by the name that
-// its user knows. It is an array, since attention asks for a type's layout at every page. To add a type, fill its row.
+// types has every type that has a number in GGML, so that the error for a type that Ingot cannot read has the type's name. It is an
+// array and not a map, since attention looks up a type's layout for every page. To add a type, fill its row.
 var types = [...]typeInfo{
 	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantize: dequantF32, quantize: quantF32},
 	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantize: dequantF16, quantize: quantF16},
@@ -67,7 +67,7 @@ var types = [...]typeInfo{
 	29: {name: "IQ1_M"}, 34: {name: "TQ1_0"}, 35: {name: "TQ2_0"}, 39: {name: "MXFP4"},
 }
 
-// Types returns the readable types, ordered by the size of their blocks. Every backend computes with all of them.
+// Types returns the readable types, ordered by block size. Every backend supports all of them.
 func Types() []Type {
 	var list []Type
 	for i := range types {
@@ -103,7 +103,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// info returns the type's row of the table, which is zero for a number that GGML has not given.
+// info returns the type's row of the table. The row is zero if GGML has no type with this number.
 func (t Type) info() *typeInfo {
 	if int64(t) < int64(len(types)) {
 		return &types[t]
@@ -117,13 +117,13 @@ var unknown typeInfo
 // tensor of a File has one.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
-// BlockSize is the number of weights in a block, 1 for the float types and 0 for a type that is not readable.
+// BlockSize returns the number of weights in a block, 1 for the float types and 0 for a type that is not readable.
 func (t Type) BlockSize() int { return t.info().blockSize }
 
-// BlockBytes is the number of bytes that a block takes, 0 for a type that is not readable.
+// BlockBytes returns the number of bytes that a block takes, 0 for a type that is not readable.
 func (t Type) BlockBytes() int { return t.info().blockBytes }
 
-// Scales returns the bytes of a block at which its float16 scales start, none for the float types.
+// Scales returns the offsets of a block's float16 scales; none for the float types.
 func (t Type) Scales() []int {
 	var at []int
 	for _, s := range t.info().scales {
@@ -132,15 +132,15 @@ func (t Type) Scales() []int {
 	return at
 }
 
-// RowBytes is the number of bytes that a row of n weights takes. It fails if the type is not readable or if n is not a
-// whole number of blocks.
+// RowBytes returns the number of bytes of a row of n weights. It returns an error if the type is not readable or if n
+// weights are not whole blocks.
 func (t Type) RowBytes(n int) (int, error) {
 	info := t.info()
 	if info.blockBytes == 0 {
 		return 0, t.unsupported()
 	}
 	if n < 0 || n%info.blockSize != 0 {
-		return 0, fmt.Errorf("a row of %d weights is not a whole number of %v blocks of %d", n, t, info.blockSize)
+		return 0, fmt.Errorf("a row of %d weights is not a whole number of %v blocks, which have %d weights", n, t, info.blockSize)
 	}
 	blocks := n / info.blockSize
 	if blocks > math.MaxInt/info.blockBytes {
@@ -149,7 +149,7 @@ func (t Type) RowBytes(n int) (int, error) {
 	return blocks * info.blockBytes, nil
 }
 
-// unsupported is the error about a type that is not readable.
+// unsupported returns the error about a type that is not readable.
 func (t Type) unsupported() error {
 	return fmt.Errorf("%v is not supported (supported: %s)", t, Names(Types()))
 }

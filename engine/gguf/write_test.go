@@ -15,7 +15,7 @@ func encode(t require.TestingT, meta *Metadata, tensors []Tensor) []byte {
 	return b.Bytes()
 }
 
-// TestWriteBytes compares with a file written by hand from the format's description.
+// TestWriteBytes compares the result with bytes written by hand from the format's description.
 func TestWriteBytes(t *testing.T) {
 	t.Parallel()
 	m := NewMetadata()
@@ -69,7 +69,7 @@ func TestWriteRefuses(t *testing.T) {
 		"zero":        {nil, with(func(x *Tensor) { x.Shape = []int{0} }), "not possible"},
 		"blocks":      {nil, with(func(x *Tensor) { x.Type, x.Shape = TypeQ80, []int{33} }), "not a whole number of Q8_0 blocks"},
 		"type":        {nil, with(func(x *Tensor) { x.Type = 23 }), "IQ4_XS is not supported"},
-		"data":        {nil, with(func(x *Tensor) { x.Data = nil }), `tensor "a": has 0 bytes of data, shape [1] of F32 takes 4`},
+		"data":        {nil, with(func(x *Tensor) { x.Data = nil }), `tensor "a": has 0 bytes of data, but shape [1] of F32 needs 4`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestWriteReportsWriter(t *testing.T) {
 	require.ErrorContains(t, Write(fullDisk{}, meta, tensors), "no space left")
 }
 
-// TestRoundTrip: everything that is written reads back the same.
+// TestRoundTrip checks that reading a written file returns the same content.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -192,7 +192,7 @@ func (r *render) joined(a, b Value) Value {
 
 var htmlEscapes = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 
-// sequenceLike is a list of the elements, or a tuple if v is one.
+// sequenceLike returns a list of the elements, or a tuple if v is one.
 func sequenceLike(v Value, items []Value) Value {
 	if is[tuple](v) {
 		return tuple(items)

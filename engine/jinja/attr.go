@@ -38,7 +38,7 @@ func (r *render) getItem(object, key Value) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// item is the item of a dictionary or a sequence.
+// item returns the item of a dictionary or a sequence.
 func (r *render) item(object, key Value) (Value, bool) {
 	if o, ok := object.(*ordered.Object); ok {
 		return r.lookUp(o, key)
@@ -111,7 +111,7 @@ func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }
 
-// ownAttr is an attribute that Python's type of the object has.
+// ownAttr returns an attribute that Python's type of the object has.
 func ownAttr(object Value, name string) (Value, bool) {
 	ns, isNamespace := object.(*namespace)
 	if isNamespace && !strings.HasPrefix(name, "_") {

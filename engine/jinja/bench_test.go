@@ -15,7 +15,7 @@ import (
 const chatML = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | trim + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// tenMessages is a chat without tools.
+// tenMessages returns a chat without tools.
 func tenMessages(tb testing.TB) *ordered.Object {
 	tb.Helper()
 	turn := `{"role":"user","content":"What is the capital of the country that borders France and Portugal?"},` +

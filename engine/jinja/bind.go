@@ -19,7 +19,7 @@ func (t *Template) bind() {
 	b.stmts(t.body, s, false)
 }
 
-// contextSlot is the position of a name among the context variables that the template reads.
+// contextSlot returns the position of a name among the context variables that the template reads.
 func (b *binder) contextSlot(name string) int {
 	i, ok := b.context[name]
 	if !ok {

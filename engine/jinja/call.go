@@ -68,7 +68,7 @@ func (a *args) take(name string) Value {
 	return missing
 }
 
-// or is the argument at a position, or absent if it was not given.
+// or returns the argument at a position, or absent if it was not given.
 func (a *args) or(i int, absent Value) Value {
 	if i >= len(a.pos) || a.pos[i] == missing {
 		return absent
@@ -76,7 +76,7 @@ func (a *args) or(i int, absent Value) Value {
 	return a.pos[i]
 }
 
-// integer is the argument at a position as an integer.
+// integer returns the argument at a position as an integer.
 func (a *args) integer(i int, absent int64) int64 {
 	v := a.or(i, absent)
 	defined(v)
@@ -87,7 +87,7 @@ func (a *args) integer(i int, absent int64) int64 {
 	return n
 }
 
-// text is the argument at a position as a string, empty if it was not given.
+// text returns the argument at a position as a string, empty if it was not given.
 func (a *args) text(i int) string {
 	v := a.or(i, "")
 	defined(v)

@@ -12,7 +12,7 @@ import (
 // decimal digits behind intKey, a byte that cannot begin a string of a template, because strings are UTF-8.
 const intKey = "\xff"
 
-// storedKey is the key of an Object for a key of a template.
+// storedKey returns the key of an Object for a key of a template.
 func storedKey(key Value) (string, bool) {
 	if s, ok := text(key); ok {
 		return s, true
@@ -23,7 +23,7 @@ func storedKey(key Value) (string, bool) {
 	return "", false
 }
 
-// loadedKey is the key of a template for a key of an Object.
+// loadedKey returns the key of a template for a key of an Object.
 func loadedKey(key string) Value {
 	if digits, ok := strings.CutPrefix(key, intKey); ok {
 		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {

@@ -68,7 +68,7 @@ func (s *setStmt) exec(r *render, f *frame) flow {
 	return flowNext
 }
 
-// namespaceOf is the namespace whose attribute a target sets.
+// namespaceOf returns the namespace whose attribute a target sets.
 func (e *attrTarget) namespaceOf(r *render, f *frame) *namespace {
 	ns, ok := e.object.ref.get(r, f).(*namespace)
 	if !ok {

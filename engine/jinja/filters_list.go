@@ -61,7 +61,7 @@ func filterReverse(r *render, v Value, _ args) Value {
 	return &iterator{cursor{items: items}}
 }
 
-// sorted is a list of the elements of v, sorted by their keys. Equal ones keep their order.
+// sorted returns a list of the elements of v, sorted by their keys. Equal ones keep their order.
 func (r *render) sorted(v Value, key func(Value) Value, reverse bool) Value {
 	type keyed struct{ key, value Value }
 	items := r.items(v)

@@ -19,7 +19,7 @@ func filterAbs(_ *render, v Value, _ args) Value {
 	return v
 }
 
-// filterInt is the integer that a value represents, or the default. A string may hold a fraction, which is cut off.
+// filterInt returns the integer that a value represents, or the default. A string may hold a fraction, which is cut off.
 func filterInt(_ *render, v Value, a args) Value {
 	defined(v)
 	n, ok := integer(v)
@@ -49,7 +49,7 @@ func filterInt(_ *render, v Value, a args) Value {
 	return int64(x)
 }
 
-// parseFloat is Python's float of a string.
+// parseFloat returns Python's float of a string.
 func parseFloat(s string) (float64, bool) {
 	s = strings.TrimFunc(s, isSpace)
 	if strings.ContainsAny(s, "xXpP_") {

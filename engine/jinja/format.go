@@ -90,7 +90,7 @@ func isConverted(v Value) bool {
 	return true
 }
 
-// converted is the argument of Go's fmt for a value.
+// converted returns the argument of Go's fmt for a value.
 func (r *render) converted(verb byte, v Value) any {
 	if verb == 's' {
 		return r.str(v)

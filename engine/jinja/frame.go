@@ -13,7 +13,7 @@ type frame struct {
 // variables of the context.
 type ref struct{ up, slot int }
 
-// in is the frame that holds the variable, seen from the frame f.
+// in returns the frame that holds the variable, seen from the frame f.
 func (p ref) in(f *frame) *frame {
 	for range p.up {
 		f = f.outer

@@ -41,7 +41,7 @@ func newRange(_ *render, _ Value, a args) Value {
 	return s
 }
 
-// newDict is Python's dict of a mapping or of pairs, and of named arguments.
+// newDict returns Python's dict of a mapping or of pairs, and of named arguments.
 func newDict(r *render, a args) *ordered.Object {
 	if len(a.pos) > 1 {
 		fail("dict expected at most 1 argument, got %d", len(a.pos))
@@ -74,7 +74,7 @@ func raise(r *render, _ Value, a args) Value {
 	return nil
 }
 
-// strftimeNow is the time of the rendering in the format of C's strftime.
+// strftimeNow returns the time of the rendering in the format of C's strftime.
 func strftimeNow(r *render, _ Value, a args) Value {
 	format := a.text(0)
 	r.room(1, len(format))

@@ -40,7 +40,7 @@ func (c *cursor) rest() []Value {
 // which are generators in Python.
 type iterator struct{ cursor }
 
-// generator is an iterator over the elements of v: those for which each returns keep, as it returns them. Nothing runs
+// generator returns an iterator over the elements of v: those for which each returns keep, as it returns them. Nothing runs
 // before the first element is asked for.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
@@ -71,7 +71,7 @@ func (r *render) iterate(v Value) cursor {
 	return cursor{items: r.items(v)}
 }
 
-// items is the list of a value's elements. It may be shared with the value and must not be changed.
+// items returns the list of a value's elements. It may be shared with the value and must not be changed.
 func (r *render) items(v Value) []Value {
 	if items, ok := elements(v); ok {
 		return items
@@ -113,7 +113,7 @@ var asciiChars = func() (table [128]Value) {
 	return table
 }()
 
-// characters is the list of the characters of s, each as a string.
+// characters returns the list of the characters of s, each as a string.
 func (r *render) characters(s string) []Value {
 	n := runeCount(s)
 	r.list(n)
@@ -128,7 +128,7 @@ func (r *render) characters(s string) []Value {
 	return items
 }
 
-// length is Python's len.
+// length returns Python's len.
 func (r *render) length(v Value) int {
 	if items, ok := elements(v); ok {
 		return len(items)

@@ -103,7 +103,7 @@ func (l *lexer) text() {
 	}
 }
 
-// nextTag is the offset of the next {{, {% or {#, or -1.
+// nextTag returns the offset of the next {{, {% or {#, or -1.
 func (l *lexer) nextTag() int {
 	for i := l.pos; ; i++ {
 		n := strings.IndexByte(l.src[i:], '{')
@@ -311,7 +311,7 @@ func (l *lexer) one() {
 	failAt(start, "unexpected character %q", r)
 }
 
-// nameLength is the length in bytes of the identifier at the start of s, or 0.
+// nameLength returns the length in bytes of the identifier at the start of s, or 0.
 func nameLength(s string) int {
 	for i, r := range s {
 		if r == '_' || unicode.IsLetter(r) || i > 0 && (unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || r == '·') {

@@ -72,7 +72,7 @@ func (l *loopContext) open(r *render, f *frame, seq Value) {
 	}}
 }
 
-// unpacked is the element v after the test of a loop. If the target is a tuple, it is a tuple of the variables.
+// unpacked returns the element v after the test of a loop. If the target is a tuple, it is a tuple of the variables.
 func unpacked(r *render, f *frame, target expr, v Value) Value {
 	switch t := target.(type) {
 	case *nameExpr:
@@ -111,7 +111,7 @@ func (l *loopContext) peek() (Value, bool) {
 	return v, ok
 }
 
-// length is the number of elements. It makes all elements of a generator to count them.
+// length returns the number of elements. It makes all elements of a generator to count them.
 func (l *loopContext) length() int {
 	if l.total < 0 {
 		rest := l.it.rest()
@@ -124,7 +124,7 @@ func (l *loopContext) length() int {
 	return l.total
 }
 
-// attr is an attribute of the variable loop.
+// attr returns an attribute of the variable loop.
 func (l *loopContext) attr(name string) (Value, bool) {
 	switch name {
 	case "index":

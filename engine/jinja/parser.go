@@ -25,7 +25,7 @@ func (p *parser) template() []stmt {
 
 func (p *parser) cur() token { return p.tokens[p.pos] }
 
-// ahead is the token after the current one.
+// ahead returns the token after the current one.
 func (p *parser) ahead() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 // next moves to the next token and returns the one before it.

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// str is Python's str of a value, which is what a template prints.
+// str returns Python's str of a value, which is what a template prints.
 func (r *render) str(v Value) string {
 	switch v := v.(type) {
 	case string:
@@ -27,7 +27,7 @@ func (r *render) str(v Value) string {
 	return r.repr(v)
 }
 
-// repr is Python's repr of a value.
+// repr returns Python's repr of a value.
 func (r *render) repr(v Value) string { return string(r.appendRepr(nil, v)) }
 
 func (r *render) appendRepr(out []byte, v Value) []byte {
@@ -112,7 +112,7 @@ func (r *render) appendObject(out []byte, o *ordered.Object) []byte {
 	return append(out, '}')
 }
 
-// formatFloat is Python's repr of a float: the shortest digits that give the float back, with an exponent for 1e16 and more
+// formatFloat returns Python's repr of a float: the shortest digits that give the float back, with an exponent for 1e16 and more
 // and for less than 1e-4.
 func formatFloat(f float64) string {
 	switch {
@@ -133,7 +133,7 @@ func formatFloat(f float64) string {
 	return s
 }
 
-// appendQuoted is Python's repr of a string.
+// appendQuoted returns Python's repr of a string.
 func appendQuoted(out []byte, s string) []byte {
 	quote := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {

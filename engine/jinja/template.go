@@ -158,7 +158,7 @@ func normalizeNewlines(s string) string {
 	return strings.TrimSuffix(s, "\n")
 }
 
-// invalidUTF8 is the offset of the first byte that is not part of a character, or -1.
+// invalidUTF8 returns the offset of the first byte that is not part of a character, or -1.
 func invalidUTF8(s string) int {
 	for i, r := range s {
 		if r == utf8.RuneError {

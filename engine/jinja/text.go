@@ -27,7 +27,7 @@ func isASCII(s string) bool {
 // runeCount is len of a Python string.
 func runeCount(s string) int { return utf8.RuneCountInString(s) }
 
-// runeOffset is the offset in bytes of the character with the given index, or len(s) for an index past the end.
+// runeOffset returns the offset in bytes of the character with the given index, or len(s) for an index past the end.
 func runeOffset(s string, index int) int {
 	if index <= 0 {
 		return 0
@@ -57,7 +57,7 @@ func lower(s string) string {
 	return cases.Lower(language.Und).String(s)
 }
 
-// titleRune is the title case of a word's first character.
+// titleRune returns the title case of a word's first character.
 func titleRune(r rune) string {
 	if r < utf8.RuneSelf {
 		return string(unicode.ToUpper(r))
@@ -96,7 +96,7 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt is the lower case of the character at i, which for a Σ depends on the next one.
+// lowerAt returns the lower case of the character at i, which for a Σ depends on the next one.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))
@@ -176,7 +176,7 @@ func (r *render) splitLines(s string, keepEnds bool) []string {
 	return lines
 }
 
-// fields is the number of words between white space.
+// fields returns the number of words between white space.
 func fields(s string) int {
 	n, inside := 0, false
 	for _, c := range s {

@@ -83,7 +83,7 @@ func (v *view) items() []Value {
 	return out
 }
 
-// typeName is Python's name of a value's type.
+// typeName returns Python's name of a value's type.
 func typeName(v Value) string {
 	switch v := v.(type) {
 	case nil:

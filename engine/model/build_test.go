@@ -29,7 +29,7 @@ func newBuild(arch string) *build {
 	return b
 }
 
-// set sets a setting of the architecture: a number, float or anything else that GGUF holds.
+// set sets a setting of the architecture. The value has any type that GGUF supports.
 func (b *build) set(name string, v any) {
 	if n, ok := v.(int); ok {
 		v = uint32(n)
@@ -42,7 +42,7 @@ func (b *build) weight(name string, t gguf.Type, shape ...int) {
 	b.tensors = append(b.tensors, computetest.RandomTensor(b.rand, name, t, 1/math.Sqrt(float64(shape[0])), shape...))
 }
 
-// vector adds random values of a standard deviation about 1.
+// vector adds random values with a standard deviation of about 1.
 func (b *build) vector(name string, n int) {
 	b.tensors = append(b.tensors, computetest.RandomTensor(b.rand, name, gguf.TypeF32, 1, n))
 }
@@ -56,7 +56,7 @@ func (b *build) floats(name string, values []float32, shape ...int) {
 	b.tensors = append(b.tensors, gguf.Tensor{Name: name, Type: gguf.TypeF32, Shape: shape, Data: data})
 }
 
-// remove takes out a tensor or a setting.
+// remove removes a tensor or a setting.
 func (b *build) remove(name string) {
 	b.tensors = slices.DeleteFunc(b.tensors, func(t gguf.Tensor) bool { return t.Name == name })
 	meta := gguf.NewMetadata()
@@ -113,11 +113,11 @@ const (
 	hidden = 32
 )
 
-// llamaLayout has the properties in which Llama files differ.
+// llamaLayout has the properties that differ between Llama files.
 type llamaLayout struct {
 	hidden, heads, kvHeads int
-	key, value             int // 0 leaves the setting out
-	rope                   int // 0 leaves the setting out
+	key, value             int // 0: the file does not have the setting
+	rope                   int // 0: the file does not have the setting
 	tied                   bool
 	kind                   gguf.Type
 }
@@ -166,27 +166,27 @@ func (l llamaLayout) build() *build {
 	return b
 }
 
-// glmLayout has the properties in which deepseek2 files differ.
+// glmLayout has the properties that differ between deepseek2 files.
 type glmLayout struct {
 	arch               string
 	layers, dense, mtp int
 	qRank              int // 0 for queries that are not compressed
 	joint              bool
-	olderKeys          bool // head sizes as key_length and value_length
+	olderKeys          bool // the file has the head sizes as key_length and value_length
 	shared             int
-	gating             int // 0 leaves the setting out
+	gating             int // 0: the file does not have the setting
 	norm, bias, tied   bool
-	ownMTP             bool // an MTP layer with its own embedding and output head
+	ownMTP             bool // the MTP layer has its own embedding and output head
 	kind               gguf.Type
 }
 
-// The sizes of the attention of deepseek2 test files, all of them different.
+// The sizes of the attention in deepseek2 test files. All of them are different.
 const (
 	glmHeads, glmNope, glmRope, glmValue, glmRank = 3, 12, 8, 20, 24
 	glmFFN, glmExperts, glmUsed, glmExpertFFN     = 44, 6, 2, 14
 )
 
-// flash returns the layout of GLM-4.7-Flash: three layers, of which one is dense, and an MTP layer.
+// flash returns a layout like that of GLM-4.7-Flash: three layers, of which one is dense, and an MTP layer.
 func flash() glmLayout {
 	return glmLayout{arch: "deepseek2", layers: 3, dense: 1, mtp: 1, qRank: 16, shared: 1, gating: 2, norm: true, bias: true}
 }

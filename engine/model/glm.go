@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// glm is the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture deepseek2): multi-head latent attention in its
-// absorbed form, leading dense layers, then mixtures of experts, and optionally a layer of multi-token prediction.
+// glm is the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture deepseek2): multi-head latent attention in its absorbed
+// form, dense layers, then layers with mixtures of experts, and optionally a layer of multi-token prediction.
 type glm struct {
 	trunk
 	mla    mlaShape
@@ -16,11 +16,11 @@ type glm struct {
 	mtp    *glmMTP // nil if the file has none
 
 	a       compute.Tensor // [rows, qA + kvRank + rope] compressed query, latent, shared key
-	q       compute.Tensor // [rows, heads*(nope+rope)], where queries are compressed
+	q       compute.Tensor // [rows, heads*(nope+rope)], if queries are compressed
 	absorb  compute.Tensor // [rows, heads*(kvRank+rope)] queries in the latent space
 	ctx     compute.Tensor // [rows, heads*kvRank] contexts in the latent space
 	attn    compute.Tensor // [rows, heads*value]
-	ffn     compute.Tensor // [rows, the widest of ffn and used*expertFFN+shared]
+	ffn     compute.Tensor // [rows, the larger of ffn and used*expertFFN+shared]
 	routing compute.Tensor // [rows, 2*used]
 	hidden  compute.Tensor // [rows, hidden] after the final norm
 }
@@ -28,12 +28,13 @@ type glm struct {
 // mlaShape has the sizes of multi-head latent attention.
 type mlaShape struct {
 	heads  int
-	qA     int // rank of the compressed query; 0 where queries are not compressed
+	qA     int // rank of the compressed query; 0 if queries are not compressed
 	kvRank int // values of a latent
 	nope   int // values of a head's query and key without a rotation
-	rope   int // values with a rotation; those of the key are shared by all heads
+	rope   int // values with a rotation; in keys, they are shared by all heads
 	value  int // values of a head's output
-	// attention is over the latents: one key of kvRank+rope values, of which the first kvRank are the value.
+	// attention is the shape of the attention over latents: one key of kvRank+rope values, of which the first
+	// kvRank are also the value.
 	attention compute.AttentionShape
 }
 
@@ -47,11 +48,11 @@ func (m mlaShape) queryCols() int {
 
 type glmLayer struct {
 	attnNorm compute.Weight // {hidden}
-	// attnA is the products of h: q_a {hidden, qA}, or q {hidden, heads*(nope+rope)} where queries are not compressed, and
+	// attnA has the weights that multiply h: q_a {hidden, qA}, or q {hidden, heads*(nope+rope)} if queries are not compressed, and
 	// kv_a {hidden, kvRank+rope}.
 	attnA      []compute.Weight
-	attnQANorm compute.Weight   // {qA}, where queries are compressed
-	attnQB     []compute.Weight // one of {qA, heads*(nope+rope)}, where queries are compressed
+	attnQANorm compute.Weight   // {qA}, if queries are compressed
+	attnQB     []compute.Weight // one weight {qA, heads*(nope+rope)}, if queries are compressed
 	attnKVNorm compute.Weight   // {kvRank}
 	attnKB     compute.Weight   // {nope, kvRank, heads}
 	attnVB     compute.Weight   // {kvRank, value, heads}
@@ -63,17 +64,17 @@ type glmLayer struct {
 	ffnDown        compute.Weight // {ffn, hidden}
 	// Of a layer of experts:
 	router     compute.Weight // {hidden, experts}
-	routerBias compute.Weight // {experts}, for choosing; may be absent
+	routerBias compute.Weight // {experts}, used only for choosing; may be absent
 	experts    compute.Experts
 }
 
 // glmMTP is the layer of multi-token prediction.
 type glmMTP struct {
 	enorm, hnorm compute.Weight   // {hidden}
-	ehProj       []compute.Weight // one of {2*hidden, hidden}
+	ehProj       []compute.Weight // one weight {2*hidden, hidden}
 	layer        glmLayer
 	headNorm     compute.Weight // {hidden}
-	// The trunk's if the layer has none of its own.
+	// embd and output are the trunk's if the layer has none of its own.
 	embd   compute.Weight
 	output []compute.Weight
 
@@ -107,7 +108,7 @@ func (m *glm) block(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
 	m.feedForward(s, l, layer, x)
 }
 
-// feedForward adds a layer's network, or its experts, to x.
+// feedForward adds the output of a layer's feed-forward network, or of its experts, to x.
 func (m *glm) feedForward(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
 	h := m.h.Head(x.Rows)
 	s.RMSNorm(h, x, l.ffnNorm, m.eps)
@@ -140,8 +141,8 @@ func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Ten
 	s.MatMulAdd(x, attn, l.attnOutput)
 }
 
-// latents stores the latents and keys of the normed h in the cache. It returns the queries, or the compressed queries if the model
-// compresses them.
+// latents stores the latents and keys of the normed h in the cache. It returns the queries, compressed if
+// the model compresses queries.
 func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) (q compute.Tensor) {
 	a, shape := m.a.Head(h.Rows), m.mla
 	s.MatMul(a, h, l.attnA...)
@@ -174,7 +175,7 @@ func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32,
 	}
 	s := m.be.Begin(b)
 	logits := m.draft(s, b, from, states)
-	if len(b.Outputs) > 0 { // without outputs, the result of the last Forward stays
+	if len(b.Outputs) > 0 { // without outputs, Best keeps the result of the last Forward
 		m.top(s, b, 0, logits)
 	}
 	if err := s.Run(); err != nil {

@@ -12,7 +12,7 @@ import (
 func loadGLM(l *loader, c Config, lim Limits) Model {
 	m := &glm{mla: l.mlaShape()}
 	m.route = l.routeShape(c)
-	l.refuse("attention.temperature_scale", 0) // of the queries by position, as in Mistral Large 3
+	l.refuse("attention.temperature_scale", 0) // scales queries by position, as in Mistral Large 3
 	if l.err != nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func loadGLM(l *loader, c Config, lim Limits) Model {
 			return nil
 		}
 	}
-	// Only the first MTP layer is run; any after it are left in the file.
+	// Only the first MTP layer is used. Further MTP layers in the file are ignored.
 	l.unused(func(name string) bool { return isDerived(name) || inBlocks(name, c.Layers+c.DraftLayers) })
 
 	m.buffers(l, lim)
@@ -80,8 +80,8 @@ func (m *glm) ffnWidth() int {
 	return width
 }
 
-// mlaShape reads the sizes of the attention. Files since MLA was absorbed give the latents' sizes as key_length and
-// value_length and the heads' as *_mla; older ones give the heads' as key_length and value_length.
+// mlaShape reads the sizes of the attention. In newer files, made for absorbed MLA, key_length and value_length are the sizes of
+// latents, and *_mla are the sizes of heads. In older files, key_length and value_length are the sizes of heads.
 func (l *loader) mlaShape() mlaShape {
 	s := mlaShape{
 		heads:  l.size("attention.head_count"),
@@ -97,7 +97,7 @@ func (l *loader) mlaShape() mlaShape {
 	}
 	s.nope = key - s.rope
 	if l.err == nil && s.nope < 1 {
-		l.fail(fmt.Errorf("a head's key has %d values; it must have more than the %d of rope.dimension_count", key, s.rope))
+		l.fail(fmt.Errorf("a head's key has %d values, but must have more than rope.dimension_count, which is %d", key, s.rope))
 		return s
 	}
 	s.attention = compute.AttentionShape{
@@ -121,10 +121,10 @@ func glmConfig(l *loader) Config {
 		ValueDim:     s.kvRank,
 	}
 	c.Vocab = l.vocab(c.Hidden)
-	// The last blocks may be MTP layers. Some files announce them but were written without their tensors.
+	// The last blocks can be MTP layers. Some files count MTP layers but do not have their tensors.
 	mtp := l.sizeOr("nextn_predict_layers", 0)
 	if mtp >= c.Layers {
-		l.fail(fmt.Errorf("%s is %d; it must be less than the %d layers of block_count", l.key("nextn_predict_layers"), mtp, c.Layers))
+		l.fail(fmt.Errorf("%s is %d, but must be less than block_count, which is %d", l.key("nextn_predict_layers"), mtp, c.Layers))
 		return c
 	}
 	for range mtp {
@@ -147,7 +147,8 @@ const (
 	flashVocab  = 154880
 )
 
-// maxExperts and maxUsed are more than any known model has. A router goes through all experts for each expert that is used.
+// maxExperts and maxUsed are higher than the numbers of any known model. They limit the time of routing, which examines all
+// experts once per used expert.
 const (
 	maxExperts = 1024
 	maxUsed    = 64
@@ -169,7 +170,7 @@ func (l *loader) routeShape(c Config) compute.RouteShape {
 		l.fail(fmt.Errorf("%s is %d: %w", l.key("expert_gating_func"), r.Gating, ErrUnsupported))
 	}
 	if r.Used > r.Experts {
-		l.fail(fmt.Errorf("%s is %d, more than the %d of %s", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
+		l.fail(fmt.Errorf("%s is %d, but must be at most %[4]s, which is %[3]d", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
 	}
 	if r.Experts > maxExperts || r.Used > maxUsed {
 		l.fail(fmt.Errorf("%s is %d and %s is %d; more than %d experts or %d of them for a row: %w",
@@ -178,7 +179,7 @@ func (l *loader) routeShape(c Config) compute.RouteShape {
 	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
 		l.fail(fmt.Errorf("%s is %d; routing by groups: %w", l.key("expert_group_count"), groups, ErrUnsupported))
 	}
-	if r.Scale == 0 { // files write 0 for no scale
+	if r.Scale == 0 { // 0 means that there is no scale
 		r.Scale = 1
 	}
 	return r
@@ -215,7 +216,7 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 	} else {
 		layer.attnKB = l.weight(name("attn_k_b.weight"), s.nope, s.kvRank, s.heads)
 		layer.attnVB = l.weight(name("attn_v_b.weight"), s.kvRank, s.value, s.heads)
-		l.used[name("attn_kv_b.weight")] = true // some files have the same values in both forms
+		l.used[name("attn_kv_b.weight")] = true // some files also have the same values in the joint form
 	}
 	if experts {
 		l.expertWeights(&layer, name, m)
@@ -230,7 +231,7 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 
 func (l *loader) expertWeights(layer *glmLayer, name func(string) string, m *glm) {
 	if m.route.Used == 0 {
-		l.fail(fmt.Errorf("%s is missing or 0, but %s is a layer of experts", l.key("expert_used_count"), name("*")))
+		l.fail(fmt.Errorf("%s is missing or 0, but %s are tensors of a layer of experts", l.key("expert_used_count"), name("*")))
 		return
 	}
 	hidden, n, ffn := m.config.Hidden, m.route.Experts, l.size("expert_feed_forward_length")
@@ -276,8 +277,8 @@ func (l *loader) glmMTP(layer int, m *glm, experts bool, lim Limits) *glmMTP {
 }
 
 // splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank, heads*(nope+value)}. The value part
-// keeps its type. The key part must be transposed, which is not possible in quantised blocks: it becomes float16, or float32 if
-// the file has floats that float16 may not hold.
+// keeps its type. The key part must be transposed, which is not possible in quantised blocks. It becomes float16, or float32 if the
+// file has floats that may be outside the range of float16.
 func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 	t := l.tensor(name, s.kvRank, s.heads*(s.nope+s.value))
 	if l.err != nil {

@@ -18,7 +18,7 @@ import (
 var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8}
 
 // TestBatchInvariance computes sequences in steps of all kinds: one sequence in one step, a row at a time, in chunks, and mixed
-// with others. Logits and drafts have the same bits, on any number of threads.
+// with others. Logits and drafts must have the same bits in all steps and on any number of threads.
 func TestBatchInvariance(t *testing.T) {
 	half := flash()
 	half.kind = gguf.TypeF16
@@ -65,8 +65,8 @@ func each(left []int, rows func(n int) int) []int {
 	return out
 }
 
-// run feeds the sequences in steps; plan chooses the rows of a step from the numbers of rows left. It returns the logits of every
-// row, and the MTP layer's logits of every row that a token follows.
+// run computes the sequences in steps. plan chooses the rows of a step from the numbers of rows left. run returns the logits of
+// every row, and the MTP layer's logits of every row that is followed by a token.
 func run(t *testing.T, path string, threads int, all [][]int32, plan func(left []int) []int) [][][]float32 {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -142,8 +142,8 @@ func pageTables(n int) [][]int32 {
 	return tables
 }
 
-// TestJointForm rewrites micro-glm to the older layout, with one tensor for keys and values and without the heads' sizes as
-// *_mla. The logits have the same bits.
+// TestJointForm rewrites micro-glm to the older layout, which has one tensor for keys and values and no *_mla settings. The logits
+// must have the same bits.
 func TestJointForm(t *testing.T) {
 	b := rebuild(t, "testdata/micro-glm.gguf")
 	const heads, nope, value, rank = 2, 32, 32, 32

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// llama is the Llama family: grouped-query attention with RoPE over interleaved pairs, a gated feed-forward network, and
-// an RMS norm before each.
+// llama is the Llama family: grouped-query attention with RoPE over interleaved pairs, and a gated feed-forward network. Each has
+// an RMS norm before it.
 type llama struct {
 	trunk
 	shape  compute.AttentionShape
@@ -21,7 +21,8 @@ type llama struct {
 
 type llamaLayer struct {
 	attnNorm compute.Weight // {hidden}
-	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}: a list, so that steps allocate none
+	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}; stored as a slice, so that steps
+	// need not allocate one
 	attnQKV        []compute.Weight
 	attnOutput     compute.Weight // {heads*valueDim, hidden}
 	ffnNorm        compute.Weight // {hidden}
@@ -65,14 +66,14 @@ func loadLlama(l *loader, c Config, lim Limits) Model {
 	ffn := l.size("feed_forward_length")
 	dims := l.sizeOr("rope.dimension_count", s.KeyDim)
 	if dims > s.KeyDim {
-		l.fail(fmt.Errorf("%s is %d, more than the %d values of a head", l.key("rope.dimension_count"), dims, s.KeyDim))
+		l.fail(fmt.Errorf("%s is %d, but a head has only %d values", l.key("rope.dimension_count"), dims, s.KeyDim))
 	}
 	if l.err != nil {
 		return nil
 	}
 	freqs, factor := l.ropeFreqs(dims)
 	if factor > 1 {
-		freqs.Scale = float32(1 + 0.1*math.Log(factor)) // YaRN's temperature, half on queries and half on keys
+		freqs.Scale = float32(1 + 0.1*math.Log(factor)) // YaRN's temperature; queries and keys are both multiplied by its square root
 	}
 
 	m.trunk = l.trunk(c)
@@ -133,7 +134,7 @@ func (l *loader) groupedShape() compute.AttentionShape {
 		return s
 	}
 	if s.KVHeads == 0 || s.Heads%s.KVHeads != 0 {
-		l.fail(fmt.Errorf("%s is %d, which does not divide the %d query heads", l.key("attention.head_count_kv"), s.KVHeads, s.Heads))
+		l.fail(fmt.Errorf("%s is %d, but must be a divisor of the number of query heads, which is %d", l.key("attention.head_count_kv"), s.KVHeads, s.Heads))
 		return s
 	}
 	s.KeyDim = l.sizeOr("attention.key_length", hidden/heads)

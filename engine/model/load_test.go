@@ -45,8 +45,8 @@ func eachBase(t *testing.T, test func(t *testing.T, base func() *build)) {
 	}
 }
 
-// TestRefusals breaks a file in one way at a time. The error names the cause. It wraps ErrUnsupported if the file is sound but
-// needs something that Ingot does not compute.
+// TestRefusals breaks a file in one way at a time. The error must name the cause. It must wrap ErrUnsupported if the file is well
+// formed but needs something that Ingot does not compute.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, base  string
@@ -147,9 +147,9 @@ func TestMissingTensors(t *testing.T) {
 			}
 			name := tensor.Name
 			switch {
-			case strings.Contains(name, "nextn.eh_proj"): // it identifies an MTP layer; without it, the layer counts as the trunk's
+			case strings.Contains(name, "nextn.eh_proj"): // this tensor identifies an MTP layer; without it, the layer counts as part of the trunk
 				name = "blk.3.nextn."
-			case strings.Contains(name, "attn_kv_b"): // without it, the loader expects the split form
+			case strings.Contains(name, "attn_kv_b"): // without this tensor, the loader expects the split form
 				name = "attn_k_b"
 			}
 			require.ErrorContains(t, err, name)
@@ -157,7 +157,7 @@ func TestMissingTensors(t *testing.T) {
 	})
 }
 
-// TestWrongShapes gives every tensor one row or column more.
+// TestWrongShapes adds one row or column to each tensor in turn.
 func TestWrongShapes(t *testing.T) {
 	eachBase(t, func(t *testing.T, base func() *build) {
 		t.Helper()
@@ -169,7 +169,7 @@ func TestWrongShapes(t *testing.T) {
 				b.tensors[i] = gguf.Tensor{Name: tensor.Name, Shape: shape}
 				b.tensors[i].Data = make([]byte, 4*b.tensors[i].Elements())
 				_, err := load(t, b.write(t))
-				if tensor.Name == "token_embd.weight" && d == 1 { // it defines the size of the vocabulary
+				if tensor.Name == "token_embd.weight" && d == 1 { // this dimension defines the size of the vocabulary
 					require.ErrorContains(t, err, "output.weight")
 					continue
 				}
@@ -179,7 +179,7 @@ func TestWrongShapes(t *testing.T) {
 	})
 }
 
-// TestSameValuesInOtherDimensions loads files whose tensors have the same rows in one dimension less.
+// TestSameValuesInOtherDimensions loads files whose tensors have the same rows, but one dimension fewer.
 func TestSameValuesInOtherDimensions(t *testing.T) {
 	b := flash().build()
 	for _, name := range []string{"blk.0.attn_k_b.weight", "blk.0.attn_v_b.weight"} {
@@ -189,10 +189,10 @@ func TestSameValuesInOtherDimensions(t *testing.T) {
 	requirePlain(t, b.write(t), floatTolerance)
 }
 
-// TestMissingSettings removes each setting of the architecture in turn: the model loads with a default of the format, or the error
-// names the setting or a tensor.
+// TestMissingSettings removes each setting of the architecture in turn. The model must load with the format's default, or the error
+// must name the setting or a tensor.
 func TestMissingSettings(t *testing.T) {
-	// Settings that files may leave out. Other tests check some of their defaults.
+	// Optional settings. Other tests check some of the defaults.
 	defaults := []string{
 		"attention.head_count_kv", "rope.dimension_count", "rope.freq_base", "attention.value_length",
 		"expert_weights_scale", "expert_weights_norm", "expert_gating_func", "attention.key_length", "rope.scaling.factor", "rope.scaling.type",
@@ -214,7 +214,7 @@ func TestMissingSettings(t *testing.T) {
 	})
 }
 
-// TestPredictionAnnouncedButAbsent has files that count an MTP layer without having it, and one that has two.
+// TestPredictionAnnouncedButAbsent loads files that count an MTP layer but do not have its tensors, and a file with two MTP layers.
 func TestPredictionAnnouncedButAbsent(t *testing.T) {
 	t.Run("no tensors", func(t *testing.T) {
 		b := flash().build()
@@ -251,7 +251,7 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 	})
 }
 
-// TestBothForms loads a file with the latents' expansion in both forms.
+// TestBothForms loads a file that has the weights of keys and values in both forms, joint and split.
 func TestBothForms(t *testing.T) {
 	g := flash()
 	g.joint = true
@@ -265,7 +265,7 @@ func TestBothForms(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestNoPanics changes settings and tensors at random: a file is refused or runs, with any result.
+// TestNoPanics changes settings and tensors at random. A file must be refused or must run, with any result.
 func TestNoPanics(t *testing.T) {
 	values := []any{
 		uint32(0), uint32(1), uint32(2), uint32(3), uint32(7), uint32(8), uint32(1 << 20), uint32(math.MaxUint32), uint64(math.MaxUint64),

@@ -10,23 +10,23 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// loader reads a model's settings and tensors. Its methods return zero values after the first error, which err keeps, so
-// that a model's shape reads as a list.
+// loader reads a model's settings and tensors. The first error is stored in err. After an error, the methods return zero values, so
+// that callers need not check each call.
 type loader struct {
 	be   compute.Backend
 	file *gguf.File
 	arch string
-	used map[string]bool // names of tensors taken so far
+	used map[string]bool // names of the tensors that the model uses so far
 	err  error
 
-	planning bool // memory is only counted: see Plan
+	planning bool // memory is only counted, not allocated: see Plan
 }
 
 func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
 	return &loader{be: be, file: f, arch: arch, used: map[string]bool{}}
 }
 
-// fail keeps the first error; nil is ignored.
+// fail stores an error if it is the first. It ignores nil.
 func (l *loader) fail(err error) {
 	if l.err == nil {
 		l.err = err
@@ -39,10 +39,10 @@ func (l *loader) key(name string) string { return l.arch + "." + name }
 // has reports whether the file has a setting.
 func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
 
-// maxSize is the maximum of every size in a file's settings. A product of three sizes fits an int.
+// maxSize is the maximum of every size in a file's settings. The product of three sizes fits into an int.
 const maxSize = 1 << 20
 
-// size reads a setting that has to be from 1 to maxSize.
+// size reads a setting that must be from 1 to maxSize.
 func (l *loader) size(name string) int {
 	v := l.sizeOr(name, -1)
 	if v == -1 {
@@ -50,7 +50,7 @@ func (l *loader) size(name string) int {
 		return 0
 	}
 	if v == 0 {
-		l.fail(fmt.Errorf("%s is 0; it must be from 1 to %d", l.key(name), maxSize))
+		l.fail(fmt.Errorf("%s is 0, but must be from 1 to %d", l.key(name), maxSize))
 	}
 	return v
 }
@@ -70,7 +70,7 @@ func (l *loader) sizeOr(name string, otherwise int) int {
 		return 0
 	}
 	if v > maxSize {
-		l.fail(fmt.Errorf("%s is %d; it must be at most %d", l.key(name), v, maxSize))
+		l.fail(fmt.Errorf("%s is %d, but must be at most %d", l.key(name), v, maxSize))
 		return 0
 	}
 	return int(v)
@@ -87,7 +87,7 @@ func (l *loader) floatOr(name string, otherwise float64) float64 {
 		return otherwise
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		l.fail(fmt.Errorf("%s is %g; it must be a number of at least 0", l.key(name), v))
+		l.fail(fmt.Errorf("%s is %g, but must be a number of at least 0", l.key(name), v))
 		return otherwise
 	}
 	return v
@@ -102,7 +102,8 @@ func (l *loader) eps() float32 {
 	return float32(l.floatOr(name, 0))
 }
 
-// refuse refuses a file with a setting that changes the model and is not supported. neutral is the value that changes nothing.
+// refuse refuses a file with a setting that is not supported, unless its value is neutral, which means that the
+// setting has no effect.
 func (l *loader) refuse(name string, neutral float64) {
 	if v := l.floatOr(name, neutral); v != neutral {
 		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))
@@ -131,8 +132,8 @@ func (l *loader) stringOr(name, otherwise string) string {
 	return v
 }
 
-// tensor returns a tensor of the given shape, fastest dimension first. The file may have the same values in fewer or more
-// dimensions.
+// tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may have fewer or more dimensions if
+// the values are the same.
 func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	t, ok := l.file.Tensor(name)
 	if !ok {
@@ -141,7 +142,7 @@ func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	}
 	l.used[name] = true
 	if len(t.Shape) == 0 || t.Shape[0] != shape[0] || t.Elements() != elements(shape) {
-		l.fail(fmt.Errorf("tensor %s has shape %v; the file's settings require %v", name, t.Shape, shape))
+		l.fail(fmt.Errorf("tensor %s has shape %v, but the file's settings require %v", name, t.Shape, shape))
 		return gguf.Tensor{}
 	}
 	t.Shape = shape
@@ -153,7 +154,7 @@ func (l *loader) weight(name string, shape ...int) compute.Weight {
 	return l.place(l.tensor(name, shape...))
 }
 
-// optional is weight for a tensor that a file may lack. It returns nil then.
+// optional is weight for a tensor that a file need not have. If the file does not have it, optional returns nil.
 func (l *loader) optional(name string, shape ...int) compute.Weight {
 	if _, ok := l.file.Tensor(name); !ok {
 		return nil
@@ -161,7 +162,8 @@ func (l *loader) optional(name string, shape ...int) compute.Weight {
 	return l.weight(name, shape...)
 }
 
-// headOr returns an output head as a list of one, as products take it, or otherwise if the file has none.
+// headOr returns an output head in a list of one weight, as products require. If the file has no such head, the
+// list has the weight otherwise.
 func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compute.Weight {
 	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
 		return []compute.Weight{w}
@@ -179,7 +181,7 @@ func (l *loader) place(t gguf.Tensor) compute.Weight {
 		l.fail(err)
 	}
 	if !l.planning {
-		l.fail(l.file.ReleaseTensor(t)) // the backend has a copy, so that a model is not in memory twice while it is loaded
+		l.fail(l.file.ReleaseTensor(t)) // the backend has a copy; dropping the pages avoids having the model in memory twice
 	}
 	return w
 }
@@ -204,14 +206,14 @@ func (l *loader) vocab(hidden int) int {
 		return 0
 	}
 	if len(t.Shape) != 2 || t.Shape[0] != hidden {
-		l.fail(fmt.Errorf("tensor token_embd.weight has shape %v; it must be %d by the vocabulary", t.Shape, hidden))
+		l.fail(fmt.Errorf("tensor token_embd.weight has shape %v, but must have %d values per token of the vocabulary", t.Shape, hidden))
 		return 0
 	}
 	return t.Shape[1]
 }
 
-// unused refuses a file with tensors that the model does not use: without one of them, such as a bias, results would be wrong.
-// ignore reports whether a forward pass does not need the tensor of a name.
+// unused refuses a file with tensors that the model does not use, since ignoring a tensor such as a bias would give wrong results.
+// ignore reports whether a tensor is not needed in a forward pass, by its name.
 func (l *loader) unused(ignore func(name string) bool) {
 	for _, t := range l.file.Tensors() {
 		if !l.used[t.Name] && !ignore(t.Name) {
@@ -243,14 +245,15 @@ func elements(shape []int) int {
 	return n
 }
 
-// derivedTables are tensors of old files whose values are computed from the settings instead.
+// derivedTables are tensors in old files whose values follow from the settings. Ingot computes the values and does
+// not read these tensors.
 var derivedTables = []string{"attn_rot_embd.weight", "rope_freqs.weight"}
 
 func isDerived(name string) bool {
 	return slices.ContainsFunc(derivedTables, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// name returns the model's name in the file, which may be empty.
+// name returns the model's name in the file. It can be empty.
 func (l *loader) name() string {
 	name, err := l.file.Meta().String("general.name")
 	if err != nil {

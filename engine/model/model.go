@@ -1,5 +1,5 @@
-// Package model holds the model families: their weights, read from a GGUF file, and one forward pass each, written over
-// package compute for any mix of prefill and decode rows.
+// Package model has the model families. Each family reads its weights from a GGUF file and has one forward pass, which uses package
+// compute and processes any mix of prefill and decode rows.
 package model
 
 import (
@@ -13,25 +13,25 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// ErrUnsupported is wrapped by the errors about files that are well-formed but need something that Ingot does not compute.
+// ErrUnsupported is wrapped by errors about files that are well formed but need something that Ingot does not compute.
 var ErrUnsupported = errors.New("model is not supported")
 
-// Config is a model's description in its file.
+// Config describes a model, as its file does.
 type Config struct {
 	Architecture string // GGUF's general.architecture, such as "llama"
-	Name         string // general.name, may be empty
+	Name         string // general.name; can be empty
 	Vocab        int
-	Context      int // positions the model was trained for
+	Context      int // maximum positions that the model was trained for
 	Layers       int // layers of the trunk, without MTP layers
 	Hidden       int
 	DraftLayers  int // MTP layers
-	// KeyCols and ValueCols are the values that one position takes in a layer of the cache; see compute.CacheShape.
+	// KeyCols and ValueCols are the numbers of values of one position in a layer of the cache; see compute.CacheShape.
 	KeyCols, ValueCols int
-	// KeyDim and ValueDim are those of one head.
+	// KeyDim and ValueDim are the numbers of values of one head's key and value.
 	KeyDim, ValueDim int
 }
 
-// PositionBytes returns the memory that one position takes in the cache of all layers, in bytes, with values of type t. A head
+// PositionBytes returns the bytes of one position in the cache of all layers, with values of type t. A head
 // must be whole blocks of t.
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	keyBytes, err := t.RowBytes(c.KeyDim)
@@ -53,8 +53,8 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	return layers * position, nil
 }
 
-// maxPosition is the maximum size of a position in the cache, in bytes: a thousand times that of large models, and so small that
-// its product with a context fits an int.
+// maxPosition is the maximum number of bytes of a position in the cache. It is a thousand times the size of large models'
+// positions. Its product with a context fits into an int.
 const maxPosition = 1 << 32
 
 // Limits are the sizes that a model is loaded for. All are at least 1.
@@ -71,49 +71,50 @@ type Limits struct {
 // Model is a language model loaded on a backend. Its methods are not safe for concurrent use.
 type Model interface {
 	Config() Config
-	// Forward runs one step and returns the logits of the rows named in b.Outputs: [len(Outputs)][Vocab], valid until the
-	// next call. It stores the keys of all rows in the cache.
+	// Forward runs one step and returns the logits of the rows in b.Outputs: [len(Outputs)][Vocab], valid until the next call. It
+	// stores the keys and values of all rows in the cache.
 	Forward(b *compute.Batch) ([][]float32, error)
-	// Decode runs n steps, at most the backend's MaxInFlight, and waits only for the last. Each row of b is its sequence's last
-	// and an output, and b.Top is at least 1. The first step is b; every further step has the same rows at the next position,
-	// with the best token of the step before. Page tables must reach that far.
+	// Decode runs n steps and waits only for the last. n is at most the backend's MaxInFlight. In b, each sequence has one row, which
+	// is an output, and b.Top is at least 1. The first step is b. Each further step has the same rows at the next position, with the
+	// best tokens of the previous step. The page tables must have pages for all these positions.
 	Decode(b *compute.Batch, n int) error
-	// Best returns the result of compute.Step.Top for step i of the last Decode; the last Forward or Draft is step 0. It has a row
-	// for each output, whose first 2*b.Top+1 values are set if b.Top was not 0. The rows are valid until the next call.
+	// Best returns the result of compute.Step.Top for step i of the last Decode, or for the last Forward or Draft as step 0.
+	// The result has a row for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are
+	// valid until the next call.
 	Best(i int) [][]float32
 }
 
-// Drafter is a model with an MTP layer (multi-token prediction), which drafts tokens after the trunk's own.
+// Drafter is a model with an MTP layer (multi-token prediction), which drafts tokens that follow the trunk's token.
 type Drafter interface {
 	Model
-	// Draft runs the MTP layer and returns the logits of the rows named in b.Outputs, valid until the next call of Forward or
-	// Draft. Slot p of the layer is at position p. It takes the token at p+1 (in b.Tokens) and a hidden state: row states[i] of
-	// from, for row i of b. Known tokens take the trunk's state of position p; each further draft of a chain takes the state of
-	// the draft before it. The layer uses the page table of the trunk.
+	// Draft runs the MTP layer and returns the logits of the rows in b.Outputs, valid until the next call of Forward or Draft. The
+	// layer's slot at position p is computed from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state
+	// in row states[i] of from. For known tokens, that is the trunk's state at position p; each further draft of a chain uses the
+	// state of the previous draft. The layer uses the page table of the trunk.
 	Draft(b *compute.Batch, from States, states []int32) ([][]float32, error)
 }
 
-// States names the hidden states that a draft starts from.
+// States selects the hidden states that a draft starts from.
 type States int
 
 const (
-	// TrunkStates are the trunk's, after its final norm, of the last Forward; a row for each of its rows.
+	// TrunkStates are the states of the trunk after its final norm, with one row for each row of the last Forward.
 	TrunkStates States = iota
-	// DraftStates are the MTP layer's own, of the last Draft; a row for each of its outputs.
+	// DraftStates are the states of the MTP layer, with one row for each output of the last Draft.
 	DraftStates
 )
 
-// family reads files of an architecture. Both functions leave their errors with the loader.
+// family reads files of an architecture. Both functions report errors through the loader.
 type family struct {
 	config func(l *loader) Config
 	load   func(l *loader, c Config, lim Limits) Model
 }
 
-// families has the model families by GGUF's general.architecture. To add one, write a file like llama.go and add its row.
+// families has the model families by GGUF's general.architecture. To add a family, write a file like llama.go and add a row here.
 var families = map[string]family{
 	"llama":       {llamaConfig, loadLlama},
 	"deepseek2":   {glmConfig, loadGLM},
-	"glm4moelite": {glmConfig, loadGLM}, // deepseek2 under the name that older files use
+	"glm4moelite": {glmConfig, loadGLM}, // the name of deepseek2 in older files
 }
 
 // ReadConfig reads the description of a file's model, without its weights.
@@ -144,11 +145,11 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if l.err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), l.err)
 	}
-	// The backend has copied the weights; they need not stay in memory twice.
+	// The backend has copied the weights, so the file's pages can be dropped.
 	return m, f.Release()
 }
 
-// open finds the family of a file and refuses architectures without one.
+// open finds the family of a file. It refuses architectures that belong to no family.
 func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	arch, err := f.Meta().String("general.architecture")
 	if err != nil {

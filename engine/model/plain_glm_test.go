@@ -22,7 +22,7 @@ func (p *plain) glmLayer(i int, x [][]float64) [][]float64 {
 	return out
 }
 
-// latentAttention is MLA over the normed h. The keys of a head are [W_uk·c | k_pe], its values W_uv·c.
+// latentAttention computes MLA over the normed h. A head's keys are [W_uk·c | k_pe], and its values are W_uv·c.
 func (p *plain) latentAttention(i int, h [][]float64) [][]float64 {
 	name := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", i, s) }
 	heads, rank, dims := p.count("attention.head_count"), p.count("attention.kv_lora_rank"), p.count("rope.dimension_count")
@@ -60,8 +60,8 @@ func (p *plain) latentAttention(i int, h [][]float64) [][]float64 {
 	return out
 }
 
-// expand makes one head's key and value of a latent. Files hold W_uk and W_uv in one tensor, a head's after another's, or
-// W_uk transposed and W_uv on its own.
+// expand makes the key and value of one head from a latent. Some files have W_uk and W_uv in one tensor, with the matrices of one
+// head after those of another. Other files have two tensors: W_uk, transposed, and W_uv.
 func (p *plain) expand(i, head int, c []float64, nope int) (key, value []float64) {
 	valueDim := p.count("attention.value_length_mla", "attention.value_length")
 	rank := len(c)
@@ -79,7 +79,7 @@ func (p *plain) expand(i, head int, c []float64, nope int) (key, value []float64
 	return key, times(p.tensor(fmt.Sprintf("blk.%d.attn_v_b.weight", i))[head*valueDim*rank:(head+1)*valueDim*rank], c)
 }
 
-// mixture is the chosen experts' outputs by weight, and the shared ones'.
+// mixture returns the weighted sum of the chosen experts' outputs, plus the outputs of the shared experts.
 func (p *plain) mixture(i int, h []float64) []float64 {
 	name := func(s string) string { return fmt.Sprintf("blk.%d.%s", i, s) }
 	scores := times(p.tensor(name("ffn_gate_inp.weight")), h)
@@ -145,8 +145,8 @@ func (p *plain) mixture(i int, h []float64) []float64 {
 	return out
 }
 
-// draft runs the MTP layer over slots 0 on: slot s takes the token at s+1 and a state. It returns the layer's own states,
-// and the logits.
+// draft runs the MTP layer over the slots from 0 on. Slot s is computed from the token at s+1 and a state. draft returns the
+// layer's own states and the logits.
 func (p *plain) draft(tokens []int32, states [][]float64) (own, logits [][]float64) {
 	i := p.count("block_count") - p.count("nextn_predict_layers")
 	name := func(s string) string { return fmt.Sprintf("blk.%d.nextn.%s.weight", i, s) }

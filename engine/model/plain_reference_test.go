@@ -27,7 +27,7 @@ func TestPlain(t *testing.T) {
 					}
 				}
 				for at, want := range c.MTPDrafts {
-					if at%6 != 0 { // each computes the whole sequence again
+					if at%6 != 0 { // each draft computes the whole sequence again
 						continue
 					}
 					known := len(c.PromptTokens) + at + 1
@@ -38,7 +38,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// compareDrafts chains drafts after known tokens, each from the best token of the one before.
+// compareDrafts chains drafts after known tokens. Each draft continues with the best token of the previous draft.
 func (p *plain) compareDrafts(t *testing.T, tokens []int32, states [][]float64, want [][][2]float64, tolerance float64) {
 	t.Helper()
 	slots, states := slices.Clone(tokens[1:]), slices.Clone(states)

@@ -12,13 +12,13 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// plain computes the models as their papers write them, in float64, over whole sequences, a token at a time and without a
-// cache: multi-head latent attention with the keys and values of every head made from the latents, not absorbed.
+// plain computes models as their papers define them: in float64, over whole sequences, one token at a time and without a cache.
+// Multi-head latent attention is not absorbed: the keys and values of every head are made from the latents.
 type plain struct {
 	tb      testing.TB
 	file    *gguf.File
 	tensors map[string][]float64
-	// tie is the minimum difference between the score of a chosen expert and one that was not chosen, over all routings so far.
+	// tie is the minimum difference between the scores of a chosen expert and of one that was not chosen, over all routings so far.
 	tie float64
 }
 
@@ -45,7 +45,8 @@ func (p *plain) arch() string {
 	return arch
 }
 
-// number reads a setting of the architecture by the first of the names that the file has. It returns 0 if it has none.
+// number reads a setting of the architecture. The file may have it under any of the names. It returns 0 if
+// the file has none of them.
 func (p *plain) number(names ...string) float64 {
 	for _, name := range names {
 		switch v, _ := p.file.Meta().Any(p.arch() + "." + name); v := v.(type) {
@@ -116,7 +117,7 @@ func (p *plain) normAll(x [][]float64, gain string) [][]float64 {
 
 func silu(x float64) float64 { return x / (1 + math.Exp(-x)) }
 
-// gatedNetwork is W_down(silu(W_gate·x)*(W_up·x)).
+// gatedNetwork returns W_down(silu(W_gate·x)*(W_up·x)).
 func gatedNetwork(gate, up, down, x []float64) []float64 {
 	g, u := times(gate, x), times(up, x)
 	for i := range g {
@@ -125,8 +126,8 @@ func gatedNetwork(gate, up, down, x []float64) []float64 {
 	return times(down, g)
 }
 
-// inverseFrequencies returns those of RoPE for dims values: unchanged, divided by a factor (linear), or changed by YaRN (Peng et
-// al. 2023) as DeepSeek-V2's own code computes it.
+// inverseFrequencies returns the inverse frequencies of RoPE for dims values. They are unchanged, divided by a factor (linear), or
+// changed by YaRN (Peng et al. 2023) as in DeepSeek-V2's own code.
 func (p *plain) inverseFrequencies(dims int) []float64 {
 	base, factor := p.number("rope.freq_base"), p.number("rope.scaling.factor")
 	if factor == 0 {
@@ -134,7 +135,7 @@ func (p *plain) inverseFrequencies(dims int) []float64 {
 	}
 	kind, _ := p.file.Meta().String(p.arch() + ".rope.scaling.type")
 	if kind == "" {
-		kind = "linear" // as the first files had it, with a factor alone
+		kind = "linear" // the first files had only a factor
 	}
 	out := make([]float64, dims/2)
 	for i := range out {
@@ -165,7 +166,7 @@ func (p *plain) inverseFrequencies(dims int) []float64 {
 	return out
 }
 
-// rotate turns the leading pairs of x by the angles of a position.
+// rotate rotates the leading pairs of x by the angles of a position.
 func rotate(x, inverse []float64, position int, scale float64) []float64 {
 	out := slices.Clone(x)
 	for i, f := range inverse {
@@ -176,7 +177,7 @@ func rotate(x, inverse []float64, position int, scale float64) []float64 {
 	return out
 }
 
-// attend is softmax(scale·q·kᵀ)·v.
+// attend returns softmax(scale·q·kᵀ)·v.
 func attend(q []float64, keys, values [][]float64, scale float64) []float64 {
 	weights := make([]float64, len(keys))
 	best, sum := math.Inf(-1), 0.0
@@ -223,7 +224,7 @@ func (p *plain) embed(table string, tokens []int32) [][]float64 {
 	return x
 }
 
-// head returns the logits by the first of the named weights that the file has.
+// head returns the logits. It uses the first of the named weights that the file has.
 func (p *plain) head(hidden [][]float64, names ...string) [][]float64 {
 	at := slices.IndexFunc(names, p.has)
 	require.GreaterOrEqual(p.tb, at, 0)

@@ -26,7 +26,7 @@ func Plan(be compute.Backend, plan compute.Plan, f *gguf.File, lim Limits) error
 	return nil
 }
 
-// planBackend is a backend that makes nothing, and counts what it would have made.
+// planBackend is a backend that only counts the memory that it would have allocated.
 type planBackend struct {
 	compute.Backend
 	plan  compute.Plan
@@ -43,7 +43,7 @@ func (b *planBackend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return plannedWeight{t}, b.plan.Weight(t)
 }
 
-// Buffer counts a buffer. Logits are the only ones that no operation multiplies with weights.
+// Buffer counts a buffer. Only the buffer of logits is never multiplied with weights.
 func (b *planBackend) Buffer(rows, cols int) (compute.Tensor, error) {
 	b.plan.Buffer(rows, cols, cols != b.vocab)
 	return compute.Tensor{Rows: rows, Cols: cols, Stride: cols}, nil

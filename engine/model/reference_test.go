@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// eachReference runs a test on the CPU over every model that has cases.
+// eachReference runs a test on the CPU for every model that has cases.
 func eachReference(t *testing.T, test func(t *testing.T, m model.Model, cases []modeltest.Case)) {
 	t.Helper()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
@@ -27,7 +27,7 @@ func loadModel(t *testing.T, path string) model.Model {
 	return modeltest.Load(t, be, path)
 }
 
-// TestGreedy feeds each prompt at once, then the model's own choices one by one.
+// TestGreedy computes each prompt in one step, then the model's own choices one by one.
 func TestGreedy(t *testing.T) {
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {
 		t.Helper()
@@ -59,7 +59,7 @@ func TestCheckpoints(t *testing.T) {
 			var got [][2]float64
 			b := modeltest.Batch(c.Tokens(), 0)
 			b.Trace = func(p compute.Checkpoint) {
-				last := p.Layer == m.Config().Layers-1 && p.Stage == "layer_out" // the reference has the norm instead
+				last := p.Layer == m.Config().Layers-1 && p.Stage == "layer_out" // the reference has the final norm instead
 				wanted := p.Stage == "embd" || p.Stage == "layer_out" || p.Stage == "norm"
 				if wanted && !last && p.Row == len(b.Tokens)-1 {
 					got = append(got, [2]float64{p.Sum, p.Norm})
@@ -77,8 +77,8 @@ func TestCheckpoints(t *testing.T) {
 	})
 }
 
-// TestDrafts fills the MTP layer's cache over prompt and answer and compares the three drafts made after each token of the
-// answer. A near tie, of two logits within the margin, may be decided either way; the rest of its chain is not compared.
+// TestDrafts fills the MTP layer's cache over prompt and answer and compares the three drafts made after each token of the answer.
+// If two logits differ by less than the margin, either draft is accepted, and the rest of the chain is not compared.
 func TestDrafts(t *testing.T) {
 	const margin = 0.01
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {

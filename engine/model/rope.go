@@ -9,17 +9,17 @@ import (
 
 // Settings of YaRN (Peng et al. 2023) that files may leave out.
 const (
-	yarnBetaFast = 32 // rotations over the original context above which a frequency is kept
-	yarnBetaSlow = 1  // rotations below which it is divided by the factor
+	yarnBetaFast = 32 // frequencies with more rotations than this over the original context are not changed
+	yarnBetaSlow = 1  // frequencies with fewer rotations than this are divided by the factor
 )
 
-// ropeFreqs reads the rotation of dims values of a head: the base's frequencies, changed by the file's scaling (none,
-// linear or yarn) and divided by the factors of rope_freqs.weight, which holds the scaling of llama3. factor is YaRN's factor for
-// the context, 1 without YaRN.
+// ropeFreqs reads the rotation of dims values of a head. The frequencies follow from the base. They are changed by the file's
+// scaling (none, linear or yarn) and divided by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for
+// the context; 1 without YaRN.
 func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 	base := l.floatOr("rope.freq_base", 10000)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
-		l.fail(fmt.Errorf("%s is %d and %s is %g: these are not possible for a rotation", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
+		l.fail(fmt.Errorf("%s is %d and %s is %g, which is not possible for a rotation", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
 		return compute.RopeFreqs{}, 1
 	}
 	f := make([]float64, dims/2)
@@ -27,7 +27,7 @@ func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 		f[i] = math.Pow(base, -float64(2*i)/float64(dims))
 	}
 	factor = 1
-	switch kind := l.stringOr("rope.scaling.type", "linear"); kind { // a factor without a type is linear
+	switch kind := l.stringOr("rope.scaling.type", "linear"); kind { // a factor without a type means linear
 	case "none":
 	case "linear":
 		by := l.ropeFactor()
@@ -53,17 +53,17 @@ func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 	return freqs, factor
 }
 
-// ropeFactor reads the factor of a scaling.
+// ropeFactor reads the scaling factor.
 func (l *loader) ropeFactor() float64 {
 	by := l.floatOr("rope.scaling.factor", 1)
 	if by == 0 {
-		l.fail(fmt.Errorf("%s is 0; it must be above 0", l.key("rope.scaling.factor")))
+		l.fail(fmt.Errorf("%s is 0, but must be higher than 0", l.key("rope.scaling.factor")))
 		return 1
 	}
 	return by
 }
 
-// divideFreqs divides the frequencies by rope_freqs.weight if the file has it.
+// divideFreqs divides the frequencies by rope_freqs.weight if the file has that tensor.
 func (l *loader) divideFreqs(f []float64) {
 	if _, ok := l.file.Tensor("rope_freqs.weight"); !ok {
 		return
@@ -81,11 +81,11 @@ func (l *loader) divideFreqs(f []float64) {
 	}
 }
 
-// yarn divides low frequencies by factor, keeps high ones, and interpolates between them. High frequencies turn fast times or
-// more over the original context, low ones slow times or less.
+// yarn divides low frequencies by factor, does not change high frequencies, and interpolates between them. A frequency is high if
+// it has at least fast rotations over the original context, and low if it has at most slow rotations.
 func yarn(f []float64, base, factor float64, context int, fast, slow float64) {
 	dims := float64(2 * len(f))
-	// pair returns the index of the frequency that turns the given number of times over the original context.
+	// pair returns the index of the frequency that has the given number of rotations over the original context.
 	pair := func(turns float64) float64 {
 		return dims * math.Log(float64(context)/(turns*2*math.Pi)) / (2 * math.Log(base))
 	}

@@ -30,8 +30,8 @@ func settings(t *testing.T, values map[string]any) *loader {
 	return newLoader(nil, f, "deepseek2")
 }
 
-// TestGatingOfEarlyFlashFiles: files of GLM-4.7-Flash before expert_gating_func gate by sigmoid. Every other file without
-// it gates by softmax.
+// TestGatingOfEarlyFlashFiles checks the default gating. Early files of GLM-4.7-Flash do not have expert_gating_func and use
+// sigmoid. All other files without it use softmax.
 func TestGatingOfEarlyFlashFiles(t *testing.T) {
 	for _, c := range []struct {
 		layers, vocab int
@@ -50,7 +50,7 @@ func TestGatingOfEarlyFlashFiles(t *testing.T) {
 	}
 }
 
-// TestFirstErrorStays: a loader continues with zeros after an error and keeps the first error.
+// TestFirstErrorStays checks that a loader continues with zeros after an error and keeps the first error.
 func TestFirstErrorStays(t *testing.T) {
 	l := settings(t, map[string]any{"block_count": uint32(math.MaxUint32), "rope.freq_base": "fast"})
 	require.Zero(t, l.size("block_count"))

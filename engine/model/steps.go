@@ -9,17 +9,17 @@ import (
 // MaxTop is the maximum of Batch.Top.
 const MaxTop = 64
 
-// steps runs the steps of a model, one at a time or several without a wait between them.
+// steps runs the steps of a model: one at a time, or several without waiting between them.
 type steps struct {
 	be compute.Backend
 	// record records the forward pass of a batch, and returns the buffer of its logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
-	tops []compute.Tensor // of each step in flight, [outputs, 2*MaxTop+1]
-	rows int              // outputs of the last batch
+	tops []compute.Tensor // result of Top for each step in flight, [outputs, 2*MaxTop+1]
+	rows int              // number of outputs of the last batch
 
-	next      compute.Batch // of a step of Decode
-	positions []int32       // its positions
+	next      compute.Batch // batch of a later step of Decode
+	positions []int32       // positions of next
 }
 
 // steps makes the buffers of the steps in flight.
@@ -64,7 +64,7 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 	return nil
 }
 
-// begin records step i of those in flight.
+// begin records step i of the steps in flight.
 func (m *steps) begin(b *compute.Batch, i int) (s compute.Step, logits compute.Tensor) {
 	s = m.be.Begin(b)
 	logits = m.record(s, b)
@@ -72,7 +72,7 @@ func (m *steps) begin(b *compute.Batch, i int) (s compute.Step, logits compute.T
 	return s, logits
 }
 
-// top records what the batch wants to know of the logits of step i.
+// top records Top over the logits of step i, if the batch requests it.
 func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
 	m.rows = len(b.Outputs)
 	if b.Top > 0 && m.rows > 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// severalInFlight is the CPU backend with steps in flight, although each has run when it is submitted. One of them may fail.
+// severalInFlight is the CPU backend with several steps in flight, although each step runs when it is submitted. A
+// step can be made to fail.
 type severalInFlight struct {
 	compute.Backend
 	failing int // number of steps until the one that fails
@@ -36,7 +37,7 @@ func (s *severalInFlight) Begin(b *compute.Batch) compute.Step {
 	return step
 }
 
-// decoding returns a batch with a row of each of three sequences, at different positions.
+// decoding returns a batch with one row of each of three sequences, at different positions.
 func decoding(k int) *compute.Batch {
 	b := &compute.Batch{Top: k}
 	for i := range int32(3) {
@@ -50,8 +51,8 @@ func decoding(k int) *compute.Batch {
 	return b
 }
 
-// TestDecode compares several steps in flight with the same steps one by one: the best tokens and their logits have the same bits,
-// and they are those of the step's logits.
+// TestDecode compares several steps in flight with the same steps one by one. The best tokens and their logits must have the same
+// bits, and must be the best of the logits that Forward returns.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	const steps, k = 5, 7

@@ -11,17 +11,17 @@ type trunk struct {
 
 	embd   compute.Weight   // {hidden, vocab}
 	norm   compute.Weight   // {hidden}
-	output []compute.Weight // one of {hidden, vocab}; the embedding where the file ties them
+	output []compute.Weight // one weight {hidden, vocab}; the embedding if the file has no separate output head
 	rope   compute.Rope
-	cache  compute.Cache // the layers, then the MTP layer
+	cache  compute.Cache // of the layers, then of the MTP layer
 
 	x      compute.Tensor // [rows, hidden] the residual stream
 	h      compute.Tensor // [rows, hidden] normed
-	last   compute.Tensor // [outputs, hidden] normed, of the output rows
+	last   compute.Tensor // [outputs, hidden] normed, only the output rows
 	logits compute.Tensor // [outputs, vocab]
 }
 
-// trunk loads the weights around the layers.
+// trunk loads the weights before and after the layers.
 func (l *loader) trunk(c Config) trunk {
 	t := trunk{config: c, eps: l.eps()}
 	t.embd = l.weight("token_embd.weight", c.Hidden, c.Vocab)
@@ -42,7 +42,7 @@ func (t *trunk) memory(l *loader, lim Limits, freqs compute.RopeFreqs, forward f
 // Config implements Model.
 func (t *trunk) Config() Config { return t.config }
 
-// head takes the normed hidden states of all rows to the logits of the outputs.
+// head computes the logits of the outputs from the normed hidden states of all rows.
 func (t *trunk) head(s compute.Step, b *compute.Batch, hidden compute.Tensor) (logits compute.Tensor) {
 	last := t.last.Head(len(b.Outputs))
 	if last.Rows > 0 {
@@ -51,7 +51,7 @@ func (t *trunk) head(s compute.Step, b *compute.Batch, hidden compute.Tensor) (l
 	return t.project(s, last, t.output)
 }
 
-// project multiplies the normed hidden states of output rows by an output head.
+// project multiplies the normed hidden states of the output rows with an output head.
 func (t *trunk) project(s compute.Step, last compute.Tensor, output []compute.Weight) (logits compute.Tensor) {
 	logits = t.logits.Head(last.Rows)
 	if last.Rows > 0 {

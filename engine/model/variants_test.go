@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// Tolerances for the distance of logits from the plain forward pass. Float weights add rounding and a float16 cache. Blocks also
-// add activations of 8 bits in runs of up to 256: an error of about 1 % a product if a few activations are large, as with random
-// gains. The logits of another model are at a distance of 1.4.
+// Tolerances for the distance of logits from the plain forward pass. With float weights, the difference comes from rounding and
+// from a float16 cache. With blocks, activations are also rounded to 8 bits in runs of up to 256. The error of a product is then
+// about 1 % if a few activations are large, as with random gains. The logits of an unrelated model have a distance of 1.4.
 const (
 	floatTolerance = 2e-3
 	blockTolerance = 0.15
@@ -43,11 +43,11 @@ func load(tb testing.TB, path string) (model.Model, error) {
 type sequence struct {
 	tokens           []int32
 	hidden, logits   [][]float64
-	own, draftLogits [][]float64 // of the MTP layer, whose last slot is a draft chained to the one before
+	own, draftLogits [][]float64 // of the MTP layer; the last slot is a draft chained to the previous one
 	pages            []int32
 }
 
-// draw draws tokens for which no choice of an expert is nearly a tie, since rounding may decide a tie either way.
+// draw draws tokens. It avoids near ties in the choice of experts, since rounding could decide them either way.
 func (p *plain) draw(r *rand.Rand, n int, drafts bool) *sequence {
 	const margin = 2e-3
 	for {
@@ -68,7 +68,7 @@ func (p *plain) draw(r *rand.Rand, n int, drafts bool) *sequence {
 	}
 }
 
-// requirePlain compares a file's model with the plain forward pass: two sequences in steps that mix them, and drafts.
+// requirePlain compares a file's model with the plain forward pass. It computes two sequences in steps that mix them, and drafts.
 func requirePlain(t *testing.T, path string, tolerance float64) {
 	t.Helper()
 	m, err := load(t, path)
@@ -166,7 +166,7 @@ func TestLlamaVariants(t *testing.T) {
 	}
 }
 
-// TestWeightTypes runs a model in every type of weights against itself dequantised.
+// TestWeightTypes compares a model in every type of weights with the same model dequantised.
 func TestWeightTypes(t *testing.T) {
 	for _, kind := range gguf.Types() {
 		t.Run(kind.String(), func(t *testing.T) {

@@ -19,7 +19,7 @@ func ReadBest(row []float32, k int) Best {
 	return Best{ids: row[:k], values: row[k : 2*k], sum: row[2*k]}
 }
 
-// ID is the token of logit i.
+// ID returns the token of logit i.
 func (b Best) ID(i int) int32 { return int32(b.ids[i]) }
 
 // Logit is logit i.
@@ -37,7 +37,7 @@ func (b Best) LogSumExp() (float64, error) {
 // Greedy reports whether the highest logit alone decides the next token.
 func (s *Sampler) Greedy() bool { return s.params.Temperature == 0 && s.Needs() == 1 }
 
-// Needs is how many of the highest logits SampleBest needs; 0 if only Sample can draw the next token, from all of them.
+// Needs returns how many of the highest logits SampleBest needs; 0 if only Sample can draw the next token, from all of them.
 func (s *Sampler) Needs() int {
 	switch {
 	case len(s.excluded) > 0 || len(s.bias) > 0 || penalises(&s.params):

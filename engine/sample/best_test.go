@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// bestOf is the highest k logits as a backend finds them.
+// bestOf returns the highest k logits as a backend finds them.
 func bestOf(t require.TestingT, logits []float32, k int) sample.Best {
 	row := make([]float32, 2*k+1)
 	for i, id := range sample.Top(nil, logits, k) {

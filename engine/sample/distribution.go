@@ -26,7 +26,7 @@ func (d distribution) Draw(u float64) int32 {
 	return d.IDs[len(d.IDs)-1] // if u*Total was rounded up to Total
 }
 
-// only is the distribution in which a single token has all the probability.
+// only returns the distribution in which a single token has all the probability.
 func (w *Scratch) only(id int32) distribution {
 	w.ids = append(w.ids[:0], id)
 	w.weights = append(w.weights[:0], 1)
@@ -71,7 +71,7 @@ func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) distributi
 	return w.topP(total, p)
 }
 
-// minLogit is the lowest logit that min-p keeps.
+// minLogit returns the lowest logit that min-p keeps.
 func minLogit(p *generation.Sampling, best float64) float64 {
 	if p.MinP > 0 {
 		return best + p.Temperature*math.Log(p.MinP)
@@ -93,7 +93,7 @@ func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sam
 	return weight
 }
 
-// topP is the distribution of the candidates, whose weights have the given sum, after top-p.
+// topP returns the distribution of the candidates, whose weights have the given sum, after top-p.
 func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	if p.TopP > 0 && p.TopP < 1 {
 		total = w.keepMass(p.TopP*total, total)
@@ -104,7 +104,7 @@ func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 // maxSorted is the maximum k for which the highest values are kept sorted in one pass; beyond it, selecting by bits is faster.
 const maxSorted = 128
 
-// kth is the k-th highest logit.
+// kth returns the k-th highest logit.
 func (w *Scratch) kth(logits []float32, k int) float32 {
 	if k <= maxSorted {
 		w.ids = Top(w.ids[:0], logits, k)

@@ -21,7 +21,7 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// uniform is the random number of a position of a choice, uniform over [0, 1) in steps of 2^-53. It does not depend on what
+// uniform returns the random number of a position of a choice, uniform over [0, 1) in steps of 2^-53. It does not depend on what
 // else is drawn.
 func uniform(seed uint64, position, choice int) float64 {
 	p := uint64(position)

@@ -72,7 +72,7 @@ func chiSquared(seen []int, want []float64) float64 {
 	return sum
 }
 
-// chiSquaredLimit is the value that a right distribution exceeds once in about 30,000 tests (4 sigma), by Wilson and
+// chiSquaredLimit returns the value that a right distribution exceeds once in about 30,000 tests (4 sigma), by Wilson and
 // Hilferty's approximation.
 func chiSquaredLimit(freedom int) float64 {
 	k := float64(freedom)

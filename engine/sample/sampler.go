@@ -105,12 +105,12 @@ func (s *Sampler) Sample(logits []float32, position int, w *Scratch) (int32, err
 	return d.Draw(s.uniform(position)), nil
 }
 
-// uniform is the random number in [0, 1) with which the token at a position is drawn.
+// uniform returns the random number in [0, 1) with which the token at a position is drawn.
 func (s *Sampler) uniform(position int) float64 {
 	return uniform(s.params.Seed, position, s.choice)
 }
 
-// distribution is the tokens that can be drawn from logits after the tokens accepted so far, with their probabilities. It is a
+// distribution returns the tokens that can be drawn from logits after the tokens accepted so far, with their probabilities. It is a
 // view of w, valid until w is used again. logits is not changed.
 func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, error) {
 	if err := checkFinite(logits); err != nil {
@@ -184,7 +184,7 @@ func (h *history) add(id int32, prompt []int32) {
 	h.tokens[at].count++
 }
 
-// argmax is the index of the highest logit, the first of equals.
+// argmax returns the index of the highest logit, the first of equals.
 func argmax(logits []float32) int {
 	best := 0
 	for i, l := range logits {

@@ -19,7 +19,7 @@ type ranked struct {
 	logit, prob float64
 }
 
-// reference is the distribution by its definition, on sorted probabilities: edit every logit, sort, soften, cut, soften
+// reference returns the distribution by its definition, on sorted probabilities: edit every logit, sort, soften, cut, soften
 // again, cut. near reports whether a cut falls so close to a token's edge that rounding may decide on it.
 func reference(logits []float32, p generation.Sampling, prompt, answer, barred []int32) (all []ranked, near bool) {
 	for i := range logits {

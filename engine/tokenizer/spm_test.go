@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sentencePiece is a small vocabulary: <unk>, <s>, </s>, the bytes from id 3
+// sentencePiece returns a small vocabulary: <unk>, <s>, </s>, the bytes from id 3
 // on, then tokens with scores.
 func sentencePiece() *file {
 	f := &file{more: map[string]any{

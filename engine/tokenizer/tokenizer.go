@@ -149,7 +149,7 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOpti
 	return ids, p.err
 }
 
-// MaxTokenBytes is the maximum number of bytes of a text that one id represents, or 0 if that is not known, because the vocabulary
+// MaxTokenBytes returns the maximum number of bytes of a text that one id represents, or 0 if that is not known, because the vocabulary
 // has no tokens for some characters.
 func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
 

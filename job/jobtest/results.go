@@ -18,6 +18,7 @@ var resultTests = map[string]func(*testing.T, job.Queue){
 	"ReadFetchesWhatIsWanted":    testWanted,
 	"APageIsBoundedByBytes":      testPageBytes,
 	"WhatIsDroppedStaysRecorded": testDrop,
+	"WhatIsFreedStaysListed":     testFree,
 	"AReadWaitsForARow":          testReadWaits,
 	"AReadThatWaitsEnds":         testReadEnds,
 }
@@ -165,4 +166,22 @@ func testReadEnds(t *testing.T, q job.Queue) {
 	cancel()
 	_, err = wait(ctx, maxWait)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A row whose result was freed stays in the stream, with its checksum.
+func testFree(t *testing.T, q job.Queue) {
+	create(t, q)
+	for line := 1; line <= 4; line++ {
+		record(t, q, result(line, false))
+	}
+	rows := page(t, q, "", 2)
+	require.NoError(t, q.Free(t.Context(), "b", rows))
+	require.NoError(t, q.Free(t.Context(), "b", nil))
+	require.False(t, record(t, q, result(1, false)), "it stays recorded")
+	after := page(t, q, "", 10)
+	require.Len(t, after, 4)
+	for i, r := range after {
+		require.Equal(t, []any{i + 1, fmt.Sprintf("%08x", i+1), i < 2}, []any{r.Line, r.Sum, r.Text == nil})
+	}
+	require.NoError(t, q.Free(t.Context(), "none", rows))
 }

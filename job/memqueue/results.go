@@ -3,6 +3,7 @@ package memqueue
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -105,3 +106,26 @@ func (q *Queue) Drop(_ context.Context, id string, rows []job.Recording) error {
 	b.stream = slices.DeleteFunc(b.stream, func(e entry) bool { return dropped[strconv.FormatUint(e.number, 10)] })
 	return nil
 }
+
+// Free implements job.Store.
+func (q *Queue) Free(_ context.Context, id string, rows []job.Recording) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, err := q.find(id)
+	if err != nil {
+		return nil
+	}
+	freed := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		freed[r.ID] = true
+	}
+	for i := range b.stream {
+		if e := &b.stream[i]; freed[strconv.FormatUint(e.number, 10)] {
+			e.text = nil
+		}
+	}
+	return nil
+}
+
+// MaxBytes implements job.Store.
+func (q *Queue) MaxBytes(context.Context) (int, error) { return math.MaxInt, nil }

@@ -1,6 +1,7 @@
 package redisqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,18 +34,12 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 	var wanted []int // indices of rows
 	args := []any{p.MaxBytes}
 	for _, m := range streams[0].Messages {
-		text, _ := m.Values["line"].(string)
-		line, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, fmt.Errorf("read results of batch %s: entry %s has line %q", batch, m.ID, text)
-		}
-		requeued, _ := m.Values["was"].(string)
-		if requeued == "" && p.Want(line) {
+		r := recording(m)
+		if r.Damage == "" && r.Requeued == "" && p.Want(r.Line) {
 			wanted = append(wanted, len(rows))
-			args = append(args, line)
+			args = append(args, r.Line)
 		}
-		sum, _ := m.Values["sum"].(string)
-		rows = append(rows, job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed", Requeued: requeued})
+		rows = append(rows, r)
 	}
 	if len(wanted) == 0 {
 		return rows, nil
@@ -62,6 +57,33 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 		rows = rows[:wanted[len(texts)]]
 	}
 	return rows, nil
+}
+
+// recording is an entry of a stream without its result.
+func recording(m redis.XMessage) job.Recording {
+	text, _ := m.Values["line"].(string)
+	sum, _ := m.Values["sum"].(string)
+	line, err := strconv.Atoi(text)
+	if err != nil {
+		err = fmt.Errorf("line %.40q is not a number", text)
+	}
+	if err = cmp.Or(err, job.CheckLine(line), job.CheckSum(sum)); err != nil {
+		return job.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream: %v", m.ID, err)}
+	}
+	requeued, _ := m.Values["was"].(string)
+	return job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed", Requeued: requeued}
+}
+
+// Free implements job.Store.
+func (q *Queue) Free(ctx context.Context, batch string, rows []job.Recording) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	lines := make([]string, len(rows))
+	for i, r := range rows {
+		lines[i] = strconv.Itoa(r.Line)
+	}
+	return failure(q.rdb.HDel(ctx, key(batch, "results"), lines...).Err(), "free results of batch %s", batch)
 }
 
 // Drop implements job.Store.

@@ -20,13 +20,20 @@ func (q *Queue) Status(ctx context.Context, batch string) (job.Status, error) {
 	running := pipe.HLen(ctx, key(batch, "attempts"))
 	life := pipe.PTTL(ctx, key(batch, "meta"))
 	if _, err := pipe.Exec(ctx); err != nil {
-		return job.Status{}, failure(err, "read batch %s", batch)
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return job.Status{}, fmt.Errorf("batch %q: %w: a key of it has another type", batch, job.ErrDamaged)
+		}
+		return job.Status{}, failure(err, "read batch %q", batch)
 	}
 	if len(meta.Val()) == 0 {
 		return job.Status{}, fmt.Errorf("batch %s: %w (it was never queued here, or its retention is over; list all batches with ingot status)",
 			batch, job.ErrNoBatch)
 	}
-	return newStatus(batch, meta, int(running.Val()), life.Val()), nil
+	st, err := newStatus(batch, meta.Val(), int(running.Val()), life.Val())
+	if err != nil {
+		return job.Status{}, fmt.Errorf("batch %q: %w: %w", batch, job.ErrDamaged, err)
+	}
+	return st, nil
 }
 
 // Batches implements job.Store.
@@ -44,6 +51,9 @@ func (q *Queue) Batches(ctx context.Context) ([]job.Status, error) {
 		if errors.Is(err, job.ErrNoBatch) { // its retention has just ended
 			continue
 		}
+		if errors.Is(err, job.ErrDamaged) {
+			st, err = job.Status{Batch: batch, Damage: err.Error()}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -56,40 +66,34 @@ func (q *Queue) Batches(ctx context.Context) ([]job.Status, error) {
 	return all, nil
 }
 
-func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life time.Duration) job.Status {
-	m := meta.Val()
-	number := func(name string) int {
-		n, _ := strconv.Atoi(m[name]) // 0 if the field is not set yet
-		return n
-	}
-	moment := func(name string) *time.Time {
-		if m[name] == "" {
-			return nil
-		}
-		t := time.UnixMilli(int64(number(name))).UTC()
-		return &t
+// newStatus makes a status of the fields of a batch's hash. It returns an error if a field does not have its form.
+func newStatus(batch string, meta map[string]string, running int, life time.Duration) (job.Status, error) {
+	m := fields{values: meta}
+	_, priorityErr := job.ParsePriority(meta["priority"])
+	if err := errors.Join(job.CheckBatch(batch), job.CheckAlias(meta["model"]), priorityErr); err != nil {
+		return job.Status{}, err
 	}
 	s := job.Status{
 		Batch:            batch,
-		Alias:            m["model"],
-		Priority:         job.Priority(m["priority"]),
+		Alias:            meta["model"],
+		Priority:         job.Priority(meta["priority"]),
 		State:            job.Enqueueing,
-		FileSHA:          m["file_sha256"],
-		Started:          moment("started_ms"),
-		Finished:         moment("finished_ms"),
-		Cancelled:        moment("cancelled_ms"),
-		Deadline:         moment("deadline_ms"),
-		Total:            number("total"),
-		Done:             number("done"),
-		Failed:           number("failed"),
+		FileSHA:          meta["file_sha256"],
+		Started:          m.moment("started_ms"),
+		Finished:         m.moment("finished_ms"),
+		Cancelled:        m.moment("cancelled_ms"),
+		Deadline:         m.moment("deadline_ms"),
+		Total:            m.number("total"),
+		Done:             m.number("done"),
+		Failed:           m.number("failed"),
 		Running:          running,
-		PromptTokens:     number("prompt_tokens"),
-		CachedTokens:     number("cached_tokens"),
-		CompletionTokens: number("completion_tokens"),
-		DraftTokens:      number("draft_tokens"),
-		AcceptedTokens:   number("accepted_tokens"),
+		PromptTokens:     m.number("prompt_tokens"),
+		CachedTokens:     m.number("cached_tokens"),
+		CompletionTokens: m.number("completion_tokens"),
+		DraftTokens:      m.number("draft_tokens"),
+		AcceptedTokens:   m.number("accepted_tokens"),
 	}
-	if t := moment("created_ms"); t != nil {
+	if t := m.moment("created_ms"); t != nil {
 		s.Created = *t
 	}
 	switch {
@@ -97,15 +101,46 @@ func newStatus(batch string, meta *redis.MapStringStringCmd, running int, life t
 		s.State = job.Completed
 	case s.Cancelled != nil:
 		s.State = job.Cancelled
-	case m["total"] != "":
+	case meta["total"] != "":
 		s.State = job.InProgress
 	}
 	if life > 0 {
 		t := time.Now().Add(life).UTC().Truncate(time.Second)
 		s.Expires = &t
 	}
-	if last := moment("last_ms"); last != nil {
+	if last := m.moment("last_ms"); last != nil {
 		s.SetRates(*last)
 	}
-	return s
+	return s, m.err
+}
+
+// fields are the fields of a batch's hash. err is the error of the first one that does not have its form.
+type fields struct {
+	values map[string]string
+	err    error
+}
+
+// number is a field's value, or 0 if it is not set yet.
+func (f *fields) number(name string) int {
+	text, ok := f.values[name]
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if (err != nil || n < 0 || n > maxNumber) && f.err == nil {
+		f.err = fmt.Errorf("%s is %.40q, which is not a number from 0 to %d", name, text, maxNumber)
+	}
+	return int(n)
+}
+
+// maxNumber is the largest number that a field may have. JSON readers with float64 numbers hold it exactly.
+const maxNumber = 1 << 53
+
+// moment is the time that a field gives, or nil if it is not set yet.
+func (f *fields) moment(name string) *time.Time {
+	if f.values[name] == "" {
+		return nil
+	}
+	t := time.UnixMilli(int64(f.number(name))).UTC()
+	return &t
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/job"
@@ -43,6 +44,26 @@ func TestABatchLeavesNoKeys(t *testing.T) {
 	}
 }
 
+// A batch that is not finished can be cancelled and purged too.
+func TestAFullRedisCanBeEmptied(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	q := redisqueue.New(r.Client)
+	newBatch(t, q)
+	_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2})
+	require.NoError(t, err)
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.ErrorContains(t, r.Client.Set(t.Context(), "x", "y", 0).Err(), "OOM")
+	finished, err := q.Cancel(t.Context(), "b")
+	require.NoError(t, err)
+	require.False(t, finished)
+	s, err := q.Status(t.Context(), "b")
+	require.NoError(t, err)
+	require.Equal(t, job.Cancelled, s.State)
+	require.NoError(t, q.Purge(t.Context(), "b"))
+	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+}
+
 func TestAFullRedisCanBePurged(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -66,4 +87,61 @@ func TestOtherKeysAreNoBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "b", all[0].Batch)
+}
+
+// A batch whose keys are not what they should be is reported, and does not hide the others.
+func TestADamagedBatchIsReported(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(c *redis.Client) error{
+		"another type":      func(c *redis.Client) error { return c.Set(t.Context(), "ingot:{x}:meta", "x", 0).Err() },
+		"a type of a count": func(c *redis.Client) error { return c.Set(t.Context(), "ingot:{x}:attempts", "x", 0).Err() },
+		"a bad id": func(c *redis.Client) error {
+			return c.HSet(t.Context(), "ingot:{\x1b[31m}:meta", meta("total", "1")...).Err()
+		},
+		"a bad number": func(c *redis.Client) error {
+			return c.HSet(t.Context(), "ingot:{x}:meta", meta("done", "many")...).Err()
+		},
+		"a negative number": func(c *redis.Client) error {
+			return c.HSet(t.Context(), "ingot:{x}:meta", meta("total", "-1")...).Err()
+		},
+		"a huge number": func(c *redis.Client) error {
+			return c.HSet(t.Context(), "ingot:{x}:meta", meta("created_ms", "9e18")...).Err()
+		},
+		"a bad alias": func(c *redis.Client) error {
+			return c.HSet(t.Context(), "ingot:{x}:meta", meta("model", "\x1b")...).Err()
+		},
+		"a bad priority": func(c *redis.Client) error {
+			return c.HSet(t.Context(), "ingot:{x}:meta", meta("priority", "high")...).Err()
+		},
+		"empty": func(c *redis.Client) error { return c.HSet(t.Context(), "ingot:{x}:meta", "a", "b").Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := redistest.Start(t)
+			q := redisqueue.New(r.Client)
+			newBatch(t, q)
+			require.NoError(t, r.Client.HSet(t.Context(), "ingot:{x}:meta", meta("total", "1")...).Err())
+			_, err := q.Status(t.Context(), "x")
+			require.NoError(t, err)
+			require.NoError(t, r.Client.Del(t.Context(), "ingot:{x}:meta").Err())
+			if name == "a type of a count" {
+				require.NoError(t, r.Client.HSet(t.Context(), "ingot:{x}:meta", meta("total", "1")...).Err())
+			}
+			require.NoError(t, damage(r.Client))
+			all, err := q.Batches(t.Context())
+			require.NoError(t, err)
+			require.Len(t, all, 2)
+			require.Equal(t, "b", all[0].Batch)
+			require.Empty(t, all[0].Damage)
+			require.Contains(t, all[1].Damage, "it is damaged, or was not made by ingot: ")
+			require.NotContains(t, all[1].Damage, "\x1b")
+			_, err = q.Status(t.Context(), all[1].Batch)
+			require.ErrorIs(t, err, job.ErrDamaged)
+		})
+	}
+}
+
+// meta are the fields of a batch with one more, or another value of one.
+func meta(name, value string) []any {
+	return []any{"model", "m", "priority", "bulk", "created_ms", "1", "done", "0", "failed", "0", name, value}
 }

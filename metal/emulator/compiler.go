@@ -79,7 +79,7 @@ func examine(path string) (program, error) {
 	return p, nil
 }
 
-// name is the first line of the compiler's version.
+// name returns the first line of the compiler's version.
 func (p *program) name() string {
 	line, _, _ := strings.Cut(p.version, "\n")
 	return line

@@ -16,7 +16,7 @@ func compile(path string) error { return os.WriteFile(path, []byte(compiled), 0o
 
 func mustNotCompile(string) error { return errors.New("it is in the cache") }
 
-// folder is a folder that only this user can write to.
+// folder returns a folder that only this user can write to.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "kernels")

@@ -62,7 +62,7 @@ func sameBits(got, want []float32) error {
 	return nil
 }
 
-// dot is the product of a row of a weight of type t with x.
+// dot returns the product of a row of a weight of type t with x.
 func dot(t gguf.Type, w, x []float32) approx {
 	var sum, magnitude, squares, quant float64
 	for from := 0; from < len(w); from += quantRun {

@@ -44,7 +44,7 @@ var layouts = map[gguf.Type]layout{
 	gguf.TypeQ6K:  {32, 32 + 256 + 128, 32, packQ6K, unpackQ6K},
 }
 
-// GroupBytes is the size of a packed group of rows of n weights.
+// GroupBytes returns the size of a packed group of rows of n weights.
 func GroupBytes(t gguf.Type, n int) int {
 	l := layouts[t]
 	blocks := n / l.columns

@@ -1,5 +1,5 @@
-// Package modeltest compares models, on any backend, with what Hugging Face transformers computed from the same weights in
-// float32. The cases are in engine/model/testdata: of the micro models, and of the bundled models' weights. With INGOT_MODELS, the
+// Package modeltest compares models on any backend with results that Hugging Face transformers computed from the same weights in
+// float32. The cases for the micro models and for the bundled models' weights are in engine/model/testdata. With INGOT_MODELS, the
 // bundled models are compared in F16, as they were before they were quantised.
 package modeltest
 
@@ -19,15 +19,15 @@ import (
 
 // Case is a prompt with the answer that the reference chose greedily.
 type Case struct {
-	Text         string           `json:"text"` // of the prompt; empty in the micro models' cases
+	Text         string           `json:"text"` // text of the prompt; empty for the micro models
 	PromptTokens []int32          `json:"prompt_tokens"`
 	GreedyTokens []int32          `json:"greedy_tokens"`
-	GreedyText   string           `json:"greedy_text"`  // without the stop token; empty in the micro models' cases
-	TopLogits    [][][2]float64   `json:"top_logits"`   // [token of both][8]{id, logit}
-	LogSumExp    []float64        `json:"logsumexp"`    // [token of both], of all logits
+	GreedyText   string           `json:"greedy_text"`  // text without the stop token; empty for the micro models
+	TopLogits    [][][2]float64   `json:"top_logits"`   // [token of prompt and answer][8]{id, logit}
+	LogSumExp    []float64        `json:"logsumexp"`    // [token of prompt and answer] over all logits
 	LayerSums    [][2]float64     `json:"layer_sums"`   // {sum, norm} of the last token: embedding, each layer but the last, final norm
 	MTPDrafts    [][][][2]float64 `json:"mtp_drafts"`   // [greedy token][3 drafts][4]{id, logit}
-	SmallestGap  float64          `json:"smallest_gap"` // between the best two logits of any greedy token
+	SmallestGap  float64          `json:"smallest_gap"` // smallest difference between the best two logits of a greedy token
 }
 
 // Tokens returns the prompt and the answer.
@@ -35,7 +35,7 @@ func (c *Case) Tokens() []int32 {
 	return append(c.PromptTokens[:len(c.PromptTokens):len(c.PromptTokens)], c.GreedyTokens...)
 }
 
-// Each runs a test over every model that has cases, one subtest per model.
+// Each runs a test for every model that has cases, in one subtest per model.
 func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	t.Helper()
 	for _, name := range Micros(t) {
@@ -52,7 +52,7 @@ func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	}
 }
 
-// Micros returns the names of the micro models: untrained models of some hundred thousand weights, one or more per family.
+// Micros returns the names of the micro models: untrained models of a few hundred thousand weights, one or more per family.
 func Micros(tb testing.TB) []string {
 	tb.Helper()
 	paths, err := filepath.Glob(filepath.Join(testdata(tb), "micro-*.gguf"))
@@ -85,14 +85,15 @@ func testdata(tb testing.TB) string {
 	}
 }
 
-// bundled are the files of the tiny models, from engine/model/testdata.
+// bundled has the files of the tiny models, relative to engine/model/testdata.
 var bundled = map[string]string{
 	"tiny-llama": "../../../models/tiny-llama.q4_0.gguf",
 	"tiny-glm":   "../../../models/tiny-glm.q8_0.gguf",
 }
 
-// Tiny returns the path of tiny-llama or tiny-glm with weights as precise as those of the reference: the F16 file if INGOT_MODELS
-// names its folder, else a copy of the bundled file in float32, next to the cases of these weights.
+// Tiny returns the path of tiny-llama or tiny-glm, with exactly the weights of its reference cases. If INGOT_MODELS names the
+// folder of the F16 files, it is the F16 file. Otherwise, it is a copy of the bundled file in float32, with the cases of these
+// weights in the same folder.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
 	if dir := os.Getenv("INGOT_MODELS"); dir != "" {
@@ -133,7 +134,7 @@ func Cases(tb testing.TB, path string) []Case {
 	var cases []Case
 	if data[0] == '[' {
 		require.NoError(tb, json.Unmarshal(data, &cases))
-	} else { // by family, all but one of them empty
+	} else { // lists by family; all except one are empty
 		var families map[string][]Case
 		require.NoError(tb, json.Unmarshal(data, &families))
 		for _, c := range families {

@@ -19,7 +19,7 @@ const (
 // Limits has room for one sequence of 1,024 positions, with 256 rows per step.
 var Limits = model.Limits{Rows: 256, Outputs: 256, Context: pages * pageSize, Pages: pages, PageSize: pageSize}
 
-// Load loads a model with Limits onto a backend, which it closes at the end of the test.
+// Load loads a model with Limits onto a backend. It closes the backend at the end of the test.
 func Load(tb testing.TB, be compute.Backend, path string) model.Model {
 	tb.Helper()
 	f, err := gguf.Open(path)
@@ -33,7 +33,7 @@ func Load(tb testing.TB, be compute.Backend, path string) model.Model {
 	return m
 }
 
-// Batch returns a batch of one sequence's rows from position first on. Every row is an output, and its pages are not in order.
+// Batch returns a batch with rows of one sequence, from position first on. Every row is an output. The pages are not in order.
 func Batch(tokens []int32, first int) *compute.Batch {
 	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: make([]int32, pages)}}}
 	for i := range b.Seqs[0].Pages {
@@ -46,7 +46,7 @@ func Batch(tokens []int32, first int) *compute.Batch {
 	return b
 }
 
-// Best returns the token with the largest logit, the first of equals.
+// Best returns the token with the largest logit; among equals, the lowest id.
 func Best(logits []float32) int32 {
 	id := 0
 	for i, v := range logits {
@@ -75,7 +75,8 @@ func finite(logits []float32) bool {
 	return true
 }
 
-// Greedy feeds a prompt at once, then the model's own choices one by one, and returns n of these. All logits must be finite.
+// Greedy computes a prompt in one step, then the model's own choices one by one, and returns the first n choices. All
+// logits must be finite.
 func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	tb.Helper()
 	var tokens []int32
@@ -93,7 +94,8 @@ func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	}
 }
 
-// WorstLogprob feeds a case's tokens, some at a time, and returns the maximum difference from the reference's log-probabilities.
+// WorstLogprob computes a case's tokens, atOnce at a time, and returns the maximum difference from the
+// reference's log-probabilities.
 func WorstLogprob(tb testing.TB, m model.Model, c *Case, atOnce int) float64 {
 	tb.Helper()
 	worst, tokens := 0.0, c.Tokens()

@@ -1,10 +1,11 @@
-// Command cut takes the first rows of every tensor of GGUF files, so that what other programs quantised can be tested without
-// the whole files:
+// Command cut copies the first rows of every tensor of GGUF files, so that files quantised by other programs can be tested
+// without the whole files:
 //
 //	go run ./engine/gguf/testdata/cut FROM/tiny-llama.*.gguf TO
 //
-// The files in engine/gguf/testdata were cut from tiny-llama's files. The gguf package wrote those in F16, Q8_0 and Q4_0 (see
-// models/train). ik_llama.cpp's llama-quantize made Q4_K_M, Q5_K_M and Q6_K from the F16 file. Rows are copied byte for byte.
+// The files in engine/gguf/testdata were cut from tiny-llama's files. The gguf package wrote the files in F16, Q8_0 and
+// Q4_0 (see models/train). ik_llama.cpp's llama-quantize made the files in Q4_K_M, Q5_K_M and Q6_K from the F16 file. Rows
+// are copied byte for byte.
 package main
 
 import (

@@ -1,0 +1,51 @@
+package redisqueue
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// defaultMaxBulk is Redis's default of proto-max-bulk-len, the maximum size of a part of a request.
+	defaultMaxBulk = 512 << 20
+	// minMaxBytes is the least that MaxBytes returns. Redis allows no smaller proto-max-bulk-len.
+	minMaxBytes = 1 << 20
+	// memoryShare is the part of maxmemory that a job or a result may take. While Redis takes a request, it holds it once more.
+	memoryShare = 2
+)
+
+// MaxBytes implements job.Store. It follows from settings of the server, which can be changed while it runs. Those that the user
+// may not read have their defaults.
+func (q *Queue) MaxBytes(ctx context.Context) (int, error) {
+	bulk, err := q.setting(ctx, "proto-max-bulk-len")
+	if err != nil {
+		return 0, err
+	}
+	memory, err := q.setting(ctx, "maxmemory")
+	if err != nil {
+		return 0, err
+	}
+	most := defaultMaxBulk
+	if bulk > 0 {
+		most = bulk
+	}
+	if memory > 0 {
+		most = min(most, memory/memoryShare)
+	}
+	return max(most, minMaxBytes), nil
+}
+
+// setting is the value of a setting of the server that is a number. It is 0 if there is none or the user may not read it.
+func (q *Queue) setting(ctx context.Context, name string) (int, error) {
+	values, err := q.rdb.ConfigGet(ctx, name).Result()
+	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR unknown") { // some providers have no CONFIG
+		return 0, nil
+	}
+	if err != nil {
+		return 0, failure(err, "read setting %s of redis", name)
+	}
+	n, _ := strconv.Atoi(values[name]) // 0 if the server has no such setting
+	return n, nil
+}
