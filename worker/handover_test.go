@@ -169,7 +169,7 @@ func handOverTime(t *testing.T, rows int) time.Duration {
 	queue := redisqueue.New(r.Client)
 	b := setUp(t, queue, nil, Config{Concurrency: rows})
 	doomed := process{Concurrency: rows, FreezeAt: 1, Checkpoint: time.Millisecond}.start(t, r)
-	b.enqueue(t, prompts(rows), enqueue.Options{})
+	b.enqueue(t, longPrompts(rows), enqueue.Options{})
 	require.Eventually(t, func() bool {
 		s, err := queue.Status(t.Context(), "b")
 		return err == nil && s.Running == rows
@@ -242,4 +242,37 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 	for p := range job.Priorities() {
 		jobtest.Take(t, b.queue, job.DefaultAlias, p, 0)
 	}
+}
+
+// Two workers are replaced one after the other in the middle of a batch. Each lets its rows finish or returns them, within its time; no row is
+// lost, and none counts another attempt.
+func TestARollingUpgrade(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	const n = 240
+	b := &bench{queue: redisqueue.New(r.Client)}
+	b.enqueue(t, longPrompts(n), enqueue.Options{})
+	old := []*exec.Cmd{process{}.start(t, r), process{}.start(t, r)}
+	for i, p := range old {
+		require.Eventually(t, func() bool {
+			s, err := b.queue.Status(t.Context(), "b")
+			return err == nil && s.Done > (i+1)*n/4 && s.Running > 0
+		}, time.Minute, time.Millisecond)
+		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+		stopped := time.Now()
+		require.NoError(t, p.Wait())
+		require.Less(t, time.Since(stopped), DefaultShutdownTimeout+5*time.Second)
+		process{}.start(t, r)
+	}
+	lines := b.results(t)
+	require.Len(t, lines, n)
+	for i := range n {
+		row := lines[fmt.Sprintf("row-%d", i+1)]
+		require.Nil(t, row.Error)
+		require.Equal(t, longTokens(i), row.Response.Body.Usage.CompletionTokens)
+		require.Equal(t, 1, row.Stats.Attempts)
+	}
+	fleet, err := b.queue.Fleet(t.Context())
+	require.NoError(t, err)
+	require.Len(t, fleet, 2, "workers that stop in order leave no record")
 }

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,7 +49,9 @@ func TestMain(m *testing.M) {
 		var p process
 		err := json.Unmarshal([]byte(text), &p)
 		if err == nil {
-			err = p.serve(context.Background())
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+			err = p.serve(ctx)
+			stop()
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

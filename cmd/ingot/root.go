@@ -39,7 +39,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		code = exitUsage
 	}
 	var rows *rowsFailedError
-	if errors.As(err, &rows) {
+	var unknown *inconclusiveError
+	if errors.As(err, &rows) || errors.As(err, &unknown) {
 		code = exitRows
 	}
 	fmt.Fprintf(stderr, "ingot: %s\n", message) //nolint:errcheck // there is nowhere to report it
@@ -118,6 +119,7 @@ func addCommands(root *cobra.Command) {
 		{"Answer prompts", []*cobra.Command{newRun(), newShow()}},
 		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
+		{"Evaluate models", []*cobra.Command{newEval()}},
 		{"Look at models", []*cobra.Command{newModel(), newTokenize(), newRender()}},
 		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
 	} {
@@ -150,10 +152,10 @@ func checkAdded(root *cobra.Command) {
 	}
 }
 
-// noneGiven runs a command that only has commands below it.
+// noneGiven is the run function of a command that only has subcommands. It returns an error.
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }
 
-// noCommand checks the arguments of a command with commands below it: cobra passes it only names that it does not know.
+// noCommand checks the arguments of a command that has subcommands. cobra calls it only with names that are not subcommands.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -166,7 +168,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q%s", args[0], hint)
 }
 
-// arguments checks for one argument for each of the names.
+// arguments returns a check that there is one argument for each of the names.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
