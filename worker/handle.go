@@ -199,7 +199,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	return done, group.Wait()
 }
 
-// request is the engine's request for prompt i of a row.
+// request returns the engine's request for prompt i of a row.
 func (d delivery) request(r *openai.Request, i int) generation.Request {
 	req := d.Generation(r, i)
 	req.Reserve = func(ctx context.Context, bytes int64) error { return d.memory.reserve(ctx, r.NumPrompts(), bytes) }
