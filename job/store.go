@@ -11,7 +11,7 @@ import (
 //
 // An error is ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used for a moment.
 type Store interface {
-	// Create creates a batch, or returns the settings of the existing one.
+	// Create creates a batch, or returns the settings of the existing one. An existing one may mix models from then on if b may.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
 	// Seal declares that all rows of a batch are queued, with their number and the SHA-256 of their file. The batch is finished
@@ -22,7 +22,7 @@ type Store interface {
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
 	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled or
-	// ErrOtherFile; it is ErrSuperseded if the delivery was ended. A job without a File is of any file.
+	// ErrOtherFile or ErrNoRow, and ErrOtherModel if the batch takes no answer of this worker; it is ErrSuperseded if the delivery was ended. A job without a File is of any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
 	// Release subtracts an attempt that Begin counted and whose job went back to the queue unfinished. It changes nothing if the
@@ -34,7 +34,8 @@ type Store interface {
 	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
-	// recorded it changes nothing; first reports that it was not. The error is ErrNoBatch, ErrCancelled or ErrOtherFile if the
+	// recorded it changes nothing; first reports that it was not. The error is ErrNoBatch, ErrCancelled, ErrOtherFile, ErrNoRow or
+	// ErrOtherModel if the
 	// batch does not take the result, and ErrSuperseded if the delivery was ended.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
@@ -82,6 +83,8 @@ var (
 	ErrRecorded    = errors.New("row is recorded")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
 	ErrOtherFile   = errors.New("row is of another file than its batch") // it is left from an earlier batch with the same id
+	ErrNoRow       = errors.New("file of the batch has no such line")
+	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
 	ErrUnavailable = errors.New("the queue cannot be used now") // another try may succeed; see Retry
 )
@@ -101,6 +104,8 @@ type Batch struct {
 	Retention time.Duration
 	Deadline  time.Time // after which rows are not answered any more; zero for none
 	Cancelled bool
+	Lines     int  // of the whole input; 0 if it is not known
+	MixModels bool // take answers of several models
 }
 
 // FileID identifies the file of a batch's rows: the first 16 digits of its SHA-256.

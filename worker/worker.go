@@ -62,6 +62,9 @@ type Worker struct {
 
 	checkpointInterval time.Duration
 
+	refusals     refusals
+	refusalPause time.Duration
+
 	failed   chan error  // holds the error by which the engine ended itself
 	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
 
@@ -124,6 +127,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 
 		admission:          newAdmission(),
 		checkpointInterval: defaultCheckpointInterval,
+		refusalPause:       refusalPause,
 	}, nil
 }
 
