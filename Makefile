@@ -26,6 +26,16 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 	bin/ingot run models/demo.jsonl -o $(DEMO_OUT) --model $(DEMO_MODEL)
 	@bin/ingot show $(DEMO_OUT) --input models/demo.jsonl
 
+.PHONY: eval
+eval: build ## evaluate the bundled model twice and a damaged copy of it: the gate passes, then fails
+	@rm -rf dist/eval && mkdir -p dist/eval
+	$(GO) run ./models/damage -bits 2 $(DEMO_MODEL) dist/eval/damaged.gguf
+	bin/ingot eval run models/tasks/*.yaml -o dist/eval/baseline --model $(DEMO_MODEL)
+	bin/ingot eval run models/tasks/*.yaml -o dist/eval/again --model $(DEMO_MODEL) --concurrency 5 --draft off
+	bin/ingot eval run models/tasks/*.yaml -o dist/eval/damaged --model dist/eval/damaged.gguf
+	bin/ingot eval gate dist/eval/baseline dist/eval/again
+	! bin/ingot eval gate dist/eval/baseline dist/eval/damaged
+
 .PHONY: check
 check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests
 	$(GOLANGCI) fmt

@@ -209,7 +209,7 @@ func memoryOn(t testing.TB, be compute.Backend, path string, opts engine.Options
 	if opts.Draft == "" || opts.Draft == engine.DraftAuto || opts.Draft == engine.DraftNGram {
 		perSequence += 48
 	}
-	const minRows = 1 << 20
+	const minRows = 4 << 20
 	return fit.Weights + fit.Steps + minRows + cache + perSequence*(cache/fit.PerToken-int64(fit.Tokens))
 }
 

@@ -30,7 +30,7 @@ type Fit struct {
 const (
 	rowsShare = 4 // a quarter
 	maxRows   = 512 << 20
-	minRows   = 1 << 20
+	minRows   = 4 << 20
 )
 
 // CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error has the reason

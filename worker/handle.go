@@ -269,7 +269,8 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	r = w.limited(ctx, j, r)
 	first := false
 	err := job.Retry(ctx, maxRecordWait, func() (err error) {
-		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) || errors.Is(err, job.ErrOtherModel) {
+		first, err = w.queue.Record(ctx, j.Batch, r)
+		if notTaken(err) || errors.Is(err, job.ErrSuperseded) || errors.Is(err, job.ErrOtherModel) { // Redis works
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)

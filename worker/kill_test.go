@@ -2,67 +2,21 @@ package worker
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/rows"
 )
-
-// TestMain lets the test binary be a worker process.
-func TestMain(m *testing.M) {
-	if url := os.Getenv("INGOT_TEST_WORKER"); url != "" {
-		if err := serveUntilKilled(url); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	os.Exit(m.Run())
-}
-
-func serveUntilKilled(url string) error {
-	ctx := context.Background()
-	queue, _, err := redisqueue.Dial(ctx, url, 8)
-	if err != nil {
-		return err
-	}
-	backend, err := cpu.New(1)
-	if err != nil {
-		return err
-	}
-	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
-	if err != nil {
-		return err
-	}
-	w, err := New(eng, queue, Config{Concurrency: 8, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
-	if err != nil {
-		return err
-	}
-	return w.Run(ctx)
-}
-
-func startProcess(t testing.TB, r *redistest.Server) *exec.Cmd {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "INGOT_TEST_WORKER="+r.URL)
-	cmd.Stderr = os.Stderr
-	require.NoError(t, cmd.Start())
-	return cmd
-}
 
 // longPrompts is a file of n rows. They are long and of different lengths, so that a worker is always in the middle of some.
 func longPrompts(n int) string {
@@ -76,18 +30,14 @@ func longPrompts(n int) string {
 // longTokens is the number of tokens that row i of longPrompts generates.
 func longTokens(i int) int { return 300 + 13*i%150 }
 
-// Two worker processes share a batch of 300 rows, and one of them is killed in the middle. asynq checks once a minute for leases
-// that ended more than 30 s ago, so the other worker gets the jobs after one to two minutes.
+// Two worker processes share a batch of 300 rows, and one of them is killed in the middle.
 func TestNoRowIsLostWithAWorker(t *testing.T) {
-	if os.Getenv("INGOT_LONG") == "" {
-		t.Skip("a killed worker's jobs are handed on after one minute to two, so this was not tested: set INGOT_LONG=1")
-	}
 	t.Parallel()
 	r := redistest.Start(t)
 	const n = 300
 	b := &bench{queue: redisqueue.New(r.Client)}
 	b.enqueue(t, longPrompts(n), enqueue.Options{})
-	workers := [2]*exec.Cmd{startProcess(t, r), startProcess(t, r)}
+	workers := [2]*exec.Cmd{process{}.start(t, r), process{}.start(t, r)}
 	start := time.Now()
 	var text bytes.Buffer
 	out := rows.NewOutput(&text, "b")
@@ -151,7 +101,7 @@ func TestNoRowIsLostWithRedis(t *testing.T) {
 	const n = 300
 	b := &bench{queue: redisqueue.New(r.Client)}
 	b.enqueue(t, longPrompts(n), enqueue.Options{})
-	process := startProcess(t, r)
+	process := process{}.start(t, r)
 	start := time.Now()
 	var text bytes.Buffer
 	out := rows.NewOutput(&text, "b")

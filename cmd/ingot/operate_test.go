@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -118,6 +120,50 @@ func TestDeadline(t *testing.T) {
 	startWorker(t, url, job.DefaultAlias)
 	require.Contains(t, redis(exitOK, "results", "b", "-o", "-", "--follow").stdout, "April.")
 	require.Equal(t, exitUsage, ingot(t, "", "enqueue", "-", "--redis", url, "--deadline", "-1h").code)
+}
+
+// TestWorkers: live, paused and lost workers are listed with what they serve.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	workers := func() map[string]workerState {
+		t.Helper()
+		var all []workerState
+		r := ingot(t, "", "workers", "--json", "--redis", url)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &all))
+		byName := map[string]workerState{}
+		for _, w := range all {
+			byName[w.Name] = w
+		}
+		return byName
+	}
+	require.Empty(t, workers())
+	a, b := startWorker(t, url, "glm"), startWorker(t, url, "tiny")
+	name := func(w *workerProcess) string {
+		host, err := os.Hostname()
+		require.NoError(t, err)
+		return fmt.Sprintf("%s:%d", host, w.cmd.Process.Pid)
+	}
+	require.Eventually(t, func() bool {
+		all := workers()
+		return all[name(a)].ModelSHA256 != "" && all[name(b)].ModelSHA256 != ""
+	}, time.Minute, 10*time.Millisecond)
+	w := workers()[name(a)]
+	require.Equal(t, []any{"live", []string{"glm"}, "tiny-llama", 2, 0}, []any{w.State, w.Aliases, w.Model, w.Concurrency, w.Rows})
+	require.Equal(t, "8e227e38c18a31dbe3a9281d96dd31910690c610a8d3c0afff65ad7a6bdcb38d", w.ModelSHA256)
+	require.WithinDuration(t, time.Now(), w.Beat, time.Minute)
+
+	r := ingot(t, "", "pause", "glm", "--redis", url)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.NoError(t, b.cmd.Process.Kill())
+	require.Eventually(t, func() bool { return workers()[name(b)].State == "lost" }, 2*time.Minute, 100*time.Millisecond)
+	text := ingot(t, "", "workers", "--redis", url).stdout
+	require.Regexp(t, `(?m)^\S+:\d+ +paused +glm +tiny-llama +8e227e38c18a  `, text)
+	require.Regexp(t, `(?m)^\S+:\d+ +lost +tiny +tiny-llama +8e227e38c18a  .* ago$`, text)
+	require.True(t, strings.HasSuffix(text, "\npaused model names: glm\n"), text)
+	a.stop(t)
+	require.NotContains(t, workers(), name(a), "a worker that has stopped is not listed")
 }
 
 // TestRollingUpgrade: workers are replaced one after another while they have rows, and each row is answered once. A row that a

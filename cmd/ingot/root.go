@@ -39,7 +39,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		code = exitUsage
 	}
 	var rows *rowsFailedError
-	if errors.As(err, &rows) {
+	var unknown *inconclusiveError
+	if errors.As(err, &rows) || errors.As(err, &unknown) {
 		code = exitRows
 	}
 	fmt.Fprintf(stderr, "ingot: %s\n", message) //nolint:errcheck // there is nowhere to report it
@@ -116,8 +117,9 @@ func addCommands(root *cobra.Command) {
 		commands []*cobra.Command
 	}{
 		{"Answer prompts", []*cobra.Command{newRun(), newShow()}},
-		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newErrors(), newRetry(),
+		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
+		{"Evaluate models", []*cobra.Command{newEval()}},
 		{"Look at models", []*cobra.Command{newModel(), newTokenize(), newRender()}},
 		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
 	} {

@@ -16,8 +16,8 @@ func newWorker() *cobra.Command {
 		Use:   "worker --redis URL --model FILE",
 		Short: "Answer queued rows",
 		Long: `Worker loads a model and answers the rows that are queued for its model name. On SIGTERM, SIGINT or SIGHUP it takes no
-more rows, gives running ones 20 seconds to finish, and returns the rest to the queue. With --listen it serves /healthz
-and /metrics (Prometheus) over HTTP.`,
+more rows, gives running ones 20 seconds to finish, and returns the rest to the queue. With --listen it serves /healthz,
+/readyz and /metrics (Prometheus) over HTTP.`,
 		Example: `  ingot worker --redis redis://localhost:6379/0 --model model.gguf
   ingot worker --redis redis://queue:6379/0 --model glm-4.7-flash.gguf --name glm --concurrency 32 --listen :9090`,
 		Args: arguments(),

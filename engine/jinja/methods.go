@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-var strMethods, dictMethods map[string]*builtin
+var strMethods, listMethods, dictMethods map[string]*builtin
 
 func init() {
 	dictMethods = map[string]*builtin{
@@ -14,6 +14,10 @@ func init() {
 		"values": def("/", dictView("dict_values")),
 		"items":  def("/", dictView("dict_items")),
 		"get":    def("key default? /", dictGet),
+	}
+	listMethods = map[string]*builtin{
+		"index": def("value /", listIndex),
+		"count": def("value /", listCount),
 	}
 	strMethods = map[string]*builtin{
 		"upper":      mapped(upper),
@@ -60,10 +64,34 @@ func methodOf(object Value, name string) *builtin {
 		return strMethods[name]
 	case markup:
 		failMarked("the method '" + name + "' of")
+	case []Value:
+		return listMethods[name]
 	case *ordered.Object:
 		return dictMethods[name]
 	}
 	return nil
+}
+
+func listIndex(r *render, self Value, a args) Value {
+	for i, v := range self.([]Value) {
+		r.spend(itemCost)
+		if r.equal(v, a.pos[0]) {
+			return int64(i)
+		}
+	}
+	fail("%s is not in list", r.repr(a.pos[0]))
+	return nil
+}
+
+func listCount(r *render, self Value, a args) Value {
+	n := 0
+	for _, v := range self.([]Value) {
+		r.spend(itemCost)
+		if r.equal(v, a.pos[0]) {
+			n++
+		}
+	}
+	return int64(n)
 }
 
 func dictView(kind string) func(*render, Value, args) Value {

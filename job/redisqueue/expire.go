@@ -45,7 +45,7 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 // tasksOf are the ids of a batch's tasks.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
-	prefix := "asynq:{" + queue + "}:"
+	prefix := asynqKey(queue, "")
 	for _, name := range []string{"pending", "active", "scheduled", "retry", "archived"} {
 		for start := int64(0); ; start += chunk {
 			var all []string
@@ -81,12 +81,17 @@ func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first 
 		return false, err
 	}
 	j, err := job.Decode(info.Payload)
-	if err != nil || j.Batch != batch || !j.Overdue() {
+	d, ok := parseDelivery(id)
+	if err != nil || !ok || j.Batch != batch || !j.Overdue() {
 		return false, nil //nolint:nilerr // it is no job of this batch: a worker archives or drops it
 	}
+	j.Delivery = d.number
 	r, err := job.Expired(j)
 	if err == nil {
 		first, err = q.Record(ctx, batch, r)
+	}
+	if errors.Is(err, job.ErrSuperseded) {
+		return false, nil // the row has another task by now
 	}
 	if err != nil {
 		return false, err

@@ -90,13 +90,15 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 	return all, nil
 }
 
+// Silent reports whether a worker has not beaten for so long that it would be lost if another worker were there to notice.
+func (q *Queue) Silent(w job.Worker) bool { return time.Since(w.Beat) >= 2*q.Leases.Silence }
+
 // Workers implements job.Queue.
 func (q *Queue) Workers(ctx context.Context, alias string) (int, error) {
 	all, err := q.Fleet(ctx)
 	n := 0
 	for _, w := range all {
-		// A worker of a fleet that is all dead has nobody who declares it lost.
-		if w.Live() && w.Serves(alias) && time.Since(w.Beat) < 2*q.Leases.Silence {
+		if w.Live() && w.Serves(alias) && !q.Silent(w) {
 			n++
 		}
 	}

@@ -389,7 +389,7 @@ func TestASleepIsNoDeath(t *testing.T) {
 	f.eventually("its record has the row", func() bool { return id() != "" })
 	before := id()
 	a.sleep()
-	r := newReaper(f.queue, "m", slog.New(slog.DiscardHandler))
+	r := newReaper(f.queue, new(member), "m", slog.New(slog.DiscardHandler))
 	r.watch.Leases = shortLeases
 	r.queue.Leases = shortLeases
 	f.eventually("the row is taken from it", func() bool {

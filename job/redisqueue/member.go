@@ -42,6 +42,13 @@ func (m *member) record() job.Worker {
 	return m.options.Record(id, m.started, rows)
 }
 
+// worker is the worker's present id.
+func (m *member) worker() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.id
+}
+
 // run beats until ctx is done.
 func (m *member) run(ctx context.Context) {
 	every(ctx, m.queue.Leases.Beat, func() {

@@ -2,7 +2,6 @@ package redisqueue
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -41,18 +40,20 @@ func (q *Queue) Resume(ctx context.Context, alias string) (changed bool, err err
 
 // Aliases are the model aliases for which rows were ever queued or that a live worker serves, and whether they are paused.
 func (q *Queue) Aliases(ctx context.Context) (paused map[string]bool, err error) {
-	queues, err := q.rdb.SMembers(ctx, "asynq:queues").Result()
+	queues, err := q.rdb.SMembers(ctx, asynqQueues).Result()
 	if err != nil {
 		return nil, failure(err, "list model names")
 	}
-	servers, err := q.inspector.Servers()
+	workers, err := q.Fleet(ctx)
 	if err != nil {
-		return nil, failure(err, "list workers")
-	}
-	for _, s := range servers {
-		queues = slices.AppendSeq(queues, maps.Keys(s.Queues))
+		return nil, err
 	}
 	var names []string
+	for _, w := range workers {
+		if w.Live() {
+			names = append(names, w.Aliases...)
+		}
+	}
 	for _, queue := range queues {
 		if i := strings.LastIndexByte(queue, ':'); i > 0 && job.CheckAlias(queue[:i]) == nil {
 			names = append(names, queue[:i])

@@ -12,13 +12,14 @@ import (
 // reaper watches the other workers, and hands over the rows of silent ones.
 type reaper struct {
 	queue  *Queue
+	self   *member
 	queues []string // of the alias
 	watch  watch
 	log    *slog.Logger
 }
 
-func newReaper(q *Queue, alias string, log *slog.Logger) *reaper {
-	r := &reaper{queue: q, watch: watch{Leases: q.Leases}, log: log}
+func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
+	r := &reaper{queue: q, self: self, watch: watch{Leases: q.Leases}, log: log}
 	for p := range job.Priorities() {
 		r.queues = append(r.queues, queueName(alias, p))
 	}
@@ -56,6 +57,9 @@ func (r *reaper) look(ctx context.Context) error {
 	}
 	found := false
 	for _, id := range r.watch.look(time.Now(), beats) {
+		if id == r.self.worker() {
+			continue // it cannot be silent and look
+		}
 		lost, err := r.queue.lose(ctx, id, beats[id])
 		if err != nil {
 			return err

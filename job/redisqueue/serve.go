@@ -45,7 +45,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	}
 	var searches, beats sync.WaitGroup
 	searches.Go(func() { q.requeueArchivedUntil(ctx, o) })
-	searches.Go(func() { newReaper(q, o.Alias, o.Logger).run(ctx) })
+	searches.Go(func() { newReaper(q, member, o.Alias, o.Logger).run(ctx) })
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // until the last row is returned
 	beats.Go(func() { member.run(beating) })
 	<-ctx.Done()

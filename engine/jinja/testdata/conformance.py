@@ -402,6 +402,12 @@ EXPRESSIONS = {
         obj.clear
         obj.setdefault('q', 1)
         numbers.index(9)
+        numbers.index(2)
+        words.index('fig')
+        mixed.index(none)
+        mixed.count(1)
+        none_list.count(1)
+        numbers.index()
         numbers()
         s()
         obj.b()

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// quiz writes a task with the first rows of the held-out questions, and returns its path.
+func quiz(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "quiz.yaml")
+	rows, err := filepath.Abs(filepath.Join("..", "..", "models", "heldout.jsonl"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte("task: quiz\nchat: true\ndata: "+rows+`
+doc_to_text: question
+doc_to_target: answer
+generation_kwargs: {max_gen_toks: 24, until: []}
+`), 0o600))
+	return path
+}
+
+// TestEval evaluates a model, continues a run, and compares it with itself and with a run that answers nothing right.
+func TestEval(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), t.TempDir()
+	base, worse := filepath.Join(folder, "base"), filepath.Join(folder, "worse")
+	r := ingot(t, "", "eval", "run", task, "-o", base, "--model", tinyLlama, "--limit", "30")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^quiz +exact_match +none +0\.\d{4} +±0\.\d{4} +30 +0 +\d+$`, r.stdout)
+	require.Contains(t, r.stderr, "30 rows done")
+	again := ingot(t, "", "eval", "run", task, "-o", base, "--model", tinyLlama, "--limit", "30")
+	require.Equal(t, r.stdout, again.stdout)
+	require.Contains(t, again.stderr, "0 rows done", "nothing is asked twice")
+
+	r = ingot(t, "", "eval", "gate", base, base)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "verdict: pass\n")
+
+	// The same run with other answers: every text is "wrong".
+	require.NoError(t, os.CopyFS(worse, os.DirFS(base)))
+	samples, err := eval.ReadSamples(base, "quiz")
+	require.NoError(t, err)
+	f, err := os.Create(filepath.Join(worse, eval.SamplesFile("quiz")))
+	require.NoError(t, err)
+	for _, s := range samples {
+		s.Responses, s.Filtered, s.Scores = []string{"wrong"}, []string{"wrong"}, map[string]float64{"exact_match": 0}
+		require.NoError(t, json.NewEncoder(f).Encode(&s))
+	}
+	require.NoError(t, f.Close())
+	r = ingot(t, "", "eval", "gate", base, worse)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stdout, "verdict: fail\n")
+	require.Equal(t, "ingot: "+worse+" is worse than "+base+"\n", r.stderr)
+	r = ingot(t, "", "eval", "gate", worse, base, "--margin", "0.5")
+	require.Equal(t, exitOK, r.code, "a better candidate passes: %s", r.stderr)
+
+	r = ingot(t, "", "eval", "diff", "quiz", base, worse)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "candidate: wrong")
+	require.Contains(t, r.stdout, "30 rows differ\n")
+	r = ingot(t, "", "eval", "compare", base, worse, "--json")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	var list []eval.Compared
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &list))
+	require.Len(t, list, 1)
+	require.Equal(t, 30, list[0].Changed)
+}
+
+// TestEvalCannotTell checks that a few rows with other answers are no pass.
+func TestEvalCannotTell(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), t.TempDir()
+	base, other := filepath.Join(folder, "base"), filepath.Join(folder, "other")
+	for path, model := range map[string]string{base: tinyLlama, other: filepath.Join("..", "..", "models", "tiny-glm.q8_0.gguf")} {
+		r := ingot(t, "", "eval", "run", task, "-o", path, "--model", model, "--limit", "8")
+		require.Equal(t, exitOK, r.code, r.stderr)
+	}
+	r := ingot(t, "", "eval", "gate", base, other)
+	require.Equal(t, exitRows, r.code, r.stdout)
+	require.Contains(t, r.stdout, "verdict: inconclusive\n")
+	require.Contains(t, r.stderr, "use more rows, or a larger --margin")
+}
+
+// TestEvalByFleet runs a task through Redis, and gets the answers of a local run.
+func TestEvalByFleet(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), t.TempDir()
+	alone, fleet := filepath.Join(folder, "alone"), filepath.Join(folder, "fleet")
+	r := ingot(t, "", "eval", "run", task, "-o", alone, "--model", tinyLlama, "--limit", "12")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	url := redistest.Start(t).URL
+	startWorker(t, url, "quiz")
+	r = ingot(t, "", "eval", "run", task, "-o", fleet, "--redis", url, "--model-name", "quiz", "--limit", "12")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	r = ingot(t, "", "eval", "gate", alone, fleet)
+	require.Equal(t, exitOK, r.code, r.stdout)
+	require.Regexp(t, `quiz .* 0 +0 +0\.\d+ +pass`, r.stdout, "no answer differs")
+}
+
+func TestEvalUsage(t *testing.T) {
+	t.Parallel()
+	task := quiz(t)
+	for args, says := range map[string][]string{
+		"TASK.yaml is missing":      {"eval", "run", "-o", "x", "--model", "m"},
+		"-o DIR is missing":         {"eval", "run", task, "--model", "m"},
+		"--data is for one task":    {"eval", "run", task, task, "-o", "x", "--data", "d", "--model", "m"},
+		"--margin 2: it must be":    {"eval", "gate", "a", "b", "--margin", "2"},
+		"is that of another task":   {"eval", "run", task, task, "-o", "x", "--model", "m"},
+		"read the results of a run": {"eval", "compare", "nowhere", "elsewhere"},
+	} {
+		r := ingot(t, "", says...)
+		require.NotEqual(t, exitOK, r.code)
+		require.Contains(t, r.stderr, args)
+	}
+	r := ingot(t, "", "eval", "run", task, "-o", filepath.Join(t.TempDir(), "run"))
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "or --model FILE to run on this machine")
+}

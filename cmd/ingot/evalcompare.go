@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/eval/statistics"
+)
+
+// ownMargin stands for the margin of each task.
+const ownMargin = -1
+
+func newEvalCompare() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "compare BASELINE CANDIDATE",
+		Short: "Compare two runs",
+		Long: `Compare prints how the scores of CANDIDATE differ from those of BASELINE, row by row: the mean difference, its 95 %
+interval, the probability of a difference at least as large by chance, and the smallest loss that the rows can show.
+Runs whose prompts differ are refused.`,
+		Example: "  ingot eval compare runs/baseline runs/tonight",
+		Args:    arguments("BASELINE", "CANDIDATE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := eval.Compare(args[0], args[1], ownMargin)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			return writeComparison(cmd.OutOrStdout(), list)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newEvalGate() *cobra.Command {
+	margin := float64(ownMargin)
+	cmd := &cobra.Command{
+		Use:   "gate BASELINE CANDIDATE",
+		Short: "Fail if a run is worse than a baseline",
+		Long: `Gate compares CANDIDATE with BASELINE, and prints a verdict. The exit code is 0 for pass, 1 for fail, and 3 for
+inconclusive: the rows are too few, or too noisy, to exclude a loss of the margin. A run in which more than 1 % of the
+rows have no answer fails. The chance of a false alarm is at most 5 %, over all tasks together.`,
+		Example: `  ingot eval gate runs/baseline runs/tonight
+  ingot eval gate runs/baseline runs/tonight --margin 0.02`,
+		Args: arguments("BASELINE", "CANDIDATE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("margin") && (margin < 0 || margin > 1) {
+				return usagef("--margin %v: it must be from 0 to 1", margin)
+			}
+			list, err := eval.Compare(args[0], args[1], margin)
+			if err != nil {
+				return err
+			}
+			if err := writeComparison(cmd.OutOrStdout(), list); err != nil {
+				return err
+			}
+			verdict := eval.Verdict(list)
+			fmt.Fprintln(cmd.OutOrStdout(), "verdict:", verdict) //nolint:errcheck // the exit code has it too
+			switch verdict {
+			case statistics.Fail:
+				return fmt.Errorf("%s is worse than %s", args[1], args[0])
+			case statistics.Inconclusive:
+				return &inconclusiveError{args[1], args[0]}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().Float64Var(&margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01, instead of each task's margin")
+	return cmd
+}
+
+// inconclusiveError is the result of a gate that cannot judge.
+type inconclusiveError struct{ candidate, baseline string }
+
+func (e *inconclusiveError) Error() string {
+	return fmt.Sprintf("%s cannot be judged against %s: use more rows, or a larger --margin", e.candidate, e.baseline)
+}
+
+func newEvalDiff() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "diff TASK BASELINE CANDIDATE",
+		Short:   "List the rows whose answers changed",
+		Long:    "Diff lists the rows of a task whose answers or scores differ between two runs, with both answers.",
+		Example: "  ingot eval diff capitals runs/baseline runs/tonight | less",
+		Args:    arguments("TASK", "BASELINE", "CANDIDATE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := eval.Changes(args[0], args[1], args[2])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			return writeChanges(cmd.OutOrStdout(), list)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func writeComparison(w io.Writer, list []eval.Compared) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "task\tmetric\tfilter\tbaseline\tcandidate\tdifference\t95 % interval\tp\trows\tlost\twon\tchanged\tfailed\tshows\tverdict") //nolint:errcheck // Flush reports it
+	for _, c := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.4f\t%.4f\t%+.4f\t%+.4f to %+.4f\t%.4f\t%d\t%d\t%d\t%d\t%d\t%.4f\t%s\n", //nolint:errcheck // Flush reports it
+			c.Task, c.Metric, c.Filter, c.Baseline, c.Candidate, c.Mean, c.Low, c.High, c.P, c.N, c.Lost, c.Won, c.Changed, c.Failed, c.Smallest, c.Verdict)
+	}
+	return t.Flush()
+}
+
+func writeChanges(w io.Writer, list []eval.Change) error {
+	var b strings.Builder
+	for _, c := range list {
+		fmt.Fprintf(&b, "%s row %d\n  prompt:    %s\n  target:    %s\n  baseline:  %s  %v\n  candidate: %s  %v\n",
+			printable(c.Task), c.Row, printable(c.Context), printable(c.Target),
+			printable(strings.Join(c.Baseline, " | ")), c.Scores[0], printable(strings.Join(c.Candidate, " | ")), c.Scores[1])
+	}
+	fmt.Fprintf(&b, "%s differ\n", countRows(len(list)))
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,346 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// TestRandomRequestsAreLikeLoneOnes compares requests that run together in every way the engine has with lone runs of the same
+// requests, bit for bit. In each round another engine drafts, shares pages, preempts, cuts prompts, has steps in flight, and stores its
+// cache in some type; requests arrive and are cancelled in any step, and go on from the progress of a cancelled attempt. The lone
+// engine has one thread and one sequence, drafts nothing and shares nothing.
+//
+// It takes a minute, ten with INGOT_LONG=1, and a few seconds with -short. INGOT_SEED repeats the rounds of a seed.
+func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("INGOT_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	budget := time.Minute
+	switch {
+	case testing.Short():
+		budget = 5 * time.Second
+	case os.Getenv("INGOT_LONG") == "1":
+		budget = 10 * time.Minute
+	}
+	c := &comparison{lone: map[loneKey]*engine.Engine{}}
+	for start, round := time.Now(), uint64(0); time.Since(start) < budget || round < minRounds; round++ {
+		about := fmt.Sprintf("INGOT_SEED=%d, round %d", seed, round)
+		c.round(t, draws{rand.New(rand.NewPCG(seed, round))}, about)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("seed %d: %+v", seed, c.counts)
+	if c.Rounds < enoughRounds {
+		return
+	}
+	for name, n := range map[string]int{
+		"compared": c.Compared, "cancelled": c.Cancelled, "resumed": c.Resumed, "preempted": c.Preempted, "shared tokens": c.Shared,
+		"accepted drafts": c.Accepted, "rejected drafts": c.Rejected,
+	} {
+		require.Positive(t, n, "%s: the comparison has lost what it is for", name)
+	}
+}
+
+// minRounds is the number of rounds even of a slow machine, enoughRounds one in which everything happens.
+const (
+	minRounds    = 24
+	enoughRounds = 100
+)
+
+// counts are what happened in a comparison.
+type counts struct{ Rounds, Compared, Cancelled, Resumed, Preempted, Shared, Accepted, Rejected int }
+
+type comparison struct {
+	lone map[loneKey]*engine.Engine
+	counts
+}
+
+// loneKey is what the bits of a result may depend on.
+type loneKey struct {
+	path string
+	kv   gguf.Type
+}
+
+// compared are the models of the comparison with the types that their caches can have.
+var compared = []struct {
+	path  string
+	kinds []gguf.Type
+}{
+	{microGLM, []gguf.Type{gguf.TypeF32, gguf.TypeF16}},
+	{microLlama, []gguf.Type{gguf.TypeF32, gguf.TypeF16}},
+	{tinyLlama, []gguf.Type{gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}},
+	{"../models/tiny-glm.q8_0.gguf", []gguf.Type{gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}},
+}
+
+const comparedContext = 160
+
+// draws draws settings and requests.
+type draws struct{ *rand.Rand }
+
+func (d draws) between(from, to int) int { return from + d.IntN(to-from+1) }
+
+func (d draws) oneIn(n int) bool { return d.IntN(n) == 0 }
+
+func pick[T any](d draws, values ...T) T { return values[d.IntN(len(values))] }
+
+// tokens are ids from a small part of the vocabulary, or repeated ones, for which n-grams draft.
+func (d draws) tokens(n int) []int32 {
+	ids := make([]int32, n)
+	from, span := d.Int32N(1900), pick[int32](d, 2, 10, 100)
+	for i := range ids {
+		ids[i] = from + d.Int32N(span)
+	}
+	return ids
+}
+
+func (d draws) request() generation.Request {
+	req := generation.Request{
+		Tokens:         d.tokens(d.between(1, pick(d, 8, 60, comparedContext-1))),
+		N:              pick(d, 0, 1, 1, 2, 3, 7),
+		MaxTokens:      d.between(1, pick(d, 4, 30, 60)),
+		IgnoreEOS:      d.oneIn(2),
+		Logprobs:       d.oneIn(3),
+		TopLogprobs:    pick(d, 0, 1, 5, 12),
+		PromptLogprobs: d.oneIn(8),
+		PromptOnly:     d.oneIn(20),
+	}
+	for range d.IntN(3) {
+		req.Stop = append(req.Stop, pick(d, "a", "e", " t", "th", "qq"))
+		req.StopIDs = append(req.StopIDs, d.Int32N(2000))
+	}
+	req.MinTokens = d.IntN(min(5, req.MaxTokens) + 1)
+	if d.oneIn(2) {
+		return req // greedy
+	}
+	req.Sampling = generation.Sampling{
+		Temperature: pick(d, 0.2, 0.8, 1.5), TopK: pick(d, 0, 1, 40, 300), TopP: pick(d, 0.3, 0.95, 1), MinP: pick(d, 0, 0, 0.05), Seed: d.Uint64(),
+	}
+	if d.oneIn(2) {
+		req.Sampling.RepetitionPenalty = pick(d, 0, 0.9, 1.2)
+		req.Sampling.PresencePenalty, req.Sampling.FrequencyPenalty = pick(d, 0, 0.5), pick(d, 0, 0, -0.3)
+	}
+	if d.oneIn(4) {
+		req.Sampling.LogitBias = map[int32]float64{d.Int32N(2000): 3, d.Int32N(2000): -3}
+	}
+	return req
+}
+
+// requests begin alike in groups, some up to their last token.
+func (d draws) requests() []generation.Request {
+	reqs := make([]generation.Request, d.between(1, 24))
+	for i := range reqs {
+		reqs[i] = d.request()
+		if i > 0 && d.oneIn(2) {
+			of := reqs[d.IntN(i)].Tokens
+			own := reqs[i].Tokens
+			copy(own[:min(len(of), d.between(0, len(own)))], of)
+		}
+	}
+	return reqs
+}
+
+func (d draws) options(path string) engine.Options {
+	o := engine.Options{
+		Context: comparedContext, MaxSequences: d.between(1, 9), PageSize: pick(d, 1, 4, 7, 16, 32), PrefillChunk: d.between(1, 90),
+		NoSharing: d.oneIn(8), Draft: pick(d, engine.DraftOff, engine.DraftAuto, engine.DraftNGram, engine.DraftMTP, engine.DraftModel),
+		DraftTokens: pick(d, 0, 1, 3, 8),
+	}
+	o.StepTokens = o.MaxSequences + d.IntN(100)
+	switch {
+	case o.Draft == engine.DraftMTP && path != microGLM: // the only one with an MTP layer
+		o.Draft = engine.DraftNGram
+	case o.Draft == engine.DraftModel:
+		o.DraftModel = path // which is right unless the request samples
+	}
+	return o
+}
+
+// paced is a backend that reports the number of each step, and lets a number of them be in flight.
+type paced struct {
+	compute.Backend
+	inFlight int
+	steps    atomic.Int64
+	onBegin  func(step int64)
+}
+
+func (p *paced) MaxInFlight() int { return p.inFlight }
+
+func (p *paced) Begin(b *compute.Batch) compute.Step {
+	if f := p.onBegin; f != nil {
+		f(p.steps.Add(1))
+	}
+	return p.Backend.Begin(b)
+}
+
+func (c *comparison) round(t *testing.T, d draws, about string) {
+	t.Helper()
+	model := pick(d, compared...)
+	kv := pick(d, model.kinds...)
+	opts := d.options(model.path)
+	opts.KV = kv
+	threads, inFlight := d.between(1, 3), pick(d, 1, 1, 8)
+	if d.oneIn(2) {
+		small := &paced{Backend: backendOf(t, threads), inFlight: inFlight}
+		free := opts
+		free.Memory = 1 << 40
+		fit, err := engine.CheckFit(model.path, small, free)
+		require.NoError(t, err)
+		opts.Memory = memoryOn(t, small, model.path, opts, fit.PerToken*int64(comparedContext+d.IntN(comparedContext)+opts.PageSize))
+	}
+	be := &paced{Backend: backendOf(t, threads), inFlight: inFlight}
+	attempts := d.attempts()
+	gates := newSteps(be, attempts)
+	e := openOn(t, model.path, be, opts)
+	var group sync.WaitGroup
+	for i := range attempts {
+		group.Go(func() {
+			defer gates.release()
+			attempts[i].run(t.Context(), e, gates, i)
+		})
+	}
+	group.Wait()
+	idle(t, e) // cancelled requests are released in the next step
+	s := e.Snapshot()
+	require.NoError(t, e.Close())
+	c.Rounds++
+	c.Preempted += int(s.Preemptions)
+	c.Accepted += int(s.AcceptedTokens)
+	c.Rejected += int(s.DraftTokens - s.AcceptedTokens)
+	for i, a := range attempts {
+		c.compare(t, loneKey{model.path, kv}, a, fmt.Sprintf("%s, request %d", about, i))
+	}
+}
+
+func (c *comparison) compare(t *testing.T, key loneKey, a *attempt, about string) {
+	t.Helper()
+	if a.cancelled {
+		c.Cancelled++
+	}
+	if a.cancelled && a.progress == nil { // it cannot be resumed
+		require.ErrorIs(t, a.err, context.Canceled, about)
+		return
+	}
+	require.NoError(t, a.err, about)
+	lone := c.lone[key]
+	if lone == nil {
+		lone = open(t, key.path, engine.Options{Context: comparedContext, MaxSequences: 1, Draft: engine.DraftOff, NoSharing: true, KV: key.kv})
+		c.lone[key] = lone
+	}
+	same(t, generate(t, lone, a.request), a.got, about)
+	c.Compared++
+	c.Shared += a.got.Stats.CachedTokens
+	if a.got.Stats.ResumedTokens > 0 {
+		c.Resumed++
+	}
+}
+
+// attempt is a request that arrives in a step, and may be cancelled in a later one. If it was, and can be resumed, it comes again with
+// the progress that it made.
+type attempt struct {
+	request          generation.Request
+	arrives, cancels int64 // steps; cancels is 0 for never
+
+	cancelled bool
+	progress  *generation.Progress // of the cancelled attempt
+	got       generation.Completion
+	err       error
+}
+
+func (d draws) attempts() []*attempt {
+	var all []*attempt
+	for _, req := range d.requests() {
+		a := &attempt{request: req, arrives: int64(d.IntN(40))}
+		if d.oneIn(5) {
+			a.cancels = a.arrives + 1 + int64(d.IntN(30))
+		}
+		all = append(all, a)
+	}
+	all[0].arrives = 0
+	return all
+}
+
+func (a *attempt) run(ctx context.Context, e *engine.Engine, s *steps, i int) {
+	<-s.arrives[i]
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(s.cancels[i], cancel)
+	defer stop()
+	req := a.request
+	var mu sync.Mutex
+	var last *generation.Progress
+	if a.cancels > 0 && req.Resumable() {
+		req.Progress = generation.Reporting{To: func(p generation.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = &p
+		}}
+	}
+	a.got, a.err = e.Generate(limited, req)
+	if a.err == nil || limited.Err() == nil {
+		return
+	}
+	a.cancelled = true
+	mu.Lock()
+	a.progress = last
+	mu.Unlock()
+	if a.progress != nil {
+		req = a.request
+		req.Resume = a.progress
+		a.got, a.err = e.Generate(ctx, req)
+	}
+}
+
+// steps lets attempts arrive and cancels them by the numbers of an engine's steps. Once an attempt has ended, all have arrived.
+type steps struct {
+	arrives []chan struct{}
+	cancels []context.Context
+	open    []func()
+}
+
+func newSteps(be *paced, attempts []*attempt) *steps {
+	s := &steps{}
+	var cancels []func()
+	for range attempts {
+		arrives := make(chan struct{})
+		ctx, cancel := context.WithCancel(context.Background())
+		s.arrives, s.cancels = append(s.arrives, arrives), append(s.cancels, ctx)
+		s.open, cancels = append(s.open, sync.OnceFunc(func() { close(arrives) })), append(cancels, cancel)
+	}
+	s.open[0]()
+	be.onBegin = func(step int64) {
+		for i, a := range attempts {
+			if step >= a.arrives {
+				s.open[i]()
+			}
+			if a.cancels > 0 && step >= a.cancels {
+				cancels[i]()
+			}
+		}
+	}
+	return s
+}
+
+func (s *steps) release() {
+	for _, open := range s.open {
+		open()
+	}
+}

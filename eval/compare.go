@@ -1,0 +1,236 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ingot-run/ingot/eval/statistics"
+)
+
+// Compared is the comparison of a candidate with a baseline, on one task by one metric after one filter.
+type Compared struct {
+	Task   string `json:"task"`
+	Metric string `json:"metric"`
+	Filter string `json:"filter"`
+
+	Baseline  float64 `json:"baseline"`
+	Candidate float64 `json:"candidate"`
+	statistics.Comparison
+
+	Margin  float64            `json:"margin"`
+	Changed int                `json:"changed"` // rows whose answer differs
+	Failed  int                `json:"failed"`  // rows without an answer in the candidate
+	Verdict statistics.Verdict `json:"verdict"`
+}
+
+// ErrOtherPrompts is wrapped by the errors of runs whose prompts differ, so that their scores cannot be compared.
+var ErrOtherPrompts = errors.New("the prompts differ, so that the scores cannot be compared: run the same tasks with the same rows and settings")
+
+// maxFailedShare is the share of rows without an answer from which on a run fails, whatever its scores.
+const maxFailedShare = 0.01
+
+// Compare compares two runs on all tasks that both have. A margin below 0 stands for each task's own.
+func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
+	base, err := ReadResults(baseline)
+	if err != nil {
+		return nil, err
+	}
+	cand, err := ReadResults(candidate)
+	if err != nil {
+		return nil, err
+	}
+	var list []Compared
+	for _, task := range slices.Sorted(maps.Keys(base.Results)) {
+		if _, ok := cand.Results[task]; !ok {
+			continue
+		}
+		if base.TaskHashes[task] != cand.TaskHashes[task] {
+			return nil, fmt.Errorf("compare task %s of %s and %s: %w", task, baseline, candidate, ErrOtherPrompts)
+		}
+		m := base.Margins[task]
+		if margin >= 0 {
+			m = margin
+		}
+		compared, err := compareTask(task, baseline, candidate, m, base.HigherBetter[task])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, compared...)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("compare %s and %s: they have no task in common", baseline, candidate)
+	}
+	judge(list)
+	return list, nil
+}
+
+// judge sets the verdicts: the probabilities are adjusted for the number of comparisons.
+func judge(list []Compared) {
+	p := make([]float64, len(list))
+	for i := range list {
+		p[i] = list[i].Worse
+	}
+	for i, worse := range statistics.Holm(p) {
+		c := &list[i]
+		c.Verdict = c.Gate(c.Margin, worse, c.Changed == 0)
+		if float64(c.Failed) > maxFailedShare*float64(c.N+c.Failed) {
+			c.Verdict = statistics.Fail
+		}
+	}
+}
+
+// Verdict returns the verdict of a gate over comparisons: the worst of theirs.
+func Verdict(list []Compared) statistics.Verdict {
+	verdict := statistics.Pass
+	for _, c := range list {
+		if c.Verdict == statistics.Fail {
+			return statistics.Fail
+		}
+		if c.Verdict == statistics.Inconclusive {
+			verdict = statistics.Inconclusive
+		}
+	}
+	return verdict
+}
+
+// pair is a row in both runs.
+type pair struct{ base, cand *Sample }
+
+// pairs joins the samples of two runs by row and filter.
+func pairs(task, baseline, candidate string) ([]pair, error) {
+	base, err := ReadSamples(baseline, task)
+	if err != nil {
+		return nil, err
+	}
+	cand, err := ReadSamples(candidate, task)
+	if err != nil {
+		return nil, err
+	}
+	type key struct {
+		doc    int
+		filter string
+	}
+	byKey := map[key]*Sample{}
+	for i := range cand {
+		byKey[key{cand[i].DocID, cand[i].Filter}] = &cand[i]
+	}
+	var list []pair
+	for i := range base {
+		b := &base[i]
+		c, ok := byKey[key{b.DocID, b.Filter}]
+		if !ok {
+			continue
+		}
+		if b.PromptHash != c.PromptHash || b.DocHash != c.DocHash {
+			return nil, fmt.Errorf("compare row %d of task %s: %w", b.DocID, task, ErrOtherPrompts)
+		}
+		list = append(list, pair{b, c})
+	}
+	return list, nil
+}
+
+func compareTask(task, baseline, candidate string, margin float64, higher map[string]bool) ([]Compared, error) {
+	all, err := pairs(task, baseline, candidate)
+	if err != nil {
+		return nil, err
+	}
+	byFilter := map[string][]pair{}
+	for _, p := range all {
+		byFilter[p.base.Filter] = append(byFilter[p.base.Filter], p)
+	}
+	var list []Compared
+	for _, filter := range slices.Sorted(maps.Keys(byFilter)) {
+		for _, metric := range slices.Sorted(maps.Keys(higher)) {
+			c := comparePairs(byFilter[filter], metric)
+			c.Task, c.Metric, c.Filter, c.Margin = task, metric, filter, margin
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+// comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared per byte of the text: a higher one is
+// better, also where the metric that is made of them is a perplexity.
+func comparePairs(list []pair, metric string) Compared {
+	var c Compared
+	var base, cand []float64
+	var clusters []string
+	for _, p := range list {
+		if !p.same() {
+			c.Changed++
+		}
+		if p.cand.Failed != "" {
+			c.Failed++
+		}
+		if p.base.Failed != "" || p.cand.Failed != "" {
+			continue
+		}
+		unit := 1.0
+		if p.base.Logprob != 0 && metric != "acc" {
+			unit = float64(max(1, len(p.base.Target)))
+		}
+		base, cand = append(base, p.base.Scores[metric]/unit), append(cand, p.cand.Scores[metric]/unit)
+		if p.base.Cluster != "" {
+			clusters = append(clusters, p.base.Cluster)
+		}
+	}
+	if len(clusters) < len(base) {
+		clusters = nil
+	}
+	c.Comparison = statistics.Compare(base, cand, clusters)
+	for i := range base {
+		c.Baseline += base[i] / float64(len(base))
+		c.Candidate += cand[i] / float64(len(base))
+	}
+	return c
+}
+
+// same reports whether a row has the same answer in both runs, to the last bit.
+func (p pair) same() bool {
+	return p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
+		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
+}
+
+// Change is a row that two runs answer differently.
+type Change struct {
+	Task                string
+	Row                 int
+	Context             string
+	Target              string
+	Baseline, Candidate []string
+	Scores              [2]map[string]float64
+}
+
+// Changes lists the rows of a task whose answers or scores differ.
+func Changes(task, baseline, candidate string) ([]Change, error) {
+	all, err := pairs(task, baseline, candidate)
+	if err != nil {
+		return nil, err
+	}
+	var list []Change
+	for _, p := range all {
+		if p.same() && maps.Equal(p.base.Scores, p.cand.Scores) {
+			continue
+		}
+		list = append(list, Change{
+			Task: task, Row: p.base.DocID, Context: p.base.Context, Target: p.base.Target,
+			Baseline: p.base.texts(), Candidate: p.cand.texts(), Scores: [2]map[string]float64{p.base.Scores, p.cand.Scores},
+		})
+	}
+	return list, nil
+}
+
+// texts are what a sample shows of its answer.
+func (s *Sample) texts() []string {
+	switch {
+	case s.Failed != "":
+		return []string{s.Failed}
+	case len(s.Logprobs) > 0:
+		return []string{fmt.Sprintf("log-probabilities %.4f", s.Logprobs)}
+	case len(s.Responses) > 0:
+		return s.Responses
+	}
+	return []string{fmt.Sprintf("log-probability %.4f", s.Logprob)}
+}

@@ -1,0 +1,227 @@
+package eval
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/ingot-run/ingot/eval/task"
+)
+
+// The files of a run's directory.
+const (
+	RequestsFile = "requests.jsonl"
+	AnswersFile  = "answers.jsonl"
+	ResultsFile  = "results.json"
+)
+
+// Results are the scores of a run: the content of results.json. Keys of scores are "metric,filter", and "metric_stderr,filter" for the
+// standard error.
+type Results struct {
+	Results      map[string]map[string]float64 `json:"results"`
+	Versions     map[string]string             `json:"versions"`
+	Shots        map[string]int                `json:"n-shot"`
+	HigherBetter map[string]map[string]bool    `json:"higher_is_better"`
+	Samples      map[string]Count              `json:"n-samples"`
+	TaskHashes   map[string]string             `json:"task_hashes"`
+	Margins      map[string]float64            `json:"margins"`
+	Config       Config                        `json:"config"`
+	Date         time.Time                     `json:"date"`
+}
+
+// Count is the number of rows of a task.
+type Count struct {
+	Original  int `json:"original"`
+	Effective int `json:"effective"` // with a score
+	Failed    int `json:"failed"`    // without an answer: an error, not a wrong answer
+	Truncated int `json:"truncated"` // whose answer reached the limit of tokens
+}
+
+// Config is what a run was made with.
+type Config struct {
+	ModelSHA256 []string `json:"model_sha256"` // of all models that answered
+	Limit       int      `json:"limit,omitempty"`
+	Version     string   `json:"ingot_version"`
+}
+
+// SamplesFile is the name of a task's samples file.
+func SamplesFile(task string) string { return "samples_" + task + ".jsonl" }
+
+// Prepare makes the directory of a run, with the requests of its tasks. If the directory holds the same requests, it is left as it is. The
+// error is ErrOtherRun if it holds others.
+func Prepare(folder string, sets []*Set) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make the directory of a run: %w", err)
+	}
+	fresh := filepath.Join(folder, RequestsFile+".tmp")
+	f, err := os.Create(fresh)
+	if err != nil {
+		return fmt.Errorf("write requests: %w", err)
+	}
+	defer os.Remove(fresh) //nolint:errcheck // it is renamed, or of no use
+	for _, s := range sets {
+		if err == nil {
+			err = s.WriteRequests(f)
+		}
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	path := filepath.Join(folder, RequestsFile)
+	before, err := fileSum(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Rename(fresh, path)
+	}
+	now, freshErr := fileSum(fresh)
+	if err := errors.Join(err, freshErr); err != nil {
+		return err
+	}
+	if before != now {
+		return fmt.Errorf("%s: %w", folder, ErrOtherRun)
+	}
+	return nil
+}
+
+func fileSum(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read requests: %w", err)
+	}
+	return sum(string(data)), nil
+}
+
+// Score scores the answers in the directory of a run and writes its results and samples.
+func Score(folder string, sets []*Set, c Config) (*Results, error) {
+	f, err := os.Open(filepath.Join(folder, AnswersFile))
+	if err != nil {
+		return nil, fmt.Errorf("read answers: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	answers, err := readAnswers(f)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		if a.model != "" && !slices.Contains(c.ModelSHA256, a.model) {
+			c.ModelSHA256 = append(c.ModelSHA256, a.model)
+		}
+	}
+	slices.Sort(c.ModelSHA256)
+	r := &Results{
+		Results: map[string]map[string]float64{}, Versions: map[string]string{}, Shots: map[string]int{},
+		HigherBetter: map[string]map[string]bool{}, Samples: map[string]Count{}, TaskHashes: map[string]string{}, Margins: map[string]float64{},
+		Config: c, Date: time.Now().UTC().Truncate(time.Second),
+	}
+	for _, s := range sets {
+		samples, err := s.score(answers)
+		if err != nil {
+			return nil, err
+		}
+		if err := writeSamples(filepath.Join(folder, SamplesFile(s.Name)), samples); err != nil {
+			return nil, err
+		}
+		r.add(s, samples)
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, ResultsFile), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write results: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Results) add(s *Set, samples []Sample) {
+	name := s.Name
+	r.Versions[name], r.Shots[name], r.TaskHashes[name], r.Margins[name] = s.Version, s.Shots, s.Hash, s.Margin
+	r.Results[name], r.HigherBetter[name] = map[string]float64{}, map[string]bool{}
+	count := Count{Original: len(s.Items)}
+	scored := map[string][]Sample{}
+	last := -1
+	for _, sample := range samples {
+		if sample.DocID != last {
+			last = sample.DocID
+			switch {
+			case sample.Failed != "":
+				count.Failed++
+			case sample.Truncated && s.Type == task.Generate:
+				count.Truncated++
+			}
+		}
+		if sample.Failed == "" {
+			scored[sample.Filter] = append(scored[sample.Filter], sample)
+		}
+	}
+	count.Effective = count.Original - count.Failed
+	r.Samples[name] = count
+	for filter, list := range scored {
+		for i := range s.Metrics {
+			m := &s.Metrics[i]
+			r.HigherBetter[name][m.Name] = m.HigherBetter
+			value, stderr := aggregate(m, list)
+			r.Results[name][m.Name+","+filter] = value
+			if !math.IsNaN(stderr) {
+				r.Results[name][m.Name+"_stderr,"+filter] = stderr
+			}
+		}
+	}
+}
+
+func writeSamples(path string, samples []Sample) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write samples: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("write samples: %w", err)
+		}
+	}()
+	enc := json.NewEncoder(f)
+	enc.SetEscapeHTML(false)
+	for i := range samples {
+		if err := enc.Encode(&samples[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadResults reads the results of a run.
+func ReadResults(folder string) (*Results, error) {
+	text, err := os.ReadFile(filepath.Join(folder, ResultsFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the results of a run: %w", err)
+	}
+	r := new(Results)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, ResultsFile), err)
+	}
+	return r, nil
+}
+
+// ReadSamples reads the samples of a task of a run.
+func ReadSamples(folder, task string) ([]Sample, error) {
+	path := filepath.Join(folder, SamplesFile(task))
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read samples: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	var all []Sample
+	for dec := json.NewDecoder(f); dec.More(); {
+		var s Sample
+		if err := dec.Decode(&s); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

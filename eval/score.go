@@ -1,0 +1,324 @@
+package eval
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/eval/task"
+)
+
+// Sample is the score of a row after one of the task's pipelines: a line of a samples file.
+type Sample struct {
+	DocID      int             `json:"doc_id"` // number of the row in its file, from 0
+	Doc        json.RawMessage `json:"doc"`
+	Cluster    string          `json:"cluster,omitempty"`
+	Context    string          `json:"context"`
+	Target     string          `json:"target"`
+	DocHash    string          `json:"doc_hash"`
+	PromptHash string          `json:"prompt_hash"`
+	TargetHash string          `json:"target_hash"`
+
+	Responses []string           `json:"resps"`
+	Filter    string             `json:"filter"`
+	Filtered  []string           `json:"filtered_resps"`
+	Logprobs  []float64          `json:"logprobs,omitempty"` // of the choices
+	Logprob   float64            `json:"logprob,omitempty"`  // of the target or text
+	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
+	Truncated bool               `json:"truncated,omitempty"`
+	Metrics   []string           `json:"metrics"`
+	Scores    map[string]float64 `json:"scores"` // by metric; of metrics made of log-probabilities, the log-probability
+
+	weights map[string]float64 // words or bytes, by metric
+}
+
+// answer is the part of an answer that scores need.
+type answer struct {
+	texts     []string // of the choices
+	truncated bool     // a choice reached max_tokens
+	logprobs  scored
+	failed    string // the error; empty for an answer
+	model     string // SHA-256
+}
+
+// scored are the log-probabilities of a text's tokens.
+type scored struct {
+	Tokens   []string             `json:"tokens"`
+	Logprobs []*float64           `json:"token_logprobs"`
+	Top      []map[string]float64 `json:"top_logprobs"`
+	Offsets  []int                `json:"text_offset"`
+}
+
+// readAnswers reads the lines of an output file by their custom ids.
+func readAnswers(r io.Reader) (map[string]*answer, error) {
+	all := map[string]*answer{}
+	lines := bufio.NewReaderSize(r, 1<<20)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 && err == nil {
+			id, a, err := readAnswer(line)
+			if err != nil {
+				return nil, fmt.Errorf("read answers, line %d: %w", n, err)
+			}
+			all[id] = a
+		}
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read answers: %w", err)
+		}
+	}
+}
+
+func readAnswer(line []byte) (id string, a *answer, err error) {
+	var l struct {
+		CustomID string `json:"custom_id"`
+		Response *struct {
+			Body struct {
+				Choices []struct {
+					Text    string `json:"text"`
+					Message struct {
+						Content string `json:"content"`
+					} `json:"message"`
+					Finish   string `json:"finish_reason"`
+					Logprobs scored `json:"logprobs"`
+				} `json:"choices"`
+			} `json:"body"`
+		} `json:"response"`
+		Error *struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+		Stats struct {
+			Model string `json:"model_sha256"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(line, &l); err != nil {
+		return "", nil, err
+	}
+	a = &answer{model: l.Stats.Model}
+	switch {
+	case l.Error != nil:
+		a.failed = l.Error.Code + ": " + l.Error.Message
+	case l.Response == nil || len(l.Response.Body.Choices) == 0:
+		a.failed = "the answer is empty"
+	default:
+		for _, c := range l.Response.Body.Choices {
+			a.texts = append(a.texts, first(c.Text, c.Message.Content))
+			a.truncated = a.truncated || c.Finish == "length"
+		}
+		a.logprobs = l.Response.Body.Choices[0].Logprobs
+	}
+	return l.CustomID, a, nil
+}
+
+// from adds up the log-probabilities of the tokens that begin at or after a character. greedy reports whether each of them is the
+// likeliest token of its place. ok is false if there is none, or one has no log-probability.
+func (s *scored) from(character int) (sum float64, greedy, ok bool) {
+	greedy = true
+	for i, offset := range s.Offsets {
+		if offset < character {
+			continue
+		}
+		if i >= len(s.Logprobs) || s.Logprobs[i] == nil {
+			return 0, false, false
+		}
+		sum += *s.Logprobs[i]
+		ok = true
+		for _, p := range s.Top[i] {
+			greedy = greedy && p <= *s.Logprobs[i]
+		}
+	}
+	return sum, greedy, ok
+}
+
+// score scores the rows of a task. Rows without an answer yet are an error.
+func (s *Set) score(answers map[string]*answer) ([]Sample, error) {
+	var all []Sample
+	for i := range s.Items {
+		item := &s.Items[i]
+		var given []*answer
+		for _, r := range s.requests(item) {
+			a, ok := answers[r.CustomID]
+			if !ok {
+				return nil, fmt.Errorf("task %s: row %d has no answer yet: run the evaluation again for the rest", s.Name, item.Number)
+			}
+			given = append(given, a)
+		}
+		all = append(all, s.samples(item, given)...)
+	}
+	return all, nil
+}
+
+func (s *Set) samples(item *Item, given []*answer) []Sample {
+	base := s.sample(item)
+	for _, a := range given {
+		base.Responses = append(base.Responses, a.texts...)
+		base.Truncated = base.Truncated || a.truncated
+		base.Failed = first(base.Failed, a.failed)
+	}
+	if base.Failed != "" {
+		base.Filter = s.Filters[0].Name
+		return []Sample{base}
+	}
+	switch s.Type {
+	case task.MultipleChoice:
+		return []Sample{s.choice(base, item, given)}
+	case task.LogLikelihood, task.Perplexity:
+		return []Sample{s.likelihood(base, item, given[0])}
+	}
+	list := make([]Sample, len(s.Filters))
+	for i := range s.Filters {
+		list[i] = s.generated(base, item, &s.Filters[i])
+	}
+	return list
+}
+
+// sample returns what all samples of a row have in common.
+func (s *Set) sample(item *Item) Sample {
+	p := &item.Prompt
+	target := strings.Join(p.Targets, "\n")
+	if p.Right >= 0 {
+		target = p.Choices[p.Right]
+	}
+	sample := Sample{
+		DocID: item.Number, Doc: item.Doc, Target: target, Context: p.Context, Filter: "none", Scores: map[string]float64{},
+		DocHash: sum(string(item.Doc)), PromptHash: sum(append([]string{p.Context}, p.Choices...)...), TargetHash: sum(target),
+	}
+	if s.Cluster != "" {
+		var doc map[string]any
+		if json.Unmarshal(item.Doc, &doc) == nil {
+			sample.Cluster = fmt.Sprint(doc[s.Cluster])
+		}
+	}
+	for _, m := range s.Metrics {
+		sample.Metrics = append(sample.Metrics, m.Name)
+	}
+	return sample
+}
+
+func indicator(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// generated scores a generated answer after a pipeline.
+func (s *Set) generated(base Sample, item *Item, p *task.Pipeline) Sample {
+	base.Filter, base.Filtered, base.Scores = p.Name, p.Apply(base.Responses), map[string]float64{}
+	targets := item.Prompt.Targets
+	for i := range s.Metrics {
+		m := &s.Metrics[i]
+		right := 0
+		for _, a := range base.Filtered {
+			if m.Right(a, targets) {
+				right++
+			}
+		}
+		n := len(base.Filtered)
+		switch {
+		case n == 0:
+			base.Scores[m.Name] = 0
+		case m.Name == "pass@k":
+			base.Scores[m.Name] = task.PassAtK(n, right, 1)
+		default:
+			base.Scores[m.Name] = float64(right) / float64(n)
+		}
+	}
+	return base
+}
+
+// boundary is where the continuation of a context begins, in characters: spaces at the end of a context belong to the continuation.
+func boundary(context string) int { return utf8.RuneCountInString(strings.TrimRight(context, " \t\n")) }
+
+func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
+	p := &item.Prompt
+	from := boundary(p.Context)
+	base.Responses = nil
+	for i, a := range given {
+		total, _, ok := a.logprobs.from(from)
+		if !ok {
+			base.Failed = fmt.Sprintf("choice %d has no log-probabilities", i+1)
+			return base
+		}
+		base.Logprobs = append(base.Logprobs, total)
+	}
+	plain := func(i int) string { return strings.TrimPrefix(p.Choices[i], s.TargetDelimiter) }
+	for _, m := range s.Metrics {
+		var length func(i int) int
+		switch m.Name {
+		case "acc_norm":
+			length = func(i int) int { return utf8.RuneCountInString(plain(i)) }
+		case "acc_bytes":
+			length = func(i int) int { return len(plain(i)) }
+		}
+		base.Scores[m.Name] = indicator(task.Likeliest(base.Logprobs, length) == p.Right)
+	}
+	return base
+}
+
+func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
+	base.Responses = nil
+	from, text := boundary(item.Prompt.Context), strings.Join(item.Prompt.Targets, "")
+	if s.Type == task.Perplexity {
+		from = 0
+		a.logprobs.skipFirst()
+	}
+	total, greedy, ok := a.logprobs.from(from)
+	if !ok {
+		base.Failed = "the text has no log-probabilities"
+		return base
+	}
+	base.Logprob, base.weights = total, map[string]float64{}
+	for _, m := range s.Metrics {
+		switch m.Name {
+		case "acc":
+			base.Scores[m.Name] = indicator(greedy)
+		case "perplexity":
+			base.Scores[m.Name], base.weights[m.Name] = total, 1
+		case "word_perplexity":
+			base.Scores[m.Name], base.weights[m.Name] = total, float64(task.Words(text))
+		default: // byte_perplexity, bits_per_byte
+			base.Scores[m.Name], base.weights[m.Name] = total, float64(len(text))
+		}
+	}
+	return base
+}
+
+// skipFirst leaves out the first token if it has no log-probability, because nothing precedes it.
+func (s *scored) skipFirst() {
+	if len(s.Logprobs) > 0 && s.Logprobs[0] == nil {
+		s.Logprobs, s.Top, s.Offsets, s.Tokens = s.Logprobs[1:], s.Top[1:], s.Offsets[1:], s.Tokens[1:]
+	}
+}
+
+// aggregate returns the score of a task by a metric and its standard error, or NaN for none.
+func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
+	var total, weight float64
+	var scores []float64
+	for i := range samples {
+		v := samples[i].Scores[m.Name]
+		total += v
+		weight += samples[i].weights[m.Name]
+		scores = append(scores, v)
+	}
+	n := float64(len(scores))
+	switch m.Aggregation {
+	case "perplexity", "weighted_perplexity":
+		return math.Exp(-total / weight), math.NaN()
+	case "bits_per_byte":
+		return -total / weight / math.Ln2, math.NaN()
+	}
+	mean, squares := total/n, 0.0
+	for _, v := range scores {
+		squares += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(squares / (n - 1) / n)
+}

@@ -1,0 +1,263 @@
+package statistics
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// The expected values are those of R 4.2.2: t.test, binom.test, prop.test without correction, p.adjust and, for clusters, the formula
+// in the comment there.
+const tolerance = 1e-8
+
+// TestPairedAgainstR compares with t.test(d) and t.test(d, alternative = "less").
+func TestPairedAgainstR(t *testing.T) {
+	t.Parallel()
+	twelve := []float64{0, 0, -1, 1, 0, -1, 0, -1, 0, 0, 1, -1}
+	for name, c := range map[string]struct {
+		d                         []float64
+		cluster                   []string
+		mean, se, low, high, less float64
+	}{
+		"right and wrong, 12 rows": {twelve, nil, -0.1666666667, 0.2071938535, -0.6226972635, 0.2893639302, 0.2191029497},
+		"scores, 8 rows": {[]float64{0.1, -0.2, 0.05, 0, -0.3, 0.15, -0.05, -0.1}, nil,
+			-0.04375, 0.05381640416, -0.1710055744, 0.08350557442, 0.2215071545},
+		"nearly all lost, 4 rows": {[]float64{-1, -1, -1, 0}, nil, -0.75, 0.25, -1, 0.04561157632, 0.02883444281}, // R: low is -1.545611576
+		// The sums of deviations by cluster, s, of G clusters: sqrt(sum(s^2)*G/(G-1))/n, with the quantile of G-1 degrees of freedom.
+		"clusters": {twelve, []string{"a", "a", "a", "b", "b", "c", "c", "c", "c", "d", "e", "e"},
+			-0.1666666667, 0.1850404527, -0.6804213258, 0.3470879925, 0.2093363351},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Paired(c.d, c.cluster)
+			require.Equal(t, len(c.d), got.N)
+			require.InDelta(t, c.mean, got.Mean, tolerance)
+			require.InDelta(t, c.se, got.SE, tolerance)
+			require.InDelta(t, c.low, got.Low, tolerance)
+			require.InDelta(t, c.high, got.High, tolerance)
+			require.InDelta(t, c.less, got.Worse(), tolerance)
+		})
+	}
+}
+
+// TestNoDifference compares with binom.test(0, n): what a set without any change cannot exclude.
+func TestNoDifference(t *testing.T) {
+	t.Parallel()
+	for n, high := range map[int]float64{5: 0.5218237501, 30: 0.1157033082, 1000: 0.003682083897} {
+		d := Paired(make([]float64, n), nil)
+		require.Zero(t, d.Mean)
+		require.InDelta(t, high, d.High, tolerance)
+		require.InDelta(t, -high, d.Low, tolerance)
+		require.InDelta(t, 1, d.Worse(), 0)
+	}
+}
+
+// TestMcNemarAgainstR compares with binom.test(lost, lost + won) and with alternative = "greater".
+func TestMcNemarAgainstR(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lost, won       int
+		twoSided, worse float64
+	}{
+		{20, 8, 0.03569813818, 0.01784906909},
+		{12, 4, 0.07681274414, 0.03840637207},
+		{60, 45, 0.1715646972, 0.08578234858},
+		{1, 0, 1, 0.5},
+		{5, 5, 1, 0.623046875},
+		{0, 7, 0.015625, 1},
+		{3, 0, 0.25, 0.125},
+		{0, 0, 1, 1},
+	} {
+		two, worse := McNemar(c.lost, c.won)
+		require.InDelta(t, c.twoSided, two, tolerance, "%d lost, %d won", c.lost, c.won)
+		require.InDelta(t, c.worse, worse, tolerance, "%d lost, %d won", c.lost, c.won)
+	}
+}
+
+// TestWilsonAgainstR compares with prop.test(successes, n, correct = FALSE).
+func TestWilsonAgainstR(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		successes, n int
+		low, high    float64
+	}{
+		{30, 30, 0.8864866068, 1}, {0, 10, 0, 0.2775327999}, {7, 9, 0.4525889691, 0.9367748929},
+		{500, 1319, 0.3532795983, 0.4055728342}, {0, 0, 0, 1},
+	} {
+		got := Wilson(c.successes, c.n)
+		require.InDelta(t, c.low, got.Low, tolerance)
+		require.InDelta(t, c.high, got.High, tolerance)
+	}
+}
+
+// TestHolmAgainstR compares with p.adjust(p, "holm").
+func TestHolmAgainstR(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ p, adjusted []float64 }{
+		{[]float64{0.01, 0.04, 0.03, 0.005, 0.5}, []float64{0.04, 0.09, 0.09, 0.025, 0.5}},
+		{[]float64{0.2, 0.2, 0.9}, []float64{0.6, 0.6, 0.9}},
+		{[]float64{}, []float64{}},
+	} {
+		require.InDeltaSlice(t, c.adjusted, Holm(c.p), tolerance)
+	}
+}
+
+// TestSmallestDifferenceAgainstR compares with (qnorm(.95) + qnorm(.8)) * sqrt(.1 / 1319).
+func TestSmallestDifferenceAgainstR(t *testing.T) {
+	t.Parallel()
+	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), tolerance)
+}
+
+// TestBootstrapAgreesWithStudent checks a case in which both intervals must be nearly equal: many rows of well-behaved scores.
+func TestBootstrapAgreesWithStudent(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a simulation
+	d := make([]float64, 1000)
+	cluster := make([]string, len(d))
+	for i := range d {
+		d[i] = 0.02 + 0.1*random.NormFloat64()
+		cluster[i] = fmt.Sprint(i)
+	}
+	student, sampled := Paired(d, nil), Bootstrap(d, nil, 1)
+	require.InDelta(t, student.Low, sampled.Low, 0.0005)
+	require.InDelta(t, student.High, sampled.High, 0.0005)
+	require.Equal(t, sampled, Bootstrap(d, cluster, 1), "a cluster for each row changes nothing")
+	require.Equal(t, student, Paired(d, cluster))
+}
+
+// scores draws right and wrong answers of rows with the given chances.
+func scores(random *rand.Rand, chances []float64) []float64 {
+	list := make([]float64, len(chances))
+	for i, p := range chances {
+		if random.Float64() < p {
+			list[i] = 1
+		}
+	}
+	return list
+}
+
+// TestFalseAlarms runs gates over three tasks on two equally good models whose answers are noisy, and counts those that fail.
+func TestFalseAlarms(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // a simulation
+	const gates, tasks, rows, margin = 200, 3, 300, 0.02
+	alarms := 0
+	for range gates {
+		compared, p := make([]Comparison, tasks), make([]float64, tasks)
+		for i := range compared {
+			chances := make([]float64, rows)
+			for r := range chances {
+				chances[r] = random.Float64()
+			}
+			compared[i] = Compare(scores(random, chances), scores(random, chances), nil)
+			p[i] = compared[i].Worse
+		}
+		failed := false
+		for i, worse := range Holm(p) {
+			failed = failed || compared[i].Gate(margin, worse, false) == Fail
+		}
+		if failed {
+			alarms++
+		}
+	}
+	require.LessOrEqual(t, alarms, gates*5/100)
+	require.Positive(t, alarms, "with noise this strong, some gates fail by chance")
+}
+
+// TestRealLossesAreFound checks the power: a model that loses more than SmallestDifference fails in at least 80 of 100 gates.
+func TestRealLossesAreFound(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(7, 8)) //nolint:gosec // a simulation
+	const rows = 1000
+	found := 0
+	for range 100 {
+		base, candidate := make([]float64, rows), make([]float64, rows)
+		for i := range base {
+			base[i] = 1
+			if random.Float64() > 0.05 {
+				candidate[i] = 1
+			}
+		}
+		c := Compare(base, candidate, nil)
+		require.Less(t, c.Smallest, 0.05)
+		if c.Gate(0.01, c.Worse, false) == Fail {
+			found++
+		}
+	}
+	require.GreaterOrEqual(t, found, 80)
+}
+
+func TestGate(t *testing.T) {
+	t.Parallel()
+	ones := func(n, wrong int) []float64 {
+		list := make([]float64, n)
+		for i := range list[wrong:] {
+			list[wrong+i] = 1
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		base, candidate []float64
+		cluster         []string
+		margin          float64
+		identical       bool
+		want            Verdict
+	}{
+		"identical answers":          {ones(5, 0), ones(5, 0), nil, 0.01, true, Pass},
+		"no rows":                    {nil, nil, nil, 0.01, false, Inconclusive},
+		"other texts, few rows":      {ones(5, 0), ones(5, 0), nil, 0.01, false, Inconclusive},
+		"other texts, many rows":     {ones(1000, 0), ones(1000, 0), nil, 0.01, false, Pass},
+		"all right, then all wrong":  {ones(20, 0), ones(20, 20), nil, 0.01, false, Fail},
+		"all wrong in both":          {ones(1000, 1000), ones(1000, 1000), nil, 0.01, false, Pass},
+		"a few lost, few rows":       {ones(50, 0), ones(50, 2), nil, 0.01, false, Inconclusive},
+		"many lost":                  {ones(1000, 0), ones(1000, 40), nil, 0.01, false, Fail},
+		"a loss within the margin":   {ones(1000, 0), ones(1000, 2), nil, 0.05, false, Pass},
+		"won":                        {ones(1000, 40), ones(1000, 0), nil, 0.01, false, Pass},
+		"a ninth row, lost":          {ones(9, 0), ones(9, 1), nil, 0.02, false, Inconclusive},
+		"lost rows are one cluster":  {ones(100, 0), ones(100, 10), clusters(100, 10), 0.02, false, Inconclusive},
+		"lost rows are their own":    {ones(100, 0), ones(100, 10), nil, 0.02, false, Fail},
+		"a half more of few answers": {[]float64{0.5, 0.25, 0.5}, []float64{1, 0.75, 1}, nil, 0.02, false, Inconclusive},
+		"a half less of ten answers": {slices.Repeat([]float64{0.5}, 10), make([]float64, 10), nil, 0.02, false, Fail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			compared := Compare(c.base, c.candidate, c.cluster)
+			require.Equal(t, c.want, compared.Gate(c.margin, compared.Worse, c.identical), "%+v", compared)
+		})
+	}
+}
+
+// clusters puts the first rows into one cluster and the others in pairs.
+func clusters(n, first int) []string {
+	list := make([]string, n)
+	for i := first; i < n; i++ {
+		list[i] = fmt.Sprint(i / 2)
+	}
+	return list
+}
+
+// TestSymmetry checks that baseline and candidate can change places.
+func TestSymmetry(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 60).Draw(t, "n")
+		score := rapid.SampledFrom([]float64{0, 1})
+		if rapid.Bool().Draw(t, "graded") {
+			score = rapid.Float64Range(0, 1)
+		}
+		a, b := rapid.SliceOfN(score, n, n).Draw(t, "a"), rapid.SliceOfN(score, n, n).Draw(t, "b")
+		forth, back := Compare(a, b, nil), Compare(b, a, nil)
+		require.InDelta(t, -forth.Mean, back.Mean, tolerance)
+		require.InDelta(t, forth.SE, back.SE, tolerance)
+		require.InDelta(t, forth.P, back.P, 1e-6)
+		require.Equal(t, forth.Lost, back.Won)
+		require.LessOrEqual(t, forth.Low, forth.Mean+tolerance)
+		require.GreaterOrEqual(t, forth.High, forth.Mean-tolerance)
+		require.GreaterOrEqual(t, forth.P, 0.0)
+		require.LessOrEqual(t, forth.P, 1.0)
+	})
+}

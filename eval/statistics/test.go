@@ -1,0 +1,122 @@
+package statistics
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// McNemar tests whether right and wrong answers changed evenly: lost rows became wrong, won rows became right. It is the exact test,
+// a binomial one with probability 1/2 (Q. McNemar, 1947). twoSided is the probability of changes at least as uneven if the runs are
+// equally good, worse that of at least as many lost ones.
+func McNemar(lost, won int) (twoSided, worse float64) {
+	n := lost + won
+	if n == 0 {
+		return 1, 1
+	}
+	b := distuv.Binomial{N: float64(n), P: 0.5}
+	tail := func(k int) float64 { // of at least k
+		p := 0.0
+		for i := k; i <= n; i++ {
+			p += b.Prob(float64(i))
+		}
+		return min(1, p)
+	}
+	return min(1, 2*tail(max(lost, won))), tail(lost)
+}
+
+// Worse returns the probability of a mean at most d's if the runs are equally good: for scores that are not only 0 or 1, or with
+// clusters. It is the one-sided test of Student's t or, if all observations differ equally, the sign test.
+func (d Difference) Worse() float64 {
+	switch {
+	case d.SE > 0:
+		return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(d.Clusters - 1)}.CDF(d.Mean / d.SE)
+	case d.Mean < 0:
+		return math.Pow(0.5, float64(d.Clusters))
+	}
+	return 1
+}
+
+// draws is the number of samples of a bootstrap.
+const draws = 10_000
+
+// Bootstrap returns the interval of the mean of d by resampling its clusters, or its rows if cluster is nil: the 2.5th and 97.5th
+// percentiles of 10,000 samples (B. Efron, 1979). Equal arguments give equal results.
+func Bootstrap(d []float64, cluster []string, seed uint64) Interval {
+	if len(d) == 0 {
+		return Interval{-1, 1}
+	}
+	groups := groupsOf(d, cluster)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a simulation
+	means := make([]float64, draws)
+	for i := range means {
+		sum, n := 0.0, 0
+		for range groups {
+			g := groups[random.IntN(len(groups))]
+			sum += g.sum
+			n += g.n
+		}
+		means[i] = sum / float64(n)
+	}
+	slices.Sort(means)
+	tail := (1 - Confidence) / 2
+	return Interval{means[int(math.Floor(tail*draws))], means[int(math.Ceil((1-tail)*draws))-1]}
+}
+
+type group struct {
+	sum float64
+	n   int
+}
+
+func groupsOf(d []float64, cluster []string) []group {
+	var groups []group
+	at := map[string]int{}
+	for i, v := range d {
+		if cluster == nil {
+			groups = append(groups, group{v, 1})
+			continue
+		}
+		k, known := at[cluster[i]]
+		if !known {
+			k = len(groups)
+			at[cluster[i]] = k
+			groups = append(groups, group{})
+		}
+		groups[k].sum += v
+		groups[k].n++
+	}
+	return groups
+}
+
+// Holm adjusts the probabilities of several tests, so that the chance of any false alarm stays at the level of one (S. Holm, 1979).
+// The result is in the order of p.
+func Holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	adjusted := make([]float64, len(p))
+	highest := 0.0
+	for rank, i := range order {
+		highest = max(highest, min(1, float64(len(p)-rank)*p[i]))
+		adjusted[i] = highest
+	}
+	return adjusted
+}
+
+// Power is the probability with which a test finds the smallest difference.
+const Power = 0.8
+
+// SmallestDifference returns the smallest mean difference that a one-sided test with level alpha finds with probability Power, among n
+// independent rows whose differences have the given standard deviation.
+func SmallestDifference(n int, deviation, alpha float64) float64 {
+	if n == 0 {
+		return 1
+	}
+	z := distuv.UnitNormal.Quantile(1-alpha) + distuv.UnitNormal.Quantile(Power)
+	return min(1, z*deviation/math.Sqrt(float64(n)))
+}

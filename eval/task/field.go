@@ -1,0 +1,112 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// Field makes a value of a row: the name of one of its columns, a Jinja template over them, or a constant. The zero value is missing.
+type Field struct {
+	source   string
+	template *jinja.Template
+	constant ordered.Value
+}
+
+// Missing reports whether the task has no such field.
+func (f *Field) Missing() bool { return f.template == nil && f.constant == nil }
+
+// read reads a field: a text is a column or a template, a list or a number is a constant.
+func (f *Field) read(n *yaml.Node) error {
+	var value any
+	if err := n.Decode(&value); err != nil {
+		return err
+	}
+	switch v := value.(type) {
+	case string:
+		f.source = v
+		var err error
+		f.template, err = jinja.Parse("template", v)
+		return err
+	case int:
+		f.constant = int64(v)
+		return nil
+	case []any:
+		f.constant = slices.Clone(v)
+		return nil
+	}
+	return errors.New("it is neither a text nor a list nor a number")
+}
+
+// column matches a field that must be a column: as a template it would be the same word for every row.
+var column = regexp.MustCompile(`^\w+$`)
+
+// value returns the value of the field for a row. Templates give texts.
+func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
+	switch {
+	case f.constant != nil:
+		return f.constant, nil
+	case f.template == nil:
+		return "", nil
+	}
+	if v, ok := row.Get(f.source); ok {
+		return v, nil
+	}
+	if column.MatchString(f.source) {
+		return nil, fmt.Errorf("the row has no column %q", f.source)
+	}
+	text, err := f.template.Render(row, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(f.source, "\n") { // Jinja removes it, unless it is told not to, as the harness does
+		text += "\n"
+	}
+	return text, nil
+}
+
+// text returns the field as a text.
+func (f *Field) text(row *ordered.Object) (string, error) {
+	v, err := f.value(row)
+	if err != nil {
+		return "", err
+	}
+	return textOf(v), nil
+}
+
+func textOf(v ordered.Value) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return fmt.Sprint(v)
+}
+
+// list returns the field as a list of texts: of a column, a constant, or a template that writes a list as Python does.
+func (f *Field) list(row *ordered.Object) ([]string, error) {
+	v, err := f.value(row)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := v.(string); ok {
+		if v, err = literal(s); err != nil {
+			return nil, fmt.Errorf("%q is not a list: %w", s, err)
+		}
+	}
+	values, ok := v.([]ordered.Value)
+	if !ok {
+		return nil, fmt.Errorf("%v is not a list", v)
+	}
+	list := make([]string, len(values))
+	for i, each := range values {
+		list[i] = textOf(each)
+	}
+	return list, nil
+}

@@ -1,0 +1,161 @@
+package task
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+// Pipeline is filters that are applied to the answers of a row one after another. A row is scored after each pipeline by itself.
+type Pipeline struct {
+	Name    string
+	filters []filter
+}
+
+// filter turns the answers of a row into others.
+type filter func(answers []string) []string
+
+// Apply returns what the pipeline makes of the answers of a row.
+func (p *Pipeline) Apply(answers []string) []string {
+	for _, f := range p.filters {
+		answers = f(answers)
+	}
+	return answers
+}
+
+// noMatch is the answer of a regex filter that finds nothing, unless the filter has another.
+const noMatch = "[invalid]"
+
+// regexTime is the longest time that an expression may take on one answer.
+const regexTime = time.Second
+
+// filters reads filter_list.
+func (r *reader) filters(n *yaml.Node) error {
+	var list []struct {
+		Name   string `yaml:"name"`
+		Filter []struct {
+			Function string  `yaml:"function"`
+			Pattern  string  `yaml:"regex_pattern"`
+			Group    int     `yaml:"group_select"`
+			Fallback *string `yaml:"fallback"`
+			K        int     `yaml:"k"`
+		} `yaml:"filter"`
+	}
+	if err := n.Decode(&list); err != nil {
+		return err
+	}
+	for _, l := range list {
+		p := Pipeline{Name: l.Name}
+		for _, f := range l.Filter {
+			switch f.Function {
+			case "regex":
+				fallback := noMatch
+				if f.Fallback != nil {
+					fallback = *f.Fallback
+				}
+				made, err := regexFilter(f.Pattern, f.Group, fallback)
+				if err != nil {
+					return err
+				}
+				p.filters = append(p.filters, made)
+			case "take_first":
+				p.filters = append(p.filters, func(a []string) []string { return a[:min(1, len(a))] })
+			case "take_first_k":
+				p.filters = append(p.filters, func(a []string) []string { return a[:min(f.K, len(a))] })
+			case "majority_vote":
+				p.filters = append(p.filters, majority)
+			case "remove_whitespace":
+				p.filters = append(p.filters, each(func(s string) string { return strings.TrimLeft(s, " \t\n\r\v\f") }))
+			case "lowercase":
+				p.filters = append(p.filters, each(strings.ToLower))
+			case "uppercase":
+				p.filters = append(p.filters, each(strings.ToUpper))
+			default:
+				return unsupported("filter %q of %q", f.Function, l.Name)
+			}
+		}
+		r.task.Filters = append(r.task.Filters, p)
+	}
+	return nil
+}
+
+func each(change func(string) string) filter {
+	return func(answers []string) []string {
+		changed := make([]string, len(answers))
+		for i, a := range answers {
+			changed[i] = change(a)
+		}
+		return changed
+	}
+}
+
+// regexFilter returns the group-th match of a pattern in each answer, from the end if group is negative: of a pattern with groups, its
+// first group that is not empty. The expressions are Python's.
+func regexFilter(pattern string, group int, fallback string) (filter, error) {
+	re, err := compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	return each(func(answer string) string {
+		found := matches(re, answer)
+		i := group
+		if i < 0 {
+			i += len(found)
+		}
+		if i < 0 || i >= len(found) {
+			return fallback
+		}
+		return strings.TrimSpace(found[i])
+	}), nil
+}
+
+func compile(pattern string) (*regexp2.Regexp, error) {
+	re, err := regexp2.Compile(pattern, regexp2.None)
+	if err != nil {
+		return nil, fmt.Errorf("regular expression %q: %w", pattern, err)
+	}
+	re.MatchTimeout = regexTime
+	return re, nil
+}
+
+// matches returns the matches as Python's findall does, with the first group that is not empty for expressions with groups. An answer on
+// which the expression takes too long has none.
+func matches(re *regexp2.Regexp, text string) (list []string) {
+	m, err := re.FindStringMatch(text)
+	for m != nil && err == nil {
+		groups := m.Groups()
+		found := groups[0].String()
+		if len(groups) > 1 {
+			found = ""
+			for _, g := range groups[1:] {
+				if found = g.String(); found != "" {
+					break
+				}
+			}
+		}
+		list = append(list, found)
+		m, err = re.FindNextMatch(m)
+	}
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// majority returns the answer that occurs most often; of several, the first.
+func majority(answers []string) []string {
+	counts := map[string]int{}
+	for _, a := range answers {
+		counts[a]++
+	}
+	best := ""
+	for i, a := range answers {
+		if i == 0 || counts[a] > counts[best] {
+			best = a
+		}
+	}
+	return []string{best}[:min(1, len(answers))]
+}

@@ -1,0 +1,129 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// literal reads a list of texts and numbers as Python writes it, which is how templates of the harness give lists.
+func literal(s string) (ordered.Value, error) {
+	p := literalParser{rest: strings.TrimSpace(s)}
+	v, err := p.value(0)
+	if err == nil && strings.TrimSpace(p.rest) != "" {
+		err = fmt.Errorf("%.20q follows it", p.rest)
+	}
+	return v, err
+}
+
+type literalParser struct{ rest string }
+
+const maxLiteralDepth = 8
+
+func (p *literalParser) value(depth int) (ordered.Value, error) {
+	p.rest = strings.TrimLeft(p.rest, " \n\t")
+	switch {
+	case depth > maxLiteralDepth:
+		return nil, errors.New("lists are nested too deep")
+	case p.rest == "":
+		return nil, errors.New("it ends in the middle")
+	case p.rest[0] == '[' || p.rest[0] == '(':
+		return p.list(depth)
+	case p.rest[0] == '\'' || p.rest[0] == '"':
+		return p.text()
+	}
+	end := strings.IndexAny(p.rest, ",]) \n\t")
+	if end < 0 {
+		end = len(p.rest)
+	}
+	word := p.rest[:end]
+	p.rest = p.rest[end:]
+	switch word {
+	case "True":
+		return true, nil
+	case "False":
+		return false, nil
+	case "None":
+		return nil, nil
+	}
+	if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+		return n, nil
+	}
+	x, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%.20q is neither a text nor a number", word)
+	}
+	return x, nil
+}
+
+func (p *literalParser) list(depth int) (ordered.Value, error) {
+	end := map[byte]byte{'[': ']', '(': ')'}[p.rest[0]]
+	p.rest = p.rest[1:]
+	list := []ordered.Value{}
+	for {
+		p.rest = strings.TrimLeft(p.rest, " \n\t")
+		if p.rest == "" {
+			return nil, errors.New("the list does not end")
+		}
+		if p.rest[0] == end {
+			p.rest = p.rest[1:]
+			return list, nil
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+		p.rest = strings.TrimLeft(p.rest, " \n\t")
+		if strings.HasPrefix(p.rest, ",") {
+			p.rest = p.rest[1:]
+		} else if p.rest == "" || p.rest[0] != end {
+			return nil, errors.New("a comma is missing between two elements")
+		}
+	}
+}
+
+// escapes are Python's escapes of one letter.
+var escapes = map[byte]rune{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"', 'a': '\a', 'b': '\b', 'f': '\f', 'v': '\v', '0': 0}
+
+// hexDigits are the digits of Python's escapes of a character.
+var hexDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
+
+func (p *literalParser) text() (ordered.Value, error) {
+	quote := p.rest[0]
+	var b strings.Builder
+	for i := 1; i < len(p.rest); i++ {
+		c := p.rest[i]
+		switch {
+		case c == quote:
+			p.rest = p.rest[i+1:]
+			return b.String(), nil
+		case c != '\\':
+			b.WriteByte(c)
+			continue
+		}
+		i++
+		if i == len(p.rest) {
+			break
+		}
+		if r, ok := escapes[p.rest[i]]; ok {
+			b.WriteRune(r)
+			continue
+		}
+		n, ok := hexDigits[p.rest[i]]
+		if !ok || i+n >= len(p.rest) {
+			return nil, fmt.Errorf("the escape \\%c is not known", p.rest[i])
+		}
+		code, err := strconv.ParseUint(p.rest[i+1:i+1+n], 16, 32)
+		if err != nil || code > utf8.MaxRune {
+			return nil, fmt.Errorf("the escape \\%s is not a character", p.rest[i:i+1+n])
+		}
+		b.WriteRune(rune(code))
+		i += n
+	}
+	return nil, errors.New("a text does not end")
+}

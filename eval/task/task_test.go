@@ -1,0 +1,170 @@
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// harness returns the folder of task files of lm-evaluation-harness, or skips.
+func harness(t *testing.T) string {
+	t.Helper()
+	folder := os.Getenv("INGOT_VECTORS")
+	if folder == "" {
+		t.Skip("task files of lm-evaluation-harness are not tested: set INGOT_VECTORS to the folder that holds lm-eval/")
+	}
+	return filepath.Join(folder, "lm-eval")
+}
+
+// recorded is the prompts that the harness's rules make of rows; see record.py next to them.
+type recorded map[string]struct {
+	File  string `json:"file"`
+	Type  Type   `json:"output_type"`
+	Cases []struct {
+		Row           json.RawMessage `json:"row"`
+		Shots         int             `json:"shots"`
+		Context       string          `json:"context"`
+		Continuations []string        `json:"continuations"`
+		Until         any             `json:"until"`
+		Target        any             `json:"target"`
+	} `json:"cases"`
+}
+
+func parse(t *testing.T, text []byte) *ordered.Object {
+	t.Helper()
+	v, err := ordered.ParseJSON(text)
+	require.NoError(t, err)
+	return v.(*ordered.Object)
+}
+
+// TestPromptsOfTheHarness compares with the harness: contexts, continuations, stop strings and right answers of twelve tasks, with and
+// without examples.
+func TestPromptsOfTheHarness(t *testing.T) {
+	t.Parallel()
+	folder := harness(t)
+	var all recorded
+	text, err := os.ReadFile(filepath.Join(folder, "expected.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &all))
+	require.Len(t, all, 12)
+	for name, want := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task, err := Read(filepath.Join(folder, want.File))
+			require.NoError(t, err)
+			require.Equal(t, want.Type, task.Type)
+			var rows []*ordered.Object
+			f, err := os.ReadFile(filepath.Join(folder, "rows", name+".jsonl"))
+			require.NoError(t, err)
+			for d := json.NewDecoder(bytes.NewReader(f)); d.More(); {
+				var line json.RawMessage
+				require.NoError(t, d.Decode(&line))
+				rows = append(rows, parse(t, line))
+			}
+			require.NotEmpty(t, want.Cases)
+			for _, c := range want.Cases {
+				p, err := task.Prompt(parse(t, c.Row), rows[:c.Shots])
+				require.NoError(t, err)
+				require.Equal(t, c.Context, p.Context)
+				switch task.Type {
+				case MultipleChoice:
+					require.Equal(t, c.Continuations, p.Choices)
+					require.Equal(t, c.Continuations[p.Right], task.TargetDelimiter+right(c.Target, c.Continuations, task.TargetDelimiter))
+				case LogLikelihood:
+					require.Equal(t, c.Continuations, p.Choices)
+				case Generate:
+					require.Equal(t, textsOf(c.Target), p.Targets)
+					require.Equal(t, textsOf(c.Until), task.Generation.Until)
+				}
+			}
+		})
+	}
+}
+
+// right returns the right choice by its number or text.
+func right(target any, continuations []string, delimiter string) string {
+	if n, ok := target.(float64); ok {
+		return continuations[int(n)][len(delimiter):]
+	}
+	return target.(string)
+}
+
+func textsOf(v any) []string {
+	if s, ok := v.(string); ok {
+		return []string{s}
+	}
+	var list []string
+	for _, each := range v.([]any) {
+		list = append(list, each.(string))
+	}
+	return list
+}
+
+// TestHellaswag follows the rule by hand: the row is ours.
+func TestHellaswag(t *testing.T) {
+	t.Parallel()
+	task, err := Read(filepath.Join(harness(t), "hellaswag", "hellaswag.yaml"))
+	require.NoError(t, err)
+	p, err := task.Prompt(parse(t, []byte(`{"activity_label": "Baking bread", "ctx_a": "[header] How to bake [title] Mix flour.", "ctx_b": "the baker KNEADS",
+		"endings": ["the  dough [step] well.", "a car."], "label": "1"}`)), nil)
+	require.NoError(t, err)
+	require.Equal(t, "Baking bread: How to bake. Mix flour. The baker kneads", p.Context)
+	require.Equal(t, []string{" the dough well.", " a car."}, p.Choices)
+	require.Equal(t, 1, p.Right)
+}
+
+// TestUnsupported checks that what a task needs and Ingot does not have is named.
+func TestUnsupported(t *testing.T) {
+	t.Parallel()
+	folder := harness(t)
+	for file, names := range map[string]string{
+		"ifeval/ifeval.yaml":      `"utils.process_results"`,
+		"wikitext/wikitext.yaml":  `"preprocess_wikitext.wikitext_detokenizer"`,
+		"winogrande/default.yaml": `the Python function`,
+	} {
+		_, err := Read(filepath.Join(folder, file))
+		require.ErrorIs(t, err, ErrUnsupported)
+		require.ErrorContains(t, err, names)
+		require.ErrorContains(t, err, file)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	const base = "task: a\ndoc_to_text: x\ndoc_to_target: y\n"
+	for name, c := range map[string]struct{ text, says string }{
+		"no name":            {"doc_to_text: a\ndoc_to_target: b", `"task", the name, is missing`},
+		"no choices":         {base + "output_type: multiple_choice", `"doc_to_choice" is missing`},
+		"no text":            {"task: a\ndoc_to_target: b", `"doc_to_text" and "doc_to_target" are needed`},
+		"unknown key":        {base + "doc_to_image: z", "4: doc_to_image: the key: not supported"},
+		"unknown type":       {base + "output_type: dance", `output_type: type "dance": not supported`},
+		"unknown filter":     {base + "filter_list: [{name: f, filter: [{function: sing}]}]", `filter "sing" of "f": not supported`},
+		"unknown metric":     {base + "metric_list: [{metric: bleu}]", `metric "bleu" of type generate_until: not supported`},
+		"other aggregation":  {base + "metric_list: [{metric: exact_match, aggregation: median}]", `aggregation "median" of metric "exact_match": not supported`},
+		"template":           {"task: a\ndoc_to_target: b\ndoc_to_text: '{{ x'", "doc_to_text: "},
+		"regular expression": {base + "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]", `regular expression "("`},
+		"generation setting": {base + "generation_kwargs: {num_beams: 4}", `num_beams: generation setting "num_beams": not supported`},
+		"group":              {base + "group: g", "a group of tasks"},
+		"not YAML":           {"{", "read task"},
+		"not keys":           {"- a", "it is not a list of keys with values"},
+		"includes itself":    {"include: task.yaml", "it includes itself"},
+		"negative shots":     {base + "num_fewshot: -1", "-1 examples"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "task.yaml")
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			_, err := Read(path)
+			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, "task.yaml")
+		})
+	}
+	_, err := Read(t.TempDir())
+	require.ErrorContains(t, err, "it is not a file")
+}
