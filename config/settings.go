@@ -41,15 +41,15 @@ func (n Name) Env() string {
 	return "INGOT_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))
 }
 
-// setting is how one setting is documented, checked and stored.
+// setting defines how one setting is documented, checked and stored.
 type setting struct {
 	name  Name
-	usage string // of its flag, with what it takes in backquotes
+	usage string // text of the flag, with the kind of value in backquotes
 	def   string
-	set   func(c *Config, text string) error // errors name what is allowed
+	set   func(c *Config, text string) error // errors name the allowed values
 }
 
-// backends are the values of Backend, those for tests last.
+// backends are the values of Backend. The backends for tests are last.
 var backends = slices.Concat([]string{BackendAuto}, drivers.Names(true), []string{BackendCPU}, drivers.Names(false))
 
 var settings = []setting{
@@ -153,7 +153,7 @@ func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
 	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
 }
 
-// flagValue is a setting's value on the command line. It takes any text; Load checks it like that of other sources.
+// flagValue is a setting's value on the command line. It accepts any text; Load checks the text as it does for other sources.
 type flagValue struct {
 	name Name
 	text string
@@ -162,8 +162,8 @@ type flagValue struct {
 func (f *flagValue) String() string     { return f.text }
 func (f *flagValue) Set(s string) error { f.text = s; return nil }
 
-// Type makes help show a default in quotes unless it is a number. It is not one of pflag's own types, for which viper would
-// parse the value itself and read anything malformed as 0.
+// Type has the effect that help shows a default in quotes unless it is a number. The result is not one of pflag's types: for these,
+// viper would parse the value and read malformed text as 0.
 func (f *flagValue) Type() string {
 	if _, err := strconv.Atoi(lookup(f.name).def); err == nil {
 		return "number"

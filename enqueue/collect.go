@@ -133,7 +133,7 @@ func (c *collector) compare(ctx context.Context) error {
 	return err
 }
 
-// foreign is the number of results that were in the output before and that the stream does not have.
+// foreign returns the number of results that were in the output before and that the stream does not have.
 func (c *collector) foreign(ctx context.Context) (int, error) {
 	n := c.out.Kept()
 	err := c.scan(ctx, "", func(r job.Recording) error {

@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// prompts is a file of n valid rows.
+// prompts returns a file of n valid rows.
 func prompts(n int) string {
 	var b strings.Builder
 	for i := range n {

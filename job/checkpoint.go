@@ -20,7 +20,7 @@ type Checkpoint struct {
 	Prompts     []generation.Progress // of each of the row's prompts; without choices for one that has not generated anything
 }
 
-// Tokens is the number of generated tokens.
+// Tokens returns the number of generated tokens.
 func (c *Checkpoint) Tokens() (n int) {
 	for i := range c.Prompts {
 		n += c.Prompts[i].Tokens()
@@ -28,7 +28,7 @@ func (c *Checkpoint) Tokens() (n int) {
 	return n
 }
 
-// Resume is the progress of prompt i, or nil if there is none. c may be nil.
+// Resume returns the progress of prompt i, or nil if there is none. c may be nil.
 func (c *Checkpoint) Resume(i int) *generation.Progress {
 	if c == nil || i >= len(c.Prompts) || len(c.Prompts[i].Choices) == 0 {
 		return nil

@@ -35,7 +35,7 @@ type Job struct {
 	Deaths   int    `json:"-"` // workers that died while they ran the row
 }
 
-// Deadline is the time after which the job is not answered any more. ok is false if there is none.
+// Deadline returns the time after which the job is not answered any more. ok is false if there is none.
 func (j *Job) Deadline() (deadline time.Time, ok bool) {
 	return time.UnixMilli(j.DeadlineMS), j.DeadlineMS > 0
 }
@@ -46,22 +46,22 @@ func (j *Job) Overdue() bool {
 	return ok && time.Now().After(deadline)
 }
 
-// Timeout is the time that one attempt may take.
+// Timeout returns the time that one attempt may take.
 func (j *Job) Timeout() time.Duration { return time.Duration(j.TimeoutMS) * time.Millisecond }
 
-// Generation is the engine's request for prompt i of r, the job's parsed body.
+// Generation returns the engine's request for prompt i of r, the job's parsed body.
 func (j *Job) Generation(r *openai.Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(j.defaultSeed()), time.UnixMilli(j.EnqueuedMS))
 }
 
-// defaultSeed is the seed of a job whose request names none. It is derived from batch and line, so that every attempt draws the
+// defaultSeed returns the seed of a job whose request names none. It is derived from batch and line, so that every attempt draws the
 // same tokens. It has 53 bits, which JSON readers with float64 numbers hold exactly.
 func (j *Job) defaultSeed() int64 {
 	sum := sha256.Sum256([]byte(TaskID(j.Batch, j.Line)))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }
 
-// Encode is the payload of the job's task.
+// Encode returns the payload of the job's task.
 func (j *Job) Encode() ([]byte, error) { return openai.Marshal(j) }
 
 // Decode reads a payload. What it returns is within the limits of a row.

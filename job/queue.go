@@ -53,7 +53,7 @@ type ServeOptions struct {
 	Describe func() Worker
 }
 
-// Record is the record of a worker that has the given id and serves since the given time.
+// Record returns the record of a worker that has the given id and serves since the given time.
 func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	var w Worker
 	if o.Describe != nil {

@@ -28,25 +28,25 @@ type Result struct {
 	Stats    Stats
 }
 
-// Failure is the result of a row that has no answer.
+// Failure returns the result of a row that has no answer.
 func Failure(j *Job, e openai.Error, s Stats) Result {
 	e.Message = fmt.Sprintf("line %d: %s", j.Line, e.Message)
 	return newResult(j, openai.OutputLine{Error: &e}, s)
 }
 
-// TooLarge is the result of a row whose result would have more bytes than the maximum.
+// TooLarge returns the result of a row whose result would have more bytes than the maximum.
 func TooLarge(j *Job, bytes, maximum int, s Stats) Result {
 	return Failure(j, openai.Error{Code: openai.CodeTooLarge, Message: fmt.Sprintf(
 		"the result has %d bytes, more than %d: ask for fewer choices, tokens or log-probabilities", bytes, maximum)}, s)
 }
 
-// ExpiredError is the error of a row that was not answered before the deadline of its batch.
+// ExpiredError returns the error of a row that was not answered before the deadline of its batch.
 func ExpiredError(j *Job) openai.Error {
 	deadline, _ := j.Deadline()
 	return openai.Error{Code: openai.CodeExpired, Message: "not answered before the deadline of its batch, " + deadline.UTC().Format(time.RFC3339)}
 }
 
-// Expired is the result of a job in the queue when the deadline of its batch is over.
+// Expired returns the result of a job in the queue when the deadline of its batch is over.
 func Expired(j *Job) (Result, error) {
 	r := Failure(j, ExpiredError(j), Stats{})
 	var err error
@@ -54,7 +54,7 @@ func Expired(j *Job) (Result, error) {
 	return r, err
 }
 
-// Answered is the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,
+// Answered returns the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,
 // attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.add(done)

@@ -50,7 +50,7 @@ type Status struct {
 	last *time.Time // when a row was last recorded
 }
 
-// Waiting is the number of rows queued so far that no worker has taken.
+// Waiting returns the number of rows queued so far that no worker has taken.
 func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running) }
 
 // Ended reports whether the batch records no more results.
@@ -68,7 +68,7 @@ func (s *Status) SetRates(last time.Time) {
 	s.TokensPerSecond = rate(s.CompletionTokens, s.Took())
 }
 
-// Took is the time from the start of the first row to the last one recorded.
+// Took returns the time from the start of the first row to the last one recorded.
 func (s Status) Took() time.Duration {
 	if s.Started == nil || s.last == nil {
 		return 0

@@ -107,7 +107,7 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 	return nil
 }
 
-// countRows is the number of rows in the rest of in, or 0 if in cannot be read twice.
+// countRows returns the number of rows in the rest of in, or 0 if in cannot be read twice.
 func countRows(in io.Reader, f rows.Format) (int, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {
@@ -127,7 +127,7 @@ func countRows(in io.Reader, f rows.Format) (int, error) {
 	return n, nil
 }
 
-// modelNames are the names by which rows may call the model: the file's and its own.
+// modelNames returns the names by which rows may call the model: the file's and its own.
 func modelNames(info engine.Info) []string {
 	file := filepath.Base(info.Path)
 	return slices.Compact(slices.Sorted(slices.Values([]string{info.Model, file, strings.TrimSuffix(file, filepath.Ext(file))})))

@@ -35,7 +35,7 @@ func openMicro(t testing.TB) *engine.Engine {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// fileOf is a file of n rows of one token each.
+// fileOf returns a file of n rows of one token each.
 func fileOf(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -44,7 +44,7 @@ func fileOf(n int) string {
 	return b.String()
 }
 
-// stripped is a result without its time and figures, which differ from run to run.
+// stripped returns a result without its time and figures, which differ from run to run.
 func stripped(t testing.TB, text string) map[string]string {
 	t.Helper()
 	lines := map[string]string{}

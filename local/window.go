@@ -45,7 +45,7 @@ func (w *window) acquire(ctx context.Context, row rows.Row) error {
 	return nil
 }
 
-// size is the room that a row with a body of the given size takes.
+// size returns the room that a row with a body of the given size takes.
 func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
 
 // drain waits, if a row with a body of the given size takes the whole window, until it has been written. Until then no further row is

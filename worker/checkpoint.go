@@ -47,7 +47,7 @@ func (p *progress) reporting(i int) generation.Reporting {
 	}}
 }
 
-// checkpoint is the progress that is worth storing, encoded; nil if there is none. tokens is how many it has.
+// checkpoint returns the progress that is worth storing, encoded; nil if there is none. tokens is how many it has.
 func (p *progress) checkpoint(fingerprint string) (encoded []byte, tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
 	}
 }
 
-// readCheckpoint is the progress of an earlier attempt, or nil if this worker cannot go on from it.
+// readCheckpoint returns the progress of an earlier attempt, or nil if this worker cannot go on from it.
 func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *job.Checkpoint {
 	c, err := job.DecodeCheckpoint(encoded)
 	if err != nil {

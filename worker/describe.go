@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// describe is the worker's record for the list of workers.
+// describe returns the worker's record for the list of workers.
 func (w *Worker) describe() job.Worker {
 	o := w.origin
 	record := job.Worker{

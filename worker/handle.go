@@ -206,7 +206,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	return done, group.Wait()
 }
 
-// request is the engine's request for prompt i of a row.
+// request returns the engine's request for prompt i of a row.
 func (d delivery) request(r *openai.Request, i int) generation.Request {
 	req := d.Generation(r, i)
 	req.Reserve = func(ctx context.Context, bytes int64) error { return d.memory.reserve(ctx, r.NumPrompts(), bytes) }
@@ -253,7 +253,7 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 		return r
 	}
 	most := 0
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		most, err = w.queue.MaxBytes(ctx)
 		return err
 	})
@@ -263,12 +263,13 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 	return job.TooLarge(j, len(r.Text), most, r.Stats)
 }
 
-// record records a result, even if the lease is lost: only the first result of a row counts.
+// record records a result, even if the lease is lost: only the first result of a row counts. While the queue cannot be reached
+// it waits, but not longer than Run does for running jobs.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	r = w.limited(ctx, j, r)
 	first := false
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		first, err = w.queue.Record(ctx, j.Batch, r)
 		if notTaken(err) || errors.Is(err, job.ErrSuperseded) || errors.Is(err, job.ErrOtherModel) { // Redis works
 			w.pulse.recorded(time.Now(), nil)

@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// microLlama is a model with random weights that is part of the repository.
+// microLlama returns a model with random weights that is part of the repository.
 func microLlama(t testing.TB) *engine.Engine {
 	t.Helper()
 	backend, err := cpu.New(1)

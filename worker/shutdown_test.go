@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// count is the number of deliveries with an outcome.
+// count returns the number of deliveries with an outcome.
 func (b *bench) count(t testing.TB, outcome string) int {
 	t.Helper()
 	var m dto.Metric

@@ -65,8 +65,9 @@ type Worker struct {
 	refusals     refusals
 	refusalPause time.Duration
 
-	failed   chan error  // holds the error by which the engine ended itself
-	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
+	failed   chan error      // holds the error by which the engine ended itself
+	stopping atomic.Bool     // Run stops: a job whose context ends goes back to the queue
+	waiting  context.Context // ends when the time for running jobs is over: no result waits for the queue any more
 
 	readyPatience, alivePatience time.Duration
 }
@@ -115,6 +116,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		},
 		log:      c.Logger,
 		failed:   make(chan error, 1),
+		waiting:  context.Background(),
 		metrics:  newMetrics(eng.Snapshot),
 		results:  newResultRoom(info.Fit.Rows),
 		generate: eng.Generate,
@@ -159,6 +161,17 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.admission.close()
 		drain()
 	})
+	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWaiting()
+	w.waiting = waiting
+	background.Go(func() {
+		<-serving.Done()
+		select {
+		case <-waiting.Done():
+		case <-time.After(w.config.ShutdownTimeout):
+			stopWaiting()
+		}
+	})
 	background.Go(func() { w.watchBatches(serving) })
 	background.Go(func() { w.learnHash(serving) })
 	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // also while running jobs finish
@@ -173,6 +186,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		Describe:        w.describe,
 	}, w.handle)
 	drain()
+	stopWaiting()
 	stopCheckpoints()
 	background.Wait()
 	w.log.Info("stopped")

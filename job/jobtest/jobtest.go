@@ -89,7 +89,7 @@ func begin(t testing.TB, q job.Queue, line, want int) {
 	require.Equal(t, want, n.Attempt)
 }
 
-// newJob is a job of batch b.
+// newJob returns a job of batch b.
 func newJob(line int) *job.Job {
 	return &job.Job{
 		Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), File: job.FileID(file), CustomID: fmt.Sprint("row-", line),

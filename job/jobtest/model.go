@@ -28,7 +28,7 @@ func (m *model) recorded(line int) bool {
 
 func (m *model) finished() bool { return m.sealed && len(m.stream) >= m.total }
 
-// refusal is the error for a row of any operation that changes the batch.
+// refusal returns the error for a row of any operation that changes the batch.
 func (m *model) refusal(file string) error {
 	switch {
 	case !m.exists:

@@ -78,7 +78,7 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	return b, true, nil
 }
 
-// deadline is a batch's deadline as it is stored, in milliseconds; nil for none.
+// deadline returns a batch's deadline as it is stored, in milliseconds; nil for none.
 func deadline(b job.Batch) *time.Time {
 	if b.Deadline.IsZero() {
 		return nil
@@ -94,7 +94,7 @@ func (b *batch) takes(pin string) error {
 	return job.ErrOtherModel
 }
 
-// now is the time as it is stored, in milliseconds.
+// now returns the time as it is stored, in milliseconds.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
 // Seal implements job.Store.
@@ -182,7 +182,7 @@ func (q *Queue) Status(_ context.Context, id string) (job.Status, error) {
 	return b.current(), nil
 }
 
-// current is the batch's progress.
+// current returns the batch's progress.
 func (b *batch) current() job.Status {
 	s := b.status
 	s.FileSHA = b.FileSHA

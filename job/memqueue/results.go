@@ -31,7 +31,7 @@ func (b *batch) append(r job.Result) {
 	}
 }
 
-// index is the index of the first entry with a number of at least n.
+// index returns the index of the first entry with a number of at least n.
 func (b *batch) index(n uint64) int {
 	return sort.Search(len(b.stream), func(i int) bool { return b.stream[i].number >= n })
 }

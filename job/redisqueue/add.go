@@ -151,7 +151,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 	return dead, nil
 }
 
-// fileOf is the FileID of the job in a message, or a text that is none.
+// fileOf returns the FileID of the job in a message, or a text that is none.
 func fileOf(message []byte) string {
 	payload, err := payloadOf(message)
 	var j struct {

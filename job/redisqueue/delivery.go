@@ -20,7 +20,7 @@ type delivery struct {
 	number int // how often the row was taken from a silent worker before
 }
 
-// id is the asynq id of the task.
+// id returns the asynq id of the task.
 func (d delivery) id() string {
 	id := job.TaskID(d.batch, d.line)
 	if d.number > 0 {
@@ -41,12 +41,12 @@ func parseDelivery(id string) (d delivery, ok bool) {
 	return d, err == nil && d.id() == id && job.CheckBatch(batch) == nil && d.line > 0
 }
 
-// idField is an id as a field of a message. Appended to a message it replaces the id: the last of several fields with one number counts.
+// idField returns an id as a field of a message. Appended to a message it replaces the id: the last of several fields with one number counts.
 func idField(id string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
 }
 
-// numbers are the numbers of the present deliveries of lines; 0 for most.
+// numbers returns the numbers of the present deliveries of lines; 0 for most.
 func (q *Queue) numbers(ctx context.Context, batch string, lines ...int) (numbers []int, err error) {
 	fields := make([]string, len(lines))
 	for i, line := range lines {
@@ -97,7 +97,7 @@ func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker str
 	return failure(err, "give up line %d of batch %s", d.line, d.batch)
 }
 
-// deaths is the number of workers that died while they ran a row.
+// deaths returns the number of workers that died while they ran a row.
 func (q *Queue) deaths(ctx context.Context, d delivery) (int, error) {
 	n, err := q.rdb.HGet(ctx, key(d.batch, "deaths"), strconv.Itoa(d.line)).Int()
 	if isNil(err) {

@@ -26,7 +26,7 @@ var DefaultLeases = Leases{Beat: 2 * time.Second, Silence: 12 * time.Second}
 // maxLostAge is how long lost workers are listed.
 const maxLostAge = time.Hour
 
-// fleetKeys are the keys about workers:
+// fleetKeys returns the keys about workers:
 //
 //	records  hash: the record of each worker, by its id
 //	beats    hash: the time of the last beat of each worker that is not lost, in ms
@@ -57,7 +57,7 @@ func (q *Queue) lose(ctx context.Context, id, beat string) (lost bool, err error
 	return n == 1, failure(err, "declare a worker lost")
 }
 
-// beats is the last beat of each worker that is not lost.
+// beats returns the last beat of each worker that is not lost.
 func (q *Queue) beats(ctx context.Context) (map[string]string, error) {
 	beats, err := q.rdb.HGetAll(ctx, fleetKeys()[1]).Result()
 	return beats, failure(err, "read the beats of workers")
@@ -105,7 +105,7 @@ func (q *Queue) Workers(ctx context.Context, alias string) (int, error) {
 	return n, err
 }
 
-// moment is a time in ms; zero if it is not a number.
+// moment returns a time in ms; zero if it is not a number.
 func moment(ms string) time.Time {
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
@@ -114,7 +114,7 @@ func moment(ms string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// newWorkerID is the id of a worker until it stops or is lost.
+// newWorkerID returns the id of a worker until it stops or is lost.
 func newWorkerID() string { return uuid.NewString() }
 
 // watch finds silent workers. It compares no clocks: a worker is silent if its beat has not changed for some time in which the

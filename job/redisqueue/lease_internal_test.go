@@ -191,7 +191,7 @@ func (f *fleet) eventually(what string, condition func() bool) {
 	require.Eventually(f.t, condition, time.Minute, time.Millisecond, what)
 }
 
-// recorded is the results of batch b by line.
+// recorded returns the results of batch b by line.
 func (f *fleet) recorded(batch string) map[int]string {
 	f.t.Helper()
 	rows, err := f.queue.Read(f.t.Context(), batch, job.Page{Count: 1000, MaxBytes: 1 << 20, Want: func(int) bool { return true }})

@@ -34,7 +34,7 @@ func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
 	return m, err
 }
 
-// record is what the worker registers about itself.
+// record returns what the worker registers about itself.
 func (m *member) record() job.Worker {
 	m.mu.Lock()
 	id, rows := m.id, len(m.ends)

@@ -63,7 +63,7 @@ func (q *Queue) LastFetch() time.Time { return q.fetches.time() }
 // taskType is the type of the asynq tasks that carry jobs.
 const taskType = "ingot:job"
 
-// queueName is the name of the asynq queue of a model alias and a priority.
+// queueName returns the name of the asynq queue of a model alias and a priority.
 func queueName(alias string, p job.Priority) string { return alias + ":" + string(p) }
 
 func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }

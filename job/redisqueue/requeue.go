@@ -59,7 +59,7 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 	return done, nil
 }
 
-// unrecorded are the lines of failed rows that are not recorded any more.
+// unrecorded returns the lines of failed rows that are not recorded any more.
 func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err error) {
 	recorded, err := q.Recorded(ctx, batch)
 	if err != nil {
