@@ -246,7 +246,7 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 		return r
 	}
 	most := 0
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		most, err = w.queue.MaxBytes(ctx)
 		return err
 	})
@@ -256,12 +256,13 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 	return job.TooLarge(j, len(r.Text), most, r.Stats)
 }
 
-// record records a result, even if the lease is lost, since only the first result of a row counts.
+// record records a result, even if the lease is lost, since only the first result of a row counts. While the queue cannot be reached,
+// record waits, but not longer than Run waits for running jobs.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	r = w.limited(ctx, j, r)
 	first := false
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) || errors.Is(err, job.ErrSuperseded) {
 			w.pulse.recorded(time.Now(), nil)
 		} else {

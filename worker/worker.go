@@ -62,8 +62,9 @@ type Worker struct {
 
 	checkpointInterval time.Duration
 
-	failed   chan error  // holds the error with which the engine stopped
-	stopping atomic.Bool // Run is stopping: a job whose context ends returns to the queue
+	failed   chan error      // holds the error with which the engine stopped
+	stopping atomic.Bool     // Run is stopping: a job whose context ends returns to the queue
+	waiting  context.Context // ends when the time for running jobs is over; results then do not wait for the queue any longer
 
 	readyPatience, alivePatience time.Duration
 }
@@ -112,6 +113,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		},
 		log:      c.Logger,
 		failed:   make(chan error, 1),
+		waiting:  context.Background(),
 		metrics:  newMetrics(eng.Snapshot),
 		results:  newResultRoom(info.Fit.Rows),
 		generate: eng.Generate,
@@ -155,6 +157,17 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.admission.close()
 		drain()
 	})
+	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWaiting()
+	w.waiting = waiting
+	background.Go(func() {
+		<-serving.Done()
+		select {
+		case <-waiting.Done():
+		case <-time.After(w.config.ShutdownTimeout):
+			stopWaiting()
+		}
+	})
 	background.Go(func() { w.watchBatches(serving) })
 	background.Go(func() { w.learnHash(serving) })
 	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // also while running jobs finish
@@ -169,6 +182,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		Describe:        w.describe,
 	}, w.handle)
 	drain()
+	stopWaiting()
 	stopCheckpoints()
 	background.Wait()
 	w.log.Info("stopped")

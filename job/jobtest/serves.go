@@ -134,10 +134,11 @@ func testConcurrency(t *testing.T, q job.Queue) {
 	for range limit { // they run concurrently
 		<-begun
 	}
-	close(hold)
-	for range 20 - limit {
+	for range 20 - limit { // each makes room for one
+		hold <- struct{}{}
 		<-begun
 	}
+	close(hold)
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, limit, most)

@@ -14,7 +14,7 @@ import (
 type alias struct {
 	waiting map[job.Priority]*list.List // of *task, the head first
 	tasks   map[row]*task               // the tasks that are waiting, delayed or running
-	arrived *sync.Cond                  // signalled when a task is put into waiting, and when a Serve stops
+	arrived *sync.Cond                  // signalled when a task is put into waiting; broadcast when a Serve stops
 }
 
 // row identifies a row.
@@ -112,7 +112,6 @@ func (a *alias) take(ctx context.Context, strict bool) *task {
 		}
 		a.arrived.Wait()
 	}
-	a.arrived.Signal() // the signal that ended Wait may have been for another worker
 	return nil
 }
 

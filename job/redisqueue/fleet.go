@@ -20,7 +20,7 @@ type Leases struct {
 	Silence time.Duration // time without a beat after which other workers get a worker's rows
 }
 
-// With DefaultLeases, the rows of a killed worker go to others within 20 s: Silence, two checks, and the pause of a polling worker.
+// DefaultLeases give the rows of a killed worker to others within 20 s: Silence, two checks, and the pause of a polling worker.
 var DefaultLeases = Leases{Beat: 2 * time.Second, Silence: 12 * time.Second}
 
 // maxLostAge is the time for which lost workers are listed.
