@@ -14,10 +14,10 @@ type batch struct {
 	job.Batch
 	status   job.Status // without State, Running, Expires and rates
 	sealed   bool
-	last     time.Time // of the last row recorded
+	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
 	recorded job.Lines
-	attempts map[int]int // deliveries of each line that was begun and is not recorded
+	attempts map[int]int // number of deliveries of each line that was begun but is not recorded
 	running  map[int]context.CancelFunc
 
 	checkpoints map[int][]byte // progress of lines that are not recorded
@@ -27,7 +27,7 @@ type batch struct {
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
 }
 
-// find returns a batch. It deletes one whose retention is over.
+// find returns a batch. If the retention of the batch is over, find deletes it.
 func (q *Queue) find(id string) (*batch, error) {
 	b := q.batches[id]
 	if b == nil {
@@ -40,7 +40,7 @@ func (q *Queue) find(id string) (*batch, error) {
 	return b, nil
 }
 
-// open returns a batch that takes rows of a file. An empty file stands for any.
+// open returns a batch that accepts rows of a file. An empty file means any file.
 func (q *Queue) open(id, file string) (*batch, error) {
 	b, err := q.find(id)
 	switch {
