@@ -139,7 +139,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was stopped before it began
+			return nil
 		}
 		return fmt.Errorf("start worker: %w", err)
 	}
