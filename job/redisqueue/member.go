@@ -18,7 +18,7 @@ type member struct {
 
 	mu   sync.Mutex
 	id   string
-	ends map[*held]struct{} // of the deliveries that it owns under this id
+	ends map[*held]struct{} // the deliveries that the worker owns under this id
 }
 
 // held is a delivery that a member owns.
@@ -27,14 +27,14 @@ type held struct {
 	lost bool // the member was declared lost; guarded by its mutex
 }
 
-// join registers a worker: nobody may own rows before it has beaten.
+// join registers a worker. A worker must have beaten before it may own rows.
 func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
 	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, id: newWorkerID(), ends: map[*held]struct{}{}}
 	_, err := q.beat(ctx, m.record())
 	return m, err
 }
 
-// record returns what the worker registers about itself.
+// record returns the worker's record.
 func (m *member) record() job.Worker {
 	m.mu.Lock()
 	id, rows := m.id, len(m.ends)
@@ -62,7 +62,7 @@ func (m *member) run(ctx context.Context) {
 	})
 }
 
-// lost ends all deliveries, which other workers have, and goes on as another member.
+// lost ends all deliveries, since other workers have the rows. The worker then continues as a new member.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
 	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.ends))
