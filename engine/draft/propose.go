@@ -110,14 +110,15 @@ func (sp *Speculator) judge(running int) {
 	}
 	p := sp.planner
 	if p.Plan(sp.fresh, 0) > 0 {
-		sp.vain = 0
+		sp.vain = max(0, sp.vain-forgives)
 	} else {
-		sp.vain++
+		sp.vain = min(sp.vain+1, patience)
 	}
 }
 
-// patience is the number of steps in a row in which drafting was not worth it after which the drafting layer or model stops.
-const patience = 64
+// The drafting layer or model stops after patience steps in which drafting was not worth it. A step in which it was outweighs forgives
+// others, so that a few estimates that are wrong do not keep it at work.
+const patience, forgives = 64, 4
 
 // catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. It
 // does so even if drafting is not worth it for a moment: an MTP layer that has missed a step of a sequence cannot draft for it any

@@ -37,7 +37,7 @@ type Speculator struct {
 
 	ngramAcceptance, passAcceptance acceptance
 	idle                            int // steps since something was drafted
-	vain                            int // steps in a row in which drafting by passes was not worth it
+	vain                            int // recent steps in which drafting by passes was not worth it
 
 	candidates []candidate // [next] of the step that is planned
 	fresh      []candidate // of sequences without a record, to estimate whether drafting pays at all
