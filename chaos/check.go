@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// answer is what a line of output answers to its row. Everything in it depends on the row alone.
+// answer has the parts of a line of output that depend on the row alone.
 type answer struct {
 	Seed             int64
-	Choices          string // as they stand in the line
+	Choices          string // the text in the line
 	PromptTokens     int
 	CompletionTokens int
 	Error            string
 }
 
-// output is what a file of results holds.
+// output is the content of a file of results.
 type output struct {
 	answers  map[string]answer // by custom_id
 	attempts map[int]int       // number of answered rows by number of deliveries
 	counts   counts
 }
 
-// counts are the figures of a batch that its status and its output have in common.
+// counts are the figures of a batch that are in its status and also in its output.
 type counts struct {
 	Total            int `json:"total"`
 	Done             int `json:"done"`
@@ -112,7 +112,7 @@ func (o *output) add(text []byte, batch string) error {
 // maxNamed is the maximum number of rows that an error names.
 const maxNamed = 3
 
-// compare returns an error that names rows whose answers are not those of the undisturbed run.
+// compare returns an error with the rows whose answers differ from those of the undisturbed run.
 func compare(undisturbed, got map[string]answer) error {
 	var missing, different, unknown []string
 	for name, want := range undisturbed {

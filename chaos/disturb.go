@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// disturb carries out events in time, and undoes those that last when the storm is over. It returns when all are undone.
+// disturb begins each event at its time. When the storm is over, it ends the events that still last. It returns
+// when all events have ended.
 func (r *run) disturb(ctx, storm context.Context, events []event) {
 	var lasting sync.WaitGroup
 	defer lasting.Wait()
@@ -33,7 +34,7 @@ func (r *run) disturb(ctx, storm context.Context, events []event) {
 	r.journal.note("calm")
 }
 
-// strike begins an event. undo ends it; it is nil if the event is over at once.
+// strike begins an event. undo ends the event; it is nil if the event ends by itself.
 func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 	worker := r.workers[e.target%len(r.workers)]
 	client := e.target % len(r.proxies)
@@ -69,7 +70,7 @@ func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 	case loseReplies:
 		return p.loseReplies(), name + ": replies are lost"
 	}
-	panic("no such event: " + e.kind)
+	panic("unknown kind of event: " + e.kind)
 }
 
 func killed(p *process, down time.Duration) string {
@@ -87,7 +88,7 @@ func stopped(p *process) (undo func(), text string) {
 	return undo, p.name + ": SIGSTOP"
 }
 
-// commands are the producers and collectors that run.
+// commands are the running producers and collectors.
 type commands struct {
 	mu  sync.Mutex
 	now []*process
@@ -107,7 +108,7 @@ func (c *commands) run(ctx context.Context, p *process) error {
 	return p.run(ctx)
 }
 
-// pick is one of the commands that run, or nil.
+// pick returns one of the running commands, or nil.
 func (c *commands) pick(n int) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()

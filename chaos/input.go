@@ -9,7 +9,8 @@ import (
 )
 
 // writeInput writes a file of rows: chats and completions, greedy and sampled, short and long, some with a common beginning
-// and a few that cannot be used. Every row has a seed: without one it would draw from its batch's id, which differs.
+// and a few that cannot be used. Every row has a seed. Without one, the row's seed would be derived from the batch's id,
+// which differs between batches.
 func writeInput(path string, seed uint64, rows int) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -55,7 +56,7 @@ func newRow(r *rand.Rand, number int) map[string]any {
 		row["temperature"], row["n"] = 1, 2
 	case kind < 98:
 		row["messages"] = []any{ask}
-		row["ignore_eos"] = false // an answer as long as the model makes it
+		row["ignore_eos"] = false // the model decides on the length of the answer
 	default:
 		row["messages"] = []any{ask}
 		row["temperature"] = -1 // an error line

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// journal prints what happens with the time since the start, and collects faults. Its methods are safe for concurrent use.
+// journal prints events with the time since the start, and collects faults. Its methods are safe for concurrent use.
 type journal struct {
 	out   io.Writer
 	start time.Time
@@ -27,7 +27,7 @@ func (j *journal) note(format string, args ...any) {
 	j.print(fmt.Sprintf(format, args...))
 }
 
-// fault notes something that the program under test must not do. The run goes on, and fails at its end.
+// fault records a fault: something that the program under test must not do. The run continues and fails at its end.
 func (j *journal) fault(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

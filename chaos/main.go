@@ -1,10 +1,10 @@
-// Command chaos runs batches through a real redis-server and several workers while it kills, stops and disconnects them at
-// random, and compares the results with an undisturbed run.
+// Command chaos runs batches through a real redis-server and several workers. Meanwhile, it kills, stops and disconnects them at
+// random. At the end, it compares the results with an undisturbed run.
 //
 //	go run ./chaos -ingot bin/ingot -model models/tiny-llama.q4_0.gguf
 //
-// It uses the built program alone, as an operator does, and reaches Redis through proxies of its own. docs/operations.md
-// describes what is disturbed and what has to hold at the end.
+// It uses only the built program, as an operator does. Connections to Redis go through its proxies. docs/operations.md describes
+// the disturbances and the conditions that must hold at the end.
 package main
 
 import (
@@ -24,7 +24,7 @@ type options struct {
 	ingot, redis, model string
 	seed                uint64
 	rows, workers       int
-	storm               time.Duration // how long there are disturbances
+	storm               time.Duration // the time during which there are disturbances
 	stop                time.Duration // the longest stop of a worker; all other disturbances are scaled with it
 	calm                time.Duration // the limit for the work that is left after the last disturbance
 	keep                bool

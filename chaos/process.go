@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// startTime is how long after its start a process may end by itself, because it did not reach Redis. A process that
-	// has got further has to outlast every disturbance.
+	// startTime is the time after its start during which a process may end by itself, because it did not reach Redis. After that time,
+	// a process must survive every disturbance.
 	startTime = 20 * time.Second
 	// startPause is the time between two attempts to start a process that ended by itself.
 	startPause = time.Second
@@ -25,22 +25,22 @@ const (
 	drainTime = 2 * time.Minute
 )
 
-// process is a program that is started again whenever it ends, until it is retired or, if once is set, succeeds.
+// process is a program that is started again whenever it ends. This stops when it is retired or, if once is set, when it succeeds.
 type process struct {
 	name    string
 	command []string
 	dir     string
 	once    bool
 	journal *journal
-	storm   context.Context // when it is done, a process that is away starts again at once
+	storm   context.Context // when this is done, a process that is down starts again at once
 	done    chan struct{}   // closed when run returns
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd      // nil while it is not running
 	since   time.Time      // start of cmd
-	ending  syscall.Signal // sent to end it; 0 if none was
-	sent    time.Time      // when ending was
-	down    time.Duration  // how long it stays away after ending
+	ending  syscall.Signal // signal sent to end the process; 0 if none was sent
+	sent    time.Time      // when ending was sent
+	down    time.Duration  // how long the process stays down after it has ended
 	retired bool
 	starts  int
 	drains  []time.Duration // from SIGTERM to the end
@@ -82,7 +82,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 }
 
-// ended judges the end of the process. It returns how long it stays away, or that it is done.
+// ended handles the end of the process. pause is how long the process stays down. done reports whether it is not started again.
 func (p *process) ended(err error) (pause time.Duration, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func cause(err error) error {
 	return err
 }
 
-// kill ends the process with SIGKILL. It stays away for down. kill reports whether the process was running.
+// kill ends the process with SIGKILL. The process then stays down for the given time. kill reports whether it was running.
 func (p *process) kill(down time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *process) kill(down time.Duration) bool {
 	return p.cmd.Process.Kill() == nil
 }
 
-// drain ends the process with SIGTERM, unless it is ending. It is a fault if that takes longer than drainTime.
+// drain ends the process with SIGTERM, unless the process is already ending. It is a fault if the end takes longer than drainTime.
 func (p *process) drain(ctx context.Context, down time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,8 @@ func (p *process) drain(ctx context.Context, down time.Duration) bool {
 	return true
 }
 
-// stop stops the process until undo is called. It leaves a process alone that is ending: it would not end in time.
+// stop stops the process with SIGSTOP until undo is called. It does not stop a process that is ending,
+// which would then not end in time.
 func (p *process) stop() (undo func(), stopped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +170,7 @@ func (p *process) stop() (undo func(), stopped bool) {
 	}, true
 }
 
-// retire lets the process end for good, in order.
+// retire ends the process in order and does not start it again.
 func (p *process) retire(ctx context.Context) {
 	p.mu.Lock()
 	p.retired = true

@@ -71,7 +71,7 @@ func TestProcessRunsOnce(t *testing.T) {
 	require.NoError(t, p.journal.faults())
 }
 
-// A process may fail at its start, when Redis is away, and may end when it was told to. Any other end is a fault.
+// A process may fail at its start if Redis cannot be reached, and may end after a signal of the test. Any other end is a fault.
 func TestProcessEnds(t *testing.T) {
 	failure := errors.New("exit status 1")
 	for _, c := range []struct {

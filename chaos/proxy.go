@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// proxy passes a client's connections on to Redis, and disturbs them.
+// proxy forwards a client's connections to Redis and disturbs them.
 type proxy struct {
 	listener net.Listener
 	target   string // path of a Unix socket
 
 	mu       sync.Mutex
 	conns    map[net.Conn]bool // both ends of every connection
-	refusing int               // number of disturbances that refuse connections now
-	losing   int               // number of those that lose replies now
-	stalls   int               // number of those that let nothing pass now
-	passes   chan struct{}     // closed while there are none
+	refusing int               // number of current disturbances that refuse connections
+	losing   int               // number of current disturbances that lose replies
+	stalls   int               // number of current disturbances that let nothing pass
+	passes   chan struct{}     // closed while stalls is 0
 }
 
 // newProxy listens on a free port.
@@ -90,7 +90,8 @@ func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	})
 }
 
-// pass copies from one end to the other until either is closed or lost reports that what was read is to be lost.
+// pass copies data from one end to the other. It ends when either end is closed, or when lost reports that the data that
+// was read must be lost.
 func (p *proxy) pass(ctx context.Context, to, from net.Conn, lost func() bool) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -109,7 +110,7 @@ func (p *proxy) pass(ctx context.Context, to, from net.Conn, lost func() bool) {
 	}
 }
 
-// wait waits until no disturbance stalls the proxy. It reports false if ctx is done before.
+// wait waits until no disturbance stalls the proxy. It returns false if ctx is done before.
 func (p *proxy) wait(ctx context.Context) bool {
 	p.mu.Lock()
 	passes := p.passes
@@ -127,7 +128,7 @@ func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		tcp.SetLinger(0) //nolint:errcheck // it is closed in any case
 	}
-	c.Close() //nolint:errcheck // what it has not sent is meant to be lost
+	c.Close() //nolint:errcheck // unsent data is meant to be lost
 }
 
 // drop resets all connections and returns their number.
@@ -147,7 +148,7 @@ func (p *proxy) refuse() (undo func()) {
 	return func() { p.count(&p.refusing, -1) }
 }
 
-// loseReplies loses replies, each with its connection, until undo is called.
+// loseReplies loses replies until undo is called. The connection of a lost reply is closed.
 func (p *proxy) loseReplies() (undo func()) {
 	p.count(&p.losing, 1)
 	return func() { p.count(&p.losing, -1) }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// run is one run: its processes, the proxies between them and Redis, and what they are compared with.
+// run is one run: the processes, the proxies between them and Redis, and the results of the undisturbed run.
 type run struct {
 	dir         string
 	options     options
@@ -36,7 +36,7 @@ func (r *run) socket() string { return filepath.Join(r.dir, "redis.sock") }
 // url returns the URL under which producers and collectors reach Redis.
 func (r *run) url() string { return r.proxies[len(r.proxies)-1].url() }
 
-// run returns an error if it cannot go on. Faults that it survives go to the journal.
+// run returns an error if the run cannot continue. Other faults go to the journal.
 func (r *run) run(ctx context.Context) error {
 	if err := writeInput(r.input(), r.options.seed, r.options.rows); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (r *run) run(ctx context.Context) error {
 // localBatch is the batch of a run without a queue.
 const localBatch = "local"
 
-// runUndisturbed answers the rows by a single process.
+// runUndisturbed answers the rows in a single process.
 func (r *run) runUndisturbed(ctx context.Context) error {
 	out := filepath.Join(r.dir, "undisturbed.jsonl")
 	start := time.Now()
@@ -148,12 +148,12 @@ func (r *run) newProcess(storm context.Context, name string, command ...string) 
 	return &process{name: name, command: command, dir: r.dir, journal: r.journal, storm: storm, done: make(chan struct{})}
 }
 
-// lanes is the number of batches in the queue at a time. While one waits for the last rows of a dead worker, the workers have
-// rows of the other.
+// lanes is the number of batches in the queue at the same time. While one batch waits for the last rows of a dead worker, the
+// workers have rows of another batch.
 const lanes = 2
 
-// runBatches queues and collects batch after batch in each lane, until one of each ends after the storm. Its error names the
-// batches that did not end.
+// runBatches queues and collects batch after batch in each lane, until a batch of each lane has ended after the storm. The error
+// names the batches that did not end.
 func (r *run) runBatches(ctx, storm context.Context) (batches []string, err error) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -201,7 +201,7 @@ func (r *run) status(ctx context.Context, batch string) (c counts, err error) {
 	return c, err
 }
 
-// whatIsLeft describes a batch that did not end, while Redis still runs.
+// whatIsLeft returns an error that describes a batch that did not end. Redis must still be running.
 func (r *run) whatIsLeft(batch string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
@@ -212,7 +212,8 @@ func (r *run) whatIsLeft(batch string) error {
 	return fmt.Errorf("status of %s: %+v", batch, c)
 }
 
-// checkBatch compares the results of a batch, as they were collected and collected once more, with the undisturbed run.
+// checkBatch compares the results of a batch with the undisturbed run: the file that was collected, and a second
+// file that it collects.
 func (r *run) checkBatch(ctx context.Context, batch string) error {
 	status, err := r.status(ctx, batch)
 	if err != nil {

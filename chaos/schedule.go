@@ -15,13 +15,14 @@ const (
 	killRedis   kind = "kill redis"   // SIGKILL; it starts again later with its append-only file
 	stopRedis   kind = "stop redis"   // SIGSTOP, later SIGCONT
 	dropClient  kind = "drop"         // all connections of a client are reset
-	refuse      kind = "refuse"       // they are reset, and new ones are refused for a while
+	refuse      kind = "refuse"       // all connections of a client are reset, and new ones are refused for a while
 	stall       kind = "stall"        // nothing passes in either direction for a while
-	loseReplies kind = "lose replies" // commands reach Redis; the first reply to any of them is lost with its connection
+	loseReplies kind = "lose replies" // commands reach Redis; the first reply is lost and its connection closed
 	killCommand kind = "kill command" // SIGKILL for the producer or the collector, which starts again later
 )
 
-// deck has a card for each share that a kind has of the disturbances. lasts is the kind's longest time, in units.
+// deck lists the kinds of disturbances. A kind has as many shares of the disturbances as it has cards. lasts is the kind's
+// longest duration, in units.
 var deck = []struct {
 	kind  kind
 	cards int
@@ -39,19 +40,19 @@ var deck = []struct {
 	{killCommand, 3, 5},
 }
 
-// stopUnits is the length of a worker's stop in units: all times are scaled with it.
+// stopUnits is the duration of a worker's stop in units. All times are scaled with it.
 const stopUnits = 40
 
 // event is one disturbance.
 type event struct {
 	at     time.Duration // since the start of the storm
 	kind   kind
-	target int // of those that the kind can strike, modulo their number
+	target int // index of the target among those of the kind, modulo their number
 	lasts  time.Duration
 }
 
-// schedule draws the disturbances of a run. They come every one to five units. No kind comes again before all others had
-// their share. A worker is stopped for exactly stop, others last up to their longest time.
+// schedule draws the disturbances of a run. The time between two disturbances is one to five units. No kind is repeated before all
+// other kinds have had their share. A worker is stopped for exactly stop; other disturbances last up to their longest duration.
 func schedule(seed uint64, storm, stop time.Duration) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
 	unit := stop / stopUnits

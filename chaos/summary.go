@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// summarise prints what the batches and the logs of the workers add up to. A panic in a log is a fault.
+// summarise prints totals of the batches and of the workers' logs. A panic in a log is a fault.
 func (r *run) summarise(batches []string) error {
 	attempts := map[int]int{}
 	for _, b := range batches {
@@ -61,8 +61,8 @@ func sortedKeys[K int | string](m map[K]int) []K {
 	return keys
 }
 
-// countMessages counts the messages of a log by level and text, up to the first colon: causes and places follow it. Lines that
-// are not JSON are such as a command prints before it fails, or a crash.
+// countMessages counts the messages of a log by level and text. The text ends at the first colon, since causes and places follow.
+// Lines that are not JSON come from commands before they fail, or from crashes.
 func countMessages(path string, messages map[string]int) error {
 	f, err := os.Open(path)
 	if err != nil {

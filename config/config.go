@@ -1,9 +1,9 @@
-// Package config holds the program's settings: typed, read once at start from flags, environment and a file, and checked
+// Package config has the program's settings. They are typed, read once at start from flags, environment and a file, and checked
 // before anything else happens.
 //
-// A flag wins over the environment, the environment over the file, the file over the default. The environment variable of a
-// setting is INGOT_ and its name in capitals, with _ for -. The file is YAML with the settings' names as keys: the one that
-// --config names, else ./ingot.yaml, else $XDG_CONFIG_HOME/ingot/ingot.yaml.
+// A flag overrides the environment, the environment overrides the file, and the file overrides the default. The environment
+// variable of a setting is INGOT_ and its name in capitals, with _ for -. The file is YAML with the settings' names as keys. It is
+// the file that --config names. Without --config, it is ./ingot.yaml or, if that does not exist, $XDG_CONFIG_HOME/ingot/ingot.yaml.
 package config
 
 import (
@@ -21,32 +21,32 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Config is the settings of all commands, each within its allowed values. Text settings without a value are empty.
+// Config has the settings of all commands. Each value is allowed. Text settings without a value are empty.
 type Config struct {
-	Redis       string // URL, may hold a password
+	Redis       string // URL; can contain a password
 	Model       string // path of a GGUF file
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
-	Device      int            // number of the GPU, from 0 on
-	Kernels     metal.Mode     // of the backends metal and emulator
-	Threads     int            // of the CPU backend; 0 for one per processor
+	Device      int            // number of the GPU, counted from 0
+	Kernels     metal.Mode     // mode of the backends metal and emulator
+	Threads     int            // threads of the CPU backend; 0 for one per processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the rest
 	Concurrency int            // rows that the engine works on at once
 	Listen      string         // address of metrics and health checks; empty for none
 	LogLevel    slog.Level
 	LogFormat   string // text or json
-	FromFlags   []Name // the settings that flags gave, in the order of the settings
+	FromFlags   []Name // the settings that were given by flags, in the order of the settings
 }
 
 // The values of Backend that are not names of GPU drivers.
 const (
-	BackendAuto = "auto" // the first GPU that a driver finds, else cpu
+	BackendAuto = "auto" // the first GPU that a driver finds, or cpu if there is none
 	BackendCPU  = "cpu"
 )
 
-// Load reads the settings for a command whose flags were made with AddFlag and parsed. Its errors name the setting, where its
-// value came from, and what is allowed; a key of the file that is not a setting is an error too.
+// Load reads the settings for a command whose flags were made with AddFlag and parsed. An error names the setting, the source of
+// the value, and the allowed values. A key in the file that is not a setting is also an error.
 func Load(flags *pflag.FlagSet) (*Config, error) {
 	v := viper.New()
 	file, err := readFile(v, flags)
@@ -73,8 +73,8 @@ func Load(flags *pflag.FlagSet) (*Config, error) {
 	return c, nil
 }
 
-// bind ties the settings to their flags, variables and defaults. It returns the sources of those that a flag or a variable
-// gives.
+// bind connects the settings with their flags, variables and defaults. It returns the source of each setting that is given
+// by a flag or a variable.
 func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 	sources := map[Name]string{}
 	for _, s := range settings {
@@ -125,7 +125,7 @@ func scalar(value any) (string, error) {
 	return "", fmt.Errorf("%v: expected a string or an integer", value)
 }
 
-// Require reports the first of the named settings that has no value. It knows the settings that have no default.
+// Require returns an error for the first of the named settings that has no value. It supports only settings that have no default.
 func (c *Config) Require(names ...Name) error {
 	values := map[Name]string{Redis: c.Redis, Model: c.Model}
 	for _, n := range names {
@@ -136,7 +136,7 @@ func (c *Config) Require(names ...Name) error {
 	return nil
 }
 
-// readFile reads the config file, if there is one, and refuses keys that are not settings.
+// readFile reads the config file, if there is one. Keys that are not settings are errors.
 func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 	path := findFile(flags)
 	if path == "" {
@@ -156,7 +156,7 @@ func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 		top, _, nested := strings.Cut(key, ".")
 		switch {
 		case lookup(Name(top)) == nil:
-			return "", fmt.Errorf("read config file %s: %q is not a setting; these are: %s", path, key, names())
+			return "", fmt.Errorf("read config file %s: %q is not a setting; the settings are: %s", path, key, names())
 		case nested:
 			return "", fmt.Errorf("read config file %s: %q has settings below it; give one value", path, top)
 		}

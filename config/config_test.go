@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// isolate gives a test its own folder, no settings in the environment, and no config file outside that folder.
+// isolate gives a test a new working folder. There are no settings in the environment and no config file outside that folder.
 func isolate(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -60,12 +61,13 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu", Kernels: metal.FastMath,
 		Device: 1, Threads: 3, Engine: engine.Options{
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
+			StepTime: 20 * time.Millisecond,
 		},
 		Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
 		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1", Threads: "3",
-		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4",
+		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
 		Context: "512", Concurrency: "7", Listen: want.Listen, LogLevel: "warn", LogFormat: "json",
 	}
 	require.Len(t, text, len(settings))
@@ -173,11 +175,11 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`priority (from --priority): priority "high" is not known: use critical, default or bulk`},
 		{"empty", []string{"--priority", ""}, nil, "", `priority (from --priority)`},
 		{"unknown key", nil, nil, "modle: x.gguf\nredis: redis://h:1/0",
-			`read config file ingot.yaml: "modle" is not a setting; these are: redis, model, model-name, `},
+			`read config file ingot.yaml: "modle" is not a setting; the settings are: redis, model, model-name, `},
 		{"key below a key", nil, nil, "redis:\n  url: redis://h:1/0",
 			`read config file ingot.yaml: "redis" has settings below it; give one value`},
 		{"KV type", []string{"--kv", "F16"}, nil, "", `kv (from --kv): "F16" is not known: use f32, f16, q8_0 or q4_0`},
-		{"no unit", []string{"--memory", "12"}, nil, "", `memory (from --memory): "12" is not a size; give one such as 12GiB`},
+		{"no unit", []string{"--memory", "12"}, nil, "", `memory (from --memory): "12" is not a size; give a size such as 12GiB`},
 		{"nothing", []string{"--memory", "0.5B"}, nil, "", `"0.5B" is not a size`},
 		{"too much", []string{"--memory", "101%"}, nil, "", `"101" is not allowed; give a whole number from 1 to 100`},
 		{"no number", []string{"--memory", "NaNGiB"}, nil, "", `"NaNGiB" is not a size`},
@@ -186,9 +188,11 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`draft (from --draft): "model=" is not known: use auto, mtp, ngram, model=FILE or off`},
 		{"draft tokens", []string{"--draft-tokens", "0"}, nil, "",
 			`draft-tokens (from --draft-tokens): "0" is not allowed; give a whole number from 1 to 8, or auto`},
+		{"step time", []string{"--step-time", "0s"}, nil, "",
+			`step-time (from --step-time): "0s" is not allowed; give a time above 0 such as 20ms, or auto`},
 		{"not YAML", nil, nil, "model: [", `read config file ingot.yaml: `},
-		{"endless", []string{"--config", "/dev/zero"}, nil, "", `read config file /dev/zero: it is larger than 1 MiB`},
-		{"large", nil, nil, "#" + strings.Repeat("x", maxFile), `read config file ingot.yaml: it is larger than 1 MiB`},
+		{"endless", []string{"--config", "/dev/zero"}, nil, "", `read config file /dev/zero: the file is larger than 1 MiB`},
+		{"large", nil, nil, "#" + strings.Repeat("x", maxFile), `read config file ingot.yaml: the file is larger than 1 MiB`},
 		{"missing file", []string{"--config", "none.yaml"}, nil, "", `read config file none.yaml: `},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,8 +16,8 @@ func AddFileFlag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "read settings from `FILE` (default ./ingot.yaml, else ingot/ingot.yaml in $XDG_CONFIG_HOME)")
 }
 
-// findFile returns the path of the config file, or nothing if there is none. It does not check that a file named by --config
-// exists.
+// findFile returns the path of the config file, or an empty string if there is none. It does not check whether the file that
+// --config names exists.
 func findFile(flags *pflag.FlagSet) string {
 	if f := flags.Lookup(fileFlag); f != nil && f.Changed {
 		return f.Value.String()
@@ -37,22 +37,22 @@ func findFile(flags *pflag.FlagSet) string {
 // maxFile is the maximum size of a config file, in bytes.
 const maxFile = 1 << 20
 
-// readLimited reads a config file, and no more than maxFile bytes of one that does not end.
+// readLimited reads a config file. It reads at most maxFile bytes, since the file may be endless.
 func readLimited(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(text) > maxFile {
-		err = errors.New("it is larger than 1 MiB: give a YAML file of settings")
+		err = errors.New("the file is larger than 1 MiB: give a YAML file of settings")
 	}
 	return text, err
 }
 
-// GeometryFile returns the file of the GPU geometry that "ingot bench kernels --sweep" finds: ingot/geometry.json in
-// $XDG_CONFIG_HOME, next to the user's config file. It is empty if the user has no home.
+// GeometryFile returns the path of the GPU geometry that "ingot bench kernels --sweep" finds: ingot/geometry.json in
+// $XDG_CONFIG_HOME, next to the user's config file. The path is empty if the user has no home folder.
 func GeometryFile() string {
 	dir := userDir()
 	if dir == "" {
@@ -61,7 +61,8 @@ func GeometryFile() string {
 	return filepath.Join(dir, "ingot", "geometry.json")
 }
 
-// userDir is $XDG_CONFIG_HOME, or its default in the XDG Base Directory Specification; empty if the user has no home.
+// userDir returns $XDG_CONFIG_HOME, or the default in the XDG Base Directory Specification. It is empty if
+// the user has no home folder.
 func userDir() string {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir
@@ -73,5 +74,5 @@ func userDir() string {
 	return filepath.Join(home, ".config")
 }
 
-// isSet reports whether an environment variable has a value; an empty one counts as absent.
+// isSet reports whether an environment variable has a value. An empty variable counts as absent.
 func isSet(variable string) bool { return os.Getenv(variable) != "" }

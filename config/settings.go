@@ -30,6 +30,7 @@ const (
 	MemoryLimit Name = "memory"
 	Draft       Name = "draft"
 	DraftTokens Name = "draft-tokens"
+	StepTime    Name = "step-time"
 	Concurrency Name = "concurrency"
 	Listen      Name = "listen"
 	LogLevel    Name = "log-level"
@@ -41,15 +42,15 @@ func (n Name) Env() string {
 	return "INGOT_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))
 }
 
-// setting is how one setting is documented, checked and stored.
+// setting defines how one setting is documented, checked and stored.
 type setting struct {
 	name  Name
-	usage string // of its flag, with what it takes in backquotes
+	usage string // text of the flag, with the kind of value in backquotes
 	def   string
-	set   func(c *Config, text string) error // errors name what is allowed
+	set   func(c *Config, text string) error // errors name the allowed values
 }
 
-// backends are the values of Backend, those for tests last.
+// backends are the values of Backend. The backends for tests are last.
 var backends = slices.Concat([]string{BackendAuto}, drivers.Names(true), []string{BackendCPU}, drivers.Names(false))
 
 var settings = []setting{
@@ -110,6 +111,10 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Engine.DraftTokens, err = draftTokens(s); return err },
 	},
 	{
+		name: StepTime, usage: "bound steps with prompts to `TIME`, such as 20ms; auto for what throughput needs", def: "auto",
+		set: func(c *Config, s string) (err error) { c.Engine.StepTime, err = stepTime(s); return err },
+	},
+	{
 		name: Concurrency, usage: "work on `N` rows at once", def: "16",
 		set: func(c *Config, s string) (err error) { c.Concurrency, err = integer(s, 1, 4096); return err },
 	},
@@ -153,7 +158,7 @@ func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
 	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
 }
 
-// flagValue is a setting's value on the command line. It takes any text; Load checks it like that of other sources.
+// flagValue is a setting's value on the command line. It accepts any text; Load checks the text as it does for other sources.
 type flagValue struct {
 	name Name
 	text string
@@ -162,8 +167,8 @@ type flagValue struct {
 func (f *flagValue) String() string     { return f.text }
 func (f *flagValue) Set(s string) error { f.text = s; return nil }
 
-// Type makes help show a default in quotes unless it is a number. It is not one of pflag's own types, for which viper would
-// parse the value itself and read anything malformed as 0.
+// Type has the effect that help shows a default in quotes unless it is a number. The result is not one of pflag's types: for these,
+// viper would parse the value and read malformed text as 0.
 func (f *flagValue) Type() string {
 	if _, err := strconv.Atoi(lookup(f.name).def); err == nil {
 		return "number"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// named is a value that a setting gives by name.
+// named is a value that a setting selects by name.
 type named[T any] struct {
 	name  string
 	value T
@@ -84,10 +85,10 @@ type unit struct {
 	bytes float64
 }
 
-// units are those that a size may have. B is last, since all others end with it.
+// units are the units of sizes. B is last, since all other units end with B.
 var units = []unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
 
-// setMemory reads a size or a share of what is free.
+// setMemory reads a size or a share of the free memory.
 func setMemory(o *engine.Options, s string) (err error) {
 	o.Memory, o.MemoryPercent = 0, 0
 	if share, ok := strings.CutSuffix(s, "%"); ok {
@@ -101,7 +102,7 @@ func setMemory(o *engine.Options, s string) (err error) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not a size; give one such as 12GiB or 800MB, or a share of what is free such as %d%%", s, engine.DefaultMemoryPercent)
+	return fmt.Errorf("%q is not a size; give a size such as 12GiB or 800MB, or a share of the free memory such as %d%%", s, engine.DefaultMemoryPercent)
 }
 
 func draftTokens(s string) (int, error) {
@@ -115,7 +116,19 @@ func draftTokens(s string) (int, error) {
 	return n, nil
 }
 
-// checkRedis does not wrap the parser's error, because that quotes the URL, which may hold a password.
+func stepTime(s string) (time.Duration, error) {
+	if s == "auto" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not allowed; give a time above 0 such as 20ms, or auto", s)
+	}
+	return d, nil
+}
+
+// checkRedis checks a Redis URL. It does not wrap the parser's error, because that error quotes the URL,
+// which can contain a password.
 func checkRedis(s string) error {
 	if s == "" {
 		return nil

@@ -18,34 +18,34 @@ type Line struct {
 // Result is the outcome of a row: its line of output, and the figures that its batch adds up.
 type Result struct {
 	Line     int
-	Sum      string // the job's
-	File     string // the job's
-	Delivery int    // the job's
+	Sum      string // the job's Sum
+	File     string // the job's File
+	Delivery int    // the job's Delivery
 	Text     []byte // a Line as JSON, without a newline
 	Failed   bool
-	Job      []byte // payload of a failed job that can be tried again; nil for others
+	Job      []byte // payload of a failed job, if the job can be tried again; otherwise nil
 	Stats    Stats
 }
 
-// Failure is the result of a row that has no answer.
+// Failure returns the result of a row that has no answer.
 func Failure(j *Job, e openai.Error, s Stats) Result {
 	e.Message = fmt.Sprintf("line %d: %s", j.Line, e.Message)
 	return newResult(j, openai.OutputLine{Error: &e}, s)
 }
 
-// TooLarge is the result of a row whose result would have more bytes than the maximum.
+// TooLarge returns the result of a row whose result would have more bytes than the maximum.
 func TooLarge(j *Job, bytes, maximum int, s Stats) Result {
 	return Failure(j, openai.Error{Code: openai.CodeTooLarge, Message: fmt.Sprintf(
 		"the result has %d bytes, more than %d: ask for fewer choices, tokens or log-probabilities", bytes, maximum)}, s)
 }
 
-// ExpiredError is the error of a row that was not answered before the deadline of its batch.
+// ExpiredError returns the error of a row that was not answered before the deadline of its batch.
 func ExpiredError(j *Job) openai.Error {
 	deadline, _ := j.Deadline()
 	return openai.Error{Code: openai.CodeExpired, Message: "not answered before the deadline of its batch, " + deadline.UTC().Format(time.RFC3339)}
 }
 
-// Expired is the result of a job in the queue when the deadline of its batch is over.
+// Expired returns the result of a job that is in the queue when the deadline of its batch passes.
 func Expired(j *Job) (Result, error) {
 	r := Failure(j, ExpiredError(j), Stats{})
 	var err error
@@ -53,8 +53,8 @@ func Expired(j *Job) (Result, error) {
 	return r, err
 }
 
-// Answered is the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,
-// attempts and origin.
+// Answered returns the result of a job with the completions of its prompts. s has the figures that are not in done: queue
+// wait, attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.add(done)
 	body := r.Response(openai.Answer{
@@ -72,7 +72,7 @@ func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	l.ID, l.CustomID = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID
 	text, err := openai.Marshal(Line{l, s})
 	switch {
-	case err != nil: // a number that JSON cannot hold
+	case err != nil: // a number that JSON does not support
 		return Failure(j, openai.Error{Code: openai.CodeFailed, Message: fmt.Sprintf("write the result: %v", err)}, s)
 	case len(text) >= openai.MaxOutputLine:
 		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)

@@ -24,7 +24,7 @@ var testOrigin = Origin{
 	Worker: "mac:1", Backend: "cpu", Device: "2 threads", Model: "micro", ModelSHA256: strings.Repeat("0123456789abcdef", 4), Version: "v1",
 }
 
-// scoredToken is a token with two alternatives: itself and another one.
+// scoredToken returns a token with two alternatives: itself and another one.
 func scoredToken(text string, p float64, other string) generation.TokenLogprob {
 	t := generation.TokenLogprob{Text: text, Bytes: []byte(text), Logprob: p}
 	t.Top = []generation.TokenLogprob{t, {Text: other, Bytes: []byte(other), Logprob: p - 1}}

@@ -34,7 +34,7 @@ func (instant) Generate(_ context.Context, r generation.Request) (generation.Com
 	}, nil
 }
 
-// chats is a file of n short chats.
+// chats returns a file of n short chats.
 func chats(n int) string {
 	var text strings.Builder
 	for i := range n {

@@ -35,7 +35,7 @@ func openMicro(t testing.TB) *engine.Engine {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// fileOf is a file of n rows of one token each.
+// fileOf returns a file of n rows of one token each.
 func fileOf(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -44,7 +44,7 @@ func fileOf(n int) string {
 	return b.String()
 }
 
-// stripped is a result without its time and figures, which differ from run to run.
+// stripped returns results without times and figures, which differ from run to run.
 func stripped(t testing.TB, text string) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
@@ -161,9 +161,9 @@ type watched struct {
 	row     int // bytes of a row
 	read    int
 	written func() int
-	maxRead int           // rows read ahead of those written
-	enough  int           // that most is to become
-	is      chan struct{} // closed when it has
+	maxRead int           // largest number of rows that were read but not written
+	enough  int           // number that maxRead has to reach
+	is      chan struct{} // closed when maxRead has reached enough
 }
 
 func (w *watched) Read(p []byte) (int, error) {

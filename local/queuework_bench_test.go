@@ -138,7 +138,7 @@ func generateAll(b *testing.B, eng *engine.Engine, requests []generation.Request
 	require.NoError(b, group.Wait())
 }
 
-// processorTime is the time that this process has spent on processors.
+// processorTime returns the time that this process has spent on processors.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

@@ -20,14 +20,14 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// minAccuracy is the share of held-out questions that every quantised file has to answer right.
+// minAccuracy is the minimum share of held-out questions that every quantised file must answer correctly.
 const minAccuracy = 0.97
 
 type question struct {
 	ID, Family, Question, Answer string
 }
 
-// readQuestions returns the held-out questions that have one right answer: all but the stories.
+// readQuestions returns the held-out questions that have one right answer. These are all questions except the stories.
 func readQuestions(t *testing.T) []question {
 	t.Helper()
 	f, err := os.Open("heldout.jsonl")
@@ -55,7 +55,7 @@ func open(t *testing.T, path string) *engine.Engine {
 	return eng
 }
 
-// tally is the right answers among all of a family.
+// tally counts the right answers and all answers of a family of questions.
 type tally struct{ right, all int }
 
 // measure asks all questions at once, greedily, and compares every character.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// story is the model's greedy text for 200 tokens after BOS as its author's programs give it, in C and in PyTorch
+// story is the text of 200 greedy tokens after BOS. It comes from the programs of the model's author in C and in PyTorch
 // (github.com/karpathy/llama2.c, test_all.py).
 const story = `Once upon a time, there was a little girl named Lily. She loved to play outside in the park. ` +
 	`One day, she saw a big, red ball. She wanted to play with it, but it was too high.

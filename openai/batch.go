@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// InputLine is a request in a file: a line of OpenAI's Batch API, or a bare body.
+// InputLine is a request in a file: a line of OpenAI's Batch API, or only a body.
 type InputLine struct {
-	CustomID string // empty if the line names none
+	CustomID string // empty if the line has none
 	Endpoint Endpoint
 	Body     json.RawMessage // shares memory with the line
 
-	Misplaced *Error // of a field of the body that stands next to it; nil if there is none
+	Misplaced *Error // error of a field that belongs into the body but is next to it; nil if there is none
 }
 
-// ParseInputLine reads a line. Its errors are *Error. A line that cannot be used is returned with its CustomID, if that
-// could be read.
+// ParseInputLine reads a line. Its errors are *Error. If the line cannot be used, the result still has its
+// CustomID, if that could be read.
 func ParseInputLine(raw []byte) (InputLine, error) {
 	var l InputLine
 	if k := kindOf(raw); k != dict && json.Valid(raw) {
@@ -51,7 +51,7 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 // MaxCustomID is the maximum length of a custom_id, in bytes.
 const MaxCustomID = 512
 
-// id returns the line's name, or empty. A name that is too long is an error.
+// id returns the line's name, or an empty string. A name that is too long is an error.
 func (o *object) id() string {
 	s := o.givenID()
 	if len(s) > MaxCustomID {
@@ -61,7 +61,8 @@ func (o *object) id() string {
 	return s
 }
 
-// givenID returns the line's custom_id; if it has none and is a bare body, its "id", which may be a whole number.
+// givenID returns the line's custom_id. If the line is only a body and has no custom_id, it returns "id",
+// which may be a whole number.
 func (o *object) givenID() string {
 	if s, ok := o.text("custom_id"); ok || o.err != nil {
 		if s == "" && o.err == nil {
@@ -70,7 +71,7 @@ func (o *object) givenID() string {
 		return s
 	}
 	if o.has("body") {
-		return "" // a Batch line has no other id than custom_id
+		return "" // in a Batch line, only custom_id is an id
 	}
 	raw, ok := o.get("id", text, number)
 	if !ok {
@@ -87,7 +88,7 @@ func (o *object) givenID() string {
 	return string(raw)
 }
 
-// lineEndpoint returns the endpoint of an OpenAI Batch line: its url or, without one, the endpoint that its body fits.
+// lineEndpoint returns the endpoint of an OpenAI Batch line: its url or, if there is none, the endpoint that the body fits.
 func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
 	if method, ok := o.text("method"); ok && method != "POST" {
 		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
@@ -143,7 +144,7 @@ type OutputLine struct {
 	Error    *Error    `json:"error"`
 }
 
-// Response is an answer as OpenAI's HTTP API would give it.
+// Response is an answer in the form of OpenAI's HTTP API.
 type Response struct {
 	StatusCode int    `json:"status_code"`
 	RequestID  string `json:"request_id"`
@@ -152,11 +153,11 @@ type Response struct {
 
 const resultPrefix = "batch_req_"
 
-// ResultPrefix returns what the ids of all results of a batch begin with.
+// ResultPrefix returns the beginning of the ids of a batch's results.
 func ResultPrefix(batch string) string { return resultPrefix + batch + "-" }
 
-// ResultID returns the id of a result. It names the batch, the line of the request in its file, and the request's checksum, 8 hex
-// digits.
+// ResultID returns the id of a result. It contains the batch, the request's line number in the file, and the request's checksum,
+// which has 8 hex digits.
 func ResultID(batch string, line int, sum string) string {
 	return fmt.Sprintf("%s%d-%s", ResultPrefix(batch), line, sum)
 }

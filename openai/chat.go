@@ -57,7 +57,8 @@ func (o *object) parse(name string, raw json.RawMessage) ordered.Value {
 	return v
 }
 
-// toolsForbidden reports whether the request forbids tool calls; the template then gets no tools. Calls cannot be forced.
+// toolsForbidden reports whether the request forbids tool calls; the template then gets no tools. A request that requires a
+// tool call is an error.
 func (o *object) toolsForbidden() bool {
 	raw, ok := o.get("tool_choice", text, dict)
 	if !ok {
@@ -73,7 +74,8 @@ func (o *object) toolsForbidden() bool {
 	return choice == "none"
 }
 
-// messages reads a chat's messages. Text parts of a content are joined with newlines, because templates expect strings.
+// messages reads a chat's messages. If a content has several text parts, they are joined with newlines, because
+// templates expect strings.
 func (o *object) messages() []ordered.Value {
 	raw, ok := o.get("messages", array)
 	if !ok {
@@ -96,7 +98,8 @@ func (o *object) messages() []ordered.Value {
 	return list
 }
 
-// roles are OpenAI's. Other roles are errors, because templates silently leave out messages of a role that they do not know.
+// roles are OpenAI's roles. Other roles are errors, because templates silently leave out messages with a
+// role that they do not know.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
 func (o *object) message(i int, m *ordered.Object) {
@@ -122,7 +125,7 @@ func (o *object) message(i int, m *ordered.Object) {
 	default:
 		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not %s`, i, kindOfValue(content))
 	}
-	for _, name := range []string{"images", "videos"} { // the templates of text models leave them out
+	for _, name := range []string{"images", "videos"} { // the templates of text models ignore these
 		if v, _ := m.Get(name); v != nil {
 			o.fail(CodeUnsupported, `"messages[%d].%s" is not supported: only text can be used`, i, name)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Values of error.code in lines of output. A row that cannot be used has one of the first group.
+// Values of error.code in lines of output. The first group is for rows that cannot be used.
 const (
 	CodeInvalidJSON  = "invalid_json"
 	CodeInvalidText  = "invalid_text" // not UTF-8
@@ -14,14 +14,14 @@ const (
 	CodeMissing      = "missing_field"
 	CodeInvalidType  = "invalid_type"
 	CodeInvalidValue = "invalid_value"
-	CodeUnsupported  = "unsupported_field" // a field of OpenAI's or vLLM's that Ingot does not support
+	CodeUnsupported  = "unsupported_field" // a field of OpenAI or vLLM that Ingot does not support
 
 	CodeUnknown      = "unknown_field"   // a field that Ingot does not know
 	CodeUnknownModel = "model_not_found" // the row names another model than the one that answers
 
 	// Codes for valid rows whose generation failed.
 
-	CodeBadRequest = "bad_request" // the model cannot take the row, for example a prompt longer than its context
+	CodeBadRequest = "bad_request" // the model cannot answer the row, for example because the prompt is longer than the context
 	CodeTimeout    = "timeout"     // every attempt took too long
 	CodeFailed     = "failed"      // the engine failed at every attempt
 	CodeTooLarge   = "result_too_large"

@@ -9,12 +9,12 @@ import (
 	"strconv"
 )
 
-// object is a JSON object whose fields are read with a check of their types. err is the error of the first field that failed
-// its check; after it all fields are read as absent. A null field is absent.
+// object is a JSON object whose fields are read with a check of their types. err is the error of the first field that failed its
+// check. After an error, all fields are read as absent. A null field is absent.
 type object struct {
 	fields map[string]json.RawMessage
 	path   string            // prefix of field names in errors, such as "body."
-	given  map[string]string // the alias that named a field, by the field; see renameAliases
+	given  map[string]string // the alias under which a field was given, by the field's name; see renameAliases
 	err    *Error
 }
 
@@ -34,7 +34,7 @@ func jsonError(err error) *Error {
 	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
 }
 
-// named returns a field's name for errors, as the request gave it.
+// named returns a field's name as it is in the request, for errors.
 func (o *object) named(name string) string {
 	if alias, ok := o.given[name]; ok {
 		name = alias
@@ -102,7 +102,7 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	return v
 }
 
-// integer reads a whole number from low to high; 2.0 is one. ok reports whether the field is present and valid.
+// integer reads a whole number from low to high; 2.0 is a whole number. ok reports whether the field is present and valid.
 func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -168,7 +168,7 @@ func (o *object) ids(name string, raw json.RawMessage) []int32 {
 	return ids
 }
 
-// kind is the type of a JSON value, in words.
+// kind is the type of a JSON value, as text for messages.
 type kind string
 
 const (

@@ -23,7 +23,7 @@ func (l logprob) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// shownLogprobs returns the log-probabilities of an answer's tokens without that of a stop id.
+// shownLogprobs returns the log-probabilities of an answer's tokens, except that of a stop id.
 func shownLogprobs(c generation.Choice) []generation.TokenLogprob {
 	if n := len(c.Logprobs); n > 0 && c.FinishReason == generation.FinishStop && c.StopReason == "" {
 		return c.Logprobs[:n-1]
@@ -34,7 +34,7 @@ func shownLogprobs(c generation.Choice) []generation.TokenLogprob {
 // chatLogprobs are the log-probabilities of a chat's answer.
 type chatLogprobs struct {
 	Content []chatToken `json:"content"`
-	Refusal *string     `json:"refusal"` // OpenAI's; always null
+	Refusal *string     `json:"refusal"` // a field of OpenAI; always null
 }
 
 type chatToken struct {
@@ -42,7 +42,8 @@ type chatToken struct {
 	Top []tokenLogprob `json:"top_logprobs"`
 }
 
-// tokenLogprob is a token. Bytes is a list of numbers in JSON; it is exact even if the token is part of a character.
+// tokenLogprob is a token with its log-probability. Bytes is a list of numbers in JSON; it is exact even if the token is
+// only a part of a character.
 type tokenLogprob struct {
 	Token   string  `json:"token"`
 	Logprob logprob `json:"logprob"`
@@ -70,19 +71,19 @@ func newTokenLogprob(t generation.TokenLogprob) tokenLogprob {
 }
 
 // completionLogprobs are the log-probabilities of a completion, as lists of equal length. The tokens of an echoed prompt come
-// first. The first of them has neither a log-probability nor alternatives, because no token precedes it.
+// first. The first token of the prompt has neither a log-probability nor alternatives, because no token precedes it.
 type completionLogprobs struct {
 	Tokens     []string             `json:"tokens"`
 	Logprobs   []*logprob           `json:"token_logprobs"`
-	Top        []map[string]logprob `json:"top_logprobs"` // empty if none were asked for
+	Top        []map[string]logprob `json:"top_logprobs"` // empty if none were requested
 	TextOffset []int                `json:"text_offset"`  // in characters
 }
 
-// newCompletionLogprobs lists the tokens of an echoed prompt, whose text is prefix, and those of the answer.
+// newCompletionLogprobs lists the tokens of an echoed prompt, whose text is prefix, and the tokens of the answer.
 func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
 	n := len(prompt) + len(answer)
 	l := &completionLogprobs{make([]string, 0, n), make([]*logprob, 0, n), make([]map[string]logprob, 0, n), make([]int, 0, n)}
-	begun := 0 // characters whose first byte has been seen
+	begun := 0 // number of characters whose first byte has been seen
 	for i := range n {
 		var t generation.TokenLogprob
 		if i < len(prompt) {
@@ -92,9 +93,9 @@ func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogpr
 		}
 		offset := begun
 		if len(t.Bytes) > 0 && isContinuation(t.Bytes[0]) && begun > 0 {
-			offset-- // the token continues a character of the token before it
+			offset-- // the token continues a character of the previous token
 		}
-		if i > 0 || len(prompt) == 0 || strings.HasPrefix(prefix, string(t.Bytes)) { // else it is a BOS that is not in the text
+		if i > 0 || len(prompt) == 0 || strings.HasPrefix(prefix, string(t.Bytes)) { // otherwise the token is a BOS that is not in the text
 			begun += characters(t.Bytes)
 		}
 		l.Tokens = append(l.Tokens, t.Text)
@@ -114,8 +115,8 @@ func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogpr
 	return l
 }
 
-// alternatives returns the most likely tokens and the chosen one, keyed by text. Of two tokens with the same text the more likely
-// one counts.
+// alternatives returns the most likely tokens and the chosen token, by their texts. If two tokens have the same text, the
+// more likely one counts.
 func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	if top == 0 {
 		return nil

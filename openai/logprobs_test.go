@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// A BOS that the tokenizer adds is a token, but not a part of the echoed text.
+// A BOS that the tokenizer adds is a token, but its text is not part of the echoed text.
 func TestTextOffsetsLeaveBOSOut(t *testing.T) {
 	t.Parallel()
 	tokens := []generation.TokenLogprob{token("<s>", 0), token("a", -1), token("b", -1)}

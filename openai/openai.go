@@ -1,5 +1,5 @@
-// Package openai is OpenAI's wire format: requests with a check of every field, response bodies, and the lines of Batch files.
-// It is data only and depends on neither engine nor queue.
+// Package openai is OpenAI's wire format: requests with a check of every field, response bodies, and the lines of Batch files. It
+// depends on neither the engine nor the queue.
 package openai
 
 import (
@@ -26,7 +26,7 @@ func UserMessage(text string) json.RawMessage {
 		Messages []message `json:"messages"`
 	}{[]message{{"user", text}}})
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // encoding a string never fails
 	}
 	return body
 }

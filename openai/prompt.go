@@ -5,7 +5,7 @@ import "encoding/json"
 // maxPrompts is the maximum number of prompts in a completion's array of prompts.
 const maxPrompts = 2048
 
-// prompt is one prompt of a completion: ids if they are not nil, else text.
+// prompt is one prompt of a completion: ids, or text if ids is nil.
 type prompt struct {
 	text string
 	ids  []int32

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// refused are fields that Ingot does not support and whose absence would change the answer. Setting one is an error, except to
-// a value that changes nothing.
+// refused are fields that would change the answer but that Ingot does not support. Setting such a field is an error, unless
+// the value has no effect.
 var refused = []struct {
 	field   string
 	only    Endpoint // the endpoint that has the field; empty for both
-	ignored []string // values that change nothing, as JSON
+	ignored []string // values that have no effect, as JSON
 	why     string
 }{
 	{"stream", "", []string{"false"}, "a row's result is written when it is complete"},
@@ -51,15 +51,15 @@ var refused = []struct {
 	{"add_special_tokens", Completions, []string{"true"}, "give the prompt as token ids instead"},
 }
 
-// understood are the longer names of supported fields. A field name that differs from one of them in one or two characters is
-// an error even where unknown fields are ignored.
+// understood are the longer names of supported fields. If an unknown name differs from one of them in only one or two characters,
+// it is an error even if unknown fields are ignored.
 var understood = []string{
 	"temperature", "max_tokens", "max_completion_tokens", "presence_penalty", "frequency_penalty", "repetition_penalty",
 	"logit_bias", "logprobs", "top_logprobs", "min_tokens", "ignore_eos", "stop_token_ids", "return_token_ids",
 	"add_generation_prompt", "chat_template_kwargs",
 }
 
-// refuse fails on unsupported fields and misspelt names.
+// refuse sets an error for unsupported fields and misspelt names.
 func (o *object) refuse(e Endpoint) {
 	for _, f := range refused {
 		if !o.has(f.field) || (f.only != "" && f.only != e) {
@@ -90,7 +90,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// misspelt returns the supported field that a name nearly equals, or an empty string.
+// misspelt returns the supported field of which a name is probably a misspelling, or an empty string.
 func misspelt(name string) string {
 	for _, f := range understood {
 		if name == f {
@@ -105,7 +105,7 @@ func misspelt(name string) string {
 	return ""
 }
 
-// distance returns the number of characters to insert, delete or replace to get from a to b (Levenshtein).
+// distance returns the Levenshtein distance: the number of characters to insert, delete or replace to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -21,22 +21,22 @@ const defaultMaxTokens = 16
 // minTopP replaces a top_p of 0. For OpenAI 0 means the best token only; in generation.Sampling 0 means no limit.
 const minTopP = 1e-9
 
-// Request is the body of a row with its types checked and its defaults filled in.
+// Request is the body of a row. Its types are checked and its defaults are set.
 type Request struct {
 	endpoint Endpoint
-	settings generation.Request // without prompt and seed
+	settings generation.Request // everything except prompt and seed
 	chat     *ordered.Object    // the prompt of /v1/chat/completions
 	prompts  []prompt           // the prompts of /v1/completions, at least one
 
-	model    string // empty if it names none
+	model    string // empty if the request names none
 	unknown  *Error // see CheckUnknown
 	seed     *int64
 	echo     bool
 	tokenIDs bool // return_token_ids
 }
 
-// ParseRequest checks the body of a request. Its errors are *Error and name the field. Unknown fields are no errors; see
-// CheckUnknown.
+// ParseRequest checks the body of a request. Its errors are *Error and name the field. Unknown fields are not
+// errors; see CheckUnknown.
 func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	o, err := parseObject(body, "")
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *Request) Seed(def int64) int64 {
 	return def
 }
 
-// Generation returns the engine's request for prompt i. Its seed is seed+i; date is the day that chat templates print.
+// Generation returns the engine's request for prompt i. The request's seed is seed+i. date is the day that chat templates print.
 func (r *Request) Generation(i int, seed int64, date time.Time) generation.Request {
 	req := r.settings
 	req.Date = date
@@ -205,7 +205,7 @@ func (r *Request) readOutput(o *object) {
 	if r.settings.PromptOnly && !r.echo {
 		o.fail(CodeInvalidValue, `%q is 0, which makes sense only with "echo"`, o.named("max_tokens"))
 	}
-	// The echo of a prompt of ids is made of its tokens' bytes, which come with their log-probabilities.
+	// The echo of a prompt of ids consists of the tokens' bytes. The engine returns these bytes with the tokens' log-probabilities.
 	r.settings.PromptLogprobs = r.echo && (ok || r.anyIDs())
 }
 

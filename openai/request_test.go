@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// testSeed is the seed of requests that name none.
+// testSeed is the seed of requests that do not set one.
 const testSeed int64 = 5
 
 var testDate = time.UnixMilli(1_700_000_000_000)

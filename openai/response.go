@@ -18,7 +18,8 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// head is the beginning of both response bodies. Seed is not OpenAI's: a request with this seed gets the same tokens again.
+// head is the beginning of both response bodies. Seed is not in OpenAI's format: if a request sets this seed, it
+// gets the same tokens again.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
@@ -39,7 +40,7 @@ type chatChoice struct {
 	Message      message       `json:"message"`
 	Logprobs     *chatLogprobs `json:"logprobs"`
 	FinishReason string        `json:"finish_reason"`
-	StopReason   string        `json:"stop_reason,omitempty"` // vLLM's: the stop string that ended the choice
+	StopReason   string        `json:"stop_reason,omitempty"` // as in vLLM: the stop string that ended the choice
 	choiceIDs
 }
 
@@ -70,9 +71,9 @@ type choiceIDs struct {
 	TokenIDs       []int32 `json:"token_ids,omitzero"`
 }
 
-// Answer is what a response's body holds in addition to its choices and their usage.
+// Answer has the parts of a response's body other than the choices and their usage.
 type Answer struct {
-	ID          string // without its prefix, which names the endpoint
+	ID          string // without the prefix, which depends on the endpoint
 	Created     time.Time
 	Model       string
 	Fingerprint string // system_fingerprint
@@ -146,7 +147,7 @@ func (r *Request) completionChoices(done []generation.Completion) []completionCh
 	return choices
 }
 
-// promptText returns the text of prompt i; for a prompt of ids, that of their bytes.
+// promptText returns the text of prompt i. For a prompt of ids, it is made of the tokens' bytes.
 func (r *Request) promptText(i int, c generation.Completion) string {
 	if r.prompts[i].ids == nil {
 		return r.prompts[i].text

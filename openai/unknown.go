@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// aliases are other programs' names of fields, with the field of the same meaning.
+// aliases are names of fields in other programs, with the field that has the same meaning here.
 var aliases = []struct{ alias, field string }{
 	{"max_new_tokens", "max_tokens"},
 	{"n_predict", "max_tokens"},
@@ -15,7 +15,8 @@ var aliases = []struct{ alias, field string }{
 	{"repeat_penalty", "repetition_penalty"},
 }
 
-// supported are the fields that reach the engine or the chat template, by the endpoint that has them; empty for both.
+// supported are the fields that reach the engine or the chat template. They are grouped by endpoint; fields of both
+// endpoints have an empty key.
 var supported = map[Endpoint][]string{
 	"": {
 		"model", "temperature", "top_p", "min_p", "top_k", "repetition_penalty", "presence_penalty", "frequency_penalty",
@@ -29,8 +30,8 @@ var supported = map[Endpoint][]string{
 	Completions: {"prompt", "echo"},
 }
 
-// inert are fields that are accepted and do not change an answer: names and notes of the row, and settings of services. "id",
-// "custom_id" and "answer", the wanted answer, belong to the row.
+// inert are fields that are accepted and do not change an answer: the row's names and notes, and settings of services. "answer" is
+// the expected answer of a row.
 var inert = []string{
 	"id", "custom_id", "answer", "metadata", "user", "safety_identifier", "store", "service_tier", "verbosity", "prediction",
 	"stream_options", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
@@ -39,8 +40,8 @@ var inert = []string{
 	"keep_alive", // Ollama's
 }
 
-// foreign are fields of other programs that would change an answer there, each with its equivalent here. ignored are values
-// that change nothing, as JSON.
+// foreign are fields that change an answer in other programs, with the equivalent field here. ignored are values
+// that have no effect, as JSON.
 var foreign = []struct {
 	field   string
 	ignored []string
@@ -60,7 +61,7 @@ var foreign = []struct {
 	{"typical_p", []string{"1", "1.0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
 }
 
-// renameAliases gives the fields that an alias names their own names. Errors continue to use the alias.
+// renameAliases renames fields that were given under an alias. Errors still use the alias.
 func (o *object) renameAliases() {
 	for _, a := range aliases {
 		if !o.has(a.alias) {
@@ -79,7 +80,8 @@ func (o *object) renameAliases() {
 	}
 }
 
-// unknown returns the error of the first field, by name, that is not known and might be meant to change the answer.
+// unknown returns the error of the first unknown field that might be meant to change the answer. The fields are
+// checked in order of name.
 func (o *object) unknown(e Endpoint) *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(supported[""], name) || slices.Contains(supported[e], name) || slices.Contains(inert, name) {
@@ -93,7 +95,7 @@ func (o *object) unknown(e Endpoint) *Error {
 }
 
 func (o *object) unknownField(name string) *Error {
-	for _, f := range refused { // a value that changes something has failed already
+	for _, f := range refused { // for a value that has an effect, there is an error already
 		if f.field == name {
 			return nil
 		}
@@ -118,7 +120,8 @@ func (o *object) unknownField(name string) *Error {
 	return errorf(CodeUnknown, "%q is unknown: remove it, or pass unknown fields with --unknown-fields ignore", name)
 }
 
-// misplaced returns the error of the first field, by name, that a line has next to "body" and that would change the answer within it.
+// misplaced returns the error of the first field that is next to "body" but would change the answer inside "body". The fields are
+// checked in order of name.
 func (o *object) misplaced() *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(inert, name) || name == "model" {
@@ -140,7 +143,8 @@ func fieldNames() []string {
 	return names
 }
 
-// nearest returns the field that a name resembles most, or empty if it resembles none: it may differ in a third of its characters.
+// nearest returns the known field that is most similar to a name. It returns an empty string if they differ in more than a
+// third of the characters.
 func nearest(name string) string {
 	best, found := (len(name)+1)/3+1, ""
 	for _, f := range fieldNames() {
@@ -151,7 +155,7 @@ func nearest(name string) string {
 	return found
 }
 
-// CheckUnknown returns the *Error of a field that is not known, and that other programs may understand, or nil.
+// CheckUnknown returns an *Error if the request has a field that is not known; other programs might support the field.
 func (r *Request) CheckUnknown() error {
 	if r.unknown == nil {
 		return nil

@@ -10,17 +10,17 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// CheckResult returns an error if a text cannot stand in an output as the result of a row: it has to be one line of JSON with the
-// id of the row's result, and an answer or an error. failed reports whether it is an error.
+// CheckResult returns an error if a text cannot be the result of a row in an output. A result is one line of JSON with the id of
+// the row's result, and an answer or an error. failed reports whether the result is an error.
 func CheckResult(text []byte, batch string, line int, sum string) (failed bool, err error) {
 	if len(text) >= openai.MaxOutputLine {
-		return false, fmt.Errorf("it has %d bytes, more than %d", len(text), openai.MaxOutputLine-1)
+		return false, fmt.Errorf("the result has %d bytes, which is more than %d", len(text), openai.MaxOutputLine-1)
 	}
 	if bytes.ContainsAny(text, "\r\n") {
-		return false, errors.New("it is more than one line")
+		return false, errors.New("the result has more than one line")
 	}
 	if !utf8.Valid(text) {
-		return false, errors.New("it is not UTF-8")
+		return false, errors.New("the result is not UTF-8")
 	}
 	var l struct {
 		ID       string           `json:"id"`
@@ -28,13 +28,13 @@ func CheckResult(text []byte, batch string, line int, sum string) (failed bool, 
 		Error    *openai.Error    `json:"error"`
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
-		return false, fmt.Errorf("it is not a JSON object: %w", err)
+		return false, fmt.Errorf("the result is not a JSON object: %w", err)
 	}
 	if want := openai.ResultID(batch, line, sum); l.ID != want {
-		return false, fmt.Errorf("its id is %.200q, not %q", l.ID, want)
+		return false, fmt.Errorf("the result's id is %.200q, not %q", l.ID, want)
 	}
 	if (l.Response == nil) == (l.Error == nil) {
-		return false, errors.New("it is neither an answer nor an error")
+		return false, errors.New("the result is neither an answer nor an error")
 	}
 	return l.Error != nil, nil
 }

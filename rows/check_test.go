@@ -21,17 +21,17 @@ func TestResultsAreChecked(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":            {"", "not a JSON object"},
 		"text":             {"hello", "not a JSON object"},
-		"null":             {"null", "its id is"},
+		"null":             {"null", "the result's id is"},
 		"two lines":        {good + "\n" + good, "more than one line"},
 		"a line's end":     {good + "\n", "more than one line"},
 		"escapes":          {strings.Replace(good, `"x"`, "\"\x1b[31m\"", 1), "not a JSON object"},
 		"not UTF-8":        {strings.Replace(good, `"x"`, "\"\xff\"", 1), "not UTF-8"},
-		"another batch":    {strings.Replace(good, "req_b", "req_c", 1), `its id is "batch_req_c-2-00000002", not "batch_req_b-2-00000002"`},
-		"another line":     {string(answer(3).text), "its id is"},
-		"another checksum": {strings.Replace(good, sum, "00000003", 1), "its id is"},
+		"another batch":    {strings.Replace(good, "req_b", "req_c", 1), `the result's id is "batch_req_c-2-00000002", not "batch_req_b-2-00000002"`},
+		"another line":     {string(answer(3).text), "the result's id is"},
+		"another checksum": {strings.Replace(good, sum, "00000003", 1), "the result's id is"},
 		"no outcome":       {`{"id":"batch_req_b-2-00000002"}`, "neither an answer nor an error"},
 		"both outcomes":    {`{"id":"batch_req_b-2-00000002","response":{},"error":{"code":"x"}}`, "neither an answer nor an error"},
-		"too long":         {`{"id":"` + strings.Repeat("x", openai.MaxOutputLine), "bytes, more than"},
+		"too long":         {`{"id":"` + strings.Repeat("x", openai.MaxOutputLine), "bytes, which is more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestResultsAreChecked(t *testing.T) {
 	}
 }
 
-// A line of text may be longer as JSON than a body may be.
+// A line of text can have more bytes as JSON than a body may have.
 func TestALineOfTextThatIsTooLongAsJSON(t *testing.T) {
 	t.Parallel()
 	row := readAll(t, strings.NewReader(strings.Repeat("\x01", openai.MaxBody/6)), FormatText)[0]

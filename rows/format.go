@@ -15,7 +15,7 @@ type Format string
 
 // The formats.
 const (
-	FormatAuto  Format = "auto" // by the first line that is not empty
+	FormatAuto  Format = "auto" // chosen by the first line that is not empty
 	FormatJSONL Format = "jsonl"
 	FormatText  Format = "text"
 )
@@ -25,15 +25,17 @@ type format struct {
 	name       Format
 	help       string   // one line
 	extensions []string // of file names, in lower case
-	// claims reports whether a file with this first line, without white space around it, is of the format. Nil claims all files.
+	// claims reports whether a file with the given first line has this format. The line has no white space around it. If claims is
+	// nil, the format accepts all files.
 	claims func(first []byte) bool
-	// check returns an error if the first line shows that the file holds no rows of the format. Nil accepts all files.
+	// check returns an error if the first line shows that the file has no rows in this format. If check is nil, every
+	// first line is accepted.
 	check func(first []byte) error
 	// parse reads a row. Its errors are *openai.Error. The result may share memory with the line.
 	parse func(line []byte) (openai.InputLine, error)
 }
 
-// formats are all formats. FormatAuto is the first that claims a file.
+// formats are all formats. FormatAuto selects the first format that claims a file.
 var formats = []format{
 	{
 		name:       FormatJSONL,
@@ -50,7 +52,7 @@ var formats = []format{
 	},
 }
 
-// FormatOf returns the format that belongs to the extension of a file's name, or FormatAuto.
+// FormatOf returns the format of a file by the extension of its name. It returns FormatAuto if no format has the extension.
 func FormatOf(path string) Format {
 	extension := strings.ToLower(filepath.Ext(path))
 	for _, f := range formats {
@@ -69,7 +71,7 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("format %q is not known: use %s", s, FormatNames())
 }
 
-// Formats iterates over the formats other than FormatAuto, with a line of help for each.
+// Formats iterates over the formats except FormatAuto, with a line of help for each.
 func Formats() iter.Seq2[Format, string] {
 	return func(yield func(Format, string) bool) {
 		for _, f := range formats {
@@ -103,7 +105,7 @@ func lookup(f Format) *format {
 	return nil
 }
 
-// detect resolves FormatAuto with a file's first line that is not empty, and checks that line.
+// detect returns the format of a file and checks its first line that is not empty. For FormatAuto, that line determines the format.
 func detect(f Format, first []byte) (*format, error) {
 	found := lookup(f)
 	for i := 0; found == nil; i++ { // the last format claims all files

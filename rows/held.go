@@ -8,17 +8,17 @@ import (
 // blockLines is the number of lines of a block.
 const blockLines = 64
 
-// heldLines is a set of lines with the checksums of some of them, in blocks of blockLines. Its size follows from the number of
-// lines, not from their numbers, which come out of a file.
+// heldLines is a set of lines in blocks of blockLines. Some lines have a checksum. The memory depends on how many lines are in the
+// set, not on how large the line numbers are; a file can contain any line number.
 type heldLines map[int]*heldBlock
 
 type heldBlock struct {
 	has    uint64 // a bit for each line
-	summed uint64 // likewise, of those in sums
+	summed uint64 // a bit for each line that has a checksum in sums
 	sums   *[blockLines]uint32
 }
 
-// add adds a line and reports whether it was in the set.
+// add adds a line. It reports whether the line was in the set before.
 func (h heldLines) add(line int) (before bool) {
 	b := h[line/blockLines]
 	if b == nil {
@@ -31,7 +31,7 @@ func (h heldLines) add(line int) (before bool) {
 	return before
 }
 
-// remove removes a line that is in the set, and reports whether it had a checksum.
+// remove removes a line, which must be in the set. It reports whether the line had a checksum.
 func (h heldLines) remove(line int) (summed bool) {
 	b, bit := h[line/blockLines], uint64(1)<<(line%blockLines)
 	summed = b.summed&bit != 0
@@ -53,7 +53,7 @@ func (h heldLines) block(line int) *heldBlock {
 	return h[line/blockLines]
 }
 
-// setSum sets the checksum of a line in the set.
+// setSum sets the checksum of a line, which must be in the set.
 func (h heldLines) setSum(line int, sum uint32) {
 	b := h[line/blockLines]
 	if b.sums == nil {
@@ -63,7 +63,7 @@ func (h heldLines) setSum(line int, sum uint32) {
 	b.sums[line%blockLines] = sum
 }
 
-// compare reports whether a line has a checksum, and whether it is this one, 8 hex digits.
+// compare reports whether a line has a checksum, and whether that is the given one, which has 8 hex digits.
 func (h heldLines) compare(line int, sum string) (present, same bool) {
 	b := h.block(line)
 	if b == nil || b.summed&(1<<(line%blockLines)) == 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// A line of MaxLine bytes, its end included, is a row; one of a byte more is an error row. The next line is not affected.
+// A line of MaxLine bytes, including its line end, is a row. A line with one byte more is an error row. The
+// next line is not affected.
 func TestTheLongestLine(t *testing.T) {
 	t.Parallel()
 	const start, end, next = `{"prompt":"`, `"}`, "{\"prompt\":\"a\"}\n"

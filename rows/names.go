@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// DefaultID returns the custom_id of a row that names none, unless an earlier row of the file has that name.
+// DefaultID returns the custom_id that a row gets if it has none, unless an earlier row of the file has that name.
 func DefaultID(line int) string { return defaultPrefix + strconv.Itoa(line) }
 
 const defaultPrefix = "line-"
 
-// names are the custom_ids of a file's rows so far. It takes about 20 bytes for each name that a row gives, and a bit for each
-// row without one.
+// names has the custom_ids of a file's rows so far. It needs about 20 bytes for each row that has a name, and one bit for
+// each row without a name.
 type names struct {
 	given   map[uint64]struct{} // 64-bit hashes
-	unnamed []uint64            // a bit for each line whose row has its DefaultID
+	unnamed []uint64            // a bit for each line; set if the row's name is DefaultID
 }
 
 func newNames() *names { return &names{given: map[uint64]struct{}{}} }
 
-// take adds a name that a row gives, and reports whether no earlier row has it.
+// take adds the name that a row has. It reports whether no earlier row has that name.
 func (n *names) take(id string) bool {
 	if n.has(id) {
 		return false
@@ -31,7 +31,7 @@ func (n *names) take(id string) bool {
 	return true
 }
 
-// makeUp returns a name for the row of a line that gives none, and adds it. No earlier row has it.
+// makeUp makes a name for a row that has none, and adds the name. No earlier row has that name.
 func (n *names) makeUp(line int) string {
 	if n.has(DefaultID(line)) {
 		for i := 2; ; i++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// A name that is made up for a row is never that of another row, whichever stands first.
+// A name that is made up for a row is never the name of another row, whether that row is earlier or later.
 func TestMadeUpNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestNamesOfAnyFileAreUnique(t *testing.T) {
 	})
 }
 
-// A name has a maximum length. The row that gives a longer one is an error, under a name that is made up.
+// A name has a maximum length. A row with a longer name is an error row, and its name is made up.
 func TestNamesHaveAMaximumLength(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"custom_id", "id"} {

@@ -18,8 +18,8 @@ import (
 // ErrOtherFile means that results or a batch were made from another input file than the given one.
 var ErrOtherFile = errors.New("made from a different input file")
 
-// Output is a file of results to which each row is written once. It identifies rows by their lines; this takes 5 bytes for
-// each line held, if lines next to each other are held too. It is safe for concurrent use.
+// Output is a file of results, to which each row is written once. It identifies rows by their line numbers. This needs 5 bytes per
+// held line, if the neighbouring lines are held as well. Output is safe for concurrent use.
 type Output struct {
 	path  string
 	batch string
@@ -30,16 +30,17 @@ type Output struct {
 	w       *bufio.Writer
 	lines   heldLines
 	held    int
-	kept    int // of them found on opening
+	kept    int // number of held lines that were found on opening
 	failed  int
 	errors  map[uint64]errorLine // by errorSum
 	codes   map[string]*int      // number of error lines, by code
 	models  map[string]int       // number of answers found on opening, by model_sha256
 }
 
-// OpenOutput opens or creates the file of a batch's results. Results in the file are kept. A last line that was cut short when
-// its writer died is removed. Any other content is an error and leaves the file as it is. The file is locked against a second
-// writer until Close. A path that is not a regular file, such as a terminal, is only written to.
+// OpenOutput opens or creates the file of a batch's results. Results in the file are kept. If the writer died while it
+// wrote the last line, the incomplete line is removed. If the file has any other content, OpenOutput returns an error and
+// does not change the file. The file is locked against a second writer until Close. A path that is not a regular file, such
+// as a terminal, is only written to.
 func OpenOutput(path, batch string) (*Output, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -54,7 +55,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	return o, nil
 }
 
-// NewOutput writes a batch's results to w, which has none yet. Close does not close w.
+// NewOutput returns an Output that writes a batch's results to w. w has no results yet. Close does not close w.
 func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 
 func newOutput(w io.Writer, batch string) *Output {
@@ -100,7 +101,7 @@ func (o *Output) load() error {
 
 func (o *Output) errBusy() error { return fmt.Errorf("%s is being written by another process", o.path) }
 
-// scan reads the results in the file and returns the offset at which the last whole line ends.
+// scan reads the results in the file. It returns the offset at which the last complete line ends.
 func (o *Output) scan() (end int64, err error) {
 	r := bufio.NewReaderSize(o.file, 1<<20)
 	var text []byte
@@ -117,7 +118,7 @@ func (o *Output) scan() (end int64, err error) {
 			return end, nil
 		}
 		if size > openai.MaxOutputLine {
-			return 0, fmt.Errorf("%s:%d: %w (it is longer than %d MiB): choose another output", o.path, n, errNotResult, openai.MaxOutputLine>>20)
+			return 0, fmt.Errorf("%s:%d: %w (the line is longer than %d MiB): choose another output", o.path, n, errNotResult, openai.MaxOutputLine>>20)
 		}
 		if err := o.hold(text); err != nil {
 			return 0, fmt.Errorf("%s:%d: %w", o.path, n, err)
@@ -126,8 +127,8 @@ func (o *Output) scan() (end int64, err error) {
 	}
 }
 
-// readResult appends the next line to text, its end included, and returns its size. Of a longer one than a result can be it
-// appends the beginning.
+// readResult appends the next line, including its line end, to text. It returns the line and its size. If the line is longer than a
+// result can be, only its beginning is appended.
 func readResult(r *bufio.Reader, text []byte) (line []byte, size int64, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -141,8 +142,8 @@ func readResult(r *bufio.Reader, text []byte) (line []byte, size int64, err erro
 
 var errNotResult = errors.New("not a result of ingot")
 
-// isCutShort reports whether text may be the beginning of a line of this output. A crash of the machine may leave zeros in
-// place of the rest.
+// isCutShort reports whether text can be an incomplete line of this output. After a crash of the machine, the rest
+// of the line can be zeros.
 func (o *Output) isCutShort(text []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
 	start := `{"id":"` + openai.ResultPrefix(o.batch)
@@ -150,7 +151,7 @@ func (o *Output) isCutShort(text []byte) bool {
 	return string(text[:n]) == start[:n]
 }
 
-// hold records a line found in the file.
+// hold records a line that was found in the file.
 func (o *Output) hold(text []byte) error {
 	var l struct {
 		ID    string        `json:"id"`
@@ -182,7 +183,7 @@ func (o *Output) hold(text []byte) error {
 	return nil
 }
 
-// ByOtherModels returns the number of answers found on opening that another model than the one with this SHA-256 gave.
+// ByOtherModels returns the number of answers, of those found on opening, that came from a model with another SHA-256.
 func (o *Output) ByOtherModels(sha string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,7 +196,7 @@ func (o *Output) ByOtherModels(sha string) int {
 	return n
 }
 
-// mark records that a line is held, and reports whether it was before.
+// mark records that a line is held. It reports whether the line was held before.
 func (o *Output) mark(line int) (before bool) {
 	before = o.lines.add(line)
 	if !before {
@@ -211,8 +212,8 @@ func (o *Output) Has(line int) bool {
 	return o.lines.has(line)
 }
 
-// Check compares a row with the result of its line that was found on opening. It returns ErrOtherFile if the input is another
-// file or was edited.
+// Check compares a row with the result of the same line that was found on opening. The error is ErrOtherFile if the row differs,
+// because the input is another file or was edited.
 func (o *Output) Check(row Row) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -223,13 +224,13 @@ func (o *Output) Check(row Row) error {
 		row.Line, o.path, o.path)}
 }
 
-// otherFileError is an error that is ErrOtherFile to errors.Is.
+// otherFileError is an error that matches ErrOtherFile in errors.Is.
 type otherFileError struct{ error }
 
 func (otherFileError) Is(target error) bool { return target == ErrOtherFile }
 
-// CheckSum compares the checksum of a line whose result is to be written with that of the result found on opening. present
-// reports whether there was one. The error is ErrOtherFile if the checksums differ.
+// CheckSum compares the checksum of a line with the checksum of the line's result that was found on opening. present reports
+// whether there was such a result. The error is ErrOtherFile if the checksums differ.
 func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -240,7 +241,7 @@ func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	return present, err
 }
 
-// Write adds the result of a line, unless it is held.
+// Write adds the result of a line, unless the line is held.
 func (o *Output) Write(line int, text []byte, failed bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -289,24 +290,24 @@ func (o *Output) Flush() error {
 	return nil
 }
 
-// writeError adds what failed. Errors of files already name the path.
+// writeError adds the name of the output to an error, unless the error already has it, as errors of files do.
 func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
-// Counts returns the number of lines held, and of those that are errors.
+// Counts returns the number of held lines and the number of error lines among them.
 func (o *Output) Counts() (held, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held, o.failed
 }
 
-// Kept returns the number of lines held that were found on opening.
+// Kept returns the number of held lines that were found on opening.
 func (o *Output) Kept() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.kept
 }
 
-// Codes returns the numbers of error lines held, by code.
+// Codes returns the numbers of held error lines, by code.
 func (o *Output) Codes() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -343,8 +344,8 @@ func (o *Output) Close() error {
 
 // closeFile unlocks and closes the file.
 func closeFile(f *os.File) error {
-	// Closing alone might not unlock: a child process holds all open files, and their locks, between fork and exec. On file
-	// systems without locks this fails, as it did on opening.
+	// Closing alone might not unlock the file: between fork and exec, a child process holds all open files and their locks. On file
+	// systems without locks, unlocking fails, as locking did on opening.
 	unix.Flock(int(f.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
 	return f.Close()
 }

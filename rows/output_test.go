@@ -100,7 +100,7 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	require.Equal(t, lines(answer(5), failure(2), failure(3), answer(64)), content(t, path))
 }
 
-// However a writer is killed, only its last line can be incomplete; it is removed, and the lines before it stay.
+// If a writer is killed, only its last line can be incomplete. That line is removed, and the lines before it stay.
 func TestOutputRepairsItsLastLine(t *testing.T) {
 	t.Parallel()
 	whole := lines(answer(1), failure(2), answer(3))
@@ -115,7 +115,7 @@ func TestOutputRepairsItsLastLine(t *testing.T) {
 	}
 }
 
-// A crash of the machine may leave zeros in place of the last lines, from any byte on.
+// After a crash of the machine, the end of the file can be zeros, from any byte on.
 func TestOutputRepairsATailOfZeros(t *testing.T) {
 	t.Parallel()
 	first, second := lines(answer(1)), lines(answer(2))
@@ -132,7 +132,7 @@ func TestOutputRepairsATailOfZeros(t *testing.T) {
 	}
 }
 
-// A tail of zeros may be longer than any line. A file with holes has one that takes no room on the disk.
+// A tail of zeros can be longer than any line. A file with holes can have such a tail without using space on the disk.
 func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -144,7 +144,8 @@ func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	require.Equal(t, lines(answer(1)), content(t, path))
 }
 
-// A line cut inside its id, or anywhere else, is removed; what is not the beginning of a result of this batch stays.
+// A last line that is cut inside its id, or anywhere else, is removed. Text that is not the beginning of a result
+// of this batch is not removed.
 func TestOutputRepairsALineCutInsideItsID(t *testing.T) {
 	t.Parallel()
 	const id = `{"id":"batch_req_b-2-00000002"`
@@ -163,8 +164,8 @@ func TestOutputRepairsALineCutInsideItsID(t *testing.T) {
 	}
 }
 
-// What an output takes in memory follows from the number of its lines, not from the numbers that stand in them.
-func TestOutputWithHugeLineNumbers(t *testing.T) { //nolint:paralleltest // it measures memory
+// The memory of an output depends on the number of its lines, not on the line numbers in the results.
+func TestOutputWithHugeLineNumbers(t *testing.T) { //nolint:paralleltest // the test measures memory
 	var results []result
 	for i := range 1000 {
 		results = append(results, answer(math.MaxInt32-i*100_000))
@@ -196,7 +197,7 @@ func TestOutputRefusesALineThatIsTooLong(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	require.NoError(t, os.WriteFile(path, append(make([]byte, openai.MaxOutputLine), '\n'), 0o600))
 	_, err := OpenOutput(path, "b")
-	require.ErrorContains(t, err, "out.jsonl:1: not a result of ingot (it is longer than 64 MiB)")
+	require.ErrorContains(t, err, "out.jsonl:1: not a result of ingot (the line is longer than 64 MiB)")
 }
 
 func TestOutputLeavesOtherFilesAlone(t *testing.T) {
@@ -278,7 +279,7 @@ func TestOutputReturnsWriteErrors(t *testing.T) {
 	require.Error(t, o.Close())
 }
 
-// A process that starts while an output is closed holds a copy of its file for a moment.
+// A process that starts while an output is being closed holds a copy of the open file for a moment.
 func TestOutputCloseUnlocks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -294,7 +295,7 @@ func TestOutputCloseUnlocks(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// A file that is written, cut at any byte and written again, any number of times, has each row once.
+// A file is written, cut at a random byte, and written again, many times. At the end, it has each row once.
 func TestOutputAfterManyKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// Package rows reads files of rows and writes files of results, which can be resumed.
+// Package rows reads files of rows and writes files of results. Writing results can be interrupted and continued.
 package rows
 
 import (
@@ -23,31 +23,31 @@ const MaxLine = 16 << 20
 // largeLine is the length from which a line is large: its memory is not kept for the next, which is not read before the row was handled.
 const largeLine = 1 << 20
 
-// Row is a line of an input file, checked.
+// Row is a checked line of an input file.
 type Row struct {
-	Line     int             // number in the file, from 1; empty lines are counted but are not rows
+	Line     int             // line number in the file, from 1; empty lines are counted but are not rows
 	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
-	CustomID string          // the row's own, else a name that no earlier row has: DefaultID(Line) if possible
+	CustomID string          // the row's custom_id; if it has none, a name that no earlier row has: DefaultID(Line) if possible
 	Endpoint openai.Endpoint // the operation
 	Body     json.RawMessage // the request
-	Err      *openai.Error   // the reason why it cannot be used; Endpoint and Body are then not set
+	Err      *openai.Error   // the reason why the row cannot be used; Endpoint and Body are then not set
 }
 
 // Options are the settings of a Reader.
 type Options struct {
 	Format        Format   // FormatAuto
 	IgnoreUnknown bool     // accept rows with unknown fields and with names of other models
-	Models        []string // names that a row's "model" may have; nil for any
+	Models        []string // allowed values of a row's "model"; nil for any
 }
 
-// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error; finding it takes about
-// 20 bytes for each row with a custom_id.
+// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error. To find such rows, Reader
+// needs about 20 bytes for each row with a custom_id.
 type Reader struct {
 	src     *bufio.Reader
 	options Options
 	format  *format // nil before the first line that is not empty
 	line    int     // number of the last line read
-	buf     []byte  // of the line being read, reused
+	buf     []byte  // the line that is being read; reused
 	names   *names
 }
 
@@ -86,7 +86,7 @@ func rowError(code, format string, args ...any) *openai.Error {
 	return &openai.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// nextLine is readLine without empty lines. On the first line it determines the format.
+// nextLine reads the next line that is not empty. The first such line determines the format.
 func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	for {
 		text, whole, err := r.readLine()
@@ -106,8 +106,8 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	}
 }
 
-// Rows iterates over the rows and errors of Next up to io.EOF. If ctx is done first, its error is the last. A read that blocks,
-// for example on a pipe, is then abandoned, and r cannot be used any more.
+// Rows iterates over the rows and errors of Next up to io.EOF. If ctx is done before, the iteration ends with ctx's error. A read
+// that blocks, for example on a pipe, is then abandoned, and r must not be used any longer.
 func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	type next struct {
 		row Row
@@ -175,7 +175,8 @@ func Count(r io.Reader, f Format) (int, error) {
 	}
 }
 
-// parse fills in a row from its line, except a name that the line does not give. The row does not refer to the line's memory.
+// parse sets the fields of a row from its line. If the line has no name, it does not set CustomID. The row does not
+// refer to the line's memory.
 func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
 		row.Err = rowError(openai.CodeInvalidText, "is not UTF-8 at byte %d", i+1)
@@ -189,7 +190,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 			return
 		}
 	}
-	if err == nil && len(l.Body) > openai.MaxBody { // escapes make a line of text longer
+	if err == nil && len(l.Body) > openai.MaxBody { // because of escapes, text is longer as JSON
 		err = rowError(openai.CodeTooLong, "is longer than %d MiB as JSON", openai.MaxBody>>20)
 	}
 	if err == nil {
@@ -202,7 +203,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 	row.Endpoint, row.Body = l.Endpoint, bytes.Clone(l.Body)
 }
 
-// check returns an *openai.Error if a line cannot be answered as it was meant.
+// check returns an *openai.Error if a line has settings that would have to be ignored.
 func (r *Reader) check(l openai.InputLine) error {
 	request, err := openai.ParseRequest(l.Endpoint, l.Body)
 	if err != nil || r.options.IgnoreUnknown {
@@ -217,8 +218,8 @@ func (r *Reader) check(l openai.InputLine) error {
 	return request.CheckModel(r.options.Models...)
 }
 
-// readLine reads a line without its line end, into memory that the next call reuses. Of a line over MaxLine it returns the
-// first MaxLine bytes, and whole is false.
+// readLine reads a line without its line end, into memory that the next call reuses. If the line is longer than MaxLine, it returns
+// the first MaxLine bytes, and whole is false.
 func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	r.buf = r.buf[:0]
 	size := 0
@@ -246,7 +247,7 @@ func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	}
 }
 
-// invalidUTF8 returns the index of the first byte that is not UTF-8, or -1.
+// invalidUTF8 returns the index of the first byte that is not valid UTF-8, or -1.
 func invalidUTF8(text []byte) int {
 	if utf8.Valid(text) {
 		return -1

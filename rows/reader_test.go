@@ -171,12 +171,12 @@ func TestRowsNameTheModel(t *testing.T) {
 	}
 }
 
-// Rows ends with the context even during a read that never returns.
+// Rows ends when the context is done, even during a read that never returns.
 func TestRowsEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	in, w := io.Pipe()
 	defer w.Close()
-	go fmt.Fprintln(w, "a") //nolint:errcheck // the row shows that it was read
+	go fmt.Fprintln(w, "a") //nolint:errcheck // the row shows that the line was read
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var got []error
@@ -260,7 +260,7 @@ func TestReaderReturnsReadErrors(t *testing.T) {
 	require.ErrorContains(t, err, "line 2")
 }
 
-// Rows and their sums do not depend on the sizes of the reads.
+// Rows and their sums do not depend on how many bytes a read returns.
 func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,7 +2,7 @@ package rows
 
 import (
 	"bufio"
-	"crypto/sha1" // which Redis can compute too
+	"crypto/sha1" // Redis scripts can compute SHA-1 as well
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,10 +22,10 @@ func errorSum(text []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// errorLine is an error line that is held.
+// errorLine is a held error line.
 type errorLine struct {
 	line  int
-	count *int // of error lines with its code
+	count *int // number of held error lines with the same code
 }
 
 // findError finds an error line by its ErrorSum.
@@ -46,9 +46,9 @@ func (o *Output) HasError(sum string) bool {
 	return found
 }
 
-// Retract removes the error lines with these ErrorSums, because their rows were queued again, and returns how many it held. A file
-// is replaced by one without the lines, so that at every moment it has each row at most once. What was written to anything
-// else cannot be removed; the row's next result follows it.
+// Retract removes the error lines with the given ErrorSums, because their rows were queued again. It returns the number of these
+// lines that were held. A file is replaced by a file without the lines, so that it has each row at most once at every moment. Lines
+// that were written to a pipe or terminal cannot be removed; the row's next result follows them.
 func (o *Output) Retract(sums []string) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// copyWithout copies the file to another one, which gets its mode and a lock.
+// copyWithout copies the file to temp, without some error lines. It sets temp's mode to the file's mode and locks temp.
 func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error {
 	info, err := o.file.Stat()
 	if err != nil {
@@ -123,8 +123,8 @@ func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error 
 	if err := temp.Chmod(info.Mode().Perm()); err != nil {
 		return err
 	}
-	unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // nobody else knows it; the file system may have no locks
-	// The offset of the file stays where the next line is written.
+	unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // nobody else knows the file; the file system may have no locks
+	// A section is read, so that the file's offset, where the next line is written, does not change.
 	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, info.Size()), 1<<20)
 	out := bufio.NewWriterSize(temp, 1<<20)
 	var text []byte

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// timeout is another error of a row than failure.
+// timeout returns a row's error that differs from failure.
 func timeout(line int) result {
 	return newResult(line, openai.OutputLine{Error: &openai.Error{Code: openai.CodeTimeout, Message: "late"}})
 }
@@ -30,7 +30,7 @@ func TestRetract(t *testing.T) {
 	require.NoError(t, err)
 	write(t, o, failure(5))
 
-	// An answer, an error line of another text, and a row that is not held stay as they are.
+	// Nothing is removed for an answer, for an error line with another text, and for a row that is not held.
 	n, err := o.Retract(append(sums(answer(2), timeout(3), failure(9)), "x"))
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -40,7 +40,7 @@ func TestRetract(t *testing.T) {
 	require.True(t, o.HasError(ErrorSum(failure(1).text)))
 	require.False(t, o.HasError(ErrorSum(timeout(1).text)))
 
-	// One from before and one of this run.
+	// One error line is from before, one is from this run.
 	require.NoError(t, os.Chmod(path, 0o640))
 	n, err = o.Retract(sums(failure(1), failure(5), failure(9)))
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestRetract(t *testing.T) {
 	require.Equal(t, lines(answer(2), failure(3), timeout(4), answer(100), answer(1)), content(t, path))
 }
 
-// The link stays, and the file that it leads to is replaced.
+// The link stays, and the file to which it points is replaced.
 func TestRetractThroughALink(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -96,7 +96,7 @@ func TestRetractThroughALink(t *testing.T) {
 	require.NotZero(t, info.Mode()&os.ModeSymlink)
 }
 
-// What was written to a pipe stays; the next result of the row is written after it.
+// A line that was written to a pipe stays. The next result of the row is written after it.
 func TestRetractFromAWriter(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

@@ -70,13 +70,13 @@ type delivery struct {
 	attempt  int
 	start    time.Time
 	resume   *job.Checkpoint // progress of an earlier attempt; nil if there is none
-	progress *progress       // of this one
-	memory   *reservation    // of its results
+	progress *progress       // progress of this delivery
+	memory   *reservation    // memory for the results
 }
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
 
-// answer makes the result of a job. An error means that the job has no result yet and returns to the queue.
+// answer makes the result of a job. If there is an error, the job has no result yet and returns to the queue.
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
 	switch {
 	case d.Deaths >= maxDeaths:
@@ -123,7 +123,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
-	case errors.Is(err, generation.ErrNotFinite): // a passing fault of the device, unless it comes again
+	case errors.Is(err, generation.ErrNotFinite): // probably a temporary fault of the device, unless it is repeated
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if d.attempt < d.MaxAttempts {
@@ -199,7 +199,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	return done, group.Wait()
 }
 
-// request is the engine's request for prompt i of a row.
+// request returns the engine's request for prompt i of a row.
 func (d delivery) request(r *openai.Request, i int) generation.Request {
 	req := d.Generation(r, i)
 	req.Reserve = func(ctx context.Context, bytes int64) error { return d.memory.reserve(ctx, r.NumPrompts(), bytes) }
@@ -208,7 +208,7 @@ func (d delivery) request(r *openai.Request, i int) generation.Request {
 	return req
 }
 
-// generateOne is generate for a goroutine of its own, on which a panic would end the process.
+// generateOne calls generate on a separate goroutine, where a panic would end the process, and turns a panic into an error.
 func (w *Worker) generateOne(ctx context.Context, d delivery, r generation.Request) (c generation.Completion, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -246,7 +246,7 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 		return r
 	}
 	most := 0
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		most, err = w.queue.MaxBytes(ctx)
 		return err
 	})
@@ -256,12 +256,13 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 	return job.TooLarge(j, len(r.Text), most, r.Stats)
 }
 
-// record records a result, even if the lease is lost: only the first result of a row counts.
+// record records a result, even if the lease is lost, since only the first result of a row counts. While the queue cannot be reached,
+// record waits, but not longer than Run waits for running jobs.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	r = w.limited(ctx, j, r)
 	first := false
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) || errors.Is(err, job.ErrSuperseded) {
 			w.pulse.recorded(time.Now(), nil)
 		} else {
@@ -287,7 +288,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	return nil
 }
 
-// notTaken reports whether an error means that a batch does not take a result, while others can be recorded.
+// notTaken reports whether an error means that a batch does not accept a result, although results of other batches can be recorded.
 func notTaken(err error) bool {
 	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile)
 }

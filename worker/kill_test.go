@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// longPrompts is a file of n rows. They are long and of different lengths, so that a worker is always in the middle of some.
+// longPrompts returns a file of n rows. They are long and of different lengths, so that a worker is always in the middle of some.
 func longPrompts(n int) string {
 	var rows strings.Builder
 	for i := range n {
@@ -27,7 +27,7 @@ func longPrompts(n int) string {
 	return rows.String()
 }
 
-// longTokens is the number of tokens that row i of longPrompts generates.
+// longTokens returns the number of tokens that row i of longPrompts generates.
 func longTokens(i int) int { return 300 + 13*i%150 }
 
 // Two worker processes share a batch of 300 rows, and one of them is killed in the middle.

@@ -57,7 +57,7 @@ func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// seconds is a histogram of times with n buckets: low, 2*low, 4*low...
+// seconds returns a histogram of times with n buckets: low, 2*low, 4*low...
 func seconds(name, help string, low float64, n int) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(low, 2, n),

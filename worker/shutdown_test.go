@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// count is the number of deliveries with an outcome.
+// count returns the number of deliveries with an outcome.
 func (b *bench) count(t testing.TB, outcome string) int {
 	t.Helper()
 	var m dto.Metric
@@ -56,7 +56,7 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 	})
 }
 
-// If the engine ends itself, the worker returns its jobs to the queue and ends in order, with the reason.
+// If the engine fails and stops, the worker returns its jobs to the queue and ends in order. Its error has the reason.
 func TestAFailedEngineEndsTheWorker(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {

@@ -1,11 +1,11 @@
-// Command test runs `go test -json` with the arguments it gets, prints what `go test` prints, and ends with the tests that
-// were skipped and why. It exits with the status of `go test`.
+// Command test runs `go test -json` with the given arguments and prints the same text as `go test`. At the end, it lists the
+// skipped tests with the reasons. It exits with the status of `go test`.
 //
 //	go run ./.ci/test [-record FILE] ARGUMENTS OF GO TEST
 //	go run ./.ci/test -skips FILE
 //
-// -record appends the outcome of every test to FILE. -skips prints the tests that FILE records as skipped and never as
-// passed, so that several runs can be summed up at the end.
+// -record appends the outcome of every test to FILE. -skips prints the tests that were skipped but never passed, according to FILE.
+// It sums up several runs.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 // event is a line of `go test -json`; see `go doc test2json`.
 type event struct {
 	Action, Package, Test, Output string
-	ImportPath                    string // of build output, in place of Package
+	ImportPath                    string // for build output, replaces Package
 }
 
-// outcome is what became of a test, as a record keeps it.
+// outcome is the outcome of a test in a record.
 type outcome struct {
 	Action, Package, Test, Reason string
 }
@@ -53,7 +53,7 @@ func exit(code int, err error) {
 	os.Exit(code)
 }
 
-// run runs go test and returns its exit status. An empty record keeps no outcomes.
+// run runs go test and returns its exit status. If record is empty, outcomes are not recorded.
 func run(args []string, record string) (int, error) {
 	name := os.Getenv("GO")
 	if name == "" {
@@ -86,10 +86,10 @@ func run(args []string, record string) (int, error) {
 	return code, appendTo(record, outcomes)
 }
 
-// read prints what go test would have printed: a line per package, and before it the output of tests that failed.
+// read prints the same text as go test without -json: the output of failed tests, then a line per package.
 func read(events io.Reader, out io.Writer) ([]outcome, error) {
 	var outcomes []outcome
-	output := map[string][]string{} // of a test that is not finished, or of a package outside tests
+	output := map[string][]string{} // output of a test that is not finished, or of a package outside tests
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -99,7 +99,7 @@ func read(events io.Reader, out io.Writer) ([]outcome, error) {
 			return nil, err
 		}
 		var e event
-		if json.Unmarshal(line, &e) != nil { // such as a compiler's words
+		if json.Unmarshal(line, &e) != nil { // not an event, such as a message of the compiler
 			fmt.Fprintf(out, "%s", line)
 			continue
 		}
@@ -125,7 +125,7 @@ func read(events io.Reader, out io.Writer) ([]outcome, error) {
 	}
 }
 
-// printPackage prints a package's own output: all of it where the package failed, else its last line.
+// printPackage prints a package's own output: all of it if the package failed, otherwise its last line.
 func printPackage(out io.Writer, e event, output []string) {
 	if e.Action != "fail" && len(output) > 0 {
 		output = output[len(output)-1:]
@@ -133,7 +133,7 @@ func printPackage(out io.Writer, e event, output []string) {
 	fmt.Fprint(out, strings.Join(output, ""))
 }
 
-// at is the place of a message that a test logged.
+// at matches the place before a message that a test logged.
 var at = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
 // reason returns the message with which a test was skipped.
@@ -149,7 +149,7 @@ func reason(e event, output []string) string {
 	return "no reason given"
 }
 
-// printSkips lists skipped tests under their reasons. Subtests that were skipped for one reason are counted, not listed.
+// printSkips lists skipped tests under their reasons. Subtests that were skipped for the same reason are counted, not listed.
 func printSkips(out io.Writer, outcomes []outcome) {
 	byReason := map[string]map[string]int{} // the number of skipped subtests of each test; 0 for the test itself
 	for _, o := range outcomes {
@@ -192,7 +192,7 @@ func appendTo(path string, outcomes []outcome) error {
 	return f.Close()
 }
 
-// sumUp prints the tests that a record has as skipped and never as passed, and the number of tests by outcome.
+// sumUp prints the tests that were skipped but never passed, according to a record, and the number of tests by outcome.
 func sumUp(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -22,26 +22,26 @@ import (
 	"github.com/ingot-run/ingot/progress"
 )
 
-// launch opens the backend that the settings ask for.
+// launch opens the backend that the settings select.
 type launch struct {
 	cfg      *config.Config
 	stderr   io.Writer
 	level    slog.Level
 	capture  string         // file of the capture; empty for none
 	geometry metal.Geometry // takes precedence over the default; nil reads the user's file
-	cached   bool           // backends share a device, whose kernels are compiled once, until end is called
+	cached   bool           // until end is called, backends share a device, so that kernels are compiled once
 
 	device    metal.Device        // nil on the CPU
 	cache     *metal.CachedDevice // nil until it is opened, and unless cached
 	capturing *metal.Capture      // nil without a capture
-	logged    bool                // the backend was logged; those after it are not
+	logged    bool                // a backend was logged; later ones are not
 }
 
 func newLaunch(cfg *config.Config, stderr io.Writer) *launch {
 	return &launch{cfg: cfg, stderr: stderr, level: cfg.LogLevel}
 }
 
-// captured is the number of submissions that a capture records: prompts and answers, and no more than Xcode can open.
+// captured is the number of submissions that a capture records. It is enough for prompts and answers, and not too many for Xcode.
 const captured = 8
 
 func addCaptureFlag(flags *pflag.FlagSet, path *string) {
@@ -64,7 +64,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	case name == config.BackendAuto && errors.Is(err, metal.ErrUnsupported):
 		return l.cpu()
 	case errors.Is(err, metal.ErrUnsupported):
-		return nil, fmt.Errorf("%w; use --backend cpu, or auto for the best of this machine", err)
+		return nil, fmt.Errorf("%w; use --backend cpu, or auto for the best backend of this machine", err)
 	case err != nil:
 		return nil, fmt.Errorf("%w; --backend cpu needs no GPU", err)
 	}
@@ -77,7 +77,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	}
 	be, err := l.kernels(dev)
 	if err != nil {
-		return nil, err // not be, which would be a non-nil interface
+		return nil, err // not be, since a nil *Backend would become a non-nil interface
 	}
 	return be, nil
 }
@@ -92,7 +92,8 @@ func (l *launch) cpu() (compute.Backend, error) {
 	return cpu.New(l.cfg.Threads)
 }
 
-// checkCPUFlags reports a flag that has no effect on the CPU. Other sources of settings serve several machines, and are not checked.
+// checkCPUFlags returns an error for a flag that has no effect on the CPU. Other sources of settings can be for several
+// machines and are not checked.
 func checkCPUFlags(cfg *config.Config) error {
 	for _, name := range []config.Name{config.Device, config.Kernels} {
 		if slices.Contains(cfg.FromFlags, name) {
@@ -166,7 +167,7 @@ func noCapture(backend string) error {
 	return usagef("--capture requires the backend metal, and the backend is %s", backend)
 }
 
-// checkCapture reports, before anything is loaded, why Metal could not write a capture.
+// checkCapture returns an error if Metal could not write a capture. It is called before anything is loaded.
 func (l *launch) checkCapture() error {
 	switch {
 	case l.capture == "":
@@ -201,7 +202,8 @@ func (l *launch) counts() *bench.Counts {
 	return &bench.Counts{Dispatches: c.Dispatches, CommandBuffers: c.CommandBuffers, Waits: c.Waits}
 }
 
-// compileProgress returns a function that shows on a terminal how many kernel files are compiled; nil if w is not a terminal.
+// compileProgress returns a function that shows the number of compiled kernel files on a terminal. It returns nil
+// if w is not a terminal.
 func compileProgress(w io.Writer) func(done, total int) {
 	if d, ok := w.(*progress.Display); ok {
 		return func(done, total int) {

@@ -60,7 +60,7 @@ func TestRunOnTheEmulator(t *testing.T) {
 	require.Contains(t, r.stderr, "for tests: runs the GPU's kernels on the processor, slowly")
 }
 
-// TestBenchCountsOnTheEmulator checks that a step is one submission, and that several steps that decode share a wait.
+// TestBenchCountsOnTheEmulator checks that a step is one submission, and that there is one wait for several decoding steps.
 func TestBenchCountsOnTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)

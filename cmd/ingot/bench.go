@@ -82,7 +82,7 @@ Apple's chips can decode. docs/benchmarks.md explains every figure. "ingot bench
 	return cmd
 }
 
-// benchFlags is the flags of the command.
+// benchFlags has the flags of the command.
 type benchFlags struct {
 	weights                     weightFlags
 	mode, questions, json       string
@@ -93,7 +93,7 @@ type benchFlags struct {
 	stderr                      io.Writer
 }
 
-// weightFlags is the flags of a shape in place of a model.
+// weightFlags has the flags for a shape instead of a model.
 type weightFlags struct{ shape, quant, write string }
 
 func (w *weightFlags) add(flags *pflag.FlagSet) {
@@ -101,7 +101,8 @@ func (w *weightFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
-// either refuses flags for both a model and a shape. A shape overrides a model from the environment or the config file.
+// either returns an error if there are flags for both a model and a shape. A shape overrides a model that comes from the
+// environment or the config file.
 func (w *weightFlags) either(flags *pflag.FlagSet) error {
 	if flags.Changed(string(config.Model)) && w.shape != "" {
 		return usagef("--model and --shape cannot be combined: give one")
@@ -289,7 +290,7 @@ func (c *counts) Set(s string) error {
 		digits, thousands := strings.CutSuffix(text, "k")
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 || n > 1<<24 {
-			return fmt.Errorf("%q is not allowed; give whole numbers such as 256 or 2k, with commas between", text)
+			return fmt.Errorf("%q is not allowed; give whole numbers such as 256 or 2k, separated by commas", text)
 		}
 		if thousands {
 			n *= 1024

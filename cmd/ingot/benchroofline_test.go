@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/bench/roofline"
 )
 
-// TestBenchRoofline predicts for a shape and for a file, which are the same model.
+// TestBenchRoofline predicts the speed for a shape and for a file of the same model.
 func TestBenchRoofline(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "smollm.gguf")

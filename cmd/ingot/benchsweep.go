@@ -68,7 +68,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	return nil
 }
 
-// gpu opens the backend, which has to be a GPU's.
+// gpu opens the backend. It returns an error if the backend is not one for GPUs.
 func (l *launch) gpu() (*metal.Backend, error) {
 	be, err := l.backend()
 	if err != nil {

@@ -71,7 +71,7 @@ func (c *checkpoints) note(layer int, stage string) {
 	}
 }
 
-// missing returns an error for a chosen point that no forward pass had. Without any forward pass it returns nil.
+// missing returns an error for a selected point that no forward pass had. If there was no forward pass, it returns nil.
 func (c *checkpoints) missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *checkpoints) missing() error {
 	}
 	for _, p := range c.points {
 		if !c.seen[p] {
-			return fmt.Errorf("--checkpoints: no layer %d with %q: there are layers %d to %d, and in some of them %s",
+			return fmt.Errorf("--checkpoints: layer %d with %q does not exist: there are layers %d to %d, and some of them have %s",
 				p.layer, p.stage, c.layers[0], c.layers[len(c.layers)-1], strings.Join(c.stages, ", "))
 		}
 	}

@@ -63,7 +63,7 @@ type diagnosis struct {
 	Go         string           `json:"go"`
 	System     string           `json:"system"` // operating system and architecture
 	Processors int              `json:"processors"`
-	Kernels    []string         `json:"cpu_kernels"` // instruction sets that the processor has kernels for; the first is used
+	Kernels    []string         `json:"cpu_kernels"` // instruction sets of this processor for which there are kernels; the first is used
 	MemoryFree int64            `json:"memory_free"`
 	Backends   []backendState   `json:"backends"`
 	Chosen     choice           `json:"chosen"`
@@ -95,7 +95,7 @@ type backendState struct {
 	// Swept is the number of choices in the user's geometry file.
 	Swept int `json:"swept,omitempty"`
 
-	unsupported bool // there is no device that can run the kernels; false if one failed
+	unsupported bool // there is no device that can run the kernels; false if there is a device but it failed
 }
 
 // choice is the backend that the settings choose.
@@ -111,7 +111,7 @@ type redisState struct {
 	Warnings  []string `json:"warnings,omitempty"` // about settings that can lose jobs
 }
 
-// modelFit is whether a model fits into memory, and how.
+// modelFit reports whether a model fits into memory, with the sizes.
 type modelFit struct {
 	Path  string `json:"path"`
 	Fits  bool   `json:"fits"`
@@ -125,7 +125,7 @@ type openedForDoctor struct {
 	be   compute.Backend
 }
 
-// examine makes the diagnosis. The error joins the problems with what the settings name.
+// examine makes the diagnosis. The error joins the problems of everything that the settings name.
 func examine(ctx context.Context, cfg *config.Config) (d *diagnosis, problems error) {
 	d = &diagnosis{
 		Version: programVersion(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
@@ -191,7 +191,7 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 	return err
 }
 
-// chooseAuto makes the choice that the setting auto makes among the GPUs' backends: see drivers.OpenAuto.
+// chooseAuto makes the same choice among the backends for GPUs as the setting auto: see drivers.OpenAuto.
 func (d *diagnosis) chooseAuto() {
 	for i := range d.Backends {
 		b := &d.Backends[i]
@@ -217,8 +217,8 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 	return s, be
 }
 
-// examineDriver opens a driver's device and compiles the kernels. Those of drivers for tests take a C++ compiler minutes, so they
-// are compiled only if the settings name the driver; otherwise no backend is returned.
+// examineDriver opens a driver's device and compiles the kernels. For drivers for tests, compiling takes minutes, so the kernels
+// are compiled only if the settings name the driver. Otherwise, no backend is returned.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
 	s := backendState{Name: driver.Name}
 	number := 0

@@ -15,7 +15,7 @@ func addEngineFlags(flags *pflag.FlagSet) {
 	addComputeFlags(flags)
 }
 
-// addComputeFlags adds the flags of how a model computes and in how much memory.
+// addComputeFlags adds the flags that set how a model is computed and how much memory it may use.
 func addComputeFlags(flags *pflag.FlagSet) {
 	for _, f := range []struct {
 		name    config.Name
@@ -28,6 +28,7 @@ func addComputeFlags(flags *pflag.FlagSet) {
 		{config.KV, tuning},
 		{config.Draft, tuning},
 		{config.DraftTokens, tuning},
+		{config.StepTime, tuning},
 		{config.Kernels, debugging},
 	} {
 		config.AddFlag(flags, f.name)
@@ -35,7 +36,7 @@ func addComputeFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// engine loads the model of a file on the backend that the settings ask for.
+// engine loads the model of a file on the backend that the settings select.
 func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error) {
 	be, err := l.backend()
 	if err != nil {

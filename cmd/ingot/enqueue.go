@@ -86,8 +86,8 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
 			}
 			cmd.PrintErrln(enqueued(sum))
-			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil {
-				return fmt.Errorf("enqueue %s: %w", args[0], err)
+			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil { // the rows are queued all the same
+				cmd.PrintErrf("could not look for workers: %s\n", oneLine(err.Error()))
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), batch)
 			return err
@@ -105,7 +105,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 	return cmd
 }
 
-// warnOfNoWorker prints a warning if nobody takes the rows of a model name, which may be misspelt.
+// warnOfNoWorker prints a warning if no worker serves a model name. The name may be misspelt.
 func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string) error {
 	workers, err := queue.Workers(cmd.Context(), alias)
 	if err != nil {
@@ -123,7 +123,8 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string) e
 	return nil
 }
 
-// enqueueHint adds how to complete a batch that exists and may lack rows. Its id has not been printed yet.
+// enqueueHint adds a hint to an error: how to complete a batch that exists and possibly lacks rows. The hint has the batch's id,
+// which has not been printed yet.
 func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil && sum.Rows == 0 {
 		return errors.New("stopped before a row was queued")

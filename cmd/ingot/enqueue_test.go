@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// TestEnqueueStopsOnInterrupt: even while it waits for rows. It has queued none by then.
+// TestEnqueueStopsOnInterrupt: an interrupt ends enqueue even while it waits for rows. No row is queued then.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// failLimit is the share of failed rows with which a command succeeds. It is the value of --fail-on-error.
+// failLimit is the maximum share of failed rows with which a command succeeds. It is the value of --fail-on-error.
 type failLimit struct {
 	given   bool
 	percent float64
@@ -40,7 +40,7 @@ func (l *failLimit) String() string {
 
 func (*failLimit) Type() string { return "N%" }
 
-// rowsFailedError means that a command did its work, and that too many rows have no answer.
+// rowsFailedError means that a command did its work but too many rows have no answer.
 type rowsFailedError struct {
 	failed, total int
 	limit         failLimit

@@ -52,7 +52,7 @@ func TestRunFailsWithItsRows(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteIsAFailure: of the command, even if all rows failed too.
+// TestAFailedWriteIsAFailure: if writing fails, the command fails with that error, even if all rows failed as well.
 func TestAFailedWriteIsAFailure(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
@@ -60,7 +60,7 @@ func TestAFailedWriteIsAFailure(t *testing.T) {
 	require.Equal(t, exitFailure, code, stderr.String())
 }
 
-// TestResultsFailWithTheirRows: once the batch is finished.
+// TestResultsFailWithTheirRows: the command results fails if too many rows failed and the batch is finished.
 func TestResultsFailWithTheirRows(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

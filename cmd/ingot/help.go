@@ -36,7 +36,7 @@ const sectionKey = "ingot_section"
 func section(flags *pflag.FlagSet, title string, names ...string) {
 	for _, name := range names {
 		if err := flags.SetAnnotation(name, sectionKey, []string{title}); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // the flag does not exist
 		}
 	}
 }
@@ -44,11 +44,11 @@ func section(flags *pflag.FlagSet, title string, names ...string) {
 // helpWidth is the number of columns at which descriptions of flags are wrapped.
 const helpWidth = 118
 
-// usage prints everything of a command's help but its description.
+// usage prints a command's help except its description.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if cmd.Use != cmd.Name() || !cmd.HasAvailableSubCommands() { // it does something itself
+	if cmd.Use != cmd.Name() || !cmd.HasAvailableSubCommands() { // the command can be run itself
 		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
 	}
 	if cmd.HasAvailableSubCommands() {

@@ -55,11 +55,11 @@ func checkInput(path string, f *os.File) error {
 // maxWhole is the maximum size of a file that a command reads as a whole, in bytes.
 const maxWhole = 64 << 20
 
-// readWhole reads r to its end, or returns an error if that does not come.
+// readWhole reads r to its end. It returns an error if r is longer than maxWhole.
 func readWhole(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
 	if err == nil && len(text) > maxWhole {
-		err = fmt.Errorf("it is larger than %d MiB", maxWhole>>20)
+		err = fmt.Errorf("the input is larger than %d MiB", maxWhole>>20)
 	}
 	return text, err
 }
@@ -93,7 +93,7 @@ func openOutput(cmd *cobra.Command, path, batch string) (*rows.Output, error) {
 
 func addFormatFlag(flags *pflag.FlagSet, format *string) {
 	flags.StringVar(format, "format", string(rows.FormatAuto),
-		"`FORMAT` of the rows: "+rows.FormatNames()+"; auto goes by the file's extension, else by its first line")
+		"`FORMAT` of the rows: "+rows.FormatNames()+"; auto uses the file's extension or, if that is unknown, the first line")
 }
 
 // Values of --unknown-fields.
@@ -115,7 +115,7 @@ func ignoresUnknown(s string) (bool, error) {
 	return s == unknownIgnore, nil
 }
 
-// parseFormat returns the format that --format names. For auto it is the one of the file's extension, if that has one.
+// parseFormat returns the format that --format names. For auto, it returns the format of the file's extension, if there is one.
 func parseFormat(s, path string) (rows.Format, error) {
 	f, err := rows.ParseFormat(s)
 	if err != nil {
@@ -148,7 +148,7 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 	return queue, err
 }
 
-// onRedis returns the run function of a command about a batch on Redis, whose id is in args, or about all.
+// onRedis returns the run function of a command about a batch on Redis, whose id is in args, or about all batches.
 func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := settings(cmd, config.Redis)

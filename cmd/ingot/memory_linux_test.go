@@ -103,7 +103,7 @@ func hostileRows(t *testing.T) []byte {
 	return file.Bytes()
 }
 
-// peakMemory is the maximum of a process's resident memory until it ends, in bytes.
+// peakMemory returns the maximum of a process's resident memory until it ends, in bytes.
 func peakMemory(t *testing.T, cmd *exec.Cmd) (peak int) {
 	t.Helper()
 	highest := regexp.MustCompile(`VmHWM:\s+(\d+) kB`)

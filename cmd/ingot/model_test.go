@@ -13,7 +13,7 @@ func TestModelInfo(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]modelInfo{
 		tinyGLM: {
-			Name: "tiny-glm", Architecture: "deepseek2", Parameters: 6_090_432 + 1_199_552 + 5*8, // and the corrections of five routers, which the card does not count
+			Name: "tiny-glm", Architecture: "deepseek2", Parameters: 6_090_432 + 1_199_552 + 5*8, // the last term: the corrections of five routers, which the card does not count
 			Layers: 5, MTPLayers: 1, Hidden: 256, Heads: 4, KVHeads: 1, Experts: 8, ExpertsUsed: 2, ExpertsShared: 1,
 			Context: 4096, Vocab: 2048, Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
 			CacheBytesPerToken: 6 * (64 + 32) * 2,

@@ -20,7 +20,7 @@ type modelInfo struct {
 	SHA256       string `json:"sha256,omitempty"`
 	Name         string `json:"name"`
 	Architecture string `json:"architecture"`
-	Unsupported  string `json:"unsupported,omitempty"` // why the model cannot be run
+	Unsupported  string `json:"unsupported,omitempty"` // the reason why the model cannot be run
 	Parameters   uint64 `json:"parameters"`
 
 	Layers        uint64 `json:"layers"` // without MTP layers
@@ -39,7 +39,7 @@ type modelInfo struct {
 	ChatTemplate bool   `json:"chat_template"`
 
 	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
-	Tensors            []typeInfo `json:"tensors"`               // by type, the largest first
+	Tensors            []typeInfo `json:"tensors"`               // by type; the type with the most bytes is first
 }
 
 type typeInfo struct {

@@ -38,7 +38,7 @@ func optionalArgument(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// onAliases returns the run function of a command about the model name that args give, or about all.
+// onAliases returns the run function of a command about the model name in args, or about all model names.
 func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, alias := range args {
@@ -57,7 +57,7 @@ func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) e
 			}
 			for _, alias := range args {
 				if _, ok := known[alias]; !ok {
-					return fmt.Errorf("no rows were queued for model name %q, and no worker serves it; there are: %s", alias, strings.Join(names, ", "))
+					return fmt.Errorf("no rows were queued for model name %q, and no worker serves it; the known names are: %s", alias, strings.Join(names, ", "))
 				}
 				names = args
 			}

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// printable escapes, as Go does, what a text from a file must not send to a terminal: characters that control it or change
-// the direction of the text around them.
+// printable escapes characters that a text from a file must not send to a terminal: characters that control the terminal or change
+// the direction of text. It uses Go's escapes.
 func printable(s string) string {
 	const joiners = "\u200c\u200d" // parts of words in some scripts, and of emoji
 	var b strings.Builder

@@ -162,7 +162,7 @@ func TestQueue(t *testing.T) {
 	require.Equal(t, readAnswers(t, all), readAnswers(t, r.stdout))
 }
 
-// TestResultsForget: and purge, delete a batch that has ended.
+// TestResultsForget: results --forget and purge delete a batch that has ended.
 func TestResultsForget(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -189,7 +189,7 @@ func TestResultsForget(t *testing.T) {
 	redis(exitFailure, "", "status", "c")
 }
 
-// TestStatusShowsLostRows: and enqueueing the file again queues them.
+// TestStatusShowsLostRows: status shows lost rows, and enqueueing the file again queues them.
 func TestStatusShowsLostRows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -330,11 +330,11 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	require.Equal(t, before, readFile(t, out))
 	r = results("{}\n")
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, "made from a different input file than batch b, which lacks 1 row of it: choose another output")
+	require.Contains(t, r.stderr, "made from a different input file than batch b, which does not have 1 row of the output: choose another output")
 	require.Equal(t, before, readFile(t, out))
 }
 
-// TestUnknownFieldsAreErrors: also the name of another model, unless they are to be ignored.
+// TestUnknownFieldsAreErrors: unknown fields and the names of other models are errors, unless they are to be ignored.
 func TestUnknownFieldsAreErrors(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

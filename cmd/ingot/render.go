@@ -70,7 +70,7 @@ func render(template string, now time.Time, in io.Reader, out io.Writer) error {
 	}
 	ctx, ok := value.(*ordered.Object)
 	if !ok {
-		return fmt.Errorf("read context from stdin: it is not a JSON object")
+		return fmt.Errorf("read context from stdin: the text is not a JSON object")
 	}
 	prompt, err := t.Render(ctx, now)
 	if err != nil {

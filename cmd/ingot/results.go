@@ -86,7 +86,7 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 	return cmd
 }
 
-// collecting is the command results with its settings.
+// collecting is a run of the command results with its settings.
 type collecting struct {
 	cmd            *cobra.Command
 	queue          *redisqueue.Queue
@@ -94,7 +94,7 @@ type collecting struct {
 	follow, forget bool
 }
 
-// run writes the results and reports the outcome. Rows that failed are no error.
+// run writes the results and reports the outcome. Failed rows are not an error.
 func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	output, err := openOutput(r.cmd, r.out, r.batch)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	case err != nil:
 		return c, errors.New("stopped before the end: run it again for the rest")
 	case c.Foreign > 0:
-		return c, fmt.Errorf("%s was %w than batch %s, which lacks %s of it: choose another output",
+		return c, fmt.Errorf("%s was %w than batch %s, which does not have %s of the output: choose another output",
 			r.out, rows.ErrOtherFile, r.batch, countRows(c.Foreign))
 	case c.Damaged > 0:
 		return c, fmt.Errorf("batch %s: Redis holds %s that cannot be used, so %s lacks them; the first is %s",
@@ -121,7 +121,7 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 			r.batch, r.out, countRows(c.Freed))
 	}
 	if r.forget && c.Finished {
-		if err := closeOutput(); err != nil { // it is on the disk after this
+		if err := closeOutput(); err != nil { // after this, the output is on the disk
 			return c, nil // the deferred call reports it
 		}
 		if err := r.queue.Purge(ctx, r.batch); err != nil {

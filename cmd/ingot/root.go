@@ -152,10 +152,10 @@ func checkAdded(root *cobra.Command) {
 	}
 }
 
-// noneGiven runs a command that only has commands below it.
+// noneGiven is the run function of a command that only has subcommands. It returns an error.
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }
 
-// noCommand checks the arguments of a command with commands below it: cobra passes it only names that it does not know.
+// noCommand checks the arguments of a command that has subcommands. cobra calls it only with names that are not subcommands.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -168,7 +168,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q%s", args[0], hint)
 }
 
-// arguments checks for one argument for each of the names.
+// arguments returns a check that there is one argument for each of the names.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {

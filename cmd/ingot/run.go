@@ -79,7 +79,7 @@ refused, unless --mix-models is given.`,
 	return cmd
 }
 
-// runner is the command run with its settings.
+// runner is one execution of the command run, with its settings.
 type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
@@ -91,7 +91,7 @@ type runner struct {
 	points        *checkpoints // nil if none are printed
 }
 
-// run answers the rows and reports the outcome. Rows that failed are no error.
+// run answers the rows and reports the outcome. Failed rows are not an error.
 func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	in, err := openInput(r.cmd, r.in)
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 	return sum, err
 }
 
-// logLevel raises the default level to warn: what the worker logs of its start and end is in the summary as well.
+// logLevel raises the default level to warn: the summary has everything that the worker logs about its start and end.
 func (r *runner) logLevel() slog.Level {
 	if r.cfg.LogLevel == slog.LevelInfo {
 		return slog.LevelWarn

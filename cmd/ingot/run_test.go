@@ -267,7 +267,7 @@ func TestRunStopsOnSignals(t *testing.T) {
 	}
 }
 
-// Earlier answers may come from another model file of the same name. They are mixed only if that is asked for.
+// Earlier answers can come from another model file of the same name. Answers of two models are mixed only on request.
 func TestRunRefusesAnotherModel(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.jsonl")
@@ -296,7 +296,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestRunEndsIfItCannotWrite: even while it waits for more rows.
+// TestRunEndsIfItCannotWrite: if writing fails, the program ends, even while it waits for more rows.
 func TestRunEndsIfItCannotWrite(t *testing.T) {
 	t.Parallel()
 	stdin, rows := io.Pipe()
@@ -342,7 +342,7 @@ func TestCheckpoints(t *testing.T) {
 	for _, points := range []string{"99", "1:nowhere", "0,1:logits"} {
 		r := ingot(t, `{"prompt":[0],"max_tokens":1}`, "run", "-", "-o", "-", "--model", tinyLlama, "--checkpoints", points)
 		require.Equal(t, exitFailure, r.code)
-		require.Contains(t, r.stderr, "there are layers -1 to 4, and in some of them attn, attn_out, embd, layer_out, logits, norm")
+		require.Contains(t, r.stderr, "there are layers -1 to 4, and some of them have attn, attn_out, embd, layer_out, logits, norm")
 	}
 	some := call("1:layer_out,3")
 	require.NotEmpty(t, some)

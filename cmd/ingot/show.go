@@ -89,7 +89,7 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 	return fmt.Errorf("%s was %w: this one has no row on line %d", answers, rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byLine))))
 }
 
-// outputRow is what is printed of a line of output.
+// outputRow has the parts of a line of output that are printed.
 type outputRow struct {
 	ID       string
 	CustomID string `json:"custom_id"`
@@ -117,7 +117,7 @@ type outputRow struct {
 	missing bool // the row has no answer yet
 }
 
-// readOutput reads the lines of an output file. A last line that is cut short, as while a run writes it, is left out.
+// readOutput reads the lines of an output file. It ignores an incomplete last line, which a run may be writing.
 func readOutput(cmd *cobra.Command, path string, each func(outputRow) error) error {
 	in, err := openInput(cmd, path)
 	if err != nil {
@@ -180,7 +180,7 @@ func (a *outputRow) write(w io.Writer, question string) error {
 	return err
 }
 
-// paragraph returns a text with a mark before its first line; the others are indented as far.
+// paragraph returns a text with a mark before its first line. The other lines are indented by the width of the mark.
 func paragraph(mark, text string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {

@@ -82,12 +82,12 @@ left until the batch has ended, and then its status.`,
 	return cmd
 }
 
-// batchStatus is what status prints of a batch.
+// batchStatus is the state of a batch as status prints it.
 type batchStatus struct {
 	job.Status
-	Workers int  `json:"workers"` // number that serve its model name
-	Paused  bool `json:"paused"`  // workers take no rows of its model name
-	Lost    int  `json:"lost"`    // rows that are neither recorded nor queued, while its queue is empty
+	Workers int  `json:"workers"` // number of workers that serve the batch's model name
+	Paused  bool `json:"paused"`  // workers take no rows of the batch's model name
+	Lost    int  `json:"lost"`    // rows that are neither recorded nor queued, while the batch's queue is empty
 }
 
 // watchBatch shows the progress of a batch until it has ended.
@@ -109,7 +109,7 @@ func listBatches(cmd *cobra.Command, queue *redisqueue.Queue, asJSON bool) error
 		return s.Damage != ""
 	})
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), append([]job.Status{}, all...)) // no batches are [], not null
+		return writeJSON(cmd.OutOrStdout(), append([]job.Status{}, all...)) // an empty list is written as [], not null
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "batch\tstate\trows\tanswered\tfailed\tmodel name\tpriority\tcreated") //nolint:errcheck // Flush reports it

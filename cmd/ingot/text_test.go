@@ -74,7 +74,7 @@ func TestTokenizeAnswersUpToABadLine(t *testing.T) {
 		r := ingot(t, "\"a\"\n\"b\"\n"+bad+"\n\"c\"\n", "tokenize", "--model", tinyLlama)
 		require.Equal(t, exitFailure, r.code, bad)
 		require.Equal(t, 2, strings.Count(r.stdout, "\n"), bad)
-		require.Contains(t, r.stderr, "ingot: read stdin: line 3: it is not a JSON string", bad)
+		require.Contains(t, r.stderr, "ingot: read stdin: line 3: the line is not a JSON string", bad)
 	}
 }
 

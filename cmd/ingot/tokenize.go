@@ -82,11 +82,11 @@ func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader
 func jsonString(raw []byte) (string, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '"' {
-		return "", errors.New("it is not a JSON string")
+		return "", errors.New("the line is not a JSON string")
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", fmt.Errorf("it is not a JSON string: %w", err)
+		return "", fmt.Errorf("the line is not a JSON string: %w", err)
 	}
 	return s, nil
 }

@@ -11,7 +11,8 @@ import (
 // version is set by the linker: -ldflags "-X main.version=v1.2.3".
 var version string
 
-// programVersion returns the version that the linker set, else the module version or commit that the Go toolchain recorded.
+// programVersion returns the version that the linker set. If there is none, it returns the module version or commit that
+// the Go toolchain recorded.
 func programVersion() string {
 	if version != "" {
 		return version

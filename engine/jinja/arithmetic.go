@@ -12,7 +12,7 @@ const (
 	divisionByZero = "division by zero"
 )
 
-// signed is the unary + and -.
+// signed returns the result of the unary operators + and -.
 func signed(op string, v Value) Value {
 	defined(v)
 	n, isInt := integer(v)
@@ -33,7 +33,7 @@ func signed(op string, v Value) Value {
 	return nil
 }
 
-// arithmetic is + - * / // % of numbers, strings and lists.
+// arithmetic returns the result of + - * / // % for numbers, strings and lists.
 func (r *render) arithmetic(op string, a, b Value) Value {
 	if s, ok := a.(string); ok {
 		if t, ok := b.(string); ok && op == "+" {
@@ -165,8 +165,8 @@ func floatArithmetic(op string, x, y float64) Value {
 	return whole
 }
 
-// joined is + of two lists, of two tuples, or of two strings of which one is marked, and nil for anything else. The other
-// string is escaped and the result is marked, as Python's markupsafe does.
+// joined returns the sum of two lists, of two tuples, or of two strings if at least one is marked. Otherwise, it returns nil. As in
+// Python's markupsafe, a string that is not marked is escaped, and the result is marked.
 func (r *render) joined(a, b Value) Value {
 	s, sOK := text(a)
 	t, tOK := text(b)
@@ -192,7 +192,7 @@ func (r *render) joined(a, b Value) Value {
 
 var htmlEscapes = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 
-// sequenceLike returns a list of the elements, or a tuple if v is one.
+// sequenceLike returns a list of the items, or a tuple if v is a tuple.
 func sequenceLike(v Value, items []Value) Value {
 	if is[tuple](v) {
 		return tuple(items)
@@ -200,7 +200,7 @@ func sequenceLike(v Value, items []Value) Value {
 	return items
 }
 
-// repeat is * of a string or list and a number, and nil for any other value.
+// repeat returns the product of a string or list and a number. For any other value, it returns nil.
 func (r *render) repeat(v Value, n int64) Value {
 	n = min(max(n, 0), maxOutput+1)
 	if s, ok := v.(string); ok {

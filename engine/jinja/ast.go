@@ -1,7 +1,7 @@
 package jinja
 
-// A template is a tree of statements and expressions. The parser makes it, bind assigns a place to every name, and then it
-// never changes.
+// A template is a tree of statements and expressions. The parser makes the tree, and bind assigns a place to every name. After
+// that, the tree never changes.
 
 // stmt is a statement. exec runs it in a frame.
 type stmt interface {
@@ -55,12 +55,12 @@ type (
 		value  expr
 	}
 
-	// captureStmt is {% set target | filter %}body{% endset %}, or {% filter filter %}body{% endfilter %}, which writes the
-	// text.
+	// captureStmt is {% set target | filter %}body{% endset %}, or {% filter filter %}body{% endfilter %}. The second
+	// form writes the text.
 	captureStmt struct {
 		at
-		target expr        // nil to write the text
-		filter *filterExpr // nil without
+		target expr        // nil if the text is written
+		filter *filterExpr // nil if there is no filter
 		body   []stmt
 		scope  *scope
 	}
@@ -71,8 +71,8 @@ type (
 		def    *macroDef
 	}
 
-	// generationStmt is {% generation %}body{% endgeneration %}, which marks what a model is trained on. A prompt only
-	// holds the text of the body, whose variables are its own.
+	// generationStmt is {% generation %}body{% endgeneration %}, which marks text that a model is trained on. A prompt has only the
+	// text of the body. The body is a scope.
 	generationStmt struct {
 		at
 		def *macroDef
@@ -120,7 +120,7 @@ type (
 		keys, values []expr
 	}
 
-	// condExpr is value if test else other.
+	// condExpr is the expression "value if test else other".
 	condExpr struct {
 		test, value, other expr // other is nil without else
 	}
@@ -206,7 +206,7 @@ const (
 	useParam
 )
 
-// argExprs are the arguments of a call: f(pos, *star, name=named, **starNamed).
+// argExprs has the arguments of a call: f(pos, *star, name=named, **starNamed).
 type argExprs struct {
 	pos       []expr
 	names     []string

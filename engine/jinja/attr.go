@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// getAttr is object.name: a method or attribute of the object's type in Python, else the item with that key.
+// getAttr returns object.name: a method or attribute of the object's type in Python or, if there is none, the item with that key.
 func getAttr(object Value, name string) Value {
 	defined(object)
 	if v, ok := ownAttr(object, name); ok {
@@ -22,7 +22,7 @@ func getAttr(object Value, name string) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// getItem is object[key]: an item, else for a string the method or attribute of that name.
+// getItem returns object[key]: an item or, if there is none and key is a string, the method or attribute of that name.
 func (r *render) getItem(object, key Value) Value {
 	defined(object)
 	if v, ok := r.item(object, key); ok {
@@ -47,7 +47,7 @@ func (r *render) item(object, key Value) (Value, bool) {
 	if !ok {
 		return nil, false
 	}
-	// at is the index from the start; it is not ok outside of n elements.
+	// at returns the index from the start. ok is false if the index is outside of n elements.
 	at := func(n int) (int, bool) {
 		if i < 0 {
 			i += int64(n)
@@ -76,7 +76,7 @@ func (r *render) item(object, key Value) (Value, bool) {
 	return nil, false
 }
 
-// failMarked refuses an operation that Python's markupsafe has its own rules for.
+// failMarked refuses an operation for which Python's markupsafe has special rules.
 func failMarked(operation string) {
 	fail("%s a string marked by the filter safe is not supported; apply the filter last", operation)
 }
@@ -106,7 +106,7 @@ func isDunder(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// isPlainKey reports whether Python's dictionaries have no attribute of that name, so that getAttr finds the key.
+// isPlainKey reports whether getAttr finds the key of that name, because Python's dictionaries have no such attribute.
 func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }
@@ -129,7 +129,7 @@ func ownAttr(object Value, name string) (Value, bool) {
 	return nil, false
 }
 
-// slice is object[start:stop:step]. Bounds are None where left out.
+// slice returns object[start:stop:step]. A bound that was left out is None.
 func (r *render) slice(object Value, bounds [3]Value) Value {
 	defined(object)
 	s, isText := object.(string)

@@ -61,7 +61,7 @@ func (b *binder) scope(s *symbols, ownFrame bool) *scope {
 	return out
 }
 
-// from is where v is found from a scope of s.
+// from returns the place of v, as seen from a scope of s.
 func (v *variable) from(s *symbols) ref {
 	if v.context {
 		return ref{-1, v.slot}
@@ -80,8 +80,8 @@ func (b *binder) name(n *nameExpr, s *symbols) {
 	}
 }
 
-// stmts binds a body in scope s. In an if, an unknown filter or test is an error only when it is used: templates guard
-// them by what they know about the program that renders them.
+// stmts binds a body in scope s. In an if, an unknown filter or test is an error only when it is used: templates use an if to guard
+// features that not every program has.
 func (b *binder) stmts(body []stmt, s *symbols, guarded bool) {
 	for _, n := range body {
 		b.stmt(n, s, guarded)
@@ -143,8 +143,8 @@ func (b *binder) forLoop(n *forStmt, s *symbols, guarded bool) {
 	b.expr(n.seq, s, guarded)
 	b.expr(n.target, loop, false)
 	if n.test != nil {
-		// The test of the next element may run in the middle of the body, when that asks for loop.last. So its target has
-		// variables of its own.
+		// If the body uses loop.last, the test of the next element runs in the middle of the body. So the target has separate
+		// variables for the test.
 		test := s.inner(nil)
 		n.testTarget = cloneTarget(n.target)
 		test.target(n.testTarget)

@@ -103,19 +103,19 @@ func needText(v Value) string {
 	return s
 }
 
-// builtin is a filter, a test, a method or a global function, with its signature in Python. fn gets the value that it is
-// applied to, nil for a global function, and its arguments in the order of the parameters.
+// builtin is a filter, a test, a method or a global function, with its signature in Python. fn receives the value to which the
+// builtin is applied (nil for a global function), and the arguments in the order of the parameters.
 type builtin struct {
 	params         []string
 	required       int
 	positionalOnly bool // no argument can be given by name
-	variadic       bool // takes the arguments as they come
+	variadic       bool // receives the arguments unchanged
 	marked         bool // can be applied to a string marked by the filter safe
 	fn             func(r *render, self Value, a args) Value
 }
 
-// def makes a builtin. The signature lists the parameters' names; a ? marks those that have a default, a / at the end
-// means that none can be given by name, and * alone takes any arguments.
+// def makes a builtin. The signature lists the names of the parameters. A ? marks a parameter with a default. A / at the end means
+// that no parameter can be given by name. The signature * accepts any arguments.
 func def(signature string, fn func(r *render, self Value, a args) Value) *builtin {
 	b := &builtin{fn: fn}
 	for _, word := range strings.Fields(signature) {

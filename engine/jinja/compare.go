@@ -31,7 +31,7 @@ func (r *render) compare(op string, a, b Value) bool {
 	return c == orderMore || c == orderSame
 }
 
-// equal is Python's ==.
+// equal reports whether a == b in Python.
 func (r *render) equal(a, b Value) bool {
 	if s, ok := text(a); ok {
 		t, ok := text(b)
@@ -104,7 +104,7 @@ const (
 	orderNone ordering = 2
 )
 
-// less is Python's <.
+// less reports whether a < b in Python.
 func (r *render) less(a, b Value) bool { return r.order(a, b) == orderLess }
 
 func (r *render) order(a, b Value) ordering {
@@ -135,7 +135,7 @@ func (r *render) order(a, b Value) ordering {
 	return c
 }
 
-// orderNumbers compares numbers exactly, integers with floats too. It is not ok if one is no number.
+// orderNumbers compares numbers exactly, even an integer with a float. ok is false if a value is not a number.
 func orderNumbers(a, b Value) (ordering, bool) {
 	x, xInt := integer(a)
 	y, yInt := integer(b)
@@ -170,7 +170,7 @@ func exact(v Value) *big.Float {
 	return new(big.Float).SetInt64(n)
 }
 
-// contains is Python's in.
+// contains reports whether v is in container, as Python's operator in.
 func (r *render) contains(container, v Value) bool {
 	if s, ok := text(container); ok {
 		part, ok := text(v)

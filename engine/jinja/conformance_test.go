@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// conformance is testdata/conformance.json, which testdata/conformance.py writes: what Python's jinja2 makes of small
-// templates of every filter, test, operator and rule.
+// conformance is the content of testdata/conformance.json, which testdata/conformance.py writes: the results of Python's jinja2 for
+// small templates with every filter, test, operator and rule.
 type conformance struct {
 	Context json.RawMessage
 	Times   []struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Dictionaries are *ordered.Object, whose keys are strings. Templates use integers too: such a key is stored as its
-// decimal digits behind intKey, a byte that cannot begin a string of a template, because strings are UTF-8.
+// Dictionaries are *ordered.Object, whose keys are strings. Templates also use integers as keys: such a key is stored as intKey
+// followed by the decimal digits. Strings of templates are UTF-8 and so cannot begin with the byte intKey.
 const intKey = "\xff"
 
 // storedKey returns the key of an Object for a key of a template.

@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// An expression that can fail sets r.at to its own offset when its operands are known, so that an error has the place of
+// An expression that can fail sets r.at to its own offset after it has computed its operands. So an error has the place of
 // the innermost operation.
 
 func (e *constExpr) eval(*render, *frame) Value { return e.value }

@@ -89,7 +89,7 @@ func checkNamespaces(r *render, f *frame, target expr) {
 	}
 }
 
-// assign gives a target its value, and the items of a tuple theirs.
+// assign assigns a value to a target. If the target is a tuple, each item is assigned its own value.
 func (r *render) assign(f *frame, target expr, v Value) {
 	switch t := target.(type) {
 	case *nameExpr:

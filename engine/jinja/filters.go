@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// filters are what may follow |.
+// filters are the filters by name.
 var filters map[string]*builtin
 
 func init() {
@@ -66,7 +66,7 @@ func filterDefault(_ *render, v Value, a args) Value {
 // getter looks an attribute up by a path such as "function.name" or "0.id".
 type getter struct {
 	path    []Value
-	fold    bool  // strings that come out are in lower case
+	fold    bool  // results that are strings are converted to lower case
 	instead Value // for an undefined value, unless nil
 }
 
@@ -101,7 +101,7 @@ func (g getter) get(r *render, v Value) Value {
 	return v
 }
 
-// filterMap applies a filter to every element, or looks an attribute of it up.
+// filterMap applies a filter to every element, or looks up an attribute of every element.
 func filterMap(r *render, v Value, a args) Value {
 	if !truth(v) {
 		return &iterator{}
@@ -134,8 +134,8 @@ func filterMap(r *render, v Value, a args) Value {
 	return r.generator(v, func(item Value) (Value, bool) { return b.call(r, name, item, rest), true })
 }
 
-// selecting keeps the elements for which a test gives want. With attr, the first argument names the attribute to test.
-// Without a test, the element or attribute itself is the condition.
+// selecting returns a filter that keeps the elements for which a test returns want. If attr is set, the filter's first argument
+// names the attribute to test. If there is no test, the element or attribute itself is the condition.
 func selecting(want, attr bool) func(*render, Value, args) Value {
 	return func(r *render, v Value, a args) Value {
 		if !truth(v) {

@@ -44,7 +44,7 @@ func filterLast(r *render, v Value, _ args) Value {
 	return items[len(items)-1]
 }
 
-// filterReverse reverses a string or list. The result for a list is an iterator, and a list for a generator.
+// filterReverse reverses a string, list or generator. The result for a list is an iterator; the result for a generator is a list.
 func filterReverse(r *render, v Value, _ args) Value {
 	if s, ok := text(v); ok {
 		chars := []rune(s)
@@ -61,7 +61,7 @@ func filterReverse(r *render, v Value, _ args) Value {
 	return &iterator{cursor{items: items}}
 }
 
-// sorted returns a list of the elements of v, sorted by their keys. Equal ones keep their order.
+// sorted returns a list of the elements of v, sorted by their keys. Elements with equal keys keep their order.
 func (r *render) sorted(v Value, key func(Value) Value, reverse bool) Value {
 	type keyed struct{ key, value Value }
 	items := r.items(v)

@@ -19,7 +19,7 @@ func filterAbs(_ *render, v Value, _ args) Value {
 	return v
 }
 
-// filterInt returns the integer that a value represents, or the default. A string may hold a fraction, which is cut off.
+// filterInt returns the integer that a value represents, or the default. If a string has a fraction, the fraction is cut off.
 func filterInt(_ *render, v Value, a args) Value {
 	defined(v)
 	n, ok := integer(v)
@@ -72,7 +72,7 @@ func filterFloat(_ *render, v Value, a args) Value {
 	return a.or(0, 0.0)
 }
 
-// filterRound rounds to a number of digits after the decimal point; a value in the middle to an even last digit.
+// filterRound rounds to a number of digits after the decimal point. A value in the middle is rounded to an even last digit.
 func filterRound(_ *render, v Value, a args) Value {
 	defined(v)
 	precision := a.integer(0, 0)

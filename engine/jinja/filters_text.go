@@ -21,7 +21,7 @@ func filterString(r *render, v Value, _ args) Value {
 	return r.str(v)
 }
 
-// titleWords is Jinja's title, whose words start after white space, - ( { [ and <.
+// titleWords returns the result of Jinja's filter title. Its words start after white space, - ( { [ and <.
 func titleWords(s string) string {
 	isSeparator := func(r rune) bool { return isSpace(r) || strings.ContainsRune("-({[<", r) }
 	var b strings.Builder
@@ -53,7 +53,7 @@ func filterJoin(r *render, v Value, a args) Value {
 	return r.joinText(v, r.str(a.or(0, "")), func(item Value) string { return r.str(g.get(r, item)) })
 }
 
-// joinText joins what shown makes of the elements of v.
+// joinText joins the texts that shown returns for the elements of v.
 func (r *render) joinText(v Value, sep string, shown func(Value) string) string {
 	it := r.iterate(v)
 	var b strings.Builder

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// piece is a part of a format: a text, and the field after it.
+// piece is a part of a format: a text and the field after the text.
 type piece struct {
 	text  string
 	field string // for the operator %, a format of Go's fmt; for the method format, the name of an argument
@@ -21,7 +21,7 @@ type piece struct {
 	last  bool   // the format ends without a field
 }
 
-// percentField matches what is supported of the operator %: the flags that have the same meaning in Go's fmt.
+// percentField matches the supported fields of the operator %. Their flags have the same meaning in Go's fmt.
 var percentField = regexp.MustCompile(`^%(?:-?\d{0,3}(?:\.\d{1,3})?s|[-+ 0]*\d{0,3}[di]|[-+ 0]*\d{0,3}(?:\.\d{1,3})?f)`)
 
 // percentPieces splits a format for the operator %.
@@ -108,7 +108,7 @@ func (r *render) converted(verb byte, v Value) any {
 	return int64(x)
 }
 
-// formatField matches what is supported of the method format: {}, {0} and {name}, with :d for an integer.
+// formatField matches the supported fields of the method format: {}, {0} and {name}, with :d for an integer.
 var formatField = regexp.MustCompile(`^\{(\w*)(:d)?\}`)
 
 // formatPieces splits a format for the method format.

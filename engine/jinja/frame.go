@@ -9,8 +9,8 @@ type frame struct {
 	outer *frame
 }
 
-// ref is where a variable is found: in a slot of the frame of the function that is up levels out, or for up -1 among the
-// variables of the context.
+// ref is the place of a variable: a slot in the frame of the function that is up levels out. If up is -1, slot is the position
+// among the variables of the context.
 type ref struct{ up, slot int }
 
 // in returns the frame that holds the variable, seen from the frame f.
@@ -30,26 +30,26 @@ func (p ref) get(r *render, f *frame) Value {
 
 func (p ref) set(f *frame, v Value) { p.in(f).vars[p.slot] = v }
 
-// scope is what rendering needs of a scope.
+// scope has the parts of a scope that rendering needs.
 type scope struct {
-	routine *routine // nil if the variables live in the frame of the function around
+	routine *routine // nil if the variables are in the frame of the surrounding function
 	loads   []slotLoad
 }
 
-// slotLoad gives a variable its first value: that of another variable, or undefined.
+// slotLoad sets the first value of a variable: the value of another variable, or undefined.
 type slotLoad struct {
 	slot      int
 	from      ref
 	undefined *undefined // if not nil
 }
 
-// routine is a function with a frame of its own.
+// routine is a function with its own frame.
 type routine struct {
-	depth int // functions around it
-	slots int // of its frame
+	depth int // number of functions around it
+	slots int // number of slots of its frame
 }
 
-// enter starts the scope. It returns the frame to run it in, which is new if the scope is that of a function.
+// enter starts the scope. It returns the frame in which the scope runs. The frame is new if the scope belongs to a function.
 func (s *scope) enter(r *render, f *frame) *frame {
 	if s.routine != nil {
 		r.spend(s.routine.slots)
@@ -59,7 +59,7 @@ func (s *scope) enter(r *render, f *frame) *frame {
 	return f
 }
 
-// load gives the variables of the scope their first values. f is the frame that they live in.
+// load sets the first values of the scope's variables. f is the frame that has them.
 func (s *scope) load(r *render, f *frame) {
 	r.spend(len(s.loads))
 	for i := range s.loads {

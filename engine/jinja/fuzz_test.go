@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// FuzzTemplate parses and renders arbitrary text. Whatever it is, that ends in a prompt or an *Error, twice the same, and
-// leaves the context as it was.
+// FuzzTemplate parses and renders arbitrary text. The result must be a prompt or an *Error. A second rendering must give the same
+// result, and the context must not change.
 func FuzzTemplate(f *testing.F) {
 	table, ctx := readConformance(f)
 	for _, c := range table.Cases {

@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// cursor goes through the elements of a value: those of items, or those that next makes until it returns false.
+// cursor iterates over the elements of a value: the elements of items, or the elements that next makes until it returns false.
 type cursor struct {
 	items []Value
 	next  func() (Value, bool)
@@ -36,12 +36,12 @@ func (c *cursor) rest() []Value {
 	}
 }
 
-// iterator is a value that yields elements once and makes them when they are asked for: what filters such as map return,
-// which are generators in Python.
+// iterator is a value that yields its elements once and makes each element when it is needed. Filters such as map return it; in
+// Python, they are generators.
 type iterator struct{ cursor }
 
-// generator returns an iterator over the elements of v: those for which each returns keep, as it returns them. Nothing runs
-// before the first element is asked for.
+// generator returns an iterator over the elements of v. It yields out for each element for which each returns keep. Nothing runs
+// before the first element is needed.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
 	return &iterator{cursor{next: func() (Value, bool) {
@@ -63,7 +63,7 @@ func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *it
 	}}}
 }
 
-// iterate starts to go through a value.
+// iterate returns a cursor over a value.
 func (r *render) iterate(v Value) cursor {
 	if it, ok := v.(*iterator); ok {
 		return cursor{next: it.step}
@@ -128,7 +128,7 @@ func (r *render) characters(s string) []Value {
 	return items
 }
 
-// length returns Python's len.
+// length returns len(v) as in Python.
 func (r *render) length(v Value) int {
 	if items, ok := elements(v); ok {
 		return len(items)

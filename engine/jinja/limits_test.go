@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// renderWithin renders with limits of its own.
+// renderWithin renders with the given limits.
 func renderWithin(tmpl *Template, ctx *ordered.Object, budget, maxText int) (string, error) {
 	r := newRender(tmpl, ctx, vectorsNow)
 	defer r.release()
@@ -31,8 +31,8 @@ func requireRendered(t *testing.T, want map[string]string) {
 	}
 }
 
-// TestLimits renders templates that would never end, or fill the memory. Each has to end in an error soon. The
-// limits are smaller than the real ones, so that the tests are fast.
+// TestLimits renders templates that would never end or would fill the memory. Each must end soon with an error. The limits are
+// smaller than the real ones, so that the tests are fast.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	grow := func(step string) string {
@@ -105,7 +105,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// sets are statements that each set a variable of their own.
+// sets returns n statements. Each sets a different variable.
 func sets(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -199,7 +199,7 @@ func TestErrorPlaces(t *testing.T) {
 	}
 }
 
-// TestLongTexts renders what is allowed to be long and must not take the square of its length.
+// TestLongTexts renders texts that may be long. The time must not grow with the square of the length.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	requireRendered(t, map[string]string{

@@ -9,7 +9,7 @@ type loopContext struct {
 	total   int // number of elements; -1 if it is not known yet
 	current Value
 	before  Value
-	ahead   Value // the next element, if hasAhead
+	ahead   Value // the next element, if hasAhead is set
 
 	hasAhead bool
 }
@@ -23,7 +23,7 @@ func (s *forStmt) exec(r *render, f *frame) flow {
 	if s.extended {
 		s.loop.set(f, loop)
 	}
-	completed := false // whether a body ran to its end, which decides about else in Jinja
+	completed := false // whether the body ran to its end at least once; if not, Jinja runs the else branch
 	for {
 		r.step()
 		v, ok := loop.next()
@@ -72,7 +72,7 @@ func (l *loopContext) open(r *render, f *frame, seq Value) {
 	}}
 }
 
-// unpacked returns the element v after the test of a loop. If the target is a tuple, it is a tuple of the variables.
+// unpacked returns the element v after the test of a loop. If the target is a tuple, the result is a tuple of the variables.
 func unpacked(r *render, f *frame, target expr, v Value) Value {
 	switch t := target.(type) {
 	case *nameExpr:

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// parser makes the tree of a template. Its methods are the rules of Jinja's grammar: those of statements in this file, those
-// of expressions in parser_expr.go.
+// parser makes the tree of a template. Its methods are the rules of Jinja's grammar. The rules of statements are in this file, the
+// rules of expressions in parser_expr.go.
 type parser struct {
 	tokens []token
 	pos    int
 	depth  int
-	loops  int // loops around the statement, within the innermost macro
+	loops  int // number of loops around the statement, inside the innermost macro
 }
 
 // template parses a whole template.
@@ -48,7 +48,7 @@ func (p *parser) isWord(text string) bool { return p.is(tokName, text) }
 func (p *parser) takeOp(text string) bool   { return p.take(tokOp, text) }
 func (p *parser) takeWord(text string) bool { return p.take(tokName, text) }
 
-// take moves on if the current token is the given one, and reports whether it was.
+// take moves to the next token if the current token is the given one. It reports whether it was.
 func (p *parser) take(kind tokenKind, text string) bool {
 	if !p.is(kind, text) {
 		return false
@@ -59,7 +59,7 @@ func (p *parser) take(kind tokenKind, text string) bool {
 
 func (p *parser) at() at { return at(p.cur().offset) }
 
-// fail stops because the current token is not what is wanted.
+// fail stops parsing because the current token is not the expected one.
 func (p *parser) fail(want string) {
 	t := p.cur()
 	failAt(t.offset, "found %s where %s is expected", t.describe(), want)
@@ -111,8 +111,8 @@ func (p *parser) link(n int) {
 // blockEnds are the words that end a body, of any statement.
 var blockEnds = []string{"endfor", "endif", "elif", "else", "endset", "endmacro", "endfilter", "endgeneration"}
 
-// statements parses text and statements up to one of blockEnds, which it takes and returns, or to the end of the
-// template. The opener's name is for errors.
+// statements parses text and statements up to one of blockEnds or to the end of the template. It takes and returns the end. opener
+// is the name of the statement that the end closes, for errors.
 func (p *parser) statements(opener string) ([]stmt, token) {
 	p.enter()
 	defer p.leave()
@@ -141,7 +141,7 @@ func (p *parser) statements(opener string) ([]stmt, token) {
 	}
 }
 
-// body parses what follows a statement's head up to one of the given ends, and returns the end.
+// body parses the text and statements after a statement's head, up to one of the given ends. It also returns the end.
 func (p *parser) body(opener string, ends ...string) ([]stmt, string) {
 	p.takeOp(":")
 	p.expectKind(tokBlockEnd)
@@ -288,7 +288,7 @@ func (p *parser) signature(d *macroDef) {
 	}
 }
 
-// target parses what a set or for assigns to: an item, or a tuple of them. The word end, if not empty, ends it.
+// target parses the target of a set or for: an item, or a tuple of items. The word end, if not empty, ends the target.
 func (p *parser) target(item func() expr, end string) expr {
 	start := p.cur().offset
 	items, isTuple := p.items(item, end)
@@ -305,7 +305,7 @@ func (p *parser) target(item func() expr, end string) expr {
 	return t
 }
 
-// setItem parses what set, but not for, may assign to: a name, or an attribute of a namespace.
+// setItem parses an item in the target of set: a name, or an attribute of a namespace. A for cannot assign to attributes.
 func (p *parser) setItem() expr {
 	t, dot := p.cur(), p.ahead()
 	if t.kind != tokName || reserved(t.text) || dot.kind != tokOp || dot.text != "." {
@@ -324,7 +324,7 @@ func reserved(name string) bool {
 	return false
 }
 
-// markStored marks the names of a target as stored to. It fails for an expression that is no target.
+// markStored marks the names of a target as assigned. It fails for an expression that cannot be a target.
 func markStored(e expr, offset int) {
 	switch e := e.(type) {
 	case *nameExpr:

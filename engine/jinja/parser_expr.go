@@ -21,8 +21,8 @@ func (p *parser) expression() expr {
 	return value
 }
 
-// tuple parses an expression, or several with commas between them, which are a tuple. Without conditionals, "if" ends
-// it, as in the head of a loop. The word end, if not empty, ends it too.
+// tuple parses an expression, or several expressions separated by commas, which form a tuple. If conditionals is false, "if" ends
+// the tuple, as in the head of a loop. The word end, if not empty, also ends it.
 func (p *parser) tuple(conditionals bool, end string) expr {
 	item := p.or
 	if conditionals {
@@ -38,7 +38,7 @@ func (p *parser) tuple(conditionals bool, end string) expr {
 	return items[0]
 }
 
-// items parses expressions with commas between them. It is a tuple if there is a comma.
+// items parses expressions that are separated by commas. isTuple reports whether there is a comma.
 func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool) {
 	for {
 		if k := p.cur().kind; k == tokPrintEnd || k == tokBlockEnd || p.isOp(")") || end != "" && p.isWord(end) {
@@ -52,7 +52,8 @@ func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool
 	}
 }
 
-// chain parses operands of one precedence from left to right. operator takes an operator, or returns "".
+// chain parses an expression with operators of one precedence, from left to right. operator takes an operator, or
+// returns "" if there is none.
 func (p *parser) chain(operand func() expr, operator func() string, join func(at at, op string, left, right expr) expr) expr {
 	left := operand()
 	for n := 0; ; n++ {
@@ -176,7 +177,7 @@ func (p *parser) unary(filters bool) expr {
 	}
 }
 
-// filters parses what may follow a value and its postfixes.
+// filters parses the filters and tests that follow a value and its postfixes.
 func (p *parser) filters(e expr) expr {
 	for n := 0; ; n++ {
 		p.link(n)
@@ -204,7 +205,7 @@ func (p *parser) filter(value expr) *filterExpr {
 	return f
 }
 
-// test parses what follows "is". An argument may stand without parentheses: x is divisibleby 3.
+// test parses the text after "is". An argument need not be in parentheses: x is divisibleby 3.
 func (p *parser) test(where at, value expr) expr {
 	negated := p.takeWord("not")
 	name := p.expectName()
@@ -304,7 +305,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// separated parses items with commas between them up to a closing bracket, which a comma may precede.
+// separated parses items that are separated by commas, up to a closing bracket. There may be a comma before the bracket.
 func (p *parser) separated(end string, item func()) {
 	for first := true; !p.takeOp(end); first = false {
 		if !first {
@@ -317,7 +318,7 @@ func (p *parser) separated(end string, item func()) {
 	}
 }
 
-// strings joins string literals that stand side by side.
+// strings joins consecutive string literals.
 func (p *parser) strings() string {
 	var parts []string
 	for p.cur().kind == tokString {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Jinja and Python have more features than published chat templates use. A feature that is left out is refused by name when
-// a template is parsed, even in a branch that may never run, so that a batch does not fail in the middle.
+// Jinja and Python have more features than published chat templates use. A feature that is left out is refused by name when a
+// template is parsed, even in a branch that never runs. So a batch does not fail in the middle.
 
 // refuse stops parsing because of a construct that is left out.
 func refuse(offset int, what string) {
@@ -61,7 +61,7 @@ func refuseMethod(fn expr) {
 	}
 }
 
-// refuseGlobal refuses names that the template does not set itself.
+// refuseGlobal refuses unsupported global names, unless the template sets them itself.
 func refuseGlobal(n *nameExpr, inMacro bool) {
 	if slices.Contains(refusedGlobals, n.name) || inMacro && slices.Contains(refusedInMacro, n.name) {
 		refuse(int(n.at), "the name '"+n.name+"' is")

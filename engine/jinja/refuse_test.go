@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRefused parses what Jinja and Python have and templates cannot use here. The error names it.
+// TestRefused parses features of Jinja and Python that are left out. The error must name the feature.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	refused := map[string]string{ // template -> the error
@@ -66,7 +66,7 @@ func TestNotRefused(t *testing.T) {
 	})
 }
 
-// TestRefusedWhenUsed renders what only the values of a chat decide about.
+// TestRefusedWhenUsed renders templates that are refused only for certain values of a chat.
 func TestRefusedWhenUsed(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{

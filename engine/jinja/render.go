@@ -12,11 +12,11 @@ import (
 // Limits of a template and of one rendering of it.
 const (
 	maxSource  = 4 << 20  // bytes of a template
-	maxNesting = 200      // statements and expressions inside each other
+	maxNesting = 200      // levels of nested statements and expressions
 	maxChain   = 2000     // operators, filters or attributes one after another in an expression
-	maxOutput  = 64 << 20 // bytes of the prompt, and of any string or list on the way
-	maxDepth   = 1000     // values inside each other
-	maxCalls   = 200      // macros that call each other
+	maxOutput  = 64 << 20 // bytes of the prompt, and of any string or list that is made
+	maxDepth   = 1000     // levels of nested values
+	maxCalls   = 200      // levels of nested calls of macros
 	maxRange   = 100_000  // length of a range, as in Jinja's sandbox
 	maxBudget  = 1 << 28  // cost of a rendering: stepCost per step, 1 per byte written or searched, itemCost per list element made
 	stepCost   = 16
@@ -27,7 +27,7 @@ var (
 	errBudget = errors.New("the template runs for too long: it has used up its budget of steps")
 	errDepth  = fmt.Errorf("values are nested more than %d deep", maxDepth)
 	errCalls  = fmt.Errorf("macros call each other more than %d deep", maxCalls)
-	errOutput = errors.New("the template makes too large a text or list")
+	errOutput = errors.New("the template makes a text or list that is too large")
 )
 
 // render is one rendering of a template.
@@ -36,11 +36,11 @@ type render struct {
 	now       time.Time
 	ctx       []Value // the context's variables, in the order of t.names
 	out       []byte  // the text written; a block whose text is captured appends to it and then removes its part
-	at        int     // offset of the operation that runs, for errors
-	budget    int     // what is left of it
-	maxOutput int     // bytes of the longest text or list that may be made
-	calls     int     // macros that run inside each other
-	depth     int     // depth in a value that is printed or compared
+	at        int     // offset of the current operation, for errors
+	budget    int     // the part of maxBudget that is left
+	maxOutput int     // maximum bytes of a text or list
+	calls     int     // current levels of nested calls of macros
+	depth     int     // current depth in a value that is printed or compared
 }
 
 var renders = sync.Pool{New: func() any { return new(render) }}
@@ -64,7 +64,7 @@ func newRender(t *Template, ctx *ordered.Object, now time.Time) *render {
 	return r
 }
 
-// release leaves the memory of r to later renderings, unless it is a lot.
+// release lets later renderings reuse the memory of r, unless it is large.
 func (r *render) release() {
 	if cap(r.out) > 1<<20 {
 		r.out = nil
@@ -74,10 +74,10 @@ func (r *render) release() {
 	renders.Put(r)
 }
 
-// step pays for a statement or an operation of an expression.
+// step charges the budget for a statement or an operation of an expression.
 func (r *render) step() { r.spend(stepCost) }
 
-// spend takes a cost off the budget.
+// spend subtracts a cost from the budget.
 func (r *render) spend(cost int) {
 	r.budget -= cost
 	if r.budget < 0 {
@@ -85,7 +85,7 @@ func (r *render) spend(cost int) {
 	}
 }
 
-// room checks and pays for a string of n times size bytes that is about to be made.
+// room checks the size of a string that is about to be made, n times size bytes, and charges the budget for it.
 func (r *render) room(size, n int) {
 	if size > 0 && n > r.maxOutput/size {
 		failWith(errOutput)
@@ -93,7 +93,7 @@ func (r *render) room(size, n int) {
 	r.spend(size * max(n, 0))
 }
 
-// list checks and pays for a list of n elements that is about to be made.
+// list checks the size of a list of n elements that is about to be made, and charges the budget for it.
 func (r *render) list(n int) {
 	if n > r.maxOutput/itemCost {
 		failWith(errOutput)

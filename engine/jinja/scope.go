@@ -1,9 +1,9 @@
 package jinja
 
-// Jinja decides where a name lives before a template runs. It looks at each scope as a whole: a name that is set anywhere
-// in a scope belongs to the scope from its start, where it has the value that it has outside. This file does the same in
-// the same order, because the order can be observed: whether a name that is set in only one branch of an if falls back to
-// the context depends on where it was read first.
+// Jinja decides about the place of each name before a template runs. It looks at each scope as a whole: if a name is set anywhere
+// in a scope, it belongs to the scope from the start. At the start, it has the value that it has outside. This file makes the same
+// decisions in the same order, because the order has a visible effect: if a name is set in only one branch of an if, it depends on
+// where the name was first read whether its value can come from the context.
 
 // variable is a name in a scope. It gets a slot of a frame, or the position of a context variable if no template code sets it.
 type variable struct {
@@ -18,13 +18,13 @@ type loadKind uint8
 const (
 	loadParam   loadKind = iota // set by the loop or the call that opens the scope
 	loadContext                 // from the context
-	loadAlias                   // from the scope around
+	loadAlias                   // from the surrounding scope
 	loadNothing                 // undefined
 )
 
 type load struct {
 	kind  loadKind
-	outer *variable // of loadAlias
+	outer *variable // the source for loadAlias
 }
 
 // symbols collects the names of a scope. The branches of an if are collected in copies that are joined afterwards.
@@ -37,7 +37,7 @@ type symbols struct {
 	stores  map[string]bool
 }
 
-// inner starts a scope inside s. A nil routine means that of s.
+// inner starts a scope inside s. If in is nil, the routine is that of s.
 func (s *symbols) inner(in *routine) *symbols {
 	if in == nil {
 		in = s.routine
@@ -122,7 +122,7 @@ func (s *symbols) target(e any) {
 	children(e, s.target)
 }
 
-// join brings the names of branches together: a name that only some of them set keeps the value from before.
+// join combines the names of branches. If only some branches set a name, the name has its earlier value in the others.
 func (s *symbols) join(branches ...*symbols) {
 	set := map[string]bool{}
 	for _, b := range branches {
@@ -151,7 +151,7 @@ func visitAll[T any](s *symbols, nodes []T) {
 	}
 }
 
-// visit collects the names of a node, without those of the scopes inside it.
+// visit collects the names of a node, except the names of scopes inside it.
 func (s *symbols) visit(n any) {
 	switch n := n.(type) {
 	case *nameExpr:
@@ -189,7 +189,7 @@ func (s *symbols) visit(n any) {
 	}
 }
 
-// reads reports whether a body reads a name before it sets it, in the scopes inside it too.
+// reads reports whether a body, including the scopes inside it, reads a name before setting it.
 func reads(body []stmt, name string) bool {
 	open, found := true, false
 	var visit func(n any)

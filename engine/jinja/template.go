@@ -1,10 +1,10 @@
 // Package jinja renders chat templates: the Jinja programs that models ship to turn messages into a prompt.
 //
-// The prompt is byte for byte what Hugging Face transformers makes of the same template. The language is therefore that
-// of Python's jinja2 in an ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, loop controls, and
-// transformers' generation tag, tojson filter and functions raise_exception and strftime_now. Values behave as in Python:
-// 7/2 is 3.5, True prints as True, a list prints as its repr, 'é' has length 1. Features that no published chat template
-// uses are left out, and Parse refuses them by name (refuse.go).
+// The prompt is byte for byte the same as with Hugging Face transformers. The language is therefore the one of Python's
+// jinja2 in an ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks and loop controls, and with transformers'
+// generation tag, tojson filter and functions raise_exception and strftime_now. Values behave as in Python: 7/2 is 3.5,
+// True prints as True, a list prints as its repr, 'é' has length 1. Features that no published chat template uses are left
+// out, and Parse refuses them by name (refuse.go).
 //
 // A template passes through these stages, each in the files named after it:
 //
@@ -15,9 +15,9 @@
 //	eval     computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
 //
 // To add a filter, add a line to the table in filters.go and a function to the file of its subject: filters_text.go,
-// filters_number.go or filters_list.go. A test is a line in tests.go, a method a line in methods.go, a global function a line
-// in globals.go; remove the name from refuse.go. Then add cases to testdata/conformance.py and run it: it records what
-// Python's jinja2 makes of them, and TestConformance compares.
+// filters_number.go or filters_list.go. A test is a line in tests.go, a method a line in methods.go, a global function a line in
+// globals.go; remove the name from refuse.go. Then add cases to testdata/conformance.py and run it. It records the results of
+// Python's jinja2, and TestConformance compares them.
 //
 // Errors of parsing and rendering travel as panics of type failure inside the package, as in text/template: Parse and
 // Render recover them and return an *Error.
@@ -38,11 +38,11 @@ import (
 // Template is a parsed chat template. It never changes and is safe for use from many goroutines.
 type Template struct {
 	name   string
-	source string // with newlines as the lexer normalises them; positions are offsets in it
+	source string // with newlines normalised; positions are offsets in this text
 	body   []stmt
 	root   *scope
 	names  []string     // the variables of the context that the template reads
-	absent []*undefined // what each of them is where the context has no such variable
+	absent []*undefined // the value of each name if the context does not have it
 }
 
 // Parse reads a template. The name is only for error messages. An error is an *Error with the place of the mistake.
@@ -66,7 +66,7 @@ func Parse(name, source string) (t *Template, err error) {
 	return t, nil
 }
 
-// Render runs the template with the variables of ctx, which it does not change. strftime_now reads the given time.
+// Render runs the template with the variables of ctx. It does not change ctx. strftime_now uses the given time.
 //
 // An error is an *Error with the place in the template. It wraps a *RaiseError if the template itself refused the messages
 // by calling raise_exception.
@@ -109,13 +109,13 @@ func (e *RaiseError) Error() string { return e.Message }
 // failure is the panic that stops parsing or rendering.
 type failure struct {
 	err    error
-	offset int // in the source; negative for the place where the rendering is
+	offset int // in the source; if negative, the place is that of the current operation
 }
 
 // fail stops a rendering with an error.
 func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...), -1}) }
 
-// failWith is fail with an error that callers look for.
+// failWith is fail with an error that callers distinguish.
 func failWith(err error) { panic(failure{err, -1}) }
 
 // must returns a value, or stops the rendering with the error.
@@ -131,8 +131,8 @@ func failAt(offset int, format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...), offset})
 }
 
-// recovered turns a failure into an *Error. It panics again with anything else. The offset is that of a failure that has
-// none.
+// recovered turns a failure into an *Error. If e is not a failure, it panics again. The given offset is
+// used if the failure has none.
 func (t *Template) recovered(e any, offset int) error {
 	f, ok := e.(failure)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// tests are what may follow "is".
+// tests are the tests by name.
 var tests map[string]*builtin
 
 func init() {

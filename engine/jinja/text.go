@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// This file has what Python's str knows about characters.
+// This file has the methods of Python's str that depend on the properties of characters.
 
 // isSpace is str.isspace for one character: Go's white space and four more separators.
 func isSpace(r rune) bool { return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) }
@@ -41,7 +41,7 @@ func runeOffset(s string, index int) int {
 	return len(s)
 }
 
-// Case mapping is full: ß becomes SS, and Σ at the end of a word ς. A Caser keeps state, so each use makes its own.
+// Case mapping is full: ß becomes SS, and Σ at the end of a word becomes ς. A Caser has state, so each use makes a new one.
 
 func upper(s string) string {
 	if isASCII(s) {
@@ -96,7 +96,7 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt returns the lower case of the character at i, which for a Σ depends on the next one.
+// lowerAt returns the lower case of the character at i. For a Σ, it depends on the next character.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))

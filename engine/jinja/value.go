@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Value is what a template computes with. A context holds the types of ordered.Value, of which dictionaries are
-// *ordered.Object. Rendering changes none of them. A value of any other Go type gives an error when a template uses it.
-// *big.Int, an integer too large for int64, is printed and compared, but not computed with.
+// Value is a value in a template. A context has values of the types of ordered.Value; dictionaries are *ordered.Object. Rendering
+// does not change them. A value of any other Go type gives an error when a template uses it. *big.Int, an integer too large for
+// int64, is printed and compared, but not computed with.
 type Value = ordered.Value
 
 // The types of values that a template makes, in addition to those of a context. namespace, macro, function and loopContext are
@@ -21,17 +21,17 @@ type (
 	markup string
 	// span is Python's range object.
 	span struct{ start, stop, step int64 }
-	// view is what a dictionary's keys, values and items methods return.
+	// view is the result of a dictionary's methods keys, values and items.
 	view struct {
 		kind string // "dict_keys", "dict_values" or "dict_items"
 		of   *ordered.Object
 	}
-	// undefined is the value of a name or an attribute that does not exist. It prints as nothing, is false and is empty. Any
+	// undefined is the value of a name or an attribute that does not exist. It prints as an empty text, is false and has length 0. Any
 	// other use is an error.
 	undefined struct {
 		name  string // of the variable or attribute
 		owner string // the type that has no such attribute; empty for a variable
-		hint  string // the whole message, if it is neither of these
+		hint  string // the whole message, for other cases
 	}
 )
 
@@ -124,7 +124,7 @@ func typeName(v Value) string {
 	return fmt.Sprintf("Go type %T", v)
 }
 
-// ownerName is how the message of an undefined attribute names the object.
+// ownerName returns the name of the object in messages about an undefined attribute.
 func ownerName(v Value) string {
 	if v == nil {
 		return "None"
@@ -160,7 +160,7 @@ func elements(v Value) ([]Value, bool) {
 	return nil, false
 }
 
-// integer returns the value of an integer. A bool is one.
+// integer returns the value of an integer. A bool counts as an integer.
 func integer(v Value) (int64, bool) {
 	switch v := v.(type) {
 	case int64:

@@ -16,13 +16,14 @@ import (
 // vectorsNow is the time that the recorded prompts were rendered at.
 var vectorsNow = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-// TestTemplates renders small templates with the constructs of published ones; testdata/templates/render.py has jinja2 do the same.
+// TestTemplates renders small templates with the constructs of published templates. The expected prompts were rendered by jinja2
+// with testdata/templates/render.py.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	renderAll(t, filepath.Join("testdata", "templates"))
 }
 
-// TestModelTemplates renders the templates of real models and compares with what Python's jinja2 made of them.
+// TestModelTemplates renders the templates of real models and compares the prompts with those of Python's jinja2.
 func TestModelTemplates(t *testing.T) {
 	t.Parallel()
 	root := os.Getenv("INGOT_VECTORS")

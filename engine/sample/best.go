@@ -8,13 +8,13 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Best is the highest logits of a row, as the backend found them: the highest first, among equals the lowest id.
+// Best has the highest logits of a row, as found by the backend. The highest logit is first; among equals, the lowest id is first.
 type Best struct {
 	ids, values []float32 // ids are whole numbers
 	sum         float32   // log Σ exp of the whole row
 }
 
-// ReadBest takes the highest k logits from a row as compute.Step.Top writes it: [ids | values | log Σ exp].
+// ReadBest reads the highest k logits from a row that compute.Step.Top has written: [ids | values | log Σ exp].
 func ReadBest(row []float32, k int) Best {
 	return Best{ids: row[:k], values: row[k : 2*k], sum: row[2*k]}
 }
@@ -25,7 +25,7 @@ func (b Best) ID(i int) int32 { return int32(b.ids[i]) }
 // Logit is logit i.
 func (b Best) Logit(i int) float32 { return b.values[i] }
 
-// LogSumExp is log Σ exp of the whole row: what the function LogSumExp gives for all logits, except for rounding.
+// LogSumExp returns log Σ exp of the whole row. Except for rounding, it is the result of the function LogSumExp for all logits.
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
@@ -37,7 +37,8 @@ func (b Best) LogSumExp() (float64, error) {
 // Greedy reports whether the highest logit alone decides the next token.
 func (s *Sampler) Greedy() bool { return s.params.Temperature == 0 && s.Needs() == 1 }
 
-// Needs returns how many of the highest logits SampleBest needs; 0 if only Sample can draw the next token, from all of them.
+// Needs returns the number of highest logits that SampleBest needs. It returns 0 if the next token can be drawn only by
+// Sample, from all logits.
 func (s *Sampler) Needs() int {
 	switch {
 	case len(s.excluded) > 0 || len(s.bias) > 0 || penalises(&s.params):
@@ -45,14 +46,14 @@ func (s *Sampler) Needs() int {
 	case s.params.Temperature == 0:
 		return 1
 	case s.params.TopK > 0:
-		return s.params.TopK + 1 // the last one shows whether further logits equal the one before it
+		return s.params.TopK + 1 // one more logit shows whether others are equal to the last of the top k
 	}
 	return 0
 }
 
-// SampleBest is Sample for a row of which only the highest logits are known, at least Needs of them. It returns the index in b
-// of the token that Sample would draw from all logits. ok is false if logits beyond b may equal the last of the top k: then
-// only Sample can draw the token.
+// SampleBest is Sample for a row of which only the highest logits are known. There must be at least Needs of them. It returns the
+// index in b of the token that Sample would draw from all logits. ok is false if logits outside of b may be equal to the last of
+// the top k. Then only Sample can draw the token.
 func (s *Sampler) SampleBest(b Best, position int, w *Scratch) (index int, ok bool, err error) {
 	if _, err := b.LogSumExp(); err != nil {
 		return 0, false, err

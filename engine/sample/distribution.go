@@ -8,14 +8,16 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// distribution is the tokens that can be drawn, by ascending id, and how likely each is: Weights[i]/Total. No weight is 0.
+// distribution has the tokens that can be drawn, in ascending order of id. The probability of token i is
+// Weights[i]/Total. No weight is 0.
 type distribution struct {
 	IDs     []int32
 	Weights []float64
 	Total   float64 // the sum of Weights, taken in order
 }
 
-// Draw returns the token whose interval contains u, from [0, 1), when the tokens' probabilities are laid end to end.
+// Draw returns the token for a number u in [0, 1). The tokens divide [0, 1) into intervals as long as their probabilities; u is in
+// the interval of the returned token.
 func (d distribution) Draw(u float64) int32 {
 	target, sum := u*d.Total, 0.0
 	for i, w := range d.Weights {
@@ -51,8 +53,8 @@ func (w *Scratch) truncate(logits []float32, best float64, p *generation.Samplin
 	return w.topP(total, p)
 }
 
-// truncateBest is truncate for the n highest logits, those that top-k keeps. It takes ids in ascending order too, so that the
-// sum of the weights is the same to the last bit.
+// truncateBest is truncate for the n highest logits, which are the logits that top-k keeps. It processes ids in the same ascending
+// order, so that the sum of the weights has the same bits.
 func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) distribution {
 	w.order = w.order[:0]
 	for i := range n {
@@ -93,7 +95,7 @@ func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sam
 	return weight
 }
 
-// topP returns the distribution of the candidates, whose weights have the given sum, after top-p.
+// topP returns the distribution of the candidates after top-p. total is the sum of their weights.
 func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	if p.TopP > 0 && p.TopP < 1 {
 		total = w.keepMass(p.TopP*total, total)
@@ -114,10 +116,10 @@ func (w *Scratch) kth(logits []float32, k int) float32 {
 	return fromKey(cut)
 }
 
-// keepMass keeps the fewest best candidates whose weights reach mass, among equals those of the lowest ids, and returns their
-// sum.
+// keepMass keeps the best candidates, as few as needed for their weights to reach mass. Among equals, it keeps the lowest ids. It
+// returns the sum of the weights.
 func (w *Scratch) keepMass(mass, total float64) float64 {
-	// All n candidates below an n-th of the excess can be dropped: together they do not reach it.
+	// With n candidates, every weight below an n-th of the excess can be dropped: together, these weights are less than the excess.
 	negligible := (total - mass) / float64(len(w.weights))
 	w.keep(func(i int) bool { return w.weights[i] >= negligible })
 	cut, above := w.reach(w.values, w.weights, mass)

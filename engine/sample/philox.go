@@ -21,8 +21,8 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// uniform returns the random number of a position of a choice, uniform over [0, 1) in steps of 2^-53. It does not depend on what
-// else is drawn.
+// uniform returns the random number of a position of a choice, uniform over [0, 1) in steps of 2^-53. It does not
+// depend on other draws.
 func uniform(seed uint64, position, choice int) float64 {
 	p := uint64(position)
 	w := philox([4]uint32{uint32(p), uint32(p >> 32), uint32(choice)}, [2]uint32{uint32(seed), uint32(seed >> 32)})

@@ -1,8 +1,8 @@
-// Package sample draws a token from a row of logits: penalties, temperature, truncation, and a draw that depends only on the
-// seed, the position and the choice, so that a row gets the same tokens in any batch and after any retry.
+// Package sample draws a token from a row of logits. It applies penalties, temperature and truncation. The random number of a draw
+// depends only on the seed, the position and the choice, so that a row gets the same tokens in any batch and after any retry.
 //
-// The order of the edits and the meaning of each setting are vLLM's (its V1 sampler): excluded ids, logit bias, repetition,
-// frequency and presence penalties, temperature, min-p, top-k, top-p.
+// The order of the edits and the meaning of each setting are the same as in vLLM's V1 sampler: excluded ids, logit bias,
+// repetition, frequency and presence penalties, temperature, min-p, top-k, top-p.
 package sample
 
 import (
@@ -20,7 +20,7 @@ type Sampler struct {
 	params   generation.Sampling
 	choice   int
 	bias     []bias
-	prompt   []int32 // its distinct ids, ascending; nil unless the repetition penalty applies. Choices share it
+	prompt   []int32 // the prompt's distinct ids, ascending; nil unless the repetition penalty applies; shared by all choices
 	excluded []int32 // ids that cannot be drawn
 	seen     history
 }
@@ -30,20 +30,20 @@ type bias struct {
 	value float32
 }
 
-// history is the distinct tokens of an answer, in the order in which they came.
+// history has the distinct tokens of an answer, in the order in which they first occurred.
 type history struct {
-	index  map[int32]int // of an id in tokens; nil if no penalties apply
+	index  map[int32]int // index of an id in tokens; nil if no penalties apply
 	tokens []seenToken
 }
 
 type seenToken struct {
 	id       int32
-	count    int  // times in the answer
-	inPrompt bool // of Sampler.prompt
+	count    int  // number of occurrences in the answer
+	inPrompt bool // whether the id is in Sampler.prompt
 }
 
-// Scratch is the working memory of drawing. Samplers that are used by one goroutine share one; it grows to the size of the
-// vocabulary once.
+// Scratch is the working memory for drawing. Samplers that are used by the same goroutine share a Scratch. It grows to the
+// size of the vocabulary once.
 type Scratch struct {
 	logits  []float32 // [vocab] edited
 	ids     []int32   // [candidates]
@@ -53,8 +53,7 @@ type Scratch struct {
 	sums    [radixBuckets]float64
 }
 
-// New returns the sampler of choice number choice of a request with these parameters, which must be valid. It does
-// not retain prompt.
+// New returns the sampler of a choice of a request. The parameters must be valid. New does not retain prompt.
 func New(p generation.Sampling, choice int, prompt []int32) *Sampler {
 	s := &Sampler{params: p, choice: choice}
 	for _, id := range slices.Sorted(maps.Keys(p.LogitBias)) {
@@ -71,8 +70,8 @@ func New(p generation.Sampling, choice int, prompt []int32) *Sampler {
 	return s
 }
 
-// ForChoice returns the sampler of another choice of the same request, which shares what they have in common. It must be called
-// before the first Accept.
+// ForChoice returns the sampler of another choice of the same request. Both samplers share the data of the prompt. It must be
+// called before the first Accept.
 func (s *Sampler) ForChoice(choice int) *Sampler {
 	other := *s
 	other.choice = choice
@@ -92,8 +91,8 @@ func (s *Sampler) Accept(id int32) {
 	}
 }
 
-// Sample draws the token that follows logits and will stand at the given position of the sequence. Call Accept if
-// the token becomes part of the answer.
+// Sample draws the next token from logits. position is the token's position in the sequence. Call Accept if the token
+// becomes part of the answer.
 func (s *Sampler) Sample(logits []float32, position int, w *Scratch) (int32, error) {
 	d, err := s.distribution(logits, w)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, erro
 	logits = s.edit(logits, w)
 	best := argmax(logits)
 	if top := float64(logits[best]); math.IsInf(top, 0) {
-		return distribution{}, fmt.Errorf("%w: bias, penalties and excluded ids leave no token, the best logit is %g", generation.ErrNotFinite, top)
+		return distribution{}, fmt.Errorf("%w: bias, penalties and excluded ids leave no token; the best logit is %g", generation.ErrNotFinite, top)
 	}
 	if s.params.Temperature == 0 {
 		return w.only(int32(best)), nil
@@ -165,14 +164,14 @@ func (s *Sampler) repeat(logit float32) float32 {
 	return logit * float32(p.RepetitionPenalty)
 }
 
-// penalise lowers the logit of a token that came count times in the answer: the presence penalty is subtracted once, the
-// frequency penalty as often as the token came.
+// penalise lowers the logit of a token that occurs count times in the answer. The presence penalty is subtracted once, the
+// frequency penalty count times.
 func (s *Sampler) penalise(logit float32, count int) float32 {
 	logit -= float32(s.params.FrequencyPenalty * float64(count))
 	return logit - float32(s.params.PresencePenalty)
 }
 
-// add counts a token of the answer. prompt is the distinct ids of the prompt, ascending.
+// add counts a token of the answer. prompt has the distinct ids of the prompt in ascending order.
 func (h *history) add(id int32, prompt []int32) {
 	at, ok := h.index[id]
 	if !ok {
@@ -200,11 +199,11 @@ const exponent = 0x7f800000
 
 func checkFinite(logits []float32) error {
 	if len(logits) == 0 {
-		return fmt.Errorf("%w: there are none", generation.ErrNotFinite)
+		return fmt.Errorf("%w: there are no logits", generation.ErrNotFinite)
 	}
 	for id, l := range logits {
 		if math.Float32bits(l)&exponent == exponent {
-			return fmt.Errorf("%w: that of token %d is %g", generation.ErrNotFinite, id, l)
+			return fmt.Errorf("%w: the logit of token %d is %g", generation.ErrNotFinite, id, l)
 		}
 	}
 	return nil

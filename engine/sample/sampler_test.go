@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ranked is a token of the reference.
+// ranked is a token in the reference distribution.
 type ranked struct {
 	id          int32
 	logit, prob float64
@@ -87,7 +87,7 @@ func soften(all []ranked, temperature float64) []ranked {
 	return all
 }
 
-// drawParams draws settings whose edits are exact in float32, as are the logits they are used on.
+// drawParams draws settings whose edits are exact in float32. The logits of the test are exact as well.
 func drawParams(t *rapid.T, vocab int) generation.Sampling {
 	p := generation.Sampling{
 		TopK:              rapid.IntRange(0, vocab+2).Draw(t, "top_k"),
@@ -148,7 +148,8 @@ func TestDistributionMatchesReference(t *testing.T) {
 	})
 }
 
-// Draws over many positions have the distribution's frequencies, and the check distinguishes them from another distribution's.
+// Draws over many positions have the frequencies of the distribution. The check must also detect
+// frequencies of another distribution.
 func TestDrawsFollowTheDistribution(t *testing.T) {
 	t.Parallel()
 	const draws = 20000
@@ -298,7 +299,7 @@ func BenchmarkSample(b *testing.B) {
 	})
 }
 
-// probability is that of token id, 0 if it cannot be drawn.
+// probability returns the probability of token id; 0 if it cannot be drawn.
 func probability(d distribution, id int32) float64 {
 	i, ok := slices.BinarySearch(d.IDs, id)
 	if !ok {
@@ -307,7 +308,7 @@ func probability(d distribution, id int32) float64 {
 	return d.Weights[i] / d.Total
 }
 
-// Choices that share what a request has in common draw like samplers of their own, whatever the others draw.
+// The samplers of several choices share data, but each draws like a separate sampler, whatever the others draw.
 func TestChoicesAreIndependent(t *testing.T) {
 	t.Parallel()
 	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, PresencePenalty: 0.2, LogitBias: map[int32]float64{3: 1}, Seed: 5}
@@ -331,7 +332,7 @@ func TestChoicesAreIndependent(t *testing.T) {
 	}
 }
 
-// Top-p keeps the fewest tokens that reach its share, and of equals those of the lowest ids.
+// Top-p keeps as few tokens as needed to reach its share. Among equals, it keeps the lowest ids.
 func TestTopPEndsWhereItsShareIsReached(t *testing.T) {
 	t.Parallel()
 	for topP, want := range map[float64][]int32{0.25: {0}, 0.3: {0, 1}, 0.5: {0, 1}, 0.51: {0, 1, 2}, 1: {0, 1, 2, 3}} {

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// byteRunes is GPT-2's alphabet: the character for each byte in a byte-level vocabulary. Printable Latin-1 characters are their own
-// byte; the other bytes have U+0100 and so on, in order.
+// byteRunes is GPT-2's alphabet: the character for each byte in a byte-level vocabulary. A byte that is a printable Latin-1
+// character stands for itself. The other bytes have the characters from U+0100 on, in order.
 var byteRunes = func() (t [256]rune) {
 	next := rune(0x100)
 	for b := range t {
@@ -24,7 +24,7 @@ var byteRunes = func() (t [256]rune) {
 	return t
 }()
 
-// runeBytes is the inverse; it has -1 for other characters.
+// runeBytes is the inverse of byteRunes. It has -1 for other characters.
 var runeBytes = func() (t [0x144]int16) {
 	for i := range t {
 		t[i] = -1
@@ -35,14 +35,14 @@ var runeBytes = func() (t [0x144]int16) {
 	return t
 }()
 
-// bpe is byte-level byte-pair encoding. Its symbols are the vocabulary's ids, then numbers for strings that occur in merges but are
-// not tokens.
+// bpe is byte-level byte-pair encoding. Its symbols are the ids of the vocabulary, and higher numbers for strings that occur in
+// merges but are not tokens.
 type bpe struct {
 	vocab  *vocabulary
 	rule   splitRule
 	bytes  [256]int32 // symbol of each byte, noSymbol if it has none
 	merges map[uint64]merge
-	words  map[string]int32 // by their bytes; only if rule.wholeWords
+	words  map[string]int32 // tokens by their bytes; only if rule.wholeWords is set
 	pool   sync.Pool        // of *merger
 }
 
@@ -61,10 +61,10 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	e.pool.New = func() any { return new(merger) }
 	symbols := newSymbols(v)
 	for rank, text := range merges {
-		// The left part is never empty and may itself be a space in odd files.
+		// The left part is never empty. In unusual files, it is a space.
 		cut := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
 		if cut == 0 || cut+1 == len(text) {
-			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, is not two parts with a space between", prefix, rank, text)
+			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, does not consist of two parts separated by a space", prefix, rank, text)
 		}
 		left, right := text[:cut], text[cut+1:]
 		key := uint64(symbols.number(left))<<32 | uint64(symbols.number(right))
@@ -167,8 +167,8 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int3
 	return dst
 }
 
-// appendByte appends a byte of a merged string that is not a token. A vocabulary may lack bytes that never occur in valid UTF-8: they
-// become the unknown token, or nothing.
+// appendByte appends a byte of a merged string that is not a token. A vocabulary need not have bytes that never occur in valid
+// UTF-8. These bytes become the unknown token or, if there is none, nothing.
 func (e *bpe) appendByte(dst []int32, b byte) []int32 {
 	switch id := e.bytes[b]; {
 	case id >= 0 && int(id) < len(e.vocab.tokens):

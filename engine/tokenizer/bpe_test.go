@@ -95,7 +95,8 @@ func TestBPE(t *testing.T) {
 	require.Equal(t, "Ġh", tok.Token(space))
 }
 
-// TestBPEMergeToNoToken: a merge may make a string that is not a token. If no further merge makes it one, it becomes its bytes.
+// TestBPEMergeToNoToken: a merge can make a string that is not a token. If no further merge turns it into a token,
+// it is encoded as bytes.
 func TestBPEMergeToNoToken(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -213,7 +214,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// Of merges that a file has twice, the first gives the rank.
+// If a file has a merge twice, the first one determines the rank.
 func TestTheFirstOfEqualMergesCounts(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()

@@ -2,21 +2,21 @@ package tokenizer
 
 import "unicode/utf8"
 
-// Decoder converts ids to text one by one. It serves one goroutine.
+// Decoder converts ids to text one by one. It is not safe for concurrent use.
 type Decoder struct {
 	t       *Tokenizer
 	started bool   // a token with text has been seen
 	pending []byte // the start of an incomplete character: at most 3 bytes
-	out     []byte // of Next
+	out     []byte // buffer of Next
 }
 
-// NewDecoder returns a decoder for a text from its start: if encoding adds a space before a text (SentencePiece), the decoder drops
-// the first token's leading space. To decode the continuation of a prompt instead, first pass the prompt's last id to Next and
-// discard the result.
+// NewDecoder returns a decoder for a text from its start. If encoding adds a space before a text (SentencePiece), the
+// decoder drops the leading space of the first token. To decode the continuation of a prompt instead, first pass the
+// prompt's last id to Next and discard the result.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Next returns the text that the id completes. It is often empty and never part of a character. Bytes that cannot become valid UTF-8
-// are returned as U+FFFD, one for each sequence that begins like a character (Unicode's "maximal subpart").
+// Next returns the text that the id completes. The text is often empty and never ends inside a character. Bytes that cannot become
+// valid UTF-8 are returned as U+FFFD, one for each sequence that begins like a character (Unicode's "maximal subpart").
 func (d *Decoder) Next(id int32) string {
 	d.out = d.Append(d.out[:0], id)
 	return string(d.out)
@@ -49,8 +49,8 @@ func (d *Decoder) Append(dst []byte, id int32) []byte {
 	return dst
 }
 
-// badLength returns the length of the maximal subpart of an ill-formed sequence at the start of b: the longest part that more bytes
-// could have completed.
+// badLength returns the length of the maximal subpart of an ill-formed sequence at the start of b. That is the longest part that
+// could be the beginning of a character.
 func badLength(b []byte) int {
 	n := 1
 	for n < len(b) && !utf8.FullRune(b[:n]) {
@@ -62,7 +62,8 @@ func badLength(b []byte) int {
 	return n
 }
 
-// Flush ends the text and returns U+FFFD for an incomplete character, else "". The decoder is then ready for another text.
+// Flush ends the text. It returns U+FFFD if the text ends with an incomplete character, otherwise "". The decoder is then
+// ready for another text.
 func (d *Decoder) Flush() string {
 	incomplete := len(d.pending) > 0
 	d.pending, d.started = d.pending[:0], false

@@ -1,8 +1,8 @@
 package tokenizer
 
-// merger is byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined, the pair of lowest rank first, and
-// of equal ranks the leftmost. It takes O(n log n) steps for n symbols. It reuses its memory for every text and serves one goroutine
-// at a time.
+// merger is byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined. The pair with the lowest rank
+// is joined first; among equal ranks, the leftmost pair. This takes O(n log n) steps for n symbols. A merger reuses its memory for
+// every text. It is not safe for concurrent use.
 type merger struct {
 	symbols []textSymbol
 	pairs   []pair // a binary heap, lowest key first
@@ -20,12 +20,12 @@ const (
 	noSymbol int32 = -1
 )
 
-// pair is two neighbours that can be joined. It is out of date once either has been joined to another symbol.
+// pair is two neighbours that can be joined. It is out of date after one of them has been joined to another symbol.
 type pair struct {
-	key   uint64 // rank, then index of the left one
+	key   uint64 // rank, then index of the left neighbour
 	right int32
 	size  int32 // total length of both
-	id    int32 // of the joined symbol
+	id    int32 // id of the joined symbol
 }
 
 // reset starts a new text.

@@ -2,14 +2,14 @@ package tokenizer
 
 import "context"
 
-// pacer looks at a context once in many steps of work.
+// pacer counts steps of work and checks a context once in many steps.
 type pacer struct {
 	ctx   context.Context
 	steps int
-	err   error // the context's, once it was found done
+	err   error // the context's error, after the context was found done
 }
 
-// paced is the number of steps between two looks at the context: some 100 us of merging.
+// paced is the number of steps between two checks of the context. Merging takes about 100 us for this many.
 const paced = 1 << 12
 
 // stop counts a step, and reports whether the work has to end.

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// specialTokens finds tokens that are matched in a text before it is encoded. Of several at one position, the longest is matched.
-// They are a trie, whose branches end where a single token is left.
+// specialTokens finds tokens that are matched in a text before it is encoded. If several tokens match at one position, the longest
+// is used. The tokens are stored as a trie. A branch of the trie ends where only one token is left.
 type specialTokens struct {
 	first [256]int32 // node of a token's first byte; 0 for none
-	bytes []byte     // [nodes] by which the node is reached
+	bytes []byte     // [nodes] last byte on the path to the node
 	nodes []specialNode
 }
 
-// specialNode is the tokens that have a beginning in common. Its children are nodes child to child+children-1, one a next byte.
+// specialNode stands for the tokens that have a beginning in common. Its children are the nodes child to
+// child+children-1, one per next byte.
 type specialNode struct {
 	child, children int32
 	id              int32  // of the token that ends here; none if there is none
-	rest            string // of that token, which has to follow; it is not empty only in a node without children
+	rest            string // the rest of that token, which must follow; empty in nodes with children
 }
 
 type specialToken struct {
@@ -36,14 +37,14 @@ func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 	}
 	slices.SortFunc(tokens, func(a, b specialToken) int { return cmp.Compare(a.text, b.text) })
 	s := &specialTokens{bytes: make([]byte, 1), nodes: make([]specialNode, 1)}
-	s.fill(0, tokens, 0) // the root, of which only the children are used
+	s.fill(0, tokens, 0) // the root; only its children are used
 	for i, n := int32(0), s.nodes[0]; i < n.children; i++ {
 		s.first[s.bytes[n.child+i]] = n.child + i
 	}
 	return s
 }
 
-// fill makes a node of tokens that have depth bytes in common, which are sorted, and the nodes below it.
+// fill makes the node of tokens that have their first depth bytes in common, and the nodes below it. The tokens must be sorted.
 func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 	n := specialNode{id: none}
 	switch {
@@ -70,7 +71,7 @@ func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 	}
 }
 
-// find returns the position, length and id of the first one in the text. The position is len(text) if there is none.
+// find returns the position, length and id of the first special token in the text. If there is none, the position is len(text).
 func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	for i := range len(text) {
 		if node := s.first[text[i]]; node != 0 && !p.stop() {
@@ -82,8 +83,8 @@ func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	return len(text), 0, none
 }
 
-// match returns the longest one that a text begins with, and its length, which is 0 if there is none. node is that of the first
-// byte.
+// match returns the longest special token at the beginning of a text, and its length. The length is 0 if there is none. node is the
+// node of the first byte.
 func (s *specialTokens) match(node int32, text string) (length int, id int32) {
 	id = none
 	for depth := 1; ; depth++ {
@@ -102,7 +103,7 @@ func (s *specialTokens) match(node int32, text string) (length int, id int32) {
 	}
 }
 
-// index is bytes.IndexByte, which costs a call that few bytes are not worth.
+// index is bytes.IndexByte for few bytes, for which the cost of that call is too high.
 func index(all []byte, b byte) int {
 	if len(all) > 8 {
 		return bytes.IndexByte(all, b)

@@ -9,8 +9,8 @@ import (
 // a position beyond i before which no match can start.
 type matcher func(s string, i int) (end int, ok bool)
 
-// passes splits a text like a chain of "isolated" splits of Hugging Face's tokenizers: each match of the first matcher is a piece, and
-// so is each part between matches. The next matcher splits these pieces again, each on its own.
+// passes splits a text like a chain of "isolated" splits of Hugging Face's tokenizers. Each match of the first matcher is a piece,
+// and each part between matches is a piece. The next matcher splits each of these pieces again.
 type passes []matcher
 
 // split calls yield with the pieces of s, in order. Concatenated they are s.
@@ -22,7 +22,7 @@ func (p passes) split(s string, yield func(piece string)) {
 		yield(s)
 		return
 	}
-	start := 0 // of the part that is not in a piece yet
+	start := 0 // start of the part that is not in a piece yet
 	for i := 0; i < len(s); {
 		end, ok := p[0](s, i)
 		if ok {

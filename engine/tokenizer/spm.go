@@ -14,16 +14,16 @@ import (
 
 const spaceMark = "▁" // U+2581, the space of SentencePiece vocabularies
 
-// spm is SentencePiece's byte-pair encoding: characters are joined to tokens, those with the best score first. Characters that are not
-// tokens become bytes.
+// spm is SentencePiece's byte-pair encoding: characters are joined to tokens. The token with the best score is made first.
+// Characters that are not tokens become bytes.
 type spm struct {
 	vocab          *vocabulary
 	ranks          []int32          // by id: 0 for the best score; equal scores have equal ranks
 	joinable       map[string]int32 // tokens that characters may be joined to
 	bytes          [256]int32       // the <0xXX> tokens
-	hasBytes       bool             // all 256 exist
+	hasBytes       bool             // all 256 byte tokens exist
 	addSpacePrefix bool
-	// splitAtSpaces: no token has a space mark after another character, so words can be encoded one by one.
+	// splitAtSpaces is set if no token has a space mark after another character, so that words can be encoded one by one.
 	splitAtSpaces bool
 	pool          sync.Pool // of *merger
 }

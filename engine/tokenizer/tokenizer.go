@@ -1,5 +1,5 @@
 // Package tokenizer converts text to a model's token ids and back, with the vocabulary of its GGUF file. It supports byte-level
-// byte-pair encoding ("gpt2") and SentencePiece's ("llama").
+// byte-pair encoding ("gpt2") and SentencePiece's byte-pair encoding ("llama").
 package tokenizer
 
 import (
@@ -18,8 +18,8 @@ import (
 type Tokenizer struct {
 	vocab       *vocabulary
 	encoder     encoder
-	special     *specialTokens // tokens that are matched in a text as they are written
-	userDefined *specialTokens // those that are always matched
+	special     *specialTokens // tokens that are matched if EncodeOptions.Special is set
+	userDefined *specialTokens // tokens that are always matched
 	pieces      []byte         // the bytes of the tokens, one after another
 	pieceEnds   []int32        // by id
 	dropSpace   bool           // the encoder adds a space before a text
@@ -29,8 +29,8 @@ type Tokenizer struct {
 
 // encoder is one of the two kinds of byte-pair encoding.
 type encoder interface {
-	// encode appends the ids of a text without special tokens. afterSpecial reports whether it starts the whole text or follows a
-	// special token. Once p stops, the rest is left out.
+	// encode appends the ids of a text without special tokens. afterSpecial reports whether the text is at the start of the whole text
+	// or follows a special token. If p stops, the rest of the text is left out.
 	encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32
 	// piece returns the bytes of a normal token.
 	piece(text string) []byte
@@ -40,16 +40,16 @@ type encoder interface {
 
 // EncodeOptions selects what Encode does in addition to encoding plain text.
 type EncodeOptions struct {
-	// Special encodes control tokens that are written in the text, such as "<|user|>", as these tokens, for rendered templates and
-	// prompts for completion. User-defined tokens are always encoded so.
+	// Special encodes names of control tokens in the text, such as "<|user|>", as these tokens. It is for rendered templates and for
+	// prompts of completions. Names of user-defined tokens are always encoded as these tokens.
 	Special bool
 	// BOS adds the tokens that the file requires around a text: the BOS token first if AddsBOS, unless the text begins with it
 	// already, and the EOS token last if the file sets add_eos_token.
 	BOS bool
 }
 
-// New makes the tokenizer that the metadata describe. It fails if they are incomplete or inconsistent, and if Ingot does not have
-// the tokenizer or split rule (tokenizer.ggml.pre): a guess would give subtly wrong ids.
+// New makes the tokenizer that the metadata describe. It returns an error if the metadata are incomplete or inconsistent, or if
+// Ingot does not support the tokenizer or split rule (tokenizer.ggml.pre). Guessing a rule would give subtly wrong ids.
 func New(meta *gguf.Metadata) (*Tokenizer, error) {
 	t, err := load(meta)
 	if err != nil {
@@ -94,9 +94,9 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 		return nil, err
 	}
 	if !t.encoder.loses() {
-		t.maxTokenBytes = utf8.UTFMax // of a character that becomes the unknown token
+		t.maxTokenBytes = utf8.UTFMax // length of a character that becomes the unknown token
 		for _, text := range t.vocab.tokens {
-			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // in no alphabet shorter than what it represents
+			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // in every alphabet, at least as long as the bytes that the token represents
 		}
 	}
 	return t, nil
@@ -149,8 +149,8 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOpti
 	return ids, p.err
 }
 
-// MaxTokenBytes returns the maximum number of bytes of a text that one id represents, or 0 if that is not known, because the vocabulary
-// has no tokens for some characters.
+// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0 if the number is not known,
+// because the vocabulary has no tokens for some characters.
 func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
 
 func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
@@ -220,7 +220,7 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.vocab.tokens[id]
 }
 
-// Bytes returns the bytes that a token adds to a text, which may be part of a character. It returns nil for control, unknown and
+// Bytes returns the bytes that a token adds to a text. They can be a part of a character. It returns nil for control, unknown and
 // unused tokens and for an id that is not a token. The slice belongs to the tokenizer: do not change it.
 func (t *Tokenizer) Bytes(id int32) []byte {
 	if !t.has(id) {

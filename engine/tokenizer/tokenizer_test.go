@@ -86,7 +86,7 @@ func TestStopIDs(t *testing.T) {
 	end := f.token("<|im_end|>", kindControl)
 	user := f.token("<|user|>", kindControl)
 	observation := f.token("<|observation|>", kindControl)
-	f.token("<|eot_id|>", kindNormal) // a word like any other
+	f.token("<|eot_id|>", kindNormal) // a normal token
 	plain := f.token("stop", kindNormal)
 	require.Equal(t, []int32{text, end}, f.tokenizer(t).StopIDs())
 	f.set("eos_token_id", uint32(plain)).set("eot_token_id", uint32(end)).set("eom_token_id", uint32(math.MaxUint32))
@@ -129,9 +129,9 @@ func TestNewRefuses(t *testing.T) {
 		"types":          {with(byteLevel(), func(f *file) { f.kinds = f.kinds[1:] }), "has 255 types for 256 tokens"},
 		"types type":     {with(byteLevel(), func(f *file) { f.set("token_type", "x") }), "want an array of integers"},
 		"twice":          {with(byteLevel(), func(f *file) { f.token("a", kindNormal) }), `tokens 97 and 256 are both "a"`},
-		"merge":          {with(byteLevel(), func(f *file) { f.merges = []string{"a b", "ab"} }), `merge 1, "ab", is not two parts`},
-		"merge half":     {with(byteLevel(), func(f *file) { f.merges = []string{"a "} }), `merge 0, "a ", is not two parts`},
-		"merge empty":    {with(byteLevel(), func(f *file) { f.merges = []string{""} }), `merge 0, "", is not two parts`},
+		"merge":          {with(byteLevel(), func(f *file) { f.merges = []string{"a b", "ab"} }), `merge 1, "ab", does not consist of two parts`},
+		"merge half":     {with(byteLevel(), func(f *file) { f.merges = []string{"a "} }), `merge 0, "a ", does not consist of two parts`},
+		"merge empty":    {with(byteLevel(), func(f *file) { f.merges = []string{""} }), `merge 0, "", does not consist of two parts`},
 		"byte token":     {with(byteLevel(), func(f *file) { f.token("<0xZZ>", kindByte) }), `byte token 256, "<0xZZ>", is not of the form <0x00>`},
 		"eos":            {with(byteLevel(), func(f *file) { f.set("eos_token_id", uint32(256)) }), "eos_token_id: 256 is not a token; the vocabulary has 256"},
 		"bos type":       {with(byteLevel(), func(f *file) { f.set("bos_token_id", "1") }), "bos_token_id: is string, want an integer"},
@@ -169,7 +169,7 @@ func TestOldFiles(t *testing.T) {
 	require.Len(t, tok.Encode("a<|end|>", EncodeOptions{}), 8)
 }
 
-// expiring is a context that is done once it was looked at a number of times.
+// expiring is a context that is done after a number of checks.
 type expiring struct {
 	context.Context
 	looks int
@@ -182,7 +182,8 @@ func (e *expiring) Err() error {
 	return nil
 }
 
-// A text of many words, one of a single word and one of special tokens are given up soon after the context is done.
+// Encoding ends soon after the context is done: for a text of many words, for a text of a single word, and for a
+// text of special tokens.
 func TestEncodingIsCancelled(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()

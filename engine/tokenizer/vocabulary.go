@@ -26,7 +26,7 @@ const (
 type vocabulary struct {
 	tokens        []string
 	kinds         []kind
-	ids           map[string]int32 // by text, empty ones left out
+	ids           map[string]int32 // by text; tokens with an empty text are left out
 	bos, eos, unk int32            // none if the file names none
 	stop          []int32
 	addBOS        bool
@@ -94,7 +94,7 @@ func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
 	return kinds, nil
 }
 
-// role reads the id of a token with a special role. Files have 2^32-1 or -1 for no token, or leave the key out.
+// role reads the id of a token with a special role. In files, 2^32-1 or -1 means no token; the key can also be absent.
 func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
 	id, err := meta.Int(prefix + key)
 	if errors.Is(err, gguf.ErrMissing) || err == nil && (id == -1 || id == math.MaxUint32) {
@@ -117,9 +117,9 @@ func flag(meta *gguf.Metadata, key string, otherwise bool) (bool, error) {
 	return b, err
 }
 
-// endTexts are the tokens that end a turn or a document in supported models. Files converted before eot_token_id and eom_token_id
-// existed, or with a base model's eos_token_id, name too few ids, and a model tuned for chat then never stops. Only tokens that the
-// file marks as control count.
+// endTexts are the tokens that end a turn or a document in supported models. Some files name too few ids: they were converted
+// before eot_token_id and eom_token_id existed, or they have the eos_token_id of a base model. A model tuned for chat would then
+// never stop. Only tokens that the file marks as control tokens are used.
 var endTexts = []string{
 	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|EOT|>",
 	"<end_of_turn>", "<｜end▁of▁sentence｜>",

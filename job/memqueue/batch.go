@@ -14,10 +14,10 @@ type batch struct {
 	job.Batch
 	status   job.Status // without State, Running, Expires and rates
 	sealed   bool
-	last     time.Time // of the last row recorded
+	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
 	recorded job.Lines
-	attempts map[int]int // deliveries of each line that was begun and is not recorded
+	attempts map[int]int // number of deliveries of each line that was begun but is not recorded
 	running  map[int]context.CancelFunc
 
 	checkpoints map[int][]byte // progress of lines that are not recorded
@@ -27,7 +27,7 @@ type batch struct {
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
 }
 
-// find returns a batch. It deletes one whose retention is over.
+// find returns a batch. If the retention of the batch is over, find deletes it.
 func (q *Queue) find(id string) (*batch, error) {
 	b := q.batches[id]
 	if b == nil {
@@ -40,7 +40,7 @@ func (q *Queue) find(id string) (*batch, error) {
 	return b, nil
 }
 
-// open returns a batch that takes rows of a file. An empty file stands for any.
+// open returns a batch that accepts rows of a file. An empty file means any file.
 func (q *Queue) open(id, file string) (*batch, error) {
 	b, err := q.find(id)
 	switch {
@@ -75,7 +75,7 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	return b, true, nil
 }
 
-// deadline is a batch's deadline as it is stored, in milliseconds; nil for none.
+// deadline returns a batch's deadline as it is stored, in milliseconds; nil for none.
 func deadline(b job.Batch) *time.Time {
 	if b.Deadline.IsZero() {
 		return nil
@@ -83,7 +83,7 @@ func deadline(b job.Batch) *time.Time {
 	return new(b.Deadline.UTC().Truncate(time.Millisecond))
 }
 
-// now is the time as it is stored, in milliseconds.
+// now returns the time as it is stored, in milliseconds.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
 // Seal implements job.Store.
@@ -171,7 +171,7 @@ func (q *Queue) Status(_ context.Context, id string) (job.Status, error) {
 	return b.current(), nil
 }
 
-// current is the batch's progress.
+// current returns the batch's progress.
 func (b *batch) current() job.Status {
 	s := b.status
 	s.FileSHA = b.FileSHA

@@ -26,7 +26,7 @@ func (q *Queue) Expire(ctx context.Context, id string) (n int, err error) {
 	return n, nil
 }
 
-// overdue are the tasks of a batch, if its deadline is over.
+// overdue returns the tasks of a batch, if its deadline is over.
 func (q *Queue) overdue(id string) (tasks []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

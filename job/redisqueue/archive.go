@@ -56,7 +56,7 @@ func (q *Queue) requeueArchived(alias string, log *slog.Logger) error {
 	return nil
 }
 
-// archivedJobs are the ids of a queue's archived jobs.
+// archivedJobs returns the ids of a queue's archived jobs.
 func (q *Queue) archivedJobs(queue string) ([]string, error) {
 	var ids []string
 	for page := 1; ; page++ {

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// chatJob is a job with a short chat.
+// chatJob returns a job with a short chat.
 func chatJob(line int) *job.Job {
 	return &job.Job{
 		Batch: "01J9ZQ3V7K0M2N4P6R8T0V2X4Z", Line: line, Sum: fmt.Sprintf("%08x", line), File: "0123456789abcdef",
@@ -28,7 +28,7 @@ func chatJob(line int) *job.Job {
 	}
 }
 
-// chatResult is the result of a job with an answer of 64 characters.
+// chatResult returns the result of a job with an answer of 64 characters.
 func chatResult(b testing.TB, j *job.Job) job.Result {
 	b.Helper()
 	r, err := openai.ParseRequest(j.Endpoint, j.Body)
@@ -52,8 +52,8 @@ func usedMemory(b testing.TB, c *redis.Client) int {
 }
 
 // BenchmarkBytesPerRow reports the memory that Redis takes for a row with a chat of 200 bytes and an answer of 64: while it
-// waits, when its result waits for a collector, and when that
-// has stored it: what remains identifies the row, so that it is not recorded again and outputs are compared.
+// waits, when its result waits for a collector, and when that has stored it. What then remains identifies the row, so that it is
+// not recorded again and outputs can be compared.
 func BenchmarkBytesPerRow(b *testing.B) {
 	const n = 50_000
 	r := redistest.Start(b)
@@ -74,7 +74,7 @@ func BenchmarkBytesPerRow(b *testing.B) {
 		require.NoError(b, err)
 		b.ReportMetric(perRow(empty), "pending-B/row")
 
-		require.NoError(b, r.Client.FlushAll(b.Context()).Err()) // as if workers had taken all
+		require.NoError(b, r.Client.FlushAll(b.Context()).Err()) // as if workers had taken all rows
 		_, _, err = q.Create(b.Context(), job.Batch{ID: batch, Alias: "m", Priority: job.Default, Retention: time.Hour})
 		require.NoError(b, err)
 		for _, j := range jobs {
@@ -83,7 +83,15 @@ func BenchmarkBytesPerRow(b *testing.B) {
 		}
 		b.ReportMetric(perRow(empty), "done-B/row")
 
-		require.NoError(b, r.Client.Del(b.Context(), "ingot:{"+batch+"}:results").Err()) // as when they are freed
+		for after := ""; ; {
+			rows, err := q.Read(b.Context(), batch, job.Page{After: after, Count: 1000, Want: func(int) bool { return false }})
+			require.NoError(b, err)
+			if len(rows) == 0 {
+				break
+			}
+			require.NoError(b, q.Free(b.Context(), batch, rows))
+			after = rows[len(rows)-1].ID
+		}
 		b.ReportMetric(perRow(empty), "collected-B/row")
 	}
 }

@@ -57,7 +57,7 @@ func TestDialSuggestsAnotherURL(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// answering is the address of a server that is not Redis: it sends reply to each client and hangs up.
+// answering returns the address of a server that is not Redis: it sends reply to each client and hangs up.
 func answering(t *testing.T, reply string) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

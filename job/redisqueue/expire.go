@@ -42,7 +42,7 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
 }
 
-// tasksOf are the ids of a batch's tasks.
+// tasksOf returns the ids of a batch's tasks.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
 	prefix := asynqKey(queue, "")

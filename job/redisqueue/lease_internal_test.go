@@ -71,7 +71,7 @@ type fleet struct {
 	queue *Queue // of nobody: to look from outside
 }
 
-// shortLeases are long enough that a loaded machine does not lose a worker that lives.
+// shortLeases are short, but long enough that no live worker is declared lost on a loaded machine.
 var shortLeases = Leases{Beat: 50 * time.Millisecond, Silence: 3 * time.Second}
 
 func newFleet(t testing.TB, rows int) *fleet {
@@ -207,7 +207,7 @@ func (f *fleet) eventually(what string, condition func() bool) {
 	require.Eventually(f.t, condition, time.Minute, time.Millisecond, what)
 }
 
-// recorded is the results of batch b by line.
+// recorded returns the results of batch b by line.
 func (f *fleet) recorded(batch string) map[int]string {
 	f.t.Helper()
 	rows, err := f.queue.Read(f.t.Context(), batch, job.Page{Count: 1000, MaxBytes: 1 << 20, Want: func(int) bool { return true }})
@@ -235,8 +235,8 @@ func (f *fleet) requireEmptyQueue() {
 	}
 }
 
-// The rows of a worker that falls silent go to another, before those that were queued later and in their order. When the worker wakes,
-// what it does with them changes nothing: neither its results nor asynq's steps after its handlers return.
+// The rows of a worker that falls silent go to another, before those that were queued later and in their order. When the worker
+// wakes, it cannot change these rows any longer: neither with its results nor with asynq's steps after its handlers return.
 func TestASleepingWorkerLosesItsRows(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []string{"record", "fail", "hand back"} {

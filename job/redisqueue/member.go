@@ -18,11 +18,11 @@ type member struct {
 
 	mu    sync.Mutex
 	id    string
-	ends  map[*held]struct{} // of the deliveries that it owns under this id
+	ends  map[*held]struct{} // the deliveries that the worker owns under this id
 	debts []debt             // what could not be written when it was due
 }
 
-// debt is a write about a row that has to be made in the end: while it is not, a row may seem to be this worker's that is nobody's.
+// debt is a write about a row that has to be made in the end. Until then, the row seems to belong to this worker.
 type debt func(ctx context.Context) error
 
 // held is a delivery that a member owns.
@@ -31,14 +31,14 @@ type held struct {
 	lost bool // the member was declared lost; guarded by its mutex
 }
 
-// join registers a worker: nobody may own rows before it has beaten.
+// join registers a worker. A worker must have beaten before it may own rows.
 func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
 	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, id: newWorkerID(), ends: map[*held]struct{}{}}
 	_, err := q.beat(ctx, m.record())
 	return m, err
 }
 
-// record is what the worker registers about itself.
+// record returns the worker's record.
 func (m *member) record() job.Worker {
 	m.mu.Lock()
 	id, rows := m.id, len(m.ends)
@@ -90,7 +90,7 @@ func (m *member) settle(ctx context.Context) {
 	}
 }
 
-// lost ends all deliveries, which other workers have, and goes on as another member.
+// lost ends all deliveries, since other workers have the rows. The worker then continues as a new member.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
 	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.ends))

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// pausedKey is the key that stops asynq from taking tasks of a queue.
+// pausedKey returns the key that stops asynq from taking tasks of a queue.
 func pausedKey(alias string, p job.Priority) string {
 	return "asynq:{" + queueName(alias, p) + "}:paused"
 }
@@ -38,7 +38,7 @@ func (q *Queue) Resume(ctx context.Context, alias string) (changed bool, err err
 	return n > 0, failure(err, "resume model name %s", alias)
 }
 
-// Aliases are the model aliases for which rows were ever queued or that a live worker serves, and whether they are paused.
+// Aliases returns the model aliases for which rows were ever queued or that a live worker serves, and whether they are paused.
 func (q *Queue) Aliases(ctx context.Context) (paused map[string]bool, err error) {
 	queues, err := q.rdb.SMembers(ctx, asynqQueues).Result()
 	if err != nil {

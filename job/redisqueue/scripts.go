@@ -82,7 +82,7 @@ var (
 	surviveScript  = redis.NewScript(surviveSource)
 )
 
-// scriptError is the error for a script's answer, or nil.
+// scriptError returns the error for a script's answer, or nil.
 func scriptError(n int) error {
 	switch n {
 	case -1:

@@ -13,8 +13,8 @@ struct AttentionArgs {
     uint q_stride;
     uint dst_stride;
     uint page_size;
-    uint latent;  // 1 where values are the leading values of keys, as in MLA
-    uint splits;  // splits in parts per row and head; 0 if a simdgroup does all splits of a row
+    uint latent;  // 1 if values are the leading values of keys, as in MLA
+    uint splits;  // splits per row and head that are stored in parts; 0 if a simdgroup processes all splits of a row
     float scale;
 };
 

@@ -1,9 +1,9 @@
-// Attention over KV pages for any mix of rows. A simdgroup takes a few query heads of a row; each lane takes
-// one key at a time. If splits run in threadgroups of their own, attention_join joins them; otherwise this kernel does.
+// Attention over KV pages for any mix of rows. A simdgroup takes a few query heads of a row; each lane takes one key at a time. If
+// each split has its own threadgroup, attention_join joins the splits; otherwise, this kernel does.
 #include "attention.h"
 
-// attention takes Q query heads of one key head at a time, so that keys and values are read once for all. Values have up to 32·V
-// dimensions. Grid: (splits or 1, heads / Q / simdgroups, rows).
+// attention takes Q query heads of one key head at a time, so that keys and values are read once for all of them. Values have up to
+// 32·V dimensions. Grid: (splits or 1, heads / Q / simdgroups, rows).
 template <typename P, uint V, uint Q>
 kernel void attention(
     device const float* q [[buffer(0)]],

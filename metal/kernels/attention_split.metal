@@ -1,9 +1,10 @@
-// Attention of few rows, where one simdgroup per head would not fill the GPU. A threadgroup of eight simdgroups takes a split, and
-// some of the query heads of a key head. A simdgroup scores a block of 32 keys, one key per lane; then each thread sums one or more
-// columns of the values over all keys. The order of every sum is that of attention.metal, so that a row has the same bits.
+// Attention of few rows, for which one simdgroup per head would not occupy the whole GPU. A threadgroup of eight simdgroups
+// takes a split of the keys and some of the query heads of a key head. A simdgroup scores a block of 32 keys, one key per
+// lane; then each thread sums one or more columns of the values over all keys. Every sum has the same order as in
+// attention.metal, so that a row has the same bits.
 #include "attention.h"
 
-constant uint blocks = 8;     // of a split
+constant uint blocks = 8;     // blocks per split
 constant uint threads = 256;  // one simdgroup per block
 
 // attention_split takes up to Q query heads of one key head at a time, and value heads of up to 512 values. Grid: (splits or 1,
@@ -44,7 +45,7 @@ kernel void attention_split(
         for (uint d = tid; d < args.key_dim; d += threads) query[h * padded + d] = q[min(h, heads - 1) * args.key_dim + d];
     }
 
-    // The columns of the values that a thread sums, and the heads that it does so for: of every few heads the one that its turn is.
+    // column is the first column of the values that a thread sums. The thread sums only for the heads h with h % together == turn.
     uint together = args.value_dim <= 64 ? 4 : args.value_dim <= 128 ? 2 : 1, wide = threads / together;
     uint turn = tid / wide, column = tid % wide;
     float total[Q][2], m[Q], l[Q];
@@ -65,7 +66,7 @@ kernel void attention_split(
             device const uchar* key = keys + ulong(row) * key_bytes;
             uint d = 0;
             for (; d + 32 <= args.key_dim; d += 32) {
-                // All of these are read before the first is waited for.
+                // Issue all reads before the first use.
                 float4 k0 = P::four(key, d), k1 = P::four(key, d + 4), k2 = P::four(key, d + 8), k3 = P::four(key, d + 12);
                 float4 k4 = P::four(key, d + 16), k5 = P::four(key, d + 20), k6 = P::four(key, d + 24), k7 = P::four(key, d + 28);
                 UNROLL for (uint h = 0; h < Q; h++) {
@@ -90,7 +91,7 @@ kernel void attention_split(
             if (lane == 0) largest[h * blocks + simdgroup] = top;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        // A block's weights are relative to the largest score up to it.
+        // The weights of a block are relative to the largest score up to and including the block.
         float sums_of_weights[Q];
         UNROLL for (uint h = 0; h < Q; h++) {
             float before = -INFINITY;
@@ -116,7 +117,7 @@ kernel void attention_split(
                 sums[h][0] *= f;
                 sums[h][1] *= f;
             }
-            // Values of several keys are read before the first is waited for. Past the last key they are its own, and not used.
+            // Issue the reads of several keys' values before the first use. Reads past the last key repeat it and are not used.
             for (uint j = 0; j < count; j += 8) {
                 UNROLL for (uint i = 0; i < 2; i++) {
                     uint d = column + i * wide;

@@ -2,7 +2,7 @@
 // 16 pairs of a row and a query head that read the same keys.
 #include "attention.h"
 
-// AttentionTile is up to 16 pairs of a sequence, numbered row by row.
+// AttentionTile describes up to 16 pairs of a sequence. The pairs are numbered row by row.
 struct AttentionTile {
     uint row;    // first row of the sequence in the batch
     uint first;  // first pair
@@ -10,7 +10,7 @@ struct AttentionTile {
 };
 
 constant uint pairs = 16;
-constant uint stride = 36;  // of 32 values in threadgroup memory
+constant uint stride = 36;  // distance of rows of 32 values in threadgroup memory
 
 // stage_eight copies eight of a row's n values from column d on, and zeros past the end.
 template <typename P>
@@ -123,7 +123,7 @@ kernel void attention_tile(
                     float m = split_m[i], l = split_l[i], larger = max(m, simd_max(score)), f = exp(m - larger);
                     weight = exp(score - larger);
                     l = fma(l, f, tree_sum(weight));
-                    simdgroup_barrier(mem_flags::mem_threadgroup);  // all lanes have read the split's before one writes it
+                    simdgroup_barrier(mem_flags::mem_threadgroup);  // all lanes have read the split's values before a lane overwrites them
                     if (lane == 0) {
                         by[i] = f;
                         split_m[i] = larger;

@@ -9,14 +9,14 @@
 #define INSTANTIATE(name, function, ...) template [[host_name(name)]] kernel decltype(function<__VA_ARGS__>) function<__VA_ARGS__>;
 // CONSTANT(type, name, index) declares a function constant, whose value is set when the pipeline is made.
 #define CONSTANT(type, name, index) constant type name [[function_constant(index)]];
-// UNROLL unrolls a loop over an array of a thread. With an index that is not known at compile time, the array would be in memory
-// instead of registers, and compilers do not unroll long loops by themselves.
+// UNROLL unrolls a loop over an array of a thread. If the index were not known at compile time, the array would be in memory
+// instead of registers. Compilers do not unroll long loops by themselves.
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
 using namespace metal;
 
-// EACH_TYPE(X) is X(struct, name) for every type of weights. The name is that of GGUF and of exported kernels.
+// EACH_TYPE(X) is X(struct, name) for every type of weights. The name is used in GGUF and in the names of kernels.
 #define EACH_TYPE(X) \
     X(F32, "F32") X(F16, "F16") X(BF16, "BF16") X(Q4_0, "Q4_0") X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \
     X(Q8_0, "Q8_0") X(Q4_K, "Q4_K") X(Q5_K, "Q5_K") X(Q6_K, "Q6_K")

@@ -9,7 +9,7 @@ struct GroupArgs {
     uint tiles;  // capacity
 };
 
-// ExpertTile is up to 32 choices of one expert.
+// ExpertTile describes up to 32 choices of one expert.
 struct ExpertTile {
     uint expert;
     uint first;  // index in the list of choices
@@ -22,8 +22,9 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
     return uint(routing[i / args.used * args.routing_stride + i % args.used]) == expert ? 1 : 0;
 }
 
-// group_experts sorts a routing's choices (row*used + k) by expert, keeping their order, and divides them into tiles. It is one
-// threadgroup. Each simdgroup takes an expert at a time and scans 32 choices at once. shared has an integer per expert.
+// group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The choices of an expert
+// stay in order. The grid is one threadgroup. Each simdgroup takes an expert at a time and scans 32 choices at once. shared
+// has an integer per expert.
 [[max_total_threads_per_threadgroup(512)]] kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],
@@ -75,7 +76,8 @@ struct ExpertTileArgs {
     uint dst_stride;
 };
 
-// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to dst, at the index of each. Grid: (rows of weights / (tile_rows/2), tiles).
+// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to dst. The result of a choice is at the choice's index. Grid:
+// (rows of weights / (tile_rows/2), tiles).
 template <typename W>
 kernel void expert_gated_tile(
     device const uchar* gate [[buffer(0)]],

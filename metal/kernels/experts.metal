@@ -15,10 +15,10 @@ struct RouteArgs {
     float scale;
 };
 
-constant float min_score = -3.0e38f;  // score of an expert that is not chosen yet, used for NaN too
+constant float min_score = -3.0e38f;  // lowest score of an expert that is not chosen yet; also replaces NaN
 
-// route writes the indices of a row's experts, best first, and then their weights. A threadgroup takes a row, and each simdgroup R
-// experts at once. shared has two floats per expert.
+// route writes the indices of a row's experts, best first, and then their weights. A threadgroup takes a row. Each of its
+// simdgroups takes R experts at once. shared has two floats per expert.
 template <typename W, uint R>
 kernel void route(
     device const uchar* router [[buffer(0)]],
@@ -103,8 +103,8 @@ struct GatedExpertsArgs {
     uint groups;        // threadgroups per expert
 };
 
-// gated_experts writes silu(gate·x)*(up·x) of a row's chosen experts one after another, then of the shared ones. Grid:
-// (used*groups + groups of the shared ones, rows).
+// gated_experts writes silu(gate·x)*(up·x) of a row's chosen experts one after another, then of the shared experts. Grid:
+// (used*groups + groups of the shared experts, rows).
 template <typename W, uint R>
 kernel void gated_experts(
     device const uchar* gate [[buffer(0)]],
@@ -152,7 +152,7 @@ struct ExpertsAddArgs {
     uint dst_stride;
 };
 
-// experts_add adds the weighted down products of a row's experts to dst in the order of the routing, with the shared ones last.
+// experts_add adds the weighted down products of a row's experts to dst, in the order of the routing. The shared experts are last.
 // Grid: (groups of rows of weights, rows).
 template <typename W, uint R>
 kernel void experts_add(

@@ -1,5 +1,5 @@
-// The layout of KV pages. The pages of a layer are consecutive. A page has, for each head, a row per position, so that the row of
-// a head has the number (page*heads + head)*page_size + slot. Keys and values may be quantised.
+// The layout of KV pages. The pages of a layer are consecutive. For each head, a page has one row per position. The number of a row
+// is (page*heads + head)*page_size + slot. Keys and values may be quantised.
 //
 // Each type has
 //   row_bytes(dims)            bytes of a row
@@ -65,7 +65,7 @@ struct PageQ4_0 {
     }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint i = 0; i < dims / 32; i++) {
-            // The value of the largest magnitude, with its sign, becomes -8.
+            // The value with the largest magnitude becomes -8, whatever its sign is.
             float v = src[32 * i + lane];
             float highest = simd_max(v), lowest = simd_min(v);
             float scale = (highest > -lowest ? highest : lowest) / -8.0f;
@@ -80,7 +80,7 @@ struct PageQ4_0 {
 
 #define EACH_PAGE_TYPE(X) X(PageF32, "F32") X(PageF16, "F16") X(PageQ8_0, "Q8_0") X(PageQ4_0, "Q4_0")
 
-// Slot is a row's entry in the slot mapping, which the backend writes: [rows] of these.
+// Slot is a row's entry in the slot mapping [rows], which the backend writes.
 struct Slot {
     uint position;
     uint slot;   // page*page_size + slot in the page

@@ -7,7 +7,7 @@ struct ProductArgs {
     uint rows;        // of activations
     uint x_stride;
     uint dst_stride;
-    uint x_matrix;    // offset from the activations of one matrix to those of the next
+    uint x_matrix;    // values between the activations of one matrix and of the next
     uint dst_matrix;
     uint add;         // 1 if results are added to dst
     uint out0, out1, out2;   // rows of each weight

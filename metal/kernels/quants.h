@@ -4,8 +4,8 @@
 //
 // Each type has
 //   load(row, c, n, w)  the 16 weights of chunk c of a row of n, in the order of the sum
-//   at(c, i)            the position in the row of weights 4i to 4i+3 of these
-// A chunk that extends past the end of a row has zeros there, which occurs only in types without blocks.
+//   at(c, i)            the position in the row of the chunk's weights 4i to 4i+3
+// If a chunk extends past the end of a row, its weights past the end are zeros. This occurs only in types without blocks.
 #include "bits.h"
 
 inline void put(float4 v, thread float* w) {
@@ -146,9 +146,9 @@ struct Q8_0 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// k_scales unpacks the 6-bit scales and minima of sub-blocks 2j (x, y) and 2j+1 (z, w) of a Q4_K or Q5_K block from its 12 bytes q.
-// Those of the first four sub-blocks are the low bits of bytes 0 to 7. Those of the others are in bytes 8 to 11 and the high bits of
-// bytes 0 to 7.
+// k_scales unpacks the 6-bit scales and minima of sub-blocks 2j (x, y) and 2j+1 (z, w) of a Q4_K or Q5_K block from its 12
+// bytes q. Scales and minima of the first four sub-blocks are the low bits of bytes 0 to 7. The others are in bytes 8 to 11
+// and in the high bits of bytes 0 to 7.
 inline float4 k_scales(device const uchar* q, uint j) {
     q += 2 * (j & 1);
     uint low = *(device const ushort*)q, next = *(device const ushort*)(q + 4), high = *(device const ushort*)(q + 8);
@@ -236,9 +236,10 @@ inline float add_chunk(thread const float* weights, thread const float* inputs, 
     return sum;
 }
 
-// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r times row j. A lane dequantises its chunks
-// once for all N. Only the first w_rows and x_rows rows exist; the others repeat the last. The smaller of weights and inputs is
-// held in registers, and the other is read row by row.
+// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r of weights times row j of activations. A
+// lane dequantises its chunks once for all N rows. Only the first w_rows and x_rows rows exist; the others repeat the last row. If
+// there are fewer rows of weights than of activations, the weights are held in registers and the activations are read row by row;
+// otherwise, it is the other way round.
 template <typename W, uint R, uint N>
 inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
     UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;

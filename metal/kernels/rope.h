@@ -1,4 +1,5 @@
-// Rotations of pairs of values, from a table of cosines and sines: [positions][dims], cos and sin of pair i at 2i and 2i+1.
+// Rotations of pairs of values, from a table [positions][dims] of cosines and sines. Pair i has its cosine
+// at 2i and its sine at 2i+1.
 #include "defs.h"
 
 // rotate rotates n pairs of src into dst, which may be src. Thread tid takes the pairs tid, tid+threads and so on.

@@ -21,7 +21,7 @@ inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b &
 // value_at returns a value, or the smallest one for NaN.
 inline float value_at(device const float* src, uint i) { return src[i] >= -INFINITY ? src[i] : -INFINITY; }
 
-// better returns the first of p and the place of index i.
+// better returns p or the place of index i, whichever comes first.
 inline Place better(Place p, device const float* src, uint i) {
     float v = value_at(src, i);
     if (before(v, i, p.value, p.index)) {
@@ -31,7 +31,7 @@ inline Place better(Place p, device const float* src, uint i) {
     return p;
 }
 
-// best_of returns the first of the places of all threads. values and indices have an element per simdgroup.
+// best_of returns the place that comes first among the places of all threads. values and indices have an element per simdgroup.
 inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indices, uint lane, uint simdgroup, uint simdgroups) {
     float top = simd_max(p.value);
     uint index = simd_min(p.value == top ? p.index : none);
@@ -56,9 +56,8 @@ inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f8
 
 // top writes a row's k largest values: their indices, best first, then the values, then the logarithm of the sum of all
 // exponentials: [k | k | 1]. Indices are stored as floats, exact below 2^24. NaN counts as the smallest value; if a value is not
-// finite, the sum is infinite. For any k the row is read twice: each thread keeps the best of its share of the values, and
-// rescans its share when its best is taken. A threadgroup takes a row. shared has two values per
-// simdgroup.
+// finite, the sum is infinite. Each thread keeps the best value of its share of the row. When that value is written, the threads
+// together search the share again. A threadgroup takes a row. shared has two values per simdgroup.
 [[max_total_threads_per_threadgroup(512)]] kernel void top(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],

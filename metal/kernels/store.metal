@@ -78,7 +78,7 @@ kernel void latents(
         float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
         for (uint i = tid; i < args.q; i += threads) q[i] = q[i] * scale * q_gain[i];
     }
-    // The norm of the latent has its own memory, since a simdgroup may still read that of the query's norm.
+    // The norm of the latent has separate memory, since a simdgroup may still read the memory of the query's norm.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
     for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
     rotate(key, key, table + at.position * args.dims, args.dims / 2, tid, threads);

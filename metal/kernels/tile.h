@@ -1,18 +1,18 @@
 // Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of activations. Each simdgroup
-// takes 16 by 16 of them.
+// computes 16 by 16 results.
 //
 // A product has the same bits as in products (quants.h). There lane s of a simdgroup sums strand s: the chunks s, s+32, s+64 and
 // so on. A tree adds the lanes. Here a simdgroup sums one strand after another, in the order in which the tree pairs them. Sums
 // that wait for their counterpart are stored by tree level, like the digits of a binary counter.
 #include "quants.h"
 
-// 1 if simdgroup matrices are not used. They are faster, but Metal does not specify the order of their sums. The backend compares
-// both at start and uses matrices if the bits agree.
+// plain_tiles is 1 if simdgroup matrices are not used. They are faster, but Metal does not specify the order of their sums. At
+// start, the backend compares results with and without them, and uses them if the bits agree.
 CONSTANT(uint, plain_tiles, 0)
 CONSTANT(uint, tile_rows, 1)    // of weights: 32 or 64
 CONSTANT(uint, tile_inputs, 2)  // rows of activations: 32 or 64
 
-constant uint tile_stride = 36;  // of a row in threadgroup memory, which has (tile_rows+tile_inputs)*36 floats
+constant uint tile_stride = 36;  // floats per row in threadgroup memory, which has (tile_rows+tile_inputs)*36 floats
 
 inline uint tile_threads() { return tile_rows * tile_inputs / 8; }
 

@@ -8,7 +8,7 @@ struct TileArgs {
     uint rows;        // of activations
     uint x_stride;
     uint dst_stride;
-    uint x_matrix;    // offset from the activations of one matrix to those of the next
+    uint x_matrix;    // values between the activations of one matrix and of the next
     uint dst_matrix;
     uint add;         // 1 if results are added to dst
 };
@@ -40,8 +40,8 @@ kernel void product_tile(
     }
 }
 
-// gated_tile writes silu(gate·x)*(up·x). Half of a tile's rows belong to each. Grid: (rows of weights / (tile_rows/2), rows /
-// tile_inputs).
+// gated_tile writes silu(gate·x)*(up·x). Half of a tile's rows belong to gate, half to up. Grid: (rows of weights /
+// (tile_rows/2), rows / tile_inputs).
 template <typename W>
 kernel void gated_tile(
     device const uchar* gate [[buffer(0)]],

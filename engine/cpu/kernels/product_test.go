@@ -88,6 +88,11 @@ func TestProduct(t *testing.T) {
 			})
 		}
 	}
+	for rows := 1; rows <= 33; rows++ { // every mix of tiles
+		for _, kind := range gguf.Types() {
+			eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 16, 256, rows) })
+		}
+	}
 	// Lengths that are not whole blocks of 256.
 	for _, kind := range gguf.Types() {
 		if n := 39 * kind.BlockSize(); n%256 != 0 {

@@ -4,7 +4,7 @@
 //   8 pairs of float32, one per row: the scale, and the scale times the sum of the block's integers
 #include "base.h"
 
-// Quantised is the share of one lane in a block that four lanes hold: 8 values, and the block's scale and sum.
+// Quantised is one lane's part of a block: 8 values, and the block's scale and sum. Four lanes hold a block.
 struct Quantised {
     uint2 q;
     float d, sum;
@@ -26,7 +26,8 @@ __device__ inline int byte_sum(uint v, int sum) {
     return r;
 }
 
-// quantise quantises a block. Four neighbouring lanes call it with 8 values each. If a value is not finite, neither is the scale.
+// quantise quantises a block. Four neighbouring lanes call it with 8 values each. If a value is not finite, the
+// scale is not finite either.
 __device__ inline Quantised quantise(float4 low, float4 high) {
     float most = fmaxf(largest(low), largest(high));
     float finite = fmaf(low.x + low.y + low.z + low.w, 0.0f, (high.x + high.y + high.z + high.w) * 0.0f);
@@ -44,7 +45,7 @@ __device__ inline Quantised quantise(float4 low, float4 high) {
     return r;
 }
 
-// store writes a lane's share of block b of a row.
+// store writes a lane's part of block b of a row.
 __device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, const Quantised& v) {
     uchar* p = to + (ulong(row / 8) * blocks + b) * column_bytes;
     uint g = row % 8;
@@ -86,7 +87,7 @@ __device__ inline void rotate_pair(const float* src, float* dst, const float* an
     dst[2 * i + 1] = fmaf(a, s, b * c);
 }
 
-// rotate rotates n pairs by a threadgroup.
+// rotate rotates n pairs. All threads of the threadgroup call it.
 __device__ inline void rotate(const float* src, float* dst, const float* angles, uint n) {
     for (uint i = threadIdx.x; i < n; i += blockDim.x) rotate_pair(src, dst, angles, i);
 }
@@ -115,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
     src += ulong(blockIdx.x) * args.src_stride;
     dst += ulong(blockIdx.x) * args.dst_stride;
     float4 v[4][2], g[4][2];
-    auto offset_of = [&](uint u) { // where a thread's values are; 0 if it has none
+    auto offset_of = [&](uint u) { // offset of a thread's values; 0 if the thread has none
         uint i = tid + u * blockDim.x;
         return i < lanes ? 32 * (i / 4) + 4 * (i % 4) : 0;
     };

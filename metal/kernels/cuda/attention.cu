@@ -1,4 +1,4 @@
-// Attention on tensor cores over pages of float16, for any mix of rows. A tile has up to 16 pairs of a row and one of the heads that
+// Attention on tensor cores over pages of float16, for any mix of rows. A tile has up to 16 pairs: a row and one of the heads that
 // read the same keys. Positions are processed in splits of 128. Queries and weights are rounded to float16; sums are in float32.
 //
 // The result of a pair does not depend on the other pairs of its tile, since a row of a matrix product depends on no other row. A
@@ -15,11 +15,11 @@ struct AttentionArgs {
     uint dst_stride;
     uint page_size;
     uint latent;      // 1 if values are the leading values of keys, as in MLA
-    uint splits;      // parts in memory per row and head; 0 if a threadgroup takes all splits of its tile
+    uint splits;      // splits per row and head that are stored in memory; 0 if a threadgroup takes all splits of its tile
     float scale;
 };
 
-// PairTile is count pairs of a sequence from pair first on. row is the first row of the sequence.
+// PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of the sequence.
 struct PairTile {
     uint row, first, count;
 };
@@ -39,7 +39,7 @@ __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Joined is the new largest score and the factors of the running result and of the split.
+// Joined has the new largest score, and the factors of the running result and of the split.
 struct Joined {
     float m, so_far, split;
 };
@@ -62,7 +62,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     extern __shared__ uint4 shared[];
     float* scores = (float*)shared;                                       // [pairs][score_stride]
     ushort* weights = (ushort*)(scores + pairs * score_stride);           // [pairs][weight_stride]
-    uint* rows = (uint*)(weights + pairs * weight_stride);                // [split_keys] of pages
+    uint* rows = (uint*)(weights + pairs * weight_stride);                // [split_keys] rows of the pages
     float* split_m = (float*)(rows + split_keys);                         // [pairs]
     float* split_l = split_m + pairs;                                     // [pairs]
     float* sums = split_l + pairs;                                        // [shares][pairs][64·V] if shares > 1
@@ -84,7 +84,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         *(uint*)(query + pair * stride + d) = halves(from[0], from[1]);
     }
     uint position[2] = {slots[row_of(r)].position, slots[row_of(r + 8)].position};
-    uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane's values are 8 neighbours
+    uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane has 8 neighbouring values
     uint value_bytes = 2 * (args.latent != 0 ? args.key_dim : args.value_dim);
     float m[2], l[2] = {0, 0}, total[8][4];
     m[0] = m[1] = __int_as_float(infinite | 0x80000000);
@@ -157,7 +157,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
                 multiply_add(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
             }
         }
-        if (shares > 1) { // the first of the warps that share the keys adds their sums
+        if (shares > 1) { // the first of the warps among which the keys are divided adds their sums
             UNROLL for (uint i = 0; i < 32; i++) sums[(value_share * pairs + r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4] = sum[i / 4][i % 4];
             __syncthreads();
             if (value_share == 0) {

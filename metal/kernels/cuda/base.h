@@ -1,9 +1,10 @@
 // Shared by all files of this folder. They compile with NVRTC, without any headers.
 //
-// Products are products of integers. Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product of
-// two blocks is an exact integer, so it may be computed in any order, also by tensor cores. It is scaled in float32, and blocks
-// are added in float32 in one order: strand s adds the blocks b with b%8 == s, ascending; then the strands are added as a tree,
-// (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has the same bits for every number of rows.
+// Products are products of integers. Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product
+// of two blocks is an exact integer, so that its sums can have any order, also that of tensor cores. The product is scaled in
+// float32. Products of blocks are added in float32 in a fixed order: strand s adds the blocks b with b%8 == s in ascending order;
+// then the strands are added as a tree, (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has the same bits
+// for every number of rows.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -14,7 +15,7 @@ typedef unsigned long ulong;
 enum {
     strands = 8,
     group_rows = 16,    // rows of weights that are packed together
-    column_bytes = 320, // of a block of 8 rows of activations; see activations.h
+    column_bytes = 320, // bytes of a block of 8 rows of activations; see activations.h
 };
 
 __device__ inline float half_float(uint bits) {
@@ -23,18 +24,18 @@ __device__ inline float half_float(uint bits) {
     return v;
 }
 
-// MAGIC is 1.5·2^23. If an integer below 2^22 is added to its bits, these are the bits of MAGIC plus that integer. So an integer sum
-// that starts from MAGIC_BITS needs no conversion.
+// MAGIC is 1.5·2^23. Adding an integer below 2^22 to the bits of MAGIC gives the bits of the float MAGIC plus that integer. So an
+// integer sum that starts from MAGIC_BITS needs no conversion to float.
 #define MAGIC_BITS 0x4b400000
 #define MAGIC 12582912.0f
 
 // number returns the integer that was added to MAGIC_BITS.
 __device__ inline float number(int bits) { return __int_as_float(bits) - MAGIC; }
 
-// dots32 computes the dot products of 16 rows of weights with 8 rows of activations over 32 values, plus MAGIC_BITS. Lane 4r+q passes
-// values 4q to 4q+3 of weight row r in a[0] and of row r+8 in a[1], values 4q+16 to 4q+19 of the same rows in a[2] and a[3], and
-// the same values of activation row r in b. It receives weight row r with activation rows 2q and 2q+1 in c[0] and c[1], and
-// weight row r+8 with these in c[2] and c[3].
+// dots32 computes the dot products of 16 rows of weights with 8 rows of activations over 32 values, plus MAGIC_BITS. Lane 4r+q
+// passes values 4q to 4q+3 of weight row r in a[0] and of row r+8 in a[1], values 4q+16 to 4q+19 of the same rows in a[2] and a[3],
+// and the same values of activation row r in b. It receives the products of weight row r with activation rows 2q and 2q+1 in c[0]
+// and c[1], and the products of weight row r+8 with the same activation rows in c[2] and c[3].
 __device__ inline void dots32(int* c, const uint* a, uint2 b) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
         : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])

@@ -1,4 +1,5 @@
-// Routing, and the largest logit of a row. Several threadgroups share a row, since one alone reads too slowly.
+// Routing, and the largest logit of a row. A row is divided among several threadgroups, since a single threadgroup
+// would read too slowly.
 #include "base.h"
 
 __device__ inline float tree_sum(float v) {
@@ -19,13 +20,13 @@ struct RouteArgs {
     float scale;
 };
 
-// read_part returns values i to i+3 of a row of n values; 0 past its end.
+// read_part returns values i to i+3 of a row of n values. Values past the end are 0.
 __device__ inline float4 read_part(const float* p, uint i, uint n) {
     if (i + 4 <= n) return read_four(p + i);
     return make_float4(i < n ? p[i] : 0.0f, i + 1 < n ? p[i + 1] : 0.0f, i + 2 < n ? p[i + 2] : 0.0f, 0.0f);
 }
 
-// logits_of computes the logits of an expert for up to four rows, by a warp.
+// logits_of computes the logits of an expert for up to four rows. A warp calls it.
 __device__ inline void logits_of(const float* router, const float* x, uint rows, float* logits, const RouteArgs& args) {
     enum { together = 8 };
     uint lane = threadIdx.x % 32;
@@ -47,7 +48,8 @@ __device__ inline void logits_of(const float* router, const float* x, uint rows,
     }
 }
 
-// choose chooses a row's experts as route of experts.metal does, by a warp. probabilities is shared memory of two floats per expert.
+// choose chooses a row's experts in the same way as route of experts.metal. A warp calls it. probabilities is shared memory with
+// two floats per expert.
 __device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
     const float infinity = __int_as_float(0x7f800000), lowest = -3.0e38f;
     float* scores = probabilities + args.experts;
@@ -98,9 +100,9 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
     }
 }
 
-// route does what route of experts.metal does, for routers in float32. A warp computes the logits of an expert for four rows. The threadgroup that
-// finishes last for these rows chooses their experts. counters has one counter per four rows; it is 0 before and after. Shared
-// memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
+// route has the same result as route of experts.metal, for routers in float32. A warp computes the logits of an expert for four
+// rows. The last threadgroup to finish for these rows chooses their experts. counters has one counter per four rows. All counters
+// are 0 before and after. Shared memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
 extern "C" __global__ void __launch_bounds__(128) route(const float* router, const float* bias, const float* x, float* logits, uint* counters, float* dst,
                                                         RouteArgs args) {
     extern __shared__ float probabilities[];
@@ -124,8 +126,8 @@ struct TopArgs {
     uint dst_stride;
 };
 
-// TopPart is the largest value of a part of a row, its index, which is the lowest of equals, and the sum of exp(v-value). The sum is
-// infinite if a value is not finite.
+// TopPart has the largest value of a part of a row, the value's index, and the sum of exp(v-value). Among equal values, the lowest
+// index counts. The sum is infinite if a value is not finite.
 struct TopPart {
     float value;
     uint index;
@@ -135,7 +137,7 @@ struct TopPart {
 __device__ inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 __device__ inline bool is_finite(float v) { return (__float_as_uint(v) & 0x7f800000) != 0x7f800000; }
 
-// best_of finds the best value of 256 threads and its index, for all of them.
+// best_of finds the best value of 256 threads and the value's index. All threads receive the result.
 __device__ inline void best_of(float& value, uint& index) {
     __shared__ float values[8];
     __shared__ uint indices[8];

@@ -1,5 +1,5 @@
 // The mixture of experts. A choice is a row of activations with one of its experts: choice row*slots+k has the k-th expert of the
-// row's routing. If there are shared experts, the last choice of each row has these.
+// row's routing. If there are shared experts, they are the last choice of each row.
 #include "product.h"
 
 struct GroupArgs {
@@ -9,19 +9,19 @@ struct GroupArgs {
     uint experts;
     uint routing_stride;
     uint tiles;           // length of the list of tiles
-    uint tile;            // maximum number of choices of a tile
+    uint tile;            // maximum number of choices per tile
 };
 
-// ExpertTile is some choices of one expert. The shared experts have the number args.experts.
+// ExpertTile describes some choices of one expert. The shared experts have the number args.experts.
 struct ExpertTile {
     uint expert;
-    uint first;  // in the list of choices
-    uint count;  // 0 for none
+    uint first;  // index of the first choice in the list
+    uint count;  // number of choices; 0 if the tile is unused
 };
 
-// group_choices sorts the choices by expert and row and cuts them into tiles. A threadgroup takes an expert; the last one takes the
-// shared experts. Each threadgroup counts the choices of all experts to find its place in the list. Shared memory has experts+1
-// integers. Grid: experts+1.
+// group_choices sorts the choices by expert and row and divides them into tiles. A threadgroup takes an expert; the last
+// threadgroup takes the shared experts. Each threadgroup counts the choices of all experts to find its place in the list. Shared
+// memory has experts+1 integers. Grid: experts+1.
 extern "C" __global__ void __launch_bounds__(256) group_choices(const float* routing, uint* choices, ExpertTile* tiles, GroupArgs args) {
     extern __shared__ uint counts[];
     __shared__ uint before[8], place[2];
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) group_choices(const float* rou
     __syncthreads();
     uint at = place[0], tile = place[1], count = counts[e];
     for (uint i = tid; args.tile * i < count; i += blockDim.x) tiles[tile + i] = {e, at + args.tile * i, min(count - args.tile * i, args.tile)};
-    if (e == args.experts) { // also empties the rest of the list of tiles
+    if (e == args.experts) { // this threadgroup also marks the rest of the tiles as unused
         for (uint i = tile + (count + args.tile - 1) / args.tile + tid; i < args.tiles; i += blockDim.x) tiles[i].count = 0;
         for (uint i = tid; i < count; i += blockDim.x) choices[at + i] = i * args.slots + args.used;
         return;
@@ -64,21 +64,21 @@ extern "C" __global__ void __launch_bounds__(256) group_choices(const float* rou
 }
 
 struct ExpertsArgs {
-    uint blocks;          // of 32 weights in a row
+    uint blocks;          // blocks of 32 weights in a row
     uint out;             // rows of an expert
     uint experts;
     uint used;
     uint slots;
     uint shared_blocks;   // of the shared experts
     uint shared_out;
-    uint room;            // rows from the activations of one slot to those of the next
+    uint room;            // rows between the activations of one slot and of the next
     uint routing_stride;
     uint dst_stride;
 };
 
 // Choices are the choices that a threadgroup takes.
 struct Choices {
-    const uint* list;  // nullptr if there is only one choice, which is first
+    const uint* list;  // nullptr if first is the only choice
     uint first, count, expert;
 
     __device__ uint at(uint i) const { return list == nullptr ? first : list[first + min(i, count - 1)]; }
@@ -90,7 +90,7 @@ __device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
     return {list, t.first, t.count, t.expert};
 }
 
-// alone returns choice blockIdx.y of a single row.
+// alone returns choice blockIdx.y, for a step with a single row.
 __device__ inline Choices alone(const float* routing, const ExpertsArgs& args) {
     uint y = blockIdx.y;
     return {nullptr, y, 1, y < args.used ? uint(routing[y]) : args.experts};
@@ -162,7 +162,7 @@ extern "C" __global__ void weigh_choices(const float* products, const float* rou
 }
 
 struct RowExpertsArgs {
-    uint blocks;          // of 32 weights in a row
+    uint blocks;          // blocks of 32 weights in a row
     uint out;             // rows of an expert
     uint used;
     uint slots;           // choices, which is also the number of teams

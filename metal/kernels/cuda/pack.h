@@ -5,14 +5,15 @@ struct PackArgs {
     uint blocks;     // of 32 weights in a row
     uint row_bytes;  // in the file
     uint rows;       // per matrix
-    uint groups;     // per matrix; missing rows of the last one are zeros
+    uint groups;     // per matrix; missing rows of the last group are zeros
 };
 
-// Plane writes the bits above the low four, where W::values expects them. Words writes all integers of a lane.
+// Plane writes the bits above the low four to the place where W::values expects them. Words writes all integers of a lane.
 template <class W> struct Plane {
     static __device__ void put(uchar*, uint, const int*) {}
 };
-// bits packs bits 4 and up of a lane's 16 integers, count of each. Bits of the integers i of all four words are neighbours.
+// bits packs count bits of each of a lane's 16 integers, beginning with bit 4. The bits of integer i of all
+// four words are neighbours.
 __device__ inline uint bits(const int* v, uint count) {
     uint all = 0;
     for (uint j = 0; j < 4; j++) {

@@ -1,7 +1,7 @@
 // Products of packed weights, and their gated form. Template argument A is the algorithm of a team: Tensor or Lanes of tile.h.
 #include "tile.h"
 
-// Team is a warp's team, and its place there.
+// Team identifies a warp's team and the warp's place in it.
 template <class A>
 struct Team {
     uint index, warp, lane;
@@ -24,7 +24,7 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
     }
 }
 
-// finish_gated is finish for silu(gate)*up, where the first half of the groups belongs to gate and the second to up.
+// finish_gated is finish for silu(gate)*up. The first half of the groups belongs to gate, the second half to up.
 template <class A, int teams, class Write>
 __device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
     __shared__ Parts<A::parts, A::columns> gates[teams], ups[teams];
@@ -73,9 +73,9 @@ __device__ inline uint groups_of(uint rows) { return (rows + group_rows - 1) / g
 struct ProductArgs {
     uint blocks;      // of 32 weights in a row
     uint rows;        // of activations
-    uint room;        // rows from the activations of one matrix to those of the next
+    uint room;        // rows between the activations of one matrix and of the next
     uint dst_stride;
-    uint dst_matrix;  // values from the results of one matrix to those of the next
+    uint dst_matrix;  // values between the results of one matrix and of the next
     uint add;         // 1 to add results to dst
     uint out0, out1, out2;   // rows of each weight
     uint tiles0, tiles1;     // threadgroups of the first two weights
@@ -139,17 +139,17 @@ __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x
 
 struct RowArgs {
     uint blocks;      // of 32 weights in a row
-    uint x_matrix;    // values from the activations of one matrix to those of the next
-    uint dst_matrix;  // values from the results of one matrix to those of the next
+    uint x_matrix;    // values between the activations of one matrix and of the next
+    uint dst_matrix;  // values between the results of one matrix and of the next
     uint add;         // 1 to add results to dst
     uint out0, out1, out2;   // rows of each weight
     uint tiles0, tiles1;     // threadgroups of the first two weights
-    uint dims;        // values after each matrix's activations that are rotated and written after its results; 0 for none
+    uint dims;        // number of values after each matrix's activations that are rotated and written after the matrix's results; can be 0
 };
 
 // row_product is product for one row of activations. Each threadgroup quantises the row into shared memory; then its first warps
-// multiply a group of rows of weights. With dims it is MLA's Absorb: one more threadgroup per matrix rotates. Grid: (groups of
-// rows, 1, matrices).
+// multiply a group of rows of weights. If dims is not 0, it computes MLA's Absorb, and one more threadgroup per matrix rotates.
+// Grid: (groups of rows, 1, matrices).
 template <class W, class A>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, float* dst,
                             const RowArgs& args) {

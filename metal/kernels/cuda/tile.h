@@ -1,5 +1,5 @@
 // The two algorithms that multiply groups of rows of weights with columns, which are rows of activations. A team of warps takes M
-// groups and some columns. Its warps share the strands; their partial sums are joined in shared memory.
+// groups and some columns. The strands are divided among the team's warps; their partial sums are joined in shared memory.
 #include "activations.h"
 #include "weights.h"
 
@@ -17,7 +17,7 @@ __device__ inline float whole(const typename W::Registers& r, uint row, int low,
     return fmaf(half_scale<W>(r, row, 1), number(high), half_scale<W>(r, row, 0) * number(low));
 }
 
-// tree adds S strands of a warp. The sum is in the first.
+// tree adds S strands of a warp. The sum is in the first strand.
 template <int S, int All, int N>
 __device__ inline void tree(float (&v)[All][N]) {
     if constexpr (S > 1) {
@@ -50,8 +50,8 @@ template <class W, int M, int T, int S, int U>
 struct Tensor {
     enum { groups = M, columns = 8 * T, warps = strands / S, parts = warps, values = M * T * 4 };
 
-    // Byte offsets in block 0 of the activations: of the lane's values, which are in column lane/4 of each tile, and of the scales of
-    // columns 2q and 2q+1.
+    // Byte offsets in block 0 of the activations. own is for the lane's values, which are in column lane/4 of each tile; the other
+    // is for the scales of columns 2q and 2q+1.
     uint own[T];
     uint scales[T][2];
 
@@ -140,7 +140,7 @@ __device__ inline int dot4(uint a, uint b, int sum) {
     return r;
 }
 
-// Packed is N quantised rows of activations in memory. Offsets are bytes in block 0.
+// Packed has N quantised rows of activations in memory. Offsets are bytes in block 0.
 template <int N>
 struct Packed {
     const uchar* x;

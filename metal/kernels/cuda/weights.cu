@@ -39,7 +39,8 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
         row_experts_add<WEIGHT, A>(down, shared_down, h, routing, dst, args); \
     }
 
-// One, Two and Four take that many columns; Few takes 8, Some 16 and Many 32. The gated ones have a group of gate and a group of up.
+// One, Two and Four take 1, 2 and 4 columns; Few takes 8, Some 16 and Many 32. The gated algorithms have a group of
+// gate and a group of up.
 typedef Lanes<WEIGHT, 1, 1, 4, 4> One;
 typedef Lanes<WEIGHT, 1, 2, 4, 2> Two;
 typedef Lanes<WEIGHT, 1, 4, 4, 1> Four;

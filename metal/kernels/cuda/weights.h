@@ -1,6 +1,6 @@
-// The types of weights, packed for tensor cores. 16 rows form a group. A block of 32 columns of a group is contiguous: lane 4r+q of a
-// warp finds values 4q to 4q+3 and 4q+16 to 4q+19 of rows r and r+8 side by side, and the scales follow. The size is that of
-// GGUF, except that Q4_K and Q5_K take 4 more bytes per 256 weights, since each scale has a byte of its own.
+// The types of weights, packed for tensor cores. 16 rows form a group. A block of 32 columns of a group is contiguous: lane 4r+q of
+// a warp finds values 4q to 4q+3 and 4q+16 to 4q+19 of rows r and r+8 side by side, and the scales follow. The size is the same as
+// in GGUF, except that Q4_K and Q5_K take 4 more bytes per 256 weights, since each scale has its own byte.
 //
 // Each type has
 //   per, header, unit      blocks per super-block, bytes before the first of them, bytes of a block
@@ -206,8 +206,8 @@ struct Q8_0 : NoMinimum {
     static __device__ void put(uchar* p, uchar*, const uchar* row, uint b, uint r) { write2(p + 512 + r % 8 * 4 + r / 8 * 2, read2(row + b * 34)); }
 };
 
-// The header of a super-block of the K types has d and dmin of each row as float16, those of rows r and r+8 side by side. A block has a
-// 6-bit scale and a 6-bit minimum per row, in a byte each.
+// The header of a super-block of the K types has d and dmin of each row as float16. The values of rows r and r+8 are side by side.
+// A block has a 6-bit scale and a 6-bit minimum per row, each in one byte.
 __device__ inline Scales k_scales(uint2 super, uint bytes) {
     float d0 = half_float(low_half(super.x)), e0 = -half_float(super.x >> 16);
     float d1 = half_float(low_half(super.y)), e1 = -half_float(super.y >> 16);
@@ -325,7 +325,7 @@ struct Q6_K {
     }
 };
 
-// group_bytes returns the size of a group whose rows have so many blocks.
+// group_bytes returns the size of a group whose rows have the given number of blocks.
 template <class W>
 __device__ inline ulong group_bytes(uint blocks) { return ulong(blocks / W::per) * (W::header + W::per * W::unit); }
 

@@ -53,6 +53,9 @@ void LEVEL(PART(product))(const struct product_args *a) {
 #if LANES == 16
   TILES(16);
   TILES(8);
+  TILES(7); // two smaller tiles for 5 to 7 rows take longer than one of 8
+  TILES(6);
+  TILES(5);
 #endif
   TILES(4);
   TILES(3);

@@ -49,18 +49,31 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   ROLLED for (int64_t g = 0; g < a->groups; g++) PART(tile)(a, a->w + g * a->blocks * 16 * SIZE, r, 16 * g, T);
 }
 
+// TILES runs tiles of T rows, as many as fit into registers besides the weights and a value. It avoids leaving a single row, which
+// takes about as long as two.
+#define TILES(T) \
+  for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) { \
+    PART(rows)(a, r, T); \
+    __asm__("" : "+r"(r)); /* or the compiler computes the last r by a division of 128 bits, which is a function of its library */ \
+  }
+
 void LEVEL(PART(product))(const struct product_args *a) {
   int64_t r = 0;
-  // As many rows as fit into registers together with the weights and a value.
 #if LANES == 16
-  for (; r + 4 <= a->rows; r += 4) PART(rows)(a, r, 4);
-#elif LANES == 8
-  for (; r + 3 <= a->rows; r += 3) PART(rows)(a, r, 3);
+  TILES(8);
+  TILES(7);
+  TILES(6);
+  TILES(5);
+  TILES(4);
 #endif
-  for (; r + 2 <= a->rows; r += 2) PART(rows)(a, r, 2);
+#if LANES >= 8
+  TILES(3);
+#endif
+  TILES(2);
   for (; r < a->rows; r++) PART(rows)(a, r, 1);
 }
 
+#undef TILES
 #undef VECTORS
 #undef NAME
 #undef SIZE
