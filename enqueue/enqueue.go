@@ -43,6 +43,7 @@ func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Sum
 		return Summary{Batch: o.Batch}, err
 	}
 	defer file.close()
+	o.Lines = file.lines
 	whole := sha256.New()
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Models: []string{cmp.Or(o.Alias, job.DefaultAlias)}}
 	q := pipeline{

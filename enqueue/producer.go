@@ -30,6 +30,8 @@ type Options struct {
 	Priority      job.Priority  // job.Default
 	Format        rows.Format   // rows.FormatAuto
 	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
+	MixModels     bool          // let several models answer the batch, also one that was queued before
+	Lines         int           // of the file; 0 if that is not known. Enqueue sets it
 	MaxAttempts   int           // maximum deliveries of a job, after which its error is recorded; DefaultMaxAttempts
 	Timeout       time.Duration // maximum time of one attempt; DefaultTimeout
 	Retention     time.Duration // time that results are kept after the end of the batch; DefaultRetention
@@ -105,6 +107,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		p.maxBody = maxBytes - jobFields
 		known, created, err = p.queue.Create(ctx, job.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
+			Lines: o.Lines, MixModels: o.MixModels,
 		})
 		return err
 	})

@@ -29,8 +29,9 @@ type Job struct {
 
 	// The queue sets these when it delivers the job.
 
-	Delivery int `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
-	Deaths   int `json:"-"` // workers that died while they ran the row
+	Delivery int    `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
+	Pin      string `json:"-"` // of the worker's model, see Pin; set by the worker, empty if it does not know it yet
+	Deaths   int    `json:"-"` // workers that died while they ran the row
 }
 
 // Deadline returns the time after which the job is not answered any longer. ok is false if there is no deadline.

@@ -70,6 +70,7 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 //   - ErrHandedBack: it goes to the head of the queue, as if it had not been taken;
 //   - ErrDeliveryEnded: it is delivered again without delay, unless that has happened already;
 //   - ErrSuperseded: another delivery has taken its place;
+//   - ErrOtherModel: it is delivered again after RefusalDelay, which does not count as a failure;
 //   - any other error: it is delivered again after RetryDelay.
 type Handler func(ctx context.Context, j *Job) error
 
@@ -81,6 +82,9 @@ var (
 	ErrHandedBack    = errors.New("worker is stopping: job returned to the queue")
 	ErrDeliveryEnded = errors.New("delivery has ended: the lease is lost or the batch is cancelled")
 )
+
+// RefusalDelay is how long a job waits after a worker refused it, whose model is not that of the batch.
+const RefusalDelay = time.Second
 
 // RetryDelay is how long a job waits after a failed attempt, before which there were n failures.
 func RetryDelay(n int) time.Duration { return min(time.Minute, time.Second<<min(n, 6)) }

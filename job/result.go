@@ -23,6 +23,7 @@ type Result struct {
 	Delivery int    // the job's Delivery
 	Text     []byte // a Line as JSON, without a newline
 	Failed   bool
+	Pin      string // of the model that answered; empty for an error
 	Job      []byte // payload of a failed job, if the job can be tried again; otherwise nil
 	Stats    Stats
 }
@@ -65,7 +66,11 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 		Seed:        r.Seed(j.defaultSeed()),
 	}, done)
 	response := &openai.Response{StatusCode: 200, RequestID: TaskID(j.Batch, j.Line), Body: body}
-	return newResult(j, openai.OutputLine{Response: response}, s)
+	result := newResult(j, openai.OutputLine{Response: response}, s)
+	if !result.Failed {
+		result.Pin = j.Pin
+	}
+	return result
 }
 
 func newResult(j *Job, l openai.OutputLine, s Stats) Result {

@@ -24,7 +24,8 @@ type Status struct {
 	Priority Priority `json:"priority"`
 	State    State    `json:"state"`
 	FileSHA  string   `json:"file_sha256"`
-	Damage   string   `json:"damage,omitempty"` // the reason why the batch cannot be read; only Batch is set then
+	Pin      string   `json:"answered_by,omitempty"` // Pin of the model that gave the first answer
+	Damage   string   `json:"damage,omitempty"`      // the reason why the batch cannot be read; only Batch is set then
 
 	Created   time.Time  `json:"created_at"`
 	Started   *time.Time `json:"started_at"`  // when a worker took the first row

@@ -11,7 +11,7 @@ import (
 //
 // An error is ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used for a moment.
 type Store interface {
-	// Create creates a batch, or returns the settings of the existing one.
+	// Create creates a batch, or returns the settings of the existing one. An existing one may mix models from then on if b may.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
 	// Seal declares that all rows of a batch are queued, with their number and the SHA-256 of their file. The batch is finished
@@ -21,8 +21,9 @@ type Store interface {
 	// Recorded is the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled or ErrOtherFile.
-	// If the delivery was ended, the error is ErrSuperseded. A job without a File belongs to any file.
+	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile
+	// or ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if the delivery was
+	// ended. A job without a File belongs to any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
 	// Release subtracts an attempt that Begin has counted, because the job returned to the queue unfinished. If the delivery was
@@ -34,8 +35,8 @@ type Store interface {
 	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
-	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled
-	// or ErrOtherFile if the batch does not accept the result, and ErrSuperseded if the delivery was ended.
+	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if the delivery was ended.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
 	// MaxBytes is the maximum size of a job and of a result. A larger one would never be taken, however often it is tried.
@@ -82,6 +83,8 @@ var (
 	ErrRecorded    = errors.New("row is recorded")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
 	ErrOtherFile   = errors.New("row is of another file than its batch") // an earlier batch with the same id has left the row
+	ErrNoRow       = errors.New("file of the batch has no such line")
+	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
 	ErrUnavailable = errors.New("the queue cannot be used now") // another try may succeed; see Retry
 )
@@ -101,6 +104,8 @@ type Batch struct {
 	Retention time.Duration
 	Deadline  time.Time // time after which rows are not answered any longer; zero for none
 	Cancelled bool
+	Lines     int  // of the whole input; 0 if it is not known
+	MixModels bool // take answers of several models
 }
 
 // FileID returns the id of a file: the first 16 digits of its SHA-256.

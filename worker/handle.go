@@ -31,6 +31,7 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 		return job.ErrDeliveryEnded
 	}
 	defer leave()
+	j.Pin = w.pin()
 	start, err := w.queue.Begin(ctx, j)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
@@ -44,6 +45,11 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	case errors.Is(err, job.ErrCancelled):
 		log.Debug("dropped a job: its batch is cancelled")
 		return nil
+	case errors.Is(err, job.ErrNoRow):
+		log.Warn("dropped a job: the file of its batch has no such line")
+		return nil
+	case errors.Is(err, job.ErrOtherModel):
+		return w.refuse(ctx, j, err)
 	case errors.Is(err, job.ErrSuperseded):
 		log.Debug("dropped a delivery: another worker has the job")
 		return err
@@ -166,6 +172,7 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 	if origin.ModelSHA256, err = w.sha256(ctx); err != nil {
 		return job.Result{}, err
 	}
+	d.Pin = job.Pin(origin.ModelSHA256)
 	return job.Answered(d.Job, request, done, time.Now(), job.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt + d.Deaths, Origin: origin,
 	}), nil
@@ -263,7 +270,8 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	r = w.limited(ctx, j, r)
 	first := false
 	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
-		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) || errors.Is(err, job.ErrSuperseded) {
+		first, err = w.queue.Record(ctx, j.Batch, r)
+		if notTaken(err) || errors.Is(err, job.ErrSuperseded) || errors.Is(err, job.ErrOtherModel) { // Redis works
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)
@@ -274,6 +282,8 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
+	case errors.Is(err, job.ErrOtherModel): // its first answer was recorded in the meantime
+		return errors.Join(w.refuse(ctx, j, err), w.queue.Release(ctx, j))
 	case errors.Is(err, job.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("dropped a result: this worker was silent for too long, and another one has the job")
@@ -290,5 +300,6 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 
 // notTaken reports whether an error means that a batch does not accept a result, although results of other batches can be recorded.
 func notTaken(err error) bool {
-	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile)
+	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile) ||
+		errors.Is(err, job.ErrNoRow)
 }

@@ -62,6 +62,9 @@ type Worker struct {
 
 	checkpointInterval time.Duration
 
+	refusals     refusals
+	refusalPause time.Duration
+
 	failed   chan error      // holds the error with which the engine stopped
 	stopping atomic.Bool     // Run is stopping: a job whose context ends returns to the queue
 	waiting  context.Context // ends when the time for running jobs is over; results then do not wait for the queue any longer
@@ -126,6 +129,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 
 		admission:          newAdmission(),
 		checkpointInterval: defaultCheckpointInterval,
+		refusalPause:       refusalPause,
 	}, nil
 }
 
@@ -135,7 +139,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was stopped before it began
+			return nil
 		}
 		return fmt.Errorf("start worker: %w", err)
 	}

@@ -102,11 +102,13 @@ func TestAttentionCounts(t *testing.T) {
 	for long.open > 0 {
 		from := s.Computed
 		n := m.rows()
-		require.LessOrEqual(t, steps.Seconds(cost.Rows(from, from+n, 0)), steps.Seconds(cost.Rows(0, 64, 0)))
+		if n > fewestAlone {
+			require.LessOrEqual(t, steps.Seconds(cost.Rows(from, from+n, 0)), steps.Seconds(cost.Rows(0, 64, 0)))
+		}
 		rows = append(rows, n)
 	}
 	require.Equal(t, 64, rows[0])
-	require.Less(t, slices.Max(rows[len(rows)-3:]), 16)
+	require.LessOrEqual(t, slices.Max(rows[len(rows)-3:]), fewestAlone)
 }
 
 // However long a row takes, a prompt advances.

@@ -34,9 +34,9 @@ func (q *queue) plan() {
 	clear(q.prompts)
 }
 
-// fewestAlone is the number of rows that the first prompt in turn gets at least while nothing is generated: far behind the beginning of a
-// text, each reads so much of the cache that several should share it.
-const fewestAlone = 4
+// fewestAlone is the number of rows that a prompt gets at least while nothing else runs. Far behind the beginning of a text, rows take
+// long because each reads much of the cache, and that many read it together.
+const fewestAlone = 32
 
 // planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than limit.
 func (q *queue) planPrompts(limit float64) {
@@ -45,7 +45,7 @@ func (q *queue) planPrompts(limit float64) {
 	}
 	q.order()
 	outputs, given, least := maxPromptOutputs, 0, fewestAlone
-	if q.size.Rows > 0 {
+	if len(q.running) > 1 {
 		least = 1
 	}
 	for _, s := range q.prompts {

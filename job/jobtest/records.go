@@ -19,6 +19,9 @@ var recordTests = map[string]func(*testing.T, job.Queue){
 	"DeliveriesAreCounted":          testDeliveries,
 	"ABatchTakesRowsOfItsFileOnly":  testOtherFile,
 	"TheFiguresOfResultsAreAddedUp": testFigures,
+	"ABatchHasTheLinesOfItsFile":    testNoRow,
+	"TheFirstAnswerPinsTheModel":    testPin,
+	"ABatchMayMixModels":            testMixModels,
 }
 
 // The first delivery of any row starts a batch. Later deliveries do not change the start time.

@@ -65,6 +65,8 @@ func (q *Queue) deliver(ctx context.Context, s *server, a *alias, t *task, handl
 		a.putFirst(t)
 	case errors.Is(err, job.ErrDeliveryEnded) || delivery.Err() != nil:
 		a.put(t)
+	case errors.Is(err, job.ErrOtherModel):
+		a.retryLater(t, job.RefusalDelay)
 	default:
 		a.retryLater(t, job.RetryDelay(t.failures))
 		t.failures++

@@ -135,11 +135,14 @@ func (s *server) returnToHead(ctx context.Context) error {
 // worker's state do not count.
 func isFailure(err error) bool {
 	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, job.ErrDeliveryEnded) && !errors.Is(err, job.ErrHandedBack) &&
-		!errors.Is(err, context.Canceled)
+		!errors.Is(err, job.ErrOtherModel) && !errors.Is(err, context.Canceled)
 }
 
 // retryDelay returns the time that a job waits before its next attempt. n is the number of earlier failures.
 func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
+	if errors.Is(err, job.ErrOtherModel) {
+		return job.RefusalDelay
+	}
 	if !isFailure(err) {
 		return 0
 	}

@@ -79,6 +79,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		Priority:         job.Priority(meta["priority"]),
 		State:            job.Enqueueing,
 		FileSHA:          meta["file_sha256"],
+		Pin:              meta["pin"],
 		Started:          m.moment("started_ms"),
 		Finished:         m.moment("finished_ms"),
 		Cancelled:        m.moment("cancelled_ms"),
