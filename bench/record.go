@@ -186,4 +186,4 @@ func percent(share float64) string {
 }
 
 // StepTokens returns the maximum number of rows of a step of an engine with default options and the given number of sequences.
-func StepTokens(sequences int) int { return max(engine.DefaultStepTokens, sequences) }
+func StepTokens(sequences int) int { return engine.DefaultStepTokens + sequences }

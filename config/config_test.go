@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -60,12 +61,13 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu", Kernels: metal.FastMath,
 		Device: 1, Threads: 3, Engine: engine.Options{
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
+			StepTime: 20 * time.Millisecond,
 		},
 		Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
 		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1", Threads: "3",
-		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4",
+		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
 		Context: "512", Concurrency: "7", Listen: want.Listen, LogLevel: "warn", LogFormat: "json",
 	}
 	require.Len(t, text, len(settings))
@@ -186,6 +188,8 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`draft (from --draft): "model=" is not known: use auto, mtp, ngram, model=FILE or off`},
 		{"draft tokens", []string{"--draft-tokens", "0"}, nil, "",
 			`draft-tokens (from --draft-tokens): "0" is not allowed; give a whole number from 1 to 8, or auto`},
+		{"step time", []string{"--step-time", "0s"}, nil, "",
+			`step-time (from --step-time): "0s" is not allowed; give a time above 0 such as 20ms, or auto`},
 		{"not YAML", nil, nil, "model: [", `read config file ingot.yaml: `},
 		{"endless", []string{"--config", "/dev/zero"}, nil, "", `read config file /dev/zero: the file is larger than 1 MiB`},
 		{"large", nil, nil, "#" + strings.Repeat("x", maxFile), `read config file ingot.yaml: the file is larger than 1 MiB`},

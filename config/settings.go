@@ -30,6 +30,7 @@ const (
 	MemoryLimit Name = "memory"
 	Draft       Name = "draft"
 	DraftTokens Name = "draft-tokens"
+	StepTime    Name = "step-time"
 	Concurrency Name = "concurrency"
 	Listen      Name = "listen"
 	LogLevel    Name = "log-level"
@@ -108,6 +109,10 @@ var settings = []setting{
 	{
 		name: DraftTokens, usage: "draft `N` tokens per row and step; auto for as many as pay", def: "auto",
 		set: func(c *Config, s string) (err error) { c.Engine.DraftTokens, err = draftTokens(s); return err },
+	},
+	{
+		name: StepTime, usage: "bound steps with prompts to `TIME`, such as 20ms; auto for what throughput needs", def: "auto",
+		set: func(c *Config, s string) (err error) { c.Engine.StepTime, err = stepTime(s); return err },
 	},
 	{
 		name: Concurrency, usage: "work on `N` rows at once", def: "16",

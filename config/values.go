@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -113,6 +114,17 @@ func draftTokens(s string) (int, error) {
 		return 0, fmt.Errorf("%w, or auto", err)
 	}
 	return n, nil
+}
+
+func stepTime(s string) (time.Duration, error) {
+	if s == "auto" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not allowed; give a time above 0 such as 20ms, or auto", s)
+	}
+	return d, nil
 }
 
 // checkRedis checks a Redis URL. It does not wrap the parser's error, because that error quotes the URL,

@@ -208,8 +208,11 @@ func (c *comparison) round(t *testing.T, d draws, about string) {
 	}
 	be := &paced{Backend: backendOf(t, threads), inFlight: inFlight}
 	attempts := d.attempts()
-	gates := newSteps(be, attempts)
 	e := openOn(t, model.path, be, opts)
+	if d.oneIn(2) {
+		expectShort(t, e, nil)
+	}
+	gates := newSteps(be, attempts) // after the steps that measured costs
 	var group sync.WaitGroup
 	for i := range attempts {
 		group.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ingot-run/ingot/generation"
 
@@ -108,7 +109,7 @@ func drawRequest(t *rapid.T, context int) generation.Request {
 	req := generation.Request{
 		Tokens:         rapid.SliceOfN(id, 1, context-1).Draw(t, "prompt"),
 		N:              rapid.IntRange(0, 3).Draw(t, "n"),
-		MaxTokens:      rapid.IntRange(1, 12).Draw(t, "max_tokens"),
+		MaxTokens:      rapid.IntRange(1, 24).Draw(t, "max_tokens"),
 		Stop:           rapid.SliceOfN(rapid.StringMatching("[a-z ]{1,2}"), 0, 2).Draw(t, "stop"),
 		StopIDs:        rapid.SliceOfN(id, 0, 3).Draw(t, "stop ids"),
 		IgnoreEOS:      rapid.Bool().Draw(t, "ignore_eos"),
@@ -160,11 +161,12 @@ func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 	t.Parallel()
 	const context = 40
-	const fewPages = 2 * context * 4 * 192 * 4 // bytes; little more than one sequence needs with a drafting model
+	const position = 4 * 48 * 4 // bytes, of all micro models
 	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain := open(t, path, engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftOff})
+			preemptions := 0
 			rapid.Check(t, func(rt *rapid.T) {
 				opts := engine.Options{
 					Context:      context,
@@ -172,12 +174,17 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 					PageSize:     rapid.IntRange(1, 9).Draw(rt, "page size"),
 					PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
 				}
+				opts.StepTime = rapid.SampledFrom([]time.Duration{0, time.Nanosecond, wholeSteps}).Draw(rt, "step time")
 				drawDrafting(rt, path, &opts)
 				opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 30).Draw(rt, "step tokens")
 				if rapid.Bool().Draw(rt, "few pages") {
-					opts.Memory = memoryFor(t, path, opts, fewPages)
+					few := int64(position * context * 3 / 2)
+					if opts.DraftModel != "" {
+						few *= 2
+					}
+					opts.Memory = memoryFor(t, path, opts, few)
 				}
-				reqs := make([]generation.Request, rapid.IntRange(1, 6).Draw(rt, "requests"))
+				reqs := make([]generation.Request, rapid.IntRange(1, 9).Draw(rt, "requests"))
 				for i := range reqs {
 					reqs[i] = drawRequest(rt, context)
 				}
@@ -185,13 +192,18 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 				g := newGate()
 				opts.Trace = g.trace
 				e := open(t, path, opts)
+				if rapid.Bool().Draw(rt, "expect short answers") {
+					expectShort(t, e, g)
+				}
 				got := generateAll(t, e, g, reqs)
+				preemptions += int(e.Snapshot().Preemptions)
 				require.Zero(rt, e.Snapshot().PagesUsed)
 				require.NoError(rt, e.Close())
 				for i, req := range reqs {
 					same(rt, generate(t, plain, req), got[i], fmt.Sprintf("request %d", i))
 				}
 			})
+			t.Logf("%d preemptions", preemptions)
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 // faulty is a backend that fails on request. Its fields must be set before the engine starts.
 type faulty struct {
 	compute.Backend
+	opened
 	failing func(b *compute.Batch) error // returns the error of a step
 	poison  func(b *compute.Batch) int   // returns the output row whose logits become NaN, or -1
 	batch   *compute.Batch
@@ -33,7 +34,7 @@ type faultyStep struct {
 func (f *faulty) Begin(b *compute.Batch) compute.Step {
 	f.batch = b
 	s := faultyStep{Step: f.Backend.Begin(b)}
-	if f.failing != nil {
+	if f.failing != nil && f.is.Load() {
 		s.err = f.failing(b)
 	}
 	return s
@@ -43,7 +44,7 @@ func (s faultyStep) Run() error { return errors.Join(s.err, s.Step.Run()) }
 
 func (f *faulty) Floats(t compute.Tensor) [][]float32 {
 	rows := f.Backend.Floats(t)
-	if f.poison != nil {
+	if f.poison != nil && f.is.Load() {
 		if i := f.poison(f.batch); i >= 0 {
 			rows = slices.Clone(rows)
 			rows[i] = slices.Repeat([]float32{float32(math.NaN())}, len(rows[i]))
@@ -164,8 +165,8 @@ func TestACorruptPageIsComputedAgain(t *testing.T) {
 			second := first
 			second.Tokens = append(slices.Clone(first.Tokens), 7)
 			be, g := &corrupting{Backend: backend(t), token: first.Tokens[3]}, newGate()
+			e := openOn(t, path, be, engine.Options{StepTime: wholeSteps, Draft: engine.DraftOff, PageSize: 8, PrefillChunk: 16, Trace: g.trace})
 			be.armed.Store(true)
-			e := openOn(t, path, be, engine.Options{Draft: engine.DraftOff, PageSize: 8, PrefillChunk: 16, Trace: g.trace})
 			defer g.open()
 			var calls sync.WaitGroup
 			var firstErr, secondErr error
@@ -230,11 +231,12 @@ func TestAPanicInAStep(t *testing.T) {
 // that the cache does not have.
 type misplaced struct {
 	compute.Backend
+	opened
 	left atomic.Int32 // steps until the spoiled one
 }
 
 func (m *misplaced) Begin(b *compute.Batch) compute.Step {
-	if m.left.Add(-1) == 0 {
+	if m.is.Load() && m.left.Add(-1) == 0 {
 		wrong := *b
 		wrong.Seqs = slices.Clone(b.Seqs)
 		last := &wrong.Seqs[len(b.Seqs)-1]

@@ -18,7 +18,7 @@ func TestGreedyMatchesTheReference(t *testing.T) {
 	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := open(t, path, engine.Options{Draft: engine.DraftOff})
+			e := open(t, path, engine.Options{StepTime: wholeSteps, Draft: engine.DraftOff})
 			for _, ref := range modeltest.Cases(t, path) {
 				c := generate(t, e, generation.Request{Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true})
 				require.Equal(t, ref.PromptTokens, c.PromptTokens)
@@ -58,7 +58,7 @@ func TestLogprobsMatchTheReference(t *testing.T) {
 	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := open(t, path, engine.Options{Draft: engine.DraftOff})
+			e := open(t, path, engine.Options{StepTime: wholeSteps, Draft: engine.DraftOff})
 			for _, ref := range modeltest.Cases(t, path) {
 				c := generate(t, e, generation.Request{
 					Tokens: ref.PromptTokens, MaxTokens: len(ref.GreedyTokens), IgnoreEOS: true,
@@ -147,7 +147,7 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 
 func TestStatsHaveTheTimes(t *testing.T) {
 	t.Parallel()
-	e := open(t, microLlama, engine.Options{PrefillChunk: 10, PageSize: 10, Draft: engine.DraftOff})
+	e := open(t, microLlama, engine.Options{StepTime: wholeSteps, PrefillChunk: 10, PageSize: 10, Draft: engine.DraftOff})
 	before := e.Snapshot()
 	c := generate(t, e, generation.Request{Tokens: randomTokens(4, 35), MaxTokens: 6, IgnoreEOS: true, N: 2})
 	s := c.Stats

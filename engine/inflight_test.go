@@ -24,6 +24,7 @@ const maxInFlight = 8
 // must be set before the engine starts.
 type several struct {
 	compute.Backend
+	opened
 	begun, waits atomic.Int64
 	onBegin      func(n int64) // receives each step's number, counted from 1
 	failing      int64         // number of the step that cannot be started
@@ -45,6 +46,9 @@ func newSeveralOf(t testing.TB, threads int) *several {
 func (*several) MaxInFlight() int { return maxInFlight }
 
 func (b *several) Begin(batch *compute.Batch) compute.Step {
+	if !b.is.Load() {
+		return oneOfSeveral{Step: b.Backend.Begin(batch), of: b}
+	}
 	n := b.begun.Add(1)
 	if b.onBegin != nil {
 		b.onBegin(n)
@@ -59,7 +63,9 @@ func (b *several) Begin(batch *compute.Batch) compute.Step {
 func (s oneOfSeveral) Submit() error { return errors.Join(s.err, s.Step.Submit()) }
 
 func (s oneOfSeveral) Run() error {
-	s.of.waits.Add(1)
+	if s.of.is.Load() {
+		s.of.waits.Add(1)
+	}
 	return errors.Join(s.err, s.Step.Run())
 }
 
@@ -91,7 +97,7 @@ func TestStepsInFlightChangeNothing(t *testing.T) {
 	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts := engine.Options{Context: context, Draft: engine.DraftOff, NoSharing: true}
+			opts := engine.Options{Context: context, StepTime: wholeSteps, Draft: engine.DraftOff, NoSharing: true}
 			plain, be := open(t, path, opts), newSeveral(t)
 			several := openOn(t, path, be, opts)
 			rapid.Check(t, func(rt *rapid.T) {
@@ -176,6 +182,9 @@ func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Option
 		here[i].pass = make(chan struct{})
 	}
 	here[0].open()
+	e := openOn(t, path, be, opts)
+	expectShort(t, e, nil)
+	be.begun.Store(0)
 	be.onBegin = func(step int64) {
 		for i := range here {
 			if step >= at[i] {
@@ -183,7 +192,6 @@ func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Option
 			}
 		}
 	}
-	e := openOn(t, path, be, opts)
 	got, errs := make([]generation.Completion, len(reqs)), make([]error, len(reqs))
 	var group sync.WaitGroup
 	for i, req := range reqs {
@@ -208,7 +216,7 @@ func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Option
 func TestWaitsForStepsInFlight(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
-	e := openOn(t, microGLM, be, engine.Options{Draft: engine.DraftOff})
+	e := openOn(t, microGLM, be, engine.Options{StepTime: wholeSteps, Draft: engine.DraftOff})
 	c := generate(t, e, generation.Request{Tokens: randomTokens(1, 9), N: 3, MaxTokens: 1 + 100, IgnoreEOS: true})
 	require.Equal(t, 101, c.Stats.Steps, "one for the prompt")
 	require.Equal(t, int64(101), be.begun.Load())
@@ -231,10 +239,9 @@ func TestDraftingWithStepsInFlight(t *testing.T) {
 	} {
 		be := newSeveral(t)
 		e := openOn(t, c.path, be, c.opts)
-		before := be.waits.Load() - be.begun.Load() // the waits of the steps that measured the cost of steps
 		req := generation.Request{Tokens: randomTokens(1, 9), MaxTokens: 100, IgnoreEOS: true}
 		got := generate(t, e, req)
-		without := before - (be.waits.Load() - be.begun.Load())
+		without := be.begun.Load() - be.waits.Load()
 		t.Logf("%d of %d steps were not waited for, %d drafts", without, got.Stats.Steps, got.Stats.DraftTokens)
 		require.Equal(t, c.inFlight, without > 40, "%+v", c)
 		want := generate(t, open(t, c.path, c.opts), req)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/schedule"
@@ -67,7 +68,11 @@ func (e *Engine) load() (err error) {
 	if err != nil {
 		return err
 	}
-	speculator, err := e.speculator(m, limits)
+	steps, err := cost.Measure(m, limits)
+	if err != nil {
+		return err
+	}
+	speculator, err := e.speculator(m, limits, steps)
 	if err != nil {
 		return err
 	}
@@ -76,6 +81,8 @@ func (e *Engine) load() (err error) {
 		Limits:       limits,
 		Tokenizer:    e.files.tokenizer,
 		Speculator:   speculator,
+		Steps:        steps,
+		StepTime:     e.opts.StepTime,
 		MaxInFlight:  e.backend.MaxInFlight(),
 		MaxSequences: e.opts.MaxSequences,
 		PrefillChunk: e.opts.PrefillChunk,
@@ -87,9 +94,9 @@ func (e *Engine) load() (err error) {
 }
 
 // speculator sets up drafting according to the options. It returns nil if nothing is drafted.
-func (e *Engine) speculator(m model.Model, limits model.Limits) (*draft.Speculator, error) {
+func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Steps) (*draft.Speculator, error) {
 	how, layers := e.opts.Draft, e.files.config.DraftLayers
-	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits}
+	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits, Steps: steps}
 	switch {
 	case how == DraftOff:
 		return nil, nil

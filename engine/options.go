@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/draft"
@@ -16,8 +17,11 @@ type Options struct {
 	Context int
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
-	// StepTokens is the maximum number of rows of a step: one per sequence that is generating, the rest for prompts.
+	// StepTokens is the maximum number of rows of a step: one per sequence that is generating, the rest for prompts and drafts.
 	StepTokens int
+	// StepTime bounds the time of a step with prompts, and so how long a token can be late. With 0 the bound follows from what steps
+	// take: a step has no more rows of prompts than throughput needs, and next to sequences that generate fewer.
+	StepTime time.Duration
 	// PrefillChunk is the maximum number of rows of one prompt in a step.
 	PrefillChunk int
 	// PageSize is the number of positions of a page of the KV cache.
@@ -45,7 +49,7 @@ type Options struct {
 // The defaults of Options.
 const (
 	DefaultMaxSequences  = 32
-	DefaultStepTokens    = 512
+	DefaultStepTokens    = 512 // in addition to a row per sequence
 	DefaultPageSize      = 16
 	DefaultMemoryPercent = 70
 )
@@ -58,7 +62,7 @@ func (o Options) withDefaults() (Options, error) {
 		def   int
 	}{
 		{"the maximum number of sequences", &o.MaxSequences, DefaultMaxSequences},
-		{"the maximum number of tokens of a step", &o.StepTokens, max(DefaultStepTokens, o.MaxSequences)},
+		{"the maximum number of tokens of a step", &o.StepTokens, 0},
 		{"the size of a cache page", &o.PageSize, DefaultPageSize},
 		{"the context", &o.Context, 0},
 		{"the prefill chunk", &o.PrefillChunk, 0},
@@ -71,8 +75,14 @@ func (o Options) withDefaults() (Options, error) {
 			*s.value = s.def
 		}
 	}
+	if o.StepTokens == 0 {
+		o.StepTokens = DefaultStepTokens + o.MaxSequences
+	}
 	if o.PrefillChunk == 0 {
 		o.PrefillChunk = o.StepTokens
+	}
+	if o.StepTime < 0 {
+		return o, fmt.Errorf("the time of a step is %v; it must be above 0, or 0 for one that follows from what steps take", o.StepTime)
 	}
 	if o.Memory < 0 {
 		return o, fmt.Errorf("the memory is %d bytes, but must be at least 1", o.Memory)

@@ -36,7 +36,8 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	}
 }
 
-// If pages run out, the youngest sequences are preempted and computed again. Their tokens stay the same.
+// If answers are longer than expected and pages run out, the youngest sequences are preempted and computed again. Their tokens stay
+// the same.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
 	reqs := make([]generation.Request, 4)
@@ -49,6 +50,7 @@ func TestPreemption(t *testing.T) {
 	opts := engine.Options{Context: 64, Draft: engine.DraftOff, Trace: g.trace}
 	opts.Memory = memoryFor(t, microLlama, opts, 96*position)
 	tight := open(t, microLlama, opts)
+	expectShort(t, tight, g)
 	for i, c := range generateAll(t, tight, g, reqs) {
 		same(t, generate(t, roomy, reqs[i]), c, "a request that may have been preempted")
 	}

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// pageSize is the maximum number of results fetched at a time, and held in memory.
+	// pageSize is the maximum number of results that are fetched at a time and held in memory.
 	pageSize = 32
-	// pageBytes is the maximum size of a page, unless it is one result.
+	// pageBytes is the maximum size of a page. A page with one result may be larger.
 	pageBytes = 1 << 20
 	// comparedAtOnce is the number of entries of the stream, without results, that are compared at a time.
 	comparedAtOnce = 1000
 	// freedAtOnce is the number of results after which an output is synced, so that they can be freed.
 	freedAtOnce = 1000
-	// pollInterval is how long a read waits in Redis for the next row before the batch's state is checked again.
+	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again.
 	pollInterval = 100 * time.Millisecond
-	// maxWait is how long Redis may be unreachable.
+	// maxWait is the maximum time that Redis may be unreachable.
 	maxWait = time.Minute
 )
 
@@ -35,23 +35,23 @@ type CollectOptions struct {
 
 // Collected counts the lines of an output.
 type Collected struct {
-	Kept     int  // lines that were there before
+	Kept     int  // lines that the output had before
 	Written  int  // new lines
-	Failed   int  // error lines, of all
-	Foreign  int  // lines that were there before and that the batch, which is finished, does not have
+	Failed   int  // number of all lines that are error lines
+	Foreign  int  // lines that the output had before but that the finished batch does not have
 	Finished bool // the batch is finished, and the output has all its rows
 
-	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before
+	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before that
 
 	Freed       int    // rows that the output lacks because their results were freed when another output had them
 	Damaged     int    // entries or results of the batch that cannot be used and were left out
 	FirstDamage string // what is wrong with the first of them
 }
 
-// Collect writes the results of out's batch that out does not hold. It can be interrupted and repeated at any time; out gets
-// each row exactly once. Error lines of rows that were queued again are removed from out. If the batch is overdue, its rows in the
-// queue are ended first. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
-// another line of input than the batch; Collect looks for such lines before it writes.
+// Collect writes the results of a batch to out, unless out already holds them. It can be interrupted and repeated at any time; out
+// gets each row exactly once. Error lines of rows that were queued again are removed from out. If the batch is overdue, the rows
+// that are still in the queue are ended first. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of
+// out answers another line of input than the batch; Collect looks for such lines before it writes.
 func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}, freed: map[int]bool{}}
 	var end job.State
@@ -87,7 +87,7 @@ type collector struct {
 	firstDamage string
 }
 
-// scan passes all entries of the stream after one, without results.
+// scan passes all entries of the stream after the given one to each. The entries do not have results.
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {
 		var rows []job.Recording
@@ -133,7 +133,7 @@ func (c *collector) compare(ctx context.Context) error {
 	return err
 }
 
-// foreign returns the number of results that were in the output before and that the stream does not have.
+// foreign returns the number of results that the output had before but that the stream does not have.
 func (c *collector) foreign(ctx context.Context) (int, error) {
 	n := c.out.Kept()
 	err := c.scan(ctx, "", func(r job.Recording) error {
@@ -146,8 +146,7 @@ func (c *collector) foreign(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// run reads to the end of the stream, and with Follow to the end of the batch. It returns the batch's state as it was before
-// the last page.
+// run reads to the end of the stream; with Follow, to the end of the batch. It returns the state of the batch before the last page.
 func (c *collector) run(ctx context.Context) (job.State, error) {
 	for {
 		var s job.Status
@@ -182,7 +181,7 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 	}
 }
 
-// page writes the next results and returns the number of stream entries it read.
+// page writes the next results. It returns the number of stream entries that it read.
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	var rows []job.Recording
 	err := retry(ctx, func() (err error) {
@@ -274,5 +273,5 @@ func (c *collector) free(ctx context.Context) error {
 	return err
 }
 
-// retry calls f until Redis can be reached, for maxWait at most.
+// retry calls f until Redis can be reached, but for at most maxWait.
 func retry(ctx context.Context, f func() error) error { return job.Retry(ctx, maxWait, f) }

@@ -89,7 +89,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// A collector that is stopped again and again, and whose output is cut each time, ends with each row once.
+// A collector is stopped many times, and its output is cut each time. At the end, the output has each row once.
 func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()
@@ -222,7 +222,7 @@ func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 	})
 }
 
-// A row that is recorded only after the comparison is compared too.
+// A row that is recorded after the comparison is compared as well.
 func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()
@@ -243,7 +243,7 @@ func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 	require.NoError(t, out.Close())
 }
 
-// Lines that a finished batch does not have are of another file.
+// If an output has lines that a finished batch does not have, they come from another file.
 func TestCollectCountsLinesOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()

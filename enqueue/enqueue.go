@@ -19,7 +19,7 @@ import (
 const (
 	// senders is the number of goroutines that queue rows, so that some encode jobs while others wait for Redis.
 	senders = 4
-	// Rows are queued in groups of this number, or fewer if they have this size.
+	// Rows are queued in groups. A group has at most this number of rows, or fewer if they reach this size.
 	groupRows  = 128
 	groupBytes = 256 << 10
 )
@@ -34,15 +34,16 @@ type Summary struct {
 	Rejected int    `json:"rejected"` // recorded as errors because they cannot be used
 }
 
-// Enqueue queues a task for each row of in. It can be repeated to complete a run that was interrupted: it skips rows of the
-// batch that are queued, running or recorded. The error is rows.ErrOtherFile if the batch was made from another file; nothing is
-// queued then. For this Enqueue reads in twice. If in cannot seek, it is copied to a temporary file first.
+// Enqueue queues a task for each row of in. It can be repeated after an interruption: it skips rows of the batch that are queued,
+// running or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this
+// check, Enqueue reads in twice. If in cannot seek, it is copied to a temporary file first.
 func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Summary, error) {
 	file, err := readTwice(ctx, in, o.Format)
 	if err != nil {
 		return Summary{Batch: o.Batch}, err
 	}
 	defer file.close()
+	o.Lines = file.lines
 	whole := sha256.New()
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Models: []string{cmp.Or(o.Alias, job.DefaultAlias)}}
 	q := pipeline{
@@ -66,7 +67,7 @@ type pipeline struct {
 	rows     *rows.Reader
 	progress func(Summary)
 	begin    func(context.Context) (*Producer, error) // creates the batch
-	producer *Producer                                // nil before the first row, so that a file without rows creates no batch
+	producer *Producer                                // nil until the first row; a file without rows creates no batch
 
 	read, added, known, rejected atomic.Int64
 }

@@ -78,7 +78,7 @@ func TestAJobCarriesItsRow(t *testing.T) {
 	require.Len(t, j.Sum, 8)
 }
 
-// A file without rows would otherwise leave a batch that never finishes.
+// A file without rows creates no batch, since that batch would never finish.
 func TestAFileWithoutRowsCreatesNoBatch(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()
@@ -112,7 +112,7 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, job.Enqueueing, st.State)
 
-		// A row that is finished by then is not queued again.
+		// A row that has been recorded meanwhile is not queued again.
 		_, err = q.Record(t.Context(), "b", job.Result{Line: 300, Text: []byte("{}")})
 		require.NoError(t, err)
 
@@ -155,7 +155,7 @@ func (b *breaksOnSecondRead) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo hides that of strings.Reader, which would read everything at once.
+// WriteTo hides the WriteTo of strings.Reader, which would read everything at once.
 func (b *breaksOnSecondRead) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, onlyReader{b})
 }
@@ -164,7 +164,8 @@ type iotestErr struct{ err error }
 
 func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
 
-// An interrupted pipe leaves nothing that another file could be mixed with, and a refused one queues nothing.
+// An interrupted pipe leaves nothing behind, so that the rows of another file cannot be mixed with its rows. A
+// refused pipe queues nothing.
 func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		options := enqueue.Options{Batch: "b"}
@@ -245,7 +246,7 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 	})
 }
 
-// Jobs that an earlier batch with the same id left in the queue do not stand for the rows of a new one.
+// Jobs that an earlier batch with the same id left in the queue do not count as jobs of a new batch.
 func TestJobsOfAnEarlierBatchAreReplaced(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})

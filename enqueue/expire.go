@@ -10,10 +10,10 @@ import (
 // expireInterval is the time between two attempts to end the overdue rows of a batch.
 const expireInterval = 10 * time.Second
 
-// expirer ends the overdue rows of a batch, for the case that no worker is there to do it.
+// expirer ends the overdue rows of a batch, since there may be no worker that does it.
 type expirer struct {
 	queue job.Queue
-	next  time.Time // of the next attempt
+	next  time.Time // time of the next attempt
 }
 
 // check does nothing unless the batch is overdue.

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,11 +17,12 @@ type input struct {
 	io.Reader
 	sha256 string
 	rows   int
+	lines  int // the empty ones too
 	close  func()
 }
 
-// readTwice reads r to its end and returns what it read. It seeks back if r can; otherwise it makes a temporary copy, which
-// close removes. If ctx is done first, a read that blocks is abandoned, and r cannot be used any more.
+// readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks back; otherwise, it makes a
+// temporary copy, which close removes. If ctx is done first, a read that blocks is abandoned, and r must not be used any longer.
 func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) {
 	if s, ok := r.(io.Seeker); ok {
 		if start, err := s.Seek(0, io.SeekCurrent); err == nil { // pipes have a Seek that fails
@@ -65,6 +67,29 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 // survey reads rows to the end.
 func survey(r io.Reader, f rows.Format) (*input, error) {
 	h := sha256.New()
-	n, err := rows.Count(io.TeeReader(r, h), f)
-	return &input{sha256: hex.EncodeToString(h.Sum(nil)), rows: n}, err
+	var lines lineCounter
+	n, err := rows.Count(io.TeeReader(r, io.MultiWriter(h, &lines)), f)
+	return &input{sha256: hex.EncodeToString(h.Sum(nil)), rows: n, lines: lines.count()}, err
+}
+
+// lineCounter counts the lines of what is written to it.
+type lineCounter struct {
+	ends int
+	open bool // the last line has no end
+}
+
+// Write implements io.Writer.
+func (c *lineCounter) Write(p []byte) (int, error) {
+	c.ends += bytes.Count(p, []byte("\n"))
+	if len(p) > 0 {
+		c.open = p[len(p)-1] != '\n'
+	}
+	return len(p), nil
+}
+
+func (c *lineCounter) count() int {
+	if c.open {
+		return c.ends + 1
+	}
+	return c.ends
 }

@@ -23,18 +23,20 @@ const (
 // MaxRetention is the maximum of Options.Retention.
 const MaxRetention = 10 * 365 * 24 * time.Hour
 
-// Options are the settings of a batch. Zero values mean the defaults named.
+// Options are the settings of a batch. Zero values mean the named defaults.
 type Options struct {
 	Batch         string        // id, required; NewBatchID makes one
 	Alias         string        // model; job.DefaultAlias
 	Priority      job.Priority  // job.Default
 	Format        rows.Format   // rows.FormatAuto
-	IgnoreUnknown bool          // of rows: accept unknown fields and names of other models
+	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
+	MixModels     bool          // let several models answer the batch, also one that was queued before
+	Lines         int           // of the file; 0 if that is not known. Enqueue sets it
 	MaxAttempts   int           // maximum deliveries of a job, after which its error is recorded; DefaultMaxAttempts
-	Timeout       time.Duration // of one attempt; DefaultTimeout
-	Retention     time.Duration // of the results after the end of the batch; DefaultRetention
-	Version       string        // of the program, for the results of rows that cannot be used
-	Deadline      time.Time     // after which rows are not answered any more; zero for none. A batch keeps its first one
+	Timeout       time.Duration // maximum time of one attempt; DefaultTimeout
+	Retention     time.Duration // time that results are kept after the end of the batch; DefaultRetention
+	Version       string        // version of the program, for the results of rows that cannot be used
+	Deadline      time.Time     // time after which rows are not answered any longer; zero for none; an existing batch keeps its deadline
 	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
@@ -69,9 +71,9 @@ type Outcome int
 
 // The outcomes.
 const (
-	Added    Outcome = iota // queued it
-	Known                   // nothing: it was queued or recorded before
-	Rejected                // recorded an error, because it cannot be used
+	Added    Outcome = iota // the row was queued
+	Known                   // nothing was done, since the row was queued or recorded before
+	Rejected                // an error was recorded, since the row cannot be used
 )
 
 // Producer queues the rows of one batch. Its methods are safe for concurrent use.
@@ -105,6 +107,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		p.maxBody = maxBytes - jobFields
 		known, created, err = p.queue.Create(ctx, job.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
+			Lines: o.Lines, MixModels: o.MixModels,
 		})
 		return err
 	})
@@ -130,8 +133,8 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	return p, err
 }
 
-// Add queues rows, or records their errors. The outcomes are those of the rows: a row whose group is queued again, because Redis
-// was away when it should have answered, may be Known.
+// Add queues rows, or records their errors. It returns an outcome for each row. If Redis failed to answer, the group of rows is
+// queued again, and a row that was added can then be Known.
 func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(rows))
 	jobs, indices := make([]*job.Job, 0, len(rows)), make([]int, 0, len(rows))

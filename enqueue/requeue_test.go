@@ -29,7 +29,7 @@ type retried struct {
 	q     *redisqueue.Queue
 	redis *redistest.Server
 	batch string
-	tries int // results recorded, which makes each different
+	tries int // number of recorded results, so that each result is different
 }
 
 func (b *retried) newJob(line int) *job.Job {
@@ -80,8 +80,8 @@ func (b *retried) lines(path string) []string {
 	return slices.Sorted(strings.Lines(string(text)))
 }
 
-// However often rows fail, are queued again and are collected, to outputs that lag behind or are new, each output ends with the last
-// result of each row, once.
+// Rows fail, are queued again and are collected many times. Some outputs lag behind, others are new. At the end, each output has
+// the last result of each row once.
 func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -105,7 +105,7 @@ func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 		outputs := []string{filepath.Join(dir, b.batch+"-1"), filepath.Join(dir, b.batch+"-2"), filepath.Join(dir, b.batch+"-3")}
 
 		last := map[int]string{}   // results by line
-		failed := map[int]string{} // codes of rows that can be tried again
+		failed := map[int]string{} // error codes of rows that can be tried again, by line
 		for range rapid.IntRange(0, 40).Draw(t, "operations") {
 			line := rapid.IntRange(1, n).Draw(t, "line")
 			switch rapid.IntRange(0, 3).Draw(t, "operation") {
@@ -180,7 +180,7 @@ func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 	})
 }
 
-// A collector that follows learns that a row is queued again, also if its next result is recorded by then.
+// A collector that follows a batch notices that a row was queued again, even if the row's next result is recorded already.
 func TestFollowReplacesErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/job/jobtest"
 )
 
-// interrupted is a queue of which each method that a producer calls fails twice, as when Redis restarts: first before it does
-// anything, then after it has done everything.
+// interrupted is a queue whose methods fail as if Redis restarted. Each method that a producer calls fails twice: first before it
+// has any effect, then after its whole effect.
 type interrupted struct {
 	job.Queue
 	mu    sync.Mutex

@@ -11,14 +11,14 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Limits of a job, whoever queued it.
+// Limits of a job. They hold whoever has queued it.
 const (
-	MaxLineNumber = math.MaxInt32 // what the id of a result can hold
+	MaxLineNumber = math.MaxInt32 // maximum in the id of a result
 	MinTimeout    = time.Second
 	MaxTimeout    = 30 * 24 * time.Hour
 	MaxAttempts   = 1000
 
-	maxPayload = openai.MaxBody + 64<<10 // the body, and the fields about it
+	maxPayload = openai.MaxBody + 64<<10 // the body and the other fields
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 	fileForm = regexp.MustCompile(`^([0-9a-f]{16})?$`)
 )
 
-// CheckSum returns an error if a row's checksum does not have its form.
+// CheckSum returns an error if a row's checksum is not 8 hex digits.
 func CheckSum(sum string) error {
 	if sumForm.MatchString(sum) {
 		return nil
@@ -34,7 +34,7 @@ func CheckSum(sum string) error {
 	return fmt.Errorf("checksum %.20q is not 8 hex digits", sum)
 }
 
-// CheckLine returns an error if a number cannot be that of a line.
+// CheckLine returns an error if a number cannot be a line number.
 func CheckLine(line int) error {
 	if line >= 1 && line <= MaxLineNumber {
 		return nil
@@ -53,7 +53,7 @@ func CheckLimits(timeout time.Duration, attempts int) error {
 	return nil
 }
 
-// check returns an error if a job from the queue could not have been made from a row.
+// check returns an error if a job from the queue cannot come from a row.
 func (j *Job) check() error {
 	err := errors.Join(CheckBatch(j.Batch), CheckLine(j.Line), CheckSum(j.Sum), checkTimeout(j.TimeoutMS, j.MaxAttempts))
 	switch {
@@ -66,7 +66,7 @@ func (j *Job) check() error {
 	case j.Endpoint != openai.Chat && j.Endpoint != openai.Completions:
 		return fmt.Errorf("url %.40q is not %q or %q", j.Endpoint, openai.Chat, openai.Completions)
 	case len(j.Body) > openai.MaxBody:
-		return fmt.Errorf("the body has %d bytes, more than %d", len(j.Body), openai.MaxBody)
+		return fmt.Errorf("the body has %d bytes, which is more than %d", len(j.Body), openai.MaxBody)
 	case j.EnqueuedMS < 0 || j.EnqueuedMS > maxUnixMilli:
 		return fmt.Errorf("enqueued_ms %d is not a time", j.EnqueuedMS)
 	}

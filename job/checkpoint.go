@@ -7,20 +7,20 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// MaxCheckpoint is the maximum size of an encoded checkpoint. The progress of a row that needs more is not stored: if its worker dies,
-// the row begins again.
+// MaxCheckpoint is the maximum size of an encoded checkpoint. Larger progress is not stored: if the row's worker
+// dies, the row begins again.
 const MaxCheckpoint = 256 << 10
 
 // checkpointVersion is the first byte of an encoded checkpoint.
 const checkpointVersion = 1
 
-// Checkpoint is the progress of a row whose worker may die.
+// Checkpoint is the stored progress of a row, in case its worker dies.
 type Checkpoint struct {
-	Fingerprint string                // of the origin: only the same model on the same kind of backend goes on from it
-	Prompts     []generation.Progress // of each of the row's prompts; without choices for one that has not generated anything
+	Fingerprint string                // identifies the origin: only the same model on the same kind of backend can continue from the checkpoint
+	Prompts     []generation.Progress // one for each of the row's prompts; without choices if the prompt has no generated tokens yet
 }
 
-// Tokens returns the number of generated tokens.
+// Tokens returns the number of generated tokens of all prompts.
 func (c *Checkpoint) Tokens() (n int) {
 	for i := range c.Prompts {
 		n += c.Prompts[i].Tokens()
@@ -36,7 +36,7 @@ func (c *Checkpoint) Resume(i int) *generation.Progress {
 	return &c.Prompts[i]
 }
 
-// Encode returns the checkpoint as bytes, mostly one to three a token; nil if it is larger than MaxCheckpoint.
+// Encode returns the checkpoint as bytes, usually one to three per token. It returns nil if they are more than MaxCheckpoint.
 func (c *Checkpoint) Encode() []byte {
 	if c.Tokens() > MaxCheckpoint { // a token takes at least a byte
 		return nil
@@ -61,7 +61,7 @@ func (c *Checkpoint) Encode() []byte {
 	return b
 }
 
-// DecodeCheckpoint reads what Encode wrote. Whether the tokens are ids of the model is for the engine to check.
+// DecodeCheckpoint reads the result of Encode. It does not check whether the tokens are ids of the model; the engine does.
 func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 	r := checkpointReader{rest: b}
 	if r.byte() != checkpointVersion {
@@ -91,9 +91,9 @@ func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 	return c, nil
 }
 
-var errCheckpoint = errors.New("read a checkpoint: it is damaged, or of another version of the program")
+var errCheckpoint = errors.New("read a checkpoint: the data is damaged, or comes from another version of the program")
 
-// checkpointReader reads values from bytes. After the first that is not there it returns zeros.
+// checkpointReader reads values from bytes. If a value is missing, it returns zeros from then on.
 type checkpointReader struct {
 	rest   []byte
 	failed bool
@@ -127,7 +127,7 @@ func (r *checkpointReader) uvarint() uint64 {
 	return v
 }
 
-// count reads a number of elements of at least size bytes each, which the rest has to hold.
+// count reads a number of elements. Each element has at least size bytes, and all must fit into the rest.
 func (r *checkpointReader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)/size) {

@@ -11,13 +11,13 @@ import (
 
 // RowError is the error line of a row.
 type RowError struct {
-	Line     int    `json:"line"` // of the input
+	Line     int    `json:"line"` // line number in the input
 	CustomID string `json:"custom_id"`
 	Code     string `json:"code"`
-	Message  string `json:"message"` // without the line
+	Message  string `json:"message"` // without the line number
 
-	ID  string `json:"-"` // of its recording
-	Sum string `json:"-"` // of the input line
+	ID  string `json:"-"` // id of the row's recording
+	Sum string `json:"-"` // checksum of the input line
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	maxErrorBytes = 4 << 20
 )
 
-// Errors passes the error lines of a batch to each, in the order of recording, until it returns an error.
+// Errors passes the error lines of a batch to each, in the order of recording. It stops if each returns an error.
 func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
 	none := func(int) bool { return false }
 	for after := ""; ; {
@@ -41,7 +41,7 @@ func Errors(ctx context.Context, s Store, batch string, each func(RowError) erro
 				failed[r.Line] = true
 			}
 		}
-		// With results, a page may hold fewer recordings.
+		// A page with results can have fewer recordings.
 		if len(failed) > 0 {
 			page, err = s.Read(ctx, batch, Page{
 				After: after, Count: len(page), MaxBytes: maxErrorBytes, Want: func(line int) bool { return failed[line] },
@@ -72,7 +72,7 @@ func rowError(r Recording) (RowError, error) {
 		Error    *openai.Error `json:"error"`
 	}
 	if err := json.Unmarshal(r.Text, &l); err != nil || l.Error == nil {
-		return RowError{}, fmt.Errorf("line %d is recorded as failed, and its result is no error line", r.Line)
+		return RowError{}, fmt.Errorf("line %d is recorded as failed, but its result is not an error line", r.Line)
 	}
 	return RowError{
 		Line: r.Line, CustomID: l.CustomID, Code: l.Error.Code, ID: r.ID, Sum: r.Sum,

@@ -2,9 +2,9 @@ package job
 
 import "time"
 
-// Worker is what a worker registers about itself. It writes the record again with every beat, every few seconds.
+// Worker is a worker's record in the queue. The worker writes it again with every beat, every few seconds.
 type Worker struct {
-	ID              string    `json:"id"`   // one Serve: a worker that was lost and comes back has another one
+	ID              string    `json:"id"`   // identifies a call of Serve; a worker that was lost and comes back has another id
 	Name            string    `json:"name"` // HOST:PID
 	Aliases         []string  `json:"aliases"`
 	Model           string    `json:"model"`
@@ -12,12 +12,12 @@ type Worker struct {
 	Version         string    `json:"version"`
 	Backend         string    `json:"backend"`
 	Device          string    `json:"device"`
-	Concurrency     int       `json:"concurrency"` // maximum number of rows
-	Rows            int       `json:"rows"`        // rows that it holds
+	Concurrency     int       `json:"concurrency"` // maximum number of held rows
+	Rows            int       `json:"rows"`        // rows that the worker holds
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	Started         time.Time `json:"started"`
-	Beat            time.Time `json:"beat"`          // the last one, by the queue's clock
-	Lost            time.Time `json:"lost,omitzero"` // when other workers took its rows because it was silent; zero for a live worker
+	Beat            time.Time `json:"beat"`          // time of the last beat, by the queue's clock
+	Lost            time.Time `json:"lost,omitzero"` // time when other workers took the silent worker's rows; zero for a live worker
 }
 
 // Live reports whether the worker is not lost.

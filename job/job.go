@@ -1,5 +1,4 @@
-// Package job is what travels between producers and workers: jobs, their results and figures, and the Redis keys and scripts
-// that both sides use.
+// Package job defines the data that producers and workers exchange: jobs, their results and figures.
 package job
 
 import (
@@ -13,33 +12,34 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Job is one row on the queue: the payload of its task. Body is the row's, byte for byte. Jobs are kept small, because asynq's
+// Job is one row on the queue: the payload of a task. Body is the row's body, byte for byte. Jobs are kept small, because asynq's
 // heartbeat writes the payloads of all running tasks again every 5 s.
 type Job struct {
 	Batch       string          `json:"batch"`
-	Line        int             `json:"line"`           // number in the file, from 1; identifies the row in its batch
+	Line        int             `json:"line"`           // line number in the file, from 1; identifies the row in the batch
 	Sum         string          `json:"sum"`            // the start of the SHA-256 of the line, 8 hex digits
 	File        string          `json:"file,omitempty"` // FileID of the batch's file; empty in a local run
 	CustomID    string          `json:"custom_id"`
 	Endpoint    openai.Endpoint `json:"url"`
 	Body        json.RawMessage `json:"body"`
 	EnqueuedMS  int64           `json:"enqueued_ms"` // Unix time
-	TimeoutMS   int64           `json:"timeout_ms"`  // of one attempt
+	TimeoutMS   int64           `json:"timeout_ms"`  // maximum time of one attempt
 	MaxAttempts int             `json:"max_attempts"`
-	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // of the batch, Unix time; 0 for none
+	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch as Unix time; 0 for none
 
 	// The queue sets these when it delivers the job.
 
-	Delivery int `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
-	Deaths   int `json:"-"` // workers that died while they ran the row
+	Delivery int    `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
+	Pin      string `json:"-"` // of the worker's model, see Pin; set by the worker, empty if it does not know it yet
+	Deaths   int    `json:"-"` // workers that died while they ran the row
 }
 
-// Deadline returns the time after which the job is not answered any more. ok is false if there is none.
+// Deadline returns the time after which the job is not answered any longer. ok is false if there is no deadline.
 func (j *Job) Deadline() (deadline time.Time, ok bool) {
 	return time.UnixMilli(j.DeadlineMS), j.DeadlineMS > 0
 }
 
-// Overdue reports whether the deadline is over.
+// Overdue reports whether the deadline has passed.
 func (j *Job) Overdue() bool {
 	deadline, ok := j.Deadline()
 	return ok && time.Now().After(deadline)
@@ -53,20 +53,20 @@ func (j *Job) Generation(r *openai.Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(j.defaultSeed()), time.UnixMilli(j.EnqueuedMS))
 }
 
-// defaultSeed returns the seed of a job whose request names none. It is derived from batch and line, so that every attempt draws the
-// same tokens. It has 53 bits, which JSON readers with float64 numbers hold exactly.
+// defaultSeed returns the seed of a job whose request has none. It is derived from batch and line, so that every attempt draws the
+// same tokens. It has 53 bits, which are exact in JSON readers that use float64.
 func (j *Job) defaultSeed() int64 {
 	sum := sha256.Sum256([]byte(TaskID(j.Batch, j.Line)))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }
 
-// Encode returns the payload of the job's task.
+// Encode returns the job as the payload of a task.
 func (j *Job) Encode() ([]byte, error) { return openai.Marshal(j) }
 
-// Decode reads a payload. What it returns is within the limits of a row.
+// Decode reads a payload. The returned job is within the limits of a row.
 func Decode(payload []byte) (*Job, error) {
 	if len(payload) > maxPayload {
-		return nil, fmt.Errorf("read a job's payload: it has %d bytes, more than %d", len(payload), maxPayload)
+		return nil, fmt.Errorf("read a job's payload: the payload has %d bytes, which is more than %d", len(payload), maxPayload)
 	}
 	j := new(Job)
 	if err := json.Unmarshal(payload, j); err != nil {

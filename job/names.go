@@ -30,7 +30,7 @@ func ParsePriority(s string) (Priority, error) {
 	return "", fmt.Errorf("priority %q is not known: use critical, default or bulk", s)
 }
 
-// DefaultAlias is the model alias of producers and workers that are given none.
+// DefaultAlias is the model alias of producers and workers for which none is set.
 const DefaultAlias = "default"
 
 var (
@@ -54,5 +54,5 @@ func CheckBatch(s string) error {
 	return fmt.Errorf("batch id %q: use 1 to 128 letters, digits and . _ -, beginning with a letter or digit", s)
 }
 
-// TaskID identifies a row among those of all batches, so that a row cannot be queued twice.
+// TaskID returns an id that identifies a row among the rows of all batches, so that a row cannot be queued twice.
 func TaskID(batch string, line int) string { return batch + ":" + strconv.Itoa(line) }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Queue is a Store with a line of jobs that wait for workers. Producers add jobs, workers serve them. Package redisqueue has the
-// queue of a fleet, memqueue the one inside a process; the suite in jobtest holds both to the same behaviour.
+// Queue is a Store with jobs that wait for workers. Producers add jobs, workers serve them. Package redisqueue has the queue of a
+// fleet, package memqueue the queue inside a process. Both must pass the suite in jobtest.
 type Queue interface {
 	Store
 
-	// Add queues the jobs of a model alias, each unless a job with its batch and line is queued or running. It replaces jobs that
-	// will not be answered, because they are left from an earlier batch with the same id. added has an element for each job; if
-	// the error is not nil, some may be queued all the same.
+	// Add queues the jobs of a model alias. A job is not added if a job with the same batch and line is queued or running. Add
+	// replaces jobs that an earlier batch with the same id has left, since these will not be answered. added reports for each job
+	// whether it was added. If there is an error, some jobs may be queued nevertheless.
 	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
 
-	// Expire records an error for each row of a batch that has a job in the queue, if the deadline of the batch is over, and
-	// returns their number. Rows that are running are recorded too: their deadline is the same.
+	// If the deadline of a batch has passed, Expire records an error for each row of the batch that has a job in the queue. This
+	// includes running rows. Expire returns the number of these rows.
 	Expire(ctx context.Context, batch string) (int, error)
 
-	// Serve calls handle for each job of a model alias until ctx is done. It then takes no more jobs, lets running handlers
-	// finish for ShutdownTimeout, ends the contexts of the others and puts their jobs back at the head of the queue. It returns
-	// when all handlers have returned. An error means that it could not start.
+	// Serve calls handle for each job of a model alias until ctx is done. It then takes no more jobs. Running handlers have
+	// ShutdownTimeout to finish; after that, Serve ends their contexts and puts their jobs back at the head of the queue. Serve
+	// returns when all handlers have returned. An error means that it could not start.
 	Serve(ctx context.Context, o ServeOptions, handle Handler) error
 
 	// Fleet is the workers that serve the queue and those that were lost within the last hour, by name.
@@ -70,6 +70,7 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 //   - ErrHandedBack: it goes to the head of the queue, as if it had not been taken;
 //   - ErrDeliveryEnded: it is delivered again without delay, unless that has happened already;
 //   - ErrSuperseded: another delivery has taken its place;
+//   - ErrOtherModel: it is delivered again after RefusalDelay, which does not count as a failure;
 //   - any other error: it is delivered again after RetryDelay.
 type Handler func(ctx context.Context, j *Job) error
 
@@ -81,6 +82,9 @@ var (
 	ErrHandedBack    = errors.New("worker is stopping: job returned to the queue")
 	ErrDeliveryEnded = errors.New("delivery has ended: the lease is lost or the batch is cancelled")
 )
+
+// RefusalDelay is how long a job waits after a worker refused it, whose model is not that of the batch.
+const RefusalDelay = time.Second
 
 // RetryDelay is how long a job waits after a failed attempt, before which there were n failures.
 func RetryDelay(n int) time.Duration { return min(time.Minute, time.Second<<min(n, 6)) }

@@ -18,12 +18,13 @@ type Line struct {
 // Result is the outcome of a row: its line of output, and the figures that its batch adds up.
 type Result struct {
 	Line     int
-	Sum      string // the job's
-	File     string // the job's
-	Delivery int    // the job's
+	Sum      string // the job's Sum
+	File     string // the job's File
+	Delivery int    // the job's Delivery
 	Text     []byte // a Line as JSON, without a newline
 	Failed   bool
-	Job      []byte // payload of a failed job that can be tried again; nil for others
+	Pin      string // of the model that answered; empty for an error
+	Job      []byte // payload of a failed job, if the job can be tried again; otherwise nil
 	Stats    Stats
 }
 
@@ -45,7 +46,7 @@ func ExpiredError(j *Job) openai.Error {
 	return openai.Error{Code: openai.CodeExpired, Message: "not answered before the deadline of its batch, " + deadline.UTC().Format(time.RFC3339)}
 }
 
-// Expired returns the result of a job in the queue when the deadline of its batch is over.
+// Expired returns the result of a job that is in the queue when the deadline of its batch passes.
 func Expired(j *Job) (Result, error) {
 	r := Failure(j, ExpiredError(j), Stats{})
 	var err error
@@ -53,8 +54,8 @@ func Expired(j *Job) (Result, error) {
 	return r, err
 }
 
-// Answered returns the result of a job with the completions of its prompts. s holds the figures that done does not: queue wait,
-// attempts and origin.
+// Answered returns the result of a job with the completions of its prompts. s has the figures that are not in done: queue
+// wait, attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.add(done)
 	body := r.Response(openai.Answer{
@@ -65,14 +66,18 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 		Seed:        r.Seed(j.defaultSeed()),
 	}, done)
 	response := &openai.Response{StatusCode: 200, RequestID: TaskID(j.Batch, j.Line), Body: body}
-	return newResult(j, openai.OutputLine{Response: response}, s)
+	result := newResult(j, openai.OutputLine{Response: response}, s)
+	if !result.Failed {
+		result.Pin = j.Pin
+	}
+	return result
 }
 
 func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	l.ID, l.CustomID = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID
 	text, err := openai.Marshal(Line{l, s})
 	switch {
-	case err != nil: // a number that JSON cannot hold
+	case err != nil: // a number that JSON does not support
 		return Failure(j, openai.Error{Code: openai.CodeFailed, Message: fmt.Sprintf("write the result: %v", err)}, s)
 	case len(text) >= openai.MaxOutputLine:
 		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)

@@ -9,19 +9,19 @@ import (
 
 // Stats are a row's figures. They are zero for a row that never reached a worker.
 type Stats struct {
-	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the attempt that answered
+	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the successful attempt
 	TTFTMS           float64 `json:"ttft_ms"`       // from the start of the attempt to the first generated token
 	TotalMS          float64 `json:"total_ms"`      // from the start of the attempt to the end
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
-	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps are of the others
+	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps do not include them
 	PrefillTPS       float64 `json:"prefill_tps"`              // prompt tokens computed per second, from admission to the first token
 	DecodeTPS        float64 `json:"decode_tps"`               // tokens per second after the first
 	Steps            int     `json:"steps"`                    // forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
-	Attempts         int     `json:"attempts"`   // attempts, including the last, and workers that died with the row
+	Attempts         int     `json:"attempts"`   // number of attempts, including the last, plus the number of workers that died while they ran the row
 	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in its steps
 	Origin
 }
@@ -41,11 +41,11 @@ func (o Origin) Fingerprint() string {
 	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
 }
 
-// add fills in the figures of a row's prompts, which ran concurrently. Counts and times in steps are summed. The row's first
-// token is the earliest of all prompts, its end the latest.
+// add sets the figures of a row's prompts, which ran concurrently. Counts and times in steps are summed. The time of the row's
+// first token is the earliest of all prompts; the time of the row's end is the latest.
 func (s *Stats) add(done []generation.Completion) {
 	var prefill, decode, ttft, total time.Duration
-	later := 0 // tokens after the first of each choice
+	later := 0 // number of tokens, without the first of each choice
 	for i, c := range done {
 		e := c.Stats
 		s.PromptTokens += e.PromptTokens

@@ -24,19 +24,20 @@ type Status struct {
 	Priority Priority `json:"priority"`
 	State    State    `json:"state"`
 	FileSHA  string   `json:"file_sha256"`
-	Damage   string   `json:"damage,omitempty"` // why the batch cannot be read; only Batch is set then
+	Pin      string   `json:"answered_by,omitempty"` // Pin of the model that gave the first answer
+	Damage   string   `json:"damage,omitempty"`      // the reason why the batch cannot be read; only Batch is set then
 
 	Created   time.Time  `json:"created_at"`
 	Started   *time.Time `json:"started_at"`  // when a worker took the first row
 	Finished  *time.Time `json:"finished_at"` // when the last row was recorded
 	Cancelled *time.Time `json:"cancelled_at"`
 	Expires   *time.Time `json:"expires_at"`  // when the results will be deleted
-	Deadline  *time.Time `json:"deadline_at"` // after which rows are not answered any more
+	Deadline  *time.Time `json:"deadline_at"` // time after which rows are not answered any longer
 
 	Total   int `json:"total"`   // rows; 0 until all are queued
 	Done    int `json:"done"`    // answered
-	Failed  int `json:"failed"`  // recorded as errors
-	Running int `json:"running"` // taken by a worker and not recorded, including those that will be retried
+	Failed  int `json:"failed"`  // rows that are recorded as errors
+	Running int `json:"running"` // rows that were taken by a worker and are not recorded, including rows that will be retried
 
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"`
@@ -49,25 +50,25 @@ type Status struct {
 	last *time.Time // when a row was last recorded
 }
 
-// Waiting returns the number of rows queued so far that no worker has taken.
+// Waiting returns the number of queued rows that no worker has taken.
 func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running) }
 
 // Ended reports whether the batch records no more results.
 func (s Status) Ended() bool { return s.State == Completed || s.State == Cancelled }
 
-// Overdue reports whether the deadline of a batch is over that has not ended.
+// Overdue reports whether the deadline has passed and the batch has not ended.
 func (s Status) Overdue() bool {
 	return s.Deadline != nil && time.Now().After(*s.Deadline) && !s.Ended()
 }
 
-// SetRates sets the time of the last row recorded, and the speed from the start of the batch to it.
+// SetRates sets the time of the last recorded row, and the speed from the start of the batch to that time.
 func (s *Status) SetRates(last time.Time) {
 	s.last = &last
 	s.RowsPerSecond = rate(s.Done+s.Failed, s.Took())
 	s.TokensPerSecond = rate(s.CompletionTokens, s.Took())
 }
 
-// Took returns the time from the start of the first row to the last one recorded.
+// Took returns the time from the start of the first row to the last recorded row.
 func (s Status) Took() time.Duration {
 	if s.Started == nil || s.last == nil {
 		return 0

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Store holds batches and the results of their rows. A row is recorded once, whatever is repeated. A finished or cancelled
-// batch is deleted when its retention is over; an unfinished one stays. All methods are safe for concurrent use.
+// Store holds batches and the results of their rows. A row is recorded once, even if calls are repeated. A finished or cancelled
+// batch is deleted when its retention is over; an unfinished batch is not deleted. All methods are safe for concurrent use.
 //
 // An error is ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used for a moment.
 type Store interface {
-	// Create creates a batch, or returns the settings of the existing one.
+	// Create creates a batch, or returns the settings of the existing one. An existing one may mix models from then on if b may.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
 	// Seal declares that all rows of a batch are queued, with their number and the SHA-256 of their file. The batch is finished
@@ -21,40 +21,41 @@ type Store interface {
 	// Recorded is the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled or
-	// ErrOtherFile; it is ErrSuperseded if the delivery was ended. A job without a File is of any file.
+	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile
+	// or ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if the delivery was
+	// ended. A job without a File belongs to any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
-	// Release subtracts an attempt that Begin counted and whose job went back to the queue unfinished. It changes nothing if the
-	// delivery was ended.
+	// Release subtracts an attempt that Begin has counted, because the job returned to the queue unfinished. If the delivery was
+	// ended, Release changes nothing.
 	Release(ctx context.Context, j *Job) error
 
-	// SaveCheckpoint stores an encoded Checkpoint of a row that Begin has begun, in place of the one before. Record deletes it. The
-	// error is ErrSuperseded if the delivery was ended, ErrNoBatch or ErrCancelled if the row needs no work.
+	// SaveCheckpoint stores an encoded Checkpoint of a row that Begin has begun. It replaces the previous one. Record deletes the
+	// checkpoint. The error is ErrSuperseded if the delivery was ended, ErrNoBatch or ErrCancelled if the row needs no work.
 	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
-	// recorded it changes nothing; first reports that it was not. The error is ErrNoBatch, ErrCancelled or ErrOtherFile if the
-	// batch does not take the result, and ErrSuperseded if the delivery was ended.
+	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if the delivery was ended.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
 	// MaxBytes is the maximum size of a job and of a result. A larger one would never be taken, however often it is tried.
 	MaxBytes(ctx context.Context) (int, error)
 
-	// Read returns the next recordings of a batch's stream. A batch that does not exist has none.
+	// Read returns the next recordings of a batch's stream. If the batch does not exist, there are none.
 	Read(ctx context.Context, batch string, p Page) ([]Recording, error)
 
-	// Drop deletes results that are stored elsewhere, and their entries of the stream. The rows stay recorded.
+	// Drop deletes results that are stored elsewhere, and their entries in the stream. The rows stay recorded.
 	Drop(ctx context.Context, batch string, rows []Recording) error
 
-	// Free deletes results that are stored elsewhere and keeps their entries of the stream, so that another output can still be
+	// Free deletes results that are stored elsewhere. It keeps their entries in the stream, so that another output can still be
 	// compared with the batch.
 	Free(ctx context.Context, batch string, rows []Recording) error
 
 	// Status reads the progress of a batch. The error is ErrDamaged if what is stored is not a batch.
 	Status(ctx context.Context, batch string) (Status, error)
 
-	// Batches reads the progress of all batches, the newest first. Of one that cannot be read it returns the Damage.
+	// Batches reads the progress of all batches, the newest first. If a batch cannot be read, its status has only the Damage.
 	Batches(ctx context.Context) ([]Status, error)
 
 	// Lost is the number of rows of a batch that are neither recorded nor in the queue, so that no worker will answer them until
@@ -63,14 +64,14 @@ type Store interface {
 	Lost(ctx context.Context, s Status) (int, error)
 
 	// Cancel ends an unfinished batch: its rows are no longer begun or recorded, and its results are deleted after their retention.
-	// Deliveries that are running are ended. If the batch is finished it changes nothing; finished reports that.
+	// Deliveries that are running are ended. If the batch is finished, Cancel changes nothing and finished is true.
 	Cancel(ctx context.Context, batch string) (finished bool, err error)
 
 	// Cancelled reports whether a batch was cancelled.
 	Cancelled(ctx context.Context, batch string) (bool, error)
 
-	// Purge deletes a finished or cancelled batch with its results. Its waiting rows stay in the queue until a worker drops them.
-	// The error is ErrNoBatch or ErrUnfinished if the batch is not there or has not ended.
+	// Purge deletes a finished or cancelled batch with its results. Its waiting rows stay in the queue until a worker drops them. The
+	// error is ErrNoBatch if the batch does not exist, and ErrUnfinished if it has not ended.
 	Purge(ctx context.Context, batch string) error
 }
 
@@ -81,29 +82,33 @@ var (
 	ErrUnfinished  = errors.New("batch is not finished")
 	ErrRecorded    = errors.New("row is recorded")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
-	ErrOtherFile   = errors.New("row is of another file than its batch") // it is left from an earlier batch with the same id
+	ErrOtherFile   = errors.New("row is of another file than its batch") // an earlier batch with the same id has left the row
+	ErrNoRow       = errors.New("file of the batch has no such line")
+	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
 	ErrUnavailable = errors.New("the queue cannot be used now") // another try may succeed; see Retry
 )
 
-// Start is what Begin finds.
+// Start is the result of Begin.
 type Start struct {
-	Attempt    int    // its number, from 1; workers that died are not counted
+	Attempt    int    // number of the attempt, from 1; workers that died are not counted
 	Checkpoint []byte // encoded progress of an earlier attempt; nil if there is none
 }
 
-// Batch is the settings of a batch.
+// Batch has the settings of a batch.
 type Batch struct {
 	ID        string
 	Alias     string
 	Priority  Priority
 	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
-	Deadline  time.Time // after which rows are not answered any more; zero for none
+	Deadline  time.Time // time after which rows are not answered any longer; zero for none
 	Cancelled bool
+	Lines     int  // of the whole input; 0 if it is not known
+	MixModels bool // take answers of several models
 }
 
-// FileID identifies the file of a batch's rows: the first 16 digits of its SHA-256.
+// FileID returns the id of a file: the first 16 digits of its SHA-256.
 func FileID(sha256 string) string { return sha256[:min(16, len(sha256))] }
 
 // Lines is a set of lines.
@@ -120,25 +125,25 @@ func (l *Lines) Add(line int) {
 	(*l)[line/8] |= 0x80 >> (line % 8)
 }
 
-// Page says which recordings of a stream Read returns.
+// Page selects the recordings of a stream that Read returns.
 type Page struct {
 	After    string              // the ID of the recording before the first one; empty for the beginning of the stream
 	Count    int                 // maximum number of recordings
 	MaxBytes int                 // maximum size of their results, except that the first result is always returned
-	Wait     time.Duration       // how long to wait for a recording if there is none
+	Wait     time.Duration       // maximum time to wait for a recording if there is none
 	Want     func(line int) bool // reports whether the result of a line is wanted
 }
 
 // Recording is an entry of a batch's stream with the result of its line.
 type Recording struct {
-	ID     string // of the entry
+	ID     string // id of the entry
 	Line   int
-	Sum    string // of the input line
+	Sum    string // checksum of the input line
 	Failed bool
 	Text   []byte // the line of output; nil if it was not wanted or was freed
-	Damage string // why the entry cannot be used; only ID is set then
+	Damage string // the reason why the entry cannot be used; only ID is set then
 
-	// Requeued is set if the recording is no result: the row was queued again, and its error line with this checksum
-	// (the first 16 hex digits of the SHA-1 of its text) no longer holds.
+	// Requeued is set if the recording is not a result: the row was queued again, and its earlier error line is not valid any longer.
+	// Requeued is the checksum of that line: the first 16 hex digits of the SHA-1 of its text.
 	Requeued string
 }

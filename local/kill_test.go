@@ -56,7 +56,7 @@ func runFile(in, out string) error {
 	return err
 }
 
-// A run that is killed again and again, each time a little later, ends with the same rows as an undisturbed one.
+// A run is killed many times, each time a little later. At the end, the output has the same rows as that of an undisturbed run.
 func TestRunSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	in, out, whole := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "whole.jsonl")
@@ -74,7 +74,7 @@ func TestRunSurvivesKills(t *testing.T) {
 		cmd.Stderr = os.Stderr
 		stdout, err := cmd.StdoutPipe()
 		require.NoError(t, err)
-		_, err = cmd.StdinPipe() // from which nothing comes
+		_, err = cmd.StdinPipe() // stdin stays open and has no data
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {

@@ -25,18 +25,18 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// Batch is the batch id of all local runs. Rows that name no seed get one that is derived from it, so that each run draws the
-// same tokens.
+// Batch is the batch id of all local runs. Rows without a seed get one that is derived from the batch id, so that each run
+// draws the same tokens.
 const Batch = "local"
 
-// Options are the settings of a run. Zero values mean the defaults named.
+// Options are the settings of a run. Zero values mean the named defaults.
 type Options struct {
 	Format        rows.Format    // rows.FormatAuto
-	IgnoreUnknown bool           // of rows: accept unknown fields and names of other models
+	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
 	MixModels     bool           // continue an output with answers of another model
 	Concurrency   int            // maximum jobs in the engine at once, at least 1
-	Timeout       time.Duration  // of one attempt; enqueue.DefaultTimeout
-	Version       string         // of the program, in results
+	Timeout       time.Duration  // maximum time of one attempt; enqueue.DefaultTimeout
+	Version       string         // version of the program in results
 	Progress      func(Progress) // called from one goroutine after rows are written; may be nil
 	Logger        *slog.Logger   // slog.Default()
 }
@@ -47,7 +47,7 @@ type Progress struct {
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
-	PromptTokens     int // of this run, like CompletionTokens
+	PromptTokens     int // prompt tokens of this run
 	CompletionTokens int
 	Elapsed          time.Duration
 }
@@ -59,9 +59,10 @@ type Summary struct {
 	KeptByOtherModels int // answers of another model from earlier runs; 0 if this run answered nothing
 }
 
-// Run answers the rows of in that out, an output of Batch, has no results of, and writes results as they finish. It holds only a
-// window of rows in memory. When ctx is done, Run stops within moments and returns ctx's error with the summary so far;
-// another run does the rest. The error is ErrOtherModel if out has answers of another model, unless o allows that.
+// Run answers the rows of in and writes each result to out when it is finished. out must be an output of Batch; rows whose results
+// it already has are skipped. Run holds only a window of rows in memory. When ctx is done, Run stops within moments and returns
+// ctx's error with the summary so far; another run can continue. The error is ErrOtherModel if out has answers of another model and
+// o does not allow that.
 func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
 	if err := checkModel(ctx, eng, out, o); err != nil {
 		return Summary{}, err
@@ -127,7 +128,7 @@ func countRows(in io.Reader, f rows.Format) (int, error) {
 	return n, nil
 }
 
-// modelNames returns the names by which rows may call the model: the file's and its own.
+// modelNames returns the names that rows may use for the model: the name of the file and the name in its metadata.
 func modelNames(info engine.Info) []string {
 	file := filepath.Base(info.Path)
 	return slices.Compact(slices.Sorted(slices.Values([]string{info.Model, file, strings.TrimSuffix(file, filepath.Ext(file))})))
@@ -142,7 +143,7 @@ type run struct {
 	start    time.Time
 	held     int          // lines in the output before this run
 	failed   int          // error lines among them
-	kept     atomic.Int64 // rows of the input among them, as far as the input is read
+	kept     atomic.Int64 // rows of the input among them, counted while the input is read
 	progress Progress     // written by collect
 }
 

@@ -44,7 +44,7 @@ func fileOf(n int) string {
 	return b.String()
 }
 
-// stripped returns a result without its time and figures, which differ from run to run.
+// stripped returns results without times and figures, which differ from run to run.
 func stripped(t testing.TB, text string) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
@@ -161,9 +161,9 @@ type watched struct {
 	row     int // bytes of a row
 	read    int
 	written func() int
-	maxRead int           // rows read ahead of those written
-	enough  int           // that most is to become
-	is      chan struct{} // closed when it has
+	maxRead int           // largest number of rows that were read but not written
+	enough  int           // number that maxRead has to reach
+	is      chan struct{} // closed when maxRead has reached enough
 }
 
 func (w *watched) Read(p []byte) (int, error) {

@@ -13,20 +13,22 @@ import (
 // maxWindowBytes is the maximum size of the bodies of the rows in the window.
 const maxWindowBytes = 64 << 20
 
-// bodyCopies is how often the body of a row is in memory: in the queue, in the job that was read from it, and in the request.
+// bodyCopies is the number of copies of a row's body in memory: in the queue, in the job that was read from the
+// queue, and in the request.
 const bodyCopies = 5
 
 // window limits the rows that are queued, in the engine or waiting to be written, by number and by size.
 type window struct {
 	room    *semaphore.Weighted
 	bytes   int64 // of bodies
-	minRoom int64 // room that a row takes at least; this limits the number of rows
+	minRoom int64 // minimum room of a row; this limits the number of rows
 
 	mu    sync.Mutex
 	taken map[int]int64 // room taken, by line
 }
 
-// newWindow makes a window large enough that the worker does not wait for rows, unless their bodies take more than the memory for rows.
+// newWindow makes a window that is large enough for the worker not to wait for rows. If the bodies need more than the memory for
+// rows, the window is smaller.
 func newWindow(concurrency int, memory int64) *window {
 	rows := int64(max(64, 4*concurrency))
 	bytes := min(memory/bodyCopies, maxWindowBytes)
@@ -48,8 +50,8 @@ func (w *window) acquire(ctx context.Context, row rows.Row) error {
 // size returns the room that a row with a body of the given size takes.
 func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
 
-// drain waits, if a row with a body of the given size takes the whole window, until it has been written. Until then no further row is
-// to be read.
+// drain is called after a row with a body of the given size was queued. If that row takes the whole window, drain waits until the
+// row has been written. Until then, no further row should be read.
 func (w *window) drain(ctx context.Context, body int) error {
 	if w.size(body) < w.bytes {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// The window holds rows up to its number, or up to its size if they are large. A row larger than the window has it to itself.
+// The window holds a limited number of rows, or fewer rows if they are large. A row that is larger than the window is alone in it.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Nothing is read after a row that fills the window until it is written.
+// After a row that fills the window, nothing is read until that row is written.
 func TestALargeRowIsAlone(t *testing.T) {
 	t.Parallel()
 	w := newWindow(16, 20<<20)

@@ -13,18 +13,18 @@ import (
 const (
 	// maxAdmitted is the maximum size of the bodies of all rows in the engine together. A larger row runs alone.
 	maxAdmitted = 32 << 20
-	// suspectDeaths is the number of workers that died with a row after which the row runs alone.
+	// suspectDeaths is the minimum number of workers that died while they ran a row for the row to run alone.
 	suspectDeaths = 2
-	// maxDeaths is the number of workers that died with a row after which the row is given up.
+	// maxDeaths is the number of workers that died while they ran a row after which the row fails.
 	maxDeaths = suspectDeaths + 3
 )
 
 // errDraining means that a row was not admitted because the worker stops.
 var errDraining = errors.New("worker is stopping")
 
-// admission decides when a row that the worker holds may begin. Only so many bytes of rows run at once. A row with which workers died
-// runs alone: if it kills this one too, no other row is suspected. Rows are admitted in order, so that a row that has to be alone
-// waits for those that run, and later rows wait for it.
+// admission decides when a row that the worker holds may begin. The bytes of the running rows are limited. A row during which
+// workers died runs alone: if this worker dies as well, no other row is suspected. Rows are admitted in order: a row that must run
+// alone waits for the running rows, and later rows wait for it.
 type admission struct {
 	bytes   *semaphore.Weighted
 	closed  chan struct{}
@@ -35,7 +35,8 @@ func newAdmission() *admission {
 	return &admission{bytes: semaphore.NewWeighted(maxAdmitted), closed: make(chan struct{})}
 }
 
-// enter waits until a row may begin. leave has to be called at its end. The error is errDraining after close, or that of ctx.
+// enter waits until a row may begin. The caller must call leave when the row ends. The error is errDraining after
+// close, or ctx's error.
 func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err error) {
 	select {
 	case <-a.closed:
@@ -68,5 +69,5 @@ func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err er
 	return leave, nil
 }
 
-// close refuses further rows, and those that wait.
+// close refuses waiting rows and further rows.
 func (a *admission) close() { a.closing.Do(func() { close(a.closed) }) }

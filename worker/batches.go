@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// watchInterval is the time between two looks at all batches.
+// watchInterval is the time between two checks of all batches.
 const watchInterval = time.Minute
 
 // watchBatches ends overdue rows and searches for lost jobs, at once and then at intervals, until ctx is done.
@@ -28,13 +28,13 @@ func (w *Worker) watchBatches(ctx context.Context) {
 	}
 }
 
-// lookAtBatches ends the overdue rows of all batches, also of those that no worker serves, and logs lost rows.
+// lookAtBatches ends the overdue rows of all batches, even if no worker serves them. It also logs lost rows.
 func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) error {
 	batches, err := w.queue.Batches(ctx)
 	if err != nil {
 		return err
 	}
-	var failed error // one batch does not hold up the others
+	var failed error // an error of one batch does not affect the others
 	for _, b := range batches {
 		if !b.Overdue() {
 			continue
@@ -48,7 +48,8 @@ func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) erro
 	return errors.Join(failed, w.warnOfLost(ctx, batches, warned))
 }
 
-// warnOfLost logs once which batches have rows that are neither recorded nor queued. Their bodies are in the batch's file only.
+// warnOfLost logs the batches that have lost rows, once for each batch. Lost rows are neither recorded nor queued; their bodies are
+// only in the batch's file.
 func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned map[string]bool) error {
 	if s := w.snapshot(); s.Running+s.Waiting > 0 {
 		return nil // the queues are not empty

@@ -25,7 +25,7 @@ func BenchmarkQueue(b *testing.B) {
 	for name, open := range map[string]func() job.Queue{
 		"redis": func() job.Queue {
 			r := redistest.Start(b)
-			require.NoError(b, r.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err()) // as Redis has it
+			require.NoError(b, r.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err()) // the default of Redis
 			return redisqueue.New(r.Client)
 		},
 		"memory": func() job.Queue { return memqueue.New() },

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// defaultCheckpointInterval is the time between two checkpoints of a row, and before its first.
+	// defaultCheckpointInterval is the time between two checkpoints of a row, and before the first one.
 	defaultCheckpointInterval = 4 * time.Second
-	// checkpointGrowth is the part of a row's tokens that has to be new for another checkpoint: an eighth. All checkpoints of a row
-	// together are then at most nine times as large as the last one.
+	// checkpointGrowth determines when a row gets another checkpoint: an eighth of the row's tokens must be new. All checkpoints of a
+	// row together are then at most nine times as large as the last one.
 	checkpointGrowth = 8
-	// maxCheckpointBytes is how much a worker stores in one interval. What remains is stored in the next.
+	// maxCheckpointBytes is the maximum number of bytes that a worker stores in one interval. The other checkpoints are stored
+	// in the next interval.
 	maxCheckpointBytes = 1 << 20
 )
 
-// progress is what a delivery has generated, as the engine reports it.
+// progress has the tokens that a delivery has generated, as reported by the engine.
 type progress struct {
 	job *job.Job
 	end context.CancelFunc // ends the delivery
@@ -65,7 +66,7 @@ func (p *progress) wasStored(tokens int) {
 	p.stored = tokens
 }
 
-// tracked is the deliveries that are running.
+// tracked has the running deliveries.
 type tracked struct {
 	mu  sync.Mutex
 	all map[*progress]struct{}
@@ -77,8 +78,8 @@ func (t *tracked) list() []*progress {
 	return slices.Collect(maps.Keys(t.all))
 }
 
-// track collects the progress of a delivery until untrack is called. The returned context ends when the delivery turns out to be
-// another worker's.
+// track collects the progress of a delivery until untrack is called. The returned context ends if another worker
+// turns out to have the delivery.
 func (w *Worker) track(ctx context.Context, j *job.Job) (context.Context, *progress) {
 	ctx, end := context.WithCancel(ctx)
 	p := &progress{job: j, end: end, every: w.checkpointInterval}
@@ -98,7 +99,8 @@ func (w *Worker) untrack(p *progress) {
 	delete(w.tracked.all, p)
 }
 
-// saveCheckpoints stores the progress of rows that run for long, until ctx is done. A row whose worker dies goes on from there.
+// saveCheckpoints stores the progress of rows that run for a long time, until ctx is done. If the worker dies, another
+// worker continues from there.
 func (w *Worker) saveCheckpoints(ctx context.Context) {
 	tick := time.NewTicker(w.checkpointInterval)
 	defer tick.Stop()
@@ -138,7 +140,7 @@ func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
 	}
 }
 
-// readCheckpoint returns the progress of an earlier attempt, or nil if this worker cannot go on from it.
+// readCheckpoint returns the progress of an earlier attempt, or nil if this worker cannot continue from it.
 func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *job.Checkpoint {
 	c, err := job.DecodeCheckpoint(encoded)
 	if err != nil {
@@ -161,7 +163,8 @@ func (w *Worker) learnHash(ctx context.Context) {
 	}
 }
 
-// fingerprint identifies what generates the tokens, or is empty while the hash of the model's file is not known.
+// fingerprint returns a text that identifies the model and the kind of backend. It is empty while the hash of the
+// model's file is not known.
 func (w *Worker) fingerprint() string {
 	hash := w.hash.Load()
 	if hash == nil {

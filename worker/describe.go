@@ -20,7 +20,7 @@ func (w *Worker) describe() job.Worker {
 	return record
 }
 
-// speed measures tokens a second between two calls of measure.
+// speed measures tokens per second between two calls of measure.
 type speed struct {
 	mu     sync.Mutex
 	tokens uint64
@@ -28,7 +28,7 @@ type speed struct {
 	last   float64
 }
 
-// measure returns the speed since the last call, or that of the last call if hardly any time has passed.
+// measure returns the speed since the last call. If hardly any time has passed, it returns the same result as the last call.
 func (s *speed) measure(tokens uint64, now time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

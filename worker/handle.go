@@ -31,6 +31,7 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 		return job.ErrDeliveryEnded
 	}
 	defer leave()
+	j.Pin = w.pin()
 	start, err := w.queue.Begin(ctx, j)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
@@ -44,6 +45,11 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	case errors.Is(err, job.ErrCancelled):
 		log.Debug("dropped a job: its batch is cancelled")
 		return nil
+	case errors.Is(err, job.ErrNoRow):
+		log.Warn("dropped a job: the file of its batch has no such line")
+		return nil
+	case errors.Is(err, job.ErrOtherModel):
+		return w.refuse(ctx, j, err)
 	case errors.Is(err, job.ErrSuperseded):
 		log.Debug("dropped a delivery: another worker has the job")
 		return err
@@ -70,13 +76,13 @@ type delivery struct {
 	attempt  int
 	start    time.Time
 	resume   *job.Checkpoint // progress of an earlier attempt; nil if there is none
-	progress *progress       // of this one
-	memory   *reservation    // of its results
+	progress *progress       // progress of this delivery
+	memory   *reservation    // memory for the results
 }
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
 
-// answer makes the result of a job. An error means that the job has no result yet and returns to the queue.
+// answer makes the result of a job. If there is an error, the job has no result yet and returns to the queue.
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
 	switch {
 	case d.Deaths >= maxDeaths:
@@ -123,7 +129,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within %v", d.Timeout())
-	case errors.Is(err, generation.ErrNotFinite): // a passing fault of the device, unless it comes again
+	case errors.Is(err, generation.ErrNotFinite): // probably a temporary fault of the device, unless it is repeated
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if d.attempt < d.MaxAttempts {
@@ -166,6 +172,7 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 	if origin.ModelSHA256, err = w.sha256(ctx); err != nil {
 		return job.Result{}, err
 	}
+	d.Pin = job.Pin(origin.ModelSHA256)
 	return job.Answered(d.Job, request, done, time.Now(), job.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt + d.Deaths, Origin: origin,
 	}), nil
@@ -208,7 +215,7 @@ func (d delivery) request(r *openai.Request, i int) generation.Request {
 	return req
 }
 
-// generateOne is generate for a goroutine of its own, on which a panic would end the process.
+// generateOne calls generate on a separate goroutine, where a panic would end the process, and turns a panic into an error.
 func (w *Worker) generateOne(ctx context.Context, d delivery, r generation.Request) (c generation.Completion, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -246,7 +253,7 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 		return r
 	}
 	most := 0
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		most, err = w.queue.MaxBytes(ctx)
 		return err
 	})
@@ -256,13 +263,15 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 	return job.TooLarge(j, len(r.Text), most, r.Stats)
 }
 
-// record records a result, even if the lease is lost: only the first result of a row counts.
+// record records a result, even if the lease is lost, since only the first result of a row counts. While the queue cannot be reached,
+// record waits, but not longer than Run waits for running jobs.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	r = w.limited(ctx, j, r)
 	first := false
-	err := job.Retry(ctx, maxRecordWait, func() (err error) {
-		if first, err = w.queue.Record(ctx, j.Batch, r); notTaken(err) || errors.Is(err, job.ErrSuperseded) {
+	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
+		first, err = w.queue.Record(ctx, j.Batch, r)
+		if notTaken(err) || errors.Is(err, job.ErrSuperseded) || errors.Is(err, job.ErrOtherModel) { // Redis works
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)
@@ -273,6 +282,8 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
+	case errors.Is(err, job.ErrOtherModel): // its first answer was recorded in the meantime
+		return errors.Join(w.refuse(ctx, j, err), w.queue.Release(ctx, j))
 	case errors.Is(err, job.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("dropped a result: this worker was silent for too long, and another one has the job")
@@ -287,7 +298,8 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	return nil
 }
 
-// notTaken reports whether an error means that a batch does not take a result, while others can be recorded.
+// notTaken reports whether an error means that a batch does not accept a result, although results of other batches can be recorded.
 func notTaken(err error) bool {
-	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile)
+	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile) ||
+		errors.Is(err, job.ErrNoRow)
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// How long a worker may be without rows from the queue, or without a result recorded, until its health shows it.
+// The times that a worker can go without reaching the queue for rows, or without recording a result, before its health shows it.
 const (
 	readyPatience = 10 * time.Second
 	alivePatience = time.Minute
 )
 
-// Handler serves /metrics for Prometheus, and /readyz and /healthz. These answer 200, or 503 with the reason. A worker is ready if
-// it takes rows and can record results, healthy if it is not known that it could not for longer, and neither if its engine makes
-// no progress. A worker that stops is healthy and not ready.
+// Handler serves /metrics for Prometheus, and /readyz and /healthz, which answer 200, or 503 with the reason. A worker is ready if
+// it can take rows and record results. It is healthy until it has failed to do so for a longer time. If the engine makes no
+// progress, the worker is neither ready nor healthy. A worker that is stopping is healthy but not ready.
 func (w *Worker) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(w.metrics.registry, promhttp.HandlerOpts{}))

@@ -95,7 +95,7 @@ func TestMetricsOfDrafts(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf("ingot_accepted_tokens_total %d\n", row.Stats.AcceptedTokens))
 }
 
-// Health follows what the worker can do: a server that answers a PING may refuse everything else.
+// Health depends on what the worker can do, not on PING: a server that answers PING can refuse everything else.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

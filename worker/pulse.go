@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// pulse records whether the worker can take rows from the queue and record results. An answer of the server to PING shows neither:
-// a server without memory answers too.
+// pulse records whether the worker can take rows from the queue and record results. A PING shows neither: a server without free
+// memory answers it, too.
 type pulse struct {
 	slots int // rows that the worker may hold
 
 	mu       sync.Mutex
 	rows     int       // that it holds
-	free     time.Time // when it had a slot free again after all were taken
-	refused  error     // of the last result that could not be recorded; nil after one that could
+	free     time.Time // time when a slot became free after all were taken
+	refused  error     // error of the last attempt to record a result; nil if it succeeded
 	refusing time.Time // when such errors began
 }
 
 func newPulse(slots int, now time.Time) *pulse { return &pulse{slots: slots, free: now} }
 
-// begin and end record that the worker holds a row. With all slots taken it does not look for rows.
+// begin and end record that the worker begins and ceases to hold a row. While all slots are taken, it does not ask for rows.
 func (p *pulse) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +36,7 @@ func (p *pulse) end(now time.Time) {
 	p.rows--
 }
 
-// recorded takes the outcome of an attempt to record a result.
+// recorded records the outcome of an attempt to record a result.
 func (p *pulse) recorded(now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +46,8 @@ func (p *pulse) recorded(now time.Time, err error) {
 	p.refused = err
 }
 
-// check returns an error if the worker could not take rows, or not record results, for a time. fetched is when the queue last
-// answered the question for a row.
+// check returns an error if the worker could not take rows, or could not record results, for longer than patience. fetched is the
+// time when the queue last answered a request for a row.
 func (p *pulse) check(now, fetched time.Time, patience time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

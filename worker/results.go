@@ -20,7 +20,7 @@ func newResultRoom(bytes int64) *resultRoom {
 	return &resultRoom{semaphore.NewWeighted(bytes), bytes}
 }
 
-// reservation is what a row takes of the room.
+// reservation is a row's part of the room.
 type reservation struct {
 	room *resultRoom
 
@@ -29,9 +29,9 @@ type reservation struct {
 	held    int64
 }
 
-// reserve waits until there is room for a result of the row, which has the given number of prompts. It is a generation.Request's
-// Reserve. A row that has room waits for no more of it, so that rows do not wait for each other: with several prompts, it takes the
-// whole room for the first.
+// reserve waits until there is room for a result of the row, which has the given number of prompts. It is used as Reserve of a
+// generation.Request. A row with several prompts takes the whole room for its first result. After that, it need not wait again, so
+// that rows never wait for each other.
 func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) err
 	return nil
 }
 
-// release gives the room back.
+// release frees the row's room.
 func (r *reservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

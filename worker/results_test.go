@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// A result waits for room until the rows before it are recorded, and can be cancelled meanwhile.
+// A result waits for room until the rows before it are recorded. The wait can be cancelled.
 func TestResultsWaitForRoom(t *testing.T) {
 	t.Parallel()
 	room := newResultRoom(100)
@@ -31,7 +31,8 @@ func TestResultsWaitForRoom(t *testing.T) {
 	require.True(t, room.semaphore.TryAcquire(100), "all is given back")
 }
 
-// A row of several prompts has the room for itself, so that two of them cannot wait for each other. Its results have to fit together.
+// A row of several prompts has the whole room, so that two such rows cannot wait for each other. All its results together
+// must fit into the room.
 func TestRowsOfSeveralPromptsTakeAllTheRoom(t *testing.T) {
 	t.Parallel()
 	room := newResultRoom(100)

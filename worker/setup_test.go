@@ -41,7 +41,7 @@ type bench struct {
 	worker *Worker
 }
 
-// setUp makes a worker. If generate is not nil it replaces the engine's, to inject faults.
+// setUp makes a worker. If generate is not nil, it replaces the engine's Generate, to inject faults.
 func setUp(t testing.TB, q job.Queue, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
 	t.Helper()
 	if c.Concurrency == 0 {

@@ -56,7 +56,7 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 	})
 }
 
-// If the engine ends itself, the worker returns its jobs to the queue and ends in order, with the reason.
+// If the engine fails and stops, the worker returns its jobs to the queue and ends in order. Its error has the reason.
 func TestAFailedEngineEndsTheWorker(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// stuckAfter is how long an engine with work may go without finishing a step.
+// stuckAfter is the maximum time that an engine with work may take without finishing a step.
 const stuckAfter = 2 * time.Minute
 
 // watchdog detects an engine that makes no progress, from snapshots of its figures.

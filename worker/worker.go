@@ -23,17 +23,17 @@ const (
 	DefaultPollInterval    = 250 * time.Millisecond
 )
 
-// maxRecordWait is how long a worker waits for the queue when it records a result. After the same time asynq's lease on the job
-// is over, and another worker gets it.
+// maxRecordWait is the maximum time that a worker waits for the queue to record a result. After the same time asynq's lease on the
+// job is over, and another worker gets it.
 const maxRecordWait = 30 * time.Second
 
-// Config are the settings of a worker. Zero values mean the defaults named.
+// Config has the settings of a worker. Zero values mean the named defaults.
 type Config struct {
 	Alias           string        // model alias whose queues are served; job.DefaultAlias
-	Name            string        // of the worker, in results; HOST:PID
-	Version         string        // of the program, in results
+	Name            string        // name of the worker in results; HOST:PID
+	Version         string        // version of the program in results
 	Concurrency     int           // maximum jobs in the engine at once, at least 1
-	Strict          bool          // serve a queue only while those of higher priority are empty; otherwise in the ratio 6 to 3 to 1
+	Strict          bool          // serve a queue only while the queues of higher priority are empty; if not set, the ratio is 6 to 3 to 1
 	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; DefaultShutdownTimeout
 	PollInterval    time.Duration // time between checks of empty queues; DefaultPollInterval
 	Logger          *slog.Logger  // slog.Default()
@@ -57,18 +57,22 @@ type Worker struct {
 
 	admission *admission
 	tracked   tracked                // deliveries that are running
-	hash      atomic.Pointer[string] // of the model's file, once it is known
+	hash      atomic.Pointer[string] // hash of the model's file, after it is known
 	speed     speed
 
 	checkpointInterval time.Duration
 
-	failed   chan error  // holds the error by which the engine ended itself
-	stopping atomic.Bool // Run stops: a job whose context ends goes back to the queue
+	refusals     refusals
+	refusalPause time.Duration
+
+	failed   chan error      // holds the error with which the engine stopped
+	stopping atomic.Bool     // Run is stopping: a job whose context ends returns to the queue
+	waiting  context.Context // ends when the time for running jobs is over; results then do not wait for the queue any longer
 
 	readyPatience, alivePatience time.Duration
 }
 
-// Engine is what a worker needs of an engine.
+// Engine has the methods of an engine that a worker needs.
 type Engine interface {
 	Info() engine.Info
 	Generate(context.Context, generation.Request) (generation.Completion, error)
@@ -112,6 +116,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		},
 		log:      c.Logger,
 		failed:   make(chan error, 1),
+		waiting:  context.Background(),
 		metrics:  newMetrics(eng.Snapshot),
 		results:  newResultRoom(info.Fit.Rows),
 		generate: eng.Generate,
@@ -124,16 +129,17 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 
 		admission:          newAdmission(),
 		checkpointInterval: defaultCheckpointInterval,
+		refusalPause:       refusalPause,
 	}, nil
 }
 
-// Run takes and answers jobs until ctx is done. It then takes no more jobs, lets running ones finish for ShutdownTimeout,
-// returns the rest to the head of their queues, and returns nil. It does the same and returns an error if the engine ends itself.
+// Run takes and answers jobs until ctx is done. It then takes no more jobs. Running jobs have ShutdownTimeout to finish; the others
+// return to the head of their queues. Run then returns nil. If the engine fails and stops, Run does the same and returns an error.
 // Any other error means that it could not start.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was stopped before it began
+			return nil
 		}
 		return fmt.Errorf("start worker: %w", err)
 	}
@@ -155,6 +161,17 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.admission.close()
 		drain()
 	})
+	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWaiting()
+	w.waiting = waiting
+	background.Go(func() {
+		<-serving.Done()
+		select {
+		case <-waiting.Done():
+		case <-time.After(w.config.ShutdownTimeout):
+			stopWaiting()
+		}
+	})
 	background.Go(func() { w.watchBatches(serving) })
 	background.Go(func() { w.learnHash(serving) })
 	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // also while running jobs finish
@@ -169,6 +186,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		Describe:        w.describe,
 	}, w.handle)
 	drain()
+	stopWaiting()
 	stopCheckpoints()
 	background.Wait()
 	w.log.Info("stopped")
@@ -179,6 +197,6 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) stop(err error) {
 	select {
 	case w.failed <- err:
-	default: // it stops already
+	default: // Run is already stopping
 	}
 }

@@ -79,7 +79,7 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 	})
 }
 
-// The tokens of a row depend only on its batch and line, not on the kind of queue, the worker or the other rows.
+// The tokens of a row depend only on its batch and line, not on the kind of queue, on the worker or on the other rows.
 func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	t.Parallel()
 	run := func(rows string, concurrency int) map[string]resultLine {
@@ -183,7 +183,7 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 		panic("not again")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 3})
-	for range 3 { // three workers took it and died
+	for range 3 { // three workers took the row and died
 		_, err := b.queue.Begin(t.Context(), &job.Job{Batch: "b", Line: 1})
 		require.NoError(t, err)
 	}
@@ -199,7 +199,7 @@ func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 		panic("it is recorded")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
-	// An earlier worker recorded it and died before it acknowledged the task.
+	// An earlier worker recorded the row and died before it acknowledged the task.
 	_, err := b.queue.Record(t.Context(), "b", job.Answered(
 		&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, new(openai.Request), nil, time.Now(), job.Stats{}))
 	require.NoError(t, err)

@@ -28,6 +28,7 @@ func addComputeFlags(flags *pflag.FlagSet) {
 		{config.KV, tuning},
 		{config.Draft, tuning},
 		{config.DraftTokens, tuning},
+		{config.StepTime, tuning},
 		{config.Kernels, debugging},
 	} {
 		config.AddFlag(flags, f.name)

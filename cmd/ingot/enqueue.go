@@ -18,6 +18,7 @@ import (
 func newEnqueue() *cobra.Command {
 	var batch, format, unknown string
 	var retention time.Duration
+	var mix bool
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "enqueue IN --redis URL",
@@ -77,7 +78,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			d := progress.New(stderr, progress.Options{Terminal: isTerminal(stderr)})
 			sum, err := enqueue.Enqueue(cmd.Context(), queue, in, enqueue.Options{
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
-				IgnoreUnknown: ignore, Retention: retention, Version: programVersion(),
+				IgnoreUnknown: ignore, Retention: retention, MixModels: mix, Version: programVersion(),
 				Deadline: deadline,
 				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },
 			})
@@ -86,8 +87,8 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
 			}
 			cmd.PrintErrln(enqueued(sum))
-			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil {
-				return fmt.Errorf("enqueue %s: %w", args[0], err)
+			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil { // the rows are queued all the same
+				cmd.PrintErrf("could not look for workers: %s\n", oneLine(err.Error()))
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), batch)
 			return err
@@ -99,6 +100,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
+	cmd.Flags().BoolVar(&mix, "mix-models", false, "let workers with several model files answer the batch")
 	cmd.Flags().DurationVar(&retention, "retention", enqueue.DefaultRetention,
 		"keep the results of a new batch for `TIME` after its end, such as 24h")
 	cmd.Flags().DurationVar(&limit, "deadline", 0, "end the batch after `TIME`, such as 24h: rows without an answer become error lines (default never)")

@@ -22,3 +22,37 @@ func (k Key) next(tokens []int32) Key {
 
 // largePage is the maximum number of positions of a page for which next allocates no memory.
 const largePage = 256
+
+// Prefix is the content of the whole pages of a text that other texts can share.
+type Prefix []Key
+
+// Prefix returns the prefix of a text. It hashes the text once; what the pool knows of it can then be looked up many times.
+func (p *Pool) Prefix(tokens []int32) Prefix {
+	keys := make(Prefix, 0, max(0, len(tokens)-1)/p.pageSize)
+	var last Key
+	for end := p.pageSize; end < len(tokens); end += p.pageSize {
+		last = last.next(tokens[end-p.pageSize : end+1])
+		keys = append(keys, last)
+	}
+	return keys
+}
+
+// HasPrefix reports whether the cache holds the first page of a text, or a sequence is computing it.
+func (p *Pool) HasPrefix(text Prefix) bool {
+	if len(text) == 0 {
+		return false
+	}
+	_, known := p.known[text[0]]
+	_, claimed := p.claims[text[0]]
+	return known || claimed
+}
+
+// Held is the number of leading pages of a text that tables hold, and that a further table would take from no one.
+func (p *Pool) Held(text Prefix) int {
+	for i, key := range text {
+		if id, ok := p.known[key]; !ok || p.pages[id].tables == 0 {
+			return i
+		}
+	}
+	return len(text)
+}

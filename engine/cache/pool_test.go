@@ -22,8 +22,8 @@ func text(n int, from int32) []int32 {
 // fill computes a text in a table: it adopts the known pages, takes pages for the rest, and commits them.
 func fill(t *testing.T, table *Table, tokens []int32) (adopted int) {
 	t.Helper()
-	adopted, busy := table.Adopt(tokens)
-	require.False(t, busy)
+	adopted = table.Adopt(tokens)
+	require.False(t, table.Claim(tokens))
 	require.True(t, table.Grow(len(tokens)))
 	table.Commit(tokens, len(tokens))
 	return adopted
@@ -61,7 +61,7 @@ func TestTheLastTokenIsNeverCovered(t *testing.T) {
 	p := NewPool(16, size)
 	fill(t, p.NewTable(), text(9, 0))
 	for n, want := range map[int]int{3: 0, 4: 0, 5: 4, 8: 4, 9: 8} {
-		got, _ := p.NewTable().Adopt(text(n, 0))
+		got := p.NewTable().Adopt(text(n, 0))
 		require.Equal(t, want, got, "%d tokens", n)
 	}
 }
@@ -71,25 +71,23 @@ func TestOneComputesForAll(t *testing.T) {
 	p := NewPool(16, size)
 	tokens := text(10, 0)
 	a, b := p.NewTable(), p.NewTable()
-	_, busy := a.Adopt(tokens)
-	require.False(t, busy)
-	_, busy = b.Adopt(tokens)
-	require.True(t, busy, "a is computing the first page")
-	_, busy = a.Adopt(tokens)
-	require.False(t, busy, "a is not waiting for itself")
+	require.False(t, a.Claim(tokens))
+	require.True(t, b.Claim(tokens), "a is computing the first page")
+	require.False(t, a.Claim(tokens), "a is not waiting for itself")
 
 	require.True(t, a.Grow(len(tokens)))
 	a.Commit(tokens, len(tokens))
-	got, busy := b.Adopt(tokens)
-	require.Equal(t, 8, got)
-	require.False(t, busy)
+	require.Equal(t, 8, b.Adopt(tokens))
+	require.False(t, b.Claim(tokens))
 
 	c, d := p.NewTable(), p.NewTable()
 	other := text(10, 50)
-	c.Adopt(other)
-	c.Release()
-	_, busy = d.Adopt(other)
-	require.False(t, busy, "c released its claim")
+	c.Claim(other)
+	require.True(t, d.Claim(other))
+	c.Unclaim()
+	require.False(t, d.Claim(other), "c withdrew its claim")
+	d.Release()
+	require.False(t, c.Claim(other), "d released its claim")
 }
 
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
@@ -109,9 +107,9 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	require.True(t, table.Grow(3*size))
 	table.Release()
 	require.Equal(t, 1, p.Stats().Evicted)
-	got, _ := p.NewTable().Adopt(text(6, 0))
+	got := p.NewTable().Adopt(text(6, 0))
 	require.Equal(t, 4, got)
-	got, _ = p.NewTable().Adopt(text(6, 100))
+	got = p.NewTable().Adopt(text(6, 100))
 	require.Zero(t, got)
 }
 
@@ -152,12 +150,12 @@ func TestPoolProperties(t *testing.T) {
 				s := seqs[rapid.IntRange(0, len(seqs)-1).Draw(t, "which")]
 				if s.filled == len(s.table.Pages())*size {
 					before := s.filled
-					positions, busy := s.table.Adopt(s.tokens)
+					positions := s.table.Adopt(s.tokens)
 					for i := before / size; i < positions/size; i++ {
 						require.Equal(t, fmt.Sprint(s.tokens[:(i+1)*size+1]), content[s.table.Pages()[i]])
 					}
 					s.filled = positions
-					if busy {
+					if s.table.Claim(s.tokens) {
 						return
 					}
 				}
@@ -230,11 +228,11 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 	require.Equal(t, used, p.Used(), "tables keep their pages")
 	for _, tokens := range [][]int32{text(14, 0), branch} {
 		table := p.NewTable()
-		got, _ := table.Adopt(tokens)
+		got := table.Adopt(tokens)
 		require.Zero(t, got)
 		table.Release()
 	}
-	got, _ := p.NewTable().Adopt(text(9, 50))
+	got := p.NewTable().Adopt(text(9, 50))
 	require.Equal(t, 8, got)
 
 	bad.Release()
@@ -242,7 +240,7 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 	again := p.NewTable()
 	require.Zero(t, fill(t, again, text(14, 0)))
 	require.False(t, again.HoldsDiscarded(), "pages that are used again are as good as new")
-	got, _ = p.NewTable().Adopt(branch)
+	got = p.NewTable().Adopt(branch)
 	require.Equal(t, 8, got, "the branch's own page has to be computed again")
 	require.Equal(t, 16-p.Used(), p.Available())
 }

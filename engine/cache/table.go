@@ -9,6 +9,8 @@ type Table struct {
 	last  Key // key of the last known page, number known-1
 	known int // number of leading pages whose content has a key
 
+	adopted int // pages that the table did not compute
+
 	claim   Key // content of the page that this table has announced to compute
 	claimed bool
 }
@@ -20,39 +22,58 @@ func (p *Pool) NewTable() *Table { return &Table{pool: p} }
 func (t *Table) Pages() []int32 { return t.pages }
 
 // Adopt takes the known pages of a text and returns the number of positions that the table then has. The table must hold whole
-// pages of the text and nothing else. The last token is never covered, because its logits are needed. busy reports whether another
-// table's sequence is computing the next page; the caller should then wait instead of computing the page twice.
-func (t *Table) Adopt(tokens []int32) (positions int, busy bool) {
-	size := t.pool.pageSize
+// pages of the text and nothing else. The last token is never covered, because its logits are needed.
+func (t *Table) Adopt(tokens []int32) (positions int) {
 	for {
-		end := (t.known + 1) * size
-		if t.known != len(t.pages) || end >= len(tokens) {
-			return len(t.pages) * size, false
+		key, ok := t.nextKey(tokens)
+		if !ok {
+			break
 		}
-		key := t.last.next(tokens[end-size : end+1])
 		id, ok := t.pool.known[key]
 		if !ok {
-			return len(t.pages) * size, t.claimPage(key)
+			break
 		}
 		t.pool.share(id)
 		t.pages = append(t.pages, id)
 		t.last = key
 		t.known++
+		t.adopted++
 	}
+	return len(t.pages) * t.pool.pageSize
 }
 
-// claimPage announces the content that the table will compute next, and reports whether another table has announced it already.
-func (t *Table) claimPage(key Key) (busy bool) {
+// Adopted is the number of pages that the table has taken from the cache, and that others may hold too.
+func (t *Table) Adopted() int { return t.adopted }
+
+// nextKey is the content of the page after those that the table holds; it is false if the text ends before the token that follows
+// the page, or if the table holds a page that is not full.
+func (t *Table) nextKey(tokens []int32) (Key, bool) {
+	size := t.pool.pageSize
+	end := (t.known + 1) * size
+	if t.known != len(t.pages) || end >= len(tokens) {
+		return Key{}, false
+	}
+	return t.last.next(tokens[end-size : end+1]), true
+}
+
+// Claim announces the page that the table will compute next. busy reports whether another table has announced it: wait for it
+// rather than compute it twice. Call Adopt before.
+func (t *Table) Claim(tokens []int32) (busy bool) {
+	key, ok := t.nextKey(tokens)
+	if !ok {
+		return false
+	}
 	if by, ok := t.pool.claims[key]; ok {
 		return by != t
 	}
-	t.unclaim()
+	t.Unclaim()
 	t.pool.claims[key] = t
 	t.claim, t.claimed = key, true
 	return false
 }
 
-func (t *Table) unclaim() {
+// Unclaim withdraws what Claim announced, so that another table can compute it.
+func (t *Table) Unclaim() {
 	if t.claimed {
 		delete(t.pool.claims, t.claim)
 		t.claimed = false
@@ -81,7 +102,7 @@ func (t *Table) Commit(tokens []int32, filled int) {
 		t.last = before.next(tokens[end-size : end+1])
 		t.pool.learn(t.pages[t.known], t.last, before)
 		t.known++
-		t.unclaim()
+		t.Unclaim()
 	}
 }
 
@@ -97,21 +118,10 @@ func (t *Table) HoldsDiscarded() bool {
 
 // Release frees all pages and leaves the table empty. A second call does nothing.
 func (t *Table) Release() {
-	t.unclaim()
-	// The last page is freed first, so that the end of a text is evicted before its beginning.
+	t.Unclaim()
+	// The last page first, so that the beginning of a text outlives its end.
 	for i := len(t.pages) - 1; i >= 0; i-- {
 		t.pool.drop(t.pages[i])
 	}
 	*t = Table{pool: t.pool}
-}
-
-// HasPrefix reports whether the cache holds the first page of a text, or a sequence is computing it.
-func (p *Pool) HasPrefix(tokens []int32) bool {
-	if len(tokens) <= p.pageSize {
-		return false
-	}
-	key := Key{}.next(tokens[:p.pageSize+1])
-	_, known := p.known[key]
-	_, claimed := p.claims[key]
-	return known || claimed
 }

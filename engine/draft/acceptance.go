@@ -10,12 +10,15 @@ const (
 	trust = 4.0
 	// forget is how far a step without drafts moves a share back to prior.
 	forget = 0.001
-	// prior is the share that is assumed of a depth before anything was observed: high enough to try it.
-	prior = 0.7
+	// prior is the share that is assumed of a depth before anything was observed, high enough to try it, of drafts that cost nothing
+	// else; passPrior that of drafts that cost passes. A share that is too high is corrected by a few drafts, and one that is too low
+	// is never corrected.
+	prior, passPrior = 0.7, 0.95
 )
 
 // acceptance is how often the draft at each depth is right, given that those before it were.
 type acceptance struct {
+	prior float64 // share that is assumed before anything was observed
 	share [MaxTokens]float64
 	known bool
 }
@@ -37,7 +40,7 @@ func (a *acceptance) init() {
 		return
 	}
 	for d := range a.share {
-		a.share[d] = prior
+		a.share[d] = a.prior
 	}
 	a.known = true
 }
@@ -61,7 +64,7 @@ func (r *record) Observe(drafted, accepted int) {
 func (a *acceptance) rest() {
 	a.init()
 	for d := range a.share {
-		a.share[d] += forget * (prior - a.share[d])
+		a.share[d] += forget * (a.prior - a.share[d])
 	}
 }
 

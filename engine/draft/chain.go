@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/sample"
 )
@@ -101,7 +102,7 @@ func (c *chain) retained(drafted, accepted int) int {
 
 // run processes the known tokens of a step's sequences and drafts what they want. Sequences that want nothing are processed
 // only if all is set. A gate, which may be nil, can end a chain early.
-func (c *chain) run(step []*Sequence, all bool, cost *cost, gate *gate) error {
+func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
 		start := time.Now()
@@ -109,7 +110,7 @@ func (c *chain) run(step []*Sequence, all bool, cost *cost, gate *gate) error {
 			return err
 		}
 		c.next.reset()
-		seconds := cost.Seconds(len(c.pass.seqs)) / float64(max(len(c.pass.seqs), 1))
+		seconds := passes.Seconds(len(c.pass.seqs)) / float64(max(len(c.pass.seqs), 1))
 		for i, s := range c.pass.seqs {
 			token, confidence := c.best(i)
 			if s.add(token, confidence, seconds, gate) && !slices.Contains(s.StopIDs, token) {
@@ -119,7 +120,7 @@ func (c *chain) run(step []*Sequence, all bool, cost *cost, gate *gate) error {
 			}
 		}
 		if len(c.pass.seqs) > 0 {
-			cost.Observe(len(c.pass.seqs), time.Since(start).Seconds())
+			passes.Observe(len(c.pass.seqs), time.Since(start).Seconds())
 		}
 		c.pass, c.next = c.next, c.pass
 	}

@@ -1,11 +1,14 @@
 package draft
 
+import "github.com/ingot-run/ingot/engine/cost"
+
 // planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens a
 // second, given the probability that drafts are right and the cost of steps by their rows.
 type planner struct {
-	Verify cost // a step of the model, by rows
-	Pass   cost // one pass of the drafting layer or model, by sequences
-	Limit  int  // maximum number of tokens per sequence, up to MaxTokens
+	Verify *cost.Steps // a step of the model
+	Pass   cost.Curve  // one pass of the drafting layer or model, by sequences
+	Limit  int         // maximum number of tokens per sequence, up to MaxTokens
+	Reads  int         // positions that a row attends to, in the mean
 
 	// The last plan's estimates, in seconds: what a token is worth, and what one more row costs.
 	Token, Row float64
@@ -38,7 +41,7 @@ const minGain = 1.1
 func (p *planner) Plan(all []candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
-	best, bestDepth, total := tokens/p.Verify.Seconds(n), 0, 0
+	best, bestDepth, total := tokens/p.seconds(n, others), 0, 0
 	enough := best * minGain
 	for i := range all {
 		all[i].Length = 0
@@ -53,7 +56,7 @@ func (p *planner) Plan(all []candidate, others int) int {
 			}
 			chance := c.Yield(depth) - c.Yield(depth-1)
 			// A row has to bring at least what the step brings now for the same cost.
-			if chance < best*p.rowCost(rows) {
+			if chance < best*p.rowCost(rows, others) {
 				continue
 			}
 			c.Length = depth
@@ -68,7 +71,7 @@ func (p *planner) Plan(all []candidate, others int) int {
 		}
 		rows += more
 		passes += p.Pass.Seconds(passing)
-		if rate := tokens / (p.Verify.Seconds(rows) + passes); rate > best {
+		if rate := tokens / (p.seconds(rows, others) + passes); rate > best {
 			best, bestDepth, total = rate, depth, rows-n
 		}
 	}
@@ -78,13 +81,18 @@ func (p *planner) Plan(all []candidate, others int) int {
 	for i := range all {
 		all[i].Length = min(all[i].Length, bestDepth)
 	}
-	p.Token, p.Row = 1/best, p.rowCost(n+total)
+	p.Token, p.Row = 1/best, p.rowCost(n+total, others)
 	return total
 }
 
-// rowCost is the seconds that one more row adds to a step: the mean over the next few rows, because the cost jumps between
-// two sizes of product.
-func (p *planner) rowCost(rows int) float64 {
+// rowCost is the seconds that one more draft adds to a step: the mean over the next few, because the cost jumps between two sizes of
+// product.
+func (p *planner) rowCost(rows, others int) float64 {
 	const next = 4
-	return (p.Verify.Seconds(rows+next) - p.Verify.Seconds(rows)) / next
+	return (p.seconds(rows+next, others) - p.seconds(rows, others)) / next
+}
+
+// seconds is what a step is expected to take; others are those of its rows that do not reach the output head.
+func (p *planner) seconds(rows, others int) float64 {
+	return p.Verify.Seconds(cost.Size{Rows: rows, Outputs: rows - others, Reads: rows * p.Reads})
 }

@@ -1,11 +1,12 @@
 package draft
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/engine/cost"
 )
 
 // candidates returns n sequences whose drafts are right with the given chance at every depth.
@@ -22,14 +23,14 @@ func candidates(n int, chance float64, free bool) []candidate {
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	flat := newCost([]int{1, 64}, []float64{1, 1.2})     // memory-bound: rows are nearly free
-	steep := newCost([]int{1, 64}, []float64{1, 64})     // compute-bound: rows cost what they are
-	knee := newCost([]int{1, 8, 64}, []float64{1, 1, 8}) // free up to 8 rows
-	slow := newCost([]int{1}, []float64{0.3})
+	flat := cost.NewCurve([]int{1, 64}, []float64{1, 1.2})     // memory-bound: rows are nearly free
+	steep := cost.NewCurve([]int{1, 64}, []float64{1, 64})     // compute-bound: rows cost what they are
+	knee := cost.NewCurve([]int{1, 8, 64}, []float64{1, 1, 8}) // free up to 8 rows
+	slow := cost.NewCurve([]int{1}, []float64{0.3})
 	for name, c := range map[string]struct {
 		chance       float64
 		free         bool
-		verify, pass cost
+		verify, pass cost.Curve
 		seqs, others int
 		check        func(t *testing.T, total int)
 	}{
@@ -44,7 +45,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := planner{Verify: c.verify, Pass: c.pass, Limit: MaxTokens}
+			p := planner{Verify: cost.NewSteps(c.verify, 0, 0, 0), Pass: c.pass, Limit: MaxTokens}
 			c.check(t, p.Plan(candidates(c.seqs, c.chance, c.free), c.others))
 		})
 	}
@@ -62,10 +63,10 @@ func atLeast(n int) func(*testing.T, int) {
 func TestPlanIsNeverWorseThanNone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		cost := rapid.Custom(func(t *rapid.T) cost {
-			return newCost([]int{1, 4, 16, 64}, rapid.SliceOfN(rapid.Float64Range(0.01, 2), 4, 4).Draw(t, "seconds"))
+		curve := rapid.Custom(func(t *rapid.T) cost.Curve {
+			return cost.NewCurve([]int{1, 4, 16, 64}, rapid.SliceOfN(rapid.Float64Range(0.01, 2), 4, 4).Draw(t, "seconds"))
 		})
-		p := planner{Verify: cost.Draw(t, "verify"), Pass: cost.Draw(t, "pass"), Limit: rapid.IntRange(1, MaxTokens).Draw(t, "most")}
+		p := planner{Verify: cost.NewSteps(curve.Draw(t, "verify"), 0, rapid.Float64Range(0, 0.1).Draw(t, "output"), 0), Pass: curve.Draw(t, "pass"), Limit: rapid.IntRange(1, MaxTokens).Draw(t, "most")}
 		all := make([]candidate, rapid.IntRange(1, 40).Draw(t, "sequences"))
 		for i := range all {
 			all[i].Limit = rapid.IntRange(0, MaxTokens).Draw(t, "limit")
@@ -91,17 +92,17 @@ func TestPlanIsNeverWorseThanNone(t *testing.T) {
 			}
 		}
 		require.Equal(t, total, rows-n)
-		time := p.Verify.Seconds(rows)
+		time := p.seconds(rows, others)
 		for _, n := range passing {
 			time += p.Pass.Seconds(n)
 		}
-		require.GreaterOrEqual(t, tokens/time, float64(n)/p.Verify.Seconds(n)*(1-1e-9))
+		require.GreaterOrEqual(t, tokens/time, float64(n)/p.seconds(n, others)*(1-1e-9))
 	})
 }
 
 func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	t.Parallel()
-	var a acceptance
+	a := acceptance{prior: prior}
 	for range 500 {
 		a.Observe(3, 1) // the first is always right, the second never; the third is never reached
 	}
@@ -123,39 +124,12 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	require.InDelta(t, 0.7, a.chances(&record{})[1], 0.02, "chances return to the prior")
 }
 
-func TestCost(t *testing.T) {
-	t.Parallel()
-	c := newCost([]int{1, 4, 8}, []float64{2, 1, 6})
-	for rows, want := range map[int]float64{0: 0, 1: 2, 2: 2, 4: 2, 6: 4, 8: 6, 16: 12} {
-		require.InDelta(t, want, c.Seconds(rows), 1e-12, "%d rows", rows)
-	}
-	for range 400 {
-		c.Observe(4, 3)
-	}
-	require.InDelta(t, 3, c.Seconds(4), 0.01)
-	c.Observe(4, 1e9)
-	require.Less(t, c.Seconds(4), 4.0)
-
-	// The time of one number of rows tells little about other numbers at first, and more in the long run.
-	c = newCost([]int{1, 4, 8}, []float64{1, 2, 4})
-	for range 60 {
-		c.Observe(1, 2)
-	}
-	require.InDelta(t, 2, c.Seconds(1), 0.1)
-	require.InDelta(t, 4, c.Seconds(8), 0.3)
-
-	var nothing cost
-	nothing.Observe(3, 1)
-	require.Zero(t, nothing.Seconds(3))
-	require.False(t, math.IsNaN(nothing.Seconds(0)))
-}
-
 // Drafts with an expected gain of a few percent are not worth their other costs: see minGain.
 func TestPlanWantsAMargin(t *testing.T) {
 	t.Parallel()
-	free := newCost([]int{1, 64}, []float64{1, 1})
+	free := cost.NewCurve([]int{1, 64}, []float64{1, 1})
 	for chance, want := range map[float64]int{0.05: 0, 0.2: 1} { // a draft makes tokens faster by its chance
-		p := planner{Verify: free, Limit: 1}
+		p := planner{Verify: cost.NewSteps(free, 0, 0, 0), Limit: 1}
 		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "a gain of %g", 1+chance)
 	}
 }

@@ -4,7 +4,7 @@ package draft
 type Next struct {
 	Running int         // sequences that run
 	Decode  []*Sequence // those of them that generate, a row each and one per draft
-	Others  int         // rows that the rest could fill
+	Others  int         // rows that the rest will fill
 }
 
 // Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that go on; the
@@ -13,6 +13,7 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	for _, s := range step {
 		s.wanted = 0
 	}
+	sp.planner.Reads = meanLength(next.Decode)
 	sp.gather(next.Decode)
 	sp.searchText(next.Decode)
 	sp.plan(next)
@@ -23,7 +24,18 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	if sp.fixed > 0 {
 		gate = nil
 	}
-	return sp.chain.run(step, sp.worthCatchingUp(next.Running), &sp.planner.Pass, gate)
+	if next.Running > 0 {
+		sp.judge(next.Running)
+	}
+	return sp.chain.run(step, sp.catchesUp(), &sp.planner.Pass, gate)
+}
+
+func meanLength(seqs []*Sequence) int {
+	sum := 0
+	for _, s := range seqs {
+		sum += s.Length()
+	}
+	return sum / max(len(seqs), 1)
 }
 
 // gather makes the sequences candidates for drafts by passes.
@@ -68,7 +80,7 @@ func (sp *Speculator) plan(next Next) {
 		sp.passAcceptance.rest()
 	}
 	sp.gate.Token, sp.gate.Row = sp.planner.Token, sp.planner.Row
-	left := min(MaxOutputs, sp.limits.Rows-len(next.Decode))
+	left := min(MaxOutputs, max(0, sp.limits.Rows-len(next.Decode)-next.Others))
 	share := left / max(len(next.Decode), 1)
 	for i, s := range next.Decode {
 		c := &sp.candidates[i]
@@ -89,16 +101,25 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// worthCatchingUp reports whether the drafting layer or model should process the tokens of sequences that draft nothing. It
-// returns false while drafting would not pay, because that costs a pass too.
-func (sp *Speculator) worthCatchingUp(running int) bool {
-	if sp.fixed > 0 || running == 0 {
-		return true
-	}
+// judge decides for a number of running sequences whether drafting is worth it at present.
+func (sp *Speculator) judge(running int) {
 	sp.fresh = sp.fresh[:0]
 	chances := sp.passAcceptance.chances(&record{})
 	for range running {
 		sp.fresh = append(sp.fresh, candidate{chances: chances, Limit: MaxTokens})
 	}
-	return sp.planner.Plan(sp.fresh, 0) > 0
+	p := sp.planner
+	if p.Plan(sp.fresh, 0) > 0 {
+		sp.vain = 0
+	} else {
+		sp.vain++
+	}
 }
+
+// patience is the number of steps in a row in which drafting was not worth it after which the drafting layer or model stops.
+const patience = 64
+
+// catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. It
+// does so even if drafting is not worth it for a moment: an MTP layer that has missed a step of a sequence cannot draft for it any
+// more, so that the moment would decide for the whole answer.
+func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.vain < patience }

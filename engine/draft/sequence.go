@@ -68,6 +68,16 @@ func (s *Sequence) Preempt() {
 	s.forget()
 }
 
+// Shorten drops all but the first n drafts.
+func (s *Sequence) Shorten(n int) {
+	if n >= len(s.Drafts) {
+		return
+	}
+	s.Drafts, s.gated = s.Drafts[:n], false
+	s.confidence = s.confidence[:min(n, len(s.confidence))]
+	s.byNGram = s.byNGram && n > 0
+}
+
 // forget drops the drafts.
 func (s *Sequence) forget() {
 	s.Drafts, s.confidence, s.Accepted, s.byNGram, s.gated = s.Drafts[:0], s.confidence[:0], 0, false, false

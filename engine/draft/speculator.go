@@ -1,12 +1,11 @@
 // Package draft proposes tokens for the model to verify (speculative decoding): by the model's MTP layer, by a small model or
-// from n-grams of a sequence's own text. It measures what steps and drafts cost and how often drafts are right, and drafts as
-// many as pay at the present batch size. The sampler alone decides which tokens a sequence gets, so nothing here can change
+// from n-grams of a sequence's own text. It knows what steps and drafts cost and how often drafts are right, and drafts as many as
+// pay at the present batch size. The sampler alone decides which tokens a sequence gets, so nothing here can change
 // one.
 package draft
 
 import (
-	"time"
-
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/model"
 )
 
@@ -21,6 +20,7 @@ type Options struct {
 	NGram  bool          // draft from the sequences' own texts
 	Fixed  int           // tokens to draft for each sequence in a step; 0 for as many as pay by what is measured
 	Limits model.Limits  // of Model, and of Small
+	Steps  *cost.Steps   // what steps of Model take
 }
 
 // Speculator drafts tokens for the sequences that generate, and learns from their verification. The next step verifies the
@@ -37,14 +37,16 @@ type Speculator struct {
 
 	ngramAcceptance, passAcceptance acceptance
 	idle                            int // steps since something was drafted
+	vain                            int // steps in a row in which drafting by passes was not worth it
 
 	candidates []candidate // [next] of the step that is planned
 	fresh      []candidate // of sequences without a record, to estimate whether drafting pays at all
 }
 
-// New measures what steps of the model and drafting passes cost, in pages of the cache that nothing uses yet.
+// New measures what drafting passes cost, in pages of the cache that nothing uses yet.
 func New(o Options) (*Speculator, error) {
-	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Limit: MaxTokens}}
+	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}}
+	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
 	switch {
 	case o.Small != nil:
 		sp.chain = newModelChain(o.Small, o.Limits.Rows)
@@ -72,18 +74,17 @@ func (sp *Speculator) Waits(s *Sequence) bool {
 }
 
 // Prefill lets the drafting layer or model process the prompts of a step that has been computed and whose results have not
-// been delivered. running is the number of sequences that run, those of the prompts included.
-func (sp *Speculator) Prefill(prompts []*Sequence, running int) error {
-	if sp.chain == nil || len(prompts) == 0 || !sp.worthCatchingUp(running) {
+// been delivered.
+func (sp *Speculator) Prefill(prompts []*Sequence) error {
+	if sp.chain == nil || len(prompts) == 0 || !sp.catchesUp() {
 		return nil
 	}
 	return sp.chain.prefill(prompts)
 }
 
-// Observe learns from steps that were computed together, with the given rows each, in the given time for all of them. step lists
-// the sequences of the last one. Observe drops their drafts and returns the counts.
-func (sp *Speculator) Observe(step []*Sequence, steps, rows int, took time.Duration) (c Counts) {
-	sp.planner.Verify.Observe(rows, took.Seconds()/float64(steps))
+// Observe learns from a number of steps that were computed together; step lists the sequences of the last one. Observe drops their
+// drafts and returns the counts.
+func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	for _, s := range step {
 		sp.learn(s)
 		c.Drafted += len(s.Drafts)

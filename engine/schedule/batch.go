@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/sample"
 )
@@ -43,6 +44,15 @@ func (b *batch) add(s *sequence, limit int) {
 		b.Tokens = append(b.Tokens, s.Token(position))
 		b.Positions = append(b.Positions, int32(position))
 	}
+}
+
+// size is what the duration of the step depends on.
+func (b *batch) size() cost.Size {
+	z := cost.Size{Rows: len(b.Tokens), Outputs: len(b.Outputs)}
+	for _, position := range b.Positions {
+		z.Reads += int(position) + 1
+	}
+	return z
 }
 
 // advance turns the batch, in which each sequence decodes, into the step after it, of the sequences that go on. It reports

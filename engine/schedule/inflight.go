@@ -4,8 +4,8 @@ package schedule
 // itself only if every running sequence takes the likeliest token next. The number is 1 otherwise, and while tokens are drafted or
 // a sequence waits to be admitted. It is lower while answers are short, because rows after a sequence's stop are wasted. top is the
 // maximum number of the highest logits that can be asked for.
-func (q *queue) inFlight(stops *stopRate, top int) int {
-	n := min(q.MaxInFlight, stops.maxInFlight())
+func (q *queue) inFlight(top int) int {
+	n := min(q.MaxInFlight, q.stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {
 		n = min(n, q.Speculator.MaxInFlight())
 	}
@@ -63,5 +63,8 @@ func (s *stopRate) add(stopped bool) {
 	}
 }
 
+// length is the expected length of an answer that nothing else bounds, in tokens.
+func (s *stopRate) length() int { return (s.tokens + expectedStop) / (s.stopped + 1) }
+
 // maxInFlight is the number of steps that can be in flight without computing many rows after a stop.
-func (s *stopRate) maxInFlight() int { return 1 + (s.tokens+expectedStop)/(s.stopped+1)/stopShare }
+func (s *stopRate) maxInFlight() int { return 1 + s.length()/stopShare }

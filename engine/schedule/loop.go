@@ -23,7 +23,6 @@ type loop struct {
 
 	batch    batch
 	drafting drafting
-	stops    stopRate
 	scratch  sample.Scratch
 	steps    uint64
 }
@@ -65,15 +64,16 @@ func (l *loop) turn() (open bool) {
 func (l *loop) step() {
 	start := time.Now()
 	l.plan()
-	n := l.inFlight(&l.stops, l.top)
+	n := l.inFlight(l.top)
 	b := &l.batch
 	b.fill(l.running, l.top)
+	size := b.size()
 	logits, err := l.compute(n)
 	if err != nil {
 		fail(b.seqs, err)
 		return
 	}
-	prefilling, err := l.drafting.prefill(b, len(l.running))
+	prefilling, err := l.drafting.prefill(b)
 	if err != nil {
 		fail(b.seqs, err)
 		return
@@ -85,8 +85,9 @@ func (l *loop) step() {
 		p, g := l.deliver(logits, steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
-	counts := l.drafting.observe(b, n, time.Since(start)-prefilling)
-	if err := l.drafting.draft(b, l.running); err != nil {
+	l.Steps.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))
+	counts := l.drafting.observe(b, n)
+	if err := l.drafting.draft(b, l.running, l.expectedPromptRows()); err != nil {
 		fail(b.seqs, err)
 	}
 	took := time.Since(start)

@@ -1,7 +1,10 @@
 package schedule
 
 import (
+	"time"
+
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/tokenizer"
@@ -13,6 +16,8 @@ type Options struct {
 	Limits       model.Limits // of Model; Rows is the budget of a step
 	Tokenizer    *tokenizer.Tokenizer
 	Speculator   *draft.Speculator // nil to draft nothing
+	Steps        *cost.Steps       // what steps take; nil if that is of no interest
+	StepTime     time.Duration     // bound on a step with prompts; 0 for one that follows from what steps take
 	MaxInFlight  int               // steps that the backend lets be submitted before a wait
 	MaxSequences int               // sequences of a step
 	PrefillChunk int               // rows of one prompt in a step

@@ -97,7 +97,7 @@ func TestAPreemptedSequenceIsNext(t *testing.T) {
 	s.preempt()
 	l.running = l.running[:0]
 	shares := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true})
-	require.True(t, l.pool.HasPrefix(shares.seqs[0].Tokens))
+	require.True(t, l.pool.HasPrefix(l.pool.Prefix(shares.seqs[0].Tokens)))
 	l.waiting = []*sequence{s, shares.seqs[0]}
 	l.admit()
 	require.Equal(t, []*sequence{s, shares.seqs[0]}, l.running)

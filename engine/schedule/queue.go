@@ -2,16 +2,9 @@ package schedule
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ingot-run/ingot/engine/cache"
-)
-
-const (
-	// maxScan is the number of waiting sequences that are searched for one that shares pages with those in the cache.
-	maxScan = 256
-	// maxSkips is how often other sequences may be admitted before a sequence out of order.
-	maxSkips = 64
+	"github.com/ingot-run/ingot/engine/cost"
 )
 
 // queue is the sequences of a scheduler, and the pages that they share. It decides which sequences run, and which rows each has
@@ -23,42 +16,13 @@ type queue struct {
 	running     []*sequence // in order of admission
 	ended       []*call     // requests whose callers have to be notified
 	preemptions uint64
-}
+	stops       stopRate
 
-// admit admits waiting sequences in order of arrival, except that those whose prompt begins with pages in the cache go first,
-// so that a shared prefix is used while it is there.
-func (q *queue) admit() {
-	for len(q.waiting) > 0 && len(q.running) < q.MaxSequences {
-		i := q.choose()
-		s := q.waiting[i]
-		// All its tokens have to fit in addition to the running sequences' next ones. An idle engine has room for any.
-		if len(q.running) > 0 && q.pool.Needed(s.Length()+1)+len(q.running) > q.pool.Available() {
-			return
-		}
-		for _, skipped := range q.waiting[:i] {
-			skipped.skips++
-		}
-		q.waiting = slices.Delete(q.waiting, i, i+1)
-		s.admit(q.pool.NewTable())
-		if f := &s.call.figures; f.admitted.IsZero() {
-			f.admitted = time.Now()
-		}
-		q.running = append(q.running, s)
-	}
-}
+	needs []need // of the sequences that run and one that waits
 
-// choose is the index of the waiting sequence that is next.
-func (q *queue) choose() int {
-	first := q.waiting[0]
-	if first.skips >= maxSkips || first.recomputed {
-		return 0
-	}
-	for i, s := range q.waiting[:min(len(q.waiting), maxScan)] {
-		if q.pool.HasPrefix(s.Tokens) {
-			return i
-		}
-	}
-	return 0
+	size    cost.Size   // of the step that is planned
+	prompts []*sequence // of the step that is planned
+	turn    uint        // steps with several prompts
 }
 
 // sweep releases sequences that have ended, and all those of requests that have failed or were cancelled. Stale ones wait at the

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -58,7 +59,7 @@ func newManual(t testing.TB, s setup) manual {
 	o.MaxSequences = cmp.Or(o.MaxSequences, 32)
 	l.Rows, l.Outputs = cmp.Or(l.Rows, 512), Outputs(o.MaxSequences)
 	l.Context, l.PageSize = cmp.Or(l.Context, config.Context), cmp.Or(l.PageSize, 16)
-	l.Pages = o.MaxSequences * ((l.Context + l.PageSize - 1) / l.PageSize)
+	l.Pages = cmp.Or(l.Pages, o.MaxSequences*((l.Context+l.PageSize-1)/l.PageSize))
 	o.PrefillChunk = cmp.Or(o.PrefillChunk, l.Rows)
 	o.Limits, o.MaxInFlight = *l, s.backend.MaxInFlight()
 	o.Tokenizer, err = tokenizer.New(f.Meta())
@@ -66,7 +67,9 @@ func newManual(t testing.TB, s setup) manual {
 	o.Model, err = model.Load(s.backend, f, *l)
 	require.NoError(t, err)
 	if s.speculate != nil {
-		d := draft.Options{Model: o.Model, Limits: *l}
+		steps, err := cost.Measure(o.Model, *l)
+		require.NoError(t, err)
+		d := draft.Options{Model: o.Model, Limits: *l, Steps: steps}
 		s.speculate(s.backend, &d)
 		o.Speculator, err = draft.New(d)
 		require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/cache"
+	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/sample"
 	"github.com/ingot-run/ingot/engine/tokenizer"
@@ -17,6 +18,8 @@ type sequence struct {
 	choice  int
 	sampler *sample.Sampler
 	decoder *tokenizer.Decoder
+
+	head, prefix cache.Prefix // of Tokens: the first page, and all that were there when it was hashed; nil until looked up
 
 	skips      int  // times that another sequence was admitted before it out of order
 	recomputed bool // it was preempted after part of it had been computed
@@ -53,8 +56,28 @@ func (s *sequence) target() int {
 	return s.Length()
 }
 
+// left is the number of rows that have to be computed before the sequence can continue or end.
+func (s *sequence) left() int { return s.target() - s.Computed }
+
+// span is the size of the sequence's next rows, without drafts.
+func (s *sequence) span(rows int) cost.Size {
+	outputs := 0
+	switch {
+	case s.choice == 0 && s.call.scoresPrompt:
+		outputs = rows
+	case rows == s.left() && !s.call.promptOnly:
+		outputs = 1
+	}
+	return cost.Rows(s.Computed, s.Computed+rows, outputs)
+}
+
+// draftSpan is the size of the sequence's first drafts.
+func (s *sequence) draftSpan(drafts int) cost.Size {
+	return cost.Rows(s.Length(), s.Length()+drafts, drafts)
+}
+
 // decodes reports whether one row gives the sequence's next token.
-func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.target()-s.Computed == 1 }
+func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.left() == 1 }
 
 // scoresPrompt reports whether the row at a position gives the log-probability of a prompt token.
 func (s *sequence) scoresPrompt(position int) bool {

@@ -14,7 +14,7 @@ type drafting struct {
 }
 
 // prefill lets the speculator process the prompts of a step that has been computed, and returns the time that this took.
-func (d *drafting) prefill(b *batch, running int) (time.Duration, error) {
+func (d *drafting) prefill(b *batch) (time.Duration, error) {
 	if d.Speculator == nil {
 		return 0, nil
 	}
@@ -25,12 +25,12 @@ func (d *drafting) prefill(b *batch, running int) (time.Duration, error) {
 			d.prompts = append(d.prompts, &s.Sequence)
 		}
 	}
-	err := d.Prefill(d.prompts, running)
+	err := d.Prefill(d.prompts)
 	return time.Since(start), err
 }
 
 // observe gives the speculator the results of steps that were computed together, of which b is the last.
-func (d *drafting) observe(b *batch, steps int, took time.Duration) draft.Counts {
+func (d *drafting) observe(b *batch, steps int) draft.Counts {
 	if d.Speculator == nil {
 		return draft.Counts{}
 	}
@@ -38,11 +38,11 @@ func (d *drafting) observe(b *batch, steps int, took time.Duration) draft.Counts
 	for _, s := range b.seqs {
 		d.step = append(d.step, &s.Sequence)
 	}
-	return d.Observe(d.step, steps, len(b.Tokens), took)
+	return d.Observe(d.step, steps)
 }
 
-// draft lets the speculator draft for the step after b.
-func (d *drafting) draft(b *batch, running []*sequence) error {
+// draft lets the speculator draft for the step after b, which will have the given number of rows of prompts.
+func (d *drafting) draft(b *batch, running []*sequence, prompts int) error {
 	if d.Speculator == nil {
 		return nil
 	}
@@ -52,15 +52,10 @@ func (d *drafting) draft(b *batch, running []*sequence) error {
 			d.step = append(d.step, &s.Sequence)
 		}
 	}
-	others := 0
 	for _, s := range running {
-		switch {
-		case s.ended():
-		case s.decodes():
+		if !s.ended() && s.decodes() {
 			d.decode = append(d.decode, &s.Sequence)
-		default:
-			others += s.target() - s.Computed
 		}
 	}
-	return d.Draft(d.step, draft.Next{Running: len(running), Decode: d.decode, Others: others})
+	return d.Draft(d.step, draft.Next{Running: len(running), Decode: d.decode, Others: prompts})
 }

@@ -63,7 +63,7 @@ func testAddMany(t *testing.T, q job.Queue) {
 	}
 }
 
-// Jobs that an earlier batch with the same id left in the queue do not stand for the rows of a new one.
+// Jobs that an earlier batch with the same id left in the queue do not count as jobs of a new batch.
 func testReplaced(t *testing.T, q job.Queue) {
 	add(t, q, job.Default, newJobs(3)...)
 	other := newJob(2)

@@ -18,7 +18,7 @@ var deadlineTests = map[string]func(*testing.T, job.Queue){
 	"RowsThatAreRunningExpire": testExpireRunning,
 }
 
-// createWithDeadline creates batch b of n rows, which are queued.
+// createWithDeadline creates batch b and queues its n rows.
 func createWithDeadline(t testing.TB, q job.Queue, deadline time.Time, n int) {
 	t.Helper()
 	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, Retention: time.Hour, Deadline: deadline})
@@ -48,7 +48,7 @@ func testDeadline(t *testing.T, q job.Queue) {
 	require.True(t, err == nil || errors.Is(err, job.ErrNoBatch), "%v", err)
 }
 
-// Rows without a result get one. Those that have one, and those of other batches, stay as they are.
+// Rows without a result get an error as result. Rows with a result, and rows of other batches, do not change.
 func testExpire(t *testing.T, q job.Queue) {
 	createWithDeadline(t, q, time.Now().Add(-time.Minute), 5)
 	record(t, q, result(2, false))
@@ -78,7 +78,7 @@ func testExpire(t *testing.T, q job.Queue) {
 	require.Equal(t, "b2", Take(t, q, "m", job.Bulk, 1)[0].Batch)
 }
 
-// A row that a worker holds expires too, because the worker may be dead. What the worker does later changes nothing.
+// A row that a worker holds expires as well, because the worker may be dead. Later calls of that worker have no effect.
 func testExpireRunning(t *testing.T, q job.Queue) {
 	createWithDeadline(t, q, time.Now().Add(-time.Minute), 1)
 	taken, finish := make(chan struct{}), make(chan struct{})

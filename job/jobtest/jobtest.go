@@ -1,4 +1,4 @@
-// Package jobtest holds every implementation of job.Queue to the same behaviour.
+// Package jobtest is the suite that every implementation of job.Queue must pass.
 package jobtest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Run runs the suite on queues that open returns, each new and empty.
+// Run runs the suite. open must return a new, empty queue each time.
 func Run(t *testing.T, open func(t testing.TB) job.Queue) {
 	t.Helper()
 	for _, group := range []map[string]func(t *testing.T, q job.Queue){batchTests, recordTests, resultTests, addTests, serveTests, deadlineTests} {
@@ -47,7 +47,7 @@ func OnEach(t *testing.T, test func(t *testing.T, q job.Queue)) {
 	})
 }
 
-// maxWait is the time within which something must happen that a test waits for.
+// maxWait is the maximum time that a test waits for something to happen.
 const maxWait = time.Minute
 
 // file is the SHA-256 of the file of batch b.
@@ -105,7 +105,7 @@ func newJobs(lines int) []*job.Job {
 	return jobs
 }
 
-// add queues jobs of alias m and returns which of them were added.
+// add queues jobs of alias m. It returns, for each job, whether it was added.
 func add(t testing.TB, q job.Queue, p job.Priority, jobs ...*job.Job) []bool {
 	t.Helper()
 	added, err := q.Add(t.Context(), "m", p, jobs)

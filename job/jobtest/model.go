@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// model is what a batch must be after a sequence of operations.
+// model is the expected state of a batch after a sequence of operations.
 type model struct {
 	exists, sealed, cancelled bool
 	total                     int
@@ -113,7 +113,7 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 			},
 			"cancel": func(t *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
-					t.Skip("most sequences go on")
+					t.Skip("most sequences continue after the batch was sealed")
 				}
 				finished, err := q.Cancel(ctx, id)
 				if !m.exists {

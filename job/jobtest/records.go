@@ -19,9 +19,12 @@ var recordTests = map[string]func(*testing.T, job.Queue){
 	"DeliveriesAreCounted":          testDeliveries,
 	"ABatchTakesRowsOfItsFileOnly":  testOtherFile,
 	"TheFiguresOfResultsAreAddedUp": testFigures,
+	"ABatchHasTheLinesOfItsFile":    testNoRow,
+	"TheFirstAnswerPinsTheModel":    testPin,
+	"ABatchMayMixModels":            testMixModels,
 }
 
-// The first delivery of any row starts a batch. Later ones, of the same row or another, do not change the time.
+// The first delivery of any row starts a batch. Later deliveries do not change the start time.
 func testStart(t *testing.T, q job.Queue) {
 	create(t, q)
 	require.Nil(t, status(t, q).Started)
@@ -38,7 +41,7 @@ func testStart(t *testing.T, q job.Queue) {
 func testRecordedOnce(t *testing.T, q job.Queue) {
 	create(t, q)
 	for i := range 3 {
-		require.Equal(t, i == 0, record(t, q, result(7, i > 0))) // a later attempt that fails changes nothing either
+		require.Equal(t, i == 0, record(t, q, result(7, i > 0))) // a later attempt that fails does not change the result either
 	}
 	s := status(t, q)
 	require.Equal(t, []int{1, 0, 10, 5}, []int{s.Done, s.Failed, s.PromptTokens, s.CompletionTokens})
@@ -107,7 +110,7 @@ func testDeliveries(t *testing.T, q job.Queue) {
 	require.Equal(t, 1, status(t, q).Running)
 }
 
-// A row that is left from an earlier batch with the same id is neither begun nor recorded.
+// A row that an earlier batch with the same id has left is neither begun nor recorded.
 func testOtherFile(t *testing.T, q job.Queue) {
 	create(t, q)
 	other := job.FileID(strings.Repeat("cd", 32))

@@ -82,7 +82,7 @@ func testWanted(t *testing.T, q job.Queue) {
 	require.Len(t, rows, 4)
 }
 
-// A page ends before the result that would exceed its size. A result that exceeds it alone is a page.
+// A page ends before the result that would exceed the page's size. A result that is larger than a page is a page by itself.
 func testPageBytes(t *testing.T, q job.Queue) {
 	create(t, q)
 	sizes := []int{400, 400, 300, 5000, 1, 2000, 999, 1, 1, 0}

@@ -63,7 +63,7 @@ type tally struct {
 
 func newTally() *tally { return new(tally) }
 
-// handle counts a delivery and then calls next, if that is not nil.
+// handle returns a handler that counts a delivery and then calls next, if next is not nil.
 func (c *tally) handle(next job.Handler) job.Handler {
 	return func(ctx context.Context, j *job.Job) error {
 		c.mu.Lock()
@@ -90,7 +90,7 @@ func (c *tally) counts() map[string]int {
 	return counts
 }
 
-// wait waits for n deliveries in all.
+// wait waits until there were n deliveries in total.
 func (c *tally) wait(t testing.TB, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d deliveries", n), func() bool { return len(c.order()) >= n })
@@ -131,7 +131,7 @@ func testConcurrency(t *testing.T, q job.Queue) {
 		mu.Unlock()
 		return nil
 	})
-	for range limit { // they run at once
+	for range limit { // they run concurrently
 		<-begun
 	}
 	for range 20 - limit { // each makes room for one
@@ -212,7 +212,7 @@ func testLater(t *testing.T, q job.Queue) {
 	}
 }
 
-// A job that failed comes again after a pause, as often as it fails, and does not hold up others.
+// A job that fails is delivered again after a pause, each time that it fails. It does not delay other jobs.
 func testRetry(t *testing.T, q job.Queue) {
 	add(t, q, job.Default, newJobs(3)...)
 	tally := newTally()
@@ -237,7 +237,7 @@ func testRetry(t *testing.T, q job.Queue) {
 	require.Equal(t, time.Minute, job.RetryDelay(1000))
 }
 
-// A job that its handler hands back is the next of its queue.
+// If a handler hands a job back, it is the next job of its queue.
 func testHandBack(t *testing.T, q job.Queue) {
 	add(t, q, job.Default, newJobs(5)...)
 	tally := newTally()
@@ -262,7 +262,7 @@ func testHandBack(t *testing.T, q job.Queue) {
 	}
 }
 
-// When Serve stops, handlers that do not finish in time lose their deliveries, and their jobs are the next.
+// When Serve stops, the deliveries of handlers that do not finish in time are ended. Their jobs are the next of their queues.
 func testAbandon(t *testing.T, q job.Queue) {
 	add(t, q, job.Default, newJobs(5)...)
 	begun := make(chan int, 5)

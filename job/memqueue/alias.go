@@ -10,10 +10,10 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// alias is the jobs of a model alias. Its fields are guarded by the queue's mutex.
+// alias has the jobs of a model alias. Its fields are guarded by the queue's mutex.
 type alias struct {
 	waiting map[job.Priority]*list.List // of *task, the head first
-	tasks   map[row]*task               // those that are waiting, delayed or running
+	tasks   map[row]*task               // the tasks that are waiting, delayed or running
 	arrived *sync.Cond                  // signalled when a task is put into waiting; broadcast when a Serve stops
 }
 
@@ -27,7 +27,7 @@ type row struct {
 type task struct {
 	job      *job.Job
 	priority job.Priority
-	waiting  *list.Element // nil while it is running or waits for its retry
+	waiting  *list.Element // nil while the task is running or waits for its retry
 	running  bool
 	failures int
 }
@@ -115,7 +115,7 @@ func (a *alias) take(ctx context.Context, strict bool) *task {
 	return nil
 }
 
-// choose chooses a priority that has waiting tasks, or returns nil if none has.
+// choose returns the list of a priority that has waiting tasks, or nil if none has.
 func (a *alias) choose(strict bool) *list.List {
 	var chosen *list.List
 	sum := 0

@@ -14,10 +14,10 @@ type batch struct {
 	job.Batch
 	status   job.Status // without State, Running, Expires and rates
 	sealed   bool
-	last     time.Time // of the last row recorded
+	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
 	recorded job.Lines
-	attempts map[int]int // deliveries of each line that was begun and is not recorded
+	attempts map[int]int // number of deliveries of each line that was begun but is not recorded
 	running  map[int]context.CancelFunc
 
 	checkpoints map[int][]byte // progress of lines that are not recorded
@@ -27,7 +27,7 @@ type batch struct {
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
 }
 
-// find returns a batch. It deletes one whose retention is over.
+// find returns a batch. If the retention of the batch is over, find deletes it.
 func (q *Queue) find(id string) (*batch, error) {
 	b := q.batches[id]
 	if b == nil {
@@ -40,14 +40,16 @@ func (q *Queue) find(id string) (*batch, error) {
 	return b, nil
 }
 
-// open returns a batch that takes rows of a file. An empty file stands for any.
-func (q *Queue) open(id, file string) (*batch, error) {
+// open returns a batch that accepts a line of a file. An empty file means any file.
+func (q *Queue) open(id, file string, line int) (*batch, error) {
 	b, err := q.find(id)
 	switch {
 	case err != nil:
 		return nil, err
 	case b.Cancelled:
 		return nil, job.ErrCancelled
+	case b.Lines > 0 && line > b.Lines:
+		return nil, job.ErrNoRow
 	case file != "" && b.FileSHA != "" && !strings.HasPrefix(b.FileSHA, file):
 		return nil, job.ErrOtherFile
 	}
@@ -59,8 +61,9 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if known, err := q.find(b.ID); err == nil {
+		known.MixModels = known.MixModels || b.MixModels
 		existing := known.Batch
-		existing.Retention = 0
+		existing.Retention, existing.Lines, existing.MixModels = 0, 0, false
 		return existing, false, nil
 	}
 	q.batches[b.ID] = &batch{
@@ -83,6 +86,14 @@ func deadline(b job.Batch) *time.Time {
 	return new(b.Deadline.UTC().Truncate(time.Millisecond))
 }
 
+// takes returns an error if the batch does not take answers of a model with this pin.
+func (b *batch) takes(pin string) error {
+	if pin == "" || b.status.Pin == "" || pin == b.status.Pin || b.MixModels {
+		return nil
+	}
+	return job.ErrOtherModel
+}
+
 // now returns the time as it is stored, in milliseconds.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
@@ -90,7 +101,7 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 func (q *Queue) Seal(_ context.Context, id string, total int, fileSHA string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, err := q.open(id, "")
+	b, err := q.open(id, "", 0)
 	if err != nil {
 		return fmt.Errorf("seal batch %s: %w", id, err)
 	}

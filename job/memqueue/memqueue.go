@@ -1,5 +1,5 @@
-// Package memqueue is the queue inside a process, for `ingot run`. It holds jobs and results in memory and passes jobs without
-// encoding them. Nothing in it outlives the process.
+// Package memqueue is a queue inside a process, for `ingot run`. It holds jobs and results in memory and passes jobs without
+// encoding them. When the process ends, they are lost.
 package memqueue
 
 import (
@@ -25,7 +25,7 @@ func New() *Queue {
 	return &Queue{batches: map[string]*batch{}, aliases: map[string]*alias{}}
 }
 
-// LastFetch implements job.Queue. Nothing comes between a worker and this queue.
+// LastFetch implements job.Queue. A worker can always reach this queue.
 func (q *Queue) LastFetch() time.Time { return time.Now() }
 
 // Ping implements job.Queue.

@@ -23,12 +23,15 @@ func (q *Queue) Recorded(_ context.Context, id string) (job.Lines, error) {
 func (q *Queue) Begin(_ context.Context, j *job.Job) (job.Start, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, err := q.open(j.Batch, j.File)
+	b, err := q.open(j.Batch, j.File, j.Line)
 	if err != nil {
 		return job.Start{}, err
 	}
 	if b.recorded.Has(j.Line) {
 		return job.Start{}, job.ErrRecorded
+	}
+	if err := b.takes(j.Pin); err != nil {
+		return job.Start{}, err
 	}
 	if b.status.Started == nil {
 		b.status.Started = new(now())
@@ -51,12 +54,12 @@ func (q *Queue) Release(_ context.Context, j *job.Job) error {
 	return nil
 }
 
-// SaveCheckpoint implements job.Store. A worker in the same process does not die alone; what resumes is a row that was handed back
-// or whose attempt failed.
+// SaveCheckpoint implements job.Store. The worker is in the same process and does not die alone. Checkpoints are used for rows that
+// were handed back, or whose attempt failed.
 func (q *Queue) SaveCheckpoint(_ context.Context, j *job.Job, checkpoint []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, err := q.open(j.Batch, "")
+	b, err := q.open(j.Batch, "", j.Line)
 	if err != nil {
 		return err
 	}
@@ -70,12 +73,18 @@ func (q *Queue) SaveCheckpoint(_ context.Context, j *job.Job, checkpoint []byte)
 func (q *Queue) Record(_ context.Context, id string, r job.Result) (first bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, err := q.open(id, r.File)
+	b, err := q.open(id, r.File, r.Line)
 	if err != nil {
 		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, id, err)
 	}
 	if b.recorded.Has(r.Line) {
 		return false, nil
+	}
+	if err := b.takes(r.Pin); err != nil {
+		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, id, err)
+	}
+	if b.status.Pin == "" {
+		b.status.Pin = r.Pin
 	}
 	b.recorded.Add(r.Line)
 	delete(b.attempts, r.Line)

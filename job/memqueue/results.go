@@ -21,7 +21,7 @@ type entry struct {
 	text   []byte
 }
 
-// append appends a result to the stream and wakes those who wait for it.
+// append appends a result to the stream. It wakes readers that wait for a result.
 func (b *batch) append(r job.Result) {
 	b.next++
 	b.stream = append(b.stream, entry{b.next, r.Line, r.Sum, r.Failed, r.Text})
@@ -31,7 +31,7 @@ func (b *batch) append(r job.Result) {
 	}
 }
 
-// index returns the index of the first entry with a number of at least n.
+// index returns the index of the first entry whose number is at least n.
 func (b *batch) index(n uint64) int {
 	return sort.Search(len(b.stream), func(i int) bool { return b.stream[i].number >= n })
 }
@@ -61,8 +61,8 @@ func (q *Queue) Read(ctx context.Context, id string, p job.Page) ([]job.Recordin
 	return rows, nil
 }
 
-// page returns the recordings after an entry that are there. If there are none, grown is closed when there is one; it is nil if
-// there is no batch.
+// page returns the recordings after an entry. If there are none yet, grown is closed when there is one. grown is
+// nil if the batch does not exist.
 func (q *Queue) page(id string, after uint64, p job.Page) (rows []job.Recording, grown <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -44,7 +44,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	return nil
 }
 
-// deliver passes a task to a handler and does with it what the handler's error says.
+// deliver passes a task to a handler. The handler's error determines what happens to the task.
 func (q *Queue) deliver(ctx context.Context, s *server, a *alias, t *task, handle job.Handler) {
 	delivery, end := context.WithCancel(ctx)
 	defer end()
@@ -65,13 +65,15 @@ func (q *Queue) deliver(ctx context.Context, s *server, a *alias, t *task, handl
 		a.putFirst(t)
 	case errors.Is(err, job.ErrDeliveryEnded) || delivery.Err() != nil:
 		a.put(t)
+	case errors.Is(err, job.ErrOtherModel):
+		a.retryLater(t, job.RefusalDelay)
 	default:
 		a.retryLater(t, job.RetryDelay(t.failures))
 		t.failures++
 	}
 }
 
-// count counts the rows of a server.
+// count changes the number of a server's rows.
 func (q *Queue) count(s *server, change int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,7 +106,7 @@ func (q *Queue) Fleet(context.Context) ([]job.Worker, error) {
 	}
 	q.mu.Unlock()
 	var all []job.Worker
-	for i, s := range servers { // without the lock, since Describe is the caller's
+	for i, s := range servers { // without the lock, since Describe is a function of the caller
 		w := s.options.Record(strconv.Itoa(i+1), s.started, rows[i])
 		w.Beat = now()
 		all = append(all, w)

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxAddTries is the maximum number of attempts to queue a job while dead tasks have its id.
+	// maxAddTries is the maximum number of attempts to queue a job whose id is taken by a dead task.
 	maxAddTries = 3
-	// A script adds at most this number of tasks, and stops adding at this size, so that Redis answers others in between.
+	// A script adds at most this number of tasks, and stops adding at this size, so that Redis can answer other clients in between.
 	addedAtOnce = 256
 	addedBytes  = 512 << 10
 )
@@ -53,7 +53,7 @@ type adding struct {
 	queue string
 	added []bool // by the index of the job
 
-	tasks []newTask // that are not in Redis yet
+	tasks []newTask // tasks that are not in Redis yet
 	bytes int       // of their messages
 }
 
@@ -65,7 +65,7 @@ type newTask struct {
 	message []byte
 }
 
-// append adds a job as the task of its present delivery, which has the given id.
+// append adds a job as the task of its current delivery. The task has the given id.
 func (a *adding) append(index int, j *job.Job, id string) error {
 	message, err := message(a.queue, id, j)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *adding) flush(ctx context.Context) error {
 	return fmt.Errorf("queue line %d of batch %s: other producers queue it too", first.Line, first.Batch)
 }
 
-// try adds the tasks once. It removes dead tasks that have their ids, and returns the tasks that now can be added.
+// try adds the tasks once. If dead tasks have the same ids, try removes the dead tasks and returns the tasks that can now be added.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, taskPrefix(a.queue), time.Now().UnixNano())
@@ -117,8 +117,8 @@ func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	return a.removeDead(ctx, known)
 }
 
-// removeDead removes tasks with the ids of others that will not answer them, because they are archived or left from an earlier
-// batch with the same id. It returns those others.
+// removeDead removes dead tasks that have the ids of the given tasks. A task is dead if it is archived, or if an earlier batch with
+// the same id has left it. removeDead returns the given tasks whose ids are free now.
 func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTask, err error) {
 	if len(known) == 0 {
 		return nil, nil
@@ -151,7 +151,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 	return dead, nil
 }
 
-// fileOf returns the FileID of the job in a message, or a text that is none.
+// fileOf returns the FileID of the job in a message. If there is none, it returns a text that is not a FileID.
 func fileOf(message []byte) string {
 	payload, err := payloadOf(message)
 	var j struct {

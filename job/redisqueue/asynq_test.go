@@ -31,8 +31,8 @@ func addJobs(t testing.TB, q *redisqueue.Queue, lines ...int) []bool {
 	return added
 }
 
-// What Add writes is what asynq's client would write, byte for byte, with limits that are looser than the worker's: asynq must
-// never end or archive a job by itself.
+// Add writes the same bytes as asynq's client. The limits are looser than the worker's, since asynq must never end or
+// archive a job by itself.
 func TestAddWritesWhatAsynqWrites(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -18,7 +18,14 @@ func (q *Queue) Create(ctx context.Context, b job.Batch) (existing job.Batch, cr
 	if !b.Deadline.IsZero() {
 		fields = append(fields, "deadline_ms", b.Deadline.UnixMilli())
 	}
-	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"), fields...).Int()
+	if b.Lines > 0 {
+		fields = append(fields, "lines", b.Lines)
+	}
+	mixed := 0
+	if b.MixModels {
+		mixed = 1
+	}
+	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"), append([]any{mixed}, fields...)...).Int()
 	if err != nil {
 		return job.Batch{}, false, failure(err, "create batch %s", b.ID)
 	}

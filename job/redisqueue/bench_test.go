@@ -74,7 +74,7 @@ func BenchmarkBytesPerRow(b *testing.B) {
 		require.NoError(b, err)
 		b.ReportMetric(perRow(empty), "pending-B/row")
 
-		require.NoError(b, r.Client.FlushAll(b.Context()).Err()) // as if workers had taken all
+		require.NoError(b, r.Client.FlushAll(b.Context()).Err()) // as if workers had taken all rows
 		_, _, err = q.Create(b.Context(), job.Batch{ID: batch, Alias: "m", Priority: job.Default, Retention: time.Hour})
 		require.NoError(b, err)
 		for _, j := range jobs {

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// writeChunk is the number of bytes of a request that are written before its timeout begins anew.
+	// writeChunk is the number of bytes of a request that are written before the timeout starts again.
 	writeChunk = 64 << 10
 	// minSpeed is the speed, in bytes per second, at which a request is expected to leave the buffers of the system.
 	minSpeed = 1 << 20
 )
 
-// dialSteady makes the connections of o steady: a timeout of o then limits the time without progress, and no longer that of a
-// whole request or reply. A result of many megabytes passes through a slow link, and a server that is gone is noticed as before.
+// dialSteady makes the connections of o steady: a timeout of o then limits the time without progress, instead of
+// the time of a whole request or reply. So a result of many megabytes passes through a slow link, and a server that
+// does not answer is still noticed.
 func dialSteady(o *redis.Options) {
 	dial := redis.NewDialer(o)
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -34,10 +35,10 @@ func dialSteady(o *redis.Options) {
 	}
 }
 
-// steadyConn moves its deadlines on by their original length with each part of the data that passes.
+// steadyConn is a connection that extends its deadlines by their original length with each part of the data that passes.
 type steadyConn struct {
 	net.Conn
-	read, write atomic.Int64 // a time.Duration each; 0 for no deadline
+	read, write atomic.Int64 // each is a time.Duration; 0 for no deadline
 	sent        atomic.Int64 // bytes written since something was read
 }
 
@@ -81,7 +82,7 @@ func (c *steadyConn) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline implements net.Conn. A large request may still be on its way: the reply has the time for that too.
+// SetReadDeadline implements net.Conn. A large request may still be on its way, so the reply also has the time that this takes.
 func (c *steadyConn) SetReadDeadline(t time.Time) error {
 	remember(&c.read, t)
 	if !t.IsZero() {

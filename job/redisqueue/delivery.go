@@ -10,14 +10,14 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// A delivery of a row that was taken from a silent worker gets a number, and its task an id of its own. asynq's heartbeat of the silent
-// worker, and its last steps if it comes back, name the old id and change nothing.
+// If a row is taken from a silent worker, its next delivery gets a number, and the task gets a new id. The silent worker's asynq
+// still uses the old id, in its heartbeat and, if the worker comes back, in its last steps. So these have no effect.
 
 // delivery identifies an asynq task of a row.
 type delivery struct {
 	batch  string
 	line   int
-	number int // how often the row was taken from a silent worker before
+	number int // number of times that the row was taken from a silent worker before
 }
 
 // id returns the asynq id of the task.
@@ -29,7 +29,7 @@ func (d delivery) id() string {
 	return id
 }
 
-// parseDelivery reads the id of a task. ok is false if it is not a row's.
+// parseDelivery reads the id of a task. ok is false if it is not the id of a row's task.
 func parseDelivery(id string) (d delivery, ok bool) {
 	batch, rest, _ := strings.Cut(id, ":")
 	line, number, numbered := strings.Cut(rest, ":")
@@ -41,12 +41,13 @@ func parseDelivery(id string) (d delivery, ok bool) {
 	return d, err == nil && d.id() == id && job.CheckBatch(batch) == nil && d.line > 0
 }
 
-// idField returns an id as a field of a message. Appended to a message it replaces the id: the last of several fields with one number counts.
+// idField returns an id as a field of a message. Appending it to a message replaces the message's id, since the last of several
+// fields with the same number counts.
 func idField(id string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
 }
 
-// numbers returns the numbers of the present deliveries of lines; 0 for most.
+// numbers returns the numbers of the current deliveries of lines. Most are 0.
 func (q *Queue) numbers(ctx context.Context, batch string, lines ...int) (numbers []int, err error) {
 	fields := make([]string, len(lines))
 	for i, line := range lines {
@@ -90,8 +91,8 @@ func (q *Queue) hold(ctx context.Context, queue string, d delivery, worker strin
 	return n == 1, failure(err, "own line %d of batch %s", d.line, d.batch)
 }
 
-// disown leaves a delivery without an owner, so that it is handed over if it stays in the list of running ones. asynq does not touch a
-// delivery that has ended while its lease was over.
+// disown leaves a delivery without an owner, so that it is handed over if it stays in the list of running deliveries. It can stay
+// there, since asynq does not remove a delivery that ended after its lease was over.
 func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
 	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
 	return failure(err, "give up line %d of batch %s", d.line, d.batch)
@@ -106,14 +107,14 @@ func (q *Queue) deaths(ctx context.Context, d delivery) (int, error) {
 	return n, failure(err, "read the deaths of workers with line %d of batch %s", d.line, d.batch)
 }
 
-// survived takes back a death that was counted for a worker which only slept.
+// survived subtracts a death that was counted for a worker that was only asleep.
 func (q *Queue) survived(ctx context.Context, d delivery) error {
 	return failure(surviveScript.Run(ctx, q.rdb, keys(d.batch, "deaths"), d.line).Err(), "count line %d of batch %s", d.line, d.batch)
 }
 
-// handOver takes a delivery from its owner, or from nobody if that is empty, and puts the row back at the head of its queue. moved is
-// false if the delivery is over.
-// Between its two steps the row's task still has its old id; whoever finds it repeats the steps.
+// handOver takes a delivery from its owner and puts the row back at the head of its queue. An empty owner means that nobody owns
+// the delivery. moved is false if the delivery is over. Between the two steps, the row's task still has the old id. Whoever finds
+// such a task repeats the steps.
 func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner string) (moved bool, err error) {
 	next := d
 	next.number, err = revokeScript.Run(ctx, q.rdb, keys(d.batch, "meta", "done", "attempts", "deliveries", "deaths"), d.line, d.number, owner != "").Int()
@@ -126,7 +127,7 @@ func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner st
 	return n == 1, failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
 }
 
-// supersede makes sure that the present delivery of a row is queued, when an earlier one has arrived.
+// supersede makes sure that the current delivery of a row is queued. It is called when an earlier delivery has arrived.
 func (q *Queue) supersede(ctx context.Context, queue string, d delivery) error {
 	numbers, err := q.numbers(ctx, d.batch, d.line)
 	if err != nil {

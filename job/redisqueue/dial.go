@@ -12,12 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// moreConnections is the number of connections in addition to one for each row at work: those of producers, collectors and asynq.
+// moreConnections is the number of connections in addition to one for each running row. They are for
+// producers, collectors and asynq.
 const moreConnections = 16
 
-// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path)
-// and checks that it answers, holds data of its own and is version 6.2 or later. There is a connection for each of the rows that
-// are worked on at once. The warnings name settings of the server that can lose jobs.
+// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks
+// that it answers, holds data of its own and is version 6.2 or later. There is one connection for each of the rows that run at the
+// same time. The warnings name settings of the server that can lose jobs.
 func Dial(ctx context.Context, url string, rows int) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Overdue rows expire wherever they are: waiting, held by a worker that may be dead, taken from one, or waiting for a retry.
+// Overdue rows expire in every state: waiting, held by a worker that may be dead, taken from a worker, or waiting for a retry.
 func TestOverdueRowsExpireInEveryState(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

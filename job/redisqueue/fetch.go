@@ -11,13 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fetches is a hook of the client that notes when a server last answered asynq's question for a task, with or without one. asynq
-// itself only logs that it gets none.
+// fetches is a hook of the client that records when a server last answered asynq's request for a task, whether there was a task or
+// not. asynq itself only logs that such requests fail.
 type fetches struct {
 	last atomic.Int64 // Unix time in ns; 0 for never
 }
 
-// time is when the queue was last fetched from; zero for never.
+// time returns the time of the last fetch from the queue; zero for never.
 func (f *fetches) time() time.Time {
 	ns := f.last.Load()
 	if ns == 0 {

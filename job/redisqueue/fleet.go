@@ -16,14 +16,14 @@ import (
 
 // Leases are the times by which workers watch each other.
 type Leases struct {
-	Beat    time.Duration // between two beats of a worker, and between two looks at those of the others
-	Silence time.Duration // without a beat, after which a worker's rows go to others
+	Beat    time.Duration // time between two beats of a worker, and between two checks of the other workers' beats
+	Silence time.Duration // time without a beat after which other workers get a worker's rows
 }
 
-// DefaultLeases hand the rows of a killed worker on within 20 s: Silence, two looks, and the pause of a worker that polls.
+// DefaultLeases give the rows of a killed worker to others within 20 s: Silence, two checks, and the pause of a polling worker.
 var DefaultLeases = Leases{Beat: 2 * time.Second, Silence: 12 * time.Second}
 
-// maxLostAge is how long lost workers are listed.
+// maxLostAge is the time for which lost workers are listed.
 const maxLostAge = time.Hour
 
 // fleetKeys returns the keys about workers:
@@ -51,7 +51,7 @@ func (q *Queue) leave(ctx context.Context, id string) error {
 	return failure(leaveScript.Run(ctx, q.rdb, fleetKeys(), id).Err(), "remove the record of this worker")
 }
 
-// lose declares a worker lost that has not beaten since the beat given.
+// lose declares a worker lost, unless it has beaten since the given beat.
 func (q *Queue) lose(ctx context.Context, id, beat string) (lost bool, err error) {
 	n, err := loseScript.Run(ctx, q.rdb, fleetKeys(), id, beat, maxLostAge.Milliseconds()).Int()
 	return n == 1, failure(err, "declare a worker lost")
@@ -90,7 +90,7 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 	return all, nil
 }
 
-// Silent reports whether a worker has not beaten for so long that it would be lost if another worker were there to notice.
+// Silent reports whether a worker has not beaten for so long that another worker, if there is one, would have declared it lost.
 func (q *Queue) Silent(w job.Worker) bool { return time.Since(w.Beat) >= 2*q.Leases.Silence }
 
 // Workers implements job.Queue.
@@ -117,15 +117,15 @@ func moment(ms string) time.Time {
 // newWorkerID returns the id of a worker until it stops or is lost.
 func newWorkerID() string { return uuid.NewString() }
 
-// watch finds silent workers. It compares no clocks: a worker is silent if its beat has not changed for some time in which the
-// watch itself could read beats. So a restart of Redis, or a pause of the watching process, makes nobody silent.
+// watch finds silent workers. It does not compare clocks: a worker is silent if its beat has not changed for some time during which
+// the watch could read beats. So a restart of Redis, or a pause of the watching process, does not make any worker silent.
 type watch struct {
 	Leases
 	last time.Time // the last look
 	seen map[string]sighting
 }
 
-// sighting is a worker's beat, and when the watch saw it first.
+// sighting is a worker's beat, with the time when the watch first saw it.
 type sighting struct {
 	beat  string
 	since time.Time

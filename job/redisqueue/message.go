@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Keys and messages of asynq, as its version in go.mod writes them. Tests hold them to what asynq itself writes and reads.
+// Keys and messages of asynq, in the form of the version in go.mod. Tests compare them with the keys and messages that
+// asynq writes and reads.
 
 // asynqQueues is the key of the set of queues.
 const asynqQueues = "asynq:queues"
@@ -19,7 +20,7 @@ func asynqKey(queue, name string) string { return "asynq:{" + queue + "}:" + nam
 
 func pendingKey(queue string) string { return asynqKey(queue, "pending") }
 
-// taskPrefix returns what the key of a task begins with. The task's id follows.
+// taskPrefix returns the beginning of a task's key. The task's id follows.
 func taskPrefix(queue string) string { return asynqKey(queue, "t:") }
 
 // Numbers of fields of asynq's TaskMessage.

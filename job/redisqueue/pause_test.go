@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// A paused model name is asked for rows, and gives none until it is resumed.
+// While a model name is paused, workers ask for its rows but get none.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	q := redisqueue.New(redistest.Start(t).Client)

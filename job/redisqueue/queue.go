@@ -1,5 +1,5 @@
 // Package redisqueue is the queue of a fleet: jobs are asynq tasks in Redis, batches and results are keys of our own that Lua
-// scripts change. It is the only package that speaks to Redis.
+// scripts change. It is the only package that accesses Redis.
 package redisqueue
 
 import (
@@ -26,11 +26,11 @@ import (
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
 //	ingot:{BATCH}:jobs      hash: the jobs of rows that failed, for Requeue
 //
-// These hold only lines that are not recorded, and few of them:
+// The following keys have only lines that are not recorded, and only a few of them:
 //
 //	ingot:{BATCH}:checkpoints  hash: the progress of each line that has run for a while
-//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; what earlier deliveries write is refused
-//	ingot:{BATCH}:deaths       hash: how many workers died while they ran each line
+//	ingot:{BATCH}:deliveries   hash: number of times that each line was taken from a silent worker; writes of earlier deliveries are refused
+//	ingot:{BATCH}:deaths       hash: number of workers that died while they ran each line
 type Queue struct {
 	// Leases are DefaultLeases after New. Tests shorten them before Serve.
 	Leases Leases
@@ -84,7 +84,8 @@ func now() int64 { return time.Now().UnixMilli() }
 
 func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// failure adds to an error what was being done. It marks an error that may go away as job.ErrUnavailable. nil stays nil.
+// failure adds the failed operation to an error. If the error is transient, it marks the error as
+// job.ErrUnavailable. nil stays nil.
 func failure(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -95,13 +96,13 @@ func failure(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// unavailable is an error of Redis that may go away.
+// unavailable is a transient error of Redis.
 type unavailable struct{ error }
 
 func (unavailable) Is(target error) bool { return target == job.ErrUnavailable }
 func (u unavailable) Unwrap() error      { return u.error }
 
-// transient reports whether an error may go away when Redis is back or has memory again.
+// transient reports whether an operation can succeed later, when Redis is reachable or has free memory again.
 func transient(err error) bool {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

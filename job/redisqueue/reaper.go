@@ -9,11 +9,11 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// reaper watches the other workers, and hands over the rows of silent ones.
+// reaper watches the other workers and hands over the rows of silent workers.
 type reaper struct {
 	queue  *Queue
 	self   *member
-	queues []string // of the alias
+	queues []string // queues of the alias
 	watch  watch
 	log    *slog.Logger
 }
@@ -58,7 +58,7 @@ func (r *reaper) look(ctx context.Context) error {
 	found := false
 	for _, id := range r.watch.look(time.Now(), beats) {
 		if id == r.self.worker() {
-			continue // it cannot be silent and look
+			continue // this worker itself is not silent
 		}
 		lost, err := r.queue.lose(ctx, id, beats[id])
 		if err != nil {
@@ -77,7 +77,8 @@ func (r *reaper) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAt hands over the rows of a queue whose owners are not alive. Workers take turns in it; now is true if it cannot wait.
+// lookAt hands over the rows of a queue whose owners are not alive. Workers take turns in this; if now is set, the worker
+// does not wait for its turn.
 func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	rdb := r.queue.rdb
 	if !now {
@@ -99,7 +100,7 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 		return err
 	}
 	moved := 0
-	for row := range slices.Chunk(list, 3) { // the last taken first, so that the first is at the head in the end
+	for row := range slices.Chunk(list, 3) { // in reverse order, so that the row that was taken first is at the head at the end
 		id, _ := row[0].(string)
 		owner, _ := row[1].(string)
 		orphaned, _ := row[2].(int64)

@@ -21,7 +21,7 @@ func (q *Queue) Recorded(ctx context.Context, batch string) (job.Lines, error) {
 // Begin implements job.Store.
 func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
 	reply, err := beginScript.Run(ctx, q.rdb, keys(j.Batch, "meta", "done", "attempts", "deliveries", "checkpoints"),
-		j.Line, now(), j.File, j.Delivery).Slice()
+		j.Line, now(), j.File, j.Delivery, j.Pin).Slice()
 	if err != nil {
 		return job.Start{}, failure(err, "begin line %d of batch %s", j.Line, j.Batch)
 	}
@@ -61,7 +61,7 @@ func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first b
 	if r.Failed {
 		outcome = "failed"
 	}
-	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File, r.Job, r.Delivery}
+	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File, r.Job, r.Delivery, r.Pin}
 	for _, c := range []struct {
 		name string
 		n    int

@@ -15,15 +15,16 @@ import (
 // requeuedAtOnce is the number of rows that are queued again at a time.
 const requeuedAtOnce = 100
 
-// Requeued is what Requeue did.
+// Requeued is the result of Requeue.
 type Requeued struct {
 	Queued int // rows that are queued again
 	Kept   int // error lines that stay, because their rows cannot be used
 }
 
-// Requeue queues failed rows of a batch again: those with an error code, or all for an empty code. A row is no longer recorded
-// then, and collectors remove its error line from their outputs. A finished batch is in progress again. Requeue also queues rows
-// that an earlier call left unqueued because it was interrupted. The error is job.ErrCancelled for a cancelled batch.
+// Requeue queues failed rows of a batch again: the rows with an error code or, if code is empty, all failed rows. These
+// rows are then not recorded any longer, and collectors remove their error lines from outputs. A finished batch is in
+// progress again. Requeue also queues rows that an earlier call left unqueued because it was interrupted. The error is
+// job.ErrCancelled for a cancelled batch.
 func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued, err error) {
 	s, err := q.Status(ctx, batch)
 	if err != nil {
@@ -59,7 +60,7 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 	return done, nil
 }
 
-// unrecorded returns the lines of failed rows that are not recorded any more.
+// unrecorded returns the lines of failed rows that are not recorded any longer.
 func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err error) {
 	recorded, err := q.Recorded(ctx, batch)
 	if err != nil {

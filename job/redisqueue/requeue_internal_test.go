@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// A row that was given up after deaths of its workers begins anew when it is queued again: without attempts, deaths and progress of
-// before, and what a late worker of before writes is refused.
+// If a row failed because its workers died and is queued again, it starts from the beginning: without its earlier attempts, deaths
+// and progress. Late writes of an earlier worker are refused.
 func TestARequeuedRowBeginsAnew(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -93,6 +93,10 @@ func scriptError(n int) error {
 		return job.ErrOtherFile
 	case -4:
 		return job.ErrSuperseded
+	case -5:
+		return job.ErrNoRow
+	case -6:
+		return job.ErrOtherModel
 	}
 	return nil
 }

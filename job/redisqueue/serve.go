@@ -46,7 +46,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	var searches, beats sync.WaitGroup
 	searches.Go(func() { q.requeueArchivedUntil(ctx, o) })
 	searches.Go(func() { newReaper(q, member, o.Alias, o.Logger).run(ctx) })
-	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // until the last row is returned
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row is returned
 	beats.Go(func() { member.run(beating) })
 	<-ctx.Done()
 	searches.Wait()
@@ -65,7 +65,7 @@ type server struct {
 	member *member
 	handle job.Handler
 	log    *slog.Logger
-	// running is read-locked by handlers, some of which asynq does not wait for.
+	// running is read-locked by handlers, since asynq does not wait for all of them.
 	running sync.RWMutex
 
 	mu         sync.Mutex
@@ -118,8 +118,8 @@ func (s *server) process(ctx context.Context, t *asynq.Task) (err error) {
 	return err
 }
 
-// returnToHead puts the tasks that handlers handed back to the head of their queues. asynq does so itself if a handler outlasts
-// the shutdown; other tasks it schedules for a retry, which takes them to the end.
+// returnToHead puts the tasks that handlers have handed back to the head of their queues. asynq does this itself only if a handler
+// outlasts the shutdown. It schedules other tasks for a retry, which would put them at the end.
 func (s *server) returnToHead(ctx context.Context) error {
 	for _, t := range s.handedBack {
 		keys := []string{asynqKey(t.queue, "retry"), pendingKey(t.queue), taskKey(t.queue, t.delivery)}
@@ -131,22 +131,26 @@ func (s *server) returnToHead(ctx context.Context) error {
 	return nil
 }
 
-// isFailure reports whether asynq counts an error as a failure of the job. Events of its worker are not.
+// isFailure reports whether asynq counts an error as a failure of the job. Errors that are caused by the
+// worker's state do not count.
 func isFailure(err error) bool {
 	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, job.ErrDeliveryEnded) && !errors.Is(err, job.ErrHandedBack) &&
-		!errors.Is(err, context.Canceled)
+		!errors.Is(err, job.ErrOtherModel) && !errors.Is(err, context.Canceled)
 }
 
-// retryDelay is how long a job waits before its next attempt; n is the number of earlier failures.
+// retryDelay returns the time that a job waits before its next attempt. n is the number of earlier failures.
 func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
+	if errors.Is(err, job.ErrOtherModel) {
+		return job.RefusalDelay
+	}
 	if !isFailure(err) {
 		return 0
 	}
 	return job.RetryDelay(n)
 }
 
-// asynqLog passes asynq's log on. Its state is interesting only for debugging. Its warnings are routine: retries and returned
-// jobs, which the worker logs itself.
+// asynqLog forwards asynq's log. Messages about asynq's state are interesting only for debugging. Its warnings are routine: they
+// are about retries and returned jobs, which the worker logs itself.
 type asynqLog struct{ log *slog.Logger }
 
 func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }

@@ -74,8 +74,8 @@ func tooOld(version string) bool {
 	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
 }
 
-// CheckServer checks what a producer or a worker needs of the server: a clock like that of this machine, and the rights to use
-// the queue's commands, keys and channel.
+// CheckServer checks the server for a producer or a worker: its clock must agree with the clock of this machine, and the user must
+// have the rights to use the queue's commands, keys and channel.
 func (q *Queue) CheckServer(ctx context.Context) error {
 	if err := checkClock(ctx, q.rdb, time.Now); err != nil {
 		return fmt.Errorf("use redis: %w", err)
@@ -86,7 +86,7 @@ func (q *Queue) CheckServer(ctx context.Context) error {
 	return nil
 }
 
-// probe stands for a batch and a queue in the keys on which rights are tried.
+// probe is the name of a batch and a queue in the keys that are used to check rights.
 const probe = "ingot-rights"
 
 // checkRights returns an error that names the commands, keys and channels that the user may not use. It leaves nothing behind.
@@ -102,7 +102,7 @@ func checkRights(ctx context.Context, c redis.UniversalClient) error {
 		return fmt.Errorf("the user lacks rights: %s", strings.Join(failed, "; "))
 	}
 	s := c.Subscribe(ctx, cancelChannel)
-	defer s.Close() //nolint:errcheck // it was only tried
+	defer s.Close() //nolint:errcheck // the subscription was only a check
 	if _, err = s.Receive(ctx); err == nil {
 		err = c.Publish(ctx, cancelChannel, "").Err()
 	}

@@ -50,7 +50,7 @@ func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	require.ErrorContains(t, err, "it is a node of a cluster, which is not supported: give a single server")
 }
 
-// The rights that docs/queue.md names suffice.
+// The rights that docs/queue.md names must be enough.
 const documentedRights = "~asynq:* ~ingot:* &asynq:* +@all -@admin -@dangerous +info +config|get"
 
 func TestRights(t *testing.T) {
@@ -90,7 +90,7 @@ func words(s string) []any {
 	return all
 }
 
-// Rights are also checked on a server that has no memory left, which is not what they are about.
+// Rights are also checked on a server without free memory. The lack of memory is not an error of the check.
 func TestRightsOnAFullServer(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

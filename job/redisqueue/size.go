@@ -10,14 +10,15 @@ import (
 const (
 	// defaultMaxBulk is Redis's default of proto-max-bulk-len, the maximum size of a part of a request.
 	defaultMaxBulk = 512 << 20
-	// minMaxBytes is the least that MaxBytes returns. Redis allows no smaller proto-max-bulk-len.
+	// minMaxBytes is the minimum result of MaxBytes. Redis does not allow a smaller proto-max-bulk-len.
 	minMaxBytes = 1 << 20
-	// memoryShare is the part of maxmemory that a job or a result may take. While Redis takes a request, it holds it once more.
+	// memoryShare limits a job or a result to this fraction of maxmemory: a half. While Redis receives a request, it
+	// holds the data a second time.
 	memoryShare = 2
 )
 
-// MaxBytes implements job.Store. It follows from settings of the server, which can be changed while it runs. Those that the user
-// may not read have their defaults.
+// MaxBytes implements job.Store. It depends on settings of the server, which can change while the server runs. For settings that
+// the user may not read, the defaults are used.
 func (q *Queue) MaxBytes(ctx context.Context) (int, error) {
 	bulk, err := q.setting(ctx, "proto-max-bulk-len")
 	if err != nil {

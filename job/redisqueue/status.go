@@ -66,7 +66,7 @@ func (q *Queue) Batches(ctx context.Context) ([]job.Status, error) {
 	return all, nil
 }
 
-// newStatus makes a status of the fields of a batch's hash. It returns an error if a field does not have its form.
+// newStatus makes a status from the fields of a batch's hash. It returns an error if a field is malformed.
 func newStatus(batch string, meta map[string]string, running int, life time.Duration) (job.Status, error) {
 	m := fields{values: meta}
 	_, priorityErr := job.ParsePriority(meta["priority"])
@@ -79,6 +79,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		Priority:         job.Priority(meta["priority"]),
 		State:            job.Enqueueing,
 		FileSHA:          meta["file_sha256"],
+		Pin:              meta["pin"],
 		Started:          m.moment("started_ms"),
 		Finished:         m.moment("finished_ms"),
 		Cancelled:        m.moment("cancelled_ms"),
@@ -114,7 +115,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 	return s, m.err
 }
 
-// fields are the fields of a batch's hash. err is the error of the first one that does not have its form.
+// fields are the fields of a batch's hash. err is the error of the first malformed field.
 type fields struct {
 	values map[string]string
 	err    error

@@ -76,7 +76,7 @@ func TestAFullRedisCanBePurged(t *testing.T) {
 	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
 }
 
-// Keys of others, of any form, are no batches.
+// Keys of other programs are not batches, whatever their form is.
 func TestOtherKeysAreNoBatches(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -89,7 +89,7 @@ func TestOtherKeysAreNoBatches(t *testing.T) {
 	require.Equal(t, "b", all[0].Batch)
 }
 
-// A batch whose keys are not what they should be is reported, and does not hide the others.
+// A batch with damaged keys is reported, and the other batches are still listed.
 func TestADamagedBatchIsReported(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(c *redis.Client) error{

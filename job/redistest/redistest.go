@@ -67,7 +67,8 @@ func (s *Server) Restart(t testing.TB) {
 
 func connect(t testing.TB, addr string) *Server {
 	t.Helper()
-	// The client repeats commands that time out, which can run them twice. With these timeouts no slow machine causes that.
+	// The client repeats commands that time out, so that they can run twice. With timeouts this long, that does not
+	// happen on a slow machine.
 	const maxWait = 5 * time.Minute
 	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -78,7 +79,7 @@ func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer l.Close() //nolint:errcheck // the port is all that is wanted
+	defer l.Close() //nolint:errcheck // only the port is needed
 	return l.Addr().(*net.TCPAddr).Port
 }
 

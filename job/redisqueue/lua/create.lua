@@ -1,7 +1,13 @@
--- Creates a batch. Returns 1, or 0 if it exists.
--- KEYS: meta. ARGV: fields and values.
-if redis.call('EXISTS', KEYS[1]) == 1 then
+-- Creates a batch. Returns 1, or 0 if it exists; then it changes nothing but that the batch may mix models, if it may now.
+-- KEYS: meta. ARGV: 1 if the batch may mix models, else 0, then fields and values.
+local existed = redis.call('EXISTS', KEYS[1])
+if existed == 0 then
+  redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+end
+if ARGV[1] == '1' then
+  redis.call('HSET', KEYS[1], 'mixed', 1)
+end
+if existed == 1 then
   return 0
 end
-redis.call('HSET', KEYS[1], unpack(ARGV))
 return 1

@@ -32,6 +32,7 @@ for _, key in ipairs(KEYS) do
   try('PERSIST', key)
   try('UNLINK', key)
   try('SETNX', key, 'x')
+  try('DEL', key)
   try('SET', key, 'x')
   try('GET', key)
   try('INCR', key .. ':n')

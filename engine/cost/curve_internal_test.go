@@ -1,0 +1,43 @@
+package cost
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCurve(t *testing.T) {
+	t.Parallel()
+	c := NewCurve([]int{1, 4, 8}, []float64{2, 1, 6})
+	for rows, want := range map[int]float64{0: 0, 1: 2, 2: 2, 4: 2, 6: 4, 8: 6, 16: 12} {
+		require.InDelta(t, want, c.Seconds(rows), 1e-12, "%d rows", rows)
+	}
+	for range 400 {
+		c.Observe(4, 3)
+	}
+	require.InDelta(t, 3, c.Seconds(4), 0.01)
+	c.Observe(4, 1e9)
+	require.Less(t, c.Seconds(4), 4.0)
+
+	// What slows steps of one size slows others too, though less: the machine may be busy, or the estimate for the size was wrong.
+	c = NewCurve([]int{1, 4, 8}, []float64{1, 2, 4})
+	for range 60 {
+		c.Observe(1, 2)
+	}
+	require.InDelta(t, 2, c.Seconds(1), 0.1)
+	require.InDelta(t, 6, c.Seconds(8), 0.5)
+
+	// A size between two points corrects both, and never the one for the other.
+	c = NewCurve([]int{8, 12}, []float64{8, 12})
+	for range 400 {
+		c.Observe(9, 18)
+	}
+	require.InDelta(t, 18, c.Seconds(9), 0.1)
+	require.Less(t, c.Seconds(12), 25.0)
+
+	var nothing Curve
+	nothing.Observe(3, 1)
+	require.Zero(t, nothing.Seconds(3))
+	require.False(t, math.IsNaN(nothing.Seconds(0)))
+}

@@ -1,0 +1,170 @@
+package cost
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+const (
+	// flatFrom is the number of rows from which larger steps are measured only while they compute more rows a second. Steps beyond
+	// the largest are assumed to cost in proportion.
+	flatFrom = 64
+	// gain is how many times more rows a second a step computes than one of half its rows for still larger ones to be measured.
+	gain = 1.05
+	// slowStep is the duration from which a step is timed only once, after the run that warms it up.
+	slowStep = 50 * time.Millisecond
+	// slowest is the duration of a step beyond which larger ones are not measured.
+	slowest = 500 * time.Millisecond
+	// measurements and maxRounds are how often a quicker step is timed, at least and at most, and enough is the time after which the
+	// least suffices. The minimum counts.
+	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
+	// chunk and depth are the rows of a prompt, and the position of their end, that show what attention costs.
+	chunk, depth = 16, 2048
+)
+
+// sizes are the numbers of rows that are measured, up to a maximum: dense where drafting chooses, because products of an odd number of
+// rows can take as long as the next even one.
+func sizes(limit int) []int {
+	all := []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, flatFrom}
+	return slices.DeleteFunc(all, func(n int) bool { return n > limit })
+}
+
+// Measure times steps of a model, before the first request, in pages of the cache that nothing uses yet.
+func Measure(m model.Model, limits model.Limits) (*Steps, error) {
+	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
+	rows, err := affordable(m, sizes(min(limit, limits.Outputs)))
+	if err != nil {
+		return nil, err
+	}
+	last := rows[len(rows)-1]
+	batches := []*compute.Batch{FirstTokens(1, vocab), FirstTokens(last, vocab)}
+	for _, n := range rows {
+		batches = append(batches, trunkOnly(n, vocab))
+	}
+	seconds, err := forward(m, batches)
+	if err != nil {
+		return nil, err
+	}
+	one, all, trunk := seconds[0], seconds[1], seconds[2:]
+	for n := 2 * flatFrom; last == flatFrom && n <= limit; n *= 2 {
+		larger, err := forward(m, []*compute.Batch{trunkOnly(n, vocab)})
+		if err != nil {
+			return nil, err
+		}
+		before := trunk[len(trunk)-1]
+		rows, trunk = append(rows, n), append(trunk, larger[0])
+		if 2*before < gain*larger[0] || larger[0] > slowest.Seconds() {
+			break
+		}
+	}
+	s := &Steps{trunk: NewCurve(rows, trunk), measured: true}
+	s.output = max(0, all-s.trunk.Seconds(last)-max(0, one-s.trunk.Seconds(1))) / float64(last)
+	s.head = max(0, one-s.trunk.Seconds(1)-s.output)
+	if err := s.measureReads(m, limits); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// affordable returns the sizes up to the first whose step is very slow, which it measures roughly.
+func affordable(m model.Model, rows []int) ([]int, error) {
+	for i, n := range rows {
+		start := time.Now()
+		if _, err := m.Forward(FirstTokens(n, m.Config().Vocab)); err != nil {
+			return nil, fmt.Errorf("measure the cost of steps: %w", err)
+		}
+		if time.Since(start) > slowest {
+			return rows[:i+1], nil
+		}
+	}
+	return rows, nil
+}
+
+// measureReads times rows of a prompt at its beginning and far behind it: attention makes the difference.
+func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
+	end := min(depth, limits.Context, limits.Pages*limits.PageSize)
+	n := min(chunk, s.trunk.rows[len(s.trunk.rows)-1], end/2)
+	if n == 0 {
+		return nil
+	}
+	near, far := chunkAt(0, n, limits.PageSize), chunkAt(end-n, n, limits.PageSize)
+	seconds, err := forward(m, []*compute.Batch{near, far})
+	if err != nil {
+		return err
+	}
+	s.read = max(0, seconds[1]-seconds[0]) / float64(n*(end-n))
+	return nil
+}
+
+// forward times steps.
+func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
+	seconds, err := Fastest(len(batches), func(i int) error { _, err := m.Forward(batches[i]); return err })
+	if err != nil {
+		return nil, fmt.Errorf("measure the cost of steps: %w", err)
+	}
+	return seconds, nil
+}
+
+// FirstTokens is n sequences of one token, each in its own page. The tokens are spread over the vocabulary, so that they select
+// experts as different as those of a text.
+func FirstTokens(n, vocab int) *compute.Batch {
+	b := &compute.Batch{Top: 1}
+	for i := range int32(n) {
+		b.Tokens = append(b.Tokens, int32((2*int(i)+1)*vocab/(2*n)))
+		b.Positions = append(b.Positions, 0)
+		b.Seqs = append(b.Seqs, compute.Seq{Rows: 1, Pages: []int32{i}})
+		b.Outputs = append(b.Outputs, i)
+	}
+	return b
+}
+
+// trunkOnly is FirstTokens without outputs.
+func trunkOnly(n, vocab int) *compute.Batch {
+	b := FirstTokens(n, vocab)
+	b.Outputs, b.Top = nil, 0
+	return b
+}
+
+// chunkAt is n rows of a sequence from a position on.
+func chunkAt(position, n, pageSize int) *compute.Batch {
+	b := &compute.Batch{Tokens: make([]int32, n)}
+	seq := compute.Seq{Rows: n}
+	for i := range n {
+		b.Positions = append(b.Positions, int32(position+i))
+	}
+	for page := range int32((position+n-1)/pageSize + 1) {
+		seq.Pages = append(seq.Pages, page)
+	}
+	b.Seqs = []compute.Seq{seq}
+	return b
+}
+
+// Fastest is the minimum number of seconds that each of n functions takes once it is warm. They take turns, so that what slows the
+// machine for a moment slows no single one.
+func Fastest(n int, run func(i int) error) ([]float64, error) {
+	minimum, begun := make([]time.Duration, n), time.Now()
+	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {
+		for i := range n {
+			if round > 1 && minimum[i] > slowStep {
+				continue
+			}
+			start := time.Now()
+			if err := run(i); err != nil {
+				return nil, err
+			}
+			took := time.Since(start)
+			if round < 2 || took < minimum[i] { // the first may read weights from a disk
+				minimum[i] = took
+			}
+		}
+	}
+	seconds := make([]float64, n)
+	for i, took := range minimum {
+		seconds[i] = took.Seconds()
+	}
+	return seconds, nil
+}

@@ -1,0 +1,86 @@
+// Package cost estimates how long steps of a model take. It measures them before the first request and corrects the estimates by
+// the steps that follow. Drafting and scheduling decide by the same estimates. They change when tokens are computed, and never which.
+package cost
+
+import "sort"
+
+// Size is what the duration of a step depends on. The zero value is an empty step.
+type Size struct {
+	Rows    int
+	Outputs int // rows that reach the output head
+	Reads   int // positions that the rows attend to, summed
+}
+
+// Add returns the size of a step with more rows.
+func (s Size) Add(o Size) Size {
+	return Size{Rows: s.Rows + o.Rows, Outputs: s.Outputs + o.Outputs, Reads: s.Reads + o.Reads}
+}
+
+// Rows is the size of rows of a sequence at positions from to to-1, of which the last outputs reach the output head.
+func Rows(from, to, outputs int) Size {
+	n := to - from
+	return Size{Rows: n, Outputs: outputs, Reads: n * (from + to + 1) / 2}
+}
+
+// Steps estimates the duration of a model's steps. Nil costs nothing.
+type Steps struct {
+	trunk        Curve   // steps no row of which reaches the output head
+	head, output float64 // seconds of the output head: of its weights, and of each row
+	read         float64 // seconds for each position that a row attends to
+
+	measured bool // the steps of the machine correct the estimates
+}
+
+// NewSteps returns the costs of steps: by their rows, in seconds for the output head and for each row that reaches it, and in
+// seconds for each position that a row attends to. Observe does not change them.
+func NewSteps(trunk Curve, head, output, read float64) *Steps {
+	return &Steps{trunk: trunk, head: head, output: output, read: read}
+}
+
+// Seconds is what a step is expected to take.
+func (s *Steps) Seconds(z Size) float64 {
+	if s == nil || z.Rows == 0 {
+		return 0
+	}
+	return s.trunk.Seconds(z.Rows) + s.fixed(z)
+}
+
+// fixed is what a step takes whatever its trunk does.
+func (s *Steps) fixed(z Size) float64 {
+	seconds := s.read * float64(z.Reads)
+	if z.Outputs > 0 {
+		seconds += s.head + s.output*float64(z.Outputs)
+	}
+	return seconds
+}
+
+// Observe corrects measured estimates by the seconds that a step took.
+func (s *Steps) Observe(z Size, seconds float64) {
+	if s == nil || !s.measured || z.Rows == 0 {
+		return
+	}
+	expected := s.Seconds(z)
+	if expected <= 0 {
+		return
+	}
+	ratio := limited(seconds / expected)
+	s.trunk.Observe(z.Rows, ratio*s.trunk.Seconds(z.Rows))
+	attention := s.read * float64(z.Reads) / expected // its share; short texts show little about it
+	s.read *= 1 + (common+(recent-common)*attention)*(ratio-1)
+	s.head *= 1 + common*(ratio-1)
+	s.output *= 1 + common*(ratio-1)
+}
+
+// Efficient is the fewest rows of prompts whose rows a second are at least a share of the best; 0 if nothing was measured.
+func (s *Steps) Efficient(share float64) int {
+	if s == nil {
+		return 0
+	}
+	return s.trunk.efficient(share)
+}
+
+// Sizes are the numbers of rows whose cost is known, up to those that drafting chooses from.
+func (s *Steps) Sizes() []int {
+	n := sort.SearchInts(s.trunk.rows, flatFrom+1)
+	return s.trunk.rows[:n:n]
+}

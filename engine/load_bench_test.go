@@ -1,0 +1,296 @@
+package engine_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// The benchmarks of this file put an engine under load. Run them with -benchtime 1x. INGOT_BENCH_MODEL names another model than the
+// bundled one, such as a file of `ingot bench --shape smollm-135m --write FILE`; INGOT_BENCH_ROWS changes the number of rows of a
+// file, and INGOT_BENCH_THREADS the number of threads.
+
+// rowCounter is a backend that counts the rows of its steps, passes of the drafter included.
+type rowCounter struct {
+	compute.Backend
+	rows atomic.Int64
+}
+
+func (c *rowCounter) Begin(b *compute.Batch) compute.Step {
+	c.rows.Add(int64(len(b.Tokens)))
+	return c.Backend.Begin(b)
+}
+
+// openLoaded opens the model of a benchmark.
+func openLoaded(b *testing.B, opts engine.Options) (*engine.Engine, *rowCounter) {
+	b.Helper()
+	be := &rowCounter{Backend: backendOf(b, fromEnv(b, "INGOT_BENCH_THREADS", runtime.NumCPU()))}
+	return openOn(b, longModel(b), be, opts), be
+}
+
+func fromEnv(b *testing.B, name string, def int) int {
+	b.Helper()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(def)))
+	require.NoError(b, err)
+	return n
+}
+
+// longModel is the model of a benchmark: INGOT_BENCH_MODEL, or the bundled one with room for longer texts than it was trained for.
+func longModel(b *testing.B) string {
+	b.Helper()
+	if path := os.Getenv("INGOT_BENCH_MODEL"); path != "" {
+		return path
+	}
+	f, err := gguf.Open("../models/tiny-glm.q8_0.gguf")
+	require.NoError(b, err)
+	meta := f.Meta()
+	meta.Set("deepseek2.context_length", uint32(8192))
+	var out bytes.Buffer
+	require.NoError(b, gguf.Write(&out, meta, f.Tensors()))
+	require.NoError(b, f.Close())
+	path := filepath.Join(b.TempDir(), "long.gguf")
+	require.NoError(b, os.WriteFile(path, out.Bytes(), 0o600))
+	return path
+}
+
+// exactly is a request for a number of tokens after a prompt of random ones.
+func exactly(seed uint64, prompt, answer int) generation.Request {
+	return generation.Request{Tokens: randomTokens(seed, prompt), MaxTokens: answer, IgnoreEOS: true, Timed: true}
+}
+
+// span is a period of time.
+type span struct{ from, to time.Time }
+
+// streams generates with a number of streams until stop is closed, and returns the gaps between two tokens of a stream, each with
+// its period.
+func streams(b *testing.B, e *engine.Engine, n int, stop <-chan struct{}) (gaps []span) {
+	b.Helper()
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(b.Context())
+	for i := range n {
+		group.Go(func() error {
+			for {
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+				c, err := e.Generate(ctx, exactly(uint64(i), 2, 64))
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				times := c.Choices[0].Times
+				for j := range times[1:] {
+					gaps = append(gaps, span{times[j], times[j+1]})
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	require.NoError(b, group.Wait())
+	return gaps
+}
+
+// BenchmarkDecodeGaps measures the gaps between the tokens of 8 streams, without prompts and while prompts of 6,000 tokens come and
+// go, and the speed of these prompts.
+func BenchmarkDecodeGaps(b *testing.B) {
+	const prompt, prompts = 6000, 2
+	for b.Loop() {
+		e, _ := openLoaded(b, engine.Options{Draft: engine.DraftOff, MaxSequences: 16})
+		warm := make(chan struct{})
+		close(warm)
+		streams(b, e, 8, warm)
+
+		quiet, done := make(chan struct{}), make(chan struct{})
+		var idle, busy []span
+		var group errgroup.Group
+		group.Go(func() error { idle = streams(b, e, 8, quiet); return nil })
+		enough := e.Snapshot().GeneratedTokens + 2000
+		waitFor(b, func() bool { return e.Snapshot().GeneratedTokens >= enough })
+		close(quiet)
+		require.NoError(b, group.Wait())
+
+		group.Go(func() error { busy = streams(b, e, 8, done); return nil })
+		waitFor(b, func() bool { return e.Snapshot().Running == 8 })
+		var during span
+		during.from = time.Now()
+		for i := range prompts {
+			generate(b, e, exactly(uint64(100+i), prompt, 1))
+		}
+		during.to = time.Now()
+		close(done)
+		require.NoError(b, group.Wait())
+
+		alone, beside := gapsDuring(idle, span{to: during.to}), gapsDuring(busy, during)
+		for _, p := range []struct {
+			name  string
+			share float64
+		}{{"p50", 0.5}, {"p95", 0.95}, {"max", 1}} {
+			b.ReportMetric(quantile(alone, p.share), "ms-alone-"+p.name)
+			b.ReportMetric(quantile(beside, p.share), "ms-beside-"+p.name)
+		}
+		b.ReportMetric(quantile(beside, 0.95)/quantile(alone, 0.5), "x-p95/alone-p50")
+		b.ReportMetric(quantile(beside, 0.95)/quantile(alone, 0.95), "x-p95/alone-p95")
+		b.ReportMetric(prompts*prompt/during.to.Sub(during.from).Seconds(), "prompt-tokens/s")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// gapsDuring is the milliseconds of gaps that begin in a period.
+func gapsDuring(gaps []span, p span) (ms []float64) {
+	for _, g := range gaps {
+		if !g.from.Before(p.from) && g.from.Before(p.to) {
+			ms = append(ms, float64(g.to.Sub(g.from))/float64(time.Millisecond))
+		}
+	}
+	return ms
+}
+
+func quantile(values []float64, share float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(values)
+	return values[min(int(share*float64(len(values))), len(values)-1)]
+}
+
+// BenchmarkFirstToken measures the time to the first token of prompts of 50 tokens, on an idle engine and behind a prompt of 4,000
+// tokens, and the speed of a long prompt alone.
+func BenchmarkFirstToken(b *testing.B) {
+	const short, long, repeats = 50, 4000, 3
+	for b.Loop() {
+		e, _ := openLoaded(b, engine.Options{Draft: engine.DraftOff, MaxSequences: 16})
+		seed := uint64(1000)
+		first := func() float64 {
+			seed++
+			return float64(generate(b, e, exactly(seed, short, 1)).Stats.TTFT) / float64(time.Millisecond)
+		}
+		first()
+		var idle, behind []float64
+		for range 30 {
+			idle = append(idle, first())
+		}
+		for i := range repeats {
+			var done atomic.Bool
+			var group errgroup.Group
+			before := e.Snapshot().Steps
+			group.Go(func() error {
+				_, err := e.Generate(b.Context(), exactly(uint64(i), long, 1))
+				done.Store(true)
+				return err
+			})
+			waitFor(b, func() bool { return e.Snapshot().Running == 1 || e.Snapshot().Steps > before })
+			for !done.Load() {
+				if ms := first(); !done.Load() {
+					behind = append(behind, ms)
+				}
+			}
+			require.NoError(b, group.Wait())
+		}
+		start := time.Now()
+		for i := range repeats {
+			generate(b, e, exactly(uint64(10+i), long, 1))
+		}
+		b.ReportMetric(repeats*long/time.Since(start).Seconds(), "prompt-tokens/s")
+		b.ReportMetric(quantile(idle, 0.5), "ms-idle-p50")
+		b.ReportMetric(quantile(idle, 0.95), "ms-idle-p95")
+		b.ReportMetric(quantile(behind, 0.5), "ms-behind-p50")
+		b.ReportMetric(quantile(behind, 0.95), "ms-behind-p95")
+		b.ReportMetric(quantile(behind, 0.5)/quantile(idle, 0.5), "x-p50")
+		b.ReportMetric(float64(len(behind)), "behind")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkFile measures files of rows of mixed lengths, most of them short, with memory for all streams and for a quarter of
+// them.
+func BenchmarkFile(b *testing.B) {
+	rows := fromEnv(b, "INGOT_BENCH_ROWS", 1000)
+	const context = 640
+	for _, streams := range []int{8, 32, 64} {
+		for _, share := range []int{1, 4} {
+			b.Run(fmt.Sprintf("%d streams in the memory of %d", streams, streams/share), func(b *testing.B) {
+				opts := engine.Options{Context: context, MaxSequences: streams, KV: gguf.TypeF16, Memory: 1 << 40}
+				fit, err := engine.CheckFit(longModel(b), backend(b), opts)
+				require.NoError(b, err)
+				cache := fit.PerToken * context * int64(streams/share)
+				opts.Memory = fit.Weights + fit.Steps + cache + max(cache/3, 1<<20) // rows get a quarter
+				for b.Loop() {
+					e, be := openLoaded(b, opts)
+					_, err := e.SHA256(b.Context())
+					require.NoError(b, err)
+					from, start, cpu := be.rows.Load(), time.Now(), processorTime(b)
+					tokens := file(b, e, rows, streams) // the same in every run
+					s := e.Snapshot()
+					b.ReportMetric(float64(tokens)/time.Since(start).Seconds(), "tokens/s")
+					b.ReportMetric(1000*(processorTime(b)-cpu).Seconds()/float64(tokens), "cpu-ms/token")
+					b.ReportMetric(float64(be.rows.Load()-from), "rows")
+					b.ReportMetric(float64(s.Steps), "steps")
+					b.ReportMetric(float64(s.Preemptions), "preemptions")
+					b.ReportMetric(float64(s.DraftTokens), "drafts")
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// processorTime is what the process has used. It depends less than time does on other programs on the machine.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano())
+}
+
+// file answers rows of mixed lengths with a number of streams, and returns the number of tokens, those of prompts included. Half of
+// the answers have the length that their rows allow. The others allow more and stop at random, after about 60 tokens.
+func file(b *testing.B, e *engine.Engine, rows, streams int) int {
+	b.Helper()
+	random := rand.New(rand.NewPCG(7, 8))
+	between := func(low, high float64) int { return int(low * math.Pow(high/low, random.Float64())) }
+	vocab := e.Info().Vocab
+	stops := make([]int32, vocab/60)
+	for i := range stops {
+		stops[i] = int32(i * 60)
+	}
+	var tokens atomic.Int64
+	group, ctx := errgroup.WithContext(b.Context())
+	group.SetLimit(streams)
+	for i := range rows {
+		req := exactly(uint64(i), between(8, 400), between(8, 200))
+		if i%2 == 0 {
+			req.MaxTokens, req.StopIDs, req.Sampling = 240, stops, generation.Sampling{Temperature: 50, Seed: uint64(i)}
+		}
+		group.Go(func() error {
+			c, err := e.Generate(ctx, req)
+			if err == nil {
+				tokens.Add(int64(len(req.Tokens) + len(c.Choices[0].Tokens)))
+			}
+			return err
+		})
+	}
+	require.NoError(b, group.Wait())
+	return int(tokens.Load())
+}

@@ -1,0 +1,118 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cost"
+	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/generation"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Rows of mixed lengths with memory for few of them are computed once. They run as many at a time as the memory holds.
+func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
+	t.Parallel()
+	const context, sequences = 256, 32
+	for _, contexts := range []int{1, 2, 4, 8} {
+		m := newManual(t, setup{
+			path: microLlama, limits: model.Limits{Context: context, Pages: contexts * context / 16},
+			options: Options{MaxSequences: sequences},
+		})
+		r := rand.New(rand.NewPCG(1, 2))
+		var all []*request
+		want, positions := 0, 0
+		for i := range 3 * sequences {
+			prompt, answer := 1+r.IntN(60), 1+r.IntN(120)
+			tokens := make([]int32, prompt)
+			for j := range tokens {
+				tokens[j] = int32(100 + i + j*7)
+			}
+			want += prompt + answer - 1
+			positions += (prompt + answer) * answer
+			all = append(all, m.begin(generation.Request{Tokens: tokens, MaxTokens: answer, IgnoreEOS: true}))
+		}
+		rows, steps := 0, 0
+		for _, c := range all {
+			for ; c.open > 0; steps++ {
+				rows += m.rows()
+			}
+		}
+		require.Zero(t, m.loop.preemptions, "memory for %d", contexts)
+		require.Equal(t, want, rows, "memory for %d", contexts)
+		// Each sequence holds its positions for as many steps as its answer has tokens.
+		require.Less(t, steps, 2*positions/(contexts*context), "memory for %d: the pages are used", contexts)
+	}
+}
+
+// Answers that end before the length that they may have are expected to be like recent ones.
+func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 512, Pages: 2 * 512 / 16}})
+	answer := func(n int) {
+		for range n {
+			m.begin(generation.Request{
+				Tokens: []int32{1, 2, 3}, MinTokens: 6, StopIDs: []int32{7}, Sampling: generation.Sampling{LogitBias: map[int32]float64{7: 100}},
+			})
+		}
+		m.step()
+	}
+	answer(20)
+	require.LessOrEqual(t, len(m.loop.running), 8, "they may take 512 positions each; 128 are expected")
+	for len(m.loop.running)+len(m.loop.waiting) > 0 {
+		m.step()
+	}
+	answer(20)
+	require.Len(t, m.loop.running, 20)
+}
+
+// The prompts that wait are hashed once, however many steps they wait for.
+func TestWaitingPromptsAreHashedOnce(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 256, Pages: 256 / 16}})
+	m.begin(generation.Request{Tokens: ascending(100), MaxTokens: 150, IgnoreEOS: true})
+	m.step()
+	waits := m.begin(generation.Request{Tokens: ascending(90), MaxTokens: 150, IgnoreEOS: true})
+	m.step()
+	s := waits.seqs[0]
+	require.Nil(t, s.Table, "it waits for pages")
+	require.Equal(t, 5, m.loop.held(s))
+	s.Tokens = make([]int32, 90) // whoever hashes them again finds nothing
+	require.Equal(t, 5, m.loop.held(s))
+	require.True(t, m.loop.pool.HasPrefix(s.head))
+	m.step()
+	require.Equal(t, 5, m.loop.held(s))
+	require.True(t, m.loop.pool.HasPrefix(s.head))
+}
+
+// A prompt is answered at once next to a stream that fills every step with its drafts.
+func TestDraftsLeaveRoomForPrompts(t *testing.T) {
+	t.Parallel()
+	for name, steps := range map[string]*cost.Steps{"by rows": nil, "by time": affine()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newManual(t, setup{
+				path: microLlama, limits: model.Limits{Rows: 9}, options: Options{MaxSequences: 2, Steps: steps},
+				speculate: func(_ compute.Backend, o *draft.Options) { o.NGram, o.Fixed = true, 8 },
+			})
+			m.begin(generation.Request{Tokens: []int32{1, 2, 3, 1, 2, 3}, IgnoreEOS: true, Sampling: generation.Sampling{LogitBias: map[int32]float64{7: 100}}})
+			for range 20 {
+				m.step()
+			}
+			require.Len(t, m.loop.running[0].Drafts, 8)
+			c := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true})
+			for range 3 {
+				require.False(t, c.answered())
+				require.LessOrEqual(t, m.rows(), 9)
+			}
+			require.True(t, c.answered(), "20 rows in steps that have room for 8")
+			for range 3 {
+				m.step()
+			}
+			require.Equal(t, 9, m.rows(), "the drafts are back")
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package schedule
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ingot-run/ingot/engine/cost"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/generation"
+
+	"github.com/stretchr/testify/require"
+)
+
+// affine is the cost of steps with 10 ms of their own and 1 ms for each row: 90 rows have 90 % of the best throughput.
+func affine() *cost.Steps {
+	rows := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
+	var seconds []float64
+	for _, n := range rows {
+		seconds = append(seconds, 0.010+0.001*float64(n))
+	}
+	return cost.NewSteps(cost.NewCurve(rows, seconds), 0, 0, 0)
+}
+
+// answering returns a scheduler on which a number of sequences generate.
+func answering(t *testing.T, streams int, o Options) manual {
+	t.Helper()
+	m := newManual(t, setup{path: microLlama, options: o})
+	for i := range streams {
+		m.begin(generation.Request{Tokens: []int32{int32(i), 1, 2}, IgnoreEOS: true})
+	}
+	for range 4 * streams {
+		m.step()
+	}
+	require.Len(t, m.loop.running, streams)
+	for _, s := range m.loop.running {
+		require.True(t, s.decodes())
+	}
+	return m
+}
+
+// rows runs a step and returns its rows.
+func (m manual) rows() int {
+	m.step()
+	if len(m.loop.running) == 0 {
+		return 0
+	}
+	return len(m.loop.batch.Tokens)
+}
+
+// answered reports whether a request has its first token.
+func (r *request) answered() bool { return len(r.seqs[0].answer()) > 0 }
+
+// A long prompt slows sequences that generate by a bounded factor, and is not starved by them.
+func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		streams int
+		options Options
+		limit   float64 // milliseconds of a step
+		least   float64
+	}{
+		{"8 streams", 8, Options{}, 2.5 * 18, 2 * 18},
+		{"20 streams", 20, Options{}, 2.5 * 30, 2 * 30},
+		{"one stream, whose steps are short: 75 % of the best throughput", 1, Options{}, 10 + 32, 10 + 32},
+		{"a bound that is given", 8, Options{StepTime: 30e6}, 30, 18 + 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.options.Steps = affine()
+			m := answering(t, c.streams, c.options)
+			long := m.begin(generation.Request{Tokens: ascending(500), MaxTokens: 1, IgnoreEOS: true})
+			for !long.answered() {
+				rows := float64(m.rows())
+				require.LessOrEqual(t, 10+rows, c.limit)
+				if long.seqs[0].left() > 32 {
+					require.GreaterOrEqual(t, 10+rows, c.least, "the prompt uses the time that it may take")
+				}
+			}
+		})
+	}
+}
+
+// Where nothing is generated, steps have the rows that throughput needs, and no more: whoever arrives waits for one.
+func TestAPromptAloneTakesStepsOfTheBestThroughput(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
+	long := m.begin(generation.Request{Tokens: ascending(900), MaxTokens: 1, IgnoreEOS: true})
+	require.Equal(t, 256, m.rows(), "95 % of 512 rows in 522 ms")
+	for long.open > 0 {
+		require.LessOrEqual(t, m.rows(), 256)
+	}
+}
+
+// Rows far behind the beginning of a prompt take longer. A step has fewer of them.
+func TestAttentionCounts(t *testing.T) {
+	t.Parallel()
+	steps := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{0.011, 0.074}), 0, 0, 10e-6)
+	m := newManual(t, setup{path: microLlama, options: Options{Steps: steps}})
+	long := m.begin(generation.Request{Tokens: ascending(900), MaxTokens: 1, IgnoreEOS: true})
+	s, rows := long.seqs[0], []int{}
+	for long.open > 0 {
+		from := s.Computed
+		n := m.rows()
+		if n > fewestAlone {
+			require.LessOrEqual(t, steps.Seconds(cost.Rows(from, from+n, 0)), steps.Seconds(cost.Rows(0, 64, 0)))
+		}
+		rows = append(rows, n)
+	}
+	require.Equal(t, 64, rows[0])
+	require.LessOrEqual(t, slices.Max(rows[len(rows)-3:]), fewestAlone)
+}
+
+// However long a row takes, a prompt advances.
+func TestAPromptAlwaysAdvances(t *testing.T) {
+	t.Parallel()
+	m := answering(t, 4, Options{Steps: affine(), StepTime: 1})
+	c := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true})
+	for range 20 {
+		require.False(t, c.answered())
+		require.Equal(t, 4+1, m.rows())
+	}
+	require.True(t, c.answered())
+}
+
+// Short prompts are answered while a long one is computed, in as many steps as their rows take and a few more.
+func TestShortPromptsGoBeforeALongOne(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, limits: model.Limits{Rows: 64}})
+	long := m.begin(generation.Request{Tokens: ascending(900), MaxTokens: 1, IgnoreEOS: true})
+	m.step()
+	for i := range int32(5) {
+		short := m.begin(generation.Request{Tokens: slices.Repeat([]int32{i}, 50), MaxTokens: 1, IgnoreEOS: true})
+		steps := 0
+		for !short.answered() {
+			m.step()
+			steps++
+		}
+		require.LessOrEqual(t, steps, 2)
+	}
+	require.False(t, long.answered())
+	m.finish(long)
+}
+
+// While short prompts keep arriving that fill every step, a long one advances in each fourth step.
+func TestTheOldestPromptHasItsTurn(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, limits: model.Limits{Rows: 32}})
+	long := m.begin(generation.Request{Tokens: ascending(640), MaxTokens: 1, IgnoreEOS: true})
+	m.step()
+	const full = 640/32 - 1
+	next, steps := int32(200), 0
+	for ; !long.answered(); steps++ {
+		require.LessOrEqual(t, steps, oldestTurn*full)
+		for len(m.loop.waiting)+len(m.loop.running) < 4 {
+			m.begin(generation.Request{Tokens: slices.Repeat([]int32{next}, 32), MaxTokens: 1, IgnoreEOS: true})
+			next++
+		}
+		m.step()
+	}
+	require.Greater(t, steps, (oldestTurn-1)*full, "short prompts had their turns")
+}

@@ -1,0 +1,92 @@
+package jobtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// A line that the file does not have is neither begun nor recorded.
+func testNoRow(t *testing.T, q job.Queue) {
+	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, Lines: 3})
+	require.NoError(t, err)
+	for _, line := range []int{4, job.MaxLineNumber} {
+		_, err := q.Begin(t.Context(), newJob(line))
+		require.ErrorIs(t, err, job.ErrNoRow)
+		_, err = q.Record(t.Context(), "b", result(line, true))
+		require.ErrorIs(t, err, job.ErrNoRow)
+	}
+	begin(t, q, 3, 1)
+	require.True(t, record(t, q, result(3, false)))
+	recorded, err := q.Recorded(t.Context(), "b")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(recorded), 1)
+}
+
+// by is a delivery of a row to a worker with this pin.
+func by(pin string, line int) *job.Job {
+	j := newJob(line)
+	j.Pin = pin
+	return j
+}
+
+func answerBy(pin string, line int) job.Result {
+	r := result(line, false)
+	r.Pin = pin
+	return r
+}
+
+// After its first answer a batch takes no answer of another model. Errors pin nothing, and are taken from any worker.
+func testPin(t *testing.T, q job.Queue) {
+	create(t, q)
+	for line, pin := range map[int]string{1: "one", 2: "two"} {
+		_, err := q.Begin(t.Context(), by(pin, line))
+		require.NoError(t, err)
+	}
+	require.True(t, record(t, q, result(9, true)))
+	require.Empty(t, status(t, q).Pin)
+	require.True(t, record(t, q, answerBy("one", 1)))
+	require.Equal(t, "one", status(t, q).Pin)
+
+	before := status(t, q)
+	_, err := q.Record(t.Context(), "b", answerBy("two", 2))
+	require.ErrorIs(t, err, job.ErrOtherModel)
+	_, err = q.Begin(t.Context(), by("two", 3))
+	require.ErrorIs(t, err, job.ErrOtherModel)
+	require.Equal(t, before, status(t, q), "nothing was counted")
+
+	for _, pin := range []string{"one", ""} { // a worker may not know its model's hash yet
+		_, err = q.Begin(t.Context(), by(pin, 3))
+		require.NoError(t, err)
+	}
+	require.True(t, record(t, q, answerBy("one", 2)))
+	require.True(t, record(t, q, result(3, true)))
+	require.False(t, record(t, q, answerBy("two", 1)), "it is recorded")
+}
+
+// A batch may be allowed to mix models from the beginning, or later.
+func testMixModels(t *testing.T, q job.Queue) {
+	create(t, q)
+	require.True(t, record(t, q, answerBy("one", 1)))
+	_, err := q.Record(t.Context(), "b", answerBy("two", 2))
+	require.ErrorIs(t, err, job.ErrOtherModel)
+	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, MixModels: true})
+	require.NoError(t, err)
+	require.False(t, created)
+	_, err = q.Begin(t.Context(), by("two", 2))
+	require.NoError(t, err)
+	require.True(t, record(t, q, answerBy("two", 2)))
+	require.Equal(t, "one", status(t, q).Pin)
+
+	_, created, err = q.Create(t.Context(), job.Batch{ID: "mixed", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, MixModels: true})
+	require.NoError(t, err)
+	require.True(t, created)
+	for line, pin := range []string{"one", "two"} {
+		first, err := q.Record(t.Context(), "mixed", answerBy(pin, line+1))
+		require.NoError(t, err)
+		require.True(t, first)
+	}
+}

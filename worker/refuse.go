@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+const (
+	// refusalPause is how long a worker holds a row that it refuses. Otherwise it would pass the whole queue through its hands, past
+	// the workers that can answer it.
+	refusalPause = 5 * time.Second
+	// refusalInterval is the time between two log lines about the same batch.
+	refusalInterval = time.Minute
+)
+
+// refusals are the batches that a worker refuses, with the time at which it last logged that.
+type refusals struct {
+	mu     sync.Mutex
+	logged map[string]time.Time
+}
+
+// refuse leaves a row of a batch to the workers whose model has answered its other rows: it returns an error, with which the row is
+// delivered again later. The delivery does not count as an attempt.
+func (w *Worker) refuse(ctx context.Context, j *job.Job, reason error) error {
+	if w.refusals.due(j.Batch, time.Now()) {
+		w.log.Error("refuse a batch: another model, or other defaults of sampling, have answered its first row; give this worker that model file, "+
+			"or enqueue the file of the batch again with --mix-models", "batch", j.Batch, "this worker", j.Pin)
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.admission.closed:
+	case <-time.After(w.refusalPause):
+	}
+	return reason
+}
+
+// due reports whether a refusal of a batch is to be logged now.
+func (r *refusals) due(batch string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.logged[batch]; ok && now.Sub(last) < refusalInterval {
+		return false
+	}
+	if r.logged == nil {
+		r.logged = map[string]time.Time{}
+	}
+	r.logged[batch] = now
+	return true
+}
+
+// pin is the Pin of the worker's model, or empty while the hash of its file is not known.
+func (w *Worker) pin() string {
+	if hash := w.hash.Load(); hash != nil {
+		return job.Pin(*hash)
+	}
+	return ""
+}
