@@ -101,6 +101,13 @@ type sleeper struct {
 
 	mu     sync.Mutex
 	asleep chan struct{} // closed when it wakes; nil while it is awake
+	cut    bool          // all commands fail
+}
+
+func (s *sleeper) setCut(cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = cut
 }
 
 func (s *sleeper) sleep() {
@@ -116,13 +123,17 @@ func (s *sleeper) wake() {
 	s.asleep = nil
 }
 
-func (s *sleeper) wait() {
+func (s *sleeper) wait() error {
 	s.mu.Lock()
-	asleep := s.asleep
+	asleep, cut := s.asleep, s.cut
 	s.mu.Unlock()
 	if asleep != nil {
 		<-asleep
 	}
+	if cut {
+		return errors.New("no connection")
+	}
+	return nil
 }
 
 // DialHook implements redis.Hook.
@@ -133,7 +144,10 @@ func (s *sleeper) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook implements redis.Hook.
 func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.wait()
+		if err := s.wait(); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
 		return next(ctx, cmd)
 	}
 }
@@ -141,7 +155,9 @@ func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook implements redis.Hook.
 func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.wait()
+		if err := s.wait(); err != nil {
+			return err
+		}
 		return next(ctx, cmds)
 	}
 }
@@ -182,7 +198,7 @@ func answer(ctx context.Context, q *Queue, j *job.Job, text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.Record(ctx, j.Batch, job.Result{Line: j.Line, Delivery: j.Delivery, Text: []byte(text)})
+	_, err = q.Record(ctx, j.Batch, job.Result{Sum: "0badcafe", Line: j.Line, Delivery: j.Delivery, Text: []byte(text)})
 	return err
 }
 
@@ -239,7 +255,7 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 				<-goOn
 				switch outcome {
 				case "record":
-					_, err = q.Record(context.WithoutCancel(ctx), "b", job.Result{Line: j.Line, Delivery: j.Delivery, Text: []byte("late")})
+					_, err = q.Record(context.WithoutCancel(ctx), "b", job.Result{Sum: "0badcafe", Line: j.Line, Delivery: j.Delivery, Text: []byte("late")})
 					late <- errors.Join(err, q.SaveCheckpoint(context.WithoutCancel(ctx), j, []byte("late")))
 					return err
 				case "fail":
@@ -317,7 +333,7 @@ func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 		}
 		begun <- struct{}{}
 		<-goOn
-		_, err = q.Record(context.WithoutCancel(ctx), "b", job.Result{Line: j.Line, Delivery: j.Delivery, Text: []byte("late")})
+		_, err = q.Record(context.WithoutCancel(ctx), "b", job.Result{Sum: "0badcafe", Line: j.Line, Delivery: j.Delivery, Text: []byte("late")})
 		late <- err
 		late <- q.SaveCheckpoint(context.WithoutCancel(ctx), j, []byte("late"))
 		late <- q.Release(context.WithoutCancel(ctx), j)
@@ -332,7 +348,7 @@ func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 		}
 		running <- struct{}{}
 		<-finish
-		_, err := q.Record(ctx, "b", job.Result{Line: 1, Delivery: j.Delivery, Text: []byte("by the other")})
+		_, err := q.Record(ctx, "b", job.Result{Sum: "0badcafe", Line: 1, Delivery: j.Delivery, Text: []byte("by the other")})
 		return err
 	})
 	<-running
@@ -554,4 +570,36 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	start, err := q.Begin(ctx, &job.Job{Batch: "b", Line: 1, Delivery: 1})
 	require.NoError(t, err)
 	require.Equal(t, 2, start.Attempt, "a lost lease counts as an attempt")
+}
+
+// A worker that could not give up a row while Redis was away does so with its next beat. Otherwise the row would seem to be its own.
+func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	client := redis.NewClient(f.redis.Client.Options())
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	s := &sleeper{queue: New(client)}
+	client.AddHook(s)
+	s.queue.Leases = shortLeases
+	m, err := s.queue.join(t.Context(), job.ServeOptions{Alias: "m", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	d := delivery{"b", 1, 0}
+	owner := func() string {
+		id, err := f.queue.rdb.HGet(t.Context(), taskKey("m:default", d), "owner").Result()
+		require.True(t, err == nil || isNil(err), "%v", err)
+		return id
+	}
+	require.NoError(t, f.queue.rdb.HSet(t.Context(), taskKey("m:default", d), "state", "active").Err())
+	_, release, err := m.own(t.Context(), "m:default", d)
+	require.NoError(t, err)
+	require.Equal(t, m.worker(), owner())
+	s.setCut(true)
+	release(job.ErrDeliveryEnded)
+	require.Equal(t, m.worker(), owner())
+	m.settle(t.Context())
+	require.Equal(t, m.worker(), owner())
+	s.setCut(false)
+	m.settle(t.Context())
+	require.Empty(t, owner())
+	require.Empty(t, m.debts)
 }

@@ -16,10 +16,14 @@ type member struct {
 	started time.Time
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	id   string
-	ends map[*held]struct{} // the deliveries that the worker owns under this id
+	mu    sync.Mutex
+	id    string
+	ends  map[*held]struct{} // the deliveries that the worker owns under this id
+	debts []debt             // what could not be written when it was due
 }
+
+// debt is a write about a row that has to be made in the end. Until then, the row seems to belong to this worker.
+type debt func(ctx context.Context) error
 
 // held is a delivery that a member owns.
 type held struct {
@@ -59,7 +63,31 @@ func (m *member) run(ctx context.Context) {
 		case err == nil && !alive:
 			m.lost(ctx)
 		}
+		if err == nil {
+			m.settle(ctx)
+		}
 	})
+}
+
+// pay makes a write, or leaves it for settle if that fails.
+func (m *member) pay(ctx context.Context, d debt) {
+	if err := d(ctx); err != nil {
+		m.log.Warn("could not give up a row; trying again", "error", err)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.debts = append(m.debts, d)
+	}
+}
+
+// settle tries the writes again that failed.
+func (m *member) settle(ctx context.Context) {
+	m.mu.Lock()
+	debts := m.debts
+	m.debts = nil
+	m.mu.Unlock()
+	for _, d := range debts {
+		m.pay(ctx, d)
+	}
 }
 
 // lost ends all deliveries, since other workers have the rows. The worker then continues as a new member.
@@ -94,25 +122,24 @@ func (m *member) own(ctx context.Context, queue string, d delivery) (owned conte
 		delete(m.ends, h)
 		return h.lost
 	}
+	disown := func(ctx context.Context) error { return m.queue.disown(ctx, queue, d, id) }
 	ok, err := m.queue.hold(ctx, queue, d, id)
-	if err == nil && !ok {
-		err = job.ErrDeliveryEnded
-	}
-	if err != nil {
+	if err != nil { // it may own the row all the same
 		drop()
+		m.pay(context.WithoutCancel(ctx), disown)
 		return nil, nil, err
+	}
+	if !ok {
+		drop()
+		return nil, nil, job.ErrDeliveryEnded
 	}
 	return owned, func(outcome error) {
 		ctx := context.WithoutCancel(ctx)
-		var err error
 		switch lost := drop(); {
 		case lost:
-			err = m.queue.survived(ctx, d)
+			m.pay(ctx, func(ctx context.Context) error { return m.queue.survived(ctx, d) })
 		case outcome != nil:
-			err = m.queue.disown(ctx, queue, d, id)
-		}
-		if err != nil {
-			m.log.Warn("could not give up a row", "error", err)
+			m.pay(ctx, disown)
 		}
 	}, nil
 }
