@@ -65,7 +65,7 @@ func TestCRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"kernel void f(device float* a [[buffer(1)]]) {}":                              "kernel f: parameter \"ingot::device_ptr<float> a\" has [[buffer(1)]]: buffers must be numbered from 0",
-		"kernel void f(constant A& a [[buffer(0)]], device float* b [[buffer(0)]]) {}": "the argument struct last",
+		"kernel void f(constant A& a [[buffer(0)]], device float* b [[buffer(0)]]) {}": "the argument struct must be the last",
 		"kernel void f(uint i [[thread_position_in_grid]]) {}":                         "attribute [[thread_position_in_grid]], which drivers do not support",
 		"kernel void f(device float* a [[buffer(0)]]":                                  "the list of parameters has no end",
 		"kernel void f(device float* a [[buffer(0)]]) { if (a[0]) {":                   "the body has no end",
