@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// startTime is the time after its start during which a process may end by itself, because it did not reach Redis. After that time,
-	// a process must survive every disturbance.
+	// A process may end by itself within startTime of its start, if it cannot reach Redis. After that, it must survive every disturbance.
 	startTime = 20 * time.Second
 	// startPause is the time between two attempts to start a process that ended by itself.
 	startPause = time.Second

@@ -28,8 +28,8 @@ import (
 // quick are leases for tests in which one worker lives at a time, so that a loaded machine loses none by mistake.
 var quick = redisqueue.Leases{Beat: 50 * time.Millisecond, Silence: time.Second}
 
-// A row kills every worker that runs it, among 15 others. Two workers die with all of them, three with the row alone. Then it is an error,
-// and the others have their answers.
+// One of 16 rows kills every worker that runs it. Two workers die running all 16 rows, then three running that row alone. After that the
+// row is an error line, and the other 15 have answers.
 func TestARowThatKillsWorkers(t *testing.T) {
 	t.Parallel()
 	const rows, poison, bad = 16, 777, 5

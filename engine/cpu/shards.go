@@ -84,7 +84,13 @@ func (l *shards) of(row, rows int) int { return ((row+1)*len(l.shards) - 1) / ro
 // add records an operation. An operation with fewer rows than there are shards runs at once.
 func (l *shards) add(o operation) {
 	rows := o.dst.Rows
-	if rows != l.rows || !l.divides(&o) {
+	if rows != l.rows {
+		l.flush()
+		l.rows = rows
+	}
+	// An operation in which a shard reads rows of others runs by itself: another shard could write these rows in a later operation.
+	alone := !l.divides(&o)
+	if alone {
 		l.flush()
 	}
 	l.pending = append(l.pending, o)
@@ -93,7 +99,9 @@ func (l *shards) add(o operation) {
 		l.pending = l.pending[:0]
 		return
 	}
-	l.rows = rows
+	if alone {
+		l.flush()
+	}
 }
 
 // divides reports whether each shard reads only its own rows in an operation. This holds for every operation except Gather.

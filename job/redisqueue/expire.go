@@ -70,7 +70,8 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 	return ids, nil
 }
 
-// expireTask records the row of a task as expired and deletes the task, unless a worker runs it: the worker finds it recorded.
+// expireTask records the row of a task as expired, then deletes the task. A task that a worker is running is not deleted: the worker will
+// find its row recorded.
 // first reports whether the row was not recorded before.
 func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first bool, err error) {
 	info, err := q.inspector.GetTaskInfo(queue, id)
