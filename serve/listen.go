@@ -8,10 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 )
 
 // maxHeader is the maximum size of a request's headers, in bytes.
 const maxHeader = 64 << 10
+
+// cutTime is the time for requests that were cut off to report it to their clients.
+const cutTime = time.Second
 
 // Serve answers requests on a listener until ctx is done. Running requests then have Options.DrainTime to finish; the connections of
 // others are closed. config is nil for HTTP without TLS.
@@ -43,7 +47,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	defer cancel()
 	if err := server.Shutdown(limited); err != nil {
 		s.cut()
-		if err := server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTime)
+		defer cancel()
+		if server.Shutdown(last) == nil {
+			err = nil
+		} else if err := server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 	}
