@@ -54,6 +54,13 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, fmt.Errorf("there is no engine for the model %q", c.Model)
 	}
 	done := make([]generation.Completion, c.Request.NumPrompts())
+	if c.Stream != nil && len(done) > 1 { // no prompt is answered before all are checked
+		for i := range done {
+			if _, err := eng.Prompt(ctx, c.Request.Generation(i, c.Seed, c.Created)); err != nil {
+				return Answer{}, fmt.Errorf("prompt %d: %w", i, err)
+			}
+		}
+	}
 	var streaming sync.Mutex
 	group, limited := errgroup.WithContext(ctx)
 	group.SetLimit(maxPromptsAtOnce)

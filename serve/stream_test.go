@@ -218,7 +218,9 @@ type slow struct {
 	answer func(ctx context.Context, c serve.Call) (serve.Answer, error)
 }
 
-func (s slow) Answer(ctx context.Context, c serve.Call) (serve.Answer, error) { return s.answer(ctx, c) }
+func (s slow) Answer(ctx context.Context, c serve.Call) (serve.Answer, error) {
+	return s.answer(ctx, c)
+}
 
 // A stream without tokens gets comments, and an error after the first byte is an event.
 func TestStreamStaysAliveAndReportsLateErrors(t *testing.T) {
@@ -261,7 +263,7 @@ func TestStreamStaysAliveAndReportsLateErrors(t *testing.T) {
 // A client that leaves a stream ends its generation.
 func TestClientLeavesStream(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, nil)
+	b := setUpAlone(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/completions",
