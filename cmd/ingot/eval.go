@@ -57,9 +57,6 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 			if e.folder == "" {
 				return usagef("-o DIR is missing")
 			}
-			if e.data != "" && len(args) > 1 {
-				return usagef("--data is for one task, and %d are given", len(args))
-			}
 			e.cmd = cmd
 			return e.run(args)
 		},
@@ -68,6 +65,7 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	flags.StringVarP(&e.folder, "out", "o", "", "write the run to directory `DIR`")
 	flags.StringVar(&e.data, "data", "", "rows of the task: a JSON Lines `FILE`, instead of the one that the task names")
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
+	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt, instead of the task's number")
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
 	config.AddFlag(flags, config.Redis)
@@ -80,12 +78,19 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 type evaluation struct {
 	cmd                    *cobra.Command
 	folder, data, examples string
-	limit                  int
+	limit, shots           int // shots is below 0 for each task's own number
 	chat                   bool
 }
 
 func (e *evaluation) run(paths []string) error {
-	sets, err := e.load(paths)
+	tasks, groups, err := task.ReadAll(paths)
+	if err != nil {
+		return err
+	}
+	if e.data != "" && len(tasks) > 1 {
+		return usagef("--data is for one task, and %d are given", len(tasks))
+	}
+	sets, err := e.load(tasks)
 	if err != nil {
 		return err
 	}
@@ -95,35 +100,33 @@ func (e *evaluation) run(paths []string) error {
 	if err := e.answer(); err != nil {
 		return err
 	}
-	results, err := eval.Score(e.folder, sets, eval.Config{Limit: e.limit, Version: programVersion()})
+	results, err := eval.Score(e.folder, sets, groups, eval.Config{Limit: e.limit, Version: programVersion()})
 	if err != nil {
 		return err
 	}
 	return writeScores(e.cmd.OutOrStdout(), results)
 }
 
-func (e *evaluation) load(paths []string) ([]*eval.Set, error) {
+// load reads the rows of tasks. Rows that are left out are reported.
+func (e *evaluation) load(tasks []*task.Task) ([]*eval.Set, error) {
 	var sets []*eval.Set
-	for _, path := range paths {
-		t, err := task.Read(path)
-		if err != nil {
-			return nil, err
-		}
+	for _, t := range tasks {
 		if e.data != "" {
 			t.Data = e.data
 		}
 		if e.examples != "" {
 			t.FewShotData = e.examples
 		}
-		for _, other := range sets {
-			if other.Name == t.Name {
-				return nil, fmt.Errorf("read task %s: its name %q is that of another task", path, t.Name)
-			}
+		if e.shots >= 0 {
+			t.Shots = e.shots
 		}
-		t.Chat = t.Chat || e.chat && t.Type == task.Generate
+		t.Chat = t.Chat || e.chat && t.Type.Generates()
 		s, err := eval.Load(t, e.limit)
 		if err != nil {
 			return nil, err
+		}
+		for _, reason := range slices.Sorted(maps.Keys(s.Skipped)) {
+			e.cmd.PrintErrf("%s: %s: %s\n", printable(t.Name), countRows(s.Skipped[reason]), printable(reason))
 		}
 		sets = append(sets, s)
 	}
@@ -190,24 +193,34 @@ func (e *evaluation) batch() (string, error) {
 	return strings.TrimSpace(string(id)), nil
 }
 
-// writeScores prints the scores of a run as a table.
+// writeScores prints the scores of a run as a table. Groups follow the tasks.
 func writeScores(w io.Writer, r *eval.Results) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "task\tmetric\tfilter\tscore\tstderr\trows\tfailed\ttruncated") //nolint:errcheck // Flush reports it
-	for _, name := range slices.Sorted(maps.Keys(r.Results)) {
-		n := r.Samples[name]
-		for _, key := range slices.Sorted(maps.Keys(r.Results[name])) {
+	line := func(name string, scores map[string]float64, n eval.Count) {
+		for _, key := range slices.Sorted(maps.Keys(scores)) {
 			metric, filter, _ := strings.Cut(key, ",")
 			if strings.HasSuffix(metric, "_stderr") {
 				continue
 			}
 			stderr := ""
-			if v, ok := r.Results[name][metric+"_stderr,"+filter]; ok {
+			if v, ok := scores[metric+"_stderr,"+filter]; ok {
 				stderr = fmt.Sprintf("±%.4f", v)
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%.4f\t%s\t%d\t%d\t%d\n", //nolint:errcheck // Flush reports it
-				name, metric, filter, r.Results[name][key], stderr, n.Effective, n.Failed, n.Truncated)
+				printable(name), metric, printable(filter), scores[key], stderr, n.Effective, n.Failed, n.Truncated)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Results)) {
+		line(name, r.Results[name], r.Samples[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Groups)) {
+		var n eval.Count
+		for _, member := range r.Subtasks[name] {
+			count := r.Samples[member]
+			n.Effective, n.Failed, n.Truncated = n.Effective+count.Effective, n.Failed+count.Failed, n.Truncated+count.Truncated
+		}
+		line(name+" (group)", r.Groups[name], n)
 	}
 	return t.Flush()
 }
