@@ -56,11 +56,16 @@ func loadText(t *testing.T, path, rows string) *eval.Set {
 // answered prepares a run in a directory and answers its requests.
 func answered(t *testing.T, sets []*eval.Set, concurrency int, o engine.Options) string {
 	t.Helper()
+	return answeredBy(t, glm, sets, concurrency, o)
+}
+
+func answeredBy(t *testing.T, model string, sets []*eval.Set, concurrency int, o engine.Options) string {
+	t.Helper()
 	folder := t.TempDir()
 	require.NoError(t, eval.Prepare(folder, sets))
 	be, err := cpu.New(2)
 	require.NoError(t, err)
-	eng, err := engine.Open(glm, be, o)
+	eng, err := engine.Open(model, be, o)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, eng.Close()) }()
 	in, err := os.Open(filepath.Join(folder, eval.RequestsFile))

@@ -41,18 +41,21 @@ lm-evaluation-harness; docs/eval.md lists what is supported. A run is a director
 func newEvalRun() *cobra.Command {
 	var e evaluation
 	cmd := &cobra.Command{
-		Use:   "run TASK.yaml... -o DIR (--model FILE | --redis URL)",
+		Use:   "run TASK... -o DIR (--model FILE | --redis URL)",
 		Short: "Evaluate a model",
 		Long: `Run asks a model the rows of tasks, and writes their scores to DIR: results.json, and a samples file per task with every
-row's prompt, answer and score. With --model it runs on this machine. With --redis and without --model the workers that
+row's prompt, answer and score. TASK is a file of a task or of a group of tasks, or the name of a built-in task:
+` + strings.Join(task.Builtin(), ", ") + `.
+Built-in tasks need --data, a JSON Lines file of the benchmark's rows.
+ With --model it runs on this machine. With --redis and without --model the workers that
 serve --model-name answer.
 
 A run can be interrupted: the same command continues it, and asks nothing twice.`,
-		Example: `  ingot eval run gsm8k.yaml --data gsm8k-test.jsonl -o runs/today --model model.gguf
+		Example: `  ingot eval run gsm8k --data gsm8k-test.jsonl --fewshot-data gsm8k-train.jsonl -o runs/today --model model.gguf
   ingot eval run tasks/*.yaml -o runs/today --redis redis://queue:6379/0 --model-name glm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("TASK.yaml is missing")
+				return usagef("TASK is missing")
 			}
 			if e.folder == "" {
 				return usagef("-o DIR is missing")
@@ -68,6 +71,8 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt, instead of the task's number")
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
+	flags.StringVar(&e.judge.model, "judge-model", "", "score the answers of tasks of type judge with the model in `FILE`")
+	flags.StringVar(&e.judge.name, "judge-model-name", "", "score them with the workers that serve `NAME`")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlag(flags, config.ModelName)
 	addEngineFlags(flags)
@@ -80,6 +85,7 @@ type evaluation struct {
 	folder, data, examples string
 	limit, shots           int // shots is below 0 for each task's own number
 	chat                   bool
+	judge                  answerer
 }
 
 func (e *evaluation) run(paths []string) error {
@@ -97,8 +103,23 @@ func (e *evaluation) run(paths []string) error {
 	if err := eval.Prepare(e.folder, sets); err != nil {
 		return err
 	}
-	if err := e.answer(); err != nil {
+	cfg, err := settings(e.cmd)
+	if err != nil {
 		return err
+	}
+	if eval.Judged(sets) && e.judge == (answerer{}) {
+		return usagef("--judge-model FILE, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
+	}
+	if err := e.answer(answerer{cfg.Model, cfg.ModelName}, eval.RequestsFile, eval.AnswersFile); err != nil {
+		return err
+	}
+	if eval.Judged(sets) {
+		if err := eval.PrepareJudge(e.folder, sets); err != nil {
+			return err
+		}
+		if err := e.answer(e.judge, eval.JudgeRequestsFile, eval.JudgeAnswersFile); err != nil {
+			return fmt.Errorf("ask the judge: %w", err)
+		}
 	}
 	results, err := eval.Score(e.folder, sets, groups, eval.Config{Limit: e.limit, Version: programVersion()})
 	if err != nil {
@@ -133,21 +154,27 @@ func (e *evaluation) load(tasks []*task.Task) ([]*eval.Set, error) {
 	return sets, nil
 }
 
-// answer answers the requests of the run on this machine, or through Redis if no model is given.
-func (e *evaluation) answer() error {
-	cfg, err := settings(e.cmd)
-	if err != nil {
-		return err
-	}
-	requests, answers := filepath.Join(e.folder, eval.RequestsFile), filepath.Join(e.folder, eval.AnswersFile)
-	if cfg.Model != "" {
+// answerer is a model that answers: a file on this machine or, without one, a name under which workers serve it.
+type answerer struct{ model, name string }
+
+// answer answers a file of requests in the run's directory.
+func (e *evaluation) answer(who answerer, from, to string) error {
+	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
+	if who.model != "" {
+		cfg, err := settings(e.cmd)
+		if err != nil {
+			return err
+		}
+		cfg.Model = who.model
 		r := runner{cmd: e.cmd, cfg: cfg, in: requests, out: answers, format: rows.FormatJSONL}
-		_, err := r.run(e.cmd.Context())
+		_, err = r.run(e.cmd.Context())
 		return err
 	}
-	if cfg, err = settings(e.cmd, config.Redis); err != nil {
+	cfg, err := settings(e.cmd, config.Redis)
+	if err != nil {
 		return fmt.Errorf("%w, or --model FILE to run on this machine", err)
 	}
+	cfg.ModelName = who.name
 	return e.answerByFleet(cfg, requests, answers)
 }
 
@@ -158,7 +185,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 		return err
 	}
 	defer queue.Close() //nolint:errcheck // everything sent was answered
-	batch, err := e.batch()
+	batch, err := e.batch(filepath.Base(answers))
 	if err != nil {
 		return err
 	}
@@ -179,9 +206,13 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	return err
 }
 
-// batch returns the id of the run's batch. It is made once for a run.
-func (e *evaluation) batch() (string, error) {
-	path := filepath.Join(e.folder, "batch")
+// batch returns the id of the batch that gives a file of answers. It is made once for a run.
+func (e *evaluation) batch(answers string) (string, error) {
+	name := "batch"
+	if answers == eval.JudgeAnswersFile {
+		name = "judge_batch"
+	}
+	path := filepath.Join(e.folder, name)
 	id, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		id = []byte("eval-" + enqueue.NewBatchID())

@@ -88,15 +88,6 @@ func (f *Field) render(row *ordered.Object) (string, error) {
 	return text, nil
 }
 
-// text returns the field as a text.
-func (f *Field) text(row *ordered.Object) (string, error) {
-	v, err := f.value(row)
-	if err != nil {
-		return "", err
-	}
-	return textOf(v), nil
-}
-
 // textOf returns a value as a text: lists and objects as JSON.
 func textOf(v ordered.Value) string {
 	switch v := v.(type) {

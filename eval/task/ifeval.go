@@ -403,7 +403,7 @@ func startsNth(s string, k *instructions) bool {
 	if i := strings.IndexAny(word, `.,?!'"`); i >= 0 {
 		word = word[:i]
 	}
-	return number64(n) == k.Paragraphs && strings.ToLower(word) == strings.ToLower(k.FirstWord)
+	return number64(n) == k.Paragraphs && strings.EqualFold(word, k.FirstWord)
 }
 
 // twoResponses reports whether an answer is two different texts with six asterisks between them.

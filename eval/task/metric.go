@@ -152,9 +152,11 @@ func (m Metric) withK(ks []int) ([]Metric, error) {
 func integers(n *yaml.Node) (list []int, err error) {
 	if n.Kind == yaml.ScalarNode {
 		list = make([]int, 1)
-		return list, n.Decode(&list[0])
+		err = n.Decode(&list[0])
+		return list, err
 	}
-	return list, n.Decode(&list)
+	err = n.Decode(&list)
+	return list, err
 }
 
 func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
