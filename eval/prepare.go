@@ -54,9 +54,9 @@ func Load(t *task.Task, limit int) (*Set, error) {
 	}
 	s := &Set{Task: t, Skipped: map[string]int{}}
 	hash := sha256.New()
-	settings, err := json.Marshal([]any{t.Chat, t.Generation, t.Repeats, t.Rubric})
+	settings, err := json.Marshal([]any{t.Type, t.Repeats, t.Chat, t.Generation, t.Rubric})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("task %s: %w", t.Name, err)
 	}
 	hash.Write(settings)
 	for i, doc := range docs {

@@ -114,7 +114,7 @@ func writeRequests(f io.Writer, requests []request) error {
 func fileSum(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("read requests: %w", err)
+		return "", fmt.Errorf("read a run: %w", err)
 	}
 	return sum(string(data)), nil
 }
