@@ -82,6 +82,26 @@ func (r *Reader) Next() (Row, error) {
 	return row, nil
 }
 
+// Line is a line of a file that is not empty.
+type Line struct {
+	Number int    // from 1; empty lines are counted
+	Text   []byte // without its end; valid until the next call
+	Long   bool   // the line is longer than MaxLine, and Text is its beginning
+}
+
+// NextLine returns the next line without reading it as a row, or io.EOF. Its errors are those of Next.
+func (r *Reader) NextLine() (Line, error) {
+	text, whole, err := r.nextLine()
+	if err != nil {
+		return Line{}, err
+	}
+	l := Line{Number: r.line, Text: text, Long: !whole}
+	if cap(r.buf) > largeLine {
+		r.buf = nil
+	}
+	return l, nil
+}
+
 func rowError(code, format string, args ...any) *openai.Error {
 	return &openai.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

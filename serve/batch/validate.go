@@ -1,0 +1,154 @@
+package batch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// Codes of faults that are not codes of rows.
+const (
+	codeInvalidLine   = "invalid_json_line"
+	codeEmptyFile     = "empty_file"
+	codeTooManyRows   = "too_many_tasks"
+	codeModelMismatch = "model_mismatch" // the line names another model than the first one
+)
+
+// maxFaults is the maximum number of faults in Batch.Errors. All lines are checked nevertheless.
+const maxFaults = 1000
+
+// validation checks the input of a batch line by line. It needs about 20 bytes per line.
+type validation struct {
+	endpoint openai.Endpoint
+	models   []string // that can be asked for; empty if any can
+
+	total  int
+	model  string              // of the lines so far
+	ids    map[uint64]struct{} // hashes of the custom_ids so far
+	faults []Fault
+	count  int // of faults, those that are not in the list too
+}
+
+// validate reads the input of a batch. An error means that it cannot be read now.
+func (v *validation) validate(ctx context.Context, in io.Reader) error {
+	v.ids = map[uint64]struct{}{}
+	lines := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
+	for ctx.Err() == nil {
+		l, err := lines.NextLine()
+		switch {
+		case errors.Is(err, io.EOF):
+			v.end()
+			return nil
+		case errors.Is(err, rows.ErrFormat):
+			v.fault(Fault{Code: codeInvalidLine, Message: err.Error()})
+			return nil
+		case err != nil:
+			return err
+		}
+		v.total++
+		if l.Number > job.MaxLineNumber || v.total > MaxRows {
+			v.fault(Fault{Code: codeTooManyRows, Message: fmt.Sprintf("the file has more than %d lines: divide it into several batches", MaxRows)})
+			return nil
+		}
+		if err := v.check(l); err != nil {
+			v.fault(newFault(l.Number, err))
+		}
+	}
+	return ctx.Err()
+}
+
+func (v *validation) end() {
+	if v.total == 0 {
+		v.fault(Fault{Code: codeEmptyFile, Message: "the file has no lines"})
+	}
+	if more := v.count - len(v.faults); more > 0 {
+		last := &v.faults[len(v.faults)-1]
+		last.Message += fmt.Sprintf(" (%d more lines have faults)", more)
+	}
+}
+
+func (v *validation) fault(f Fault) {
+	if v.count++; v.count <= maxFaults {
+		v.faults = append(v.faults, f)
+	}
+}
+
+func newFault(line int, e *openai.Error) Fault {
+	code, ok := faultCodes[e.Code]
+	if !ok {
+		code = e.Code
+	}
+	f := Fault{Code: code, Message: fmt.Sprintf("line %d: %s", line, e.Message), Line: &line}
+	if e.Param != "" {
+		f.Param = &e.Param
+	}
+	return f
+}
+
+// faultCodes are OpenAI's codes of faults, by the codes of rows. Other codes stay as they are.
+var faultCodes = map[string]string{
+	openai.CodeInvalidJSON: codeInvalidLine,
+	openai.CodeInvalidText: codeInvalidLine,
+	openai.CodeMissing:     codeMissing,
+}
+
+// check returns the fault of a line, or nil.
+func (v *validation) check(l rows.Line) *openai.Error {
+	if l.Long {
+		return &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("is longer than %d MiB", rows.MaxLine>>20)}
+	}
+	if !utf8.Valid(l.Text) {
+		return &openai.Error{Code: openai.CodeInvalidText, Message: "is not UTF-8"}
+	}
+	line, err := openai.CheckBatchLine(l.Text, v.endpoint)
+	if line.CustomID != "" {
+		if _, used := v.ids[hash(line.CustomID)]; used && err == nil {
+			return &openai.Error{Code: openai.CodeDuplicateID, Param: "custom_id",
+				Message: fmt.Sprintf("custom_id %q was used by an earlier line", line.CustomID)}
+		}
+		v.ids[hash(line.CustomID)] = struct{}{}
+	}
+	if err != nil {
+		return openai.AsError(err)
+	}
+	return v.checkModel(line.Model)
+}
+
+// checkModel checks the model that a line names. All lines have to name the same, or none if there is only one.
+func (v *validation) checkModel(name string) *openai.Error {
+	const param = "body.model"
+	if name == "" && len(v.models) == 1 {
+		name = v.models[0]
+	}
+	switch {
+	case name == "":
+		return &openai.Error{Code: openai.CodeMissing, Param: param, Message: fmt.Sprintf("%q is missing", param)}
+	case name == v.model:
+		return nil
+	case v.model != "":
+		return &openai.Error{Code: codeModelMismatch, Param: param, Message: fmt.Sprintf("%q is %.128q, but earlier lines of the batch name %q", param, name, v.model)}
+	case len(v.models) > 0 && !slices.Contains(v.models, name) || len(v.models) == 0 && job.CheckAlias(name) != nil:
+		return &openai.Error{Code: openai.CodeUnknownModel, Param: param, Message: fmt.Sprintf("%q is %.128q, which is not a model of this server; it has %s", param, name, strings.Join(v.models, ", "))}
+	}
+	v.model = name
+	return nil
+}
+
+func hash(id string) uint64 {
+	sum := sha256.Sum256([]byte(id))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// isObject reports whether a text is one JSON object.
+func isObject(text []byte) bool { return json.Valid(text) && len(text) > 0 && text[0] == '{' }
