@@ -99,7 +99,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue}
 	var known job.Batch
 	var created bool
-	err = retry(ctx, func() error {
+	err = retryUnlessFull(ctx, func() error {
 		maxBytes, err := queue.MaxBytes(ctx)
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		return nil, fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
 			o.Batch, rows.ErrOtherFile, known.FileSHA, fileSHA)
 	}
-	err = retry(ctx, func() (err error) {
+	err = retryUnlessFull(ctx, func() (err error) {
 		p.recorded, err = p.queue.Recorded(ctx, o.Batch)
 		return err
 	})
@@ -150,7 +150,7 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 			outcomes[i] = Rejected
 			version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
 			failure := job.Failure(j, *row.Err, version)
-			err := retry(ctx, func() error {
+			err := retryUnlessFull(ctx, func() error {
 				_, err := p.queue.Record(ctx, p.batch, failure)
 				return err
 			})
@@ -162,7 +162,7 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 		}
 	}
 	var added []bool
-	err := retry(ctx, func() (err error) {
+	err := retryUnlessFull(ctx, func() (err error) {
 		added, err = p.queue.Add(ctx, p.options.Alias, p.options.Priority, jobs)
 		return err
 	})
@@ -199,5 +199,5 @@ func (p *Producer) job(row rows.Row) *job.Job {
 
 // Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {
-	return retry(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
+	return retryUnlessFull(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
 }

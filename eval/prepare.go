@@ -72,7 +72,11 @@ func Load(t *task.Task, limit int) (*Set, error) {
 			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
 		s.Items = append(s.Items, Item{i, doc, p})
-		fmt.Fprintf(hash, "%q %q %q %d %v %v\n", p.Context, p.Choices, p.Targets, p.Right, t.Chat, t.Generation) //nolint:errcheck // a hash does not fail
+		generation, err := json.Marshal(t.Generation)
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", t.Name, err)
+		}
+		fmt.Fprintf(hash, "%s %d %q %q %q %d %v %s\n", t.Type, t.Repeats, p.Context, p.Choices, p.Targets, p.Right, t.Chat, generation) //nolint:errcheck // a hash does not fail
 	}
 	if len(s.Items) == 0 {
 		return nil, fmt.Errorf("task %s: %s has no rows", t.Name, t.Data)

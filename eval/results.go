@@ -91,7 +91,7 @@ func Prepare(folder string, sets []*Set) error {
 func fileSum(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("read requests: %w", err)
+		return "", fmt.Errorf("read a run: %w", err)
 	}
 	return sum(string(data)), nil
 }

@@ -87,6 +87,7 @@ var (
 	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
 	ErrUnavailable = errors.New("the queue cannot be used now") // another try may succeed; see Retry
+	ErrFull        = errors.New("the queue has no memory left") // is ErrUnavailable too
 )
 
 // Start is the result of Begin.

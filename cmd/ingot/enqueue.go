@@ -134,7 +134,8 @@ func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil {
 		return fmt.Errorf("stopped before the end: run it again with --batch %s to queue the rest", sum.Batch)
 	}
-	if sum.Rows == 0 || errors.Is(err, rows.ErrOtherFile) {
+	incomplete := sum.Rows > 0 || errors.Is(err, job.ErrUnavailable) // then the batch may exist
+	if !incomplete || errors.Is(err, rows.ErrOtherFile) {
 		return err
 	}
 	return fmt.Errorf("%w (run it again with --batch %s to queue the rest)", err, sum.Batch)

@@ -141,6 +141,7 @@ func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, gen
 	}
 	for _, s := range l.batch.seqs {
 		s.settle()
+		s.call.stream.add(s)
 	}
 	return prompt, generated
 }

@@ -29,6 +29,8 @@ type sequence struct {
 	scores scores      // of the answer
 	times  []time.Time // of the answer's tokens, if asked for
 
+	streamed streamed // what the caller has been given of the answer
+
 	reason     generation.FinishReason // empty until it ends
 	stopReason string
 }

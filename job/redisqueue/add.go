@@ -27,7 +27,7 @@ func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*j
 	a := adding{Queue: q, queue: queueName(alias, p), added: added}
 	if len(jobs) > 0 {
 		if err := q.rdb.SAdd(ctx, asynqQueues, a.queue).Err(); err != nil {
-			return added, failure(err, "create queue %s", a.queue)
+			return added, failure(err, "queue line %d of batch %s", jobs[0].Line, jobs[0].Batch)
 		}
 	}
 	numbers, err := q.numbersOf(ctx, jobs)
