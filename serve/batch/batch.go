@@ -68,8 +68,8 @@ type Counts struct {
 
 // Usage is the sum of the usage of a batch's answers.
 type Usage struct {
-	InputTokens   int `json:"input_tokens"`
-	InputDetails  struct {
+	InputTokens  int `json:"input_tokens"`
+	InputDetails struct {
 		CachedTokens int `json:"cached_tokens"`
 	} `json:"input_tokens_details"`
 	OutputTokens  int `json:"output_tokens"`

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 
 	"github.com/ingot-run/ingot/openai"
@@ -219,10 +220,19 @@ func (f *files) failure(text []byte, e *openai.Error) error {
 	if e.Code == openai.CodeExpired {
 		line.Error = notRun(Expired)
 	} else {
-		status, body := e.HTTP()
+		status, body := response(e)
 		line.Response = &openai.Response{StatusCode: status, RequestID: l.ID, Body: body}
 	}
 	return f.errors.marshal(line)
+}
+
+// response returns what a server answers over HTTP to a request that failed in this way.
+func response(e *openai.Error) (status int, body any) {
+	switch e.Code {
+	case openai.CodeTimeout, openai.CodeFailed, openai.CodeTooLarge, openai.CodeAbandoned:
+		return http.StatusInternalServerError, openai.NewErrorBody(openai.TypeServer, e.Message, "", e.Code)
+	}
+	return e.HTTP()
 }
 
 // outputLine is a line of an error file.

@@ -179,14 +179,14 @@ func (b *batch) report(t Tokens) {
 func (s *Store) end(b *batch, failure error) error {
 	b.writing.Lock() // so that it is not cancelled meanwhile
 	defer b.writing.Unlock()
-	missing := b.state().Batch.RequestCounts.Total
-	expired := 0
+	var held, failed, expired int
 	if out := b.results.Load(); out != nil {
-		held, _ := out.Counts()
-		missing -= held
+		held, failed = out.Counts()
 		expired = out.Codes()[openai.CodeExpired]
 	}
 	return s.changeLocked(b, func(r *record) {
+		missing := r.Batch.RequestCounts.Total - held
+		r.Batch.RequestCounts.Completed, r.Batch.RequestCounts.Failed = held-failed, failed
 		e := ending{Status: Completed, OutputFile: s.newID(filePrefix), ErrorFile: s.newID(filePrefix)}
 		switch {
 		case r.Batch.Status == Cancelling:

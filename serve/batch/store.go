@@ -207,11 +207,19 @@ const (
 	contentSuffix     = ".jsonl"
 )
 
-func (s *Store) folder(name string) string        { return filepath.Join(s.root, name) }
-func (s *Store) filePath(id string) string        { return filepath.Join(s.root, filesFolder, id+descriptionSuffix) }
-func (s *Store) contentPath(id string) string     { return filepath.Join(s.root, filesFolder, id+contentSuffix) }
-func (s *Store) batchPath(id string) string       { return filepath.Join(s.root, batchesFolder, id+descriptionSuffix) }
-func (s *Store) resultsPath(id string) string     { return filepath.Join(s.root, batchesFolder, id+contentSuffix) }
+func (s *Store) folder(name string) string { return filepath.Join(s.root, name) }
+func (s *Store) filePath(id string) string {
+	return filepath.Join(s.root, filesFolder, id+descriptionSuffix)
+}
+func (s *Store) contentPath(id string) string {
+	return filepath.Join(s.root, filesFolder, id+contentSuffix)
+}
+func (s *Store) batchPath(id string) string {
+	return filepath.Join(s.root, batchesFolder, id+descriptionSuffix)
+}
+func (s *Store) resultsPath(id string) string {
+	return filepath.Join(s.root, batchesFolder, id+contentSuffix)
+}
 
 // newID makes an id. Ids of later calls come later in the alphabet.
 func (s *Store) newID(prefix string) string { return prefix + ulid.Make().String() }
