@@ -241,10 +241,23 @@ func (r *Reader) check(l openai.InputLine) error {
 	if l.Misplaced != nil {
 		return l.Misplaced
 	}
-	if err := request.CheckUnknown(); err != nil || r.options.Models == nil {
-		return err
+	if err := request.CheckUnknown(); err != nil {
+		return withHint(err, "--unknown-fields ignore passes unknown fields")
 	}
-	return request.CheckModel(r.options.Models...)
+	if r.options.Models == nil {
+		return nil
+	}
+	if err := request.CheckModel(r.options.Models...); err != nil {
+		return withHint(err, "--unknown-fields ignore passes other names")
+	}
+	return nil
+}
+
+// withHint adds a hint to the message of an *openai.Error.
+func withHint(err error, hint string) error {
+	e := *openai.AsError(err)
+	e.Message += " (" + hint + ")"
+	return &e
 }
 
 // readLine reads a line without its line end, into memory that the next call reuses. If the line is longer than MaxLine, it returns

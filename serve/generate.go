@@ -1,0 +1,83 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// generate returns the handler of an endpoint that generates text.
+func (s *Server) generate(e openai.Endpoint) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := s.call(r, e)
+		if err != nil {
+			return err
+		}
+		k := keyOf(r.Context())
+		if err := k.begin(time.Now()); err != nil {
+			return err
+		}
+		answer, err := s.answerer.Answer(r.Context(), c)
+		if err != nil {
+			return err
+		}
+		k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)
+		setFigures(w.Header(), answer.Stats)
+		writeJSON(w, http.StatusOK, answer.Body)
+		return nil
+	}
+}
+
+// call reads and checks a request.
+func (s *Server) call(r *http.Request, e openai.Endpoint) (Call, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return Call{}, err
+	}
+	request, err := openai.ParseRequest(e, body)
+	if err != nil {
+		return Call{}, err
+	}
+	if err := request.CheckUnknown(); err != nil {
+		return Call{}, err
+	}
+	if request.Model() == "" {
+		return Call{}, failf(http.StatusBadRequest, "model", "missing_required_parameter", `"model" is missing`)
+	}
+	m, err := s.model(r, request.Model())
+	if err != nil {
+		return Call{}, err
+	}
+	notesOf(r.Context()).model = m.Alias
+	return Call{
+		ID: notesOf(r.Context()).id, Model: m.Alias, Request: request, Body: body,
+		Seed: request.Seed(randomSeed()), Created: time.Now(),
+	}, nil
+}
+
+// readBody reads the whole body of a request.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the request's body: %w", err)
+	}
+	return body, nil
+}
+
+// randomSeed draws the seed of a request that names none. It has 53 bits, which are exact in JSON readers that use float64.
+func randomSeed() int64 { return rand.Int64N(1 << 53) }
+
+// setFigures writes a request's figures into headers.
+func setFigures(h http.Header, s job.Stats) {
+	h.Set("X-Ingot-Ttft-Ms", number(s.TTFTMS))
+	h.Set("X-Ingot-Prefill-Tps", number(s.PrefillTPS))
+	h.Set("X-Ingot-Decode-Tps", number(s.DecodeTPS))
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
