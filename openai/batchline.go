@@ -26,7 +26,16 @@ func CheckBatchLine(raw []byte, e Endpoint) (BatchLine, error) {
 		return l, err
 	}
 	if o.require("custom_id") {
-		l.CustomID = o.id()
+		id, _ := o.text("custom_id")
+		switch {
+		case o.err != nil:
+		case id == "":
+			o.fail(CodeInvalidValue, `"custom_id" is empty`)
+		case len(id) > MaxCustomID:
+			o.fail(CodeInvalidValue, `"custom_id" has %d bytes, more than %d`, len(id), MaxCustomID)
+		default:
+			l.CustomID = id
+		}
 	}
 	if o.require("method") {
 		if method, ok := o.text("method"); ok && method != "POST" {

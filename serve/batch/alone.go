@@ -36,7 +36,7 @@ type turns struct {
 }
 
 // NewAlone answers batches with the given engines, by the names of their models.
-func NewAlone(engines map[string]worker.Engine, o AloneOptions) *Alone {
+func NewAlone[E worker.Engine](engines map[string]E, o AloneOptions) *Alone {
 	a := &Alone{engines: map[string]*turns{}, options: o}
 	for name, e := range engines {
 		a.engines[name] = &turns{e, semaphore.NewWeighted(1)}
@@ -51,9 +51,8 @@ func (a *Alone) Models(context.Context) ([]string, error) {
 
 // Run implements Runner.
 func (a *Alone) Run(ctx, stopped context.Context, t Task) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := until(ctx, stopped)
 	defer cancel()
-	defer context.AfterFunc(stopped, cancel)()
 	err := a.run(ctx, t)
 	if stopped.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

@@ -99,6 +99,7 @@ func newFaults(list ...Fault) *Faults { return &Faults{Object: "list", Data: lis
 type record struct {
 	Batch        Batch         `json:"batch"`
 	OutputExpiry time.Duration `json:"output_expiry,omitempty"` // time to live of the batch's files
+	Models       []string      `json:"models,omitempty"`        // that the rows may ask for; nil for all
 	Ending       *ending       `json:"ending,omitempty"`        // set when all results are in the results file and no more are added
 }
 
@@ -118,9 +119,10 @@ type batch struct {
 	stop    context.CancelFunc
 
 	results atomic.Pointer[rows.Output] // of a running batch; nil before that and after it has ended
-	mu      sync.Mutex
-	speed   progress.Meter
-	tokens  Tokens
+
+	mu     sync.Mutex
+	speed  progress.Meter
+	tokens Tokens
 }
 
 func newBatch(r record) *batch {

@@ -87,6 +87,9 @@ func (s *Store) NewUpload() (*Upload, error) {
 	return &Upload{store: s, file: f}, nil
 }
 
+// MaxFileBytes is the maximum size of a file that is uploaded.
+func (s *Store) MaxFileBytes() int64 { return s.options.MaxFileBytes }
+
 // Write implements io.Writer. The error is ErrTooLarge if the file becomes larger than a file may be.
 func (u *Upload) Write(p []byte) (int, error) {
 	if u.size += int64(len(p)); u.size > u.store.options.MaxFileBytes {
@@ -103,7 +106,7 @@ func (u *Upload) Write(p []byte) (int, error) {
 func (u *Upload) Discard() { discard(u.file) }
 
 // AddFile makes a file of an upload. The settings are those of CheckUpload. The error is a *RequestError if they, or the content,
-// cannot be accepted. The upload can then still be discarded; otherwise it cannot be used any longer.
+// cannot be accepted. After an error, the caller discards the upload.
 func (s *Store) AddFile(u *Upload, name, purpose string, expiry time.Duration) (File, error) {
 	if err := CheckUpload(name, purpose, expiry); err != nil {
 		return File{}, err

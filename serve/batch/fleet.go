@@ -52,7 +52,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	// Rows that were answered before the batch was stopped are collected.
 	collecting, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
-	defer context.AfterFunc(stopped, func() {
+	detach := context.AfterFunc(stopped, func() {
 		err := job.Retry(ctx, maxCancelWait, func() error {
 			_, err := f.queue.Cancel(ctx, t.Batch)
 			return err
@@ -60,7 +60,8 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 		if ignore(err, job.ErrNoBatch) != nil {
 			abandon(err)
 		}
-	})()
+	})
+	defer detach()
 	err := f.collect(collecting, t)
 	if cause := context.Cause(collecting); cause != nil {
 		return cause
@@ -79,9 +80,8 @@ const maxCancelWait = time.Minute
 
 // send queues the rows, when there is room.
 func (f *Fleet) send(ctx, stopped context.Context, t Task) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := until(ctx, stopped)
 	defer cancel()
-	defer context.AfterFunc(stopped, cancel)()
 	if err := f.room.Acquire(ctx, 1); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type Request struct {
 	CompletionWindow string // such as 24h or 7d; DefaultWindow if empty
 	Metadata         map[string]string
 	OutputExpiry     time.Duration // time to live of the batch's files; 0 if they do not expire
+	Models           []string      // that its rows may ask for; nil for all
 
 	// Repeated means that the client may have sent the request before without receiving an answer. If a batch was made from the same
 	// request within the last minutes, that one is the answer.
@@ -102,7 +103,7 @@ func (s *Store) CreateBatch(q Request) (Batch, error) {
 		return Batch{}, err
 	}
 	now := s.now()
-	r := record{OutputExpiry: q.OutputExpiry, Batch: Batch{
+	r := record{OutputExpiry: q.OutputExpiry, Models: q.Models, Batch: Batch{
 		ID: s.newID(batchPrefix), Object: "batch", Endpoint: q.Endpoint, InputFileID: q.InputFileID, CompletionWindow: q.CompletionWindow,
 		Status: Validating, CreatedAt: now.Unix(), ExpiresAt: now.Add(length).Unix(), Metadata: maps.Clone(q.Metadata),
 	}}
@@ -159,7 +160,7 @@ func (s *Store) repeated(q Request) *batch {
 			return nil
 		}
 		if r.Batch.InputFileID == q.InputFileID && r.Batch.Endpoint == q.Endpoint && r.Batch.CompletionWindow == q.CompletionWindow &&
-			r.OutputExpiry == q.OutputExpiry && maps.Equal(r.Batch.Metadata, q.Metadata) {
+			r.OutputExpiry == q.OutputExpiry && slices.Equal(r.Models, q.Models) && maps.Equal(r.Batch.Metadata, q.Metadata) {
 			return b
 		}
 	}

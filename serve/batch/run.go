@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/progress"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -96,9 +95,8 @@ func (s *Store) advance(ctx context.Context, b *batch, runner Runner) error {
 
 // check validates the input.
 func (s *Store) check(ctx context.Context, b *batch, runner Runner) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := until(ctx, b.stopped)
 	defer cancel()
-	defer context.AfterFunc(b.stopped, cancel)()
 	err := s.validate(ctx, b, runner)
 	if b.stopped.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -115,12 +113,13 @@ func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
 	if err != nil {
 		return fmt.Errorf("list the models: %w", err)
 	}
-	in, err := os.Open(s.contentPath(b.state().Batch.InputFileID))
+	r := b.state()
+	in, err := os.Open(s.contentPath(r.Batch.InputFileID))
 	if err != nil {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	v := validation{endpoint: b.state().Batch.Endpoint, models: models}
+	v := validation{endpoint: r.Batch.Endpoint, models: models, allowed: r.Models}
 	if err := v.validate(ctx, in); err != nil {
 		return err
 	}
@@ -164,15 +163,6 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 		return err
 	}
 	return s.end(b, nil)
-}
-
-// report is told the tokens after results were written.
-func (b *batch) report(t Tokens) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tokens = t
-	held, failed := b.results.Load().Counts()
-	b.speed.Add(time.Now(), progress.Counts{Done: held - failed, Failed: failed, Tokens: t.Completion})
 }
 
 // end decides how a batch ends. failure is the error with which it was given up, or nil.

@@ -39,3 +39,13 @@ type Tokens struct {
 
 // ErrHopeless means that a batch cannot be continued.
 var ErrHopeless = errors.New("batch cannot be continued")
+
+// until returns a context that ends when one of two contexts does.
+func until(ctx, stopped context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(stopped, cancel)
+	return ctx, func() {
+		detach()
+		cancel()
+	}
+}

@@ -31,7 +31,8 @@ const maxFaults = 1000
 // validation checks the input of a batch line by line. It needs about 20 bytes per line.
 type validation struct {
 	endpoint openai.Endpoint
-	models   []string // that can be asked for; empty if any can
+	models   []string // that there are; empty if any can be asked for
+	allowed  []string // that this batch may ask for; nil for all
 
 	total  int
 	model  string              // of the lines so far
@@ -128,18 +129,25 @@ func (v *validation) check(l rows.Line) *openai.Error {
 // checkModel checks the model that a line names. All lines have to name the same, or none if there is only one.
 func (v *validation) checkModel(name string) *openai.Error {
 	const param = "body.model"
+	fail := func(code, format string, args ...any) *openai.Error {
+		return &openai.Error{Code: code, Param: param, Message: fmt.Sprintf("%q ", param) + fmt.Sprintf(format, args...)}
+	}
 	if name == "" && len(v.models) == 1 {
 		name = v.models[0]
 	}
 	switch {
 	case name == "":
-		return &openai.Error{Code: openai.CodeMissing, Param: param, Message: fmt.Sprintf("%q is missing", param)}
+		return fail(openai.CodeMissing, "is missing")
 	case name == v.model:
 		return nil
 	case v.model != "":
-		return &openai.Error{Code: codeModelMismatch, Param: param, Message: fmt.Sprintf("%q is %.128q, but earlier lines of the batch name %q", param, name, v.model)}
-	case len(v.models) > 0 && !slices.Contains(v.models, name) || len(v.models) == 0 && job.CheckAlias(name) != nil:
-		return &openai.Error{Code: openai.CodeUnknownModel, Param: param, Message: fmt.Sprintf("%q is %.128q, which is not a model of this server; it has %s", param, name, strings.Join(v.models, ", "))}
+		return fail(codeModelMismatch, "is %.128q, but an earlier line names %q", name, v.model)
+	case len(v.models) > 0 && !slices.Contains(v.models, name):
+		return fail(openai.CodeUnknownModel, "is %.128q: use %s", name, strings.Join(v.models, " or "))
+	case v.allowed != nil && !slices.Contains(v.allowed, name):
+		return fail(openai.CodeUnknownModel, "is %.128q, which the API key may not use", name)
+	case job.CheckAlias(name) != nil:
+		return fail(openai.CodeUnknownModel, "is %.128q, which cannot be the name of a model", name)
 	}
 	v.model = name
 	return nil
