@@ -40,7 +40,7 @@ func (l *loop) run() {
 
 // turn takes requests in, and runs a step or waits for requests. It reports whether the inbox is open.
 func (l *loop) turn() (open bool) {
-	if l.waiting, open = l.inbox.takeTo(l.waiting); !open {
+	if open = l.inbox.take(l.enqueue); !open {
 		fail(l.running, generation.ErrClosed)
 		fail(l.waiting, generation.ErrClosed)
 	}
