@@ -58,7 +58,7 @@ func (s *Server) showBatchTable(w http.ResponseWriter, r *http.Request) error {
 	for _, p := range page.Items {
 		shown.Batches = append(shown.Batches, consoleBatch(p))
 	}
-	if page.HasMore {
+	if page.More {
 		shown.Next = page.Items[len(page.Items)-1].Batch.ID
 	}
 	s.show(w, r, http.StatusOK, shown)
