@@ -39,6 +39,9 @@ var ErrOtherScores = errors.New("the metrics or filters differ: run both evaluat
 // maxFailedShare is the share of rows without an answer from which on a run fails, whatever its scores.
 const maxFailedShare = 0.01
 
+// TooManyFailed reports whether so many rows have no answer that a run fails, whatever its scores.
+func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
+
 // CompareAll compares two runs as Compare does, and refuses runs of which one has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, err := ReadResults(baseline)
@@ -120,7 +123,7 @@ func judge(list []Compared) {
 	for i, worse := range statistics.Holm(p) {
 		c := &list[i]
 		c.Verdict = c.Gate(c.Margin, worse, c.Changed == 0)
-		if float64(c.Failed) > maxFailedShare*float64(c.N+c.Failed) {
+		if TooManyFailed(c.Failed, c.N+c.Failed) {
 			c.Verdict = statistics.Fail
 		}
 	}

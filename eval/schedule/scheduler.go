@@ -50,12 +50,6 @@ const (
 // MaxAttempts is the number of attempts at a run, after which it ends with the verdict Error.
 const MaxAttempts = 5
 
-// ticks is the asynq queue and the type of the tasks that wake schedulers at the times of entries.
-const ticks = "ingot-evaluations"
-
-// tickTime is the longest time that a tick is handled. A tick is only a hint, so one that fails is not repeated.
-const tickTime = time.Minute
-
 // Scheduler runs the entries of a schedule together with other schedulers.
 type Scheduler struct {
 	options Options
@@ -108,7 +102,7 @@ func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	manager, err := asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
 		RedisUniversalClient: s.rdb, PeriodicTaskConfigProvider: s, SyncInterval: s.options.Interval,
-		SchedulerOpts: &asynq.SchedulerOpts{Logger: asynqLog{s.log}, HeartbeatInterval: s.options.Interval},
+		SchedulerOpts: &asynq.SchedulerOpts{Logger: asynqLog{ctx, s.log}, HeartbeatInterval: s.options.Interval},
 	})
 	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
@@ -116,7 +110,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	// The first look begins the marks of new entries, before a tick can come.
 	s.look(ctx)
 	server := asynq.NewServerFromRedisClient(s.rdb, asynq.Config{
-		Concurrency: 1, Queues: map[string]int{ticks: 1}, Logger: asynqLog{s.log}, LogLevel: asynq.InfoLevel, ShutdownTimeout: time.Second,
+		Concurrency: 1, Queues: map[string]int{ticks: 1}, Logger: asynqLog{ctx, s.log}, LogLevel: asynq.InfoLevel, ShutdownTimeout: time.Second,
 	})
 	if err := server.Start(asynq.HandlerFunc(s.tick)); err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
@@ -150,10 +144,7 @@ func (s *Scheduler) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
 	configs := make([]*asynq.PeriodicTaskConfig, len(s.entries))
 	for i := range s.entries {
 		e := &s.entries[i]
-		configs[i] = &asynq.PeriodicTaskConfig{
-			Cronspec: e.spec(), Task: asynq.NewTask(ticks, []byte(e.Name)),
-			Opts: []asynq.Option{asynq.Queue(ticks), asynq.MaxRetry(0), asynq.Timeout(tickTime)},
-		}
+		configs[i] = &asynq.PeriodicTaskConfig{Cronspec: e.spec(), Task: tickOf(e.Name), Opts: tickOptions()}
 	}
 	return configs, nil
 }
@@ -321,10 +312,20 @@ func (s *Scheduler) entry(name string) *Entry {
 }
 
 // asynqLog passes the log of asynq on. Nothing below an error in it is of use to who runs a scheduler.
-type asynqLog struct{ log *slog.Logger }
+// At the end it reports connections that it cannot close, since they are not its own.
+type asynqLog struct {
+	ctx context.Context //nolint:containedctx // asynq's loggers get none
+	log *slog.Logger
+}
 
 func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
 func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
 func (l asynqLog) Warn(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Error(args ...any) { l.log.Warn(fmt.Sprint(args...), "from", "queue") }
+func (l asynqLog) Error(args ...any) {
+	level := slog.LevelWarn
+	if l.ctx.Err() != nil {
+		level = slog.LevelDebug
+	}
+	l.log.Log(l.ctx, level, fmt.Sprint(args...), "from", "queue")
+}
 func (l asynqLog) Fatal(args ...any) { l.Error(args...) }

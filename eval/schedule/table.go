@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -150,7 +151,23 @@ func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error
 	if err == nil && added == 0 {
 		err = ErrWaiting
 	}
+	if err == nil {
+		// A tick wakes a scheduler. Without one the run begins at the next look of a scheduler.
+		asynq.NewClientFromRedisClient(t.rdb).EnqueueContext(ctx, tickOf(entry), tickOptions()...) //nolint:errcheck // see above
+	}
 	return entry + "-" + name, failure(err, "run %s now", entry)
+}
+
+// ticks is the asynq queue and the type of the tasks that wake schedulers at the times of entries.
+const ticks = "ingot-evaluations"
+
+// tickTime is the longest time that a tick is handled. A tick is only a hint, so one that fails is not repeated.
+const tickTime = time.Minute
+
+func tickOf(entry string) *asynq.Task { return asynq.NewTask(ticks, []byte(entry)) }
+
+func tickOptions() []asynq.Option {
+	return []asynq.Option{asynq.Queue(ticks), asynq.MaxRetry(0), asynq.Timeout(tickTime)}
 }
 
 // Pause stops an entry: the slots at whose time it is paused are not run. It reports whether this changed anything.
