@@ -41,7 +41,7 @@ func TestStopStrings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := generate(t, e, force(generation.Request{
+			got := streamed(t, e, force(generation.Request{
 				Tokens: randomTokens(1, 4), MaxTokens: len(answer), Stop: c.stop, MinTokens: c.min, Logprobs: true,
 			}, answer...)).Choices[0]
 			require.Equal(t, c.text, got.Text)
@@ -86,7 +86,11 @@ func TestStopIDs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.req.Tokens = prompt
-			got := generate(t, e, force(c.req, c.answer...)).Choices[0]
+			c.req.Logprobs, c.req.PromptLogprobs = true, true
+			all := streamed(t, e, force(c.req, c.answer...))
+			got := all.Choices[0]
+			require.Len(t, all.PromptLogprobs, len(prompt))
+			require.Len(t, got.Logprobs, len(c.want), "a stop id has its log-probability too")
 			require.Equal(t, c.want, got.Tokens)
 			require.Equal(t, c.text, got.Text)
 			require.Equal(t, c.finish, got.FinishReason)

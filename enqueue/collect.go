@@ -21,8 +21,6 @@ const (
 	freedAtOnce = 1000
 	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again.
 	pollInterval = 100 * time.Millisecond
-	// maxWait is the maximum time that Redis may be unreachable.
-	maxWait = time.Minute
 )
 
 // CollectOptions are the settings of Collect.
@@ -272,6 +270,3 @@ func (c *collector) free(ctx context.Context) error {
 	c.toFree = c.toFree[:0]
 	return err
 }
-
-// retry calls f until Redis can be reached, but for at most maxWait.
-func retry(ctx context.Context, f func() error) error { return job.Retry(ctx, maxWait, f) }

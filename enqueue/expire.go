@@ -22,7 +22,7 @@ func (e *expirer) check(ctx context.Context, s job.Status) error {
 		return nil
 	}
 	e.next = time.Now().Add(expireInterval)
-	return job.Retry(ctx, maxWait, func() error {
+	return retry(ctx, func() error {
 		_, err := e.queue.Expire(ctx, s.Batch)
 		return err
 	})

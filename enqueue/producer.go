@@ -23,6 +23,9 @@ const (
 // MaxRetention is the maximum of Options.Retention.
 const MaxRetention = 10 * 365 * 24 * time.Hour
 
+// MaxWeight is the maximum of Options.Weight.
+const MaxWeight = 1000
+
 // Options are the settings of a batch. Zero values mean the named defaults.
 type Options struct {
 	Batch         string        // id, required; NewBatchID makes one
@@ -36,6 +39,7 @@ type Options struct {
 	Timeout       time.Duration // maximum time of one attempt; DefaultTimeout
 	Retention     time.Duration // time that results are kept after the end of the batch; DefaultRetention
 	Version       string        // version of the program, for the results of rows that cannot be used
+	Weight        int           // share among the batches of the same priority, from 1 to MaxWeight; 0 leaves that of an existing batch, or stands for 1
 	Deadline      time.Time     // time after which rows are not answered any longer; zero for none; an existing batch keeps its deadline
 	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
@@ -58,6 +62,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Retention < time.Second || o.Retention > MaxRetention {
 		return o, fmt.Errorf("enqueue: a retention of %v is not between 1s and %v", o.Retention, MaxRetention)
+	}
+	if o.Weight < 0 || o.Weight > MaxWeight {
+		return o, fmt.Errorf("enqueue: a weight of %d is not between 1 and %d", o.Weight, MaxWeight)
 	}
 	_, err := job.ParsePriority(string(o.Priority))
 	return o, errors.Join(job.CheckLimits(o.Timeout, o.MaxAttempts), job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
@@ -99,7 +106,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue}
 	var known job.Batch
 	var created bool
-	err = retry(ctx, func() error {
+	err = retryUnlessFull(ctx, func() error {
 		maxBytes, err := queue.MaxBytes(ctx)
 		if err != nil {
 			return err
@@ -107,7 +114,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		p.maxBody = maxBytes - jobFields
 		known, created, err = p.queue.Create(ctx, job.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
-			Lines: o.Lines, MixModels: o.MixModels,
+			Lines: o.Lines, MixModels: o.MixModels, Weight: o.Weight,
 		})
 		return err
 	})
@@ -126,7 +133,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		return nil, fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
 			o.Batch, rows.ErrOtherFile, known.FileSHA, fileSHA)
 	}
-	err = retry(ctx, func() (err error) {
+	err = retryUnlessFull(ctx, func() (err error) {
 		p.recorded, err = p.queue.Recorded(ctx, o.Batch)
 		return err
 	})
@@ -150,7 +157,7 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 			outcomes[i] = Rejected
 			version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
 			failure := job.Failure(j, *row.Err, version)
-			err := retry(ctx, func() error {
+			err := retryUnlessFull(ctx, func() error {
 				_, err := p.queue.Record(ctx, p.batch, failure)
 				return err
 			})
@@ -162,7 +169,7 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 		}
 	}
 	var added []bool
-	err := retry(ctx, func() (err error) {
+	err := retryUnlessFull(ctx, func() (err error) {
 		added, err = p.queue.Add(ctx, p.options.Alias, p.options.Priority, jobs)
 		return err
 	})
@@ -199,5 +206,5 @@ func (p *Producer) job(row rows.Row) *job.Job {
 
 // Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {
-	return retry(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
+	return retryUnlessFull(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
 }

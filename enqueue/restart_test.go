@@ -2,8 +2,11 @@ package enqueue_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +60,29 @@ func (q *interrupted) Add(ctx context.Context, alias string, p job.Priority, job
 
 func (q *interrupted) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
 	return q.call("Seal", func() error { return q.Queue.Seal(ctx, batch, total, fileSHA) })
+}
+
+// full is a queue without memory for rows.
+type full struct {
+	job.Queue
+	calls atomic.Int32
+}
+
+func (q *full) Add(context.Context, string, job.Priority, []*job.Job) ([]bool, error) {
+	q.calls.Add(1)
+	return nil, fmt.Errorf("queue a row: %w", errors.Join(job.ErrUnavailable, job.ErrFull))
+}
+
+// A wait would not help: no memory is freed until somebody does it.
+func TestEnqueueDoesNotWaitForMemory(t *testing.T) {
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		full := &full{Queue: q}
+		sum, err := enqueue.Enqueue(t.Context(), full, strings.NewReader(prompts(1)), enqueue.Options{Batch: "b"})
+		require.ErrorIs(t, err, job.ErrFull)
+		require.Equal(t, 1, sum.Rows)
+		require.Zero(t, sum.Added)
+		require.EqualValues(t, 1, full.calls.Load())
+	})
 }
 
 func TestEnqueueOutlastsARestart(t *testing.T) {

@@ -18,7 +18,7 @@ func Watch(ctx context.Context, queue job.Queue, batch string, show func(job.Sta
 	overdue := expirer{queue: queue}
 	for {
 		var s job.Status
-		err := job.Retry(ctx, maxWait, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			s, err = queue.Status(ctx, batch)
 			return err
 		})

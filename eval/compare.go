@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/ingot-run/ingot/eval/statistics"
 )
@@ -22,14 +23,41 @@ type Compared struct {
 	Margin  float64            `json:"margin"`
 	Changed int                `json:"changed"` // rows whose answer differs
 	Failed  int                `json:"failed"`  // rows without an answer in the candidate
+	Cut     int                `json:"cut"`     // rows whose answer in the candidate reached the limit of tokens; they are scored as they are
 	Verdict statistics.Verdict `json:"verdict"`
 }
 
 // ErrOtherPrompts is wrapped by the errors of runs whose prompts differ, so that their scores cannot be compared.
 var ErrOtherPrompts = errors.New("the prompts differ, so that the scores cannot be compared: run the same tasks with the same rows and settings")
 
+// ErrOtherTasks is wrapped by the errors of gates over runs that have not the same tasks.
+var ErrOtherTasks = errors.New("the runs have different tasks, so that a gate would pass over some: run the baseline's tasks, or pin another baseline")
+
+// ErrOtherScores is wrapped by the errors of runs of the same prompts with different metrics or filters.
+var ErrOtherScores = errors.New("the metrics or filters differ: run both evaluations again with the same task files, which asks nothing twice")
+
 // maxFailedShare is the share of rows without an answer from which on a run fails, whatever its scores.
 const maxFailedShare = 0.01
+
+// CompareAll compares two runs as Compare does, and refuses runs of which one has a task that the other lacks.
+func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
+	base, err := ReadResults(baseline)
+	if err != nil {
+		return nil, err
+	}
+	cand, err := ReadResults(candidate)
+	if err != nil {
+		return nil, err
+	}
+	for _, runs := range [][2]*Results{{base, cand}, {cand, base}} {
+		for _, task := range slices.Sorted(maps.Keys(runs[0].Results)) {
+			if _, ok := runs[1].Results[task]; !ok {
+				return nil, fmt.Errorf("compare %s and %s: task %s: %w", baseline, candidate, task, ErrOtherTasks)
+			}
+		}
+	}
+	return Compare(baseline, candidate, margin)
+}
 
 // Compare compares two runs on all tasks that both have. A margin below 0 stands for each task's own.
 func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
@@ -49,6 +77,9 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 		if base.TaskHashes[task] != cand.TaskHashes[task] {
 			return nil, fmt.Errorf("compare task %s of %s and %s: %w", task, baseline, candidate, ErrOtherPrompts)
 		}
+		if !sameScores(base.Results[task], cand.Results[task]) {
+			return nil, fmt.Errorf("compare task %s of %s and %s: %w", task, baseline, candidate, ErrOtherScores)
+		}
 		m := base.Margins[task]
 		if margin >= 0 {
 			m = margin
@@ -64,6 +95,20 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	}
 	judge(list)
 	return list, nil
+}
+
+// sameScores reports whether two runs have the same scores of a task. A run without any answer has none, and is judged by that.
+func sameScores(base, cand map[string]float64) bool {
+	names := func(scores map[string]float64) []string {
+		return slices.Sorted(func(yield func(string) bool) {
+			for name := range scores {
+				if !strings.Contains(name, "_stderr,") && !yield(name) {
+					return
+				}
+			}
+		})
+	}
+	return len(base) == 0 || len(cand) == 0 || slices.Equal(names(base), names(cand))
 }
 
 // judge sets the verdicts: the probabilities are adjusted for the number of comparisons.
@@ -163,6 +208,9 @@ func comparePairs(list []pair, metric string) Compared {
 		}
 		if p.cand.Failed != "" {
 			c.Failed++
+		}
+		if p.cand.Truncated && len(p.cand.Responses) > 0 { // only generated answers have responses
+			c.Cut++
 		}
 		if p.base.Failed != "" || p.cand.Failed != "" {
 			continue

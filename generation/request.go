@@ -37,6 +37,10 @@ type Request struct {
 	// so that the prompt stays the same.
 	Date time.Time
 
+	// Interactive means that a person waits for the answer. Such requests are admitted before others, take the slots and pages of
+	// others if none are left, and are computed first. The others keep their tokens; what they lose is computed again.
+	Interactive bool
+
 	Sampling  Sampling
 	N         int      // number of choices to generate; 0 means 1
 	MaxTokens int      // maximum tokens of a choice; 0 for as many as fit into the context
@@ -64,6 +68,10 @@ type Request struct {
 	Resume *Progress
 	// Progress requests reports of a Resumable request, if Progress.To is not nil.
 	Progress Reporting
+	// Stream, if not nil, receives the choices as they are generated, tokens of Resume included. Generate calls it on its caller's
+	// goroutine and not after it has returned. The engine does not wait for it: what is generated meanwhile is in the next piece. An
+	// error ends the request, and Generate returns it.
+	Stream func(Piece) error
 }
 
 // Resumable reports whether another attempt can continue from the generated tokens alone. It cannot if the completion also has

@@ -3,16 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
@@ -48,26 +51,31 @@ func TestEnqueueHintsHowToGoOn(t *testing.T) {
 		"stopped before the end: run it again with --batch b to queue the rest")
 }
 
-// TestEnqueueErrorsNameTheBatch: without its id, a batch that is queued in part could not be completed.
+// TestEnqueueErrorsNameTheBatch: without its id, a batch that is queued in part could not be completed. Redis may refuse a write at
+// any point, since how many rows fit into its memory depends on its version.
 func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	row := strings.Replace(askMarch, `"id":"march"`, `"user":"`+strings.Repeat("x", 64<<10)+`"`, 1) + "\n"
-	in := write(t, "in.jsonl", strings.Repeat(row, 400))
-	used, err := server.Client.InfoMap(t.Context(), "memory").Result()
-	require.NoError(t, err)
-	bytes, err := strconv.Atoi(used["Memory"]["used_memory"])
-	require.NoError(t, err)
-	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+8<<20)).Err()) // some rows fit
-	r := ingot(t, "", "enqueue", in, "--redis", server.URL)
-	require.Equal(t, exitFailure, r.code)
-	require.Empty(t, r.stdout)
-	require.Regexp(t, `ingot: enqueue \S+: queue line \d+ of batch (\w+): .*OOM.* \(run it again with --batch (\w+) to queue the rest\)\n$`, r.stderr)
-	require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	batch := regexp.MustCompile(`--batch (\w+)`).FindStringSubmatch(r.stderr)[1]
-	r = ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", batch)
-	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `400 rows: \d+ queued, [1-9]\d* known before`, r.stderr)
+	row := strings.Replace(askMarch, `"id":"march"`, `"user":"`+strings.Repeat("x", 16<<10)+`"`, 1) + "\n"
+	in := write(t, "in.jsonl", strings.Repeat(row, 200))
+	for _, room := range []int{0, 64 << 10, 1 << 20} {
+		server := redistest.Start(t)
+		used, err := server.Client.InfoMap(t.Context(), "memory").Result()
+		require.NoError(t, err)
+		bytes, err := strconv.Atoi(used["Memory"]["used_memory"])
+		require.NoError(t, err)
+		require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", strconv.Itoa(bytes+room)).Err())
+		r := ingot(t, "", "enqueue", in, "--redis", server.URL)
+		require.Equal(t, exitFailure, r.code)
+		require.Empty(t, r.stdout)
+		require.Regexp(t, `ingot: enqueue \S+: (create|queue line \d+ of) batch \w+: OOM .* \(run it again with --batch \w+ to queue the rest\)\n$`, r.stderr)
+		batch := regexp.MustCompile(`batch (\w+):`).FindStringSubmatch(r.stderr)[1]
+		require.Contains(t, r.stderr, "--batch "+batch+" ")
+
+		require.NoError(t, server.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		r = ingot(t, "", "enqueue", in, "--redis", server.URL, "--batch", batch)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stderr, "200 rows: ")
+	}
 }
 
 // TestEnqueueRefusesAnotherFile: a batch belongs to one file.
@@ -83,5 +91,39 @@ func TestEnqueueRefusesAnotherFile(t *testing.T) {
 		require.Equal(t, exitFailure, r.code)
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, "give another batch id")
+	}
+}
+
+// TestEnqueueSetsRetentionAndWeight: results are kept for the retention from the end of the batch, and the weight can be changed later.
+func TestEnqueueSetsRetentionAndWeight(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	in := write(t, "in.jsonl", askMarch)
+	redis := func(code int, args ...string) result {
+		t.Helper()
+		r := ingot(t, "", append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r
+	}
+	status := func() (s job.Status) {
+		t.Helper()
+		require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "b", "--json").stdout), &s))
+		return s
+	}
+	redis(exitOK, "enqueue", in, "--batch", "b", "--retention", "36h")
+	require.Nil(t, status().Expires, "it has not ended")
+	require.Equal(t, 1, status().Weight)
+	redis(exitOK, "enqueue", in, "--batch", "b", "--weight", "7")
+	require.Equal(t, 7, status().Weight)
+	require.Regexp(t, `(?m)^priority +default, weight 7$`, redis(exitOK, "status", "b").stdout)
+	redis(exitOK, "enqueue", in, "--batch", "b")
+	require.Equal(t, 7, status().Weight)
+	ended := time.Now()
+	redis(exitOK, "cancel", "b")
+	require.WithinRange(t, *status().Expires, ended.Add(36*time.Hour-time.Minute), time.Now().Add(36*time.Hour+time.Minute))
+	for flag, values := range map[string][]string{"--weight": {"0", "-1", "1001", "x"}, "--retention": {"0", "1ms", "1000000h", "x"}} {
+		for _, v := range values {
+			require.Contains(t, redis(exitUsage, "enqueue", in, flag, v).stderr, flag)
+		}
 	}
 }

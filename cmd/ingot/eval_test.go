@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -101,18 +102,80 @@ func TestEvalByFleet(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	r = ingot(t, "", "eval", "gate", alone, fleet)
 	require.Equal(t, exitOK, r.code, r.stdout)
-	require.Regexp(t, `quiz .* 0 +0 +0\.\d+ +pass`, r.stdout, "no answer differs")
+	require.Regexp(t, `quiz .* 0 +0 +\d+ +0\.\d+ +pass`, r.stdout, "no answer differs")
+}
+
+// TestEvalBaseline lists the runs of a folder, and gates by a pinned name.
+func TestEvalBaseline(t *testing.T) {
+	t.Parallel()
+	task, runs := quiz(t), filepath.Join(t.TempDir(), "runs")
+	for name, limit := range map[string]string{"monday": "6", "tuesday": "6", "short": "5"} {
+		r := ingot(t, "", "eval", "run", task, "-o", filepath.Join(runs, name), "--model", tinyLlama, "--limit", limit)
+		require.Equal(t, exitOK, r.code, r.stderr)
+	}
+	gate := func(name, run string) result {
+		return ingot(t, "", "eval", "gate", "--runs", runs, "--baseline", name, run)
+	}
+	r := gate("main", "tuesday")
+	require.Equal(t, exitUsage, r.code, "nothing was judged")
+	require.Contains(t, r.stderr, "no run is pinned under this name")
+	r = ingot(t, "", "eval", "baseline", "set", "main", filepath.Join(runs, "monday"), "--runs", runs)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	r = gate("main", "tuesday")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "verdict: pass\n")
+	r = gate("main", "short")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "the prompts differ")
+
+	r = ingot(t, "", "eval", "list", "--runs", runs)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^monday +main +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +[0-9a-f]{12} +quiz +exact_match 0\.\d{4}±0\.\d{4} +6 +0 +$`, r.stdout)
+	require.Regexp(t, `(?m)^tuesday +\d{4}`, r.stdout)
+	r = ingot(t, "", "eval", "baseline", "list", "--runs", runs)
+	require.Regexp(t, `(?m)^main +monday +\d{4}-.* +ready$`, r.stdout)
+	r = ingot(t, "", "eval", "baseline", "rm", "main", "--runs", runs)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	r = ingot(t, "", "eval", "baseline", "rm", "main", "--runs", runs)
+	require.Equal(t, exitFailure, r.code)
+}
+
+// TestEvalJudge scores the answers of one model with another.
+func TestEvalJudge(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), t.TempDir()
+	text, err := os.ReadFile(task)
+	require.NoError(t, err)
+	judged := strings.Replace(string(text), "task: quiz", "task: quiz\noutput_type: judge\njudge: {rubric: '{{question}}', score: '(?s)^(.)', range: [0, 9], max_gen_toks: 8}", 1)
+	require.NoError(t, os.WriteFile(task, []byte(judged), 0o600))
+	r := ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--limit", "3")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "--judge-model FILE, or --judge-model-name NAME")
+	r = ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--judge-model", tinyLlama, "--limit", "3")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	samples, err := eval.ReadSamples(folder, "quiz")
+	require.NoError(t, err)
+	require.Len(t, samples, 3)
+	for _, s := range samples {
+		require.Len(t, s.Judge, 1)
+		require.Equal(t, s.Filtered, s.Judge, "the judge is the same model, and is asked the same")
+		digit := strings.ContainsAny(s.Judge[0][:1], "0123456789")
+		require.Equal(t, digit, s.Failed == "", "only an answer that begins with a digit has a score: %q", s.Judge)
+	}
 }
 
 func TestEvalUsage(t *testing.T) {
 	t.Parallel()
 	task := quiz(t)
 	for args, says := range map[string][]string{
-		"TASK.yaml is missing":      {"eval", "run", "-o", "x", "--model", "m"},
+		"TASK is missing":           {"eval", "run", "-o", "x", "--model", "m"},
 		"-o DIR is missing":         {"eval", "run", task, "--model", "m"},
-		"--data is for one task":    {"eval", "run", task, task, "-o", "x", "--data", "d", "--model", "m"},
+		"--data is for one task":    {"eval", "run", task, "gsm8k", "-o", "x", "--data", "d", "--model", "m"},
 		"--margin 2: it must be":    {"eval", "gate", "a", "b", "--margin", "2"},
-		"is that of another task":   {"eval", "run", task, task, "-o", "x", "--model", "m"},
+		"a name has up to 64":       {"eval", "baseline", "set", "a b", "run"},
+		"CANDIDATE is missing":      {"eval", "gate", "--baseline", "main"},
+		"unexpected argument":       {"eval", "gate", "--baseline", "main", "a", "b"},
+		"read the folder of runs":   {"eval", "list", "--runs", "nowhere"},
 		"read the results of a run": {"eval", "compare", "nowhere", "elsewhere"},
 	} {
 		r := ingot(t, "", says...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -41,40 +42,83 @@ Runs whose prompts differ are refused.`,
 }
 
 func newEvalGate() *cobra.Command {
-	margin := float64(ownMargin)
+	var g gate
 	cmd := &cobra.Command{
-		Use:   "gate BASELINE CANDIDATE",
+		Use:   "gate (BASELINE CANDIDATE | --baseline NAME CANDIDATE)",
 		Short: "Fail if a run is worse than a baseline",
 		Long: `Gate compares CANDIDATE with BASELINE, and prints a verdict. The exit code is 0 for pass, 1 for fail, and 3 for
 inconclusive: the rows are too few, or too noisy, to exclude a loss of the margin. A run in which more than 1 % of the
-rows have no answer fails. The chance of a false alarm is at most 5 %, over all tasks together.`,
+rows have no answer fails. The chance of a false alarm is at most 5 %, over all tasks together.
+
+BASELINE and CANDIDATE are directories of runs. With --baseline the run that is pinned as NAME is the baseline, and
+CANDIDATE can be the name of a run in the same folder. Runs with other tasks, prompts or metrics are refused with exit
+code 2.`,
 		Example: `  ingot eval gate runs/baseline runs/tonight
-  ingot eval gate runs/baseline runs/tonight --margin 0.02`,
-		Args: arguments("BASELINE", "CANDIDATE"),
+  ingot eval gate runs/baseline runs/tonight --margin 0.02
+  ingot eval gate --baseline production runs/tonight`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if g.name != "" {
+				return arguments("CANDIDATE")(cmd, args)
+			}
+			return arguments("BASELINE", "CANDIDATE")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("margin") && (margin < 0 || margin > 1) {
-				return usagef("--margin %v: it must be from 0 to 1", margin)
+			if cmd.Flags().Changed("margin") && (g.margin < 0 || g.margin > 1) {
+				return usagef("--margin %v: it must be from 0 to 1", g.margin)
 			}
-			list, err := eval.Compare(args[0], args[1], margin)
-			if err != nil {
-				return err
+			err := g.run(cmd.OutOrStdout(), args)
+			for _, refusal := range []error{eval.ErrOtherPrompts, eval.ErrOtherTasks, eval.ErrOtherScores, eval.ErrNoBaseline, eval.ErrChangedBaseline} {
+				if errors.Is(err, refusal) {
+					return &usageError{err}
+				}
 			}
-			if err := writeComparison(cmd.OutOrStdout(), list); err != nil {
-				return err
-			}
-			verdict := eval.Verdict(list)
-			fmt.Fprintln(cmd.OutOrStdout(), "verdict:", verdict) //nolint:errcheck // the exit code has it too
-			switch verdict {
-			case statistics.Fail:
-				return fmt.Errorf("%s is worse than %s", args[1], args[0])
-			case statistics.Inconclusive:
-				return &inconclusiveError{args[1], args[0]}
-			}
-			return nil
+			return err
 		},
 	}
-	cmd.Flags().Float64Var(&margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01, instead of each task's margin")
+	cmd.Flags().StringVar(&g.name, "baseline", "", "compare with the run that is pinned as `NAME`")
+	addRunsFlag(cmd.Flags(), &g.folder)
+	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01, instead of each task's margin")
 	return cmd
+}
+
+// gate is the command eval gate with its settings.
+type gate struct {
+	name, folder string // of a pinned baseline
+	margin       float64
+}
+
+func (g *gate) run(w io.Writer, args []string) error {
+	var list []eval.Compared
+	candidate, baseline := args[len(args)-1], "baseline "+g.name
+	if g.name == "" {
+		baseline = args[0]
+		var err error
+		if list, err = eval.CompareAll(baseline, candidate, g.margin); err != nil {
+			return err
+		}
+	} else {
+		run, err := eval.FindRun(g.folder, candidate)
+		if err != nil {
+			return err
+		}
+		j, err := eval.Judge(g.folder, g.name, run, g.margin)
+		if err != nil {
+			return err
+		}
+		list = j.Compared
+	}
+	if err := writeComparison(w, list); err != nil {
+		return err
+	}
+	verdict := eval.Verdict(list)
+	fmt.Fprintln(w, "verdict:", verdict) //nolint:errcheck // the exit code has it too
+	switch verdict {
+	case statistics.Fail:
+		return fmt.Errorf("%s is worse than %s", candidate, baseline)
+	case statistics.Inconclusive:
+		return &inconclusiveError{candidate, baseline}
+	}
+	return nil
 }
 
 // inconclusiveError is the result of a gate that cannot judge.
@@ -109,10 +153,10 @@ func newEvalDiff() *cobra.Command {
 
 func writeComparison(w io.Writer, list []eval.Compared) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "task\tmetric\tfilter\tbaseline\tcandidate\tdifference\t95 % interval\tp\trows\tlost\twon\tchanged\tfailed\tshows\tverdict") //nolint:errcheck // Flush reports it
+	fmt.Fprintln(t, "task\tmetric\tfilter\tbaseline\tcandidate\tdifference\t95 % interval\tp\trows\tlost\twon\tchanged\tfailed\tcut\tshows\tverdict") //nolint:errcheck // Flush reports it
 	for _, c := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.4f\t%.4f\t%+.4f\t%+.4f to %+.4f\t%.4f\t%d\t%d\t%d\t%d\t%d\t%.4f\t%s\n", //nolint:errcheck // Flush reports it
-			c.Task, c.Metric, c.Filter, c.Baseline, c.Candidate, c.Mean, c.Low, c.High, c.P, c.N, c.Lost, c.Won, c.Changed, c.Failed, c.Smallest, c.Verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.4f\t%.4f\t%+.4f\t%+.4f to %+.4f\t%.4f\t%d\t%d\t%d\t%d\t%d\t%d\t%.4f\t%s\n", //nolint:errcheck // Flush reports it
+			c.Task, c.Metric, c.Filter, c.Baseline, c.Candidate, c.Mean, c.Low, c.High, c.P, c.N, c.Lost, c.Won, c.Changed, c.Failed, c.Cut, c.Smallest, c.Verdict)
 	}
 	return t.Flush()
 }

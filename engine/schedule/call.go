@@ -20,7 +20,9 @@ type call struct {
 	scoresPrompt bool
 	promptOnly   bool
 	timed        bool
-	maxScores    int // log-probabilities of a completion, alternatives included; 0 for no limit
+	interactive  bool
+	stream       *stream // nil if nobody wants the pieces
+	maxScores    int     // log-probabilities of a completion, alternatives included; 0 for no limit
 	start        time.Time
 	done         chan struct{} // closed once all sequences have ended, or err is set and none is left
 	report       func()        // reports the generated tokens; nil if nobody wants them

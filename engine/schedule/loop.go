@@ -40,7 +40,7 @@ func (l *loop) run() {
 
 // turn takes requests in, and runs a step or waits for requests. It reports whether the inbox is open.
 func (l *loop) turn() (open bool) {
-	if l.waiting, open = l.inbox.takeTo(l.waiting); !open {
+	if open = l.inbox.take(l.enqueue); !open {
 		fail(l.running, generation.ErrClosed)
 		fail(l.waiting, generation.ErrClosed)
 	}
@@ -141,6 +141,7 @@ func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, gen
 	}
 	for _, s := range l.batch.seqs {
 		s.settle()
+		s.call.stream.add(s)
 	}
 	return prompt, generated
 }

@@ -30,7 +30,7 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start 
 	r := &request{call: call{
 		ctx: ctx, start: start, done: make(chan struct{}),
 		prompt: slices.Clone(prompt), limit: limit, minTokens: req.MinTokens, choices: req.NumChoices(),
-		scores: req.Logprobs, scoresPrompt: req.PromptLogprobs, promptOnly: req.PromptOnly, timed: req.Timed,
+		scores: req.Logprobs, scoresPrompt: req.PromptLogprobs, promptOnly: req.PromptOnly, timed: req.Timed, interactive: req.Interactive,
 	}}
 	c := &r.call
 	if !req.IgnoreEOS {
@@ -53,6 +53,9 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start 
 	if to := req.Progress.To; to != nil && req.Resumable() {
 		c.reportEvery, c.nextReport = req.Progress.Every, start.Add(req.Progress.Every)
 		c.report = func() { to(r.progress()) }
+	}
+	if req.Stream != nil {
+		c.stream = newStream(r.seqs, t)
 	}
 	return r, nil
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 
@@ -12,20 +13,37 @@ import (
 const maxPromptOutputs = 64
 
 // plan gives the running sequences their rows of the next step: a row to each that is generating, then chunks of prompts for as
-// long as the step may take, and then drafts.
+// long as the step may take, and then drafts. While the prompt of an interactive sequence is computed, the others take what costs little.
 func (q *queue) plan() {
 	q.size, q.prompts = cost.Size{}, q.prompts[:0]
 	for _, s := range q.running {
 		s.Rows = 0
-		if s.decodes() {
-			s.Rows = 1
-			q.size = q.size.Add(s.span(1))
-		} else {
+		if !s.decodes() {
+			q.adoptPages(s)
 			q.prompts = append(q.prompts, s)
 		}
 	}
-	limit := q.stepLimit(q.size)
-	q.planPrompts(limit)
+	outputs, least := maxPromptOutputs, fewestAlone
+	if len(q.running) > 1 {
+		least = 1
+	}
+	urgent, others := q.order()
+	q.planDecodes(true, math.Inf(1))
+	var limit float64
+	if q.hurries(len(urgent) > 0) {
+		for _, s := range others {
+			s.Table.Unclaim() // they wait for pages of the urgent ones, not the other way round
+		}
+		q.planPrompts(urgent, q.stepLimit(q.size), least, &outputs)
+		limit = littleMore * q.Steps.Seconds(q.size)
+		q.planDecodes(false, limit)
+		q.planPrompts(others, limit, 0, &outputs)
+	} else {
+		q.planDecodes(false, math.Inf(1))
+		limit = q.stepLimit(q.size)
+		q.planPrompts(others, limit, least, &outputs)
+		q.planPrompts(urgent, limit, least, &outputs)
+	}
 	q.planDrafts(limit)
 	q.reservePages()
 	for _, s := range q.running {
@@ -34,27 +52,41 @@ func (q *queue) plan() {
 	clear(q.prompts)
 }
 
-// fewestAlone is the number of rows that a prompt gets at least while nothing else runs. Far behind the beginning of a text, rows take
-// long because each reads much of the cache, and that many read it together.
-const fewestAlone = 32
+const (
+	// fewestAlone is the number of rows that a prompt gets at least while nothing else runs. Far behind the beginning of a text, rows
+	// take long because each reads much of the cache, and that many read it together.
+	fewestAlone = 32
+	// oldestTurn is how often the prompt that was admitted first is the first in turn: in each step of that number.
+	oldestTurn = 4
+	// littleMore is how many times as long a step with the prompt of an interactive sequence may take because of others. In each step of
+	// number othersTurn others go first.
+	littleMore, othersTurn = 1.25, 4
+)
 
-// planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than limit.
-func (q *queue) planPrompts(limit float64) {
-	for _, s := range q.prompts {
-		q.adoptPages(s)
+// planDecodes gives a row to the generating sequences that are interactive, or to the others, for as long as the step takes no longer than
+// limit.
+func (q *queue) planDecodes(interactive bool, limit float64) {
+	for _, s := range q.running {
+		if s.call.interactive != interactive || !s.decodes() {
+			continue
+		}
+		if size := q.size.Add(s.span(1)); size.Rows <= q.Limits.Rows && (math.IsInf(limit, 1) || q.Steps.Seconds(size) <= limit) {
+			s.Rows, q.size = 1, size
+		}
 	}
-	q.order()
-	outputs, given, least := maxPromptOutputs, 0, fewestAlone
-	if len(q.running) > 1 {
-		least = 1
-	}
-	for _, s := range q.prompts {
+}
+
+// planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than limit. The first of them has
+// the given least number of rows, however long they take.
+func (q *queue) planPrompts(prompts []*sequence, limit float64, least int, outputs *int) {
+	given := 0
+	for _, s := range prompts {
 		if q.size.Rows < q.Limits.Rows && !q.waitsForPage(s) {
 			fits := q.fitting(s, limit)
 			if given == 0 {
-				fits = max(fits, min(least, s.left(), q.PrefillChunk, q.Limits.Rows-q.size.Rows)) // however long they take
+				fits = max(fits, min(least, s.left(), q.PrefillChunk, q.Limits.Rows-q.size.Rows))
 			}
-			s.Rows = q.chunk(s, fits, &outputs)
+			s.Rows = q.chunk(s, fits, outputs)
 			q.size = q.size.Add(s.span(s.Rows))
 			given += s.Rows
 		}
@@ -64,21 +96,36 @@ func (q *queue) planPrompts(limit float64) {
 	}
 }
 
-// oldestTurn is how often the prompt that was admitted first is the first in turn: in each step of that number.
-const oldestTurn = 4
+// hurries reports whether the next step is for interactive sequences. It is while one of them has no token, except now and then, so that
+// the others advance.
+func (q *queue) hurries(urgent bool) bool {
+	if !urgent {
+		q.hurried = 0
+		return false
+	}
+	q.hurried++
+	return q.hurried%othersTurn != 0
+}
 
-// order puts the prompts in the order of their turns: those that need the fewest rows go first, and now and then the oldest, so that
-// others delay it only so much.
-func (q *queue) order() {
-	if len(q.prompts) < 2 {
-		return
+// order puts the prompts in the order of their turns: those that need the fewest rows first, and now and then the oldest, so that others
+// delay it only so much. Urgent prompts are those of interactive sequences.
+func (q *queue) order() (urgent, others []*sequence) {
+	slices.SortStableFunc(q.prompts, func(a, b *sequence) int { return cmp.Compare(b.urgency(), a.urgency()) })
+	n := 0
+	for _, s := range q.prompts {
+		n += s.urgency()
 	}
-	q.turn++
-	rest := q.prompts // in order of admission
-	if q.turn%oldestTurn == 0 {
-		rest = rest[1:]
+	urgent, others = q.prompts[:n], q.prompts[n:]
+	if len(q.prompts) > 1 {
+		q.turn++
 	}
-	slices.SortStableFunc(rest, func(a, b *sequence) int { return cmp.Compare(a.left(), b.left()) })
+	for _, class := range [][]*sequence{urgent, others} {
+		if len(class) > 0 && q.turn%oldestTurn == 0 {
+			class = class[1:]
+		}
+		slices.SortStableFunc(class, func(a, b *sequence) int { return cmp.Compare(a.left(), b.left()) })
+	}
+	return urgent, others
 }
 
 // fitting is the number of rows of a prompt with which the step takes no longer than limit.
@@ -91,6 +138,10 @@ func (q *queue) fitting(s *sequence, limit float64) int {
 func (q *queue) planDrafts(limit float64) {
 	for _, s := range q.running {
 		if len(s.Drafts) == 0 {
+			continue
+		}
+		if s.Rows == 0 {
+			s.Shorten(0)
 			continue
 		}
 		n := min(len(s.Drafts), q.Limits.Rows-q.size.Rows)
@@ -163,19 +214,17 @@ func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	return n
 }
 
-// reservePages takes pages for all rows, oldest sequence first. If they run out, the youngest sequences are preempted: they
-// wait at the head of the queue and are computed again, to the same tokens.
+// reservePages takes pages for all rows, oldest sequence first. If they run out, the youngest sequences are preempted, interactive ones
+// last: they wait at the head of the queue.
 func (q *queue) reservePages() {
 	for i := 0; i < len(q.running); i++ {
 		s := q.running[i]
 		for s.Table != nil && s.Rows > 0 && !s.Table.Grow(s.Computed+s.Rows) {
-			last := len(q.running) - 1
-			youngest := q.running[last]
-			youngest.preempt()
-			q.running[last] = nil
-			q.running = q.running[:last]
-			q.waiting = slices.Insert(q.waiting, 0, youngest)
-			q.preemptions++
+			youngest := q.youngest()
+			q.preempt(youngest)
+			if youngest <= i {
+				i--
+			}
 		}
 	}
 }

@@ -58,25 +58,17 @@ func (s *Scheduler) Close() {
 // error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the context does not hold the prompt,
 // generation.ErrClosed if the scheduler was closed before the request was done, and generation.ErrEngineFailed if it ended itself.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the loop drops what the caller does not wait for any longer
 	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
 	if err != nil {
 		return generation.Completion{}, err
 	}
 	r.maxScores = int(s.loop.MaxResult / scoreBytes)
 	if r.open > 0 {
-		if err := s.inbox.put(r); err != nil {
+		if err := s.answer(ctx, r, req.Stream); err != nil {
 			return generation.Completion{}, err
 		}
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			return generation.Completion{}, ctx.Err()
-		case <-s.loop.failed:
-			return generation.Completion{}, s.loop.err
-		}
-	}
-	if r.err != nil {
-		return generation.Completion{}, r.err
 	}
 	if req.Reserve != nil && r.scored > 0 {
 		if err := req.Reserve(ctx, int64(r.scored)*scoreBytes); err != nil {
@@ -84,6 +76,36 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 		}
 	}
 	return r.completion(s.tokenizer), nil
+}
+
+// Check returns the error of a request that cannot be answered because of the length of its prompt.
+func (s *Scheduler) Check(prompt int, req *generation.Request) error {
+	_, err := lengthLimit(s.context, prompt, req)
+	return err
+}
+
+// answer waits until a request is done, and passes on its pieces meanwhile.
+func (s *Scheduler) answer(ctx context.Context, r *request, to func(generation.Piece) error) error {
+	if err := s.inbox.put(r); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-r.done:
+			if r.err != nil {
+				return r.err
+			}
+			return r.stream.deliver(to)
+		case <-r.stream.news():
+			if err := r.stream.deliver(to); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.loop.failed:
+			return s.loop.err
+		}
+	}
 }
 
 // Snapshot is the state now.

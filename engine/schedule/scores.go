@@ -49,6 +49,14 @@ func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	return nil
 }
 
+// appendTo appends the scores from one token on to another list.
+func (s *scores) appendTo(to *scores, from int) {
+	to.ids = append(to.ids, s.ids[from:]...)
+	to.of = append(to.of, s.of[from:]...)
+	to.topID = append(to.topID, s.topID[from*s.top:]...)
+	to.topOf = append(to.topOf, s.topOf[from*s.top:]...)
+}
+
 // scoreBytes is the memory of a log-probability in a completion, in the JSON made from it, and in the copies of the JSON on its way to
 // the output: about 80 bytes, 100 and three times 75.
 const scoreBytes = 400

@@ -29,6 +29,8 @@ type sequence struct {
 	scores scores      // of the answer
 	times  []time.Time // of the answer's tokens, if asked for
 
+	streamed streamed // what the caller has been given of the answer
+
 	reason     generation.FinishReason // empty until it ends
 	stopReason string
 }
@@ -40,6 +42,14 @@ func (s *sequence) admit(t *cache.Table) {
 	if n := s.Length(); n == cap(s.Tokens) && n == len(s.call.prompt) {
 		s.Tokens = append(make([]int32, 0, min(s.call.limit, n+answerRoom)), s.Tokens...)
 	}
+}
+
+// urgency is 1 for sequences that go before others, and 0 for the others.
+func (s *sequence) urgency() int {
+	if s.call.interactive {
+		return 1
+	}
+	return 0
 }
 
 // answer is the generated tokens.

@@ -17,6 +17,18 @@ func newAnswerText(stops []string) answerText {
 	return a
 }
 
+// certain is the length of the text that is not the beginning of a stop string. The first from bytes are certain already.
+func (a *answerText) certain(from int) int {
+	for i := from; i < len(a.text); i++ {
+		for _, s := range a.stops {
+			if len(s) > len(a.text)-i && bytes.HasPrefix(s, a.text[i:]) {
+				return i
+			}
+		}
+	}
+	return len(a.text)
+}
+
 // findStop searches for a stop string that ends in what was appended since the last search. If there is one, it cuts the
 // text before it, the first of several, and returns the string's index; otherwise it returns -1. While stops is false, stop
 // strings that end in the new text are part of the text for good.

@@ -19,6 +19,7 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 
 		a, got := newAnswerText(stops), -1
 		whole, want, reason := "", "", -1
+		shown := 0 // bytes that were certain
 		for i, piece := range pieces {
 			a.text = append(a.text, piece...)
 			got = a.findStop(i >= free)
@@ -28,8 +29,13 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 			if got >= 0 {
 				break
 			}
+			certain := a.certain(shown)
+			require.GreaterOrEqual(t, certain, shown)
+			require.Equal(t, longestBeginning(whole, stops), len(whole)-certain, "no more is held back than a stop string may need")
+			shown = certain
 		}
 		require.Equal(t, want, string(a.text))
+		require.LessOrEqual(t, shown, len(want), "what was certain is not part of the stop string")
 		if reason < 0 {
 			require.Equal(t, -1, got)
 		} else {
@@ -48,4 +54,16 @@ func firstStop(text string, before int, stops []string, on bool) (cut string, st
 		}
 	}
 	return text, -1
+}
+
+// longestBeginning is the length of the longest end of a text with which one of the stop strings begins, without being complete.
+func longestBeginning(text string, stops []string) (n int) {
+	for _, s := range stops {
+		for i := range len(s) {
+			if strings.HasSuffix(text, s[:i]) {
+				n = max(n, i)
+			}
+		}
+	}
+	return n
 }

@@ -99,8 +99,13 @@ func failure(err error, format string, args ...any) error {
 // unavailable is a transient error of Redis.
 type unavailable struct{ error }
 
-func (unavailable) Is(target error) bool { return target == job.ErrUnavailable }
-func (u unavailable) Unwrap() error      { return u.error }
+func (u unavailable) Is(target error) bool {
+	return target == job.ErrUnavailable || target == job.ErrFull && redis.HasErrorPrefix(u.error, overMaxMemory)
+}
+func (u unavailable) Unwrap() error { return u.error }
+
+// overMaxMemory begins the reply to a write when Redis uses more than its setting maxmemory.
+const overMaxMemory = "OOM"
 
 // transient reports whether an operation can succeed later, when Redis is reachable or has free memory again.
 func transient(err error) bool {
@@ -108,8 +113,8 @@ func transient(err error) bool {
 	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
-	// OOM: over maxmemory. MISCONF: it cannot write to its disk.
-	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "ERR max number of clients"} {
+	// MISCONF: Redis cannot write to its disk.
+	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", overMaxMemory, "MISCONF", "ERR max number of clients"} {
 		if redis.HasErrorPrefix(err, reply) {
 			return true
 		}

@@ -26,3 +26,21 @@ func TestRetryWaitsForMemory(t *testing.T) {
 	}))
 	require.Equal(t, 2, calls)
 }
+
+// The first write of Add is not that of a row.
+func TestAFullRedisIsReportedWithTheRow(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	q := redisqueue.New(r.Client)
+	newBatch(t, q)
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	jobs := []*job.Job{{Batch: "b", Line: 2}}
+	_, err := q.Add(t.Context(), "m", job.Bulk, jobs)
+	require.ErrorIs(t, err, job.ErrFull)
+	require.ErrorIs(t, err, job.ErrUnavailable)
+	require.ErrorContains(t, err, "queue line 2 of batch b: OOM")
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	added, err := q.Add(t.Context(), "m", job.Bulk, jobs)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true}, added)
+}

@@ -1,0 +1,102 @@
+package schedule
+
+import (
+	"sync"
+
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// stream takes the choices of a request from the loop to its caller while they are generated. Nil takes nothing. The loop never waits
+// for the caller: what it has not taken yet becomes a part of the next piece.
+type stream struct {
+	wake  chan struct{} // holds a value when there is something to take
+	names names         // the caller's
+
+	mu    sync.Mutex
+	parts []part // [choices]
+}
+
+// part is what was generated of a choice since its last piece.
+type part struct {
+	text       []byte
+	tokens     []int32
+	scores     scores
+	reason     generation.FinishReason
+	stopReason string
+}
+
+// streamed is how much of a sequence its stream has got.
+type streamed struct {
+	text, tokens, scores int
+	ended                bool
+}
+
+func newStream(seqs []*sequence, t *tokenizer.Tokenizer) *stream {
+	st := &stream{wake: make(chan struct{}, 1), names: newNames(t), parts: make([]part, len(seqs))}
+	for i, s := range seqs {
+		st.parts[i].scores.top = s.scores.top
+	}
+	return st
+}
+
+// add adds what a sequence has generated since the last time. The loop calls it.
+func (st *stream) add(s *sequence) {
+	if st == nil || s.call.promptOnly || s.streamed.ended || len(s.answer()) == s.streamed.tokens {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	p, done := &st.parts[s.choice], &s.streamed
+	to := len(s.text.text)
+	if s.reason == "" {
+		to = s.text.certain(done.text)
+	}
+	p.text = append(p.text, s.text.text[done.text:to]...)
+	p.tokens = append(p.tokens, s.answer()[done.tokens:]...)
+	s.scores.appendTo(&p.scores, done.scores)
+	p.reason, p.stopReason = s.reason, s.stopReason
+	*done = streamed{text: to, tokens: len(s.answer()), scores: len(s.scores.ids), ended: s.reason != ""}
+	select {
+	case st.wake <- struct{}{}:
+	default:
+	}
+}
+
+// news receives a value when there is something to deliver.
+func (st *stream) news() <-chan struct{} {
+	if st == nil {
+		return nil
+	}
+	return st.wake
+}
+
+// deliver passes what was added since the last time to a function, choice by choice, until it returns an error.
+func (st *stream) deliver(to func(generation.Piece) error) error {
+	if st == nil {
+		return nil
+	}
+	for i := range st.parts {
+		if piece, ok := st.take(i); ok {
+			if err := to(piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take takes the next piece of a choice. It is false if nothing was added.
+func (st *stream) take(choice int) (generation.Piece, bool) {
+	st.mu.Lock()
+	p := st.parts[choice]
+	st.parts[choice] = part{scores: scores{top: p.scores.top}}
+	st.mu.Unlock()
+	piece := generation.Piece{
+		Choice: choice, Text: string(p.text), Tokens: p.tokens, FinishReason: p.reason, StopReason: p.stopReason,
+	}
+	if len(p.scores.ids) > 0 {
+		piece.Logprobs = p.scores.logprobs(st.names)
+	}
+	return piece, len(p.tokens) > 0
+}

@@ -1,0 +1,33 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// maxWait is the maximum time that Redis may be unreachable.
+const maxWait = time.Minute
+
+// retry calls f until Redis can be reached, but for at most maxWait.
+func retry(ctx context.Context, f func() error) error { return job.Retry(ctx, maxWait, f) }
+
+// retryUnlessFull is retry for a producer. It returns job.ErrFull at once: a producer frees no memory, so somebody has to, and that
+// takes longer than maxWait.
+func retryUnlessFull(ctx context.Context, f func() error) error {
+	var full error
+	err := retry(ctx, func() error {
+		err := f()
+		if errors.Is(err, job.ErrFull) {
+			full = err
+			return nil
+		}
+		return err
+	})
+	if full != nil {
+		return full
+	}
+	return err
+}

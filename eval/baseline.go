@@ -1,0 +1,206 @@
+package eval
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ingot-run/ingot/eval/statistics"
+)
+
+// BaselinesFile has the pinned baselines of a folder of runs.
+const BaselinesFile = "baselines.json"
+
+// Baseline is a run that is pinned under a name, so that gates compare with it and not with whatever ran last.
+type Baseline struct {
+	Run    string    `json:"run"`
+	Pinned time.Time `json:"pinned"`
+	SHA256 string    `json:"sha256"` // of the run's results and samples
+}
+
+// ErrNoBaseline is wrapped by the errors of names under which nothing is pinned.
+var ErrNoBaseline = errors.New("no run is pinned under this name")
+
+// ErrChangedBaseline is wrapped by the errors of baselines whose files are no longer those that were pinned.
+var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change is meant")
+
+// baselineName is what a name may be: it is written into file names, addresses and tables.
+var baselineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckBaselineName checks a baseline's name.
+func CheckBaselineName(name string) error {
+	if !baselineName.MatchString(name) {
+		return fmt.Errorf("baseline %q: a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit", name)
+	}
+	return nil
+}
+
+// Baselines returns the pinned baselines of a folder of runs by name.
+func Baselines(folder string) (map[string]Baseline, error) {
+	path := filepath.Join(folder, BaselinesFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]Baseline{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read baselines: %w", err)
+	}
+	all := map[string]Baseline{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("read %s: %w (delete the file and pin the baselines again)", path, err)
+	}
+	return all, nil
+}
+
+// Pin makes a run of the folder a baseline. It replaces the one that has the name.
+func Pin(folder, name, run string) (Baseline, error) {
+	if err := CheckBaselineName(name); err != nil {
+		return Baseline{}, err
+	}
+	all, err := Baselines(folder)
+	if err != nil {
+		return Baseline{}, err
+	}
+	run, err = FindRun(folder, run)
+	if err != nil {
+		return Baseline{}, err
+	}
+	b := Baseline{Run: run, Pinned: time.Now().UTC().Truncate(time.Second)}
+	if b.SHA256, err = contentSum(filepath.Join(folder, run)); err != nil {
+		return Baseline{}, err
+	}
+	all[name] = b
+	return b, writeBaselines(folder, all)
+}
+
+// Unpin removes a baseline. Its run stays.
+func Unpin(folder, name string) error {
+	all, err := Baselines(folder)
+	if err != nil {
+		return err
+	}
+	if _, ok := all[name]; !ok {
+		return noBaseline(name, all)
+	}
+	delete(all, name)
+	return writeBaselines(folder, all)
+}
+
+func writeBaselines(folder string, all map[string]Baseline) error {
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err == nil {
+		err = replaceFile(filepath.Join(folder, BaselinesFile), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write baselines: %w", err)
+	}
+	return nil
+}
+
+// PinnedRun returns the run of a baseline. The error wraps ErrNoBaseline if there is none, and ErrChangedBaseline if its files changed.
+func PinnedRun(folder, name string) (run string, err error) {
+	all, err := Baselines(folder)
+	if err != nil {
+		return "", err
+	}
+	b, ok := all[name]
+	if !ok {
+		return "", noBaseline(name, all)
+	}
+	sum, err := contentSum(filepath.Join(folder, b.Run))
+	if err != nil {
+		return "", fmt.Errorf("baseline %s: %w", name, err)
+	}
+	if sum != b.SHA256 {
+		return "", fmt.Errorf("baseline %s is run %s: %w", name, b.Run, ErrChangedBaseline)
+	}
+	return b.Run, nil
+}
+
+func noBaseline(name string, all map[string]Baseline) error {
+	known := "there are none"
+	if len(all) > 0 {
+		known = "there are " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+	}
+	return fmt.Errorf("baseline %q: %w (%s; \"ingot eval baseline set\" pins one)", name, ErrNoBaseline, known)
+}
+
+// contentSum is a hash of what a run measured: its results except their date, and its samples.
+func contentSum(dir string) (string, error) {
+	r, err := ReadResults(dir)
+	if err != nil {
+		return "", err
+	}
+	r.Date = time.Time{} // scoring the same answers again changes nothing else
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("read the results of a run: %w", err)
+	}
+	parts := []string{string(text)}
+	for _, task := range slices.Sorted(maps.Keys(r.Results)) {
+		sum, err := fileSum(filepath.Join(dir, SamplesFile(task)))
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, sum)
+	}
+	return sum(parts...), nil
+}
+
+// GateFile has the verdict of a schedule's gate, in the run's directory.
+const GateFile = "gate.json"
+
+// Judgement is the verdict of a gate on a run.
+type Judgement struct {
+	Baseline string             `json:"baseline"` // its name
+	Run      string             `json:"baseline_run"`
+	Verdict  statistics.Verdict `json:"verdict"`
+	Compared []Compared         `json:"compared"`
+}
+
+// Judge compares a run of the folder with a baseline. It refuses a run that has other tasks than the baseline, since a gate would pass
+// over them. A margin below 0 stands for each task's own.
+func Judge(folder, baseline, run string, margin float64) (*Judgement, error) {
+	pinned, err := PinnedRun(folder, baseline)
+	if err != nil {
+		return nil, err
+	}
+	list, err := CompareAll(filepath.Join(folder, pinned), filepath.Join(folder, run), margin)
+	if err != nil {
+		return nil, err
+	}
+	return &Judgement{Baseline: baseline, Run: pinned, Verdict: Verdict(list), Compared: list}, nil
+}
+
+// Write records the verdict in the directory of the run.
+func (j *Judgement) Write(dir string) error {
+	text, err := json.MarshalIndent(j, "", "  ")
+	if err == nil {
+		err = replaceFile(filepath.Join(dir, GateFile), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write the verdict of a run: %w", err)
+	}
+	return nil
+}
+
+// ReadJudgement reads the verdict that was recorded in the directory of a run.
+func ReadJudgement(dir string) (*Judgement, error) {
+	text, err := os.ReadFile(filepath.Join(dir, GateFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the verdict of a run: %w", err)
+	}
+	j := new(Judgement)
+	if err := json.Unmarshal(text, j); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, GateFile), err)
+	}
+	return j, nil
+}

@@ -1,0 +1,138 @@
+package eval
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// IndexFile is the index in a folder of runs. Each line is a run. It saves reading all runs again; nothing is lost if it is deleted.
+const IndexFile = "index.jsonl"
+
+// Run is a finished run in a folder of runs.
+type Run struct {
+	Name    string     `json:"run"` // its directory in the folder
+	Results *Results   `json:"results"`
+	Gate    *Judgement `json:"gate,omitempty"` // the verdict that a schedule's gate recorded
+}
+
+// Index is the runs of a folder.
+type Index struct {
+	Runs    []Run   // by date, the oldest first
+	Damaged []error // runs whose results cannot be read
+}
+
+// indexed is a line of an index.
+type indexed struct {
+	Run
+	Stamps [2]stamp `json:"stamps"` // of results.json and gate.json when they were read
+}
+
+// stamp tells whether a file has changed. The zero value is that of a file that does not exist.
+type stamp struct {
+	Size     int64 `json:"size"`
+	Modified int64 `json:"modified"` // in nanoseconds since 1970
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info.Size(), info.ModTime().UnixNano()}
+}
+
+// ReadIndex returns the finished runs in a folder: its directories that have results. Runs that the index lacks, or has as they were
+// before, are read, and the index is written again. A damaged index is thus repaired.
+func ReadIndex(folder string) (*Index, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("read the folder of runs: %w", err)
+	}
+	path := filepath.Join(folder, IndexFile)
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the index of runs: %w", err)
+	}
+	known := map[string]indexed{}
+	for line := range bytes.Lines(before) {
+		var l indexed
+		if json.Unmarshal(line, &l) == nil && l.Results != nil {
+			known[l.Name] = l
+		}
+	}
+	index := new(Index)
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	for _, e := range entries {
+		dir := filepath.Join(folder, e.Name())
+		stamps := [2]stamp{stampOf(filepath.Join(dir, ResultsFile)), stampOf(filepath.Join(dir, GateFile))}
+		if stamps[0] == (stamp{}) {
+			continue
+		}
+		l, ok := known[e.Name()]
+		if !ok || l.Stamps != stamps {
+			if l, err = readRun(dir, e.Name(), stamps); err != nil {
+				index.Damaged = append(index.Damaged, err)
+				continue
+			}
+		}
+		index.Runs = append(index.Runs, l.Run)
+		if err := lines.Encode(l); err != nil {
+			return nil, fmt.Errorf("write the index of runs: %w", err)
+		}
+	}
+	slices.SortStableFunc(index.Runs, func(a, b Run) int {
+		return cmp.Or(a.Results.Date.Compare(b.Results.Date), cmp.Compare(a.Name, b.Name))
+	})
+	if !bytes.Equal(before, text.Bytes()) {
+		replaceFile(path, text.Bytes()) //nolint:errcheck // the next reader does the same work; the folder may be read-only
+	}
+	return index, nil
+}
+
+func readRun(dir, name string, stamps [2]stamp) (l indexed, err error) {
+	l = indexed{Run{Name: name}, stamps}
+	if l.Results, err = ReadResults(dir); err != nil {
+		return l, err
+	}
+	if stamps[1] != (stamp{}) {
+		l.Gate, err = ReadJudgement(dir)
+	}
+	return l, err
+}
+
+// replaceFile writes a file as a whole: readers see the old content or the new one.
+func replaceFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed, or is of no use
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// FindRun returns the name of a run in a folder of runs. run is that name, or the path of its directory.
+func FindRun(folder, run string) (string, error) {
+	for _, dir := range []string{filepath.Join(folder, run), filepath.Clean(run)} {
+		parent, errParent := os.Stat(filepath.Dir(dir))
+		within, errWithin := os.Stat(folder)
+		if errParent != nil || errWithin != nil || !os.SameFile(parent, within) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, ResultsFile)); err == nil {
+			return filepath.Base(dir), nil
+		}
+	}
+	return "", fmt.Errorf("run %q: folder %s has no finished run of this name (\"ingot eval list\" shows them)", run, folder)
+}
