@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -53,6 +54,14 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, fmt.Errorf("there is no engine for the model %q", c.Model)
 	}
 	done := make([]generation.Completion, c.Request.NumPrompts())
+	if c.Stream != nil && len(done) > 1 { // no prompt is answered before all are checked
+		for i := range done {
+			if _, err := eng.Prompt(ctx, c.Request.Generation(i, c.Seed, c.Created)); err != nil {
+				return Answer{}, fmt.Errorf("prompt %d: %w", i, err)
+			}
+		}
+	}
+	var streaming sync.Mutex
 	group, limited := errgroup.WithContext(ctx)
 	group.SetLimit(maxPromptsAtOnce)
 	for i := range done {
@@ -62,7 +71,7 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 					err = fmt.Errorf("internal error: %v", p)
 				}
 			}()
-			if done[i], err = eng.Generate(limited, c.Request.Generation(i, c.Seed, c.Created)); err != nil && len(done) > 1 {
+			if done[i], err = eng.Generate(limited, c.request(i, &streaming)); err != nil && len(done) > 1 {
 				err = fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return err
@@ -86,4 +95,18 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 		}, done),
 		Stats: stats,
 	}, nil
+}
+
+// request returns the engine's request for prompt i. The calls of c.Stream hold the lock.
+func (c *Call) request(i int, lock *sync.Mutex) generation.Request {
+	req := c.Request.Generation(i, c.Seed, c.Created)
+	req.Interactive = true
+	if c.Stream != nil {
+		req.Stream = func(p generation.Piece) error {
+			lock.Lock()
+			defer lock.Unlock()
+			return c.Stream(i, p)
+		}
+	}
+	return req
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
 )
@@ -34,6 +35,10 @@ type Call struct {
 	Body    []byte // the request's body, from which Request was parsed
 	Seed    int64
 	Created time.Time
+
+	// Stream, if not nil, receives the pieces of the answers to the prompts as they are made. The calls are sequential. An error ends
+	// the call, and Answer returns it.
+	Stream func(prompt int, p generation.Piece) error
 }
 
 // Answer is the outcome of a call.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,9 +24,14 @@ func (s *Server) generate(e openai.Endpoint) handler {
 		if err := k.begin(time.Now()); err != nil {
 			return err
 		}
-		answer, err := s.answerer.Answer(r.Context(), c)
+		ctx, end := s.untilCut(r.Context())
+		defer end()
+		if c.Request.Streamed() {
+			return s.stream(ctx, w, c, k)
+		}
+		answer, err := s.answerer.Answer(ctx, c)
 		if err != nil {
-			return err
+			return s.causeOf(ctx, err)
 		}
 		k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)
 		setFigures(w.Header(), answer.Stats)
@@ -34,13 +40,31 @@ func (s *Server) generate(e openai.Endpoint) handler {
 	}
 }
 
+// untilCut returns a context that also ends when the server does not wait for running requests any longer.
+func (s *Server) untilCut(ctx context.Context) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.cutOff, cancel)
+	return limited, func() {
+		stop()
+		cancel()
+	}
+}
+
+// causeOf returns the error of a request whose context may have ended because the server stops.
+func (s *Server) causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && s.cutOff.Err() != nil {
+		return failf(http.StatusServiceUnavailable, "", "unavailable", "the server stops, and did not finish the request in time")
+	}
+	return err
+}
+
 // call reads and checks a request.
 func (s *Server) call(r *http.Request, e openai.Endpoint) (Call, error) {
 	body, err := readBody(r)
 	if err != nil {
 		return Call{}, err
 	}
-	request, err := openai.ParseRequest(e, body)
+	request, err := openai.ParseLive(e, body)
 	if err != nil {
 		return Call{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,15 +21,24 @@ import (
 	"github.com/ingot-run/ingot/serve"
 )
 
-// openTiny loads a bundled model.
-func openTiny(t testing.TB, name string) *engine.Engine {
-	t.Helper()
+// open loads a bundled model.
+func open(name string) (*engine.Engine, error) {
 	backend, err := cpu.New(2)
-	require.NoError(t, err)
-	eng, err := engine.Open(filepath.Join("..", "models", name), backend, engine.Options{Memory: 256 << 20})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, eng.Close()) })
-	return eng
+	if err != nil {
+		return nil, err
+	}
+	return engine.Open(filepath.Join("..", "models", name), backend, engine.Options{Memory: 256 << 20, MaxSequences: 8})
+}
+
+// shared is the engine of most tests.
+var shared = sync.OnceValues(func() (*engine.Engine, error) { return open("tiny-glm.q8_0.gguf") })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if eng, err := shared(); err == nil {
+		eng.Close() //nolint:errcheck // the tests are over
+	}
+	os.Exit(code)
 }
 
 // bench is a server on the bundled model, under the alias tiny.
@@ -37,10 +47,25 @@ type bench struct {
 	engine *engine.Engine
 }
 
-// setUp starts a server. change, if not nil, changes its options.
+// setUp starts a server on the shared engine. change, if not nil, changes its options.
 func setUp(t testing.TB, change func(*serve.Options)) *bench {
 	t.Helper()
-	eng := openTiny(t, "tiny-glm.q8_0.gguf")
+	eng, err := shared()
+	require.NoError(t, err)
+	return setUpOn(t, eng, change)
+}
+
+// setUpAlone starts a server on an engine that no other test uses.
+func setUpAlone(t testing.TB) *bench {
+	t.Helper()
+	eng, err := open("tiny-llama.q4_0.gguf")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	return setUpOn(t, eng, nil)
+}
+
+func setUpOn(t testing.TB, eng *engine.Engine, change func(*serve.Options)) *bench {
+	t.Helper()
 	answerer, err := serve.NewAlone(map[string]*engine.Engine{"tiny": eng}, "test")
 	require.NoError(t, err)
 	o := serve.Options{Answerer: answerer, Version: "test", Logger: slog.New(slog.DiscardHandler)}
@@ -255,7 +280,7 @@ key-of-few rate=2 tokens=1000
 // A client that goes away ends its generation.
 func TestClientGoneStopsGeneration(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, nil)
+	b := setUpAlone(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/completions",
 		strings.NewReader(`{"model":"tiny","prompt":"Once","max_tokens":100000,"ignore_eos":true,"n":100}`))
