@@ -24,7 +24,7 @@ import (
 // Config has the settings of all commands. Each value is allowed. Text settings without a value are empty.
 type Config struct {
 	Redis       string // URL; can contain a password
-	Model       string // path of a GGUF file
+	Model       string // path of a GGUF file; of serve, lines of FILE or ALIAS=FILE
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
@@ -33,7 +33,12 @@ type Config struct {
 	Threads     int            // threads of the CPU backend; 0 for one per processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the rest
 	Concurrency int            // rows that the engine works on at once
-	Listen      string         // address of metrics and health checks; empty for none
+	Listen      string         // address of metrics and health checks, or of serve's API; empty for none or for serve's default
+	Data        string         // folder of files and batches
+	APIKeyFile  string
+	TLSCert     string
+	TLSKey      string
+	CORSOrigin  string
 	LogLevel    slog.Level
 	LogFormat   string // text or json
 	FromFlags   []Name // the settings that were given by flags, in the order of the settings

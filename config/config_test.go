@@ -63,12 +63,14 @@ func TestEverySettingFromEverySource(t *testing.T) {
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 			StepTime: 20 * time.Millisecond,
 		},
-		Concurrency: 7, Listen: "127.0.0.1:9090", LogLevel: slog.LevelWarn, LogFormat: "json",
+		Concurrency: 7, Listen: "127.0.0.1:9090", Data: "/var/ingot", APIKeyFile: "keys", TLSCert: "cert.pem", TLSKey: "key.pem",
+		CORSOrigin: "https://app.example.com", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
 		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1", Threads: "3",
 		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
-		Context: "512", Concurrency: "7", Listen: want.Listen, LogLevel: "warn", LogFormat: "json",
+		Context: "512", Concurrency: "7", Listen: want.Listen, Data: want.Data, APIKeyFile: want.APIKeyFile, TLSCert: want.TLSCert,
+		TLSKey: want.TLSKey, CORSOrigin: want.CORSOrigin, LogLevel: "warn", LogFormat: "json",
 	}
 	require.Len(t, text, len(settings))
 

@@ -33,6 +33,11 @@ const (
 	StepTime    Name = "step-time"
 	Concurrency Name = "concurrency"
 	Listen      Name = "listen"
+	Data        Name = "data"
+	APIKeyFile  Name = "api-key-file"
+	TLSCert     Name = "tls-cert"
+	TLSKey      Name = "tls-key"
+	CORSOrigin  Name = "cors-origin"
 	LogLevel    Name = "log-level"
 	LogFormat   Name = "log-format"
 )
@@ -123,6 +128,26 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Listen = s; return checkAddress(s) },
 	},
 	{
+		name: Data, usage: "keep uploaded files and batches in `FOLDER`",
+		set: func(c *Config, s string) error { c.Data = s; return nil },
+	},
+	{
+		name: APIKeyFile, usage: "accept only requests with an API key of `FILE`, which has one per line, with optional limits",
+		set: func(c *Config, s string) error { c.APIKeyFile = s; return nil },
+	},
+	{
+		name: TLSCert, usage: "serve HTTPS with the certificate chain in `FILE` (PEM)",
+		set: func(c *Config, s string) error { c.TLSCert = s; return nil },
+	},
+	{
+		name: TLSKey, usage: "the private key of the certificate is in `FILE` (PEM)",
+		set: func(c *Config, s string) error { c.TLSKey = s; return nil },
+	},
+	{
+		name: CORSOrigin, usage: "let web pages of `ORIGIN` call the API, such as https://app.example.com; * for all; off if empty",
+		set: func(c *Config, s string) error { c.CORSOrigin = s; return nil },
+	},
+	{
 		name: LogLevel, usage: "log from `LEVEL` on: " + alternatives(namesOf(logLevels)), def: "info",
 		set: func(c *Config, s string) (err error) { c.LogLevel, err = choose(logLevels, s); return err },
 	},
@@ -158,14 +183,33 @@ func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
 	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
 }
 
-// flagValue is a setting's value on the command line. It accepts any text; Load checks the text as it does for other sources.
-type flagValue struct {
-	name Name
-	text string
+// AddFlagUsage adds the flag of a setting that has another meaning in a command, with the text that its help shows.
+func AddFlagUsage(flags *pflag.FlagSet, n Name, usage string) {
+	flags.Var(&flagValue{name: n, text: lookup(n).def}, string(n), usage)
 }
 
-func (f *flagValue) String() string     { return f.text }
-func (f *flagValue) Set(s string) error { f.text = s; return nil }
+// AddListFlag adds the flag of a setting that a command accepts several times. The values are joined with newlines.
+func AddListFlag(flags *pflag.FlagSet, n Name, usage string) {
+	flags.Var(&flagValue{name: n, text: lookup(n).def, list: true}, string(n), usage)
+}
+
+// flagValue is a setting's value on the command line. It accepts any text; Load checks the text as it does for other sources.
+type flagValue struct {
+	name  Name
+	text  string
+	list  bool // the flag may be given several times
+	given bool
+}
+
+func (f *flagValue) String() string { return f.text }
+
+func (f *flagValue) Set(s string) error {
+	if f.list && f.given {
+		s = f.text + "\n" + s
+	}
+	f.text, f.given = s, true
+	return nil
+}
 
 // Type has the effect that help shows a default in quotes unless it is a number. The result is not one of pflag's types: for these,
 // viper would parse the value and read malformed text as 0.

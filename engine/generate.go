@@ -93,3 +93,15 @@ func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, er
 	}
 	return ids, nil
 }
+
+// Prompt returns the token ids of a request's prompt, after all checks that Generate makes before it computes anything.
+func (e *Engine) Prompt(ctx context.Context, req generation.Request) ([]int32, error) {
+	if err := req.Validate(e.files.config.Vocab); err != nil {
+		return nil, err
+	}
+	prompt, err := e.prompt(ctx, &req)
+	if err != nil {
+		return nil, err
+	}
+	return prompt, e.scheduler.Check(len(prompt), &req)
+}

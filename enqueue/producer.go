@@ -23,6 +23,9 @@ const (
 // MaxRetention is the maximum of Options.Retention.
 const MaxRetention = 10 * 365 * 24 * time.Hour
 
+// MaxWeight is the maximum of Options.Weight.
+const MaxWeight = 1000
+
 // Options are the settings of a batch. Zero values mean the named defaults.
 type Options struct {
 	Batch         string        // id, required; NewBatchID makes one
@@ -36,6 +39,7 @@ type Options struct {
 	Timeout       time.Duration // maximum time of one attempt; DefaultTimeout
 	Retention     time.Duration // time that results are kept after the end of the batch; DefaultRetention
 	Version       string        // version of the program, for the results of rows that cannot be used
+	Weight        int           // share among the batches of the same priority, from 1 to MaxWeight; 0 leaves that of an existing batch, or stands for 1
 	Deadline      time.Time     // time after which rows are not answered any longer; zero for none; an existing batch keeps its deadline
 	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
@@ -58,6 +62,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Retention < time.Second || o.Retention > MaxRetention {
 		return o, fmt.Errorf("enqueue: a retention of %v is not between 1s and %v", o.Retention, MaxRetention)
+	}
+	if o.Weight < 0 || o.Weight > MaxWeight {
+		return o, fmt.Errorf("enqueue: a weight of %d is not between 1 and %d", o.Weight, MaxWeight)
 	}
 	_, err := job.ParsePriority(string(o.Priority))
 	return o, errors.Join(job.CheckLimits(o.Timeout, o.MaxAttempts), job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
@@ -107,7 +114,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		p.maxBody = maxBytes - jobFields
 		known, created, err = p.queue.Create(ctx, job.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
-			Lines: o.Lines, MixModels: o.MixModels,
+			Lines: o.Lines, MixModels: o.MixModels, Weight: o.Weight,
 		})
 		return err
 	})

@@ -21,7 +21,7 @@ type Compared struct {
 	statistics.Comparison
 
 	Margin  float64            `json:"margin"`
-	Changed int                `json:"changed"` // rows whose answer differs
+	Changed int                `json:"changed"` // rows whose answer or score differs
 	Failed  int                `json:"failed"`  // rows without an answer in the candidate
 	Cut     int                `json:"cut"`     // rows whose answer in the candidate reached the limit of tokens; they are scored as they are
 	Verdict statistics.Verdict `json:"verdict"`
@@ -238,9 +238,9 @@ func comparePairs(list []pair, metric string) Compared {
 	return c
 }
 
-// same reports whether a row has the same answer in both runs, to the last bit.
+// same reports whether a row has the same answer and scores in both runs, to the last bit. A judge can score the same answer otherwise.
 func (p pair) same() bool {
-	return p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
+	return maps.Equal(p.base.Scores, p.cand.Scores) && p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
 		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
 }
 
@@ -262,7 +262,7 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	}
 	var list []Change
 	for _, p := range all {
-		if p.same() && maps.Equal(p.base.Scores, p.cand.Scores) {
+		if p.same() {
 			continue
 		}
 		list = append(list, Change{

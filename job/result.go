@@ -57,7 +57,7 @@ func Expired(j *Job) (Result, error) {
 // Answered returns the result of a job with the completions of its prompts. s has the figures that are not in done: queue
 // wait, attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
-	s.add(done)
+	s.Add(done)
 	body := r.Response(openai.Answer{
 		ID:          j.Batch + "-" + strconv.Itoa(j.Line),
 		Created:     finished,

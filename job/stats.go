@@ -41,9 +41,9 @@ func (o Origin) Fingerprint() string {
 	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
 }
 
-// add sets the figures of a row's prompts, which ran concurrently. Counts and times in steps are summed. The time of the row's
+// Add sets the figures of a row's prompts, which ran concurrently. Counts and times in steps are summed. The time of the row's
 // first token is the earliest of all prompts; the time of the row's end is the latest.
-func (s *Stats) add(done []generation.Completion) {
+func (s *Stats) Add(done []generation.Completion) {
 	var prefill, decode, ttft, total time.Duration
 	later := 0 // number of tokens, without the first of each choice
 	for i, c := range done {

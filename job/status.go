@@ -25,6 +25,7 @@ type Status struct {
 	State    State    `json:"state"`
 	FileSHA  string   `json:"file_sha256"`
 	Pin      string   `json:"answered_by,omitempty"` // Pin of the model that gave the first answer
+	Weight   int      `json:"weight"`                // share among the batches of the same priority, see Batch
 	Damage   string   `json:"damage,omitempty"`      // the reason why the batch cannot be read; only Batch is set then
 
 	Created   time.Time  `json:"created_at"`

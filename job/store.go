@@ -11,7 +11,8 @@ import (
 //
 // An error is ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used for a moment.
 type Store interface {
-	// Create creates a batch, or returns the settings of the existing one. An existing one may mix models from then on if b may.
+	// Create creates a batch, or returns the settings of the existing one. An existing one gets the weight of b, if b has one, and may
+	// mix models from then on if b may.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
 	// Seal declares that all rows of a batch are queued, with their number and the SHA-256 of their file. The batch is finished
@@ -64,14 +65,15 @@ type Store interface {
 	Lost(ctx context.Context, s Status) (int, error)
 
 	// Cancel ends an unfinished batch: its rows are no longer begun or recorded, and its results are deleted after their retention.
-	// Deliveries that are running are ended. If the batch is finished, Cancel changes nothing and finished is true.
+	// Deliveries that are running are ended, and waiting rows leave the queue. If the batch is finished, Cancel changes nothing and
+	// finished is true.
 	Cancel(ctx context.Context, batch string) (finished bool, err error)
 
 	// Cancelled reports whether a batch was cancelled.
 	Cancelled(ctx context.Context, batch string) (bool, error)
 
-	// Purge deletes a finished or cancelled batch with its results. Its waiting rows stay in the queue until a worker drops them. The
-	// error is ErrNoBatch if the batch does not exist, and ErrUnfinished if it has not ended.
+	// Purge deletes a finished or cancelled batch with its results, and with the waiting rows that producers added after it was
+	// cancelled. The error is ErrNoBatch if the batch does not exist, and ErrUnfinished if it has not ended.
 	Purge(ctx context.Context, batch string) error
 }
 
@@ -107,6 +109,7 @@ type Batch struct {
 	Cancelled bool
 	Lines     int  // of the whole input; 0 if it is not known
 	MixModels bool // take answers of several models
+	Weight    int  // rows that workers take for each row of a batch of weight 1 of the same priority; 0 stands for 1
 }
 
 // FileID returns the id of a file: the first 16 digits of its SHA-256.

@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Values of error.code in lines of output. The first group is for rows that cannot be used.
@@ -34,12 +35,17 @@ const (
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	Param   string `json:"param,omitempty"` // the field with which Message begins, if it begins with one
 }
 
 func (e *Error) Error() string { return e.Message }
 
 func errorf(code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	e := &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	if rest, ok := strings.CutPrefix(e.Message, `"`); ok {
+		e.Param, _, _ = strings.Cut(rest, `"`)
+	}
+	return e
 }
 
 // AsError returns the *Error in err's chain, or nil.

@@ -23,12 +23,13 @@ func (l logprob) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// shownLogprobs returns the log-probabilities of an answer's tokens, except that of a stop id.
-func shownLogprobs(c generation.Choice) []generation.TokenLogprob {
-	if n := len(c.Logprobs); n > 0 && c.FinishReason == generation.FinishStop && c.StopReason == "" {
-		return c.Logprobs[:n-1]
+// shownLogprobs returns the log-probabilities of the tokens of a chat's answer, which ends with them for the given reasons. A stop id
+// is not part of the message, so that it is left out.
+func shownLogprobs(tokens []generation.TokenLogprob, reason generation.FinishReason, stop string) []generation.TokenLogprob {
+	if n := len(tokens); n > 0 && reason == generation.FinishStop && stop == "" {
+		return tokens[:n-1]
 	}
-	return c.Logprobs
+	return tokens
 }
 
 // chatLogprobs are the log-probabilities of a chat's answer.
@@ -81,38 +82,62 @@ type completionLogprobs struct {
 
 // newCompletionLogprobs lists the tokens of an echoed prompt, whose text is prefix, and the tokens of the answer.
 func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
-	n := len(prompt) + len(answer)
-	l := &completionLogprobs{make([]string, 0, n), make([]*logprob, 0, n), make([]map[string]logprob, 0, n), make([]int, 0, n)}
-	begun := 0 // number of characters whose first byte has been seen
-	for i := range n {
-		var t generation.TokenLogprob
-		if i < len(prompt) {
-			t = prompt[i]
-		} else {
-			t = answer[i-len(prompt)]
-		}
-		offset := begun
-		if len(t.Bytes) > 0 && isContinuation(t.Bytes[0]) && begun > 0 {
-			offset-- // the token continues a character of the previous token
-		}
-		if i > 0 || len(prompt) == 0 || strings.HasPrefix(prefix, string(t.Bytes)) { // otherwise the token is a BOS that is not in the text
-			begun += characters(t.Bytes)
-		}
-		l.Tokens = append(l.Tokens, t.Text)
-		l.TextOffset = append(l.TextOffset, offset)
-		if i == 0 && len(prompt) > 0 {
-			l.Logprobs = append(l.Logprobs, nil)
-			l.Top = append(l.Top, nil)
-			continue
-		}
-		p := logprob(t.Logprob)
-		l.Logprobs = append(l.Logprobs, &p)
-		l.Top = append(l.Top, alternatives(t, top))
+	l := newLogprobLists(len(prompt)+len(answer), top)
+	var o offsets
+	for i, t := range prompt {
+		// Otherwise the first token is a BOS that is not in the text.
+		inText := i > 0 || strings.HasPrefix(prefix, string(t.Bytes))
+		l.add(t, i == 0, o.next(t, inText), top)
 	}
-	if top == 0 {
-		l.Top = nil
+	l.addAnswer(answer, &o, top)
+	return l
+}
+
+// newLogprobLists returns empty lists with room for n tokens.
+func newLogprobLists(n, top int) *completionLogprobs {
+	l := &completionLogprobs{Tokens: make([]string, 0, n), Logprobs: make([]*logprob, 0, n), TextOffset: make([]int, 0, n)}
+	if top > 0 {
+		l.Top = make([]map[string]logprob, 0, n)
 	}
 	return l
+}
+
+// addAnswer adds tokens of an answer.
+func (l *completionLogprobs) addAnswer(tokens []generation.TokenLogprob, o *offsets, top int) {
+	for _, t := range tokens {
+		l.add(t, false, o.next(t, true), top)
+	}
+}
+
+// add adds a token. The first of a prompt has no log-probability.
+func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, top int) {
+	l.Tokens = append(l.Tokens, t.Text)
+	l.TextOffset = append(l.TextOffset, offset)
+	var p *logprob
+	var others map[string]logprob
+	if !first {
+		value := logprob(t.Logprob)
+		p, others = &value, alternatives(t, top)
+	}
+	l.Logprobs = append(l.Logprobs, p)
+	if top > 0 {
+		l.Top = append(l.Top, others)
+	}
+}
+
+// offsets counts the characters of a text whose first byte has been seen.
+type offsets struct{ begun int }
+
+// next returns the offset of a token. inText reports whether the token is a part of the text.
+func (o *offsets) next(t generation.TokenLogprob, inText bool) int {
+	at := o.begun
+	if len(t.Bytes) > 0 && isContinuation(t.Bytes[0]) && at > 0 {
+		at-- // the token continues a character of the previous token
+	}
+	if inText {
+		o.begun += characters(t.Bytes)
+	}
+	return at
 }
 
 // alternatives returns the most likely tokens and the chosen token, by their texts. If two tokens have the same text, the

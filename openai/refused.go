@@ -59,10 +59,10 @@ var understood = []string{
 	"add_generation_prompt", "chat_template_kwargs",
 }
 
-// refuse sets an error for unsupported fields and misspelt names.
-func (o *object) refuse(e Endpoint) {
+// refuse sets an error for unsupported fields and misspelt names. A live request may be streamed.
+func (o *object) refuse(e Endpoint, live bool) {
 	for _, f := range refused {
-		if !o.has(f.field) || (f.only != "" && f.only != e) {
+		if !o.has(f.field) || (f.only != "" && f.only != e) || live && f.field == "stream" {
 			continue
 		}
 		if !slices.Contains(f.ignored, compact(o.fields[f.field])) {

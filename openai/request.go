@@ -33,11 +33,18 @@ type Request struct {
 	seed     *int64
 	echo     bool
 	tokenIDs bool // return_token_ids
+
+	stream      bool // the answer is wanted as it is made
+	streamUsage bool // stream_options.include_usage
 }
 
-// ParseRequest checks the body of a request. Its errors are *Error and name the field. Unknown fields are not
-// errors; see CheckUnknown.
-func ParseRequest(e Endpoint, body []byte) (*Request, error) {
+// ParseRequest checks the body of a row. Its errors are *Error and name the field. Unknown fields are not errors; see CheckUnknown.
+func ParseRequest(e Endpoint, body []byte) (*Request, error) { return parseRequest(e, body, false) }
+
+// ParseLive is ParseRequest for a request whose client waits for the answer, and may want it as it is made.
+func ParseLive(e Endpoint, body []byte) (*Request, error) { return parseRequest(e, body, true) }
+
+func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 	o, err := parseObject(body, "")
 	if err != nil {
 		return nil, err
@@ -54,13 +61,41 @@ func ParseRequest(e Endpoint, body []byte) (*Request, error) {
 	r.readLength(o)
 	r.readStops(o)
 	r.readOutput(o)
-	o.refuse(e)
+	if live {
+		r.readStream(o)
+	}
+	o.refuse(e, live)
 	if o.err != nil {
 		return nil, o.err
 	}
 	r.unknown = o.unknown(e)
 	return r, nil
 }
+
+// readStream reads how a client wants to get the answer.
+func (r *Request) readStream(o *object) {
+	r.stream = o.boolean("stream")
+	raw, ok := o.get("stream_options", dict)
+	if !ok {
+		return
+	}
+	if !r.stream {
+		o.fail(CodeInvalidValue, `"stream_options" needs "stream" to be true`)
+		return
+	}
+	options, err := parseObject(raw, "stream_options.")
+	if err != nil {
+		o.err = err
+		return
+	}
+	r.streamUsage = options.boolean("include_usage")
+	if o.err == nil {
+		o.err = options.err
+	}
+}
+
+// Streamed reports whether the client wants the answer as it is made.
+func (r *Request) Streamed() bool { return r.stream }
 
 // NumPrompts returns the number of prompts: more than one only if a completion's prompt is an array of prompts.
 func (r *Request) NumPrompts() int { return max(1, len(r.prompts)) }

@@ -242,7 +242,7 @@ func TestErrorsNameTheField(t *testing.T) {
 				body = `{` + messages + `,` + c.fields + `}`
 			}
 			_, err := ParseRequest(c.endpoint, []byte(body))
-			require.Equal(t, &Error{c.code, c.message}, err)
+			require.Equal(t, errorf(c.code, "%s", c.message), err)
 		})
 	}
 }
@@ -279,7 +279,7 @@ func TestErrorsOfPrompts(t *testing.T) {
 		t.Run(c.body, func(t *testing.T) {
 			t.Parallel()
 			_, err := ParseRequest(c.endpoint, []byte(c.body))
-			require.Equal(t, &Error{c.code, c.message}, err)
+			require.Equal(t, errorf(c.code, "%s", c.message), err)
 		})
 	}
 }

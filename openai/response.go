@@ -18,6 +18,12 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
+func newUsage(prompt, completion, cached int) usage {
+	u := usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: prompt + completion}
+	u.PromptDetails.CachedTokens = cached
+	return u
+}
+
 // head is the beginning of both response bodies. Seed is not in OpenAI's format: if a request sets this seed, it
 // gets the same tokens again.
 type head struct {
@@ -25,7 +31,7 @@ type head struct {
 	Object      string `json:"object"`
 	Created     int64  `json:"created"`
 	Model       string `json:"model"`
-	Fingerprint string `json:"system_fingerprint"`
+	Fingerprint string `json:"system_fingerprint,omitempty"`
 	Seed        int64  `json:"seed"`
 }
 
@@ -80,27 +86,33 @@ type Answer struct {
 	Seed        int64
 }
 
-// Response returns the body that answers a request, from the completions of its prompts.
-func (r *Request) Response(a Answer, done []generation.Completion) any {
-	h := head{Created: a.Created.Unix(), Model: a.Model, Fingerprint: a.Fingerprint, Seed: a.Seed}
-	u := newUsage(done)
+// head returns the beginning of the response's body.
+func (r *Request) head(a Answer) head {
+	h := head{ID: "cmpl-" + a.ID, Object: "text_completion", Created: a.Created.Unix(), Model: a.Model, Fingerprint: a.Fingerprint, Seed: a.Seed}
 	if r.endpoint == Chat {
 		h.ID, h.Object = "chatcmpl-"+a.ID, "chat.completion"
+	}
+	return h
+}
+
+// Response returns the body that answers a request, from the completions of its prompts.
+func (r *Request) Response(a Answer, done []generation.Completion) any {
+	h := r.head(a)
+	u := usageOf(done)
+	if r.endpoint == Chat {
 		return chatBody{h, r.chatChoices(done), u}
 	}
-	h.ID, h.Object = "cmpl-"+a.ID, "text_completion"
 	return completionBody{h, r.completionChoices(done), u}
 }
 
-func newUsage(done []generation.Completion) usage {
-	var u usage
+func usageOf(done []generation.Completion) usage {
+	prompt, completion, cached := 0, 0, 0
 	for _, c := range done {
-		u.PromptTokens += c.Stats.PromptTokens
-		u.CompletionTokens += c.Stats.CompletionTokens
-		u.PromptDetails.CachedTokens += c.Stats.CachedTokens
+		prompt += c.Stats.PromptTokens
+		completion += c.Stats.CompletionTokens
+		cached += c.Stats.CachedTokens
 	}
-	u.TotalTokens = u.PromptTokens + u.CompletionTokens
-	return u
+	return newUsage(prompt, completion, cached)
 }
 
 func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
@@ -115,7 +127,7 @@ func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
 				choiceIDs:    r.ids(c, answer),
 			}
 			if r.settings.Logprobs {
-				choice.Logprobs = newChatLogprobs(shownLogprobs(answer))
+				choice.Logprobs = newChatLogprobs(shownLogprobs(answer.Logprobs, answer.FinishReason, answer.StopReason))
 			}
 			choices = append(choices, choice)
 		}
@@ -139,7 +151,7 @@ func (r *Request) completionChoices(done []generation.Completion) []completionCh
 				choiceIDs:    r.ids(c, answer),
 			}
 			if r.settings.Logprobs {
-				choice.Logprobs = newCompletionLogprobs(prefix, tokens, shownLogprobs(answer), r.settings.TopLogprobs)
+				choice.Logprobs = newCompletionLogprobs(prefix, tokens, answer.Logprobs, r.settings.TopLogprobs)
 			}
 			choices = append(choices, choice)
 		}

@@ -115,9 +115,9 @@ func (o *object) unknownField(name string) *Error {
 		}
 	}
 	if near := nearest(name); near != "" {
-		return errorf(CodeUnknown, "%q is unknown: did you mean %q? (--unknown-fields ignore passes unknown fields)", name, near)
+		return errorf(CodeUnknown, "%q is unknown: did you mean %q?", name, near)
 	}
-	return errorf(CodeUnknown, "%q is unknown: remove it, or pass unknown fields with --unknown-fields ignore", name)
+	return errorf(CodeUnknown, "%q is unknown: remove it", name)
 }
 
 // misplaced returns the error of the first field that is next to "body" but would change the answer inside "body". The fields are
@@ -163,6 +163,9 @@ func (r *Request) CheckUnknown() error {
 	return r.unknown
 }
 
+// Model returns the model that the request names, or an empty string.
+func (r *Request) Model() string { return r.model }
+
 // CheckModel returns an *Error if the request names another model than the given ones. A request need not name one.
 func (r *Request) CheckModel(served ...string) error {
 	if r.model == "" || slices.Contains(served, r.model) {
@@ -172,6 +175,6 @@ func (r *Request) CheckModel(served ...string) error {
 	for i, s := range served {
 		quoted[i] = fmt.Sprintf("%q", s)
 	}
-	return errorf(CodeUnknownModel, `"model" is %q, but the rows are for %s: name that model, or pass other names with --unknown-fields ignore`,
+	return errorf(CodeUnknownModel, `"model" is %q, but the models are %s`,
 		r.model, strings.Join(quoted, " or "))
 }

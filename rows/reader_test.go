@@ -107,8 +107,8 @@ func TestReaderErrors(t *testing.T) {
 		{"id that is no whole number", `{"id":1.5,"prompt":"hi"}`, openai.CodeInvalidType, `"id" must be a string or a whole number, not 1.5`},
 		{"body that does not fit its url", `{"url":"/v1/chat/completions","body":{"prompt":"hi"}}`, openai.CodeMissing, `"messages" is missing`},
 		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, openai.CodeInvalidType, `"temperature" must be a number, not a string`},
-		{"an unknown field", `{"prompt":"hi","family":"greeting"}`, openai.CodeUnknown, `"family" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
-		{"an unknown field of the body", `{"body":{"prompt":"hi","family":"greeting"}}`, openai.CodeUnknown, `"family" is unknown: remove it, or pass unknown fields with --unknown-fields ignore`},
+		{"an unknown field", `{"prompt":"hi","family":"greeting"}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore passes unknown fields)`},
+		{"an unknown field of the body", `{"body":{"prompt":"hi","family":"greeting"}}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore passes unknown fields)`},
 		{"a field next to the body", `{"temperature":0,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"temperature" is not in "body", so it would change nothing: move it there`},
 		{"an alias next to the body", `{"n_predict":5,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"n_predict" is not in "body", so it would change nothing: move it there`},
 		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), openai.CodeInvalidJSON, ""},
@@ -167,7 +167,7 @@ func TestRowsNameTheModel(t *testing.T) {
 			continue
 		}
 		require.Equal(t, openai.CodeUnknownModel, read[0].Err.Code)
-		require.Contains(t, read[0].Err.Message, `the rows are for "glm"`)
+		require.Contains(t, read[0].Err.Message, `the models are "glm"`)
 	}
 }
 

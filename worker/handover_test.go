@@ -249,7 +249,7 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 func TestARollingUpgrade(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
-	const n = 240
+	const n = 120
 	b := &bench{queue: redisqueue.New(r.Client)}
 	b.enqueue(t, longPrompts(n), enqueue.Options{})
 	old := []*exec.Cmd{process{}.start(t, r), process{}.start(t, r)}

@@ -20,11 +20,15 @@ func newEnqueue() *cobra.Command {
 	var retention time.Duration
 	var mix bool
 	var limit time.Duration
+	var weight int
 	cmd := &cobra.Command{
 		Use:   "enqueue IN --redis URL",
 		Short: "Queue the rows of a file and print the batch id",
 		Long: `Enqueue puts a job for each row of IN into Redis and prints the batch id, and nothing else, to stdout. IN can be - for
 stdin, which is read to its end before the first row is queued.
+
+Workers take rows of all batches of a model name and priority in turns. A batch of --weight 3 has three rows for each one of a
+batch of weight 1. To change the weight of a queued batch, enqueue its file again with --batch ID and --weight.
 
 Formats of IN:` + formatsHelp() + `
 
@@ -50,6 +54,9 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			}
 			if retention < time.Second || retention > enqueue.MaxRetention {
 				return usagef("--retention: %v is not between 1s and %v", retention, enqueue.MaxRetention)
+			}
+			if cmd.Flags().Changed("weight") && (weight < 1 || weight > enqueue.MaxWeight) {
+				return usagef("--weight: %d is not between 1 and %d", weight, enqueue.MaxWeight)
 			}
 			rowFormat, err := parseFormat(format, args[0])
 			if err != nil {
@@ -79,7 +86,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			sum, err := enqueue.Enqueue(cmd.Context(), queue, in, enqueue.Options{
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
 				IgnoreUnknown: ignore, Retention: retention, MixModels: mix, Version: programVersion(),
-				Deadline: deadline,
+				Deadline: deadline, Weight: weight,
 				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },
 			})
 			d.Close()
@@ -100,6 +107,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
+	cmd.Flags().IntVar(&weight, "weight", 0, "`SHARE` of the workers among the batches of one priority, 1 to 1000 (default 1, or that of the existing batch)")
 	cmd.Flags().BoolVar(&mix, "mix-models", false, "let workers with several model files answer the batch")
 	cmd.Flags().DurationVar(&retention, "retention", enqueue.DefaultRetention,
 		"keep the results of a new batch for `TIME` after its end, such as 24h")

@@ -3,16 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
@@ -88,5 +91,39 @@ func TestEnqueueRefusesAnotherFile(t *testing.T) {
 		require.Equal(t, exitFailure, r.code)
 		require.Empty(t, r.stdout)
 		require.Contains(t, r.stderr, "give another batch id")
+	}
+}
+
+// TestEnqueueSetsRetentionAndWeight: results are kept for the retention from the end of the batch, and the weight can be changed later.
+func TestEnqueueSetsRetentionAndWeight(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	in := write(t, "in.jsonl", askMarch)
+	redis := func(code int, args ...string) result {
+		t.Helper()
+		r := ingot(t, "", append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r
+	}
+	status := func() (s job.Status) {
+		t.Helper()
+		require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "b", "--json").stdout), &s))
+		return s
+	}
+	redis(exitOK, "enqueue", in, "--batch", "b", "--retention", "36h")
+	require.Nil(t, status().Expires, "it has not ended")
+	require.Equal(t, 1, status().Weight)
+	redis(exitOK, "enqueue", in, "--batch", "b", "--weight", "7")
+	require.Equal(t, 7, status().Weight)
+	require.Regexp(t, `(?m)^priority +default, weight 7$`, redis(exitOK, "status", "b").stdout)
+	redis(exitOK, "enqueue", in, "--batch", "b")
+	require.Equal(t, 7, status().Weight)
+	ended := time.Now()
+	redis(exitOK, "cancel", "b")
+	require.WithinRange(t, *status().Expires, ended.Add(36*time.Hour-time.Minute), time.Now().Add(36*time.Hour+time.Minute))
+	for flag, values := range map[string][]string{"--weight": {"0", "-1", "1001", "x"}, "--retention": {"0", "1ms", "1000000h", "x"}} {
+		for _, v := range values {
+			require.Contains(t, redis(exitUsage, "enqueue", in, flag, v).stderr, flag)
+		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/schedule"
 	"github.com/ingot-run/ingot/eval/statistics"
+	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/rows"
@@ -52,7 +55,7 @@ another one continues it.`,
 			}
 			defer queue.Close() //nolint:errcheck // everything sent was answered
 			log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
-			n := nightly{queue: queue, folder: folder, log: log}
+			n := nightly{cmd: cmd, queue: queue, folder: folder, log: log}
 			s, err := schedule.New(queue.Client(), schedule.Options{File: file, Evaluate: n.evaluate, Logger: log})
 			if err != nil {
 				return err
@@ -69,6 +72,7 @@ another one continues it.`,
 
 // nightly runs the evaluations of a schedule.
 type nightly struct {
+	cmd    *cobra.Command
 	queue  *redisqueue.Queue
 	folder string
 	log    *slog.Logger
@@ -80,7 +84,11 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	failed := func(err error) (schedule.Outcome, error) {
 		return schedule.Outcome{Verdict: schedule.Error, Message: oneLine(err.Error())}, nil
 	}
-	sets, err := (&evaluation{limit: e.Limit, chat: e.Chat}).load(e.Tasks)
+	tasks, groups, err := task.ReadAll(e.Tasks)
+	if err != nil {
+		return failed(err)
+	}
+	sets, err := (&evaluation{cmd: n.cmd, limit: e.Limit, shots: -1, chat: e.Chat}).load(tasks)
 	if err != nil {
 		return failed(err)
 	}
@@ -88,13 +96,23 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	if err := eval.Prepare(dir, sets); err != nil {
 		return failed(err)
 	}
-	if err := n.answer(ctx, e, run, dir); err != nil {
-		if errors.Is(err, rows.ErrOtherFile) || errors.Is(err, job.ErrCancelled) {
+	err = n.answer(ctx, e, asked{e.Model, "eval-" + run, filepath.Join(dir, eval.RequestsFile), filepath.Join(dir, eval.AnswersFile)})
+	if err == nil && eval.Judged(sets) {
+		if e.Judge == "" {
+			return failed(errors.New("a task of type judge needs a second model: name its workers with judge in the schedule"))
+		}
+		if err := eval.PrepareJudge(dir, sets); err != nil {
 			return failed(err)
 		}
+		err = n.answer(ctx, e, asked{e.Judge, "judge-" + run, filepath.Join(dir, eval.JudgeRequestsFile), filepath.Join(dir, eval.JudgeAnswersFile)})
+	}
+	if errors.Is(err, rows.ErrOtherFile) || errors.Is(err, job.ErrCancelled) {
+		return failed(err)
+	}
+	if err != nil {
 		return schedule.Outcome{}, err
 	}
-	results, err := eval.Score(dir, sets, eval.Config{Limit: e.Limit, Version: programVersion()})
+	results, err := eval.Score(dir, sets, groups, eval.Config{Limit: e.Limit, Version: programVersion()})
 	if err != nil {
 		return failed(err)
 	}
@@ -115,29 +133,30 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	return schedule.Outcome{Verdict: schedule.Verdict(j.Verdict), Message: judged(j)}, nil
 }
 
-// answer queues the requests of a run and waits for the answers.
-func (n *nightly) answer(ctx context.Context, e *schedule.Entry, run, dir string) error {
-	in, err := os.Open(filepath.Join(dir, eval.RequestsFile))
+// asked is requests for a model: their batch, their file, and the file of the answers.
+type asked struct{ model, batch, requests, answers string }
+
+// answer queues requests and waits for the answers.
+func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error {
+	in, err := os.Open(a.requests)
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	workers, err := n.queue.Workers(ctx, e.Model)
+	workers, err := n.queue.Workers(ctx, a.model)
 	if err != nil {
 		return err
 	}
 	if workers == 0 {
-		n.log.WarnContext(ctx, "no worker serves the model name: the rows wait for one until the deadline", "run", run, "model", e.Model)
+		n.log.WarnContext(ctx, "no worker serves the model name: the rows wait for one until the deadline", "batch", a.batch, "model", a.model)
 	}
-	batch := "eval-" + run
 	_, err = enqueue.Enqueue(ctx, n.queue, in, enqueue.Options{
-		Batch: batch, Alias: e.Model, Priority: job.Default, Format: rows.FormatJSONL, Version: programVersion(), Deadline: time.Now().Add(e.Deadline),
+		Batch: a.batch, Alias: a.model, Priority: job.Default, Format: rows.FormatJSONL, Version: programVersion(), Deadline: time.Now().Add(e.Deadline),
 	})
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, eval.AnswersFile)
-	out, err := rows.OpenOutput(path, batch)
+	out, err := rows.OpenOutput(a.answers, a.batch)
 	if err != nil {
 		return err
 	}
@@ -145,11 +164,11 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, run, dir string
 	if err = errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("read results: %w", err)
 	}
-	if err := problem(c, batch, path); err != nil {
+	if err := problem(c, a.batch, a.answers); err != nil {
 		return err
 	}
 	if c.Cancelled {
-		return fmt.Errorf("read results: batch %s: %w", batch, job.ErrCancelled)
+		return fmt.Errorf("read results: batch %s: %w", a.batch, job.ErrCancelled)
 	}
 	return nil
 }
@@ -158,7 +177,8 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, run, dir string
 func ungated(r *eval.Results) schedule.Outcome {
 	var parts []string
 	o := schedule.Outcome{Verdict: schedule.Ungated}
-	for name, n := range r.Samples {
+	for _, name := range slices.Sorted(maps.Keys(r.Samples)) {
+		n := r.Samples[name]
 		if eval.TooManyFailed(n.Failed, n.Original) {
 			parts = append(parts, fmt.Sprintf("%s: %d of %s have no answer", name, n.Failed, countRows(n.Original)))
 			o.Verdict = schedule.Error

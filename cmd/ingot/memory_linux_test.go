@@ -28,8 +28,10 @@ func TestMemoryOfHostileRows(t *testing.T) { // not parallel: other tests would 
 	in, out := filepath.Join(t.TempDir(), "in.jsonl"), filepath.Join(t.TempDir(), "out.jsonl")
 	require.NoError(t, os.WriteFile(in, hostileRows(t), 0o600))
 	binary := filepath.Join(t.TempDir(), "ingot") // the test's own binary may have the race detector, which takes memory
-	build, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
-	require.NoError(t, err, string(build))
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile builds it, so that its packages may be in the cache
+	text, err := build.CombinedOutput()
+	require.NoError(t, err, string(text))
 
 	cmd := exec.CommandContext(t.Context(), binary, "run", in, "-o", out, "--model", tinyGLM, "--backend", "cpu", "--memory", strconv.Itoa(limit)+"B",
 		"--concurrency", "512", "--threads", "2")

@@ -347,7 +347,7 @@ func TestUnknownFieldsAreErrors(t *testing.T) {
 	require.Contains(t, r.stderr, "4 rows: 2 queued, 2 cannot be used")
 	errs := ingot(t, "", "results", "strict", "--redis", url, "-o", "-").stdout
 	require.Contains(t, errs, `line 2: \"images\" is not supported: only text can be used`)
-	require.Contains(t, errs, `line 3: \"model\" is \"gpt-4\", but the rows are for \"glm\"`)
+	require.Contains(t, errs, `line 3: \"model\" is \"gpt-4\", but the models are \"glm\"`)
 	r = ingot(t, "", append(enqueue, "--batch", "lax", "--unknown-fields", "ignore")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stderr, "4 rows: 4 queued\n")

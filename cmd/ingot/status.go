@@ -143,7 +143,11 @@ func writeStatus(w io.Writer, s batchStatus) error {
 	}
 	line("batch", "%s", s.Batch)
 	line("model name", "%s", s.Alias)
-	line("priority", "%s", s.Priority)
+	if s.Weight > 1 {
+		line("priority", "%s, weight %d", s.Priority, s.Weight)
+	} else {
+		line("priority", "%s", s.Priority)
+	}
 	line("state", "%s", s.State)
 	switch s.State {
 	case job.Enqueueing:

@@ -26,7 +26,7 @@ more rows, gives running ones 20 seconds to finish, and returns the rest to the 
 			if err != nil {
 				return err
 			}
-			return serve(cmd, cfg)
+			return runWorker(cmd, cfg)
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
@@ -36,7 +36,7 @@ more rows, gives running ones 20 seconds to finish, and returns the rest to the 
 	return cmd
 }
 
-func serve(cmd *cobra.Command, cfg *config.Config) (err error) {
+func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	queue, err := dial(cmd, cfg)
 	if err != nil {
 		return err

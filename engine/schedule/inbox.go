@@ -42,16 +42,16 @@ func (b *inbox) signal() {
 	}
 }
 
-// takeTo appends the sequences of all requests that have arrived to seqs, and reports whether the inbox is open.
-func (b *inbox) takeTo(seqs []*sequence) (all []*sequence, open bool) {
+// take passes on the sequences of all requests that have arrived, and reports whether the inbox is open.
+func (b *inbox) take(to func(seqs []*sequence)) (open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, r := range b.requests {
-		seqs = append(seqs, r.seqs...)
+		to(r.seqs)
 		b.requests[i] = nil
 	}
 	b.requests = b.requests[:0]
-	return seqs, b.refusal == nil
+	return b.refusal == nil
 }
 
 // sequences is the number of sequences that the loop has not taken.

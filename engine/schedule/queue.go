@@ -12,7 +12,7 @@ import (
 type queue struct {
 	Options
 	pool        *cache.Pool
-	waiting     []*sequence // in order of arrival
+	waiting     []*sequence // in order of arrival, interactive ones first
 	running     []*sequence // in order of admission
 	ended       []*call     // requests whose callers have to be notified
 	preemptions uint64
@@ -23,6 +23,8 @@ type queue struct {
 	size    cost.Size   // of the step that is planned
 	prompts []*sequence // of the step that is planned
 	turn    uint        // steps with several prompts
+	hurried uint        // steps in succession with prompts of interactive sequences
+	people  people
 }
 
 // sweep releases sequences that have ended, and all those of requests that have failed or were cancelled. Stale ones wait at the
@@ -34,7 +36,7 @@ func (q *queue) sweep() {
 		if s := q.running[i]; s.stale {
 			s.preempt()
 			q.running = slices.Delete(q.running, i, i+1)
-			q.waiting = slices.Insert(q.waiting, 0, s)
+			q.requeue(s)
 		}
 	}
 }

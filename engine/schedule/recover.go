@@ -45,7 +45,7 @@ func (l *loop) recover(err error) bool {
 	}
 	l.err = fmt.Errorf("%w: %w, after another one: start it again", generation.ErrEngineFailed, err)
 	l.inbox.close(l.err)
-	l.inbox.takeTo(nil)
+	l.inbox.take(func([]*sequence) {})
 	l.meter.update(func(s *Snapshot) { s.Running, s.Waiting = 0, 0 })
 	close(l.failed)
 	return false

@@ -2,8 +2,10 @@ package schedule
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/cost"
 )
@@ -12,21 +14,45 @@ import (
 const maxPromptOutputs = 64
 
 // plan gives the running sequences their rows of the next step: a row to each that is generating, then chunks of prompts for as
-// long as the step may take, and then drafts.
-func (q *queue) plan() {
+// long as the step may take, and then drafts. While the prompt of an interactive sequence is computed, the others take what costs little.
+func (q *queue) plan(now time.Time) {
 	q.size, q.prompts = cost.Size{}, q.prompts[:0]
 	for _, s := range q.running {
 		s.Rows = 0
-		if s.decodes() {
-			s.Rows = 1
-			q.size = q.size.Add(s.span(1))
-		} else {
+		if s.call.interactive {
+			q.people.last = now
+		}
+		if !s.decodes() {
+			q.adoptPages(s)
 			q.prompts = append(q.prompts, s)
 		}
 	}
-	limit := q.stepLimit(q.size)
-	q.planPrompts(limit)
-	q.planDrafts(limit)
+	outputs := maxPromptOutputs
+	urgent, others := q.order()
+	var bound limit
+	chats := q.planDecodes(true, math.Inf(1))
+	if q.hurries(len(urgent) > 0) {
+		for _, s := range others {
+			s.Table.Unclaim() // they wait for pages of the urgent ones, not the other way round
+		}
+		q.planPrompts(urgent, q.urgentLimit(q.size), &outputs)
+		bound.seconds = littleMore * q.Steps.Seconds(q.size)
+		q.planDecodes(false, bound.seconds)
+		q.planPrompts(others, bound, &outputs)
+	} else {
+		q.planDecodes(false, math.Inf(1))
+		generating := q.size
+		bound = q.batchLimit(generating, chats, now)
+		q.planPrompts(others, bound, &outputs)
+		q.planPrompts(urgent, q.urgentLimit(generating), &outputs)
+	}
+	q.people.rested++
+	for _, s := range q.prompts {
+		if s.Rows > 0 {
+			q.people.rested = 0
+		}
+	}
+	q.planDrafts(bound.seconds, now)
 	q.reservePages()
 	for _, s := range q.running {
 		s.Start = s.Computed
@@ -34,27 +60,42 @@ func (q *queue) plan() {
 	clear(q.prompts)
 }
 
-// fewestAlone is the number of rows that a prompt gets at least while nothing else runs. Far behind the beginning of a text, rows take
-// long because each reads much of the cache, and that many read it together.
-const fewestAlone = 32
+const (
+	// oldestTurn is how often the prompt that was admitted first is the first in turn: in each step of that number.
+	oldestTurn = 4
+	// littleMore is how many times as long a step with the prompt of an interactive sequence may take because of others. In each step of
+	// number othersTurn others go first.
+	littleMore, othersTurn = 1.1, 4
+)
 
-// planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than limit.
-func (q *queue) planPrompts(limit float64) {
-	for _, s := range q.prompts {
-		q.adoptPages(s)
+// planDecodes gives a row to the generating sequences that are interactive, or to the others, for as long as the step takes no longer than
+// limit. It returns their number.
+func (q *queue) planDecodes(interactive bool, limit float64) (n int) {
+	for _, s := range q.running {
+		if s.call.interactive != interactive || !s.decodes() {
+			continue
+		}
+		if size := q.size.Add(s.span(1)); size.Rows <= q.Limits.Rows && (math.IsInf(limit, 1) || q.Steps.Seconds(size) <= limit) {
+			s.Rows, q.size = 1, size
+			n++
+		}
 	}
-	q.order()
-	outputs, given, least := maxPromptOutputs, 0, fewestAlone
-	if len(q.running) > 1 {
-		least = 1
-	}
-	for _, s := range q.prompts {
+	return n
+}
+
+// planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than it may.
+func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
+	given := 0
+	for _, s := range prompts {
 		if q.size.Rows < q.Limits.Rows && !q.waitsForPage(s) {
-			fits := q.fitting(s, limit)
-			if given == 0 {
-				fits = max(fits, min(least, s.left(), q.PrefillChunk, q.Limits.Rows-q.size.Rows)) // however long they take
+			fits := q.fitting(s, bound.seconds)
+			if fits < min(bound.worth, s.left()) {
+				fits = 0
+				if given == 0 {
+					fits = min(bound.rows, s.left(), q.PrefillChunk, q.Limits.Rows-q.size.Rows)
+				}
 			}
-			s.Rows = q.chunk(s, fits, &outputs)
+			s.Rows = q.chunk(s, fits, outputs)
 			q.size = q.size.Add(s.span(s.Rows))
 			given += s.Rows
 		}
@@ -64,21 +105,36 @@ func (q *queue) planPrompts(limit float64) {
 	}
 }
 
-// oldestTurn is how often the prompt that was admitted first is the first in turn: in each step of that number.
-const oldestTurn = 4
+// hurries reports whether the next step is for interactive sequences. It is while one of them has no token, except now and then, so that
+// the others advance.
+func (q *queue) hurries(urgent bool) bool {
+	if !urgent {
+		q.hurried = 0
+		return false
+	}
+	q.hurried++
+	return q.hurried%othersTurn != 0
+}
 
-// order puts the prompts in the order of their turns: those that need the fewest rows go first, and now and then the oldest, so that
-// others delay it only so much.
-func (q *queue) order() {
-	if len(q.prompts) < 2 {
-		return
+// order puts the prompts in the order of their turns: those that need the fewest rows first, and now and then the oldest, so that others
+// delay it only so much. Urgent prompts are those of interactive sequences.
+func (q *queue) order() (urgent, others []*sequence) {
+	slices.SortStableFunc(q.prompts, func(a, b *sequence) int { return cmp.Compare(b.urgency(), a.urgency()) })
+	n := 0
+	for _, s := range q.prompts {
+		n += s.urgency()
 	}
-	q.turn++
-	rest := q.prompts // in order of admission
-	if q.turn%oldestTurn == 0 {
-		rest = rest[1:]
+	urgent, others = q.prompts[:n], q.prompts[n:]
+	if len(q.prompts) > 1 {
+		q.turn++
 	}
-	slices.SortStableFunc(rest, func(a, b *sequence) int { return cmp.Compare(a.left(), b.left()) })
+	for _, class := range [][]*sequence{urgent, others} {
+		if len(class) > 0 && q.turn%oldestTurn == 0 {
+			class = class[1:]
+		}
+		slices.SortStableFunc(class, func(a, b *sequence) int { return cmp.Compare(a.left(), b.left()) })
+	}
+	return urgent, others
 }
 
 // fitting is the number of rows of a prompt with which the step takes no longer than limit.
@@ -87,14 +143,19 @@ func (q *queue) fitting(s *sequence, limit float64) int {
 	return sort.Search(room, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.span(i+1))) > limit })
 }
 
-// planDrafts adds the drafts that the step has room for after the prompts.
-func (q *queue) planDrafts(limit float64) {
+// planDrafts adds the drafts that the step has room for after the prompts. Next to prompts, and while an interactive request may arrive,
+// drafts do not make it longer than limit.
+func (q *queue) planDrafts(limit float64, now time.Time) {
+	bounded := len(q.prompts) > 0 || q.people.expected(now)
 	for _, s := range q.running {
 		if len(s.Drafts) == 0 {
 			continue
 		}
-		n := min(len(s.Drafts), q.Limits.Rows-q.size.Rows)
-		if len(q.prompts) > 0 {
+		n := 0
+		if s.Rows > 0 {
+			n = min(len(s.Drafts), q.Limits.Rows-q.size.Rows)
+		}
+		if bounded {
 			n = sort.Search(n, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.draftSpan(i+1))) > limit })
 		}
 		s.Shorten(n)
@@ -104,22 +165,23 @@ func (q *queue) planDrafts(limit float64) {
 }
 
 // expectedPromptRows is the number of rows of prompts in the next step, as far as is known.
-func (q *queue) expectedPromptRows() int {
-	var decoding cost.Size
-	left, from := 0, 0
+func (q *queue) expectedPromptRows(now time.Time) int {
+	var generating cost.Size
+	left, from, chats := 0, 0, 0
 	for _, s := range q.running {
 		switch {
 		case s.ended():
 		case s.decodes():
-			decoding = decoding.Add(s.span(1))
+			generating = generating.Add(s.span(1))
+			chats += s.urgency()
 		default:
 			left += s.left()
 			from = max(from, s.Computed)
 		}
 	}
-	limit := q.stepLimit(decoding)
-	return sort.Search(max(0, min(left, q.Limits.Rows-decoding.Rows)), func(i int) bool {
-		return q.Steps.Seconds(decoding.Add(cost.Rows(from, from+i+1, 0))) > limit
+	bound := q.batchLimit(generating, chats, now).seconds
+	return sort.Search(max(0, min(left, q.Limits.Rows-generating.Rows)), func(i int) bool {
+		return q.Steps.Seconds(generating.Add(cost.Rows(from, from+i+1, 0))) > bound
 	})
 }
 
@@ -163,19 +225,17 @@ func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	return n
 }
 
-// reservePages takes pages for all rows, oldest sequence first. If they run out, the youngest sequences are preempted: they
-// wait at the head of the queue and are computed again, to the same tokens.
+// reservePages takes pages for all rows, oldest sequence first. If they run out, the youngest sequences are preempted, interactive ones
+// last: they wait at the head of the queue.
 func (q *queue) reservePages() {
 	for i := 0; i < len(q.running); i++ {
 		s := q.running[i]
 		for s.Table != nil && s.Rows > 0 && !s.Table.Grow(s.Computed+s.Rows) {
-			last := len(q.running) - 1
-			youngest := q.running[last]
-			youngest.preempt()
-			q.running[last] = nil
-			q.running = q.running[:last]
-			q.waiting = slices.Insert(q.waiting, 0, youngest)
-			q.preemptions++
+			youngest := q.youngest()
+			q.preempt(youngest)
+			if youngest <= i {
+				i--
+			}
 		}
 	}
 }

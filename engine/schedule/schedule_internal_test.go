@@ -82,7 +82,7 @@ func (m manual) begin(req generation.Request) *request {
 	m.t.Helper()
 	r, err := newRequest(m.t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req)
 	require.NoError(m.t, err)
-	m.loop.waiting = append(m.loop.waiting, r.seqs...)
+	m.loop.enqueue(r.seqs)
 	return r
 }
 

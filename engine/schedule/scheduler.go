@@ -78,6 +78,12 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	return r.completion(s.tokenizer), nil
 }
 
+// Check returns the error of a request that cannot be answered because of the length of its prompt.
+func (s *Scheduler) Check(prompt int, req *generation.Request) error {
+	_, err := lengthLimit(s.context, prompt, req)
+	return err
+}
+
 // answer waits until a request is done, and passes on its pieces meanwhile.
 func (s *Scheduler) answer(ctx context.Context, r *request, to func(generation.Piece) error) error {
 	if err := s.inbox.put(r); err != nil {

@@ -44,6 +44,14 @@ func (s *sequence) admit(t *cache.Table) {
 	}
 }
 
+// urgency is 1 for sequences that go before others, and 0 for the others.
+func (s *sequence) urgency() int {
+	if s.call.interactive {
+		return 1
+	}
+	return 0
+}
+
 // answer is the generated tokens.
 func (s *sequence) answer() []int32 { return s.Tokens[len(s.call.prompt):] }
 

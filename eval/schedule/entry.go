@@ -5,6 +5,7 @@ package schedule
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,10 +36,11 @@ const (
 // Entry is an evaluation that runs at set times.
 type Entry struct {
 	Name     string   `yaml:"name" json:"name"`
-	Cron     string   `yaml:"cron" json:"cron"`         // minute, hour, day of the month, month, day of the week
-	TimeZone string   `yaml:"timezone" json:"timezone"` // an IANA name; UTC if empty
-	Tasks    []string `yaml:"tasks" json:"tasks"`       // files; relative ones are relative to the schedule's
-	Model    string   `yaml:"model" json:"model"`       // alias of the workers that answer
+	Cron     string   `yaml:"cron" json:"cron"`             // minute, hour, day of the month, month, day of the week
+	TimeZone string   `yaml:"timezone" json:"timezone"`     // an IANA name; UTC if empty
+	Tasks    []string `yaml:"tasks" json:"tasks"`           // files; relative ones are relative to the schedule's
+	Model    string   `yaml:"model" json:"model"`           // alias of the workers that answer
+	Judge    string   `yaml:"judge" json:"judge,omitempty"` // alias of the workers that score answers to tasks of type judge
 	Limit    int      `yaml:"limit" json:"limit,omitempty"`
 	Chat     bool     `yaml:"chat" json:"chat,omitempty"`
 	Missed   Missed   `yaml:"missed" json:"missed"`
@@ -160,8 +162,10 @@ func (e *Entry) complete(folder string) (err error) {
 	case e.Limit < 0:
 		return fmt.Errorf("limit: %d is negative", e.Limit)
 	}
-	if err := job.CheckAlias(e.Model); err != nil {
-		return err
+	for _, alias := range []string{e.Model, cmp.Or(e.Judge, e.Model)} {
+		if err := job.CheckAlias(alias); err != nil {
+			return err
+		}
 	}
 	for i, path := range e.Tasks {
 		if !filepath.IsAbs(path) {

@@ -74,6 +74,7 @@ func TestReadRefuses(t *testing.T) {
 		"local time zone":   {entry("timezone: Local"), "use a name such as Europe/Berlin"},
 		"missed":            {entry("missed: later"), "use latest, all or skip"},
 		"model":             {entry("model: 'a b'"), "model name"},
+		"judge":             {entry("judge: 'a b'"), "model name"},
 		"limit":             {entry("limit: -1"), "is negative"},
 		"deadline":          {entry("deadline: -1h"), "is in the past"},
 		"baseline":          {entry("gate: {baseline: ''}"), "not the name of a baseline"},

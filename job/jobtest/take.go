@@ -3,6 +3,7 @@ package jobtest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,22 +14,36 @@ import (
 // more. They are sorted by delivery.
 func Take(t testing.TB, q job.Queue, alias string, p job.Priority, n int) []*job.Job {
 	t.Helper()
+	var jobs []*job.Job
+	taken, ended := make(chan struct{}), make(chan struct{})
 	last := newJob(1)
 	last.Batch = "last-of-" + alias
-	_, err := q.Add(t.Context(), alias, p, []*job.Job{last})
-	require.NoError(t, err)
-	var jobs []*job.Job
-	ended := make(chan struct{})
 	stop := serve(t, q, job.ServeOptions{Alias: alias, Concurrency: 1, ShutdownTimeout: maxWait}, func(_ context.Context, j *job.Job) error {
 		if j.Batch == last.Batch {
 			close(ended)
-		} else {
-			jobs = append(jobs, j)
+			return nil
+		}
+		if jobs = append(jobs, j); len(jobs) == n {
+			close(taken)
 		}
 		return nil
 	})
-	<-ended
+	if n > 0 {
+		wait(t, taken, "the jobs are taken")
+	}
+	_, err := q.Add(t.Context(), alias, p, []*job.Job{last})
+	require.NoError(t, err)
+	wait(t, ended, "the queue is empty")
 	stop()
 	require.Len(t, jobs, n)
 	return jobs
+}
+
+func wait(t testing.TB, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(maxWait):
+		require.Fail(t, "not within "+maxWait.String(), what)
+	}
 }

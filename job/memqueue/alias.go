@@ -12,9 +12,10 @@ import (
 
 // alias has the jobs of a model alias. Its fields are guarded by the queue's mutex.
 type alias struct {
-	waiting map[job.Priority]*list.List // of *task, the head first
-	tasks   map[row]*task               // the tasks that are waiting, delayed or running
-	arrived *sync.Cond                  // signalled when a task is put into waiting; broadcast when a Serve stops
+	waiting map[job.Priority]*turns
+	tasks   map[row]*task // the tasks that are waiting, delayed or running
+	weight  func(batch string) int
+	arrived *sync.Cond // signalled when a task is put into waiting; broadcast when a Serve stops
 }
 
 // row identifies a row.
@@ -27,7 +28,8 @@ type row struct {
 type task struct {
 	job      *job.Job
 	priority job.Priority
-	waiting  *list.Element // nil while the task is running or waits for its retry
+	list     *list.List    // the list in which the task waits; nil while it is running or waits for its retry
+	waiting  *list.Element // of the list
 	running  bool
 	failures int
 }
@@ -38,9 +40,9 @@ func (t *task) row() row { return row{t.job.Batch, t.job.Line} }
 func (q *Queue) alias(name string) *alias {
 	a := q.aliases[name]
 	if a == nil {
-		a = &alias{waiting: map[job.Priority]*list.List{}, tasks: map[row]*task{}, arrived: sync.NewCond(&q.mu)}
+		a = &alias{waiting: map[job.Priority]*turns{}, tasks: map[row]*task{}, weight: q.weight, arrived: sync.NewCond(&q.mu)}
 		for p := range job.Priorities() {
-			a.waiting[p] = list.New()
+			a.waiting[p] = newTurns()
 		}
 		q.aliases[name] = a
 	}
@@ -81,22 +83,31 @@ func (q *Queue) Add(_ context.Context, name string, p job.Priority, jobs []*job.
 	return added, nil
 }
 
-// put puts a task at the end of its queue.
+// put puts a task at the end of its batch.
 func (a *alias) put(t *task) {
-	t.waiting = a.waiting[t.priority].PushBack(t)
+	a.waiting[t.priority].put(t)
 	a.arrived.Signal()
 }
 
 // putFirst puts a task at the head of its queue.
 func (a *alias) putFirst(t *task) {
-	t.waiting = a.waiting[t.priority].PushFront(t)
+	a.waiting[t.priority].putFirst(t)
 	a.arrived.Signal()
 }
 
 func (a *alias) remove(t *task) {
 	delete(a.tasks, t.row())
 	if t.waiting != nil {
-		a.waiting[t.priority].Remove(t.waiting)
+		unlink(t)
+	}
+}
+
+// drain removes the tasks of a batch, except those that are running.
+func (a *alias) drain(batch string) {
+	for _, t := range a.tasks {
+		if t.job.Batch == batch && !t.running {
+			a.remove(t)
+		}
 	}
 }
 
@@ -106,8 +117,8 @@ func (a *alias) take(ctx context.Context, strict bool) *task {
 	defer a.arrived.L.Unlock()
 	for ctx.Err() == nil {
 		if waiting := a.choose(strict); waiting != nil {
-			t := waiting.Remove(waiting.Front()).(*task)
-			t.waiting, t.running = nil, true
+			t := waiting.take(a.weight)
+			t.running = true
 			return t
 		}
 		a.arrived.Wait()
@@ -115,13 +126,13 @@ func (a *alias) take(ctx context.Context, strict bool) *task {
 	return nil
 }
 
-// choose returns the list of a priority that has waiting tasks, or nil if none has.
-func (a *alias) choose(strict bool) *list.List {
-	var chosen *list.List
+// choose returns the tasks of a priority that has waiting ones, or nil if none has.
+func (a *alias) choose(strict bool) *turns {
+	var chosen *turns
 	sum := 0
 	for _, p := range [...]job.Priority{job.Critical, job.Default, job.Bulk} {
 		waiting := a.waiting[p]
-		if waiting.Len() == 0 {
+		if waiting.empty() {
 			continue
 		}
 		if strict {
@@ -135,7 +146,7 @@ func (a *alias) choose(strict bool) *list.List {
 	return chosen
 }
 
-// retryLater puts a task at the end of its queue after a time.
+// retryLater puts a task at the end of its batch after a time.
 func (a *alias) retryLater(t *task, delay time.Duration) {
 	time.AfterFunc(delay, func() {
 		a.arrived.L.Lock()

@@ -62,8 +62,11 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	defer q.mu.Unlock()
 	if known, err := q.find(b.ID); err == nil {
 		known.MixModels = known.MixModels || b.MixModels
+		if b.Weight > 0 {
+			known.Weight = b.Weight
+		}
 		existing := known.Batch
-		existing.Retention, existing.Lines, existing.MixModels = 0, 0, false
+		existing.Retention, existing.Lines, existing.MixModels, existing.Weight = 0, 0, false, 0
 		return existing, false, nil
 	}
 	q.batches[b.ID] = &batch{
@@ -145,6 +148,7 @@ func (q *Queue) Cancel(_ context.Context, id string) (finished bool, err error) 
 	for _, end := range b.running {
 		end()
 	}
+	q.alias(b.Alias).drain(id)
 	return false, nil
 }
 
@@ -168,6 +172,7 @@ func (q *Queue) Purge(_ context.Context, id string) error {
 		return fmt.Errorf("purge batch %s: %w: cancel it first", id, job.ErrUnfinished)
 	}
 	delete(q.batches, id)
+	q.alias(b.Alias).drain(id)
 	return nil
 }
 
@@ -186,6 +191,7 @@ func (q *Queue) Status(_ context.Context, id string) (job.Status, error) {
 func (b *batch) current() job.Status {
 	s := b.status
 	s.FileSHA = b.FileSHA
+	s.Weight = max(1, b.Weight)
 	s.Running = len(b.attempts)
 	switch {
 	case s.Finished != nil:

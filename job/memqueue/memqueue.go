@@ -25,6 +25,14 @@ func New() *Queue {
 	return &Queue{batches: map[string]*batch{}, aliases: map[string]*alias{}}
 }
 
+// weight returns the weight of a batch.
+func (q *Queue) weight(batch string) int {
+	if b := q.batches[batch]; b != nil {
+		return max(1, b.Weight)
+	}
+	return 1
+}
+
 // LastFetch implements job.Queue. A worker can always reach this queue.
 func (q *Queue) LastFetch() time.Time { return time.Now() }
 

@@ -3,11 +3,9 @@ package redisqueue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/job"
@@ -97,11 +95,11 @@ func (a *adding) flush(ctx context.Context) error {
 // try adds the tasks once. If dead tasks have the same ids, try removes the dead tasks and returns the tasks that can now be added.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
-	args = append(args, taskPrefix(a.queue), time.Now().UnixNano())
+	args = append(args, a.queue, time.Now().UnixNano())
 	for _, t := range a.tasks {
 		args = append(args, t.id, t.message)
 	}
-	numbers, err := addScript.Run(ctx, a.rdb, []string{pendingKey(a.queue)}, args...).Int64Slice()
+	numbers, err := addScript.Run(ctx, a.rdb, nil, args...).Int64Slice()
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +140,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 		case state == "active":
 			return nil, job.ErrRowRunning
 		}
-		err := a.inspector.DeleteTask(a.queue, t.id)
-		if err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+		if err := a.deleteTask(ctx, a.queue, t.id); err != nil {
 			return nil, err
 		}
 		dead = append(dead, t)

@@ -25,7 +25,11 @@ func (q *Queue) Create(ctx context.Context, b job.Batch) (existing job.Batch, cr
 	if b.MixModels {
 		mixed = 1
 	}
-	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"), append([]any{mixed}, fields...)...).Int()
+	weight := ""
+	if b.Weight > 0 {
+		weight = strconv.Itoa(b.Weight)
+	}
+	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"), append([]any{mixed, weight}, fields...)...).Int()
 	if err != nil {
 		return job.Batch{}, false, failure(err, "create batch %s", b.ID)
 	}
@@ -55,7 +59,7 @@ func (q *Queue) Seal(ctx context.Context, batch string, total int, fileSHA strin
 	return nil
 }
 
-// Cancel implements job.Store.
+// Cancel implements job.Store. It works while Redis has no memory left.
 func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err error) {
 	running, err := q.rdb.HKeys(ctx, key(batch, "attempts")).Result()
 	if err != nil {
@@ -68,6 +72,18 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 	if err != nil || n == 0 {
 		return err == nil, failure(err, "cancel batch %s", batch)
 	}
+	if err := q.stopLines(ctx, batch, running); err != nil {
+		return false, err
+	}
+	st, err := q.Status(ctx, batch)
+	if err != nil {
+		return false, err
+	}
+	return false, q.drain(ctx, queueName(st.Alias, st.Priority), batch)
+}
+
+// stopLines ends the deliveries of lines.
+func (q *Queue) stopLines(ctx context.Context, batch string, running []string) error {
 	var lines []int
 	for _, text := range running {
 		if line, err := strconv.Atoi(text); err == nil { // others are no rows of ours
@@ -75,18 +91,18 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 		}
 	}
 	if len(lines) == 0 {
-		return false, nil
+		return nil
 	}
 	numbers, err := q.numbers(ctx, batch, lines...)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for i, line := range lines {
 		if err := q.inspector.CancelProcessing(delivery{batch, line, numbers[i]}.id()); err != nil {
-			return false, failure(err, "stop line %d of batch %s", line, batch)
+			return failure(err, "stop line %d of batch %s", line, batch)
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // Cancelled implements job.Store.
@@ -106,6 +122,9 @@ func (q *Queue) Purge(ctx context.Context, batch string) error {
 	}
 	if !st.Ended() {
 		return fmt.Errorf("purge batch %s: %w: cancel it first", batch, job.ErrUnfinished)
+	}
+	if err := q.drain(ctx, queueName(st.Alias, st.Priority), batch); err != nil {
+		return err
 	}
 	if err := q.rdb.Unlink(ctx, allKeys(batch)...).Err(); err != nil {
 		return failure(err, "purge batch %s", batch)

@@ -87,7 +87,7 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 
 // hold makes a worker the owner of a delivery. held is false if the task was taken from it meanwhile.
 func (q *Queue) hold(ctx context.Context, queue string, d delivery, worker string) (held bool, err error) {
-	n, err := holdScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
+	n, err := holdScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker, queue).Int()
 	return n == 1, failure(err, "own line %d of batch %s", d.line, d.batch)
 }
 

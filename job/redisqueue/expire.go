@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/hibiken/asynq"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/job"
@@ -42,23 +41,33 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
 }
 
-// tasksOf returns the ids of a batch's tasks.
+// tasksOf returns the ids of a batch's tasks. It reads the lists in the order in which a row passes through them, so that none is missed.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
-	prefix := asynqKey(queue, "")
-	for _, name := range []string{"pending", "active", "scheduled", "retry", "archived"} {
+	list := func(key string, start int64) ([]string, error) {
+		return q.rdb.LRange(ctx, key, start, start+chunk-1).Result()
+	}
+	set := func(key string, start int64) ([]string, error) {
+		return q.rdb.ZRange(ctx, key, start, start+chunk-1).Result()
+	}
+	for _, part := range []struct {
+		key, prefix string // the prefix completes ids
+		read        func(key string, start int64) ([]string, error)
+	}{
+		{waitingPrefix(queue) + batch, batch + ":", list},
+		{pendingKey(queue), "", list},
+		{asynqKey(queue, "active"), "", list},
+		{asynqKey(queue, "scheduled"), "", set},
+		{asynqKey(queue, "retry"), "", set},
+		{asynqKey(queue, "archived"), "", set},
+	} {
 		for start := int64(0); ; start += chunk {
-			var all []string
-			if name == "pending" || name == "active" {
-				all, err = q.rdb.LRange(ctx, prefix+name, start, start+chunk-1).Result()
-			} else {
-				all, err = q.rdb.ZRange(ctx, prefix+name, start, start+chunk-1).Result()
-			}
+			all, err := part.read(part.key, start)
 			if err != nil {
 				return nil, failure(err, "list the rows of batch %s", batch)
 			}
 			for _, id := range all {
-				if strings.HasPrefix(id, batch+":") {
+				if id = part.prefix + id; strings.HasPrefix(id, batch+":") {
 					ids = append(ids, id)
 				}
 			}
@@ -74,14 +83,18 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 // find its row recorded.
 // first reports whether the row was not recorded before.
 func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first bool, err error) {
-	info, err := q.inspector.GetTaskInfo(queue, id)
-	if errors.Is(err, asynq.ErrTaskNotFound) {
+	message, err := q.rdb.HGet(ctx, taskPrefix(queue)+id, "msg").Bytes()
+	if isNil(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	j, err := job.Decode(info.Payload)
+	payload, err := payloadOf(message)
+	if err != nil {
+		return false, nil //nolint:nilerr // it is no job: a worker archives it
+	}
+	j, err := job.Decode(payload)
 	d, ok := parseDelivery(id)
 	if err != nil || !ok || j.Batch != batch || !j.Overdue() {
 		return false, nil //nolint:nilerr // it is no job of this batch: a worker archives or drops it
@@ -97,13 +110,5 @@ func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first 
 	if err != nil {
 		return false, err
 	}
-	err = q.inspector.DeleteTask(queue, id)
-	if err == nil || errors.Is(err, asynq.ErrTaskNotFound) || info.State == asynq.TaskStateActive {
-		return first, nil
-	}
-	info, again := q.inspector.GetTaskInfo(queue, id)
-	if again == nil && info.State == asynq.TaskStateActive || errors.Is(again, asynq.ErrTaskNotFound) {
-		return first, nil // a worker has just taken it
-	}
-	return first, err
+	return first, q.deleteTask(ctx, queue, id)
 }

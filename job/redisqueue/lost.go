@@ -14,7 +14,7 @@ func (q *Queue) Lost(ctx context.Context, b job.Status) (int, error) {
 	if b.State != job.InProgress {
 		return 0, nil
 	}
-	empty, err := q.queueIsEmpty(queueName(b.Alias, b.Priority))
+	empty, err := q.queueIsEmpty(ctx, queueName(b.Alias, b.Priority))
 	if err != nil || !empty {
 		return 0, err
 	}
@@ -26,7 +26,10 @@ func (q *Queue) Lost(ctx context.Context, b job.Status) (int, error) {
 }
 
 // queueIsEmpty reports whether a queue holds no tasks that will run.
-func (q *Queue) queueIsEmpty(queue string) (bool, error) {
+func (q *Queue) queueIsEmpty(ctx context.Context, queue string) (bool, error) {
+	if n, err := q.waiting(ctx, queue); err != nil || n > 0 {
+		return false, err
+	}
 	queues, err := q.inspector.Queues()
 	if err == nil && !slices.Contains(queues, queue) {
 		return true, nil

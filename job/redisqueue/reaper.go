@@ -87,6 +87,9 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 			return failure(err, "look after queue %s", queue)
 		}
 	}
+	if err := r.queue.fill(ctx, queue); err != nil {
+		return err
+	}
 	list, err := ownersScript.Run(ctx, rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
 	if err != nil {
 		return failure(err, "list the owners of queue %s", queue)

@@ -29,6 +29,14 @@ var (
 	retrySource string
 	//go:embed lua/add.lua
 	addSource string
+	//go:embed lua/fill.lua
+	fillSource string
+	//go:embed lua/waiting.lua
+	waitingSource string
+	//go:embed lua/drain.lua
+	drainSource string
+	//go:embed lua/delete.lua
+	deleteSource string
 	//go:embed lua/head.lua
 	headSource string
 	//go:embed lua/checkpoint.lua
@@ -65,7 +73,12 @@ var (
 	resultsScript = redis.NewScript(resultsSource)
 	retryScript   = redis.NewScript(retrySource)
 	headScript    = redis.NewScript(headSource)
-	addScript     = redis.NewScript(addSource)
+	addScript     = redis.NewScript(fillSource + addSource)
+	deleteScript  = redis.NewScript(deleteSource)
+
+	fillScript    = redis.NewScript(fillSource + "fill(ARGV[1])\nreturn 1\n")
+	waitingScript = redis.NewScript(waitingSource)
+	drainScript   = redis.NewScript(drainSource)
 
 	checkpointScript = redis.NewScript(checkpointSource)
 
@@ -73,7 +86,7 @@ var (
 	loseScript  = redis.NewScript(loseSource)
 	leaveScript = redis.NewScript(leaveSource)
 
-	holdScript     = redis.NewScript(holdSource)
+	holdScript     = redis.NewScript(fillSource + holdSource)
 	disownScript   = redis.NewScript(disownSource)
 	ownersScript   = redis.NewScript(ownersSource)
 	revokeScript   = redis.NewScript(revokeSource)

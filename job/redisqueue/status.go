@@ -84,6 +84,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		Finished:         m.moment("finished_ms"),
 		Cancelled:        m.moment("cancelled_ms"),
 		Deadline:         m.moment("deadline_ms"),
+		Weight:           max(1, m.number("weight")),
 		Total:            m.number("total"),
 		Done:             m.number("done"),
 		Failed:           m.number("failed"),

@@ -1,14 +1,22 @@
--- Puts tasks at the end of a queue, each unless a task with its id exists, as asynq's own script does for one task. Returns the
--- numbers of those that exist, from 1.
--- KEYS: the queue's pending list. ARGV: prefix of the keys of tasks, now in ns, then id and message of each task.
-local known = {}
+-- Puts tasks at the end of the waiting rows of their batches, each unless a task with its id exists. A batch without waiting rows has
+-- the next turn. Returns the numbers of the tasks that exist, from 1. Follows fill.lua.
+-- ARGV: queue, now in ns, then id and message of each task.
+local known, joined = {}, {}
+local turns = 'ingot:{' .. ARGV[1] .. '}:turns'
 for i = 3, #ARGV, 2 do
-  local key = ARGV[1] .. ARGV[i]
-  if redis.call('EXISTS', key) == 1 then
+  local task = 'asynq:{' .. ARGV[1] .. '}:t:' .. ARGV[i]
+  if redis.call('EXISTS', task) == 1 then
     known[#known + 1] = (i - 1) / 2
   else
-    redis.call('HSET', key, 'msg', ARGV[i + 1], 'state', 'pending', 'pending_since', ARGV[2])
-    redis.call('LPUSH', KEYS[1], ARGV[i])
+    local batch, row = string.match(ARGV[i], '^([^:]*):(.*)$')
+    redis.call('HSET', task, 'msg', ARGV[i + 1], 'state', 'waiting', 'pending_since', ARGV[2])
+    redis.call('LPUSH', 'ingot:{' .. ARGV[1] .. '}:waiting:' .. batch, row)
+    if not joined[batch] then
+      joined[batch] = true
+      local first = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
+      redis.call('ZADD', turns, 'NX', first[2] or 0, batch)
+    end
   end
 end
+fill(ARGV[1])
 return known

@@ -1,11 +1,15 @@
--- Creates a batch. Returns 1, or 0 if it exists; then it changes nothing but that the batch may mix models, if it may now.
--- KEYS: meta. ARGV: 1 if the batch may mix models, else 0, then fields and values.
+-- Creates a batch. Returns 1, or 0 if it exists; then it changes nothing but its weight, if one is given, and that it may mix models,
+-- if it may now.
+-- KEYS: meta. ARGV: 1 if the batch may mix models, else 0, weight or '', then fields and values.
 local existed = redis.call('EXISTS', KEYS[1])
 if existed == 0 then
-  redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+  redis.call('HSET', KEYS[1], unpack(ARGV, 3))
 end
 if ARGV[1] == '1' then
   redis.call('HSET', KEYS[1], 'mixed', 1)
+end
+if ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[1], 'weight', ARGV[2])
 end
 if existed == 1 then
   return 0

@@ -49,6 +49,7 @@ for _, key in ipairs(KEYS) do
   try('RPUSH', key, 'a')
   try('LRANGE', key, 0, 1)
   try('LLEN', key)
+  try('RPOP', key)
   try('RPOPLPUSH', key, key)
   try('LREM', key, 0, 'a')
   try('DEL', key)

@@ -1,0 +1,287 @@
+package schedule
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// rowOf is a row of a batch, which generates the given number of tokens.
+func rowOf(first int32, prompt, answer int) generation.Request {
+	tokens := make([]int32, prompt)
+	for i := range tokens {
+		tokens[i] = (first + int32(3*i)) % 2000
+	}
+	return generation.Request{Tokens: tokens, MaxTokens: answer, IgnoreEOS: true}
+}
+
+// chatOf is rowOf for a request for which a person waits.
+func chatOf(first int32, prompt, answer int) generation.Request {
+	req := rowOf(first, prompt, answer)
+	req.Interactive = true
+	return req
+}
+
+// alone is the answer to a request on a scheduler of its own.
+func alone(t *testing.T, req generation.Request) []int32 {
+	t.Helper()
+	m := newManual(t, setup{path: microLlama})
+	r := m.begin(req)
+	m.finish(r)
+	return r.seqs[0].answer()
+}
+
+func (r *request) runs() bool { return r.seqs[0].Table != nil }
+
+// Interactive requests are admitted before others that have waited for longer, in order of arrival.
+func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
+	var want []*sequence
+	add := func(req generation.Request) *sequence { return m.begin(req).seqs[0] }
+	one, two := add(rowOf(10, 4, 20)), add(rowOf(20, 4, 20))
+	chat, other := add(chatOf(30, 4, 20)), add(chatOf(40, 4, 20))
+	want = append(want, chat, other, one, two)
+	require.Equal(t, want, m.loop.waiting)
+	m.step()
+	require.Equal(t, want[:2], m.loop.running)
+	require.Equal(t, want[2:], m.loop.waiting)
+}
+
+// An interactive request runs in the next step although rows of a batch have all slots. The youngest of them is computed again
+// afterwards, to the same tokens. An interactive request does not preempt another.
+func TestAnInteractiveRequestTakesASlot(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 3}})
+	var rows []*request
+	for i := range int32(4) {
+		rows = append(rows, m.begin(rowOf(100*i, 20, 40)))
+	}
+	for range 10 {
+		m.step()
+	}
+	require.Equal(t, []bool{true, true, true, false}, running(rows))
+	var chats []*request
+	for i := range int32(3) {
+		chats = append(chats, m.begin(chatOf(1000+100*i, 20, 12)))
+		m.step()
+		require.True(t, chats[i].answered(), "its prompt is computed in the first step that it is there for")
+		require.Equal(t, []bool{i < 2, i < 1, false, false}, running(rows), "the youngest goes first")
+	}
+	late := m.begin(chatOf(1500, 20, 12))
+	m.step()
+	require.Equal(t, []bool{true, true, true}, running(chats))
+	require.False(t, late.runs())
+	require.Equal(t, uint64(3), m.loop.preemptions)
+	for i, s := range []*request{rows[0], rows[1], rows[2], rows[3]} {
+		require.Same(t, s.seqs[0], m.loop.waiting[1+i], "in the order of arrival")
+	}
+	for _, r := range slices.Concat(chats, []*request{late}, rows) {
+		m.finish(r)
+	}
+	require.Equal(t, uint64(3), m.loop.preemptions)
+	for i, r := range rows {
+		require.Equal(t, alone(t, rowOf(100*int32(i), 20, 40)), r.seqs[0].answer())
+	}
+	require.Equal(t, alone(t, chatOf(1000, 20, 12)), chats[0].seqs[0].answer())
+}
+
+func running(all []*request) (run []bool) {
+	for _, r := range all {
+		run = append(run, r.runs())
+	}
+	return run
+}
+
+// An interactive request takes the pages of as few rows as it needs, and of none if all of them would not suffice.
+func TestAnInteractiveRequestTakesPages(t *testing.T) {
+	t.Parallel()
+	const pages = 36
+	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 16 * pages, Pages: pages}})
+	var rows []*request
+	for i := range int32(4) { // 8 pages each when they end, and a page that may have been begun
+		rows = append(rows, m.begin(rowOf(100*i, 64, 64)))
+	}
+	m.step()
+	require.Equal(t, []bool{true, true, true, true}, running(rows))
+	first := m.begin(chatOf(1000, 250, 40)) // 19 pages when it ends; the rows have 7 each then
+	m.step()
+	require.True(t, first.runs())
+	require.Equal(t, []bool{true, true, false, false}, running(rows))
+	second := m.begin(chatOf(1200, 350, 20)) // 24 pages when it ends; the first has 17 then
+	m.step()
+	require.False(t, second.runs())
+	require.Equal(t, []bool{true, true, false, false}, running(rows), "their pages are not enough either")
+	require.Equal(t, uint64(2), m.loop.preemptions)
+	for _, r := range append(rows, first, second) {
+		m.finish(r)
+	}
+	for i, r := range rows {
+		require.Equal(t, alone(t, rowOf(100*int32(i), 64, 64)), r.seqs[0].answer())
+	}
+}
+
+// When pages run out in a step, rows lose theirs before interactive sequences do, even if these are younger.
+func TestInteractiveSequencesKeepTheirPages(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, limits: model.Limits{PageSize: 4, Context: 64}})
+	l := m.loop
+	rows := []*request{m.begin(rowOf(10, 4, 9)), m.begin(rowOf(20, 4, 9))}
+	m.step()
+	chat := m.begin(chatOf(30, 4, 9))
+	m.step()
+	hog := l.pool.NewTable()
+	require.True(t, hog.Grow(l.pool.Available()*l.pool.PageSize()))
+	m.step() // the chat needs a second page
+	require.Equal(t, []*sequence{rows[0].seqs[0], chat.seqs[0]}, l.running)
+	require.Equal(t, []*sequence{rows[1].seqs[0]}, l.waiting)
+	hog.Release()
+	for _, r := range append(rows, chat) {
+		m.finish(r)
+	}
+}
+
+// Rows of a batch are answered although interactive requests keep coming and would fill every slot. Each of them is passed by a bounded
+// number.
+func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
+	const rows = 3
+	var batch []*request
+	for i := range int32(rows) {
+		batch = append(batch, m.begin(rowOf(10*i, 4, 5)))
+	}
+	m.step()
+	chats, next := 0, int32(0)
+	for batch[rows-1].open > 0 {
+		for m.loop.interactiveWaiting() < 3 {
+			m.begin(chatOf(100+next%1000, 4, 2))
+			next++
+			chats++
+		}
+		m.step()
+		require.LessOrEqual(t, chats, rows*(maxSkips+8)+10)
+	}
+	require.Greater(t, chats, maxSkips)
+	require.Positive(t, m.loop.preemptions, "the first rows had slots before")
+	for i, r := range batch {
+		require.Zero(t, r.open)
+		require.Equal(t, alone(t, rowOf(10*int32(i), 4, 5)), r.seqs[0].answer())
+	}
+}
+
+// The prompt of an interactive request takes the steps that it takes on an idle engine, and these take hardly longer. The rows that
+// generate wait for it, and go on when its first token is there.
+func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
+	t.Parallel()
+	for _, prompt := range []int{20, 50, 300} {
+		idle := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
+		var want []int
+		for r := idle.begin(chatOf(7, prompt, 1)); !r.answered(); {
+			want = append(want, idle.rows())
+		}
+		m := answering(t, 16, Options{Steps: affine()})
+		for i := range int32(3) {
+			m.begin(rowOf(100+100*i, 200, 5)) // whose prompts wait as well
+		}
+		m.step()
+		tokens := m.Snapshot().GeneratedTokens
+		chat := m.begin(chatOf(7, prompt, 1))
+		for i, n := range want {
+			require.False(t, chat.answered())
+			rows := m.rows()
+			require.GreaterOrEqual(t, rows, n)
+			require.LessOrEqual(t, 10+float64(rows), littleMore*(10+float64(n)), "step %d of a prompt of %d", i+1, prompt)
+		}
+		require.True(t, chat.answered())
+		if prompt == 20 {
+			require.Less(t, m.Snapshot().GeneratedTokens-tokens, uint64(16), "some rows waited")
+		}
+		tokens = m.Snapshot().GeneratedTokens
+		m.step()
+		require.GreaterOrEqual(t, m.Snapshot().GeneratedTokens-tokens, uint64(16), "they go on")
+	}
+}
+
+// While a long interactive prompt is computed, each row of a batch generates a token in every fourth step at least.
+func TestALongInteractivePromptLeavesSteps(t *testing.T) {
+	t.Parallel()
+	m := answering(t, 8, Options{Steps: affine(), StepTime: 40e6})
+	row := m.begin(rowOf(100, 30, 5))
+	chat := m.begin(chatOf(7, 900, 1))
+	before := m.Snapshot()
+	for !chat.answered() {
+		m.step()
+	}
+	steps, tokens := m.Snapshot().Steps-before.Steps, m.Snapshot().GeneratedTokens-before.GeneratedTokens
+	require.Greater(t, steps, uint64(20))
+	require.GreaterOrEqual(t, tokens, 8*(steps/othersTurn))
+	require.True(t, row.answered(), "its prompt had turns")
+}
+
+// A row that computes the pages that an interactive prompt begins with does not keep it waiting: their roles change.
+func TestAnInteractivePromptDoesNotWaitForPagesOfOthers(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, options: Options{PrefillChunk: 32}})
+	row := m.begin(generation.Request{Tokens: ascending(300), MaxTokens: 2, IgnoreEOS: true})
+	m.step()
+	require.Equal(t, 32, row.seqs[0].Computed)
+	chat := m.begin(generation.Request{Tokens: ascending(290), MaxTokens: 2, IgnoreEOS: true, Interactive: true})
+	steps := 0
+	for ; !chat.answered(); steps++ {
+		m.step()
+	}
+	require.LessOrEqual(t, steps, (290+31)/32+1)
+	require.GreaterOrEqual(t, chat.figures.cached, 32)
+	m.finish(chat)
+	m.finish(row)
+}
+
+// Sequences that wait for an interactive prompt lose their drafts, and draft again afterwards.
+func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{
+		path: microGLM, options: Options{MaxSequences: 8, Steps: affine()},
+		speculate: func(be compute.Backend, o *draft.Options) { byMTP(be, o); o.Fixed = 3 },
+	})
+	req := generation.Request{Tokens: ascending(6), N: 4, MaxTokens: 90, IgnoreEOS: true}
+	rows := m.begin(req)
+	for range 10 {
+		m.step()
+	}
+	drafts := func() (n int) {
+		for _, s := range rows.seqs {
+			n += len(s.Drafts)
+		}
+		return n
+	}
+	require.Equal(t, 4*3, drafts())
+	chat := m.begin(chatOf(7, 8, 1))
+	require.Equal(t, 8, m.rows()-m.sat(rows), "the rows next to the prompt's are of sequences that take part")
+	require.True(t, chat.answered())
+	for range 2 {
+		m.step()
+	}
+	require.Equal(t, 4*3, drafts())
+	m.finish(rows)
+	lone := newManual(t, setup{path: microGLM})
+	want := lone.begin(req)
+	lone.finish(want)
+	for i, s := range rows.seqs {
+		require.Equal(t, want.seqs[i].answer(), s.answer())
+	}
+}
+
+// sat is the number of rows that a request has in the last step.
+func (m manual) sat(r *request) (n int) {
+	for _, s := range r.seqs {
+		n += s.Rows
+	}
+	return n
+}

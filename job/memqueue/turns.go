@@ -1,0 +1,88 @@
+package memqueue
+
+import "container/list"
+
+// turns are the waiting tasks of one priority. Tasks that were taken before and are to be the next again come first. The others are
+// in lists of their batches, which take turns. The turn of a batch is a number: the batch with the lowest one is next, and its next
+// turn is 1/weight higher.
+type turns struct {
+	first   *list.List
+	batches map[string]*turn
+}
+
+// turn has the waiting tasks of a batch.
+type turn struct {
+	tasks *list.List
+	next  float64
+}
+
+func newTurns() *turns { return &turns{first: list.New(), batches: map[string]*turn{}} }
+
+// put adds a task at the end of its batch. A batch without waiting tasks has the next turn.
+func (w *turns) put(t *task) {
+	id := t.job.Batch
+	if w.batches[id] == nil {
+		_, first := w.lowest()
+		b := &turn{tasks: list.New()}
+		if first != nil {
+			b.next = first.next
+		}
+		w.batches[id] = b
+	}
+	t.list = w.batches[id].tasks
+	t.waiting = t.list.PushBack(t)
+}
+
+// putFirst adds a task before all others.
+func (w *turns) putFirst(t *task) {
+	t.list = w.first
+	t.waiting = t.list.PushFront(t)
+}
+
+// take removes the next task. It returns nil if there is none. weight returns the weight of a batch.
+func (w *turns) take(weight func(batch string) int) *task {
+	if e := w.first.Front(); e != nil {
+		return unlink(e.Value.(*task))
+	}
+	for {
+		id, b := w.lowest()
+		if b == nil {
+			return nil
+		}
+		if e := b.tasks.Front(); e != nil {
+			b.next += 1 / float64(weight(id))
+			return unlink(e.Value.(*task))
+		}
+		delete(w.batches, id) // only now, so that a batch cannot come back before its turn
+	}
+}
+
+// lowest returns the batch whose turn is next; nil if there is none.
+func (w *turns) lowest() (id string, b *turn) {
+	for i, other := range w.batches {
+		if b == nil || other.next < b.next || other.next == b.next && i < id {
+			id, b = i, other
+		}
+	}
+	return id, b
+}
+
+// empty reports whether no task waits.
+func (w *turns) empty() bool {
+	if w.first.Len() > 0 {
+		return false
+	}
+	for _, b := range w.batches {
+		if b.tasks.Len() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unlink removes a task from the list in which it waits.
+func unlink(t *task) *task {
+	t.list.Remove(t.waiting)
+	t.list, t.waiting = nil, nil
+	return t
+}

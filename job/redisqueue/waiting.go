@@ -1,0 +1,64 @@
+package redisqueue
+
+import (
+	"context"
+)
+
+// asynq takes tasks from a queue's pending list in order. So that a large batch does not fill that list for hours, rows wait in
+// lists of their batches, and scripts move a few at a time to the pending list, in turns:
+//
+//	ingot:{QUEUE}:turns          sorted set: the batches with waiting rows, by their next turns
+//	ingot:{QUEUE}:waiting:BATCH  list: the rows of a batch that wait, without their batch
+//
+// The task of a row that waits exists and has the state waiting, which asynq does not know. Rows that were taken from the pending list
+// before, and are to be delivered again, do not wait here again.
+
+func turnsKey(queue string) string { return "ingot:{" + queue + "}:turns" }
+
+// waitingPrefix returns the beginning of the keys of waiting rows. The batch follows.
+func waitingPrefix(queue string) string { return "ingot:{" + queue + "}:waiting:" }
+
+// fill moves waiting rows to the pending list. The scripts that add and own rows do this too; fill is for the case that a worker
+// died before it owned the rows that it took.
+func (q *Queue) fill(ctx context.Context, queue string) error {
+	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "take rows from the batches of queue %s", queue)
+}
+
+// waiting returns the number of rows that wait in their batches.
+func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
+	n, err := waitingScript.Run(ctx, q.rdb, []string{turnsKey(queue)}, waitingPrefix(queue)).Int()
+	return n, failure(err, "count the waiting rows of queue %s", queue)
+}
+
+// drainedAtOnce is the number of waiting rows that are removed at a time.
+const drainedAtOnce = 1000
+
+// drain removes the rows of a batch from a queue, except those that are running. It works while Redis has no memory left.
+func (q *Queue) drain(ctx context.Context, queue, batch string) error {
+	for {
+		n, err := drainScript.Run(ctx, q.rdb, []string{waitingPrefix(queue) + batch, turnsKey(queue)},
+			batch, taskPrefix(queue)+batch+":", drainedAtOnce).Int()
+		if err != nil {
+			return failure(err, "remove the rows of batch %s", batch)
+		}
+		if n < drainedAtOnce {
+			break
+		}
+	}
+	tasks, err := q.tasksOf(ctx, queue, batch)
+	if err != nil {
+		return err
+	}
+	for _, id := range tasks {
+		if err := q.deleteTask(ctx, queue, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteTask deletes a task unless it is running. It is no error if the task does not exist.
+func (q *Queue) deleteTask(ctx context.Context, queue, id string) error {
+	err := deleteScript.Run(ctx, q.rdb, nil, id, queue).Err()
+	return failure(err, "remove task %s from its queue", id)
+}

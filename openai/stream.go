@@ -1,0 +1,169 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/ingot-run/ingot/generation"
+)
+
+// Stream makes the chunks of a streamed response. Their order is OpenAI's: for each choice one with the role, those with text, and one
+// with the reason why the choice ended; at last one with the usage, if the request asks for it.
+type Stream struct {
+	request *Request
+	head    head
+	choices []streamedChoice // by index
+	noUsage any              // the usage of all chunks but the last: null if the request asks for usage, else nothing
+}
+
+// streamedChoice is what was sent of a choice.
+type streamedChoice struct {
+	begun   bool
+	offsets offsets
+}
+
+// NewStream begins the stream of a request's answer.
+func (r *Request) NewStream(a Answer) *Stream {
+	s := &Stream{request: r, head: r.head(a), choices: make([]streamedChoice, r.NumPrompts()*r.settings.N)}
+	if r.endpoint == Chat {
+		s.head.Object = "chat.completion.chunk"
+	}
+	if r.streamUsage {
+		s.noUsage = (*usage)(nil)
+	}
+	return s
+}
+
+// Whole reports whether the answer cannot be sent in pieces: log-probabilities of an echoed prompt come first, but are complete at the
+// end of the answer. Its chunks come from End alone.
+func (s *Stream) Whole() bool {
+	return s.request.settings.PromptLogprobs || s.request.settings.PromptOnly
+}
+
+type chatChunk struct {
+	head
+	Choices []chatDelta `json:"choices"`
+	Usage   any         `json:"usage,omitempty"`
+}
+
+type chatDelta struct {
+	Index        int           `json:"index"`
+	Delta        delta         `json:"delta"`
+	Logprobs     *chatLogprobs `json:"logprobs"`
+	FinishReason *string       `json:"finish_reason"`
+	StopReason   string        `json:"stop_reason,omitempty"`
+	choiceIDs
+}
+
+type delta struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+type completionChunk struct {
+	head
+	Choices any `json:"choices"`
+	Usage   any `json:"usage,omitempty"`
+}
+
+type completionDelta struct {
+	Index        int                 `json:"index"`
+	Text         string              `json:"text"`
+	Logprobs     *completionLogprobs `json:"logprobs"`
+	FinishReason *string             `json:"finish_reason"`
+	StopReason   string              `json:"stop_reason,omitempty"`
+	choiceIDs
+}
+
+// Chunks returns the chunks of a piece of the answer to a prompt. Many pieces have none.
+func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
+	if s.Whole() {
+		return nil
+	}
+	index := prompt*s.request.settings.N + p.Choice
+	if s.request.endpoint == Chat {
+		return s.chatChunks(index, p)
+	}
+	return s.completionChunks(prompt, index, p)
+}
+
+func (s *Stream) chatChunks(index int, p generation.Piece) (chunks []any) {
+	add := func(d chatDelta) {
+		d.Index = index
+		chunks = append(chunks, chatChunk{head: s.head, Choices: []chatDelta{d}, Usage: s.noUsage})
+	}
+	if c := &s.choices[index]; !c.begun {
+		c.begun = true
+		add(chatDelta{Delta: delta{Role: "assistant", Content: new(string)}})
+	}
+	d := chatDelta{Delta: delta{Content: &p.Text}, choiceIDs: s.ids(p)}
+	if s.request.settings.Logprobs {
+		d.Logprobs = newChatLogprobs(shownLogprobs(p.Logprobs, p.FinishReason, p.StopReason))
+	}
+	if p.Text != "" || d.Logprobs != nil && len(d.Logprobs.Content) > 0 || d.TokenIDs != nil {
+		add(d)
+	}
+	if p.FinishReason != "" {
+		add(chatDelta{FinishReason: (*string)(&p.FinishReason), StopReason: p.StopReason})
+	}
+	return chunks
+}
+
+func (s *Stream) completionChunks(prompt, index int, p generation.Piece) (chunks []any) {
+	add := func(d completionDelta) {
+		d.Index = index
+		chunks = append(chunks, completionChunk{head: s.head, Choices: []completionDelta{d}, Usage: s.noUsage})
+	}
+	c := &s.choices[index]
+	if !c.begun && s.request.echo {
+		add(completionDelta{Text: s.request.prompts[prompt].text})
+	}
+	c.begun = true
+	d := completionDelta{Text: p.Text, choiceIDs: s.ids(p)}
+	if s.request.settings.Logprobs {
+		d.Logprobs = newLogprobLists(len(p.Logprobs), s.request.settings.TopLogprobs)
+		d.Logprobs.addAnswer(p.Logprobs, &c.offsets, s.request.settings.TopLogprobs)
+	}
+	if p.Text != "" || d.Logprobs != nil || d.TokenIDs != nil {
+		add(d)
+	}
+	if p.FinishReason != "" {
+		add(completionDelta{FinishReason: (*string)(&p.FinishReason), StopReason: p.StopReason})
+	}
+	return chunks
+}
+
+func (s *Stream) ids(p generation.Piece) choiceIDs {
+	if !s.request.tokenIDs {
+		return choiceIDs{}
+	}
+	return choiceIDs{TokenIDs: p.Tokens}
+}
+
+// Tokens are the counts of a response.
+type Tokens struct {
+	Prompt, Completion, Cached int
+}
+
+// End returns the last chunks, given the response's body and its counts.
+func (s *Stream) End(body any, t Tokens) ([]any, error) {
+	var chunks []any
+	if s.Whole() {
+		text, err := Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("write the response: %w", err)
+		}
+		var whole struct {
+			Choices json.RawMessage `json:"choices"`
+		}
+		if err := json.Unmarshal(text, &whole); err != nil {
+			return nil, fmt.Errorf("read the response: %w", err)
+		}
+		chunks = append(chunks, completionChunk{head: s.head, Choices: whole.Choices, Usage: s.noUsage})
+	}
+	if s.request.streamUsage {
+		u := newUsage(t.Prompt, t.Completion, t.Cached)
+		chunks = append(chunks, completionChunk{head: s.head, Choices: []struct{}{}, Usage: u})
+	}
+	return chunks, nil
+}

@@ -1,0 +1,112 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// maxPromptsAtOnce is the maximum number of prompts of one request in the engine.
+const maxPromptsAtOnce = 16
+
+// Alone is an Answerer with engines in this process.
+type Alone struct {
+	engines map[string]*engine.Engine
+	version string
+	since   time.Time
+}
+
+// NewAlone makes an Answerer of engines, by alias. The caller closes the engines after the server has ended.
+func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error) {
+	for alias := range engines {
+		if err := job.CheckAlias(alias); err != nil {
+			return nil, err
+		}
+	}
+	return &Alone{engines: engines, version: version, since: time.Now()}, nil
+}
+
+// Models returns the aliases.
+func (a *Alone) Models(context.Context) ([]Model, error) {
+	var models []Model
+	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
+		info := a.engines[alias].Info()
+		models = append(models, Model{Alias: alias, Name: info.Model, Since: a.since, Context: info.Context})
+	}
+	return models, nil
+}
+
+// Answer answers with the engine of the call's model.
+func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
+	eng := a.engines[c.Model]
+	if eng == nil {
+		return Answer{}, fmt.Errorf("there is no engine for the model %q", c.Model)
+	}
+	done := make([]generation.Completion, c.Request.NumPrompts())
+	if c.Stream != nil && len(done) > 1 { // no prompt is answered before all are checked
+		for i := range done {
+			if _, err := eng.Prompt(ctx, c.Request.Generation(i, c.Seed, c.Created)); err != nil {
+				return Answer{}, fmt.Errorf("prompt %d: %w", i, err)
+			}
+		}
+	}
+	var streaming sync.Mutex
+	group, limited := errgroup.WithContext(ctx)
+	group.SetLimit(maxPromptsAtOnce)
+	for i := range done {
+		group.Go(func() (err error) {
+			defer func() {
+				if p := recover(); p != nil { // on this goroutine it would end the process
+					err = fmt.Errorf("internal error: %v", p)
+				}
+			}()
+			if done[i], err = eng.Generate(limited, c.request(i, &streaming)); err != nil && len(done) > 1 {
+				err = fmt.Errorf("prompt %d: %w", i, err)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Answer{}, errors.Join(ctx.Err(), err)
+	}
+	info := eng.Info()
+	sha, err := eng.SHA256(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	stats := job.Stats{Attempts: 1, Origin: job.Origin{
+		Backend: info.Backend, Device: info.Device, Model: info.Model, ModelSHA256: sha, Version: a.version,
+	}}
+	stats.Add(done)
+	return Answer{
+		Body: c.Request.Response(openai.Answer{
+			ID: c.ID, Created: c.Created, Model: c.Model, Fingerprint: stats.Fingerprint(), Seed: c.Seed,
+		}, done),
+		Stats: stats,
+	}, nil
+}
+
+// request returns the engine's request for prompt i. The calls of c.Stream hold the lock.
+func (c *Call) request(i int, lock *sync.Mutex) generation.Request {
+	req := c.Request.Generation(i, c.Seed, c.Created)
+	req.Interactive = true
+	if c.Stream != nil {
+		req.Stream = func(p generation.Piece) error {
+			lock.Lock()
+			defer lock.Unlock()
+			return c.Stream(i, p)
+		}
+	}
+	return req
+}

@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// handler answers a request. If it returns an error, it has not written anything yet, and the error becomes the response.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// httpError is an error that a client gets.
+type httpError struct {
+	status int
+	body   openai.ErrorBody
+	retry  time.Duration // when another try makes sense; 0 if that is not known
+}
+
+func (e *httpError) Error() string { return e.body.Error.Message }
+
+// failf returns an error with a status. param and code may be empty.
+func failf(status int, param, code, format string, args ...any) error {
+	kind := openai.TypeInvalidRequest
+	switch {
+	case status == http.StatusTooManyRequests:
+		kind = openai.TypeRateLimit
+	case status >= http.StatusInternalServerError:
+		kind = openai.TypeServer
+	}
+	return &httpError{status: status, body: openai.NewErrorBody(kind, fmt.Sprintf(format, args...), param, code)}
+}
+
+// statusClientGone is nginx's status of a request whose client is gone. Nobody receives it; it is in the log.
+const statusClientGone = 499
+
+// asHTTP finds the response to an error. Errors that are not known are the server's.
+func asHTTP(err error) *httpError {
+	var known *httpError
+	var field *openai.Error
+	var tooLarge *http.MaxBytesError
+	var network net.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &field):
+		status, body := field.HTTP()
+		return &httpError{status: status, body: body}
+	case errors.As(err, &tooLarge):
+		err = failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request's body is larger than %d bytes", tooLarge.Limit)
+	case errors.Is(err, generation.ErrBadRequest):
+		err = failf(http.StatusBadRequest, "", "invalid_value", "%v", err)
+	case errors.Is(err, context.Canceled):
+		err = failf(statusClientGone, "", "", "the client is gone")
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		err = failf(http.StatusRequestTimeout, "", "timeout", "the request's body did not arrive in time")
+	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, job.ErrUnavailable):
+		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now: %v", err)
+	default:
+		err = failf(http.StatusInternalServerError, "", "internal_error", "%v", err)
+	}
+	errors.As(err, &known)
+	return known
+}
+
+// writeError writes the response to an error.
+func writeError(w http.ResponseWriter, e *httpError) {
+	if e.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, (e.retry+time.Second-1)/time.Second))))
+	}
+	writeJSON(w, e.status, e.body)
+}
+
+// writeJSON writes a response.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	text, err := openai.Marshal(body)
+	if err != nil {
+		text, status = []byte(`{"error":{"message":"the response cannot be written as JSON","type":"server_error","param":null,"code":null}}`), 500
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(text, '\n')) //nolint:errcheck // the client is gone
+}

@@ -1,0 +1,107 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// generate returns the handler of an endpoint that generates text.
+func (s *Server) generate(e openai.Endpoint) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := s.call(r, e)
+		if err != nil {
+			return err
+		}
+		k := keyOf(r.Context())
+		if err := k.begin(time.Now()); err != nil {
+			return err
+		}
+		ctx, end := s.untilCut(r.Context())
+		defer end()
+		if c.Request.Streamed() {
+			return s.stream(ctx, w, c, k)
+		}
+		answer, err := s.answerer.Answer(ctx, c)
+		if err != nil {
+			return s.causeOf(ctx, err)
+		}
+		k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)
+		setFigures(w.Header(), answer.Stats)
+		writeJSON(w, http.StatusOK, answer.Body)
+		return nil
+	}
+}
+
+// untilCut returns a context that also ends when the server does not wait for running requests any longer.
+func (s *Server) untilCut(ctx context.Context) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.cutOff, cancel)
+	return limited, func() {
+		stop()
+		cancel()
+	}
+}
+
+// causeOf returns the error of a request whose context may have ended because the server stops.
+func (s *Server) causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && s.cutOff.Err() != nil {
+		return failf(http.StatusServiceUnavailable, "", "unavailable", "the server stops, and did not finish the request in time")
+	}
+	return err
+}
+
+// call reads and checks a request.
+func (s *Server) call(r *http.Request, e openai.Endpoint) (Call, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return Call{}, err
+	}
+	request, err := openai.ParseLive(e, body)
+	if err != nil {
+		return Call{}, err
+	}
+	if err := request.CheckUnknown(); err != nil {
+		return Call{}, err
+	}
+	if request.Model() == "" {
+		return Call{}, failf(http.StatusBadRequest, "model", "missing_required_parameter", `"model" is missing`)
+	}
+	m, err := s.model(r, request.Model())
+	if err != nil {
+		return Call{}, err
+	}
+	notesOf(r.Context()).model = m.Alias
+	return Call{
+		ID: notesOf(r.Context()).id, Model: m.Alias, Request: request, Body: body,
+		Seed: request.Seed(randomSeed()), Created: time.Now(),
+	}, nil
+}
+
+// readBody reads the whole body of a request.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the request's body: %w", err)
+	}
+	return body, nil
+}
+
+// randomSeed draws the seed of a request that names none. It has 53 bits, which are exact in JSON readers that use float64.
+func randomSeed() int64 { return rand.Int64N(1 << 53) }
+
+// setFigures writes a request's figures into headers.
+func setFigures(h http.Header, s job.Stats) {
+	h.Set("X-Ingot-Ttft-Ms", number(s.TTFTMS))
+	h.Set("X-Ingot-Prefill-Tps", number(s.PrefillTPS))
+	h.Set("X-Ingot-Decode-Tps", number(s.DecodeTPS))
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

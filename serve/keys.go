@@ -1,0 +1,175 @@
+package serve
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+)
+
+// Keys are the API keys that a server accepts. It holds their hashes only.
+type Keys struct {
+	byHash map[[sha256.Size]byte]*key
+}
+
+// key is an API key with its limits.
+type key struct {
+	name     string        // for the log
+	requests *rate.Limiter // nil for no limit
+	tokens   *rate.Limiter
+	models   []string // that it may use; nil for all
+}
+
+// ReadKeys reads a file of API keys. A line is a key, or "sha256:" and the hash of a key in hex, and then any of these settings:
+//
+//	name=NAME       the key's name in the log; without one, the first characters of the hash
+//	rate=60         requests per minute
+//	tokens=100000   tokens per minute, of prompts and answers
+//	models=A,B      the models that the key may use
+//
+// Empty lines and lines that begin with # are left out.
+func ReadKeys(path string) (*Keys, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read API keys: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	k := &Keys{byHash: map[[sha256.Size]byte]*key{}}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if err := k.add(fields); err != nil {
+			return nil, fmt.Errorf("read API keys: %s:%d: %w", path, n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read API keys: %s: %w", path, err)
+	}
+	if len(k.byHash) == 0 {
+		return nil, fmt.Errorf("read API keys: %s has no key: nobody could use the server", path)
+	}
+	return k, nil
+}
+
+// minKey is the minimum length of a key that is not hashed. Shorter ones can be guessed.
+const minKey = 8
+
+// add adds the key of a line.
+func (k *Keys) add(fields []string) error {
+	hash := sha256.Sum256([]byte(fields[0]))
+	if digits, ok := strings.CutPrefix(fields[0], "sha256:"); ok {
+		raw, err := hex.DecodeString(digits)
+		if err != nil || len(raw) != len(hash) {
+			return fmt.Errorf(`"sha256:" needs %d hex digits after it`, 2*len(hash))
+		}
+		hash = [sha256.Size]byte(raw)
+	} else if len(fields[0]) < minKey || !utf8.ValidString(fields[0]) {
+		return fmt.Errorf("the key has less than %d characters", minKey)
+	}
+	if k.byHash[hash] != nil {
+		return fmt.Errorf("the key is in the file twice")
+	}
+	made := &key{name: hex.EncodeToString(hash[:4])}
+	for _, f := range fields[1:] {
+		if err := made.set(f); err != nil {
+			return err
+		}
+	}
+	k.byHash[hash] = made
+	return nil
+}
+
+// set reads a setting of a key.
+func (k *key) set(field string) (err error) {
+	name, value, ok := strings.Cut(field, "=")
+	if !ok || value == "" {
+		return fmt.Errorf("%q is not a setting: give name=NAME, rate=N, tokens=N or models=A,B", field)
+	}
+	switch name {
+	case "name":
+		k.name = value
+	case "rate":
+		k.requests, err = perMinute(value)
+	case "tokens":
+		k.tokens, err = perMinute(value)
+	case "models":
+		k.models = strings.Split(value, ",")
+	default:
+		return fmt.Errorf("%q is not a setting: give name=NAME, rate=N, tokens=N or models=A,B", field)
+	}
+	return err
+}
+
+// perMinute returns a limit of so many events per minute, of which all may come at once.
+func perMinute(s string) (*rate.Limiter, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return nil, fmt.Errorf("%q is not a number of at least 1", s)
+	}
+	return rate.NewLimiter(rate.Limit(float64(n)/60), n), nil
+}
+
+// find returns the key of a request.
+func (k *Keys) find(r *http.Request) (*key, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return nil, failf(http.StatusUnauthorized, "", "missing_api_key", "an API key is missing: send the header Authorization: Bearer KEY")
+	}
+	found := k.byHash[sha256.Sum256([]byte(token))] // how long this takes depends on hashes, which do not reveal keys
+	if found == nil {
+		return nil, failf(http.StatusUnauthorized, "", "invalid_api_key", "the API key is not one of this server's")
+	}
+	return found, nil
+}
+
+// mayUse reports whether the key may use a model. A nil key may use all.
+func (k *key) mayUse(model string) bool {
+	return k == nil || k.models == nil || slices.Contains(k.models, model)
+}
+
+// begin counts a request, or returns the error that there are too many. A nil key has no limits.
+func (k *key) begin(now time.Time) error {
+	if k == nil {
+		return nil
+	}
+	if k.tokens != nil {
+		if have := k.tokens.TokensAt(now); have < 1 {
+			return tooMany("tokens", k.tokens, time.Duration((1-have)/float64(k.tokens.Limit())*float64(time.Second)))
+		}
+	}
+	if k.requests != nil && !k.requests.AllowN(now, 1) {
+		return tooMany("requests", k.requests, time.Duration((1-k.requests.TokensAt(now))/float64(k.requests.Limit())*float64(time.Second)))
+	}
+	return nil
+}
+
+func tooMany(what string, l *rate.Limiter, wait time.Duration) error {
+	err := failf(http.StatusTooManyRequests, "", "rate_limit_exceeded", "the API key is limited to %d %s per minute: try again in %v",
+		l.Burst(), what, max(time.Second, wait.Round(time.Second)))
+	err.(*httpError).retry = max(wait, time.Nanosecond) //nolint:errorlint // failf has made it
+	return err
+}
+
+// spend counts the tokens of a request that was answered. They may be more than are left, so that the next request waits longer.
+func (k *key) spend(now time.Time, tokens int) {
+	if k == nil || k.tokens == nil {
+		return
+	}
+	for tokens > 0 {
+		n := min(tokens, k.tokens.Burst())
+		k.tokens.ReserveN(now, n)
+		tokens -= n
+	}
+}

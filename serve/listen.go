@@ -1,0 +1,66 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// maxHeader is the maximum size of a request's headers, in bytes.
+const maxHeader = 64 << 10
+
+// cutTime is the time for requests that were cut off to report it to their clients.
+const cutTime = time.Second
+
+// Serve answers requests on a listener until ctx is done. Running requests then have Options.DrainTime to finish; the connections of
+// others are closed. config is nil for HTTP without TLS.
+func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
+	server := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: s.options.HeaderTimeout,
+		IdleTimeout:       s.options.IdleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		TLSConfig:         config,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if config != nil {
+			ended <- server.ServeTLS(listener, "", "")
+			return
+		}
+		ended <- server.Serve(listener)
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.log.Info("stopping: running requests may finish", "timeout", s.options.DrainTime)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.DrainTime)
+	defer cancel()
+	if server.Shutdown(limited) != nil {
+		if err := s.cutConnections(context.WithoutCancel(ctx), server); err != nil {
+			return fmt.Errorf("serve: %w", err)
+		}
+	}
+	s.log.Info("stopped")
+	return nil
+}
+
+// cutConnections ends running requests.
+func (s *Server) cutConnections(ctx context.Context, server *http.Server) error {
+	s.log.Warn("requests that are running are cut off")
+	s.cut()
+	limited, cancel := context.WithTimeout(ctx, cutTime)
+	defer cancel()
+	if server.Shutdown(limited) == nil {
+		return nil
+	}
+	return server.Close()
+}

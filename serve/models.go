@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// modelBody is OpenAI's description of a model. Context is vLLM's addition.
+type modelBody struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	Root    string `json:"root"`
+	Context int    `json:"max_model_len,omitempty"`
+}
+
+type listBody[T any] struct {
+	Object string `json:"object"`
+	Data   []T    `json:"data"`
+}
+
+func newModelBody(m Model) modelBody {
+	return modelBody{ID: m.Alias, Object: "model", Created: m.Since.Unix(), OwnedBy: "ingot", Root: m.Name, Context: m.Context}
+}
+
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) error {
+	models, err := s.usable(r)
+	if err != nil {
+		return err
+	}
+	list := listBody[modelBody]{Object: "list", Data: []modelBody{}}
+	for _, m := range models {
+		list.Data = append(list.Data, newModelBody(m))
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.model(r, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, newModelBody(m))
+	return nil
+}
+
+// usable returns the models that a request's key may use.
+func (s *Server) usable(r *http.Request) ([]Model, error) {
+	models, err := s.answerer.Models(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	k := keyOf(r.Context())
+	return slices.DeleteFunc(models, func(m Model) bool { return !k.mayUse(m.Alias) }), nil
+}
+
+// model finds the model that a request names.
+func (s *Server) model(r *http.Request, alias string) (Model, error) {
+	models, err := s.usable(r)
+	if err != nil {
+		return Model{}, err
+	}
+	names := make([]string, len(models))
+	for i, m := range models {
+		if m.Alias == alias {
+			return m, nil
+		}
+		names[i] = m.Alias
+	}
+	if len(names) == 0 {
+		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: no worker serves a model now", alias)
+	}
+	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: use %s", alias, strings.Join(names, " or "))
+}

@@ -1,0 +1,296 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/serve"
+)
+
+// open loads a bundled model.
+func open(name string) (*engine.Engine, error) {
+	backend, err := cpu.New(2)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Open(filepath.Join("..", "models", name), backend, engine.Options{Memory: 256 << 20, MaxSequences: 8})
+}
+
+// shared is the engine of most tests.
+var shared = sync.OnceValues(func() (*engine.Engine, error) { return open("tiny-glm.q8_0.gguf") })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if eng, err := shared(); err == nil {
+		eng.Close() //nolint:errcheck // the tests are over
+	}
+	os.Exit(code)
+}
+
+// bench is a server on the bundled model, under the alias tiny.
+type bench struct {
+	*httptest.Server
+	engine *engine.Engine
+}
+
+// setUp starts a server on the shared engine. change, if not nil, changes its options.
+func setUp(t testing.TB, change func(*serve.Options)) *bench {
+	t.Helper()
+	eng, err := shared()
+	require.NoError(t, err)
+	return setUpOn(t, eng, change)
+}
+
+// setUpAlone starts a server on an engine that no other test uses.
+func setUpAlone(t testing.TB) *bench {
+	t.Helper()
+	eng, err := open("tiny-llama.q4_0.gguf")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	return setUpOn(t, eng, nil)
+}
+
+func setUpOn(t testing.TB, eng *engine.Engine, change func(*serve.Options)) *bench {
+	t.Helper()
+	answerer, err := serve.NewAlone(map[string]*engine.Engine{"tiny": eng}, "test")
+	require.NoError(t, err)
+	o := serve.Options{Answerer: answerer, Version: "test", Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&o)
+	}
+	s, err := serve.New(o)
+	require.NoError(t, err)
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	return &bench{web, eng}
+}
+
+// response is a response with its whole body.
+type response struct {
+	status int
+	header http.Header
+	text   string
+}
+
+// send sends a request and returns its response.
+func (b *bench) send(t testing.TB, method, path, body string, headers ...string) response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, b.URL+path, strings.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	out, err := b.Client().Do(r)
+	require.NoError(t, err)
+	defer out.Body.Close()
+	text, err := io.ReadAll(out.Body)
+	require.NoError(t, err)
+	return response{out.StatusCode, out.Header, string(text)}
+}
+
+// post sends a JSON request, which must succeed, and decodes its response into out.
+func (b *bench) post(t testing.TB, path, body string, out any) response {
+	t.Helper()
+	got := b.send(t, http.MethodPost, path, body)
+	require.Equal(t, http.StatusOK, got.status, got.text)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	require.NoError(t, json.Unmarshal([]byte(got.text), out), got.text)
+	return got
+}
+
+// fails sends a request that must fail and returns OpenAI's error object.
+func (b *bench) fails(t testing.TB, status int, method, path, body string, headers ...string) errorDetail {
+	t.Helper()
+	got := b.send(t, method, path, body, headers...)
+	text := got.text
+	require.Equal(t, status, got.status, text)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	require.NotEmpty(t, got.header.Get("X-Request-Id"))
+	var keys struct {
+		Error map[string]json.RawMessage `json:"error"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &keys))
+	require.Len(t, keys.Error, 4, text) // message, type, param and code
+	var e struct {
+		Error errorDetail `json:"error"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &e))
+	require.NotEmpty(t, e.Error.Message)
+	require.NotEmpty(t, e.Error.Type)
+	return e.Error
+}
+
+type errorDetail struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"param"`
+	Code    string `json:"code"`
+}
+
+type chatResponse struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+	Seed    int64  `json:"seed"`
+	Choices []struct {
+		Index   int `json:"index"`
+		Message struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		} `json:"message"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Total      int `json:"total_tokens"`
+	} `json:"usage"`
+}
+
+const hello = `"model":"tiny","messages":[{"role":"user","content":"Tell a story."}]`
+
+func TestChat(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	var got chatResponse
+	response := b.post(t, "/v1/chat/completions", `{`+hello+`,"max_tokens":8,"temperature":0,"ignore_eos":true}`, &got)
+	require.NotEmpty(t, response.header.Get("X-Ingot-Ttft-Ms"))
+	require.True(t, strings.HasPrefix(got.ID, "chatcmpl-"), got.ID)
+	require.Equal(t, "chat.completion", got.Object)
+	require.Equal(t, "tiny", got.Model)
+	require.Len(t, got.Choices, 1)
+	require.Equal(t, "assistant", got.Choices[0].Message.Role)
+	require.NotEmpty(t, got.Choices[0].Message.Content)
+	require.Equal(t, "length", got.Choices[0].FinishReason)
+	require.Equal(t, 8, got.Usage.Completion)
+	require.Equal(t, got.Usage.Prompt+8, got.Usage.Total)
+}
+
+// Two equal requests without a seed get other answers; the seed of a response repeats it.
+func TestSeedsAreDrawnPerRequest(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	var first, second, again chatResponse
+	body := `{` + hello + `,"max_tokens":12,"temperature":1.5`
+	b.post(t, "/v1/chat/completions", body+`}`, &first)
+	b.post(t, "/v1/chat/completions", body+`}`, &second)
+	require.NotEqual(t, first.Seed, second.Seed)
+	require.NotEqual(t, first.Choices, second.Choices)
+	seed, err := json.Marshal(first.Seed)
+	require.NoError(t, err)
+	b.post(t, "/v1/chat/completions", body+`,"seed":`+string(seed)+`}`, &again)
+	require.Equal(t, first.Choices, again.Choices)
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	for _, c := range []struct {
+		name        string
+		status      int
+		path, body  string
+		param, code string
+	}{
+		{"not JSON", 400, "/v1/chat/completions", `{`, "", "invalid_json"},
+		{"not an object", 400, "/v1/chat/completions", `[1]`, "", "invalid_json"},
+		{"no messages", 400, "/v1/chat/completions", `{"model":"tiny"}`, "messages", "missing_required_parameter"},
+		{"no prompt", 400, "/v1/completions", `{"model":"tiny"}`, "prompt", "missing_required_parameter"},
+		{"no model", 400, "/v1/completions", `{"prompt":"a"}`, "model", "missing_required_parameter"},
+		{"a null model", 400, "/v1/completions", `{"prompt":"a","model":null}`, "model", "missing_required_parameter"},
+		{"another model", 404, "/v1/completions", `{"prompt":"a","model":"gpt-4"}`, "model", "model_not_found"},
+		{"a wrong type", 400, "/v1/chat/completions", `{` + hello + `,"temperature":"hot"}`, "temperature", "invalid_type"},
+		{"out of range", 400, "/v1/chat/completions", `{` + hello + `,"temperature":3}`, "temperature", "invalid_value"},
+		{"a field of a message", 400, "/v1/chat/completions", `{"model":"tiny","messages":[{"role":"bot","content":"a"}]}`, "messages[0].role", "invalid_value"},
+		{"an unknown field", 400, "/v1/chat/completions", `{` + hello + `,"familly":1}`, "familly", "unknown_parameter"},
+		{"a misspelt field", 400, "/v1/chat/completions", `{` + hello + `,"max_token":1}`, "max_token", "invalid_value"},
+		{"a field that is not supported", 400, "/v1/chat/completions", `{` + hello + `,"functions":[{"name":"f"}]}`, "functions", "unsupported_parameter"},
+		{"no such path", 404, "/v1/embeddings", `{}`, "", "unknown_url"},
+		{"another method", 405, "/v1/models", `{}`, "", "method_not_allowed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e := b.fails(t, c.status, http.MethodPost, c.path, c.body)
+			require.Equal(t, c.param, e.Param)
+			require.Equal(t, c.code, e.Code)
+			require.Equal(t, "invalid_request_error", e.Type)
+		})
+	}
+}
+
+func TestModels(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	got := b.send(t, http.MethodGet, "/v1/models", "")
+	require.Equal(t, 200, got.status)
+	require.Contains(t, got.text, `{"object":"list","data":[{"id":"tiny","object":"model","created":`)
+	got = b.send(t, http.MethodGet, "/v1/models/tiny", "")
+	require.Equal(t, 200, got.status)
+	require.Contains(t, got.text, `"owned_by":"ingot"`)
+	require.Equal(t, "model_not_found", b.fails(t, 404, http.MethodGet, "/v1/models/org%2Fname", "").Code)
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(path, []byte(`
+# team A
+key-of-everyone
+sha256:9f735e0df9a1ddc702bf0a1a7b83033f9f7153a00c29de82cedadc9957289b05 name=hashed
+key-of-others models=other
+key-of-few rate=2 tokens=1000
+`), 0o600))
+	keys, err := serve.ReadKeys(path)
+	require.NoError(t, err)
+	b := setUp(t, func(o *serve.Options) { o.Keys = keys })
+	get := func(key string) int {
+		return b.send(t, http.MethodGet, "/v1/models/tiny", "", "Authorization", "Bearer "+key).status
+	}
+	require.Equal(t, 200, get("key-of-everyone"))
+	require.Equal(t, 200, get("testpassword"))
+	require.Equal(t, 404, get("key-of-others"))
+	require.Equal(t, 401, get("key-of-nobody"))
+	require.Equal(t, "missing_api_key", b.fails(t, 401, http.MethodGet, "/v1/models", "").Code)
+	require.Equal(t, 200, b.send(t, http.MethodGet, "/healthz", "").status)
+
+	body := `{` + hello + `,"max_tokens":1}`
+	few := []string{"Authorization", "Bearer key-of-few"}
+	for range 2 {
+		got := b.send(t, http.MethodPost, "/v1/chat/completions", body, few...)
+		require.Equal(t, 200, got.status, got.text)
+	}
+	require.Equal(t, "rate_limit_exceeded", b.fails(t, 429, http.MethodPost, "/v1/chat/completions", body, few...).Code)
+	require.NotEmpty(t, b.send(t, http.MethodPost, "/v1/chat/completions", body, few...).header.Get("Retry-After"))
+}
+
+// A client that goes away ends its generation.
+func TestClientGoneStopsGeneration(t *testing.T) {
+	t.Parallel()
+	b := setUpAlone(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/completions",
+		strings.NewReader(`{"model":"tiny","prompt":"Once","max_tokens":100000,"ignore_eos":true,"n":100}`))
+	require.NoError(t, err)
+	go func() {
+		for b.engine.Snapshot().Running == 0 && t.Context().Err() == nil { //nolint:revive // the state is read until the request runs
+		}
+		cancel()
+	}()
+	_, err = b.Client().Do(r) //nolint:bodyclose // there is no response
+	require.Error(t, err)
+	require.Eventually(t, func() bool { return b.engine.Snapshot().Running == 0 }, time.Minute, time.Millisecond)
+}

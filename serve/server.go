@@ -1,0 +1,125 @@
+// Package serve answers OpenAI's API over HTTP, from engines in this process or from the workers of a fleet.
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/serve/batch"
+)
+
+// The defaults of Options.
+const (
+	DefaultDrainTime     = 20 * time.Second
+	DefaultKeepAlive     = 15 * time.Second
+	DefaultHeaderTimeout = 10 * time.Second
+	DefaultBodyTimeout   = time.Minute
+	DefaultWriteTimeout  = 30 * time.Second
+	DefaultIdleTimeout   = 2 * time.Minute
+)
+
+// Options are the settings of a server. Zero values mean the named defaults.
+type Options struct {
+	Answerer Answerer     // makes the answers
+	Store    *batch.Store // files and batches; nil if there are none
+	Keys     *Keys        // who may use the server; nil for everyone
+	Origin   string       // origin of web pages that may use the server, * for all; empty for none
+	Version  string       // version of the program
+	Logger   *slog.Logger
+
+	DrainTime     time.Duration // time for running requests to finish when Serve stops; DefaultDrainTime
+	KeepAlive     time.Duration // time without an event after which a stream gets a comment; DefaultKeepAlive
+	HeaderTimeout time.Duration // time for a request's headers; DefaultHeaderTimeout
+	BodyTimeout   time.Duration // time for a request's body, or for a part of a file; DefaultBodyTimeout
+	WriteTimeout  time.Duration // time for a client to take a response, or a part of it; DefaultWriteTimeout
+	IdleTimeout   time.Duration // time that a connection stays open without a request; DefaultIdleTimeout
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		def   time.Duration
+	}{
+		{&o.DrainTime, DefaultDrainTime},
+		{&o.KeepAlive, DefaultKeepAlive},
+		{&o.HeaderTimeout, DefaultHeaderTimeout},
+		{&o.BodyTimeout, DefaultBodyTimeout},
+		{&o.WriteTimeout, DefaultWriteTimeout},
+		{&o.IdleTimeout, DefaultIdleTimeout},
+	} {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	return o
+}
+
+// Server answers OpenAI's API.
+type Server struct {
+	options  Options
+	answerer Answerer
+	log      *slog.Logger
+	mux      *http.ServeMux
+	started  time.Time
+	draining atomic.Bool
+
+	cutOff context.Context // ends when the time for running requests is over
+	cut    context.CancelFunc
+}
+
+// New makes a server. It does not close what the options name.
+func New(o Options) (*Server, error) {
+	o = o.withDefaults()
+	s := &Server{options: o, answerer: o.Answerer, log: o.Logger, mux: http.NewServeMux(), started: time.Now()}
+	s.cutOff, s.cut = context.WithCancel(context.Background())
+	s.routes()
+	return s, nil
+}
+
+// routes connects methods and paths with their handlers.
+func (s *Server) routes() {
+	s.mux.Handle("GET /healthz", s.open(s.health))
+	s.mux.Handle("GET /readyz", s.open(s.ready))
+	s.handle("GET /v1/models", s.listModels)
+	s.handle("GET /v1/models/{id...}", s.showModel)
+	s.handle("POST /v1/chat/completions", s.generate(openai.Chat))
+	s.handle("POST /v1/completions", s.generate(openai.Completions))
+	s.storeRoutes()
+	s.handle("/", s.unknownPath)
+}
+
+// storeRoutes connects the paths of files and batches.
+func (s *Server) storeRoutes() {
+	limit := int64(formBytes)
+	if s.options.Store != nil {
+		limit += s.options.Store.MaxFileBytes()
+	}
+	s.handleLarge("POST /v1/files", limit, s.upload)
+	s.handle("GET /v1/files", s.listFiles)
+	s.handle("GET /v1/files/{id}", s.showFile)
+	s.handle("GET /v1/files/{id}/content", s.fileContent)
+	s.handle("DELETE /v1/files/{id}", s.deleteFile)
+	s.handle("POST /v1/batches", s.createBatch)
+	s.handle("GET /v1/batches", s.listBatches)
+	s.handle("GET /v1/batches/{id}", s.showBatch)
+	s.handle("POST /v1/batches/{id}/cancel", s.cancelBatch)
+}
+
+// handle registers a handler of requests that need an API key if the server has any, and whose bodies are limited to
+// openai.MaxBody bytes.
+func (s *Server) handle(pattern string, h handler) { s.handleLarge(pattern, openai.MaxBody, h) }
+
+// handleLarge is handle for bodies of up to limit bytes.
+func (s *Server) handleLarge(pattern string, limit int64, h handler) {
+	s.mux.Handle(pattern, s.authenticated(s.limited(limit, h)))
+}
+
+// Handler returns the handler of all requests.
+func (s *Server) Handler() http.Handler { return s.named(s.logged(s.crossOrigin(s.mux))) }

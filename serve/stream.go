@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// stream answers a request with events, as tokens are made. Headers are sent with the first event. Until then, an error is an ordinary
+// response.
+func (s *Server) stream(ctx context.Context, w http.ResponseWriter, c Call, k *key) error {
+	out := &eventStream{w: w, conn: http.NewResponseController(w)}
+	stopKeepAlive := out.keepAlive(s.options.KeepAlive)
+	defer stopKeepAlive()
+	chunks := c.Request.NewStream(openai.Answer{ID: c.ID, Created: c.Created, Model: c.Model, Seed: c.Seed})
+	spent := 0
+	c.Stream = func(prompt int, p generation.Piece) error {
+		spent += len(p.Tokens)
+		return out.send(chunks.Chunks(prompt, p)...)
+	}
+	answer, err := s.answerer.Answer(ctx, c)
+	stopKeepAlive()
+	if err != nil {
+		k.spend(time.Now(), spent)
+		err = s.causeOf(ctx, err)
+		if !out.begun {
+			return err
+		}
+		notesOf(ctx).err = err
+		out.fail(asHTTP(err))
+		return nil
+	}
+	t := openai.Tokens{Prompt: answer.Stats.PromptTokens, Completion: answer.Stats.CompletionTokens, Cached: answer.Stats.CachedTokens}
+	k.spend(time.Now(), t.Prompt+t.Completion)
+	last, err := chunks.End(answer.Body, t)
+	if err == nil {
+		err = out.send(last...)
+	}
+	if err == nil {
+		err = out.text("data: [DONE]\n\n")
+	}
+	notesOf(ctx).err = err
+	return nil
+}
+
+// eventStream writes server-sent events.
+type eventStream struct {
+	w    http.ResponseWriter
+	conn *http.ResponseController
+
+	mu    sync.Mutex
+	begun bool
+	last  time.Time // of the last event
+}
+
+// send writes values as events.
+func (e *eventStream) send(values ...any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	var text []byte
+	for _, v := range values {
+		data, err := openai.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("write an event: %w", err)
+		}
+		text = append(text, "data: "...)
+		text = append(text, data...)
+		text = append(text, "\n\n"...)
+	}
+	return e.text(string(text))
+}
+
+// fail reports an error in the midst of the stream.
+func (e *eventStream) fail(err *httpError) {
+	e.send(err.body) //nolint:errcheck // the client is gone
+}
+
+// text writes whole events and comments.
+func (e *eventStream) text(s string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.begun {
+		e.begun = true
+		h := e.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no") // nginx
+	}
+	e.last = time.Now()
+	if _, err := e.w.Write([]byte(s)); err != nil {
+		return fmt.Errorf("write an event: %w", err)
+	}
+	if err := e.conn.Flush(); err != nil {
+		return fmt.Errorf("write an event: %w", err)
+	}
+	return nil
+}
+
+// keepAlive writes a comment whenever there was no event for some time, so that neither client nor proxy gives up. It does so until
+// stop is called, which waits until it has ended.
+func (e *eventStream) keepAlive(every time.Duration) (stop func()) {
+	ended := make(chan struct{})
+	var running sync.WaitGroup
+	e.last = time.Now()
+	running.Go(func() {
+		timer := time.NewTimer(every)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-timer.C:
+			}
+			e.mu.Lock()
+			idle := time.Since(e.last)
+			e.mu.Unlock()
+			if idle >= every {
+				idle = 0
+				if e.text(": keep-alive\n\n") != nil {
+					return // the client is gone, which its request's context shows
+				}
+			}
+			timer.Reset(every - idle)
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(ended)
+		running.Wait()
+	})
+}
