@@ -1,0 +1,189 @@
+package redisqueue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// A worker that only slept takes back the deaths that were counted for it, and goes on under another id.
+func TestASleepIsNoDeath(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+	a := f.serve(1, func(ctx context.Context, q *Queue, j *job.Job) error {
+		if j.Delivery > 0 {
+			return answer(ctx, q, j, "after its sleep")
+		}
+		if _, err := q.Begin(ctx, j); err != nil {
+			return err
+		}
+		begun <- struct{}{}
+		<-ctx.Done()
+		ended <- struct{}{}
+		return job.ErrDeliveryEnded
+	})
+	<-begun
+	id := func() string {
+		all, err := f.queue.Fleet(t.Context())
+		require.NoError(t, err)
+		for _, w := range all {
+			if w.Live() && w.Rows > 0 {
+				return w.ID
+			}
+		}
+		return ""
+	}
+	f.eventually("its record has the row", func() bool { return id() != "" })
+	before := id()
+	a.sleep()
+	r := newReaper(f.queue, new(member), "m", slog.New(slog.DiscardHandler))
+	r.watch.Leases = shortLeases
+	r.queue.Leases = shortLeases
+	f.eventually("the row is taken from it", func() bool {
+		require.NoError(t, r.look(t.Context()))
+		n, err := f.queue.deaths(t.Context(), delivery{"b", 1, 0})
+		require.NoError(t, err)
+		return n == 1
+	})
+	a.wake()
+	<-ended
+	f.eventually("it answers the row", func() bool { return f.recorded("b")[1] == "after its sleep" })
+	all, err := f.queue.Fleet(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	for _, w := range all {
+		require.Equal(t, w.ID == before, !w.Live(), "lost under its old id")
+		require.Equal(t, []string{"m"}, w.Aliases)
+		require.False(t, w.Beat.IsZero())
+	}
+	n, err := f.queue.Workers(t.Context(), "m")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	a.stop()
+	f.requireEmptyQueue()
+	all, err = f.queue.Fleet(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1, "one that stops in order leaves no record")
+}
+
+// A task that was taken by a worker that died before it owned it goes back to the queue, and does not count as a death.
+func TestAnOrphanGoesBackToTheQueue(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	ctx := t.Context()
+	// What asynq does when it takes a task.
+	for _, id := range []string{"b:1", "b:2"} {
+		require.Equal(t, id, f.queue.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
+		require.NoError(t, f.queue.rdb.HSet(ctx, taskPrefix("m:default")+id, "state", "active").Err())
+		require.NoError(t, f.queue.rdb.ZAdd(ctx, asynqKey("m:default", "lease"), redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: id}).Err())
+	}
+	var mu sync.Mutex
+	deliveries := map[int]string{}
+	f.serve(1, func(ctx context.Context, q *Queue, j *job.Job) error {
+		mu.Lock()
+		defer mu.Unlock()
+		deliveries[j.Line] = fmt.Sprint(j.Delivery, " ", j.Deaths)
+		return answer(ctx, q, j, "found")
+	})
+	f.eventually("both are answered", func() bool { return len(f.recorded("b")) == 2 })
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, map[int]string{1: "1 0", 2: "1 0"}, deliveries)
+}
+
+// Deaths and attempts are counted apart, and a row that is queued again is the present delivery.
+func TestDeathsAreNotAttempts(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	ctx, q := t.Context(), f.queue
+	j := &job.Job{Batch: "b", Line: 1}
+	take := func() {
+		id := delivery{"b", 1, j.Delivery}.id()
+		require.Equal(t, id, q.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
+		require.NoError(t, q.rdb.HSet(ctx, taskPrefix("m:default")+id, "state", "active").Err())
+		held, err := q.hold(ctx, "m:default", delivery{"b", 1, j.Delivery}, "w")
+		require.NoError(t, err)
+		require.True(t, held)
+	}
+	handOver := func() bool {
+		moved, err := q.handOver(ctx, "m:default", delivery{"b", 1, j.Delivery}, "w")
+		require.NoError(t, err)
+		return moved
+	}
+	deaths := func() int {
+		n, err := q.deaths(ctx, delivery{"b", 1, j.Delivery})
+		require.NoError(t, err)
+		return n
+	}
+	take()
+	require.True(t, handOver(), "taken, but not begun")
+	require.Zero(t, deaths())
+	for i := range 3 {
+		j.Delivery++
+		take()
+		start, err := q.Begin(ctx, j)
+		require.NoError(t, err)
+		require.Equal(t, 1, start.Attempt)
+		require.Equal(t, i, deaths())
+		require.True(t, handOver())
+		require.False(t, handOver(), "only once")
+		require.Equal(t, i+1, deaths())
+		_, err = q.Begin(ctx, j)
+		require.ErrorIs(t, err, job.ErrSuperseded)
+	}
+	again := &job.Job{Batch: "b", Line: 1, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
+	added, err := q.Add(ctx, "m", job.Default, []*job.Job{again})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false}, added, "it is queued")
+	_, err = q.inspector.DeleteAllPendingTasks("m:default")
+	require.NoError(t, err)
+	added, err = q.Add(ctx, "m", job.Default, []*job.Job{again})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true}, added, "it was lost")
+	info, err := q.inspector.GetTaskInfo("m:default", "b:1:4")
+	require.NoError(t, err)
+	require.Equal(t, asynq.TaskStatePending, info.State)
+	j.Delivery = 4
+	_, err = q.Begin(ctx, j)
+	require.NoError(t, err)
+}
+
+// A delivery that ended while asynq's lease was over, so that asynq left its task in the list of running ones, goes back to the queue.
+// Its worker lives, and no death is counted.
+func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	ctx, q := t.Context(), f.queue
+	d := delivery{"b", 1, 0}
+	require.Equal(t, d.id(), q.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
+	require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", d), "state", "active").Err())
+	_, err := q.hold(ctx, "m:default", d, "w")
+	require.NoError(t, err)
+	_, err = q.Begin(ctx, &job.Job{Batch: "b", Line: 1})
+	require.NoError(t, err)
+	moved, err := q.handOver(ctx, "m:default", d, "")
+	require.NoError(t, err)
+	require.False(t, moved, "it has an owner")
+	require.NoError(t, q.disown(ctx, "m:default", d, "another"))
+	require.NoError(t, q.disown(ctx, "m:default", d, "w"))
+	moved, err = q.handOver(ctx, "m:default", d, "")
+	require.NoError(t, err)
+	require.True(t, moved)
+	n, err := q.deaths(ctx, d)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	start, err := q.Begin(ctx, &job.Job{Batch: "b", Line: 1, Delivery: 1})
+	require.NoError(t, err)
+	require.Equal(t, 2, start.Attempt, "a lost lease counts as an attempt")
+}

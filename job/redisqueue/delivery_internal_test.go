@@ -1,0 +1,26 @@
+package redisqueue
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestDeliveryIDs(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := delivery{
+			batch:  rapid.StringMatching(`[a-z0-9][a-z0-9._-]{0,9}`).Draw(t, "batch"),
+			line:   rapid.IntRange(1, 1<<40).Draw(t, "line"),
+			number: rapid.IntRange(0, 99).Draw(t, "number"),
+		}
+		got, ok := parseDelivery(want.id())
+		require.True(t, ok)
+		require.Equal(t, want, got)
+	})
+	for _, id := range []string{"", "b", "b:", "b:0", "b:-1", "b:x", "b:1:", "b:1:0", "b:1:-1", "b:01", "b:1:2:3", ":1", "a b:1", "6f2b1e1e-2c54-4b8e-9d76-0242ac120002"} {
+		_, ok := parseDelivery(id)
+		require.False(t, ok, id)
+	}
+}

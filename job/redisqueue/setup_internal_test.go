@@ -1,0 +1,189 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// fleet is workers of one Redis, with short leases.
+type fleet struct {
+	t     testing.TB
+	redis *redistest.Server
+	queue *Queue // of nobody: to look from outside
+}
+
+// shortLeases are short, but long enough that no live worker is declared lost on a loaded machine.
+var shortLeases = Leases{Beat: 50 * time.Millisecond, Silence: 3 * time.Second}
+
+func newFleet(t testing.TB, rows int) *fleet {
+	t.Helper()
+	r := redistest.Start(t)
+	f := &fleet{t, r, New(r.Client)}
+	f.enqueue("b", 1, rows)
+	return f
+}
+
+func (f *fleet) enqueue(batch string, first, last int) {
+	f.t.Helper()
+	_, _, err := f.queue.Create(f.t.Context(), job.Batch{ID: batch, Alias: "m", Priority: job.Default, Retention: time.Hour})
+	require.NoError(f.t, err)
+	for line := first; line <= last; line++ {
+		j := &job.Job{Batch: batch, Line: line, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
+		added, err := f.queue.Add(f.t.Context(), "m", job.Default, []*job.Job{j})
+		require.NoError(f.t, err)
+		require.Equal(f.t, []bool{true}, added)
+	}
+}
+
+// sleeper is a worker that can be put to sleep: then nothing that it sends reaches Redis until it wakes.
+type sleeper struct {
+	queue *Queue
+	stop  func()
+
+	mu     sync.Mutex
+	asleep chan struct{} // closed when it wakes; nil while it is awake
+	cut    bool          // all commands fail
+}
+
+func (s *sleeper) setCut(cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = cut
+}
+
+func (s *sleeper) sleep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asleep = make(chan struct{})
+}
+
+func (s *sleeper) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.asleep)
+	s.asleep = nil
+}
+
+func (s *sleeper) wait() error {
+	s.mu.Lock()
+	asleep, cut := s.asleep, s.cut
+	s.mu.Unlock()
+	if asleep != nil {
+		<-asleep
+	}
+	if cut {
+		return errors.New("no connection")
+	}
+	return nil
+}
+
+// DialHook implements redis.Hook.
+func (s *sleeper) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook implements redis.Hook.
+func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := s.wait(); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if err := s.wait(); err != nil {
+			return err
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// serve starts a worker. Its handler gets the worker's own queue.
+func (f *fleet) serve(concurrency int, handle func(ctx context.Context, q *Queue, j *job.Job) error) *sleeper {
+	f.t.Helper()
+	client := redis.NewClient(f.redis.Client.Options())
+	s := &sleeper{queue: New(client)}
+	client.AddHook(s)
+	s.queue.Leases = shortLeases
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
+	var err error
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err = s.queue.Serve(ctx, job.ServeOptions{
+			Alias: "m", Concurrency: concurrency, ShutdownTimeout: time.Millisecond, PollInterval: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		}, func(ctx context.Context, j *job.Job) error { return handle(ctx, s.queue, j) })
+	})
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		serving.Wait()
+		require.NoError(f.t, client.Close())
+	})
+	f.t.Cleanup(func() {
+		s.stop()
+		require.NoError(f.t, err)
+	})
+	return s
+}
+
+// answer begins and records a row, as a worker does.
+func answer(ctx context.Context, q *Queue, j *job.Job, text string) error {
+	_, err := q.Begin(ctx, j)
+	if errors.Is(err, job.ErrRecorded) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = q.Record(ctx, j.Batch, job.Result{Sum: "0badcafe", Line: j.Line, Delivery: j.Delivery, Text: []byte(text)})
+	return err
+}
+
+func (f *fleet) eventually(what string, condition func() bool) {
+	f.t.Helper()
+	require.Eventually(f.t, condition, time.Minute, time.Millisecond, what)
+}
+
+// recorded returns the results of batch b by line.
+func (f *fleet) recorded(batch string) map[int]string {
+	f.t.Helper()
+	rows, err := f.queue.Read(f.t.Context(), batch, job.Page{Count: 1000, MaxBytes: 1 << 20, Want: func(int) bool { return true }})
+	require.NoError(f.t, err)
+	texts := map[int]string{}
+	for _, r := range rows {
+		require.NotContains(f.t, texts, r.Line, "recorded twice")
+		texts[r.Line] = string(r.Text)
+	}
+	return texts
+}
+
+// requireEmptyQueue waits until asynq holds no task.
+func (f *fleet) requireEmptyQueue() {
+	f.t.Helper()
+	f.eventually("the queue is empty", func() bool {
+		info, err := f.queue.inspector.GetQueueInfo("m:default")
+		require.NoError(f.t, err)
+		return info.Size == 0
+	})
+	for _, name := range []string{"active", "lease", "retry", "pending"} {
+		n, err := f.queue.rdb.Exists(f.t.Context(), asynqKey("m:default", name)).Result()
+		require.NoError(f.t, err)
+		require.Zero(f.t, n, name)
+	}
+}
