@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,15 +39,6 @@ func (b *bench) newBatch(t testing.TB, rows string) batch.Batch {
 	var made batch.Batch
 	b.post(t, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, f.ID), &made)
 	return made
-}
-
-// manyRows returns rows that take a while.
-func manyRows(n int) string {
-	var rows strings.Builder
-	for i := range n {
-		rows.WriteString(strings.Replace(chatRow(strconv.Itoa(i), ""), `"max_tokens":3`, `"max_tokens":200`, 1))
-	}
-	return rows.String()
 }
 
 // page gets a page, or sends a form if there is one.
@@ -152,12 +143,16 @@ func TestTryStreams(t *testing.T) {
 // TestCancelOnPage: the button of the page cancels the batch.
 func TestCancelOnPage(t *testing.T) {
 	t.Parallel()
-	b := setUpStore(t)
-	made := b.newBatch(t, manyRows(200))
+	b, run := setUpIdleStore(t)
+	made := b.newBatch(t, chatRow("one", ""))
 	got := b.page(t, b.browser(t), "/console/batches/"+made.ID+"/cancel", url.Values{})
 	require.Equal(t, http.StatusSeeOther, got.status, got.text)
 	require.Equal(t, "/console/batches/"+made.ID, got.header.Get("Location"))
-	require.Contains(t, []string{"cancelling", "cancelled"}, string(b.batch(t, http.MethodGet, "/"+made.ID).Status))
+	require.Equal(t, batch.Cancelling, b.batch(t, http.MethodGet, "/"+made.ID).Status)
+	require.Contains(t, b.page(t, b.browser(t), "/console/batches", nil).text, "is being cancelled")
+	run()
+	require.Eventually(t, func() bool { return b.batch(t, http.MethodGet, "/"+made.ID).Status == batch.Cancelled }, time.Minute, time.Millisecond)
+	require.NotContains(t, b.page(t, b.browser(t), "/console/batches", nil).text, "<button")
 }
 
 // TestFormsOfOtherSites: a page of another site cannot make a browser cancel a batch or use an engine.

@@ -10,7 +10,7 @@ import (
 func (w *Worker) describe() job.Worker {
 	o := w.origin
 	record := job.Worker{
-		Name: o.Worker, Model: o.Model, Version: o.Version, Backend: o.Backend, Device: o.Device,
+		Name: o.Worker, Model: o.Model, Version: o.Version, Backend: o.Backend, Device: o.Device, Context: w.context,
 		TokensPerSecond: w.speed.Measure(w.snapshot().GeneratedTokens, time.Now()),
 	}
 	if hash := w.hash.Load(); hash != nil {

@@ -29,7 +29,7 @@ var functions = template.FuncMap{
 	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
-// figure writes a speed: with one decimal while that tells something.
+// figure writes a speed: with one decimal if it is below 100.
 func figure(v float64) string {
 	if v < 100 {
 		return humanize.FormatFloat("#,###.#", v)
