@@ -36,14 +36,36 @@ func load(t *testing.T, name string, limit int) *eval.Set {
 	return s
 }
 
+// blanks are rows of WinoGrande's shape.
+const blanks = `{"sentence": "The capital of Finland is _ and it is cold.", "option1": "Helsinki", "option2": "Nairobi", "answer": "1"}
+{"sentence": "After March, _ comes next.", "option1": "Tuesday", "option2": "April", "answer": "2"}
+`
+
+// loadText loads a task, built in or a file, with rows of its own.
+func loadText(t *testing.T, path, rows string) *eval.Set {
+	t.Helper()
+	read, err := task.Read(path)
+	require.NoError(t, err)
+	read.Data = filepath.Join(t.TempDir(), "rows.jsonl")
+	require.NoError(t, os.WriteFile(read.Data, []byte(rows), 0o600))
+	s, err := eval.Load(read, 0)
+	require.NoError(t, err)
+	return s
+}
+
 // answered prepares a run in a directory and answers its requests.
 func answered(t *testing.T, sets []*eval.Set, concurrency int, o engine.Options) string {
+	t.Helper()
+	return answeredBy(t, glm, sets, concurrency, o)
+}
+
+func answeredBy(t *testing.T, model string, sets []*eval.Set, concurrency int, o engine.Options) string {
 	t.Helper()
 	folder := t.TempDir()
 	require.NoError(t, eval.Prepare(folder, sets))
 	be, err := cpu.New(2)
 	require.NoError(t, err)
-	eng, err := engine.Open(glm, be, o)
+	eng, err := engine.Open(model, be, o)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, eng.Close()) }()
 	in, err := os.Open(filepath.Join(folder, eval.RequestsFile))
@@ -54,7 +76,7 @@ func answered(t *testing.T, sets []*eval.Set, concurrency int, o engine.Options)
 	_, err = local.Run(t.Context(), eng, in, out, local.Options{Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
-	_, err = eval.Score(folder, sets, eval.Config{})
+	_, err = eval.Score(folder, sets, nil, eval.Config{})
 	require.NoError(t, err)
 	return folder
 }
@@ -63,7 +85,7 @@ func answered(t *testing.T, sets []*eval.Set, concurrency int, o engine.Options)
 // compares.
 func TestScoresAgainstForwardPasses(t *testing.T) {
 	t.Parallel()
-	sets := []*eval.Set{load(t, "choices", 12), load(t, "texts", 12)}
+	sets := []*eval.Set{load(t, "choices", 12), load(t, "texts", 12), loadText(t, "winogrande", blanks)}
 	folder := answered(t, sets, 8, engine.Options{})
 	f, err := gguf.Open(glm)
 	require.NoError(t, err)
@@ -97,6 +119,15 @@ func TestScoresAgainstForwardPasses(t *testing.T) {
 		}
 		best := task.Likeliest(s.Logprobs, nil)
 		require.Equal(t, best == p.Right, s.Scores["acc"] == 1)
+	}
+	filled, err := eval.ReadSamples(folder, "winogrande")
+	require.NoError(t, err)
+	require.Len(t, filled, 2)
+	for i, s := range filled {
+		p := sets[2].Items[i].Prompt
+		for c, text := range p.Choices {
+			require.InDelta(t, logprob(p.Contexts[c], text), s.Logprobs[c], 1e-4, "the text after the choice counts alone")
+		}
 	}
 	texts, err := eval.ReadSamples(folder, "texts")
 	require.NoError(t, err)
@@ -163,12 +194,12 @@ func TestRowsWithoutAnAnswer(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(cand, eval.AnswersFile), []byte(strings.Join(lines, "")), 0o600))
 	}
 	write(lines[:9]...)
-	_, err = eval.Score(cand, sets, eval.Config{})
+	_, err = eval.Score(cand, sets, nil, eval.Config{})
 	require.ErrorContains(t, err, "has no answer yet")
 	_, id, _ := strings.Cut(lines[9], `"custom_id":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	write(append(lines[:9:9], `{"custom_id":"`+id+`","response":null,"error":{"code":"failed","message":"the GPU failed"}}`+"\n")...)
-	r, err := eval.Score(cand, sets, eval.Config{})
+	r, err := eval.Score(cand, sets, nil, eval.Config{})
 	require.NoError(t, err)
 	require.Equal(t, eval.Count{Original: 10, Effective: 9, Failed: 1}, r.Samples["answers"])
 	list, err := eval.Compare(base, cand, -1)
@@ -199,7 +230,7 @@ func TestExamples(t *testing.T) {
 	require.True(t, differ)
 	read.Shots = 1000
 	_, err = eval.Load(read, 1)
-	require.ErrorContains(t, err, "has 149 examples, and 1000 are needed")
+	require.ErrorContains(t, err, "has 149 examples for it, and 1000 are needed")
 }
 
 func TestLoadRefuses(t *testing.T) {

@@ -12,9 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -34,8 +31,9 @@ type Item struct {
 // Set is a task with its items.
 type Set struct {
 	*task.Task
-	Items []Item
-	Hash  string // of the task's settings and rows
+	Items   []Item
+	Hash    string         // of the task's settings and rows
+	Skipped map[string]int // numbers of rows that are left out, by reason
 }
 
 // maxRow is the longest row of a file in bytes.
@@ -50,66 +48,45 @@ func Load(t *task.Task, limit int) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", t.Name, err)
 	}
-	shots := objects
-	own := t.FewShotData == "" // the examples are among the rows
-	if !own {
-		if _, shots, err = readRows(t.FewShotData); err != nil {
-			return nil, fmt.Errorf("task %s: %w", t.Name, err)
-		}
+	shots, err := newExamples(t, objects)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.Name, err)
 	}
-	s := &Set{Task: t}
+	s := &Set{Task: t, Skipped: map[string]int{}}
 	hash := sha256.New()
+	settings, err := json.Marshal([]any{t.Type, t.Repeats, t.Chat, t.Generation, t.Rubric})
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	hash.Write(settings)
 	for i, doc := range docs {
 		if limit > 0 && len(s.Items) == limit {
 			break
 		}
-		examples, err := choose(t, shots, i, own)
+		chosen, err := shots.choose(i, objects[i])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
-		p, err := t.Prompt(objects[i], examples)
+		p, err := t.Prompt(objects[i], chosen)
+		if errors.Is(err, task.ErrSkip) {
+			s.Skipped[err.Error()]++
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
 		s.Items = append(s.Items, Item{i, doc, p})
-		generation, err := json.Marshal(t.Generation)
-		if err != nil {
-			return nil, fmt.Errorf("task %s: %w", t.Name, err)
-		}
-		fmt.Fprintf(hash, "%s %d %q %q %q %d %v %s\n", t.Type, t.Repeats, p.Context, p.Choices, p.Targets, p.Right, t.Chat, generation) //nolint:errcheck // a hash does not fail
+		fmt.Fprintf(hash, "%q %q %q %q %d\n", p.Context, p.Contexts, p.Choices, p.Targets, p.Right) //nolint:errcheck // a hash does not fail
 	}
 	if len(s.Items) == 0 {
-		return nil, fmt.Errorf("task %s: %s has no rows", t.Name, t.Data)
+		reason := "it has no rows"
+		for skipped := range s.Skipped {
+			reason = skipped
+		}
+		return nil, fmt.Errorf("task %s: no row of %s can be asked: %s", t.Name, t.Data, reason)
 	}
 	s.Hash = hex.EncodeToString(hash.Sum(nil))
 	return s, nil
-}
-
-// choose returns the examples for a row: the first ones, or others at random, drawn by the row's number alone. A row is never its own
-// example.
-func choose(t *task.Task, shots []*ordered.Object, row int, own bool) ([]*ordered.Object, error) {
-	if t.Shots == 0 {
-		return nil, nil
-	}
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d", t.Name, row) //nolint:errcheck // a hash does not fail
-	order := make([]int, len(shots))
-	for i := range order {
-		order[i] = i
-	}
-	if !t.ShotsInOrder {
-		rand.New(rand.NewPCG(h.Sum64(), 0)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] }) //nolint:gosec // examples
-	}
-	var chosen []*ordered.Object
-	for _, i := range order {
-		if own && i == row {
-			continue
-		}
-		if chosen = append(chosen, shots[i]); len(chosen) == t.Shots {
-			return chosen, nil
-		}
-	}
-	return nil, fmt.Errorf("task %s: it has %d examples, and %d are needed", t.Name, len(chosen), t.Shots)
 }
 
 func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, err error) {
@@ -171,39 +148,24 @@ type message struct {
 // id identifies the request of a row, or of one of its choices.
 func (s *Set) id(item, choice int) string {
 	id := s.Name + ":" + strconv.Itoa(item)
-	if s.Type == task.Generate {
+	if s.Type.Generates() {
 		return id
 	}
 	return id + ":" + strconv.Itoa(choice)
 }
 
-// WriteRequests writes the requests of all rows. Choices of one row follow one another, so that their context is computed once.
-func (s *Set) WriteRequests(w io.Writer) error {
-	for i := range s.Items {
-		for _, r := range s.requests(&s.Items[i]) {
-			line, err := openai.Marshal(r)
-			if err == nil {
-				_, err = w.Write(append(line, '\n'))
-			}
-			if err != nil {
-				return fmt.Errorf("write requests: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
+// requests returns the requests of a row. Choices follow one another, so that their context is computed once.
 func (s *Set) requests(item *Item) []request {
 	p := &item.Prompt
 	switch s.Type {
-	case task.Generate:
+	case task.Generate, task.Judge:
 		return []request{s.generate(item)}
 	case task.Perplexity:
 		return []request{score(s.id(item.Number, 0), strings.Join(p.Targets, ""))}
 	}
 	list := make([]request, len(p.Choices))
 	for i, c := range p.Choices {
-		list[i] = score(s.id(item.Number, i), p.Context+c)
+		list[i] = score(s.id(item.Number, i), p.ContextOf(i)+c)
 	}
 	return list
 }

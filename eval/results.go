@@ -1,9 +1,11 @@
 package eval
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/openai"
 )
 
 // The files of a run's directory.
@@ -25,6 +28,8 @@ const (
 // standard error.
 type Results struct {
 	Results      map[string]map[string]float64 `json:"results"`
+	Groups       map[string]map[string]float64 `json:"groups,omitempty"`
+	Subtasks     map[string][]string           `json:"group_subtasks,omitempty"` // the tasks of each group
 	Versions     map[string]string             `json:"versions"`
 	Shots        map[string]int                `json:"n-shot"`
 	HigherBetter map[string]map[string]bool    `json:"higher_is_better"`
@@ -41,6 +46,7 @@ type Count struct {
 	Effective int `json:"effective"` // with a score
 	Failed    int `json:"failed"`    // without an answer: an error, not a wrong answer
 	Truncated int `json:"truncated"` // whose answer reached the limit of tokens
+	Skipped   int `json:"skipped"`   // left out, because a score would need something that is not supported
 }
 
 // Config is what a run was made with.
@@ -59,21 +65,26 @@ func Prepare(folder string, sets []*Set) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the directory of a run: %w", err)
 	}
-	fresh := filepath.Join(folder, RequestsFile+".tmp")
+	var requests []request
+	for _, s := range sets {
+		for i := range s.Items {
+			requests = append(requests, s.requests(&s.Items[i])...)
+		}
+	}
+	return writeOnce(filepath.Join(folder, RequestsFile), requests)
+}
+
+// writeOnce writes requests to a file. A file that holds the same ones is left as it is; the error is ErrOtherRun if it holds others.
+func writeOnce(path string, requests []request) error {
+	fresh := path + ".tmp"
 	f, err := os.Create(fresh)
 	if err != nil {
 		return fmt.Errorf("write requests: %w", err)
 	}
 	defer os.Remove(fresh) //nolint:errcheck // it is renamed, or of no use
-	for _, s := range sets {
-		if err == nil {
-			err = s.WriteRequests(f)
-		}
+	if err := errors.Join(writeRequests(f, requests), f.Close()); err != nil {
+		return fmt.Errorf("write requests: %w", err)
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	path := filepath.Join(folder, RequestsFile)
 	before, err := fileSum(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return os.Rename(fresh, path)
@@ -83,9 +94,21 @@ func Prepare(folder string, sets []*Set) error {
 		return err
 	}
 	if before != now {
-		return fmt.Errorf("%s: %w", folder, ErrOtherRun)
+		return fmt.Errorf("%s: %w", filepath.Dir(path), ErrOtherRun)
 	}
 	return nil
+}
+
+func writeRequests(f io.Writer, requests []request) error {
+	w := bufio.NewWriter(f)
+	for _, r := range requests {
+		line, err := openai.Marshal(r)
+		if err != nil {
+			return err
+		}
+		w.Write(append(line, '\n')) //nolint:errcheck // Flush reports it
+	}
+	return w.Flush()
 }
 
 func fileSum(path string) (string, error) {
@@ -97,13 +120,12 @@ func fileSum(path string) (string, error) {
 }
 
 // Score scores the answers in the directory of a run and writes its results and samples.
-func Score(folder string, sets []*Set, c Config) (*Results, error) {
-	f, err := os.Open(filepath.Join(folder, AnswersFile))
+func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results, error) {
+	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
 	if err != nil {
-		return nil, fmt.Errorf("read answers: %w", err)
+		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
-	answers, err := readAnswers(f)
+	judged, err := readJudged(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +141,7 @@ func Score(folder string, sets []*Set, c Config) (*Results, error) {
 		Config: c, Date: time.Now().UTC().Truncate(time.Second),
 	}
 	for _, s := range sets {
-		samples, err := s.score(answers)
+		samples, err := s.score(answers, judged)
 		if err != nil {
 			return nil, err
 		}
@@ -128,6 +150,7 @@ func Score(folder string, sets []*Set, c Config) (*Results, error) {
 		}
 		r.add(s, samples)
 	}
+	r.addGroups(groups)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(folder, ResultsFile), append(text, '\n'), 0o644)
@@ -143,6 +166,9 @@ func (r *Results) add(s *Set, samples []Sample) {
 	r.Versions[name], r.Shots[name], r.TaskHashes[name], r.Margins[name] = s.Version, s.Shots, s.Hash, s.Margin
 	r.Results[name], r.HigherBetter[name] = map[string]float64{}, map[string]bool{}
 	count := Count{Original: len(s.Items)}
+	for _, n := range s.Skipped {
+		count.Skipped += n
+	}
 	scored := map[string][]Sample{}
 	last := -1
 	for _, sample := range samples {
@@ -151,7 +177,7 @@ func (r *Results) add(s *Set, samples []Sample) {
 			switch {
 			case sample.Failed != "":
 				count.Failed++
-			case sample.Truncated && s.Type == task.Generate:
+			case sample.Truncated && s.Type.Generates():
 				count.Truncated++
 			}
 		}

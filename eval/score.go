@@ -31,10 +31,12 @@ type Sample struct {
 	Logprob   float64            `json:"logprob,omitempty"`  // of the target or text
 	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
 	Truncated bool               `json:"truncated,omitempty"`
+	Judge     []string           `json:"judge,omitempty"`             // what the judge wrote about each answer
+	Tokens    int                `json:"completion_tokens,omitempty"` // that were generated
+	Latency   float64            `json:"latency_ms,omitempty"`        // of the slowest request of the row
 	Metrics   []string           `json:"metrics"`
-	Scores    map[string]float64 `json:"scores"` // by metric; of metrics made of log-probabilities, the log-probability
-
-	weights map[string]float64 // words or bytes, by metric
+	Scores    map[string]float64 `json:"scores"`            // by metric; of metrics made of log-probabilities, the log-probability
+	Weights   map[string]float64 `json:"weights,omitempty"` // words, bytes or instructions that a score is per, by metric; 1 without
 }
 
 // answer is the part of an answer that scores need.
@@ -42,8 +44,10 @@ type answer struct {
 	texts     []string // of the choices
 	truncated bool     // a choice reached max_tokens
 	logprobs  scored
-	failed    string // the error; empty for an answer
-	model     string // SHA-256
+	failed    string  // the error; empty for an answer
+	tokens    int     // that were generated
+	latency   float64 // from the request to the last token, in milliseconds
+	model     string  // SHA-256
 }
 
 // scored are the log-probabilities of a text's tokens.
@@ -89,6 +93,9 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 					Finish   string `json:"finish_reason"`
 					Logprobs scored `json:"logprobs"`
 				} `json:"choices"`
+				Usage struct {
+					Completion int `json:"completion_tokens"`
+				} `json:"usage"`
 			} `json:"body"`
 		} `json:"response"`
 		Error *struct {
@@ -96,7 +103,8 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 			Message string `json:"message"`
 		} `json:"error"`
 		Stats struct {
-			Model string `json:"model_sha256"`
+			Model string  `json:"model_sha256"`
+			Total float64 `json:"total_ms"`
 		} `json:"stats"`
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
@@ -113,17 +121,18 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 			a.texts = append(a.texts, first(c.Text, c.Message.Content))
 			a.truncated = a.truncated || c.Finish == "length"
 		}
+		a.tokens, a.latency = l.Response.Body.Usage.Completion, l.Stats.Total
 		a.logprobs = l.Response.Body.Choices[0].Logprobs
 	}
 	return l.CustomID, a, nil
 }
 
-// from adds up the log-probabilities of the tokens that begin at or after a character. greedy reports whether each of them is the
+// between adds up the log-probabilities of the tokens that begin at or after one character and before another. greedy reports whether each of them is the
 // likeliest token of its place. ok is false if there is none, or one has no log-probability.
-func (s *scored) from(character int) (sum float64, greedy, ok bool) {
+func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 	greedy = true
 	for i, offset := range s.Offsets {
-		if offset < character {
+		if offset < from || offset >= to {
 			continue
 		}
 		if i >= len(s.Logprobs) || s.Logprobs[i] == nil {
@@ -138,8 +147,8 @@ func (s *scored) from(character int) (sum float64, greedy, ok bool) {
 	return sum, greedy, ok
 }
 
-// score scores the rows of a task. Rows without an answer yet are an error.
-func (s *Set) score(answers map[string]*answer) ([]Sample, error) {
+// score scores the rows of a task. judged are the judge's answers. Rows without an answer yet are an error.
+func (s *Set) score(answers, judged map[string]*answer) ([]Sample, error) {
 	var all []Sample
 	for i := range s.Items {
 		item := &s.Items[i]
@@ -147,21 +156,27 @@ func (s *Set) score(answers map[string]*answer) ([]Sample, error) {
 		for _, r := range s.requests(item) {
 			a, ok := answers[r.CustomID]
 			if !ok {
-				return nil, fmt.Errorf("task %s: row %d has no answer yet: run the evaluation again for the rest", s.Name, item.Number)
+				return nil, s.unanswered(item)
 			}
 			given = append(given, a)
 		}
-		all = append(all, s.samples(item, given)...)
+		all = append(all, s.samples(item, given, judged)...)
 	}
 	return all, nil
 }
 
-func (s *Set) samples(item *Item, given []*answer) []Sample {
+func (s *Set) unanswered(item *Item) error {
+	return fmt.Errorf("task %s: row %d has no answer yet: run the evaluation again for the rest", s.Name, item.Number)
+}
+
+func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []Sample {
 	base := s.sample(item)
 	for _, a := range given {
 		base.Responses = append(base.Responses, a.texts...)
 		base.Truncated = base.Truncated || a.truncated
 		base.Failed = first(base.Failed, a.failed)
+		base.Tokens += a.tokens
+		base.Latency = max(base.Latency, a.latency)
 	}
 	if base.Failed != "" {
 		base.Filter = s.Filters[0].Name
@@ -175,7 +190,7 @@ func (s *Set) samples(item *Item, given []*answer) []Sample {
 	}
 	list := make([]Sample, len(s.Filters))
 	for i := range s.Filters {
-		list[i] = s.generated(base, item, &s.Filters[i])
+		list[i] = s.generated(base, item, &s.Filters[i], judged)
 	}
 	return list
 }
@@ -211,39 +226,62 @@ func indicator(b bool) float64 {
 }
 
 // generated scores a generated answer after a pipeline.
-func (s *Set) generated(base Sample, item *Item, p *task.Pipeline) Sample {
+func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[string]*answer) Sample {
 	base.Filter, base.Filtered, base.Scores = p.Name, p.Apply(base.Responses), map[string]float64{}
-	targets := item.Prompt.Targets
+	if s.Type == task.Judge {
+		return s.judged(base, item, judged)
+	}
+	if item.Prompt.Instructions != nil {
+		return s.followed(base, item)
+	}
+	n := len(base.Filtered)
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
-		right := 0
+		sum := 0.0
 		for _, a := range base.Filtered {
-			if m.Right(a, targets) {
-				right++
-			}
+			sum += m.Score(a, item.Prompt.Targets)
 		}
-		n := len(base.Filtered)
 		switch {
+		case m.K > n:
+			base.Failed = fmt.Sprintf("%d answers are left after the filters, and %s needs %d", n, m.Name, m.K)
+			return base
+		case m.K > 0:
+			base.Scores[m.Name] = task.PassAtK(n, int(sum), m.K)
 		case n == 0:
 			base.Scores[m.Name] = 0
-		case m.Name == "pass@k":
-			base.Scores[m.Name] = task.PassAtK(n, right, 1)
 		default:
-			base.Scores[m.Name] = float64(right) / float64(n)
+			base.Scores[m.Name] = sum / float64(n)
 		}
 	}
 	return base
 }
 
+// followed scores the answer of an IFEval row.
+func (s *Set) followed(base Sample, item *Item) Sample {
+	first := ""
+	if len(base.Filtered) > 0 {
+		first = base.Filtered[0]
+	}
+	strict, loose := item.Prompt.Follow(first)
+	n := len(item.Prompt.Instructions)
+	base.Weights = map[string]float64{task.InstructionStrict: float64(n), task.InstructionLoose: float64(n)}
+	base.Scores[task.PromptStrict], base.Scores[task.PromptLoose] = indicator(strict == n), indicator(loose == n)
+	base.Scores[task.InstructionStrict] = float64(strict) / float64(n)
+	base.Scores[task.InstructionLoose] = float64(loose) / float64(n)
+	return base
+}
+
 // boundary is where the continuation of a context begins, in characters: spaces at the end of a context belong to the continuation.
-func boundary(context string) int { return utf8.RuneCountInString(strings.TrimRight(context, " \t\n")) }
+func boundary(context string) int { return length(strings.TrimRight(context, " \t\n")) }
+
+// length is the length of a text in characters, as offsets count them.
+func length(text string) int { return utf8.RuneCountInString(text) }
 
 func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 	p := &item.Prompt
-	from := boundary(p.Context)
 	base.Responses = nil
 	for i, a := range given {
-		total, _, ok := a.logprobs.from(from)
+		total, _, ok := a.logprobs.between(boundary(p.ContextOf(i)), length(p.ContextOf(i)+p.Choices[i]))
 		if !ok {
 			base.Failed = fmt.Sprintf("choice %d has no log-probabilities", i+1)
 			return base
@@ -252,41 +290,46 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 	}
 	plain := func(i int) string { return strings.TrimPrefix(p.Choices[i], s.TargetDelimiter) }
 	for _, m := range s.Metrics {
-		var length func(i int) int
+		var size func(i int) int
 		switch m.Name {
 		case "acc_norm":
-			length = func(i int) int { return utf8.RuneCountInString(plain(i)) }
+			size = func(i int) int { return length(plain(i)) }
 		case "acc_bytes":
-			length = func(i int) int { return len(plain(i)) }
+			size = func(i int) int { return len(plain(i)) }
 		}
-		base.Scores[m.Name] = indicator(task.Likeliest(base.Logprobs, length) == p.Right)
+		base.Scores[m.Name] = indicator(task.Likeliest(base.Logprobs, size) == p.Right)
 	}
 	return base
 }
 
 func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 	base.Responses = nil
-	from, text := boundary(item.Prompt.Context), strings.Join(item.Prompt.Targets, "")
+	p := &item.Prompt
+	text := strings.Join(p.Targets, "")
+	from, to := boundary(p.Context), length(p.Context+text)
 	if s.Type == task.Perplexity {
-		from = 0
+		from, to = 0, length(text)
 		a.logprobs.skipFirst()
 	}
-	total, greedy, ok := a.logprobs.from(from)
+	total, greedy, ok := a.logprobs.between(from, to)
 	if !ok {
 		base.Failed = "the text has no log-probabilities"
 		return base
 	}
-	base.Logprob, base.weights = total, map[string]float64{}
+	if p.Counted != "" {
+		text = p.Counted
+	}
+	base.Logprob, base.Weights = total, map[string]float64{}
 	for _, m := range s.Metrics {
 		switch m.Name {
 		case "acc":
 			base.Scores[m.Name] = indicator(greedy)
 		case "perplexity":
-			base.Scores[m.Name], base.weights[m.Name] = total, 1
+			base.Scores[m.Name], base.Weights[m.Name] = total, 1
 		case "word_perplexity":
-			base.Scores[m.Name], base.weights[m.Name] = total, float64(task.Words(text))
+			base.Scores[m.Name], base.Weights[m.Name] = total, float64(task.Words(text))
 		default: // byte_perplexity, bits_per_byte
-			base.Scores[m.Name], base.weights[m.Name] = total, float64(len(text))
+			base.Scores[m.Name], base.Weights[m.Name] = total, float64(len(text))
 		}
 	}
 	return base
@@ -306,7 +349,7 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	for i := range samples {
 		v := samples[i].Scores[m.Name]
 		total += v
-		weight += samples[i].weights[m.Name]
+		weight += samples[i].Weights[m.Name]
 		scores = append(scores, v)
 	}
 	n := float64(len(scores))
@@ -317,6 +360,17 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 		return -total / weight / math.Ln2, math.NaN()
 	}
 	mean, squares := total/n, 0.0
+	if m.Aggregation == "weighted_mean" { // the ratio of sums, and the standard error of a ratio
+		mean = 0
+		for i := range samples {
+			mean += scores[i] * samples[i].Weights[m.Name] / weight
+		}
+		for i := range samples {
+			d := (scores[i] - mean) * samples[i].Weights[m.Name] * n / weight
+			squares += d * d
+		}
+		return mean, math.Sqrt(squares / (n - 1) / n)
+	}
 	for _, v := range scores {
 		squares += (v - mean) * (v - mean)
 	}

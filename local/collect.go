@@ -14,7 +14,7 @@ func (r *run) collect(ctx context.Context, queue job.Queue) error {
 		Follow:   true,
 		Progress: r.report,
 		Written: func(rows []job.Recording) error {
-			if err := queue.Drop(ctx, Batch, rows); err != nil {
+			if err := queue.Drop(ctx, r.out.Batch(), rows); err != nil {
 				return err
 			}
 			r.window.release(rows)

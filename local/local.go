@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// Batch is the batch id of all local runs. Rows without a seed get one that is derived from the batch id, so that each run
+// Batch is the batch id of the runs of `ingot run`. Rows without a seed get one that is derived from the batch id, so that each run
 // draws the same tokens.
 const Batch = "local"
 
@@ -33,6 +33,7 @@ const Batch = "local"
 type Options struct {
 	Format        rows.Format    // rows.FormatAuto
 	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
+	Models        []string       // names that rows may use for the model; those of its file
 	MixModels     bool           // continue an output with answers of another model
 	Concurrency   int            // maximum jobs in the engine at once, at least 1
 	Timeout       time.Duration  // maximum time of one attempt; enqueue.DefaultTimeout
@@ -59,8 +60,8 @@ type Summary struct {
 	KeptByOtherModels int // answers of another model from earlier runs; 0 if this run answered nothing
 }
 
-// Run answers the rows of in and writes each result to out when it is finished. out must be an output of Batch; rows whose results
-// it already has are skipped. Run holds only a window of rows in memory. When ctx is done, Run stops within moments and returns
+// Run answers the rows of in and writes each result to out when it is finished. The batch is that of out; rows whose results
+// out already has are skipped. Run holds only a window of rows in memory. When ctx is done, Run stops within moments and returns
 // ctx's error with the summary so far; another run can continue. The error is ErrOtherModel if out has answers of another model and
 // o does not allow that.
 func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
@@ -71,7 +72,10 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	if err != nil {
 		return Summary{}, err
 	}
-	r := &run{models: modelNames(eng.Info()), in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
+	if o.Models == nil {
+		o.Models = modelNames(eng.Info())
+	}
+	r := &run{in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
 	r.progress.Total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
@@ -135,7 +139,6 @@ func modelNames(info engine.Info) []string {
 }
 
 type run struct {
-	models   []string
 	in       io.Reader
 	out      *rows.Output
 	options  Options
@@ -162,7 +165,7 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 		return err
 	}
 	producer, err := enqueue.NewProducer(ctx, queue, enqueue.Options{
-		Batch: Batch, Alias: Batch, Timeout: r.options.Timeout, Version: r.options.Version,
+		Batch: r.out.Batch(), Alias: Batch, Timeout: r.options.Timeout, Version: r.options.Version,
 	}, "")
 	if err != nil {
 		return err
@@ -182,7 +185,7 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
 	rows := rows.NewReader(io.TeeReader(r.in, whole), rows.Options{
-		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: r.models,
+		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: r.options.Models,
 	})
 	added := 0
 	for row, err := range rows.Rows(ctx) {

@@ -10,6 +10,7 @@ import (
 // rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1.
 type rope struct {
 	dims   int
+	halves bool // pairs are values of the two halves of a head
 	buffer Buffer
 }
 
@@ -22,7 +23,7 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &rope{dims: 2 * len(f.Freqs)}
+	r := &rope{dims: 2 * len(f.Freqs), halves: f.Halves}
 	if r.buffer, err = b.newBuffer(4*len(table), Private, "make a RoPE table"); err != nil {
 		return nil, err
 	}

@@ -132,8 +132,8 @@ func TestGeometryChangesNoBits(t *testing.T) {
 								s.MatMul(dst.Slice(0, 2*out), x, w, up)
 								s.Expand(dst.Slice(300, heads*latent), q, vb)
 							},
-							metal.GatedProduct:    func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up) },
-							metal.GatedTile:       func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up) },
+							metal.GatedProduct:    func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up, compute.SiLU) },
+							metal.GatedTile:       func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up, compute.SiLU) },
 							metal.Absorb:          func(s compute.Step) { s.Absorb(dst.Slice(0, heads*(latent+dims)), q, kb, rope) },
 							metal.Route:           func(s compute.Step) { s.Route(dst.Slice(0, 2*used), x, router, nil, route) },
 							metal.GatedExperts:    func(s compute.Step) { s.GatedExperts(dst, x, routing.Head(n), e) },
@@ -165,7 +165,7 @@ func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 		rope, err := be.Rope(compute.RopeFreqs{Freqs: []float32{0.3, 0.01}, Scale: 1}, positions)
 		require.NoError(t, err)
 		qkv := o.values(positions, c.heads*c.key+c.kvHeads*(c.key+c.value))
-		o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, shape, rope, cache, 0) })
+		o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, compute.Projection{}, shape, rope, cache, 0) })
 		dst := o.buffer(12, c.heads*c.value)
 		for _, rows := range []int{1, 12} {
 			attend := func(s compute.Step) { s.Attention(dst.Head(rows), qkv.Head(rows), shape, cache, 0) }

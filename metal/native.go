@@ -85,7 +85,7 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 // attentionFor returns the kernel for an attention. It returns false if only the portable kernels can compute the attention.
 func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pipeline, bool) {
 	p, ok := n.attention[shape.ValueDim]
-	return p, ok && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
+	return p, ok && shape.Window == 0 && shape.Sinks == nil && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
 }
 
 // nativeAttentionBytes returns the bytes of threadgroup memory of an attention, which attention.cu lays out.
@@ -136,7 +136,7 @@ type (
 
 // nativeRoute records a routing. It returns false and records nothing if the portable kernel has to compute the routing.
 func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
-	if s.native.attention == nil || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts {
+	if s.native.attention == nil || shape.BiasLogits || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts {
 		return false
 	}
 	logits := Binding{Buffer: s.scratch.buffer}

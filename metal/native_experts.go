@@ -1,6 +1,10 @@
 package metal
 
-import "github.com/ingot-run/ingot/engine/compute"
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
 
 // The argument structs of experts.h, with the same fields.
 type (
@@ -69,6 +73,10 @@ func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedCh
 
 // integerGatedExperts is GatedExperts for packed weights.
 func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	if e.GateBias != nil || e.Activation != compute.SiLU {
+		s.fail(fmt.Errorf("compute experts of type %v with biases or another activation than SiLU: NVIDIA's kernels do not support it; use a file whose experts are MXFP4, or the CPU", e.Gate.Type()))
+		return
+	}
 	w, used := e.Gate.(*weight), routing.Cols/2
 	shared, separate := sharedOf(w, e.SharedGate, e.SharedUp)
 	slots := used
@@ -98,7 +106,7 @@ func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Exp
 		})
 	})
 	if separate {
-		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp)
+		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp, e.Activation)
 	}
 }
 

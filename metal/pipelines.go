@@ -112,8 +112,8 @@ type kernelSet struct {
 
 	plainTiles bool // tiles do not use simdgroup matrices
 
-	norm, gather, gate, attentionJoin Pipeline
-	groupExperts, weighExperts, top   Pipeline
+	norm, gather, affine, gate, attentionJoin Pipeline
+	groupExperts, weighExperts, top           Pipeline
 }
 
 func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total int)) (*kernelSet, error) {
@@ -126,6 +126,7 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 	}
 	m := maker{set: k}
 	k.norm, k.gather = m.pipeline("norm.metal", "rms_norm"), m.pipeline("rows.metal", "gather")
+	k.affine = m.pipeline("rows.metal", "affine")
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
 	k.groupExperts, k.weighExperts = m.pipeline("expert_tiles.metal", "group_experts"), m.pipeline("expert_tiles.metal", "weigh_experts")
 	k.top = m.pipeline("sample.metal", "top")

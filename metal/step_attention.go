@@ -22,18 +22,26 @@ func (s *step) locate(c *cache) {
 
 type ropeStoreArgs struct {
 	stride, heads, kvHeads, keyDim, valueDim, dims, pageSize uint32
+	halves, biased, normed                                   uint32
+	eps                                                      float32
 }
 
 // RopeStore implements compute.Step.
-func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
-	c, r := kv.(*cache), table.(*rope)
+func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
+	c := kv.(*cache)
 	s.locate(c)
 	a := ropeStoreArgs{
-		uint32(qkv.Stride), uint32(shape.Heads), uint32(shape.KVHeads), uint32(shape.KeyDim), uint32(shape.ValueDim),
-		uint32(r.dims), uint32(c.shape.PageSize),
+		stride: uint32(qkv.Stride), heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim),
+		valueDim: uint32(shape.ValueDim), pageSize: uint32(c.shape.PageSize), biased: flag(p.Bias != nil), normed: flag(p.QueryNorm != nil), eps: p.Eps,
+	}
+	angles := at(qkv)
+	if table != nil {
+		r := table.(*rope)
+		a.dims, a.halves, angles = uint32(r.dims), flag(r.halves), Binding{Buffer: r.buffer}
 	}
 	record(s, "rope_store", c.kernels.ropeStore, grid{x: qkv.Rows, y: 1, simdgroups: storeGroups}, &a,
-		at(qkv), Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]})
+		at(qkv), angles, s.slotMapping, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]},
+		bind(p.Bias, at(qkv)), bind(p.QueryNorm, at(qkv)), bind(p.KeyNorm, at(qkv)))
 }
 
 type latentsArgs struct {
@@ -114,10 +122,10 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 		g.y, g.shared = (units+g.simdgroups-1)/g.simdgroups, g.simdgroups*room
 	}
 	record(s, "attention", k.pipeline, g, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst))
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst), bind(shape.Sinks, at(q)))
 	if splits > 0 {
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
-			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
+			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst), bind(shape.Sinks, at(q)))
 	}
 }
 
@@ -125,6 +133,7 @@ type attentionArgs struct {
 	heads, kvHeads, keyDim, valueDim, qStride, dstStride, pageSize uint32
 	latent, splits                                                 uint32
 	scale                                                          float32
+	window, sinks                                                  uint32
 }
 
 func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cache) attentionArgs {
@@ -132,6 +141,7 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 		heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim), valueDim: uint32(shape.ValueDim),
 		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), pageSize: uint32(c.shape.PageSize),
 		latent: flag(c.shape.ValueCols == 0), scale: shape.Scale,
+		window: uint32(shape.Window), sinks: flag(shape.Sinks != nil),
 	}
 }
 
@@ -144,7 +154,7 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, from)
 	a := attentionArgsOf(dst, q, shape, c)
 	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: attentionTileGroups, shared: attentionTileBytes}, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, at(dst))
+		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, at(dst), bind(shape.Sinks, at(q)))
 }
 
 // pairTiles returns the list of tiles for the rows from row from on, and the number of tiles. A tile holds pairs: a row and one of

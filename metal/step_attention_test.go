@@ -27,7 +27,7 @@ func TestDecodingWithPrompts(t *testing.T) {
 	rope, err := be.Rope(compute.RopeFreqs{Freqs: []float32{0.3}, Scale: 1}, positions)
 	require.NoError(t, err)
 	qkv := o.values(positions, (heads+4)*dim)
-	o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, shape, rope, cache, 0) })
+	o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, compute.Projection{}, shape, rope, cache, 0) })
 
 	table := modeltest.Batch([]int32{0}, 0).Seqs[0].Pages                   // of the stored positions; all sequences share it
 	sequences := [][2]int{{1, 400}, {3, 500}, {12, 300}, {1, 511}, {9, 40}} // number of rows, position of the last row
@@ -88,7 +88,7 @@ func TestScratchInParts(t *testing.T) {
 		s.Route(view(routing), view(x), router, nil, compute.RouteShape{Experts: experts, Used: used, Gating: compute.GatingSigmoid, Scale: 1})
 		s.GatedExperts(view(h), view(x), view(routing), e)
 		s.ExpertsAdd(view(out), view(h), view(routing), e)
-		s.GatedMatMul(view(gated), view(x), gate, up)
+		s.GatedMatMul(view(gated), view(x), gate, up, compute.SiLU)
 	}
 	run := func(part int) (values []float32) {
 		for first := 0; first < rows; first += part {

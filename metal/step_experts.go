@@ -4,7 +4,7 @@ import "github.com/ingot-run/ingot/engine/compute"
 
 type routeArgs struct {
 	n, rowBytes, experts, used, xStride, dstStride uint32
-	sigmoid, normalise, biased                     uint32
+	sigmoid, normalise, biased                     uint32 // biased: 1 for a bias of probabilities, 2 for one of logits
 	scale                                          float32
 }
 
@@ -19,6 +19,9 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), experts: uint32(shape.Experts), used: uint32(shape.Used),
 		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), sigmoid: flag(shape.Gating == compute.GatingSigmoid),
 		normalise: flag(shape.Normalise), biased: flag(bias != nil), scale: shape.Scale,
+	}
+	if shape.BiasLogits {
+		a.biased *= 2
 	}
 	b := Binding{Buffer: w.buffer}
 	k := w.kernels.route
@@ -43,6 +46,7 @@ func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate b
 
 type gatedExpertsArgs struct {
 	n, rowBytes, out, used, sharedOut, xStride, routingStride, dstStride, groups uint32
+	activation, biased                                                           uint32
 }
 
 // GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
@@ -61,6 +65,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	a := gatedExpertsArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(used), xStride: uint32(x.Stride),
 		routingStride: uint32(routing.Stride), dstStride: uint32(dst.Stride), groups: uint32(k.groups(w.out)),
+		activation: uint32(e.Activation), biased: flag(e.GateBias != nil),
 	}
 	groups := used * k.groups(w.out)
 	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
@@ -72,14 +77,14 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
 	}
 	record(s, "gated_experts", k.pipeline, grid{x: groups, y: dst.Rows, simdgroups: k.simdgroups}, &a,
-		gate, up, sharedGate, sharedUp, at(x), at(routing), at(dst))
+		gate, up, sharedGate, sharedUp, at(x), at(routing), at(dst), bind(e.GateBias, at(x)), bind(e.UpBias, at(x)))
 	if separate {
-		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp)
+		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp, e.Activation)
 	}
 }
 
 type expertsAddArgs struct {
-	n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride uint32
+	n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride, biased uint32
 }
 
 // ExpertsAdd implements compute.Step.
@@ -96,7 +101,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	k := w.kernels.expertsAdd
 	a := expertsAddArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(used),
-		hStride: uint32(h.Stride), routingStride: uint32(routing.Stride), dstStride: uint32(dst.Stride),
+		hStride: uint32(h.Stride), routingStride: uint32(routing.Stride), dstStride: uint32(dst.Stride), biased: flag(e.DownBias != nil),
 	}
 	down := Binding{Buffer: w.buffer}
 	sharedDown := down
@@ -105,7 +110,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 		a.sharedN, a.sharedRowBytes, sharedDown.Buffer = uint32(shared.in), uint32(shared.rowBytes), shared.buffer
 	}
 	record(s, "experts_add", k.pipeline, grid{x: k.groups(w.out), y: dst.Rows, simdgroups: k.simdgroups}, &a,
-		down, sharedDown, at(h), at(routing), at(dst))
+		down, sharedDown, at(h), at(routing), at(dst), bind(e.DownBias, at(h)))
 	if separate {
 		d := e.SharedDown.(*weight)
 		s.MatMulAdd(dst, h.Slice(used*w.in, d.in), e.SharedDown)
@@ -139,7 +144,7 @@ func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 }
 
 type expertTileArgs struct {
-	n, rowBytes, out, used, xStride, dstStride uint32
+	n, rowBytes, out, used, xStride, dstStride, activation, biased uint32
 }
 
 // gatedExpertTiles is GatedExperts for many rows.
@@ -148,18 +153,21 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 	k := w.kernels.expertGatedTile
 	s.inParts(dst.Rows, used*groupedInts, func(first, n int) {
 		g := s.group(rowsFrom(routing, first, n), w.matrices)
-		a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(x.Stride), uint32(dst.Stride)}
+		a := expertTileArgs{
+			uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(x.Stride), uint32(dst.Stride),
+			uint32(e.Activation), flag(e.GateBias != nil),
+		}
 		record(s, "gated_experts", k.pipeline, k.grid(w.out, k.rows/2, g.count*choicesTile), &a,
-			Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(rowsFrom(x, first, n)), g.choices, g.tiles, at(rowsFrom(dst, first, n)))
+			Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(rowsFrom(x, first, n)), g.choices, g.tiles, at(rowsFrom(dst, first, n)), bind(e.GateBias, at(x)), bind(e.UpBias, at(x)))
 	})
 	if e.SharedGate == nil {
 		return
 	}
 	shared := dst.Slice(used*w.out, e.SharedGate.(*weight).out)
 	if e.SharedGate.Type() == e.SharedUp.Type() {
-		s.gatedTile(shared, x, e.SharedGate, e.SharedUp, true)
+		s.gatedTile(shared, x, e.SharedGate, e.SharedUp, e.Activation, true)
 	} else {
-		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp)
+		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp, e.Activation)
 	}
 }
 
@@ -174,9 +182,11 @@ func (s *step) expertTilesAdd(dst, h, routing compute.Tensor, e compute.Experts)
 	s.inParts(dst.Rows, used*(groupedInts+w.out), func(first, n int) {
 		routing := rowsFrom(routing, first, n)
 		g := s.group(routing, w.matrices)
-		a := expertTileArgs{uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(h.Stride), uint32(w.out)}
+		a := expertTileArgs{
+			uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(h.Stride), uint32(w.out), 0, flag(e.DownBias != nil),
+		}
 		record(s, "experts_down", k.pipeline, k.grid(w.out, k.rows, g.count*choicesTile), &a,
-			Binding{Buffer: w.buffer}, at(rowsFrom(h, first, n)), g.choices, g.tiles, g.rest)
+			Binding{Buffer: w.buffer}, at(rowsFrom(h, first, n)), g.choices, g.tiles, g.rest, bind(e.DownBias, at(h)))
 		by := weighArgs{uint32(w.out), uint32(used), uint32(routing.Stride), uint32(dst.Stride)}
 		record(s, "experts_add", s.kernels.weighExperts, grid{x: (w.out + copyThreads - 1) / copyThreads, y: n, simdgroups: copyThreads / 32}, &by,
 			g.rest, at(routing), at(rowsFrom(dst, first, n)))

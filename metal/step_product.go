@@ -86,7 +86,7 @@ func (s *step) product(name string, dst, x compute.Tensor, ws []compute.Weight, 
 }
 
 type tileArgs struct {
-	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add uint32
+	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add, activation uint32
 }
 
 // productTile records the product of a weight with many rows of activations. The caller sets the fields of a that
@@ -101,11 +101,11 @@ func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tile
 }
 
 // gatedTile records a gated product with many rows of activations.
-func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, concurrent bool) {
+func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation, concurrent bool) {
 	w := gate.(*weight)
 	a := tileArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), rows: uint32(dst.Rows),
-		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride),
+		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), activation: uint32(act),
 	}
 	k := w.kernels.gatedTile
 	g := k.grid(w.out, k.rows/2, dst.Rows)
@@ -114,14 +114,14 @@ func (s *step) gatedTile(dst, x compute.Tensor, gate, up compute.Weight, concurr
 }
 
 type gatedArgs struct {
-	n, rowBytes, rows, xStride, dstStride, out uint32
+	n, rowBytes, rows, xStride, dstStride, out, activation uint32
 }
 
 // GatedMatMul implements compute.Step.
-func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
+func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
 	w := gate.(*weight)
-	if gate.Type() != up.Type() {
-		s.gateSeparately(dst, x, gate, up)
+	if gate.Type() != up.Type() || w.integer != nil && act != compute.SiLU {
+		s.gateSeparately(dst, x, gate, up, act)
 		return
 	}
 	if w.integer != nil {
@@ -129,26 +129,27 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
 		return
 	}
 	if dst.Rows >= w.kernels.gatedTile.from {
-		s.gatedTile(dst, x, gate, up, false)
+		s.gatedTile(dst, x, gate, up, act, false)
 		return
 	}
 	k := forRows(w.kernels.gated, dst.Rows)
-	a := gatedArgs{uint32(w.in), uint32(w.rowBytes), uint32(dst.Rows), uint32(x.Stride), uint32(dst.Stride), uint32(w.out)}
+	a := gatedArgs{uint32(w.in), uint32(w.rowBytes), uint32(dst.Rows), uint32(x.Stride), uint32(dst.Stride), uint32(w.out), uint32(act)}
 	record(s, "gated_product", k.pipeline, grid{x: k.groups(w.out), y: (dst.Rows + k.inputs - 1) / k.inputs, simdgroups: k.simdgroups}, &a,
 		bind(gate, Binding{}), bind(up, Binding{}), at(x), at(dst))
 }
 
 type gateArgs struct {
-	cols, stride, dstStride uint32
+	cols, stride, dstStride, activation uint32
 }
 
-// gateSeparately is GatedMatMul for weights of two types: both products go to scratch memory first.
-func (s *step) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight) {
+// gateSeparately is GatedMatMul for weights of two types, and for activations that no kernel computes with the products: both products
+// go to scratch memory first.
+func (s *step) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
 	out := gate.(*weight).out
 	s.inParts(dst.Rows, 2*out, func(first, n int) {
 		both := compute.Tensor{Buffer: &s.scratch.memory, Rows: n, Cols: 2 * out, Stride: 2 * out}
 		s.MatMul(both, rowsFrom(x, first, n), gate, up)
-		a := gateArgs{uint32(out), uint32(both.Stride), uint32(dst.Stride)}
+		a := gateArgs{uint32(out), uint32(both.Stride), uint32(dst.Stride), uint32(act)}
 		record(s, "gate", s.kernels.gate, grid{x: (out + copyThreads - 1) / copyThreads, y: n, simdgroups: copyThreads / 32}, &a,
 			at(both), at(rowsFrom(dst, first, n)))
 	})

@@ -38,19 +38,43 @@ func normGroups(cols int) int { return min(max((cols+127)/128, 1), maxNormGroups
 type normArgs struct {
 	cols, srcStride, dstStride uint32
 	eps                        float32
+	add                        uint32 // always 0 for native kernels
 }
 
 // RMSNorm implements compute.Step.
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	w := gain.(*weight)
-	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps}
+	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps, 0}
 	if s.normQuantises(w.in) {
 		s.integerNorm(dst, src, w, &a)
 		return
 	}
+	s.norm(dst, src, w, &a)
+}
+
+// RMSNormAdd implements compute.Step.
+func (s *step) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	w := gain.(*weight)
+	s.norm(dst, src, w, &normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps, 1})
+}
+
+// norm records the portable kernel.
+func (s *step) norm(dst, src compute.Tensor, w *weight, a *normArgs) {
 	groups := normGroups(w.in)
-	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, &a,
+	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, a,
 		at(src), Binding{Buffer: w.buffer}, at(dst))
+}
+
+type affineArgs struct {
+	cols, stride, biased uint32
+	scale                float32
+}
+
+// Affine implements compute.Step.
+func (s *step) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
+	a := affineArgs{uint32(t.Cols), uint32(t.Stride), flag(bias != nil), scale}
+	record(s, "affine", s.kernels.affine, grid{x: (t.Cols + copyThreads - 1) / copyThreads, y: t.Rows, simdgroups: copyThreads / 32}, &a,
+		at(t), bind(bias, at(t)))
 }
 
 type topArgs struct {

@@ -22,11 +22,11 @@ func (c Counts) finished() int { return c.Before + c.Done + c.Failed }
 // window is the time over which the speed is measured.
 const window = time.Minute
 
-// sampleInterval is the minimum time between two samples of a meter.
+// sampleInterval is the minimum time between two samples of a Meter.
 const sampleInterval = time.Second
 
-// meter measures the speed of a batch over the last minute.
-type meter struct {
+// Meter measures the speed of a batch over the last minute.
+type Meter struct {
 	samples []sample // in order of time; at least sampleInterval apart
 	last    sample
 }
@@ -36,8 +36,8 @@ type sample struct {
 	counts Counts
 }
 
-// add adds the counts of a moment.
-func (m *meter) add(at time.Time, c Counts) {
+// Add adds the counts of a moment.
+func (m *Meter) Add(at time.Time, c Counts) {
 	m.last = sample{at, c}
 	if n := len(m.samples); n == 0 || at.Sub(m.samples[n-1].at) >= sampleInterval {
 		m.samples = append(m.samples, m.last)
@@ -49,8 +49,8 @@ func (m *meter) add(at time.Time, c Counts) {
 	m.samples = append(m.samples[:0], m.samples[old:]...)
 }
 
-// speed returns the rows and tokens per second over the last minute. They are 0 before the second sample.
-func (m *meter) speed() (rows, tokens float64) {
+// Speed returns the rows and tokens per second over the last minute. They are 0 before the second sample.
+func (m *Meter) Speed() (rows, tokens float64) {
 	if len(m.samples) == 0 {
 		return 0, 0
 	}
@@ -65,7 +65,7 @@ func (m *meter) speed() (rows, tokens float64) {
 
 // text describes the last counts, the speed and the time left. tokens reports whether rows generate tokens; the
 // rows of a producer do not.
-func (m *meter) text(tokens bool) string {
+func (m *Meter) text(tokens bool) string {
 	c := m.last.counts
 	text := fmt.Sprintf("%d rows", c.finished())
 	if c.Total > 0 {
@@ -74,7 +74,7 @@ func (m *meter) text(tokens bool) string {
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", c.Failed)
 	}
-	rows, generated := m.speed()
+	rows, generated := m.Speed()
 	text += fmt.Sprintf(", %s rows/s", number(rows))
 	if tokens {
 		text += fmt.Sprintf(", %s tokens/s", number(generated))

@@ -22,7 +22,7 @@ type Display struct {
 	mu     sync.Mutex
 	out    io.Writer
 	tokens bool
-	meter  meter
+	meter  Meter
 	shown  time.Time                // time of the last drawing or line
 	bar    *progressbar.ProgressBar // nil if out is not a terminal
 	total  int                      // total of the bar
@@ -75,7 +75,7 @@ func (d *Display) Show(c Counts) { d.show(time.Now(), c) }
 func (d *Display) show(now time.Time, c Counts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.meter.add(now, c)
+	d.meter.Add(now, c)
 	if d.bar == nil {
 		d.writeLine(now)
 		return

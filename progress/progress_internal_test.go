@@ -32,28 +32,28 @@ func TestText(t *testing.T) {
 		{"a pipe has no end", 10, Counts{Done: 5, Tokens: 100}, "5 rows, 0.5 rows/s, 10 tokens/s"},
 		{"all", 2, Counts{Total: 10, Done: 10, Tokens: 60}, "10 of 10 rows, 5.0 rows/s, 30 tokens/s, 0s left"},
 	} {
-		var m meter
-		m.add(at(0), Counts{Total: c.counts.Total, Before: c.counts.Before})
-		m.add(at(c.seconds), c.counts)
+		var m Meter
+		m.Add(at(0), Counts{Total: c.counts.Total, Before: c.counts.Before})
+		m.Add(at(c.seconds), c.counts)
 		require.Equal(t, c.want, m.text(true), c.name)
 	}
-	var m meter
+	var m Meter
 	require.Equal(t, "0 rows, 0.0 rows/s", m.text(false))
 }
 
 // The speed is measured over the last minute, not over the whole time.
 func TestSpeedIsOfTheLastMinute(t *testing.T) {
 	t.Parallel()
-	var m meter
+	var m Meter
 	done := 0
 	for s := range 600 { // 10 rows per second for 5 minutes, then 2 rows per second
-		m.add(at(float64(s)), Counts{Done: done, Tokens: 3 * done})
+		m.Add(at(float64(s)), Counts{Done: done, Tokens: 3 * done})
 		if s < 300 {
 			done += 10
 		} else {
 			done += 2
 		}
-		rows, tokens := m.speed()
+		rows, tokens := m.Speed()
 		switch {
 		case s == 0:
 			require.Zero(t, rows)
@@ -66,9 +66,9 @@ func TestSpeedIsOfTheLastMinute(t *testing.T) {
 		require.LessOrEqual(t, len(m.samples), 62, "memory does not grow")
 	}
 	for s := 600; s < 661; s++ {
-		m.add(at(float64(s)), Counts{Total: 2 * done, Done: done})
+		m.Add(at(float64(s)), Counts{Total: 2 * done, Done: done})
 	}
-	rows, _ := m.speed()
+	rows, _ := m.Speed()
 	require.Zero(t, rows, "nothing in the last minute")
 	require.NotContains(t, m.text(true), "left")
 }

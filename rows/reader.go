@@ -33,6 +33,15 @@ type Row struct {
 	Err      *openai.Error   // the reason why the row cannot be used; Endpoint and Body are then not set
 }
 
+// ErrFormat means that a file does not consist of rows.
+var ErrFormat = errors.New("file does not consist of rows")
+
+// formatError is an error that matches ErrFormat in errors.Is.
+type formatError struct{ error }
+
+func (formatError) Is(target error) bool { return target == ErrFormat }
+func (e formatError) Unwrap() error      { return e.error }
+
 // Options are the settings of a Reader.
 type Options struct {
 	Format        Format   // FormatAuto
@@ -59,8 +68,8 @@ func NewReader(r io.Reader, o Options) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: newNames()}
 }
 
-// Next returns the next row, usable or not, or io.EOF. Other errors are read errors, or mean that the file does not consist of
-// rows, for example because it is one JSON array.
+// Next returns the next row, usable or not, or io.EOF. The error is ErrFormat if the file does not consist of rows, for example
+// because it is one JSON array. Other errors are read errors.
 func (r *Reader) Next() (Row, error) {
 	text, whole, err := r.nextLine()
 	if err != nil {
@@ -82,6 +91,26 @@ func (r *Reader) Next() (Row, error) {
 	return row, nil
 }
 
+// Line is a line of a file that is not empty.
+type Line struct {
+	Number int    // from 1; empty lines are counted
+	Text   []byte // without its end; valid until the next call
+	Long   bool   // the line is longer than MaxLine, and Text is its beginning
+}
+
+// NextLine returns the next line without reading it as a row, or io.EOF. Its errors are those of Next.
+func (r *Reader) NextLine() (Line, error) {
+	text, whole, err := r.nextLine()
+	if err != nil {
+		return Line{}, err
+	}
+	l := Line{Number: r.line, Text: text, Long: !whole}
+	if cap(r.buf) > largeLine {
+		r.buf = nil
+	}
+	return l, nil
+}
+
 func rowError(code, format string, args ...any) *openai.Error {
 	return &openai.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -99,7 +128,7 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 		}
 		if r.format == nil {
 			if r.format, err = detect(r.options.Format, trimmed); err != nil {
-				return nil, false, err
+				return nil, false, formatError{err}
 			}
 		}
 		return text, whole, nil
@@ -240,7 +269,7 @@ func (r *Reader) readLine() (text []byte, whole bool, err error) {
 		part, err := r.src.ReadSlice('\n')
 		if first && r.line == 0 {
 			if part, err = skipStart(part, err); err != nil && part == nil {
-				return nil, false, err
+				return nil, false, formatError{err}
 			}
 		}
 		size += len(part)

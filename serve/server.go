@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/serve/batch"
 )
 
 // The defaults of Options.
 const (
-	DefaultMaxUpload     = 2 << 30
 	DefaultDrainTime     = 20 * time.Second
 	DefaultKeepAlive     = 15 * time.Second
 	DefaultHeaderTimeout = 10 * time.Second
@@ -25,15 +24,12 @@ const (
 
 // Options are the settings of a server. Zero values mean the named defaults.
 type Options struct {
-	Answerer Answerer  // makes the answers
-	Queue    job.Queue // takes the rows of batches
-	Data     string    // folder of files and batches; empty if there are none
-	Keys     *Keys     // who may use the server; nil for everyone
-	Origin   string    // origin of web pages that may use the server, * for all; empty for none
-	Version  string    // version of the program
+	Answerer Answerer     // makes the answers
+	Store    *batch.Store // files and batches; nil if there are none
+	Keys     *Keys        // who may use the server; nil for everyone
+	Origin   string       // origin of web pages that may use the server, * for all; empty for none
+	Version  string       // version of the program
 	Logger   *slog.Logger
-
-	MaxUpload int64 // maximum bytes of a file; DefaultMaxUpload
 
 	DrainTime     time.Duration // time for running requests to finish when Serve stops; DefaultDrainTime
 	KeepAlive     time.Duration // time without an event after which a stream gets a comment; DefaultKeepAlive
@@ -44,9 +40,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MaxUpload == 0 {
-		o.MaxUpload = DefaultMaxUpload
-	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -98,7 +91,25 @@ func (s *Server) routes() {
 	s.handle("GET /v1/models/{id...}", s.showModel)
 	s.handle("POST /v1/chat/completions", s.generate(openai.Chat))
 	s.handle("POST /v1/completions", s.generate(openai.Completions))
+	s.storeRoutes()
 	s.handle("/", s.unknownPath)
+}
+
+// storeRoutes connects the paths of files and batches.
+func (s *Server) storeRoutes() {
+	limit := int64(formBytes)
+	if s.options.Store != nil {
+		limit += s.options.Store.MaxFileBytes()
+	}
+	s.handleLarge("POST /v1/files", limit, s.upload)
+	s.handle("GET /v1/files", s.listFiles)
+	s.handle("GET /v1/files/{id}", s.showFile)
+	s.handle("GET /v1/files/{id}/content", s.fileContent)
+	s.handle("DELETE /v1/files/{id}", s.deleteFile)
+	s.handle("POST /v1/batches", s.createBatch)
+	s.handle("GET /v1/batches", s.listBatches)
+	s.handle("GET /v1/batches/{id}", s.showBatch)
+	s.handle("POST /v1/batches/{id}/cancel", s.cancelBatch)
 }
 
 // handle registers a handler of requests that need an API key if the server has any, and whose bodies are limited to

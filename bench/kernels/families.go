@@ -206,7 +206,7 @@ func attentionWork(r *rig, f *family) work {
 	qkv := r.values(max(pageSize, f.Rows), (heads+2*kvHeads)*headDim)
 	r.fill(tables, func(s compute.Step) {
 		for layer := range layers {
-			s.RopeStore(qkv.Head(pageSize), shape, rope, cache, layer)
+			s.RopeStore(qkv.Head(pageSize), compute.Projection{}, shape, rope, cache, layer)
 		}
 	})
 	dst := r.buffer(f.Rows, heads*headDim)
@@ -258,7 +258,7 @@ func ropeWork(r *rig, f *family) work {
 		bytes: 2 * floatBytes * (heads + 2*kvHeads) * headDim * float64(f.Rows), times: times, batch: separate(f.Rows, pages(f.Rows, pageSize)),
 		step: func(s compute.Step) {
 			for layer := range times {
-				s.RopeStore(qkv, shape, rope, cache, layer)
+				s.RopeStore(qkv, compute.Projection{}, shape, rope, cache, layer)
 			}
 		},
 	}

@@ -132,7 +132,7 @@ func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 		switch {
 		case o.Kernel == metal.GatedProduct:
 			times = len(ws) / 2
-			do = func(s compute.Step, i int) { s.GatedMatMul(dst.Slice(0, o.Out), x, ws[2*i], ws[2*i+1]) }
+			do = func(s compute.Step, i int) { s.GatedMatMul(dst.Slice(0, o.Out), x, ws[2*i], ws[2*i+1], compute.SiLU) }
 		case o.Kernel == metal.Absorb:
 			do = func(s compute.Step, i int) { s.Absorb(dst, x, ws[i], rope) }
 		case o.Matrices > 1:

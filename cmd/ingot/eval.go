@@ -41,24 +41,24 @@ lm-evaluation-harness; docs/eval.md lists what is supported. A run is a director
 func newEvalRun() *cobra.Command {
 	var e evaluation
 	cmd := &cobra.Command{
-		Use:   "run TASK.yaml... -o DIR (--model FILE | --redis URL)",
+		Use:   "run TASK... -o DIR (--model FILE | --redis URL)",
 		Short: "Evaluate a model",
 		Long: `Run asks a model the rows of tasks, and writes their scores to DIR: results.json, and a samples file per task with every
-row's prompt, answer and score. With --model it runs on this machine. With --redis and without --model the workers that
+row's prompt, answer and score. TASK is a file of a task or of a group of tasks, or the name of a built-in task:
+` + strings.Join(task.Builtin(), ", ") + `.
+Built-in tasks need --data, a JSON Lines file of the benchmark's rows.
+ With --model it runs on this machine. With --redis and without --model the workers that
 serve --model-name answer.
 
 A run can be interrupted: the same command continues it, and asks nothing twice.`,
-		Example: `  ingot eval run gsm8k.yaml --data gsm8k-test.jsonl -o runs/today --model model.gguf
+		Example: `  ingot eval run gsm8k --data gsm8k-test.jsonl --fewshot-data gsm8k-train.jsonl -o runs/today --model model.gguf
   ingot eval run tasks/*.yaml -o runs/today --redis redis://queue:6379/0 --model-name glm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("TASK.yaml is missing")
+				return usagef("TASK is missing")
 			}
 			if e.folder == "" {
 				return usagef("-o DIR is missing")
-			}
-			if e.data != "" && len(args) > 1 {
-				return usagef("--data is for one task, and %d are given", len(args))
 			}
 			e.cmd = cmd
 			return e.run(args)
@@ -68,8 +68,11 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	flags.StringVarP(&e.folder, "out", "o", "", "write the run to directory `DIR`")
 	flags.StringVar(&e.data, "data", "", "rows of the task: a JSON Lines `FILE`, instead of the one that the task names")
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
+	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt, instead of the task's number")
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
+	flags.StringVar(&e.judge.model, "judge-model", "", "score the answers of tasks of type judge with the model in `FILE`")
+	flags.StringVar(&e.judge.name, "judge-model-name", "", "score them with the workers that serve `NAME`")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlag(flags, config.ModelName)
 	addEngineFlags(flags)
@@ -80,71 +83,98 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 type evaluation struct {
 	cmd                    *cobra.Command
 	folder, data, examples string
-	limit                  int
+	limit, shots           int // shots is below 0 for each task's own number
 	chat                   bool
+	judge                  answerer
 }
 
 func (e *evaluation) run(paths []string) error {
-	sets, err := e.load(paths)
+	tasks, groups, err := task.ReadAll(paths)
+	if err != nil {
+		return err
+	}
+	if e.data != "" && len(tasks) > 1 {
+		return usagef("--data is for one task, and %d are given", len(tasks))
+	}
+	sets, err := e.load(tasks)
 	if err != nil {
 		return err
 	}
 	if err := eval.Prepare(e.folder, sets); err != nil {
 		return err
 	}
-	if err := e.answer(); err != nil {
+	cfg, err := settings(e.cmd)
+	if err != nil {
 		return err
 	}
-	results, err := eval.Score(e.folder, sets, eval.Config{Limit: e.limit, Version: programVersion()})
+	if eval.Judged(sets) && e.judge == (answerer{}) {
+		return usagef("--judge-model FILE, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
+	}
+	if err := e.answer(answerer{cfg.Model, cfg.ModelName}, eval.RequestsFile, eval.AnswersFile); err != nil {
+		return err
+	}
+	if eval.Judged(sets) {
+		if err := eval.PrepareJudge(e.folder, sets); err != nil {
+			return err
+		}
+		if err := e.answer(e.judge, eval.JudgeRequestsFile, eval.JudgeAnswersFile); err != nil {
+			return fmt.Errorf("ask the judge: %w", err)
+		}
+	}
+	results, err := eval.Score(e.folder, sets, groups, eval.Config{Limit: e.limit, Version: programVersion()})
 	if err != nil {
 		return err
 	}
 	return writeScores(e.cmd.OutOrStdout(), results)
 }
 
-func (e *evaluation) load(paths []string) ([]*eval.Set, error) {
+// load reads the rows of tasks. Rows that are left out are reported.
+func (e *evaluation) load(tasks []*task.Task) ([]*eval.Set, error) {
 	var sets []*eval.Set
-	for _, path := range paths {
-		t, err := task.Read(path)
-		if err != nil {
-			return nil, err
-		}
+	for _, t := range tasks {
 		if e.data != "" {
 			t.Data = e.data
 		}
 		if e.examples != "" {
 			t.FewShotData = e.examples
 		}
-		for _, other := range sets {
-			if other.Name == t.Name {
-				return nil, fmt.Errorf("read task %s: its name %q is that of another task", path, t.Name)
-			}
+		if e.shots >= 0 {
+			t.Shots = e.shots
 		}
-		t.Chat = t.Chat || e.chat && t.Type == task.Generate
+		t.Chat = t.Chat || e.chat && t.Type.Generates()
 		s, err := eval.Load(t, e.limit)
 		if err != nil {
 			return nil, err
+		}
+		for _, reason := range slices.Sorted(maps.Keys(s.Skipped)) {
+			e.cmd.PrintErrf("%s: %s: %s\n", printable(t.Name), countRows(s.Skipped[reason]), printable(reason))
 		}
 		sets = append(sets, s)
 	}
 	return sets, nil
 }
 
-// answer answers the requests of the run on this machine, or through Redis if no model is given.
-func (e *evaluation) answer() error {
-	cfg, err := settings(e.cmd)
-	if err != nil {
-		return err
-	}
-	requests, answers := filepath.Join(e.folder, eval.RequestsFile), filepath.Join(e.folder, eval.AnswersFile)
-	if cfg.Model != "" {
+// answerer is a model that answers: a file on this machine or, without one, a name under which workers serve it.
+type answerer struct{ model, name string }
+
+// answer answers a file of requests in the run's directory.
+func (e *evaluation) answer(who answerer, from, to string) error {
+	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
+	if who.model != "" {
+		cfg, err := settings(e.cmd)
+		if err != nil {
+			return err
+		}
+		cfg.Model = who.model
 		r := runner{cmd: e.cmd, cfg: cfg, in: requests, out: answers, format: rows.FormatJSONL}
-		_, err := r.run(e.cmd.Context())
+		_, err = r.run(e.cmd.Context())
 		return err
 	}
-	if cfg, err = settings(e.cmd, config.Redis); err != nil {
+	cfg, err := settings(e.cmd, config.Redis)
+	if err != nil {
 		return fmt.Errorf("%w, or --model FILE to run on this machine", err)
 	}
+	cfg.ModelName = who.name
 	return e.answerByFleet(cfg, requests, answers)
 }
 
@@ -155,7 +185,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 		return err
 	}
 	defer queue.Close() //nolint:errcheck // everything sent was answered
-	batch, err := e.batch()
+	batch, err := e.batch(filepath.Base(answers))
 	if err != nil {
 		return err
 	}
@@ -176,9 +206,13 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	return err
 }
 
-// batch returns the id of the run's batch. It is made once for a run.
-func (e *evaluation) batch() (string, error) {
-	path := filepath.Join(e.folder, "batch")
+// batch returns the id of the batch that gives a file of answers. It is made once for a run.
+func (e *evaluation) batch(answers string) (string, error) {
+	name := "batch"
+	if answers == eval.JudgeAnswersFile {
+		name = "judge_batch"
+	}
+	path := filepath.Join(e.folder, name)
 	id, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		id = []byte("eval-" + enqueue.NewBatchID())
@@ -190,24 +224,34 @@ func (e *evaluation) batch() (string, error) {
 	return strings.TrimSpace(string(id)), nil
 }
 
-// writeScores prints the scores of a run as a table.
+// writeScores prints the scores of a run as a table. Groups follow the tasks.
 func writeScores(w io.Writer, r *eval.Results) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "task\tmetric\tfilter\tscore\tstderr\trows\tfailed\ttruncated") //nolint:errcheck // Flush reports it
-	for _, name := range slices.Sorted(maps.Keys(r.Results)) {
-		n := r.Samples[name]
-		for _, key := range slices.Sorted(maps.Keys(r.Results[name])) {
+	line := func(name string, scores map[string]float64, n eval.Count) {
+		for _, key := range slices.Sorted(maps.Keys(scores)) {
 			metric, filter, _ := strings.Cut(key, ",")
 			if strings.HasSuffix(metric, "_stderr") {
 				continue
 			}
 			stderr := ""
-			if v, ok := r.Results[name][metric+"_stderr,"+filter]; ok {
+			if v, ok := scores[metric+"_stderr,"+filter]; ok {
 				stderr = fmt.Sprintf("±%.4f", v)
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%.4f\t%s\t%d\t%d\t%d\n", //nolint:errcheck // Flush reports it
-				name, metric, filter, r.Results[name][key], stderr, n.Effective, n.Failed, n.Truncated)
+				printable(name), metric, printable(filter), scores[key], stderr, n.Effective, n.Failed, n.Truncated)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Results)) {
+		line(name, r.Results[name], r.Samples[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Groups)) {
+		var n eval.Count
+		for _, member := range r.Subtasks[name] {
+			count := r.Samples[member]
+			n.Effective, n.Failed, n.Truncated = n.Effective+count.Effective, n.Failed+count.Failed, n.Truncated+count.Truncated
+		}
+		line(name+" (group)", r.Groups[name], n)
 	}
 	return t.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -139,15 +140,38 @@ func TestEvalBaseline(t *testing.T) {
 	require.Equal(t, exitFailure, r.code)
 }
 
+// TestEvalJudge scores the answers of one model with another.
+func TestEvalJudge(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), t.TempDir()
+	text, err := os.ReadFile(task)
+	require.NoError(t, err)
+	judged := strings.Replace(string(text), "task: quiz", "task: quiz\noutput_type: judge\njudge: {rubric: '{{question}}', score: '(?s)^(.)', range: [0, 9], max_gen_toks: 8}", 1)
+	require.NoError(t, os.WriteFile(task, []byte(judged), 0o600))
+	r := ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--limit", "3")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "--judge-model FILE, or --judge-model-name NAME")
+	r = ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--judge-model", tinyLlama, "--limit", "3")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	samples, err := eval.ReadSamples(folder, "quiz")
+	require.NoError(t, err)
+	require.Len(t, samples, 3)
+	for _, s := range samples {
+		require.Len(t, s.Judge, 1)
+		require.Equal(t, s.Filtered, s.Judge, "the judge is the same model, and is asked the same")
+		digit := strings.ContainsAny(s.Judge[0][:1], "0123456789")
+		require.Equal(t, digit, s.Failed == "", "only an answer that begins with a digit has a score: %q", s.Judge)
+	}
+}
+
 func TestEvalUsage(t *testing.T) {
 	t.Parallel()
 	task := quiz(t)
 	for args, says := range map[string][]string{
-		"TASK.yaml is missing":      {"eval", "run", "-o", "x", "--model", "m"},
+		"TASK is missing":           {"eval", "run", "-o", "x", "--model", "m"},
 		"-o DIR is missing":         {"eval", "run", task, "--model", "m"},
-		"--data is for one task":    {"eval", "run", task, task, "-o", "x", "--data", "d", "--model", "m"},
+		"--data is for one task":    {"eval", "run", task, "gsm8k", "-o", "x", "--data", "d", "--model", "m"},
 		"--margin 2: it must be":    {"eval", "gate", "a", "b", "--margin", "2"},
-		"is that of another task":   {"eval", "run", task, task, "-o", "x", "--model", "m"},
 		"a name has up to 64":       {"eval", "baseline", "set", "a b", "run"},
 		"CANDIDATE is missing":      {"eval", "gate", "--baseline", "main"},
 		"unexpected argument":       {"eval", "gate", "--baseline", "main", "a", "b"},

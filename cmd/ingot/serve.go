@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/job/memqueue"
 	"github.com/ingot-run/ingot/serve"
+	"github.com/ingot-run/ingot/serve/batch"
 )
 
 // defaultListen is where serve listens if --listen is not given: nobody on another machine can reach it.
@@ -58,7 +59,7 @@ func serveHTTP(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return err
 	}
 	options := serve.Options{
-		Data: cfg.Data, Origin: cfg.CORSOrigin, Version: programVersion(), Queue: memqueue.New(),
+		Origin: cfg.CORSOrigin, Version: programVersion(),
 		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	}
 	if cfg.APIKeyFile != "" {
@@ -87,12 +88,27 @@ func serveHTTP(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if options.Answerer, err = serve.NewAlone(engines, programVersion()); err != nil {
 		return err
 	}
+	if cfg.Data != "" {
+		if options.Store, err = batch.Open(cfg.Data, batch.Options{Logger: options.Logger}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, options.Store.Close()) }()
+	}
 	server, err := serve.New(options)
 	if err != nil {
 		return err
 	}
+	group, ctx := errgroup.WithContext(cmd.Context())
+	if options.Store != nil {
+		runner := batch.NewAlone(engines, batch.AloneOptions{Concurrency: cfg.Concurrency, Version: programVersion(), Logger: options.Logger})
+		group.Go(func() error {
+			options.Store.Run(ctx, runner)
+			return nil
+		})
+	}
 	options.Logger.Info("serving OpenAI's API", "address", listener.Addr().String(), "models", len(engines))
-	return server.Serve(cmd.Context(), listener, certificate)
+	group.Go(func() error { return server.Serve(ctx, listener, certificate) })
+	return group.Wait()
 }
 
 // modelFiles returns the model files of --model by alias.

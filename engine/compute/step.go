@@ -13,16 +13,21 @@ type Step interface {
 	Gather(dst, src Tensor, rows []int32)
 	// RMSNorm writes src/sqrt(mean(src²)+eps)·gain, row by row. dst may be src.
 	RMSNorm(dst, src Tensor, gain Weight, eps float32)
+	// RMSNormAdd adds a normed row to dst: dst[r] += src/sqrt(mean(src²)+eps)·gain.
+	RMSNormAdd(dst, src Tensor, gain Weight, eps float32)
+	// Affine changes rows in place: t[r] = scale·t[r] + bias. bias has a value for each column; it can be nil.
+	Affine(t Tensor, scale float32, bias Weight)
 	// MatMul writes the products of x with all weights side by side: dst[r] = [w0·x[r], w1·x[r], …].
 	MatMul(dst, x Tensor, w ...Weight)
 	// MatMulAdd adds a product to dst: dst[r] += w·x[r].
 	MatMulAdd(dst, x Tensor, w Weight)
-	// GatedMatMul writes a gated activation: dst[r] = silu(gate·x[r]) * (up·x[r]).
-	GatedMatMul(dst, x Tensor, gate, up Weight)
+	// GatedMatMul writes a gated activation: dst[r] = act(gate·x[r], up·x[r]).
+	GatedMatMul(dst, x Tensor, gate, up Weight, act Activation)
 
-	// RopeStore rotates the queries and keys of qkv in place and stores keys and values in the cache. A row of qkv is
-	// [Heads*KeyDim | KVHeads*KeyDim | KVHeads*ValueDim].
-	RopeStore(qkv Tensor, shape AttentionShape, rope Rope, cache Cache, layer int)
+	// RopeStore finishes the queries, keys and values of qkv in place and stores keys and values in the cache. A row of qkv is
+	// [Heads*KeyDim | KVHeads*KeyDim | KVHeads*ValueDim]. RopeStore adds the projection's bias, then normalises each head of the
+	// queries and keys, then rotates these heads. If rope is nil, nothing is rotated.
+	RopeStore(qkv Tensor, p Projection, shape AttentionShape, rope Rope, cache Cache, layer int)
 	// Latents finishes MLA's compressed projections in place and stores the latent and the rotated key in the cache. A row of a is [q
 	// | c | k_pe]. q has the length of qGain, c has the length of kvGain, and k_pe has rope.Dims() values. q and c are normed, k_pe is
 	// rotated. If qGain is nil, a has no q.
@@ -39,13 +44,13 @@ type Step interface {
 
 	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, then their weights. The best expert
 	// is first; among equals, the lower index is first. Indices are stored as floats, so that a routing is an ordinary buffer; floats
-	// are exact far beyond any number of experts. router has shape {in, experts}. bias can be nil; it is added only for choosing.
+	// are exact far beyond any number of experts. router has shape {in, experts}. bias can be nil; shape defines what it is added to.
 	Route(dst, x Tensor, router, bias Weight, shape RouteShape)
 	// GatedExperts writes the gated activations of each row's chosen experts, then those of the shared experts, if there are any:
-	// dst[r] = [first expert of r's routing | … | shared experts]. Each part is silu(gate·x)*(up·x).
+	// dst[r] = [first expert of r's routing | … | shared experts]. Each part is act(gate·x, up·x).
 	GatedExperts(dst, x, routing Tensor, e Experts)
-	// ExpertsAdd adds the experts' down products to dst: dst[r] += Σ weight·down[expert]·h[r, expert] + shared down·h[r, shared]. h is
-	// the result of GatedExperts.
+	// ExpertsAdd adds the experts' down products to dst: dst[r] += Σ weight·(down[expert]·h[r, expert] + bias[expert]) +
+	// shared down·h[r, shared]. h is the result of GatedExperts.
 	ExpertsAdd(dst, h, routing Tensor, e Experts)
 
 	// Top finds the k highest logits of each row: dst[r] = [their ids | their values | log Σ exp(logit) over the row]. The
@@ -71,7 +76,37 @@ type AttentionShape struct {
 	KeyDim   int     // values of a query and of a key
 	ValueDim int     // values of a value
 	Scale    float32 // factor of the scores, before the softmax
+	// Window is the number of positions that a row attends to, its own included. 0 means all positions of its sequence.
+	Window int
+	// Sinks has a score for each query head, {Heads}, or is nil. The softmax over the positions also includes the sink, which has no
+	// value: it takes a share of the weights. Scale does not apply to it.
+	Sinks Weight
 }
+
+// First returns the first position that a row at the given position attends to.
+func (s *AttentionShape) First(position int) int {
+	if s.Window == 0 {
+		return 0
+	}
+	return max(0, position+1-s.Window)
+}
+
+// Projection is what a layer does to its queries, keys and values before the rotation. The zero value does nothing.
+type Projection struct {
+	Bias               Weight // {length of a row of qkv}, or nil
+	QueryNorm, KeyNorm Weight // {KeyDim} gains of the RMS norms of each head of the queries and keys; both or neither are nil
+	Eps                float32
+}
+
+// Activation is the function that joins the gate and up products of a feed-forward network.
+type Activation int
+
+// The activations. σ is the sigmoid function.
+const (
+	SiLU   Activation = iota // gate·σ(gate) · up
+	GELU                     // gelu(gate) · up, with the approximation of gelu by tanh
+	SwiGLU                   // g·σ(1.702·g) · (u+1), with g = min(gate, 7) and u = min(max(up, -7), 7); of gpt-oss
+)
 
 // Gating is the function that turns a router's logits into probabilities.
 type Gating int
@@ -84,26 +119,33 @@ const (
 
 // RouteShape is the rule of a router. Gating turns the logits into probabilities of all experts. The Used experts with the highest
 // probability+bias are chosen. An expert's weight is its probability without the bias, times Scale. If Normalise is set, the
-// probabilities are first divided by the sum of the chosen experts' probabilities.
+// probabilities are first divided by the sum of the chosen experts' probabilities. If BiasLogits is set, the bias is added to the
+// logits, and the probabilities alone decide.
 type RouteShape struct {
-	Experts   int
-	Used      int
-	Gating    Gating
-	Normalise bool
-	Scale     float32
+	Experts    int
+	Used       int
+	Gating     Gating
+	BiasLogits bool
+	Normalise  bool
+	Scale      float32
 }
 
 // Experts has the weights of a mixture of experts.
 type Experts struct {
-	Gate, Up Weight // {in, ffn, experts}; both have the same type
-	Down     Weight // {ffn, in, experts}
+	Gate, Up   Weight // {in, ffn, experts}; both have the same type
+	Down       Weight // {ffn, in, experts}
+	Activation Activation
+	// The biases of the products, one expert after another; all are nil if the experts have none.
+	GateBias, UpBias Weight // {ffn*experts}
+	DownBias         Weight // {in*experts}
 	// The shared experts as one wide expert, {in, width} and {width, in}; nil if a model has none.
 	SharedGate, SharedUp, SharedDown Weight
 }
 
-// RopeFreqs defines rotations: pair i of a head, values 2i and 2i+1, is rotated by the angle
-// position·Freqs[i] and multiplied by Scale.
+// RopeFreqs defines rotations: pair i of a head is rotated by the angle position·Freqs[i] and multiplied by Scale. A pair is values
+// 2i and 2i+1 or, if Halves is set, values i and i+dims/2.
 type RopeFreqs struct {
-	Freqs []float32 // [dims/2] radians per position
-	Scale float32   // factor of sine and cosine; 1 except with YaRN
+	Freqs  []float32 // [dims/2] radians per position
+	Scale  float32   // factor of sine and cosine; 1 except with YaRN
+	Halves bool
 }

@@ -7,18 +7,33 @@ import (
 )
 
 // RopeStore implements compute.Step.
-func (s *step) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
+func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	t := &s.byRow
-	t.src, t.shape, t.rope, t.cache, t.layer = qkv, shape, table.(*rope), kv.(*cache), layer
+	t.src, t.shape, t.rope, t.cache, t.layer = qkv, shape, nil, kv.(*cache), layer
+	if table != nil {
+		t.rope = table.(*rope)
+	}
+	t.bias, t.gain, t.second, t.eps = vectorOf(p.Bias), vectorOf(p.QueryNorm), vectorOf(p.KeyNorm), p.Eps
 	t.run((*rowsTask).ropeStore, qkv.Rows, 2*qkv.Cols)
 }
 
-// ropeStore rotates and stores a row of RopeStore.
+// ropeStore finishes and stores a row of RopeStore.
 func (t *rowsTask) ropeStore(thread, r int) {
 	s, c, line := t.step, t.cache, row(t.src, r)
 	queries, keys := t.shape.Heads*t.shape.KeyDim, t.shape.KVHeads*t.shape.KeyDim
-	angles := t.rope.at(s.batch.Positions[r])
-	s.rotate(thread, line, line, angles, t.shape.Heads+t.shape.KVHeads, t.shape.KeyDim, t.shape.KeyDim)
+	addTo(line, t.bias)
+	if t.gain != nil {
+		for at := 0; at < queries+keys; at += t.shape.KeyDim {
+			head, gain := line[at:at+t.shape.KeyDim], t.gain
+			if at >= queries {
+				gain = t.second
+			}
+			s.norm(thread, head, head, gain, t.eps)
+		}
+	}
+	if t.rope != nil {
+		s.rotate(thread, line, line, t.rope, s.batch.Positions[r], t.shape.Heads+t.shape.KVHeads, t.shape.KeyDim, t.shape.KeyDim)
+	}
 	page, slot := s.slot(c, r)
 	s.store(thread, c, c.keys[t.layer], line[queries:queries+keys], t.shape.KeyDim, page, slot)
 	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
@@ -32,6 +47,7 @@ type attention struct {
 	shape  compute.AttentionShape
 	cache  *cache
 	layer  int
+	sinks  []float32 // a score per query head, or nil
 	blocks []queryBlock
 }
 
@@ -53,7 +69,7 @@ const (
 // Attention implements compute.Step.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.attention
-	t.dst, t.q, t.shape, t.cache, t.layer = dst, q, shape, kv.(*cache), layer
+	t.dst, t.q, t.shape, t.cache, t.layer, t.sinks = dst, q, shape, kv.(*cache), layer, vectorOf(shape.Sinks)
 	t.blocks = t.blocks[:0]
 	share := dst.Rows * shape.Heads / (4 * len(s.scratch))
 	first, longest := 0, 0
@@ -63,7 +79,7 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 		}
 		positions := int(s.batch.Positions[first+seq.Rows-1]) + 1
 		longest = max(longest, positions)
-		each := min(share, maxQueries, maxScores/positions)
+		each := min(share, maxQueries, maxScores/scoreStride(positions))
 		each = max(each, minQueries) &^ (minQueries - 1)
 		queries := seq.Rows * shape.Heads / shape.KVHeads
 		for head := range shape.KVHeads {
@@ -82,7 +98,7 @@ func (t *attention) reserve(n int) {
 	page := t.cache.shape.PageSize
 	for i := range t.step.scratch {
 		m := &t.step.scratch[i]
-		m.attention = grow(m.attention, max(maxScores, minQueries*n)+maxQueries*16)
+		m.attention = grow(m.attention, max(maxScores, minQueries*scoreStride(n))+maxQueries*16)
 		m.queryAt, m.resultAt = grow(m.queryAt, maxQueries), grow(m.resultAt, maxQueries)
 		if t.cache.from != nil {
 			m.keys, m.pageValues = grow(m.keys, page*t.shape.KeyDim), grow(m.pageValues, page*t.shape.ValueDim)
@@ -99,33 +115,46 @@ func (t *attention) part(thread, i int) {
 		m.resultAt[q-b.from] = int64(start(t.dst, r) + head*t.shape.ValueDim)
 		clear(row(t.dst, r)[head*t.shape.ValueDim : (head+1)*t.shape.ValueDim])
 	}
-	// The rows of a sequence are in order of position: the last row sees the longest context.
+	// The rows of a sequence are in order of position: the last row sees the longest context, the first row has the first position.
 	positions := t.step.batch.Positions
 	shortest, longest := int(positions[b.first+b.from/group])+1, int(positions[b.first+(b.to-1)/group])+1
-	stride := (longest + 15) &^ 15
-	t.scores(thread, b, longest, stride)
+	begin := t.shape.First(shortest - 1)
+	stride := scoreStride(longest)
+	t.scores(thread, b, begin, longest, stride)
 	for q := b.from; q < b.to; q++ {
+		own := m.attention[int(q-b.from)*stride:][:stride]
+		end := int(positions[b.first+q/group]) + 1
+		first := t.shape.First(end - 1)
+		clear(own[begin:first]) // positions that only earlier rows see have no weight
+		if t.sinks != nil {
+			own[end] = t.sinks[b.kvHead*group+q%group]
+			end++
+		}
 		a := &m.softmax
-		a.X, a.N = &m.attention[int(q-b.from)*stride], int64(positions[b.first+q/group])+1
+		a.X, a.N = &own[first], int64(end-first)
 		t.step.kernels.Softmax(a)
 	}
-	t.weigh(thread, b, shortest, longest, stride)
+	t.weigh(thread, b, begin, shortest, longest, stride)
 }
 
-// scores computes the scores of a block's queries for all positions up to longest. Scores beyond a query's own
-// position are not used.
-func (t *attention) scores(thread int, b queryBlock, longest, stride int) {
+// scoreStride returns the distance between the scores of two queries over n positions. There is room for a sink.
+func scoreStride(n int) int { return (n + 16) &^ 15 }
+
+// scores computes the scores of a block's queries for the positions from begin up to, but not including, longest. Scores of
+// positions that a query does not see are not used.
+func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
 	a := &m.scores
 	a.Q, a.At = &values(t.q)[0], &m.queryAt[0]
 	a.Queries, a.Stride, a.OutStride, a.Dims, a.Scale = int64(b.to-b.from), int64(t.shape.KeyDim), int64(stride), int64(t.shape.KeyDim), float64(t.shape.Scale)
-	for i, from := 0, 0; from < longest; i, from = i+1, from+c.shape.PageSize {
-		n := min(c.shape.PageSize, longest-from)
+	size := c.shape.PageSize
+	for i, from := begin/size, begin/size*size; from < longest; i, from = i+1, from+size {
+		n := min(size, longest-from)
 		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, s.batch.Seqs[b.seq].Pages[i], int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
 		if a.Next, a.NextBytes = t.prefetch(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, longest); a.Next == nil {
-			a.Next, a.NextBytes = t.prefetchValues(b, 0, longest)
+			a.Next, a.NextBytes = t.prefetchValues(b, begin/size, longest)
 		}
 		c.scores(a)
 	}
@@ -151,21 +180,23 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh adds the values multiplied with their weights, for each query of a block. Up to position shortest, which every query sees,
-// it processes all queries at once.
-func (t *attention) weigh(thread int, b queryBlock, shortest, longest, stride int) {
+// weigh adds the values multiplied with their weights, for each query of a block, from position begin on. Up to position shortest,
+// which every query has passed, it processes all queries at once.
+func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
 	a := &m.values
 	a.Out, a.WeightsStride, a.Dims = &values(t.dst)[0], int64(stride), int64(t.shape.ValueDim)
-	for i, from := 0, 0; from < longest; i, from = i+1, from+c.shape.PageSize {
-		n := min(c.shape.PageSize, longest-from)
+	size := c.shape.PageSize
+	for i, from := begin/size, begin/size*size; from < longest; i, from = i+1, from+size {
+		n := min(size, longest-from)
 		v, rowStride := t.pageValues(thread, b, i, n)
 		a.Stride = int64(rowStride)
+		skip := max(0, begin-from)
 		all := max(0, min(n, shortest-from))
 		if all > 0 {
-			a.Weights, a.V, a.At = &m.attention[from], v, &m.resultAt[0]
-			a.Queries, a.Positions = int64(b.to-b.from), int64(all)
+			a.Weights, a.V, a.At = &m.attention[from+skip], unsafe.Add(v, skip*rowStride*c.valueBytes), &m.resultAt[0]
+			a.Queries, a.Positions = int64(b.to-b.from), int64(all-skip)
 			a.Next, a.NextBytes = t.prefetchValues(b, i+1, longest)
 			c.weigh(a)
 		}

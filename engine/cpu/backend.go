@@ -42,6 +42,7 @@ type scratch struct {
 	at         []int64   // indices of the results' starts in tail, gate and up
 	tail       []float32 // results of a weight's last, incomplete group
 	gate, up   []float32 // results of the two products of a gated activation
+	normed     []float32 // a normed row
 	attention  []float32 // scores of a block of queries
 	keys       []float32 // a page's keys, converted
 	pageValues []float32 // a page's values, converted

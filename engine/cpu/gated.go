@@ -9,17 +9,19 @@ import (
 type gated struct {
 	step *step
 	operands
-	cut   cut
-	pairs []pair
+	cut        cut
+	activation compute.Activation
+	pairs      []pair
 }
 
 // pair is two matrices of the same shape that are multiplied with a range of the operands. first is the total number of
 // groups in the earlier pairs.
 type pair struct {
-	gate, up *weight
-	matrix   int
-	first    int
-	from, to int
+	gate, up         *weight
+	matrix           int
+	gateBias, upBias []float32 // of the matrix; empty for none
+	first            int
+	from, to         int
 }
 
 // gatedRows and gatedGroups limit the results that a thread holds at once.
@@ -29,15 +31,24 @@ const (
 )
 
 // begin starts an operation.
-func (t *gated) begin(x, out compute.Tensor) {
+func (t *gated) begin(x, out compute.Tensor, act compute.Activation) {
 	t.operands.begin(x, out)
-	t.pairs, t.cut.groups = t.pairs[:0], 0
+	t.pairs, t.cut.groups, t.activation = t.pairs[:0], 0, act
 }
 
-// addPair appends a matrix of two weights.
-func (t *gated) addPair(gate, up *weight, matrix, from, to int) {
-	t.pairs = append(t.pairs, pair{gate, up, matrix, t.cut.groups, from, to})
+// addPair appends a matrix of two weights. It returns the pair, to which the caller may add biases.
+func (t *gated) addPair(gate, up *weight, matrix, from, to int) *pair {
+	t.pairs = append(t.pairs, pair{gate: gate, up: up, matrix: matrix, first: t.cut.groups, from: from, to: to})
 	t.cut.groups += gate.groups
+	return &t.pairs[len(t.pairs)-1]
+}
+
+// matrixOf returns the part of a vector that belongs to a matrix with n rows; nil for nil.
+func matrixOf(v []float32, matrix, n int) []float32 {
+	if v == nil {
+		return nil
+	}
+	return v[matrix*n : (matrix+1)*n]
 }
 
 // run computes the pairs that were added.
@@ -77,15 +88,20 @@ func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s.call(thread, b.up, b.matrix, group, groups, &t.operands, from, to, m.up, m.at, nil)
 	for j := range rows {
 		a, dst := &m.gateBy, t.out[int(t.at[from+j])+group*kernels.GroupRows:]
-		a.Dst, a.Gate, a.Up, a.N = &dst[0], &m.gate[j*width], &m.up[j*width], int64(n)
+		if b.gateBias != nil {
+			at := group * kernels.GroupRows
+			addTo(m.gate[j*width:], b.gateBias[at:at+n])
+			addTo(m.up[j*width:], b.upBias[at:at+n])
+		}
+		a.Kind, a.Dst, a.Gate, a.Up, a.N = int64(t.activation), &dst[0], &m.gate[j*width], &m.up[j*width], int64(n)
 		s.kernels.Gate(a)
 	}
 }
 
 // GatedMatMul implements compute.Step.
-func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
+func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
 	g, u, t := gate.(*weight), up.(*weight), &s.gated
-	t.begin(x, dst)
+	t.begin(x, dst, act)
 	t.addRows(dst, x, g.in)
 	if !g.takesFloats || !u.takesFloats {
 		s.quantize(x, dst.Rows, 1, g.in, g.in)

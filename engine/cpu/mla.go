@@ -22,7 +22,7 @@ func (t *rowsTask) latents(thread, r int) {
 	}
 	latent, key := line[:len(t.gain)], line[len(t.gain):len(t.gain)+t.rope.dims]
 	s.norm(thread, latent, latent, t.gain, t.eps)
-	s.rotate(thread, key, key, t.rope.at(s.batch.Positions[r]), 1, 0, 0)
+	s.rotate(thread, key, key, t.rope, s.batch.Positions[r], 1, 0, 0)
 	page, slot := s.slot(t.cache, r)
 	line = line[:t.cache.shape.KeyCols]
 	s.store(thread, t.cache, t.cache.keys[t.layer], line, len(line), page, slot)
@@ -41,8 +41,8 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 // turn rotates the heads of a row, for Absorb.
 func (t *rowsTask) turn(thread, r int) {
 	w := t.table
-	out, in, angles := row(t.dst, r), row(t.src, r), t.rope.at(t.step.batch.Positions[r])
-	t.step.rotate(thread, out[w.out:], in[w.in:], angles, w.matrices, t.outStride, t.inStride)
+	out, in := row(t.dst, r), row(t.src, r)
+	t.step.rotate(thread, out[w.out:], in[w.in:], t.rope, t.step.batch.Positions[r], w.matrices, t.outStride, t.inStride)
 }
 
 // Expand implements compute.Step.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
 // router is the memory that Route needs.
@@ -20,24 +21,26 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	p.Rows = dst.Rows
 	s.MatMul(*p, x, router)
 	t := &s.byRow
-	t.dst, t.src, t.gain, t.route = dst, *p, nil, shape
-	if bias != nil {
-		t.gain = bias.(*weight).vector
-	}
+	t.dst, t.src, t.bias, t.route = dst, *p, vectorOf(bias), shape
 	t.run((*rowsTask).choose, dst.Rows, shape.Experts*(shape.Used+1))
 }
 
 // choose writes the indices of the best experts of a row, then their weights. Among experts with equal scores, the first wins.
 func (t *rowsTask) choose(thread, r int) {
 	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
+	bias := t.bias
+	if shape.BiasLogits {
+		addTo(probs, bias)
+		bias = nil
+	}
 	t.step.gateProbabilities(thread, probs, shape.Gating)
 	ids, weights := dst[:shape.Used], dst[shape.Used:2*shape.Used]
 	sum := float32(0)
 	for k := range ids {
 		best, bestScore := -1, float32(math.Inf(-1))
 		for e, score := range probs {
-			if t.gain != nil {
-				score += t.gain[e]
+			if bias != nil {
+				score += bias[e]
 			}
 			if (best < 0 || score > bestScore) && !chosen(ids[:k], e) {
 				best, bestScore = e, score
@@ -123,7 +126,8 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 		s.quantize(x, dst.Rows, 1, n, n)
 	}
 
-	t.begin(x, dst)
+	t.begin(x, dst, e.Activation)
+	gateBias, upBias := vectorOf(e.GateBias), vectorOf(e.UpBias)
 	for m := range gate.matrices {
 		from := len(t.at)
 		for _, choice := range by.choices[by.first[m]:by.first[m+1]] {
@@ -131,7 +135,8 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 			t.add(start(x, r), r*n/blockValues, start(dst, r)+k*gate.out)
 		}
 		if len(t.at) > from {
-			t.addPair(gate, up, m, from, len(t.at))
+			p := t.addPair(gate, up, m, from, len(t.at))
+			p.gateBias, p.upBias = matrixOf(gateBias, m, gate.out), matrixOf(upBias, m, gate.out)
 		}
 	}
 	if e.SharedGate != nil {
@@ -150,8 +155,9 @@ type experts struct {
 	step *step
 	operands
 	down, shared *weight
-	cut          cut // parts of the output's columns
-	sharedFrom   int // index of the shared expert's first operand
+	bias         []float32 // [experts][out], or nil
+	cut          cut       // parts of the output's columns
+	sharedFrom   int       // index of the shared expert's first operand
 }
 
 // ExpertsAdd implements compute.Step. The experts of a row are added in order of their index. The shared experts are added last.
@@ -159,7 +165,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	t, down := &s.experts, e.Down.(*weight)
 	used := routing.Cols / 2
 	width := used * down.in
-	t.down, t.shared = down, nil
+	t.down, t.shared, t.bias = down, nil, vectorOf(e.DownBias)
 	if e.SharedDown != nil {
 		t.shared = e.SharedDown.(*weight)
 		width += t.shared.in
@@ -192,9 +198,25 @@ func (t *experts) part(thread, i int) {
 	for m := range t.down.matrices {
 		if from, to := t.first[m], t.first[m+1]; to > from {
 			s.multiply(thread, t.down, m, g, n, &t.operands, from, to, 0)
+			t.addBias(m, g, n, from, to)
 		}
 	}
 	if t.shared != nil {
 		s.multiply(thread, t.shared, 0, g, n, &t.operands, t.sharedFrom, len(t.at), 0)
+	}
+}
+
+// addBias adds the weighted bias of an expert, for some groups of the output's columns and some operands.
+func (t *experts) addBias(expert, group, groups, from, to int) {
+	bias := matrixOf(t.bias, expert, t.down.out)
+	if bias == nil {
+		return
+	}
+	first, end := group*kernels.GroupRows, min((group+groups)*kernels.GroupRows, t.down.out)
+	for i := from; i < to; i++ {
+		dst := t.out[int(t.at[i])+first:]
+		for c, v := range bias[first:end] {
+			dst[c] += float32(t.factors[i] * v)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func (p *plan) Bytes() (weights, steps int64) {
 	const quantised = blockValues + scaleBytes // bytes of a block of quantised activations
 	threads := int64(p.threads)
 	steps = p.steps + 2*p.multiplied*quantised/blockValues
-	scores := 4 * int64(max(maxScores, minQueries*p.positions)+maxQueries*16)
+	scores := 4 * int64(max(maxScores, minQueries*scoreStride(p.positions))+maxQueries*16)
 	tile := 2 * 4 * int64(gatedRows*gatedGroups*kernels.GroupRows)
 	return p.weights, steps + 2*threads*(scores+tile)
 }

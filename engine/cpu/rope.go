@@ -4,10 +4,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1.
+// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1. If the pairs are values
+// of the two halves of a head, all cosines come first.
 type rope struct {
-	dims  int
-	table []float32
+	dims   int
+	halves bool
+	table  []float32
 }
 
 // Dims implements compute.Rope.
@@ -24,13 +26,28 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	if err != nil {
 		return nil, err
 	}
-	return &rope{dims: 2 * len(f.Freqs), table: table}, nil
+	r := &rope{dims: 2 * len(f.Freqs), halves: f.Halves, table: table}
+	if r.halves {
+		line := make([]float32, r.dims)
+		for p := range positions {
+			angles := r.at(int32(p))
+			copy(line, angles)
+			for i := range f.Freqs {
+				angles[i], angles[len(f.Freqs)+i] = line[2*i], line[2*i+1]
+			}
+		}
+	}
+	return r, nil
 }
 
-// rotate rotates the leading pairs of the heads of src by a row of a RoPE table. dst may be src. The strides are the
+// rotate rotates the leading values of the heads of src by a position's row of a RoPE table. dst may be src. The strides are the
 // distances between heads.
-func (b *Backend) rotate(thread int, dst, src, angles []float32, heads, dstStride, srcStride int) {
-	a := &b.scratch[thread].rotate
+func (b *Backend) rotate(thread int, dst, src []float32, r *rope, position int32, heads, dstStride, srcStride int) {
+	a, angles := &b.scratch[thread].rotate, r.at(position)
+	a.Halves = 0
+	if r.halves {
+		a.Halves = 1
+	}
 	a.Dst, a.Src, a.Angles, a.N = &dst[0], &src[0], &angles[0], int64(len(angles))
 	a.Heads, a.DstStride, a.SrcStride = int64(heads), int64(dstStride), int64(srcStride)
 	b.kernels.Rotate(a)

@@ -11,11 +11,13 @@ type operation struct {
 	dst, x, routing compute.Tensor
 	a, b            compute.Weight
 	ws              []compute.Weight
-	eps             float32
+	eps, scale      float32
 	rope            compute.Rope
 	cache           compute.Cache
 	layer           int
+	projection      compute.Projection
 	attention       compute.AttentionShape
+	activation      compute.Activation
 	route           compute.RouteShape
 	experts         compute.Experts
 	rows            []int32
@@ -54,6 +56,20 @@ func (l *shards) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float
 
 func (o *operation) norm(s *step, p part) { s.RMSNorm(p.dst, p.x, o.a, o.eps) }
 
+// RMSNormAdd implements compute.Step.
+func (l *shards) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	l.add(operation{do: (*operation).normAdd, dst: dst, x: src, a: gain, eps: eps})
+}
+
+func (o *operation) normAdd(s *step, p part) { s.RMSNormAdd(p.dst, p.x, o.a, o.eps) }
+
+// Affine implements compute.Step.
+func (l *shards) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
+	l.add(operation{do: (*operation).affine, dst: t, a: bias, scale: scale})
+}
+
+func (o *operation) affine(s *step, p part) { s.Affine(p.dst, o.scale, o.a) }
+
 // MatMul implements compute.Step.
 func (l *shards) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
 	l.add(operation{do: (*operation).matMul, dst: dst, x: x, ws: w})
@@ -69,19 +85,19 @@ func (l *shards) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 func (o *operation) matMulAdd(s *step, p part) { s.MatMulAdd(p.dst, p.x, o.a) }
 
 // GatedMatMul implements compute.Step.
-func (l *shards) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
-	l.add(operation{do: (*operation).gatedMatMul, dst: dst, x: x, a: gate, b: up})
+func (l *shards) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
+	l.add(operation{do: (*operation).gatedMatMul, dst: dst, x: x, a: gate, b: up, activation: act})
 }
 
-func (o *operation) gatedMatMul(s *step, p part) { s.GatedMatMul(p.dst, p.x, o.a, o.b) }
+func (o *operation) gatedMatMul(s *step, p part) { s.GatedMatMul(p.dst, p.x, o.a, o.b, o.activation) }
 
 // RopeStore implements compute.Step.
-func (l *shards) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
-	l.add(operation{do: (*operation).ropeStore, dst: qkv, attention: shape, rope: table, cache: kv, layer: layer})
+func (l *shards) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
+	l.add(operation{do: (*operation).ropeStore, dst: qkv, projection: p, attention: shape, rope: table, cache: kv, layer: layer})
 }
 
 func (o *operation) ropeStore(s *step, p part) {
-	s.RopeStore(p.dst, o.attention, o.rope, o.cache, o.layer)
+	s.RopeStore(p.dst, o.projection, o.attention, o.rope, o.cache, o.layer)
 }
 
 // Latents implements compute.Step.

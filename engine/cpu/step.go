@@ -77,7 +77,9 @@ type rowsTask struct {
 	dst, src  compute.Tensor
 	gain      []float32
 	second    []float32
+	bias      []float32
 	eps       float32
+	scale     float32
 	table     *weight
 	rope      *rope
 	cache     *cache
@@ -141,6 +143,51 @@ func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32
 
 func (t *rowsTask) norm(thread, r int) {
 	t.step.norm(thread, row(t.dst, r), row(t.src, r), t.gain, t.eps)
+}
+
+// RMSNormAdd implements compute.Step.
+func (s *step) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	t := &s.byRow
+	t.dst, t.src, t.gain, t.eps = dst, src, gain.(*weight).vector, eps
+	t.run((*rowsTask).normAdd, dst.Rows, 2*len(t.gain))
+}
+
+func (t *rowsTask) normAdd(thread, r int) {
+	m := &t.step.scratch[thread]
+	m.normed = grow(m.normed, len(t.gain))
+	t.step.norm(thread, m.normed, row(t.src, r), t.gain, t.eps)
+	addTo(row(t.dst, r), m.normed)
+}
+
+// Affine implements compute.Step.
+func (s *step) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
+	s.byRow.dst, s.byRow.scale, s.byRow.bias = t, scale, vectorOf(bias)
+	s.byRow.run((*rowsTask).affine, t.Rows, t.Cols)
+}
+
+func (t *rowsTask) affine(_, r int) {
+	line := row(t.dst, r)
+	if t.scale != 1 {
+		for i := range line {
+			line[i] *= t.scale
+		}
+	}
+	addTo(line, t.bias)
+}
+
+// addTo adds a vector to a row. It ignores an empty vector.
+func addTo(dst, v []float32) {
+	for i, x := range v {
+		dst[i] += x
+	}
+}
+
+// vectorOf returns the values of a weight of one dimension; nil for nil.
+func vectorOf(w compute.Weight) []float32 {
+	if w == nil {
+		return nil
+	}
+	return w.(*weight).vector
 }
 
 // Checkpoint implements compute.Step.

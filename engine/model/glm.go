@@ -62,26 +62,13 @@ type glmLayer struct {
 	// Of a dense layer:
 	ffnGate, ffnUp compute.Weight // {hidden, ffn}
 	ffnDown        compute.Weight // {ffn, hidden}
-	// Of a layer of experts:
-	router     compute.Weight // {hidden, experts}
-	routerBias compute.Weight // {experts}, used only for choosing; may be absent
-	experts    compute.Experts
+	mixture        mixture        // of a layer of experts
 }
 
 // glmMTP is the layer of multi-token prediction.
 type glmMTP struct {
-	enorm, hnorm compute.Weight   // {hidden}
-	ehProj       []compute.Weight // one weight {2*hidden, hidden}
-	layer        glmLayer
-	headNorm     compute.Weight // {hidden}
-	// embd and output are the trunk's if the layer has none of its own.
-	embd   compute.Weight
-	output []compute.Weight
-
-	embedded compute.Tensor // [rows, hidden]
-	concat   compute.Tensor // [rows, 2*hidden] the normed embedding, then the normed hidden state
-	x        compute.Tensor // [rows, hidden] the residual stream up to the attention
-	out      compute.Tensor // [outputs, hidden] the layer's output, before headNorm
+	mtp
+	layer glmLayer
 }
 
 // forward records a forward pass.
@@ -112,11 +99,12 @@ func (m *glm) block(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
 func (m *glm) feedForward(s compute.Step, l *glmLayer, layer int, x compute.Tensor) {
 	h := m.h.Head(x.Rows)
 	s.RMSNorm(h, x, l.ffnNorm, m.eps)
-	if l.router != nil {
-		m.experts(s, l, layer, x, h)
+	ffn := m.ffn.Head(x.Rows)
+	if l.mixture.router != nil {
+		l.mixture.add(s, m.route, layer, x, h, m.routing.Head(x.Rows), ffn)
 	} else {
-		ffn := m.ffn.Head(x.Rows).Slice(0, l.ffnGate.Shape()[1])
-		s.GatedMatMul(ffn, h, l.ffnGate, l.ffnUp)
+		ffn = ffn.Slice(0, l.ffnGate.Shape()[1])
+		s.GatedMatMul(ffn, h, l.ffnGate, l.ffnUp, compute.SiLU)
 		s.MatMulAdd(x, ffn, l.ffnDown)
 	}
 	s.Checkpoint(layer, "layer_out", x)
@@ -154,61 +142,25 @@ func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) 
 	return a.Slice(0, shape.queryCols())
 }
 
-// experts adds the chosen experts' outputs over the normed h to x.
-func (m *glm) experts(s compute.Step, l *glmLayer, layer int, x, h compute.Tensor) {
-	routing := m.routing.Head(x.Rows)
-	s.Route(routing, h, l.router, l.routerBias, m.route)
-	s.Checkpoint(layer, "routing", routing)
-	width := m.route.Used * l.experts.Gate.Shape()[1]
-	if l.experts.SharedGate != nil {
-		width += l.experts.SharedGate.Shape()[1]
-	}
-	ffn := m.ffn.Head(x.Rows).Slice(0, width)
-	s.GatedExperts(ffn, h, routing, l.experts)
-	s.ExpertsAdd(x, ffn, routing, l.experts)
-}
-
 // Draft implements Drafter.
 func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32, error) {
 	if m.mtp == nil {
 		return nil, fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
 	}
-	s := m.be.Begin(b)
-	logits := m.draft(s, b, from, states)
-	if len(b.Outputs) > 0 { // without outputs, Best keeps the result of the last Forward
-		m.top(s, b, 0, logits)
-	}
-	if err := s.Run(); err != nil {
-		return nil, fmt.Errorf("draft in a step of %d rows: %w", len(b.Tokens), err)
-	}
-	return m.be.Floats(logits), nil
+	return m.runDraft(b, func(s compute.Step) compute.Tensor { return m.draft(s, b, from, states) })
 }
 
 // draft records a pass of the MTP layer.
 func (m *glm) draft(s compute.Step, b *compute.Batch, from States, states []int32) (logits compute.Tensor) {
-	mtp := m.mtp
-	n, hidden := len(b.Tokens), m.config.Hidden
-	embedded, concat, x, h := mtp.embedded.Head(n), mtp.concat.Head(n), mtp.x.Head(n), m.h.Head(n)
-	out, last := mtp.out.Head(len(b.Outputs)), m.last.Head(len(b.Outputs))
-	source := m.hidden
-	if from == DraftStates {
-		source = mtp.out
-	}
-
-	s.Embed(embedded, mtp.embd)
-	s.RMSNorm(concat.Slice(0, hidden), embedded, mtp.enorm, m.eps)
-	s.Gather(h, source, states)
-	s.RMSNorm(concat.Slice(hidden, hidden), h, mtp.hnorm, m.eps)
-	s.MatMul(x, concat, mtp.ehProj...)
+	mtp, layer := m.mtp, m.config.Layers
+	x := mtp.begin(s, &m.trunk, b, m.hidden, from, states)
+	h := m.h.Head(x.Rows)
 	s.RMSNorm(h, x, mtp.layer.attnNorm, m.eps)
-	// Rows that are not outputs only fill the cache.
-	if out.Rows == 0 {
-		m.latents(s, &mtp.layer, m.config.Layers, h)
-		return m.project(s, last, mtp.output)
+	if len(b.Outputs) == 0 { // these rows only fill the cache
+		m.latents(s, &mtp.layer, layer, h)
+	} else {
+		m.attention(s, &mtp.layer, layer, x, h)
+		m.feedForward(s, &mtp.layer, layer, mtp.outputs(s, b, x))
 	}
-	m.attention(s, &mtp.layer, m.config.Layers, x, h)
-	s.Gather(out, x, b.Outputs)
-	m.feedForward(s, &mtp.layer, m.config.Layers, out)
-	s.RMSNorm(last, out, mtp.headNorm, m.eps)
-	return m.project(s, last, mtp.output)
+	return mtp.end(s, &m.trunk, b)
 }

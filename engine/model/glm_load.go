@@ -11,12 +11,12 @@ import (
 // loadGLM loads a model of the family of GLM-4.7-Flash.
 func loadGLM(l *loader, c Config, lim Limits) Model {
 	m := &glm{mla: l.mlaShape()}
-	m.route = l.routeShape(c)
+	m.route = l.routeShape(flashGating(c))
 	l.refuse("attention.temperature_scale", 0) // scales queries by position, as in Mistral Large 3
 	if l.err != nil {
 		return nil
 	}
-	freqs, factor := l.ropeFreqs(m.mla.rope)
+	freqs, factor := l.ropeFreqs(m.mla.rope, false)
 	m.mla.attention.Scale *= float32(l.yarnScale(factor))
 
 	m.trunk = l.trunk(c)
@@ -28,7 +28,7 @@ func loadGLM(l *loader, c Config, lim Limits) Model {
 		}
 	}
 	if c.DraftLayers > 0 {
-		m.mtp = l.glmMTP(c.Layers, m, c.Layers >= dense, lim)
+		m.mtp = &glmMTP{mtp: l.mtp(c.Layers, &m.trunk, lim), layer: l.glmLayer(c.Layers, m, c.Layers >= dense)}
 		if l.err != nil {
 			return nil
 		}
@@ -37,7 +37,8 @@ func loadGLM(l *loader, c Config, lim Limits) Model {
 	l.unused(func(name string) bool { return isDerived(name) || inBlocks(name, c.Layers+c.DraftLayers) })
 
 	m.buffers(l, lim)
-	m.memory(l, lim, freqs, m.forward)
+	m.rope = l.rope(freqs, lim)
+	m.memory(l, lim, m.forward)
 	return m
 }
 
@@ -66,14 +67,9 @@ func (m *glm) ffnWidth() int {
 	}
 	width := 1
 	for _, layer := range layers {
-		w := 0
-		for _, gate := range []compute.Weight{layer.ffnGate, layer.experts.SharedGate} {
-			if gate != nil {
-				w += gate.Shape()[1]
-			}
-		}
-		if layer.router != nil {
-			w += m.route.Used * layer.experts.Gate.Shape()[1]
+		w := layer.mixture.width(m.route)
+		if layer.ffnGate != nil {
+			w = layer.ffnGate.Shape()[1]
 		}
 		width = max(width, w)
 	}
@@ -121,23 +117,7 @@ func glmConfig(l *loader) Config {
 		ValueDim:     s.kvRank,
 	}
 	c.Vocab = l.vocab(c.Hidden)
-	// The last blocks can be MTP layers. Some files count MTP layers but do not have their tensors.
-	mtp := l.sizeOr("nextn_predict_layers", 0)
-	if mtp >= c.Layers {
-		l.fail(fmt.Errorf("%s is %d, but must be less than block_count, which is %d", l.key("nextn_predict_layers"), mtp, c.Layers))
-		return c
-	}
-	for range mtp {
-		_, isMTP := l.file.Tensor(blockTensor(c.Layers-1, "nextn.eh_proj.weight"))
-		_, isTrunk := l.file.Tensor(blockTensor(c.Layers-1, "attn_norm.weight"))
-		if isTrunk && !isMTP {
-			break
-		}
-		if isMTP {
-			c.DraftLayers = 1
-		}
-		c.Layers--
-	}
+	l.mtpLayers(&c)
 	return c
 }
 
@@ -147,42 +127,12 @@ const (
 	flashVocab  = 154880
 )
 
-// maxExperts and maxUsed are higher than the numbers of any known model. They limit the time of routing, which examines all
-// experts once per used expert.
-const (
-	maxExperts = 1024
-	maxUsed    = 64
-)
-
-func (l *loader) routeShape(c Config) compute.RouteShape {
-	r := compute.RouteShape{
-		Experts:   l.sizeOr("expert_count", 0),
-		Used:      l.sizeOr("expert_used_count", 0),
-		Normalise: l.boolOr("expert_weights_norm", false),
-		Scale:     float32(l.floatOr("expert_weights_scale", 1)),
-	}
-	gating := compute.GatingSoftmax
+// flashGating returns the gating of files that do not state it.
+func flashGating(c Config) compute.Gating {
 	if c.Layers == flashLayers && c.Vocab == flashVocab {
-		gating = compute.GatingSigmoid
+		return compute.GatingSigmoid
 	}
-	r.Gating = compute.Gating(l.sizeOr("expert_gating_func", int(gating)))
-	if r.Gating != compute.GatingSoftmax && r.Gating != compute.GatingSigmoid {
-		l.fail(fmt.Errorf("%s is %d: %w", l.key("expert_gating_func"), r.Gating, ErrUnsupported))
-	}
-	if r.Used > r.Experts {
-		l.fail(fmt.Errorf("%s is %d, but must be at most %[4]s, which is %[3]d", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
-	}
-	if r.Experts > maxExperts || r.Used > maxUsed {
-		l.fail(fmt.Errorf("%s is %d and %s is %d; more than %d experts or %d of them for a row: %w",
-			l.key("expert_count"), r.Experts, l.key("expert_used_count"), r.Used, maxExperts, maxUsed, ErrUnsupported))
-	}
-	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
-		l.fail(fmt.Errorf("%s is %d; routing by groups: %w", l.key("expert_group_count"), groups, ErrUnsupported))
-	}
-	if r.Scale == 0 { // 0 means that there is no scale
-		r.Scale = 1
-	}
-	return r
+	return compute.GatingSoftmax
 }
 
 // yarnScale returns YaRN's factor for the scores: the square of 1 + m·ln(factor), with m from the file (the
@@ -219,7 +169,7 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 		l.used[name("attn_kv_b.weight")] = true // some files also have the same values in the joint form
 	}
 	if experts {
-		l.expertWeights(&layer, name, m)
+		layer.mixture = l.mixture(i, c.Hidden, m.route)
 		return layer
 	}
 	ffn := l.size("feed_forward_length")
@@ -227,53 +177,6 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 	layer.ffnUp = l.weight(name("ffn_up.weight"), c.Hidden, ffn)
 	layer.ffnDown = l.weight(name("ffn_down.weight"), ffn, c.Hidden)
 	return layer
-}
-
-func (l *loader) expertWeights(layer *glmLayer, name func(string) string, m *glm) {
-	if m.route.Used == 0 {
-		l.fail(fmt.Errorf("%s is missing or 0, but %s are tensors of a layer of experts", l.key("expert_used_count"), name("*")))
-		return
-	}
-	hidden, n, ffn := m.config.Hidden, m.route.Experts, l.size("expert_feed_forward_length")
-	layer.router = l.weight(name("ffn_gate_inp.weight"), hidden, n)
-	layer.routerBias = l.optional(name("exp_probs_b.bias"), n)
-	layer.experts = compute.Experts{
-		Gate: l.weight(name("ffn_gate_exps.weight"), hidden, ffn, n),
-		Up:   l.weight(name("ffn_up_exps.weight"), hidden, ffn, n),
-		Down: l.weight(name("ffn_down_exps.weight"), ffn, hidden, n),
-	}
-	if e := layer.experts; l.err == nil && e.Gate.Type() != e.Up.Type() {
-		l.fail(fmt.Errorf("%s is %v and %s is %v; gate and up of different types: %w",
-			name("ffn_gate_exps.weight"), e.Gate.Type(), name("ffn_up_exps.weight"), e.Up.Type(), ErrUnsupported))
-		return
-	}
-	if shared := l.sizeOr("expert_shared_count", 0) * ffn; shared > 0 {
-		layer.experts.SharedGate = l.weight(name("ffn_gate_shexp.weight"), hidden, shared)
-		layer.experts.SharedUp = l.weight(name("ffn_up_shexp.weight"), hidden, shared)
-		layer.experts.SharedDown = l.weight(name("ffn_down_shexp.weight"), shared, hidden)
-	}
-}
-
-func (l *loader) glmMTP(layer int, m *glm, experts bool, lim Limits) *glmMTP {
-	hidden, vocab := m.config.Hidden, m.config.Vocab
-	name := func(s string) string { return blockTensor(layer, "nextn."+s) }
-	mtp := &glmMTP{
-		enorm:    l.weight(name("enorm.weight"), hidden),
-		hnorm:    l.weight(name("hnorm.weight"), hidden),
-		ehProj:   []compute.Weight{l.weight(name("eh_proj.weight"), 2*hidden, hidden)},
-		layer:    l.glmLayer(layer, m, experts),
-		headNorm: l.weight(name("shared_head_norm.weight"), hidden),
-		embd:     l.optional(name("embed_tokens.weight"), hidden, vocab),
-		output:   l.headOr(m.output[0], name("shared_head_head.weight"), m.config),
-		embedded: l.buffer(lim.Rows, hidden),
-		concat:   l.buffer(lim.Rows, 2*hidden),
-		x:        l.buffer(lim.Rows, hidden),
-		out:      l.buffer(lim.Outputs, hidden),
-	}
-	if mtp.embd == nil {
-		mtp.embd = m.embd
-	}
-	return mtp
 }
 
 // splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank, heads*(nope+value)}. The value part

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -162,6 +163,35 @@ func (l *loader) optional(name string, shape ...int) compute.Weight {
 	return l.weight(name, shape...)
 }
 
+// vector loads a tensor of the given shape as one vector of all its values.
+func (l *loader) vector(name string, shape ...int) compute.Weight {
+	t := l.tensor(name, shape...)
+	t.Shape = []int{elements(shape)}
+	return l.place(t)
+}
+
+// joined loads tensors of one dimension as one vector, in float32. sizes are their lengths. The values are multiplied by a factor.
+func (l *loader) joined(factor float32, names []string, sizes ...int) compute.Weight {
+	var values []float32
+	for i, name := range names {
+		if t := l.tensor(name, sizes[i]); l.err == nil && !l.planning {
+			values = append(values, t.Values()...)
+		}
+	}
+	if l.err != nil {
+		return nil
+	}
+	n := 0
+	for _, size := range sizes {
+		n += size
+	}
+	t := gguf.Tensor{Name: names[0], Type: gguf.TypeF32, Shape: []int{n}}
+	for _, v := range values {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v*factor))
+	}
+	return l.place(t)
+}
+
 // headOr returns an output head in a list of one weight, as products require. If the file has no such head, the
 // list has the weight otherwise.
 func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compute.Weight {
@@ -274,14 +304,22 @@ func (l *loader) checkCache(c Config, t gguf.Type) {
 	}
 }
 
-// memory makes the RoPE table and the KV cache.
-func (l *loader) memory(freqs compute.RopeFreqs, c Config, lim Limits) (compute.Rope, compute.Cache) {
+// rope makes the table of a rotation.
+func (l *loader) rope(freqs compute.RopeFreqs, lim Limits) compute.Rope {
 	if l.err != nil {
-		return nil, nil
+		return nil
 	}
 	rope, err := l.be.Rope(freqs, lim.Context)
 	if err != nil {
 		l.fail(err)
+	}
+	return rope
+}
+
+// cache makes the KV cache.
+func (l *loader) cache(c Config, lim Limits) compute.Cache {
+	if l.err != nil {
+		return nil
 	}
 	cache, err := l.be.Cache(compute.CacheShape{
 		Layers: c.Layers + c.DraftLayers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
@@ -289,5 +327,5 @@ func (l *loader) memory(freqs compute.RopeFreqs, c Config, lim Limits) (compute.
 	if err != nil {
 		l.fail(err)
 	}
-	return rope, cache
+	return cache
 }

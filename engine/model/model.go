@@ -110,9 +110,20 @@ type family struct {
 	load   func(l *loader, c Config, lim Limits) Model
 }
 
-// families has the model families by GGUF's general.architecture. To add a family, write a file like llama.go and add a row here.
+// families has the model families by GGUF's general.architecture. To add a family, write a file like qwen.go and add a row here.
 var families = map[string]family{
-	"llama":       {llamaConfig, loadLlama},
+	"llama":       decoderFamily(llama),
+	"qwen2":       decoderFamily(qwen2),
+	"qwen3":       decoderFamily(qwen3),
+	"qwen3moe":    decoderFamily(qwen3moe),
+	"gemma3":      decoderFamily(gemma3),
+	"gpt-oss":     decoderFamily(gptOSS),
+	"glm4":        decoderFamily(glm4),
+	"glm4moe":     decoderFamily(glm4moe),
+	"phi3":        decoderFamily(phi3),
+	"olmo2":       decoderFamily(olmo2),
+	"smollm3":     decoderFamily(smollm3),
+	"granite":     decoderFamily(granite),
 	"deepseek2":   {glmConfig, loadGLM},
 	"glm4moelite": {glmConfig, loadGLM}, // the name of deepseek2 in older files
 }

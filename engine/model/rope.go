@@ -15,17 +15,14 @@ const (
 
 // ropeFreqs reads the rotation of dims values of a head. The frequencies follow from the base. They are changed by the file's
 // scaling (none, linear or yarn) and divided by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for
-// the context; 1 without YaRN.
-func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
+// the context; 1 without YaRN. Most models round the borders of YaRN's interpolation to whole pairs, as exactYaRN does not.
+func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, factor float64) {
 	base := l.floatOr("rope.freq_base", 10000)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
 		l.fail(fmt.Errorf("%s is %d and %s is %g, which is not possible for a rotation", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
 		return compute.RopeFreqs{}, 1
 	}
-	f := make([]float64, dims/2)
-	for i := range f {
-		f[i] = math.Pow(base, -float64(2*i)/float64(dims))
-	}
+	f := ropeBase(base, dims)
 	factor = 1
 	switch kind := l.stringOr("rope.scaling.type", "linear"); kind { // a factor without a type means linear
 	case "none":
@@ -40,17 +37,32 @@ func (l *loader) ropeFreqs(dims int) (freqs compute.RopeFreqs, factor float64) {
 		l.refuse("rope.scaling.yarn_attn_factor", 1)
 		l.refuse("rope.scaling.attn_factor", 1)
 		fast, slow := l.floatOr("rope.scaling.yarn_beta_fast", yarnBetaFast), l.floatOr("rope.scaling.yarn_beta_slow", yarnBetaSlow)
-		yarn(f, base, factor, l.size("rope.scaling.original_context_length"), fast, slow)
+		yarn(f, base, factor, l.size("rope.scaling.original_context_length"), fast, slow, exactYaRN)
 	default:
 		l.fail(fmt.Errorf("%s is %q: %w", l.key("rope.scaling.type"), kind, ErrUnsupported))
 	}
-	l.divideFreqs(f)
+	if _, ok := l.file.Tensor("rope_freqs.weight"); ok {
+		l.divideFreqs(f, "rope_freqs.weight")
+	}
+	return rotation(f), factor
+}
 
-	freqs = compute.RopeFreqs{Freqs: make([]float32, len(f)), Scale: 1}
+// ropeBase returns the frequencies of dims values that follow from a base.
+func ropeBase(base float64, dims int) []float64 {
+	f := make([]float64, dims/2)
+	for i := range f {
+		f[i] = math.Pow(base, -float64(2*i)/float64(dims))
+	}
+	return f
+}
+
+// rotation returns a rotation by frequencies.
+func rotation(f []float64) compute.RopeFreqs {
+	freqs := compute.RopeFreqs{Freqs: make([]float32, len(f)), Scale: 1}
 	for i, v := range f {
 		freqs.Freqs[i] = float32(v)
 	}
-	return freqs, factor
+	return freqs
 }
 
 // ropeFactor reads the scaling factor.
@@ -63,18 +75,15 @@ func (l *loader) ropeFactor() float64 {
 	return by
 }
 
-// divideFreqs divides the frequencies by rope_freqs.weight if the file has that tensor.
-func (l *loader) divideFreqs(f []float64) {
-	if _, ok := l.file.Tensor("rope_freqs.weight"); !ok {
-		return
-	}
-	t := l.tensor("rope_freqs.weight", len(f))
+// divideFreqs divides the frequencies by the values of a tensor.
+func (l *loader) divideFreqs(f []float64, name string) {
+	t := l.tensor(name, len(f))
 	if l.err != nil {
 		return
 	}
 	for i, by := range t.Values() {
 		if !(by > 0) || math.IsInf(float64(by), 0) {
-			l.fail(fmt.Errorf("tensor rope_freqs.weight divides a frequency by %g", by))
+			l.fail(fmt.Errorf("tensor %s divides a frequency by %g", name, by))
 			return
 		}
 		f[i] /= float64(by)
@@ -82,15 +91,19 @@ func (l *loader) divideFreqs(f []float64) {
 }
 
 // yarn divides low frequencies by factor, does not change high frequencies, and interpolates between them. A frequency is high if
-// it has at least fast rotations over the original context, and low if it has at most slow rotations.
-func yarn(f []float64, base, factor float64, context int, fast, slow float64) {
+// it has at least fast rotations over the original context, and low if it has at most slow rotations. Unless exact is set, the
+// limits are rounded to whole pairs.
+func yarn(f []float64, base, factor float64, context int, fast, slow float64, exact bool) {
 	dims := float64(2 * len(f))
 	// pair returns the index of the frequency that has the given number of rotations over the original context.
 	pair := func(turns float64) float64 {
 		return dims * math.Log(float64(context)/(turns*2*math.Pi)) / (2 * math.Log(base))
 	}
-	low := max(math.Floor(pair(fast)), 0)
-	high := min(math.Ceil(pair(slow)), dims-1)
+	low, high := pair(fast), pair(slow)
+	if !exact {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, dims-1)
 	for i := range f {
 		part := min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)
 		f[i] = f[i]/factor*part + f[i]*(1-part)

@@ -18,7 +18,7 @@ func TestYarnOfDeepSeekV2(t *testing.T) {
 		plain[i] = math.Pow(base, -float64(i)/32)
 	}
 	got := append([]float64{}, plain...)
-	yarn(got, base, factor, 4096, yarnBetaFast, yarnBetaSlow)
+	yarn(got, base, factor, 4096, yarnBetaFast, yarnBetaSlow, false)
 	for i, f := range got {
 		switch {
 		case i <= 10:

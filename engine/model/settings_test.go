@@ -45,7 +45,7 @@ func TestGatingOfEarlyFlashFiles(t *testing.T) {
 		{27, 102400, map[string]any{"expert_gating_func": uint32(2)}, compute.GatingSigmoid},
 	} {
 		l := settings(t, c.metadata)
-		require.Equal(t, c.want, l.routeShape(Config{Layers: c.layers, Vocab: c.vocab}).Gating, "%+v", c)
+		require.Equal(t, c.want, l.routeShape(flashGating(Config{Layers: c.layers, Vocab: c.vocab})).Gating, "%+v", c)
 		require.NoError(t, l.err)
 	}
 }

@@ -30,12 +30,12 @@ func (l *loader) trunk(c Config) trunk {
 	return t
 }
 
-// memory makes the cache, the RoPE table and the buffers. forward records the model's forward pass.
-func (t *trunk) memory(l *loader, lim Limits, freqs compute.RopeFreqs, forward func(s compute.Step, b *compute.Batch) compute.Tensor) {
+// memory makes the cache and the buffers. forward records the model's forward pass.
+func (t *trunk) memory(l *loader, lim Limits, forward func(s compute.Step, b *compute.Batch) compute.Tensor) {
 	c := t.config
 	t.x, t.h = l.buffer(lim.Rows, c.Hidden), l.buffer(lim.Rows, c.Hidden)
 	t.last, t.logits = l.buffer(lim.Outputs, c.Hidden), l.buffer(lim.Outputs, c.Vocab)
-	t.rope, t.cache = l.memory(freqs, c, lim)
+	t.cache = l.cache(c, lim)
 	t.steps = l.steps(lim, forward)
 }
 

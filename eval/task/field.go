@@ -1,6 +1,7 @@
 package task
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -14,18 +15,26 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Field makes a value of a row: the name of one of its columns, a Jinja template over them, or a constant. The zero value is missing.
+// Field makes a value of a row: the name of one of its columns, a Jinja template over them, a constant, or a function of the harness. The
+// zero value is missing.
 type Field struct {
 	source   string
 	template *jinja.Template
 	constant ordered.Value
+	function func(row *ordered.Object) (ordered.Value, error)
 }
 
 // Missing reports whether the task has no such field.
-func (f *Field) Missing() bool { return f.template == nil && f.constant == nil }
+func (f *Field) Missing() bool { return f.template == nil && f.constant == nil && f.function == nil }
 
 // read reads a field: a text is a column or a template, a list or a number is a constant.
 func (f *Field) read(n *yaml.Node) error {
+	if name, ok := functionName(n); ok {
+		if f.function = fieldFunctions[name]; f.function == nil {
+			return unsupportedFunction(name)
+		}
+		return nil
+	}
 	var value any
 	if err := n.Decode(&value); err != nil {
 		return err
@@ -52,6 +61,8 @@ var column = regexp.MustCompile(`^\w+$`)
 // value returns the value of the field for a row. Templates give texts.
 func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 	switch {
+	case f.function != nil:
+		return f.function(row)
 	case f.constant != nil:
 		return f.constant, nil
 	case f.template == nil:
@@ -63,9 +74,13 @@ func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 	if column.MatchString(f.source) {
 		return nil, fmt.Errorf("the row has no column %q", f.source)
 	}
+	return f.render(row)
+}
+
+func (f *Field) render(row *ordered.Object) (string, error) {
 	text, err := f.template.Render(row, time.Time{})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if strings.HasSuffix(f.source, "\n") { // Jinja removes it, unless it is told not to, as the harness does
 		text += "\n"
@@ -73,18 +88,16 @@ func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 	return text, nil
 }
 
-// text returns the field as a text.
-func (f *Field) text(row *ordered.Object) (string, error) {
-	v, err := f.value(row)
-	if err != nil {
-		return "", err
-	}
-	return textOf(v), nil
-}
-
+// textOf returns a value as a text: lists and objects as JSON.
 func textOf(v ordered.Value) string {
-	if s, ok := v.(string); ok {
-		return s
+	switch v := v.(type) {
+	case string:
+		return v
+	case *ordered.Object, []ordered.Value:
+		text, err := json.Marshal(plain(v))
+		if err == nil {
+			return string(text)
+		}
 	}
 	return fmt.Sprint(v)
 }

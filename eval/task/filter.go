@@ -2,6 +2,8 @@ package task
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +49,9 @@ func (r *reader) filters(n *yaml.Node) error {
 	if err := n.Decode(&list); err != nil {
 		return err
 	}
+	if err := filterSettings(n); err != nil {
+		return err
+	}
 	for _, l := range list {
 		p := Pipeline{Name: l.Name}
 		for _, f := range l.Filter {
@@ -78,6 +83,28 @@ func (r *reader) filters(n *yaml.Node) error {
 			}
 		}
 		r.task.Filters = append(r.task.Filters, p)
+	}
+	return nil
+}
+
+// filterSettings refuses settings of filters that are not known.
+func filterSettings(pipelines *yaml.Node) error {
+	var list []struct {
+		Filter []map[string]any `yaml:"filter"`
+	}
+	if err := pipelines.Decode(&list); err != nil {
+		return err
+	}
+	for _, l := range list {
+		for _, f := range l.Filter {
+			for _, name := range slices.Sorted(maps.Keys(f)) {
+				switch name {
+				case "function", "regex_pattern", "group_select", "fallback", "k":
+				default:
+					return unsupported("setting %q of filter %q", name, fmt.Sprint(f["function"]))
+				}
+			}
+		}
 	}
 	return nil
 }

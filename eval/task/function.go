@@ -1,16 +1,52 @@
 package task
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2/v2"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// conversions are the Python functions of the harness's tasks that exist here, by task and function. Each adds columns to a row, which
-// it does not change.
+// The harness's task files name Python functions, as module.function. Those of the tables below exist here; others are not supported.
+
+// functionName returns the Python function that a value names, if it names one.
+func functionName(n *yaml.Node) (name string, ok bool) {
+	return n.Value, strings.HasPrefix(n.Tag, "!function")
+}
+
+func unsupportedFunction(name string) error { return unsupported("the Python function %q", name) }
+
+// conversions are functions of process_docs, by task and function. Each adds columns to a row, which it does not change.
 var conversions = map[string]func(row *ordered.Object) *ordered.Object{
 	"hellaswag utils.process_docs": hellaswag,
+}
+
+// fieldFunctions are functions of doc_to_text, doc_to_target and doc_to_choice.
+var fieldFunctions = map[string]func(row *ordered.Object) (ordered.Value, error){
+	"preprocess_winogrande.doc_to_text":        winograndeRight,
+	"preprocess_winogrande.doc_to_target":      winograndeEnd,
+	"preprocess_winogrande.doc_to_choice":      winograndeBeginnings,
+	"preprocess_wikitext.wikitext_detokenizer": wikitextPage,
+}
+
+// columnText returns a column that must be a text.
+func columnText(row *ordered.Object, name string) (string, error) {
+	v, ok := row.Get(name)
+	if !ok {
+		return "", fmt.Errorf("the row has no column %q", name)
+	}
+	s, ok := v.(string)
+	if !ok {
+		return "", fmt.Errorf("column %q is not a text", name)
+	}
+	return s, nil
 }
 
 // hellaswag adds the columns query and choices: the activity, the beginning of the text, and its endings, without WikiHow's marks.
@@ -34,14 +70,8 @@ func hellaswag(row *ordered.Object) *ordered.Object {
 
 // capitalised is Python's capitalize: the first character in upper case, the others in lower case.
 func capitalised(s string) string {
-	first, rest := s, ""
-	for i := range s {
-		if i > 0 {
-			first, rest = s[:i], s[i:]
-			break
-		}
-	}
-	return strings.ToUpper(first) + strings.ToLower(rest)
+	_, n := utf8.DecodeRuneInString(s)
+	return strings.ToUpper(s[:n]) + strings.ToLower(s[n:])
 }
 
 var marks = regexp.MustCompile(`\[.*?\]`)
@@ -49,4 +79,122 @@ var marks = regexp.MustCompile(`\[.*?\]`)
 func withoutMarks(s string) string {
 	s = strings.ReplaceAll(strings.TrimSpace(s), " [title]", ". ")
 	return strings.ReplaceAll(marks.ReplaceAllString(s, ""), "  ", " ")
+}
+
+// winograndeBlank returns the sentence of a WinoGrande row before and after the blank that is to be filled.
+func winograndeBlank(row *ordered.Object) (before, after string, err error) {
+	sentence, err := columnText(row, "sentence")
+	if err != nil {
+		return "", "", err
+	}
+	before, after, ok := strings.Cut(sentence, "_")
+	if !ok {
+		return "", "", errors.New(`column "sentence" has no blank, "_"`)
+	}
+	return before, after, nil
+}
+
+func winograndeRight(row *ordered.Object) (ordered.Value, error) {
+	answer, err := columnText(row, "answer")
+	if err != nil {
+		return nil, err
+	}
+	switch answer {
+	case "1":
+		return int64(0), nil
+	case "2":
+		return int64(1), nil
+	}
+	return nil, fmt.Errorf(`column "answer" is %q, not "1" or "2"`, answer)
+}
+
+func winograndeEnd(row *ordered.Object) (ordered.Value, error) {
+	_, after, err := winograndeBlank(row)
+	return strings.TrimSpace(after), err
+}
+
+func winograndeBeginnings(row *ordered.Object) (ordered.Value, error) {
+	before, _, err := winograndeBlank(row)
+	if err != nil {
+		return nil, err
+	}
+	var list []ordered.Value
+	for _, name := range []string{"option1", "option2"} {
+		option, err := columnText(row, name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, before+option)
+	}
+	return list, nil
+}
+
+// wikitextChanges are the changes that make plain text of WikiText's tokens, in order. Those with an expression are Python's re.sub.
+var wikitextChanges = []struct {
+	from, to   string
+	expression bool
+}{
+	{from: "s '", to: "s'"},
+	{from: `/' [0-9]/`, to: `/'[0-9]/`, expression: true},
+	{from: " @-@ ", to: "-"}, {from: " @,@ ", to: ","}, {from: " @.@ ", to: "."},
+	{from: " : ", to: ": "}, {from: " ; ", to: "; "}, {from: " . ", to: ". "}, {from: " ! ", to: "! "}, {from: " ? ", to: "? "}, {from: " , ", to: ", "},
+	{from: `\(\s*([^\)]*?)\s*\)`, to: `($1)`, expression: true},
+	{from: `\[\s*([^\]]*?)\s*\]`, to: `[$1]`, expression: true},
+	{from: `{\s*([^}]*?)\s*}`, to: `{$1}`, expression: true},
+	{from: `"\s*([^"]*?)\s*"`, to: `"$1"`, expression: true},
+	{from: `'\s*([^']*?)\s*'`, to: `'$1'`, expression: true},
+	{from: "= = = =", to: "===="}, {from: "= = =", to: "==="}, {from: "= =", to: "=="},
+	{from: " \u00b0 ", to: "\u00b0"},
+	{from: " \n", to: "\n"}, {from: "\n ", to: "\n"},
+	{from: " N ", to: " 1 "}, {from: " 's", to: "'s"},
+}
+
+// pageTime is the longest time that an expression may take on one page.
+const pageTime = 10 * time.Second
+
+var wikitextExpressions = func() map[string]*regexp2.Regexp {
+	all := map[string]*regexp2.Regexp{}
+	for _, c := range wikitextChanges {
+		if c.expression {
+			re := regexp2.MustCompile(c.from, regexp2.None)
+			re.MatchTimeout = pageTime
+			all[c.from] = re
+		}
+	}
+	return all
+}()
+
+// wikitextPage is the page of a WikiText row as plain text.
+func wikitextPage(row *ordered.Object) (ordered.Value, error) {
+	s, err := columnText(row, "page")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range wikitextChanges {
+		if !c.expression {
+			s = strings.ReplaceAll(s, c.from, c.to)
+			continue
+		}
+		if s, err = wikitextExpressions[c.from].Replace(s, c.to, -1, -1); err != nil {
+			return nil, fmt.Errorf(`make plain text of column "page": %w`, err)
+		}
+	}
+	return s, nil
+}
+
+// resultFunction is a function of process_results: it scores rows in a way of its own.
+type resultFunction struct {
+	metrics map[string]string // with their aggregations
+	prepare func(row *ordered.Object, p *Prompt) error
+}
+
+// resultFunctions are the functions of process_results, by task and function.
+var resultFunctions = map[string]resultFunction{
+	"wikitext preprocess_wikitext.process_results": {metrics: metrics[Perplexity], prepare: func(row *ordered.Object, p *Prompt) (err error) {
+		p.Counted, err = columnText(row, "page") // words and bytes of the tokens, not of the plain text
+		return err
+	}},
+	"ifeval utils.process_results": {metrics: map[string]string{
+		PromptStrict: "mean", PromptLoose: "mean", InstructionStrict: "weighted_mean", InstructionLoose: "weighted_mean",
+	}, prepare: readInstructions},
 }

@@ -1,14 +1,17 @@
 package task
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dlclark/regexp2/v2"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -17,64 +20,174 @@ type Metric struct {
 	Name         string
 	Aggregation  string
 	HigherBetter bool
+	K            int // of pass@k: the number of answers of which one must be right; 0 for other metrics
 
+	check                                      string // of pass@k: the metric by which an answer is right
+	schema                                     *jsonschema.Schema
+	fields                                     [][]string
 	ignore                                     []*regexp2.Regexp
 	ignoreCase, ignorePunctuation, ignoreDigit bool
 }
 
 // The metrics by type of task, with their aggregation.
 var metrics = map[Type]map[string]string{
-	Generate:       {"exact_match": "mean", "contains": "mean", "numeric_match": "mean", "pass@k": "mean"},
+	Generate: {
+		"exact_match": "mean", "contains": "mean", "numeric_match": "mean", "pass@k": "mean", "json_valid": "mean", "json_schema": "mean", "json_match": "mean",
+	},
+	Judge:          {"judge_score": "mean"},
 	MultipleChoice: {"acc": "mean", "acc_norm": "mean", "acc_bytes": "mean"},
 	LogLikelihood:  {"acc": "mean", "perplexity": "perplexity"},
 	Perplexity:     {"word_perplexity": "weighted_perplexity", "byte_perplexity": "weighted_perplexity", "bits_per_byte": "bits_per_byte"},
 }
 
+// The metric of a task that names none, by type.
+var defaultMetrics = map[Type]string{
+	Generate: "exact_match", Judge: "judge_score", MultipleChoice: "acc", LogLikelihood: "acc", Perplexity: "word_perplexity",
+}
+
+// aggregationFunctions are the Python functions that are aggregations here.
+var aggregationFunctions = map[string]string{"utils.agg_inst_level_acc": "weighted_mean"}
+
 // metrics reads metric_list.
 func (r *reader) metrics(n *yaml.Node) error {
-	var list []struct {
-		Metric      string   `yaml:"metric"`
-		Aggregation string   `yaml:"aggregation"`
-		Higher      *bool    `yaml:"higher_is_better"`
-		IgnoreCase  bool     `yaml:"ignore_case"`
-		Punctuation bool     `yaml:"ignore_punctuation"`
-		Numbers     bool     `yaml:"ignore_numbers"`
-		Regexes     []string `yaml:"regexes_to_ignore"`
+	if n.Kind != yaml.SequenceNode {
+		return errors.New("it is not a list of metrics")
 	}
-	if err := n.Decode(&list); err != nil {
-		return err
-	}
-	for _, l := range list {
-		m := Metric{
-			Name: l.Metric, Aggregation: l.Aggregation, ignoreCase: l.IgnoreCase, ignorePunctuation: l.Punctuation, ignoreDigit: l.Numbers,
-			HigherBetter: !strings.Contains(l.Metric, "perplexity") && l.Metric != "bits_per_byte",
+	for _, each := range n.Content {
+		if name, ok := functionName(each); ok {
+			return unsupportedFunction(name)
 		}
-		if l.Higher != nil {
-			m.HigherBetter = *l.Higher
+		list, err := r.metric(each)
+		if err != nil {
+			return err
 		}
-		for _, pattern := range l.Regexes {
-			re, err := compile(pattern)
-			if err != nil {
-				return err
-			}
-			m.ignore = append(m.ignore, re)
-		}
-		r.task.Metrics = append(r.task.Metrics, m)
+		r.task.Metrics = append(r.task.Metrics, list...)
 	}
 	return nil
 }
 
-// check finds the metrics' aggregations for the type of the task, and refuses metrics that the type does not have.
-func (r *reader) checkMetrics() error {
+// metric reads an element of metric_list. It makes several metrics of a pass@k with several k.
+func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
+	var m Metric
+	var higher *bool
+	var ks []int
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i].Value, n.Content[i+1]
+		var err error
+		switch key {
+		case "metric":
+			if name, ok := functionName(value); ok {
+				return nil, unsupportedFunction(name)
+			}
+			err = value.Decode(&m.Name)
+		case "aggregation":
+			m.Aggregation = value.Value
+			if name, ok := functionName(value); ok {
+				if m.Aggregation, ok = aggregationFunctions[name]; !ok {
+					return nil, unsupportedFunction(name)
+				}
+			}
+		case "higher_is_better":
+			err = value.Decode(&higher)
+		case "ignore_case":
+			err = value.Decode(&m.ignoreCase)
+		case "ignore_punctuation":
+			err = value.Decode(&m.ignorePunctuation)
+		case "ignore_numbers":
+			err = value.Decode(&m.ignoreDigit)
+		case "regexes_to_ignore":
+			m.ignore, err = expressions(value)
+		case "k":
+			ks, err = integers(value)
+		case "check":
+			err = value.Decode(&m.check)
+		case "schema":
+			m.schema, err = r.schema(value)
+		case "fields":
+			var names []string
+			if err = value.Decode(&names); err == nil {
+				m.fields, err = paths(names)
+			}
+		default:
+			return nil, unsupported("setting %q of a metric", key)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	m.HigherBetter = !strings.Contains(m.Name, "perplexity") && m.Name != "bits_per_byte"
+	if higher != nil {
+		m.HigherBetter = *higher
+	}
+	return m.withK(ks)
+}
+
+// withK returns a metric for each k of a pass@k, which is named with a number in k or in its place: pass@5.
+func (m Metric) withK(ks []int) ([]Metric, error) {
+	after, ok := strings.CutPrefix(m.Name, "pass@")
+	if !ok {
+		return []Metric{m}, nil
+	}
+	if k, err := strconv.Atoi(after); err == nil {
+		ks = []int{k}
+	} else if after != "k" {
+		return []Metric{m}, nil // refused by name
+	}
+	if ks == nil {
+		ks = []int{1}
+	}
+	var list []Metric
+	for _, k := range ks {
+		if k < 1 {
+			return nil, fmt.Errorf("k is %d: at least 1 is needed", k)
+		}
+		each := m
+		each.Name, each.K = "pass@"+strconv.Itoa(k), k
+		list = append(list, each)
+	}
+	return list, nil
+}
+
+// integers reads a number or a list of numbers.
+func integers(n *yaml.Node) (list []int, err error) {
+	if n.Kind == yaml.ScalarNode {
+		list = make([]int, 1)
+		err = n.Decode(&list[0])
+		return list, err
+	}
+	err = n.Decode(&list)
+	return list, err
+}
+
+func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
+	var patterns []string
+	if err := n.Decode(&patterns); err != nil {
+		return nil, err
+	}
+	list := make([]*regexp2.Regexp, len(patterns))
+	for i, pattern := range patterns {
+		var err error
+		if list[i], err = compile(pattern); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// checkMetrics finds the metrics' aggregations among the known ones of the task, and refuses others.
+func (r *reader) checkMetrics(known map[string]string) error {
 	t := r.task
-	known := metrics[t.Type]
 	if len(t.Metrics) == 0 {
-		t.Metrics = []Metric{{Name: map[Type]string{Generate: "exact_match", MultipleChoice: "acc", LogLikelihood: "acc", Perplexity: "word_perplexity"}[t.Type],
-			HigherBetter: t.Type != Perplexity}}
+		name := defaultMetrics[t.Type]
+		t.Metrics = []Metric{{Name: name, HigherBetter: t.Type != Perplexity}}
 	}
 	for i := range t.Metrics {
 		m := &t.Metrics[i]
-		aggregation, ok := known[m.Name]
+		name := m.Name
+		if m.K > 0 {
+			name = "pass@k"
+		}
+		aggregation, ok := known[name]
 		if !ok {
 			return unsupported("metric %q of type %s", m.Name, t.Type)
 		}
@@ -82,6 +195,15 @@ func (r *reader) checkMetrics() error {
 			return unsupported("aggregation %q of metric %q", m.Aggregation, m.Name)
 		}
 		m.Aggregation = aggregation
+		if m.K > t.Repeats {
+			return fmt.Errorf("metric %q needs %d answers to a row, and \"repeats\" is %d", m.Name, m.K, t.Repeats)
+		}
+		if _, known := metrics[Generate][m.check]; m.check != "" && (!known || m.K == 0 || m.check == "pass@k") {
+			return fmt.Errorf("metric %q: check %q is not a metric by which an answer of pass@k can be right", m.Name, m.check)
+		}
+		if m.Name == "json_schema" && m.schema == nil {
+			return errors.New(`metric "json_schema" needs "schema", a JSON Schema or the name of its file`)
+		}
 	}
 	return nil
 }
@@ -157,23 +279,33 @@ func Likeliest(logprobs []float64, length func(choice int) int) int {
 	return best
 }
 
-// Characters returns the number of characters of a text.
-func Characters(s string) int { return utf8.RuneCountInString(s) }
-
 var word = regexp.MustCompile(`\s+`)
 
 // Words returns the number of words of a text, as the harness counts them for perplexity per word.
 func Words(s string) int { return len(word.Split(s, -1)) }
 
-// Right reports whether an answer is right by a metric of Generate.
-func (m *Metric) Right(answer string, targets []string) bool {
-	switch m.Name {
-	case "contains":
-		return m.Contains(answer, targets)
-	case "numeric_match":
-		return slices.ContainsFunc(targets, func(t string) bool { return sameNumber(answer, t) })
+// Score returns the score of an answer by a metric of Generate: 1 if it is right, 0 if it is wrong, or between. Of several targets the one that
+// fits best counts. For pass@k it is that of the metric's check.
+func (m *Metric) Score(answer string, targets []string) float64 {
+	name := m.Name
+	if m.K > 0 {
+		name = cmp.Or(m.check, "exact_match")
 	}
-	return m.Exact(answer, targets)
+	switch name {
+	case "contains":
+		return indicator(m.Contains(answer, targets))
+	case "numeric_match":
+		return indicator(slices.ContainsFunc(targets, func(t string) bool { return sameNumber(answer, t) }))
+	case "json_valid", "json_schema":
+		return indicator(m.valid(answer))
+	case "json_match":
+		best := 0.0
+		for _, t := range targets {
+			best = max(best, m.fieldsRight(answer, t))
+		}
+		return best
+	}
+	return indicator(m.Exact(answer, targets))
 }
 
 // number matches a number as people write it, with commas between thousands.

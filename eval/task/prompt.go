@@ -11,15 +11,24 @@ import (
 // Prompt is what is asked for a row, and what is expected.
 type Prompt struct {
 	Context string
+	// Contexts are the contexts of a MultipleChoice row whose choices are in the middle of a text, as WinoGrande's are: each has one, and
+	// Choices has the rest of the text once for each. Nil for other rows: Context is that of all choices.
+	Contexts []string
 	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it; of a LogLikelihood row the one target.
 	Choices []string
 	Right   int      // the number of the right choice; -1 if the row has none
 	Targets []string // the accepted answers of a Generate row; the first is that of an example
+
+	Counted      string        // the text whose words and bytes a perplexity is per; empty for the target
+	Instructions []Instruction // of an IFEval row
 }
 
 // Prompt makes the prompt of a row after examples.
 func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, error) {
-	context := t.Description
+	context, err := t.description(row)
+	if err != nil {
+		return Prompt{}, fmt.Errorf("description: %w", err)
+	}
 	for _, s := range shots {
 		text, answer, err := t.example(s)
 		if err != nil {
@@ -28,15 +37,24 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 		context += text + t.TargetDelimiter + answer + t.ShotDelimiter
 	}
 	row = t.converted(row)
-	text, err := t.Text.text(row)
+	asked, err := t.Text.value(row)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("doc_to_text: %w", err)
 	}
-	p, err := t.expected(row)
-	p.Context = context + text
+	p, err := t.expected(row, asked)
+	if err == nil && t.prepare != nil {
+		err = t.prepare(row, &p)
+	}
+	p.Context = context + textOf(asked)
 	switch {
 	case err != nil:
 		return Prompt{}, err
+	case t.within(asked):
+		p.Context = context
+		for i, c := range p.Choices {
+			p.Contexts = append(p.Contexts, context+c)
+			p.Choices[i] = t.TargetDelimiter + p.Targets[0]
+		}
 	case t.Type == MultipleChoice:
 		for i := range p.Choices {
 			p.Choices[i] = t.TargetDelimiter + p.Choices[i]
@@ -45,6 +63,33 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 		p.Choices = p.Targets[:1] // as it is: its task writes the space
 	}
 	return p, nil
+}
+
+// within reports whether choices are in the middle of a text: then doc_to_text gives the number of the right one, doc_to_choice the texts up
+// to the end of each choice, and doc_to_target the rest.
+func (t *Task) within(asked ordered.Value) bool {
+	_, number := asked.(int64)
+	return t.Type == MultipleChoice && number
+}
+
+// ContextOf returns the context of a choice.
+func (p *Prompt) ContextOf(choice int) string {
+	if p.Contexts != nil {
+		return p.Contexts[choice]
+	}
+	return p.Context
+}
+
+// description returns what precedes the prompt of a row.
+func (t *Task) description(row *ordered.Object) (string, error) {
+	f := &t.Description
+	if f.template == nil {
+		return "", nil
+	}
+	if v, ok := row.Get(f.source); ok {
+		return textOf(v), nil
+	}
+	return f.render(row)
 }
 
 func (t *Task) converted(row *ordered.Object) *ordered.Object {
@@ -57,13 +102,17 @@ func (t *Task) converted(row *ordered.Object) *ordered.Object {
 // example returns the text and the answer of a row as an example.
 func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	row = t.converted(row)
-	if text, err = t.Text.text(row); err != nil {
+	asked, err := t.Text.value(row)
+	if err != nil {
 		return "", "", fmt.Errorf("doc_to_text: %w", err)
 	}
-	p, err := t.expected(row)
+	p, err := t.expected(row, asked)
+	text = textOf(asked)
 	switch {
 	case err != nil:
 		return "", "", err
+	case t.within(asked):
+		return p.Choices[p.Right], p.Targets[0], nil
 	case t.Type == MultipleChoice && p.Right >= 0:
 		return text, p.Choices[p.Right], nil
 	case len(p.Targets) == 0:
@@ -72,8 +121,8 @@ func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	return text, p.Targets[0], nil
 }
 
-// expected reads choices and target of a row.
-func (t *Task) expected(row *ordered.Object) (Prompt, error) {
+// expected reads choices and target of a row whose text is asked.
+func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error) {
 	p := Prompt{Right: -1}
 	if !t.Choices.Missing() {
 		var err error
@@ -85,14 +134,19 @@ func (t *Task) expected(row *ordered.Object) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, fmt.Errorf("doc_to_target: %w", err)
 	}
-	if t.Type == MultipleChoice {
-		p.Right, err = p.choice(v)
-		if err != nil {
+	switch {
+	case t.within(asked):
+		p.Targets = []string{textOf(v)}
+		if p.Right, err = p.choice(asked); err != nil {
+			return Prompt{}, fmt.Errorf("doc_to_text: %w", err)
+		}
+	case t.Type == MultipleChoice:
+		if p.Right, err = p.choice(v); err != nil {
 			return Prompt{}, fmt.Errorf("doc_to_target: %w", err)
 		}
-		return p, nil
+	default:
+		p.Targets = accepted(v)
 	}
-	p.Targets = accepted(v)
 	return p, nil
 }
 

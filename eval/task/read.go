@@ -1,8 +1,10 @@
 package task
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // maxFile is the largest task file in bytes.
@@ -23,7 +27,7 @@ func Read(path string) (*Task, error) {
 		return nil, err
 	}
 	t := &Task{
-		TargetDelimiter: " ", ShotDelimiter: "\n\n", Repeats: 1, Margin: DefaultMargin,
+		Path: path, TargetDelimiter: " ", ShotDelimiter: "\n\n", Repeats: 1, Margin: DefaultMargin,
 		Generation: Generation{MaxTokens: DefaultMaxTokens},
 	}
 	r := reader{task: t, path: path, folder: filepath.Dir(path)}
@@ -43,16 +47,9 @@ func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
 	if slices.Contains(within, path) {
 		return nil, fmt.Errorf("read task %s: it includes itself", path)
 	}
-	info, err := os.Stat(path)
+	text, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read task: %w", err)
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("read task %s: it is not a file of at most %d bytes", path, maxFile)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read task: %w", err)
+		return nil, err
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -71,12 +68,38 @@ func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
 		return keys, nil
 	}
 	delete(keys, "include")
-	all, err := readKeys(filepath.Join(filepath.Dir(path), included.Value), append(within, path))
+	other := filepath.Join(filepath.Dir(path), included.Value)
+	if isBuiltin(path) {
+		other = strings.TrimSuffix(other, ".yaml")
+	}
+	all, err := readKeys(other, append(within, path))
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(all, keys)
 	return all, nil
+}
+
+// readFile reads a task file, or a built-in one.
+func readFile(path string) ([]byte, error) {
+	if isBuiltin(path) {
+		return builtin.ReadFile("builtin/" + path + ".yaml")
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(path, "./") {
+		return nil, fmt.Errorf("read task: %q is neither a file nor a built-in task, which are %s", path, strings.Join(Builtin(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read task: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("read task %s: it is not a file of at most %d bytes", path, maxFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read task: %w", err)
+	}
+	return text, nil
 }
 
 type reader struct {
@@ -85,7 +108,7 @@ type reader struct {
 	folder string
 	until  bool // the task has stop strings
 
-	function string // the Python function of process_docs; empty for none
+	convert, results string // the Python functions of process_docs and process_results; empty for none
 }
 
 // ignored are keys of the harness that change nothing here: the names of data sets, which users bring as files, and what the harness
@@ -98,12 +121,18 @@ var ignored = []string{
 // key reads one key.
 func (r *reader) key(name string, n *yaml.Node) error {
 	t := r.task
-	if strings.HasPrefix(n.Tag, "!function") {
-		if name != "process_docs" {
-			return unsupported("the Python function %q", n.Value)
+	if function, ok := functionName(n); ok {
+		switch name {
+		case "process_docs":
+			r.convert = function
+			return nil
+		case "process_results":
+			r.results = function
+			return nil
+		case "doc_to_text", "doc_to_target", "doc_to_choice":
+		default:
+			return unsupportedFunction(function)
 		}
-		r.function = n.Value
-		return nil
 	}
 	switch name {
 	case "task":
@@ -122,7 +151,7 @@ func (r *reader) key(name string, n *yaml.Node) error {
 	case "fewshot_data":
 		return r.file(n, &t.FewShotData)
 	case "description":
-		return n.Decode(&t.Description)
+		return t.Description.read(n)
 	case "doc_to_text":
 		return t.Text.read(n)
 	case "doc_to_target":
@@ -136,7 +165,7 @@ func (r *reader) key(name string, n *yaml.Node) error {
 	case "num_fewshot":
 		return n.Decode(&t.Shots)
 	case "fewshot_config":
-		return r.shots(n)
+		return r.examples(n)
 	case "generation_kwargs":
 		return r.generation(n)
 	case "repeats":
@@ -151,8 +180,10 @@ func (r *reader) key(name string, n *yaml.Node) error {
 		return n.Decode(&t.Margin)
 	case "chat":
 		return n.Decode(&t.Chat)
+	case "judge":
+		return r.judge(n)
 	case "group", "aggregate_metric_list":
-		return unsupported("a group of tasks: give the tasks themselves")
+		return errors.New("the file is a group of tasks, not a task")
 	}
 	if slices.Contains(ignored, name) {
 		return nil
@@ -176,27 +207,79 @@ func (r *reader) outputType(n *yaml.Node) error {
 		return err
 	}
 	switch r.task.Type {
-	case Generate, MultipleChoice, LogLikelihood, Perplexity:
+	case Generate, MultipleChoice, LogLikelihood, Perplexity, Judge:
 		return nil
 	}
 	return unsupported("type %q", n.Value)
 }
 
-func (r *reader) shots(n *yaml.Node) error {
-	var c struct {
-		Sampler string `yaml:"sampler"`
-	}
-	if err := n.Decode(&c); err != nil {
-		return err
-	}
-	switch c.Sampler {
-	case "", "default":
-	case "first_n":
-		r.task.ShotsInOrder = true
-	default:
-		return unsupported("sampler %q", c.Sampler)
+// examples reads fewshot_config.
+func (r *reader) examples(n *yaml.Node) error {
+	t := r.task
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i].Value, n.Content[i+1]
+		var err error
+		switch name {
+		case "sampler":
+			switch value.Value {
+			case "default":
+			case "first_n":
+				t.ShotsInOrder = true
+			default:
+				err = unsupported("sampler %q", value.Value)
+			}
+		case "samples":
+			t.Examples, err = objects(value)
+			t.ShotsInOrder = true
+		case "seed":
+			err = value.Decode(&t.ShotSeed)
+		case "same":
+			err = value.Decode(&t.ShotColumn)
+		case "split": // the user brings the file
+		default:
+			err = unsupported("the key")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// objects reads a list of rows.
+func objects(n *yaml.Node) ([]*ordered.Object, error) {
+	if name, ok := functionName(n); ok {
+		return nil, unsupportedFunction(name)
+	}
+	if n.Kind != yaml.SequenceNode {
+		return nil, errors.New("it is not a list of rows")
+	}
+	var list []*ordered.Object
+	for _, each := range n.Content {
+		v, err := valueOf(each)
+		if err != nil {
+			return nil, err
+		}
+		o, ok := v.(*ordered.Object)
+		if !ok {
+			return nil, errors.New("an element is not a row: it has no columns")
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// valueOf returns a YAML value as JSON has it.
+func valueOf(n *yaml.Node) (ordered.Value, error) {
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return ordered.ParseJSON(text)
 }
 
 func (r *reader) generation(n *yaml.Node) error {
@@ -254,10 +337,13 @@ func (r *reader) finish() error {
 	if t.Type == MultipleChoice && t.Choices.Missing() {
 		return errors.New(`"doc_to_choice" is missing: a task of type multiple_choice has choices`)
 	}
-	if t.Target.Missing() || t.Text.Missing() && t.Type != Perplexity {
+	if t.Target.Missing() && t.Type != Judge || t.Text.Missing() && t.Type != Perplexity {
 		return errors.New(`"doc_to_text" and "doc_to_target" are needed`)
 	}
-	if t.Chat && t.Type != Generate {
+	if (t.Rubric != nil) != (t.Type == Judge) {
+		return errors.New(`a task of type judge has "judge" with the rubric, and no other task has it`)
+	}
+	if t.Chat && !t.Type.Generates() {
 		return fmt.Errorf("a task of type %s scores texts, which a chat does not give: remove \"chat\"", t.Type)
 	}
 	if t.Shots < 0 || t.Repeats < 1 || t.Generation.MaxTokens < 1 {
@@ -266,10 +352,18 @@ func (r *reader) finish() error {
 	if len(t.Filters) == 0 {
 		t.Filters = []Pipeline{{Name: "none"}}
 	}
-	if r.function != "" {
-		if t.convert = conversions[t.Name+" "+r.function]; t.convert == nil {
-			return unsupported("the Python function %q of task %q", r.function, t.Name)
+	if r.convert != "" {
+		if t.convert = conversions[t.Name+" "+r.convert]; t.convert == nil {
+			return unsupportedFunction(r.convert)
 		}
 	}
-	return r.checkMetrics()
+	known := metrics[t.Type]
+	if r.results != "" {
+		f, ok := resultFunctions[t.Name+" "+r.results]
+		if !ok {
+			return unsupportedFunction(r.results)
+		}
+		known, t.prepare = f.metrics, f.prepare
+	}
+	return r.checkMetrics(known)
 }

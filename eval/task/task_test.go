@@ -106,35 +106,6 @@ func textsOf(v any) []string {
 	return list
 }
 
-// TestHellaswag follows the rule by hand: the row is ours.
-func TestHellaswag(t *testing.T) {
-	t.Parallel()
-	task, err := Read(filepath.Join(harness(t), "hellaswag", "hellaswag.yaml"))
-	require.NoError(t, err)
-	p, err := task.Prompt(parse(t, []byte(`{"activity_label": "Baking bread", "ctx_a": "[header] How to bake [title] Mix flour.", "ctx_b": "the baker KNEADS",
-		"endings": ["the  dough [step] well.", "a car."], "label": "1"}`)), nil)
-	require.NoError(t, err)
-	require.Equal(t, "Baking bread: How to bake. Mix flour. The baker kneads", p.Context)
-	require.Equal(t, []string{" the dough well.", " a car."}, p.Choices)
-	require.Equal(t, 1, p.Right)
-}
-
-// TestUnsupported checks that what a task needs and Ingot does not have is named.
-func TestUnsupported(t *testing.T) {
-	t.Parallel()
-	folder := harness(t)
-	for file, names := range map[string]string{
-		"ifeval/ifeval.yaml":      `"utils.process_results"`,
-		"wikitext/wikitext.yaml":  `"preprocess_wikitext.wikitext_detokenizer"`,
-		"winogrande/default.yaml": `the Python function`,
-	} {
-		_, err := Read(filepath.Join(folder, file))
-		require.ErrorIs(t, err, ErrUnsupported)
-		require.ErrorContains(t, err, names)
-		require.ErrorContains(t, err, file)
-	}
-}
-
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	const base = "task: a\ndoc_to_text: x\ndoc_to_target: y\n"
@@ -150,7 +121,21 @@ func TestReadRefuses(t *testing.T) {
 		"template":           {"task: a\ndoc_to_target: b\ndoc_to_text: '{{ x'", "doc_to_text: "},
 		"regular expression": {base + "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]", `regular expression "("`},
 		"generation setting": {base + "generation_kwargs: {num_beams: 4}", `num_beams: generation setting "num_beams": not supported`},
-		"group":              {base + "group: g", "a group of tasks"},
+		"group":              {base + "group: g", "the file is a group of tasks"},
+		"Python function":    {base + "process_docs: !function utils.change", `the Python function "utils.change": not supported`},
+		"field function":     {"task: a\ndoc_to_target: b\ndoc_to_text: !function utils.text", `the Python function "utils.text": not supported`},
+		"metric function":    {base + "metric_list: [{metric: !function utils.score}]", `the Python function "utils.score": not supported`},
+		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `setting "hf_evaluate" of a metric: not supported`},
+		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `setting "flags" of filter "regex": not supported`},
+		"example setting":    {base + "fewshot_config: {doc_to_text: x}", "fewshot_config: doc_to_text: the key: not supported"},
+		"pass@k":             {base + "repeats: 2\nmetric_list: [{metric: pass@k, k: [1, 5]}]", `metric "pass@5" needs 5 answers to a row, and "repeats" is 2`},
+		"check":              {base + "metric_list: [{metric: pass@1, check: bleu}]", `check "bleu"`},
+		"schema":             {base + "metric_list: [{metric: json_schema}]", `needs "schema"`},
+		"wrong schema":       {base + "metric_list: [{metric: json_schema, schema: {type: 7}}]", "schema: read schema"},
+		"fetched schema":     {base + "metric_list: [{metric: json_schema, schema: {$ref: 'http://127.0.0.1:9/x.json'}}]", "write that schema into this one"},
+		"judge":              {base + "output_type: judge", "a task of type judge has"},
+		"rubric":             {base + "output_type: judge\njudge: {range: [1, 5]}", `"rubric", the prompt of the judge, is missing`},
+		"range":              {base + "output_type: judge\njudge: {rubric: r, range: [5, 1]}", "range must be"},
 		"not YAML":           {"{", "read task"},
 		"not keys":           {"- a", "it is not a list of keys with values"},
 		"includes itself":    {"include: task.yaml", "it includes itself"},
@@ -165,6 +150,8 @@ func TestReadRefuses(t *testing.T) {
 			require.ErrorContains(t, err, "task.yaml")
 		})
 	}
-	_, err := Read(t.TempDir())
+	_, err := Read("arc_hard")
+	require.ErrorContains(t, err, "neither a file nor a built-in task, which are arc_challenge, arc_easy")
+	_, err = Read(t.TempDir())
 	require.ErrorContains(t, err, "it is not a file")
 }

@@ -34,7 +34,7 @@ kernel void absorb(
     if (group.x == args.groups) {
         for (uint j = 0; j < N && row + j < args.rows; j++) {
             device const float* angles = table + slots[row + j].position * args.dims;
-            rotate(q + j * args.q_stride + args.nope, dst + j * args.dst_stride + args.latent, angles, args.dims / 2, tid, simdgroups * 32);
+            rotate(q + j * args.q_stride + args.nope, dst + j * args.dst_stride + args.latent, angles, args.dims / 2, false, tid, simdgroups * 32);
         }
         return;
     }

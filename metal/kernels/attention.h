@@ -16,7 +16,12 @@ struct AttentionArgs {
     uint latent;  // 1 if values are the leading values of keys, as in MLA
     uint splits;  // splits per row and head that are stored in parts; 0 if a simdgroup processes all splits of a row
     float scale;
+    uint window;  // positions that a row attends to; 0 for all
+    uint sinks;   // 1 if each query head has a sink
 };
+
+// first_of returns the first position that a row of n positions attends to.
+inline uint first_of(constant AttentionArgs& args, uint n) { return args.window != 0 && n > args.window ? n - args.window : 0; }
 
 constant uint split_keys = 256;
 
@@ -27,4 +32,10 @@ inline float2 join(thread float& m, thread float& l, float split_m, float split_
     l = fma(l, f, split_l * g);
     m = larger;
     return float2(f, g);
+}
+
+// sink_factor adds the sink of a head to the sum of a row's weights. It returns the factor of the row's result.
+inline float sink_factor(constant AttentionArgs& args, device const float* sinks, uint head, float m, thread float& l) {
+    if (args.sinks == 0) return 1.0f;
+    return join(m, l, sinks[head], 1.0f).x;
 }

@@ -13,7 +13,8 @@ kernel void attention(
     device const int* tables [[buffer(4)]],
     device float* parts [[buffer(5)]],
     device float* dst [[buffer(6)]],
-    constant AttentionArgs& args [[buffer(7)]],
+    device const float* sinks [[buffer(7)]],
+    constant AttentionArgs& args [[buffer(8)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]],
@@ -21,8 +22,8 @@ kernel void attention(
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     uint head = (group.y * simdgroups + simdgroup) * Q;
     device const Slot& at = slots[group.z];
-    uint n = at.position + 1;
-    if (head >= args.heads || group.x * split_keys >= n) return;
+    uint n = at.position + 1, low = first_of(args, n);
+    if (head >= args.heads || group.x * split_keys >= n || args.splits > 0 && (group.x + 1) * split_keys <= low) return;
     uint kv_head = head / (args.heads / args.kv_heads);
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
@@ -45,7 +46,7 @@ kernel void attention(
         l[h] = 0;
         UNROLL for (uint i = 0; i < V; i++) total[h][i] = 0;
     }
-    uint begin = group.x * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
+    uint begin = args.splits > 0 ? group.x * split_keys : low / split_keys * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
     for (uint split = begin; split < end; split += split_keys) {
         float split_m[Q], split_l[Q], sums[Q][V];
         UNROLL for (uint h = 0; h < Q; h++) {
@@ -53,14 +54,18 @@ kernel void attention(
             split_l[h] = 0;
             UNROLL for (uint i = 0; i < V; i++) sums[h][i] = 0;
         }
-        for (uint first = split; first < min(split + split_keys, n); first += 32) {
-            uint count = min(n - first, 32u), p = first + lane;
+        // A block can begin before the first position. Lanes of earlier positions read that of the first position and have no weight.
+        for (uint first = max(split, low / 32 * 32); first < min(split + split_keys, n); first += 32) {
+            uint count = min(n - first, 32u), p = max(first + lane, low);
+            bool seen = lane < count && first + lane >= low;
             float scores[Q];
-            UNROLL for (uint h = 0; h < Q; h++) scores[h] = lane < count ? 0.0f : -INFINITY;
+            UNROLL for (uint h = 0; h < Q; h++) scores[h] = seen ? 0.0f : -INFINITY;
             if (lane < count) {
                 uint row = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
                 rows[lane] = row;
-                device const uchar* key = keys + ulong(row) * key_bytes;
+            }
+            if (seen) {
+                device const uchar* key = keys + ulong(rows[lane]) * key_bytes;
                 uint d = 0;
                 for (; d + 16 <= args.key_dim; d += 16) {
                     // Issue all reads before the first use.
@@ -136,9 +141,10 @@ kernel void attention(
     }
     dst += group.z * args.dst_stride + head * args.value_dim;
     UNROLL for (uint h = 0; h < Q; h++) {
+        float by = sink_factor(args, sinks, head + h, m[h], l[h]);
         UNROLL for (uint i = 0; i < V; i++) {
             uint d = lane + 32 * i;
-            if (d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] / l[h];
+            if (d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] * by / l[h];
         }
     }
 }
@@ -148,19 +154,23 @@ kernel void attention_join(
     device const float* parts [[buffer(0)]],
     device const Slot* slots [[buffer(1)]],
     device float* dst [[buffer(2)]],
-    constant AttentionArgs& args [[buffer(3)]],
+    device const float* sinks [[buffer(3)]],
+    constant AttentionArgs& args [[buffer(4)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
     uint d = group.x * 32 + lane;
     if (d >= args.value_dim) return;
     parts += (ulong(group.z) * args.heads + group.y) * args.splits * (args.value_dim + 2);
     float m = -INFINITY, l = 0, total = 0;
-    for (uint split = 0; split * split_keys <= slots[group.z].position; split++) {
+    uint begin = first_of(args, slots[group.z].position + 1) / split_keys;
+    parts += begin * (args.value_dim + 2);
+    for (uint split = begin; split * split_keys <= slots[group.z].position; split++) {
         float2 by = join(m, l, parts[0], parts[1]);
         total = fma(total, by.x, parts[2 + d] * by.y);
         parts += args.value_dim + 2;
     }
-    dst[group.z * args.dst_stride + group.y * args.value_dim + d] = total / l;
+    float by = sink_factor(args, sinks, group.y, m, l);
+    dst[group.z * args.dst_stride + group.y * args.value_dim + d] = total * by / l;
 }
 
 #define ATTENTIONS(type, name) \

@@ -18,15 +18,16 @@ kernel void attention_split(
     device const int* tables [[buffer(4)]],
     device float* parts [[buffer(5)]],
     device float* dst [[buffer(6)]],
-    constant AttentionArgs& args [[buffer(7)]],
+    device const float* sinks [[buffer(7)]],
+    constant AttentionArgs& args [[buffer(8)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     device const Slot& at = slots[group.z];
-    uint n = at.position + 1, per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
-    if (group.x * split_keys >= n) return;
+    uint n = at.position + 1, low = first_of(args, n), per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
+    if (group.x * split_keys >= n || args.splits > 0 && (group.x + 1) * split_keys <= low) return;
     uint kv_head = group.y / groups, head = kv_head * per + group.y % groups * Q;
     uint heads = min(Q, per - group.y % groups * Q);
     uint key_bytes = P::row_bytes(args.key_dim);
@@ -54,16 +55,18 @@ kernel void attention_split(
         m[h] = -INFINITY;
         l[h] = 0;
     }
-    uint begin = group.x * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
+    uint begin = args.splits > 0 ? group.x * split_keys : low / split_keys * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
     for (uint split = begin; split < end; split += split_keys) {
-        uint in_split = min(n - split, split_keys), first = split + simdgroup * 32, p = first + lane;
+        uint in_split = min(n - split, split_keys), first = split + simdgroup * 32, p = max(first + lane, low);
+        bool seen = first + lane < n && first + lane >= low;
         threadgroup_barrier(mem_flags::mem_threadgroup);
         float scores[Q];
-        UNROLL for (uint h = 0; h < Q; h++) scores[h] = p < n ? 0.0f : -INFINITY;
-        if (p < n) {
-            uint row = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
-            rows[tid] = row;
-            device const uchar* key = keys + ulong(row) * key_bytes;
+        UNROLL for (uint h = 0; h < Q; h++) scores[h] = seen ? 0.0f : -INFINITY;
+        if (first + lane < n) {  // lanes before the first position read the row of that position and have no weight
+            rows[tid] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
+        }
+        if (seen) {
+            device const uchar* key = keys + ulong(rows[tid]) * key_bytes;
             uint d = 0;
             for (; d + 32 <= args.key_dim; d += 32) {
                 // Issue all reads before the first use.
@@ -110,7 +113,8 @@ kernel void attention_split(
 
         float sums[Q][2];
         UNROLL for (uint h = 0; h < Q; h++) sums[h][0] = sums[h][1] = 0;
-        for (uint b = 0; 32 * b < in_split; b++) {
+        uint first_block = low > split ? (low - split) / 32 : 0;  // the blocks before have no position that the row sees
+        for (uint b = first_block; 32 * b < in_split; b++) {
             uint count = min(in_split - 32 * b, 32u);
             UNROLL for (uint h = 0; h < Q; h++) {
                 float f = by[h * blocks + b];
@@ -135,7 +139,7 @@ kernel void attention_split(
         }
         UNROLL for (uint h = 0; h < Q; h++) {
             float split_m = -INFINITY, split_l = 0;
-            for (uint b = 0; 32 * b < in_split; b++) {
+            for (uint b = first_block; 32 * b < in_split; b++) {
                 split_m = max(split_m, largest[h * blocks + b]);
                 split_l = fma(split_l, by[h * blocks + b], added[h * blocks + b]);
             }
@@ -159,9 +163,10 @@ kernel void attention_split(
     if (args.splits > 0) return;
     dst += group.z * args.dst_stride + head * args.value_dim;
     UNROLL for (uint h = 0; h < Q; h++) {
+        float f = sink_factor(args, sinks, head + min(h, heads - 1), m[h], l[h]);
         UNROLL for (uint i = 0; i < 2; i++) {
             uint d = column + i * wide;
-            if (h < heads && h % together == turn && d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] / l[h];
+            if (h < heads && h % together == turn && d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] * f / l[h];
         }
     }
 }

@@ -38,7 +38,8 @@ kernel void attention_tile(
     device const int* tables [[buffer(4)]],
     device const AttentionTile* tiles [[buffer(5)]],
     device float* dst [[buffer(6)]],
-    constant AttentionArgs& args [[buffer(7)]],
+    device const float* sinks [[buffer(7)]],
+    constant AttentionArgs& args [[buffer(8)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
@@ -50,6 +51,7 @@ kernel void attention_tile(
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     uint last = tile.row + (tile.first + tile.count - 1) / per;
     uint n = slots[last].position + 1;  // the rows of a sequence are in order
+    uint low = first_of(args, slots[tile.row + tile.first / per].position + 1);  // the first position that any pair sees
     device const int* pages = tables + slots[last].pages;
 
     threadgroup float* staged = shared;                         // [4][32][stride]
@@ -61,7 +63,7 @@ kernel void attention_tile(
     threadgroup float* joined_l = joined_m + pairs;
     threadgroup float* join_f = joined_l + pairs;
     threadgroup float* join_g = join_f + pairs;
-    threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // number of positions that a pair sees
+    threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // number of positions up to and including that of a pair
     threadgroup uint* rows = sees + pairs;                         // [32]: page rows of a block of keys
 
     // The pair and the column of the lane's two elements of a matrix.
@@ -77,7 +79,7 @@ kernel void attention_tile(
         total[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         total[1][c] = total[0][c];
     }
-    for (uint split = 0; split < n; split += split_keys) {
+    for (uint split = low / split_keys * split_keys; split < n; split += split_keys) {
         if (tid < pairs) {
             split_m[tid] = -INFINITY;
             split_l[tid] = 0;
@@ -86,10 +88,10 @@ kernel void attention_tile(
             sums[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
             sums[1][c] = sums[0][c];
         }
-        for (uint first = split; first < min(split + split_keys, n); first += 32) {
+        for (uint first = max(split, low / 32 * 32); first < min(split + split_keys, n); first += 32) {
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (simdgroup == 0) {
-                uint p = min(first + lane, n - 1);
+                uint p = clamp(first + lane, low, n - 1);  // positions that no pair sees have no weight
                 rows[lane] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
             }
             // Scores: each simdgroup takes eight keys.
@@ -118,8 +120,9 @@ kernel void attention_tile(
             // Weights: each simdgroup takes four pairs.
             for (uint i = 4 * simdgroup; i < 4 * simdgroup + 4; i++) {
                 float weight = 0;
-                if (first < sees[i]) {
-                    float score = first + lane < sees[i] ? scores[i * stride + lane] * args.scale : -INFINITY;
+                uint from = first_of(args, sees[i]);
+                if (first < sees[i] && first + 32 > from) {
+                    float score = first + lane < sees[i] && first + lane >= from ? scores[i * stride + lane] * args.scale : -INFINITY;
                     float m = split_m[i], l = split_l[i], larger = max(m, simd_max(score)), f = exp(m - larger);
                     weight = exp(score - larger);
                     l = fma(l, f, tree_sum(weight));
@@ -165,7 +168,7 @@ kernel void attention_tile(
         threadgroup_barrier(mem_flags::mem_threadgroup);
         if (tid < pairs) {
             float2 f = float2(1.0f, 0.0f);
-            if (split < sees[tid]) {
+            if (split < sees[tid] && split + split_keys > first_of(args, sees[tid])) {
                 float m = joined_m[tid], l = joined_l[tid];
                 f = join(m, l, split_m[tid], split_l[tid]);
                 joined_m[tid] = m;
@@ -195,8 +198,9 @@ kernel void attention_tile(
             simdgroup_barrier(mem_flags::mem_threadgroup);
             for (uint i = 0; i < tile.count; i++) {
                 uint pair = tile.first + i;
+                float l = joined_l[i], m = joined_m[i], f = sink_factor(args, sinks, kv_head * per + pair % per, m, l);
                 device float* to = dst + (tile.row + pair / per) * args.dst_stride + (kv_head * per + pair % per) * args.value_dim;
-                if (d + lane < args.value_dim) to[d + lane] = own[i * stride + lane] / joined_l[i];
+                if (d + lane < args.value_dim) to[d + lane] = own[i * stride + lane] * f / l;
             }
         }
     }

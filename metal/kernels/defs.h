@@ -45,4 +45,16 @@ inline float tree_sum(float v) {
 // add_four adds the products of four pairs of values to a sum, in order.
 inline float add_four(float4 a, float4 b, float sum) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum)))); }
 
-inline float silu(float x) { return x / (1.0f + exp(-x)); }
+// activate joins a gate product and an up product. kind is a compute.Activation. All activations are x·σ(inner)·up. For gelu,
+// (1+tanh(z))/2 is σ(2z).
+inline float activate(uint kind, float x, float up) {
+    float inner = x;
+    if (kind == 1) {  // gelu, approximated by tanh
+        inner = 1.5957691216f * (x + 0.044715f * x * x * x);
+    } else if (kind == 2) {  // the clamped SwiGLU of gpt-oss
+        x = min(x, 7.0f);
+        up = clamp(up, -7.0f, 7.0f) + 1.0f;
+        inner = 1.702f * x;
+    }
+    return x / (1.0f + exp(-inner)) * up;
+}

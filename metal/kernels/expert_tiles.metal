@@ -74,9 +74,11 @@ struct ExpertTileArgs {
     uint used;
     uint x_stride;
     uint dst_stride;
+    uint activation;
+    uint biased;      // 1 if the experts have biases
 };
 
-// expert_gated_tile writes silu(gate·x)*(up·x) of a tile's choices to dst. The result of a choice is at the choice's index. Grid:
+// expert_gated_tile writes the activations of gate·x and up·x of a tile's choices to dst. The result of a choice is at the choice's index. Grid:
 // (rows of weights / (tile_rows/2), tiles).
 template <typename W>
 kernel void expert_gated_tile(
@@ -86,7 +88,9 @@ kernel void expert_gated_tile(
     device const uint* choices [[buffer(3)]],
     device const ExpertTile* tiles [[buffer(4)]],
     device float* dst [[buffer(5)]],
-    constant ExpertTileArgs& args [[buffer(6)]],
+    device const float* gate_bias [[buffer(6)]],
+    device const float* up_bias [[buffer(7)]],
+    constant ExpertTileArgs& args [[buffer(8)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
@@ -103,12 +107,14 @@ kernel void expert_gated_tile(
         if (r < t.count && first + o < args.out) {
             uint choice = choices[t.first + r];
             threadgroup const float* v = shared + tile_result(r, o);
-            dst[choice / args.used * args.dst_stride + choice % args.used * args.out + first + o] = silu(v[0]) * v[each];
+            uint at = t.expert * args.out + first + o;
+            float g = args.biased != 0 ? v[0] + gate_bias[at] : v[0], u = args.biased != 0 ? v[each] + up_bias[at] : v[each];
+            dst[choice / args.used * args.dst_stride + choice % args.used * args.out + first + o] = activate(args.activation, g, u);
         }
     }
 }
 
-// expert_down_tile writes the down products of a tile's choices, with a row per choice: [rows*used, out]. Grid: (rows of
+// expert_down_tile writes the down products of a tile's choices, and their biases, with a row per choice: [rows*used, out]. Grid: (rows of
 // weights / tile_rows, tiles).
 template <typename W>
 kernel void expert_down_tile(
@@ -117,7 +123,8 @@ kernel void expert_down_tile(
     device const uint* choices [[buffer(2)]],
     device const ExpertTile* tiles [[buffer(3)]],
     device float* dst [[buffer(4)]],
-    constant ExpertTileArgs& args [[buffer(5)]],
+    device const float* bias [[buffer(5)]],
+    constant ExpertTileArgs& args [[buffer(6)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
@@ -131,7 +138,10 @@ kernel void expert_down_tile(
     tile<W>(w_row, h_row, args.n, shared, tid, lane, simdgroup);
     for (uint i = tid; i < tile_inputs * tile_rows; i += tile_threads()) {
         uint r = i / tile_rows, o = i % tile_rows;
-        if (r < t.count && first + o < args.out) dst[choices[t.first + r] * args.dst_stride + first + o] = shared[tile_result(r, o)];
+        if (r < t.count && first + o < args.out) {
+            float v = shared[tile_result(r, o)];
+            dst[choices[t.first + r] * args.dst_stride + first + o] = args.biased != 0 ? v + bias[t.expert * args.out + first + o] : v;
+        }
     }
 }
 

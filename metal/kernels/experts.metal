@@ -11,7 +11,7 @@ struct RouteArgs {
     uint dst_stride;
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
-    uint biased;
+    uint biased;      // 0 for no bias, 1 if the bias is added to probabilities, 2 if it is added to logits
     float scale;
 };
 
@@ -47,6 +47,9 @@ kernel void route(
 
     // From here on, each lane reads and writes only experts e with e%32 == lane.
     float best = -INFINITY;
+    if (args.biased == 2) {
+        for (uint e = lane; e < args.experts; e += 32) probabilities[e] += bias[e];
+    }
     for (uint e = lane; e < args.experts; e += 32) best = max(best, probabilities[e]);
     best = simd_max(best);
     float sum = 0;
@@ -58,7 +61,7 @@ kernel void route(
     sum = tree_sum(sum);
     for (uint e = lane; e < args.experts; e += 32) {
         if (args.sigmoid == 0) probabilities[e] /= sum;
-        float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
+        float score = probabilities[e] + (args.biased == 1 ? bias[e] : 0.0f);
         scores[e] = score > min_score ? score : min_score;
     }
     float weights = 0;
@@ -101,9 +104,11 @@ struct GatedExpertsArgs {
     uint routing_stride;
     uint dst_stride;
     uint groups;        // threadgroups per expert
+    uint activation;
+    uint biased;        // 1 if the routed experts have biases
 };
 
-// gated_experts writes silu(gate·x)*(up·x) of a row's chosen experts one after another, then of the shared experts. Grid:
+// gated_experts writes the activations of gate·x and up·x of a row's chosen experts one after another, then of the shared experts. Grid:
 // (used*groups + groups of the shared experts, rows).
 template <typename W, uint R>
 kernel void gated_experts(
@@ -114,7 +119,9 @@ kernel void gated_experts(
     device const float* x [[buffer(4)]],
     device const float* routing [[buffer(5)]],
     device float* dst [[buffer(6)]],
-    constant GatedExpertsArgs& args [[buffer(7)]],
+    device const float* gate_bias [[buffer(7)]],
+    device const float* up_bias [[buffer(8)]],
+    constant GatedExpertsArgs& args [[buffer(9)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
@@ -129,6 +136,9 @@ kernel void gated_experts(
     if (first >= out) return;
     ulong at = first;
     if (k < args.used) at += ulong(routing[group.y * args.routing_stride + k]) * out;
+    bool biased = args.biased != 0 && k < args.used;
+    gate_bias += at;
+    up_bias += at;
     at *= args.row_bytes;
     x += group.y * args.x_stride;
     dst += group.y * args.dst_stride + k * args.out + first;
@@ -136,7 +146,7 @@ kernel void gated_experts(
     products<W, R, 1>(gate + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, g);
     products<W, R, 1>(up + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, u);
     UNROLL for (uint r = 0; r < R; r++) {
-        if (lane == r && first + r < out) dst[r] = silu(g[r]) * u[r];
+        if (lane == r && first + r < out) dst[r] = activate(args.activation, biased ? g[r] + gate_bias[r] : g[r], biased ? u[r] + up_bias[r] : u[r]);
     }
 }
 
@@ -150,9 +160,10 @@ struct ExpertsAddArgs {
     uint h_stride;
     uint routing_stride;
     uint dst_stride;
+    uint biased;           // 1 if the routed experts have biases
 };
 
-// experts_add adds the weighted down products of a row's experts to dst, in the order of the routing. The shared experts are last.
+// experts_add adds the weighted down products of a row's experts, and their biases, to dst, in the order of the routing. The shared experts are last.
 // Grid: (groups of rows of weights, rows).
 template <typename W, uint R>
 kernel void experts_add(
@@ -161,7 +172,8 @@ kernel void experts_add(
     device const float* h [[buffer(2)]],
     device const float* routing [[buffer(3)]],
     device float* dst [[buffer(4)]],
-    constant ExpertsAddArgs& args [[buffer(5)]],
+    device const float* bias [[buffer(5)]],
+    constant ExpertsAddArgs& args [[buffer(6)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
@@ -177,7 +189,11 @@ kernel void experts_add(
         device const uchar* w = down + (ulong(routing[k]) * args.out + first) * args.row_bytes;
         products<W, R, 1>(w, args.row_bytes, args.out - first, h + k * args.n, args.h_stride, 1, args.n, lane, p);
         float weight = routing[args.used + k];
-        UNROLL for (uint r = 0; r < R; r++) sums[r] = fma(weight, p[r], sums[r]);
+        device const float* own = bias + uint(routing[k]) * args.out + first;
+        UNROLL for (uint r = 0; r < R; r++) {
+            if (args.biased != 0 && first + r < args.out) p[r] += own[r];
+            sums[r] = fma(weight, p[r], sums[r]);
+        }
     }
     UNROLL for (uint r = 0; r < R; r++) {
         if (lane == r && first + r < args.out) dst[r] += sums[r];

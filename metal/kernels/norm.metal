@@ -1,4 +1,4 @@
-// RMSNorm: dst = src/sqrt(mean(src²)+eps)·gain. A threadgroup takes a row.
+// RMSNorm: dst = src/sqrt(mean(src²)+eps)·gain, or dst += that. A threadgroup takes a row.
 #include "norm.h"
 
 struct NormArgs {
@@ -6,6 +6,7 @@ struct NormArgs {
     uint src_stride;
     uint dst_stride;
     float eps;
+    uint add;  // 1 if the result is added to dst
 };
 
 kernel void rms_norm(
@@ -22,5 +23,8 @@ kernel void rms_norm(
     src += group.x * args.src_stride;
     dst += group.x * args.dst_stride;
     float scale = rms_scale(src, args.cols, args.eps, shared, tid, lane, simdgroup, simdgroups);
-    for (uint i = tid; i < args.cols; i += simdgroups * 32) dst[i] = src[i] * scale * gain[i];
+    for (uint i = tid; i < args.cols; i += simdgroups * 32) {
+        float v = src[i] * scale * gain[i];
+        dst[i] = args.add != 0 ? dst[i] + v : v;
+    }
 }

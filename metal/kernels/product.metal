@@ -67,9 +67,10 @@ struct GatedArgs {
     uint x_stride;
     uint dst_stride;
     uint out;
+    uint activation;
 };
 
-// gated_product writes silu(gate·x)*(up·x). Grid: (groups of rows of weights, rows / N).
+// gated_product writes the activations of gate·x and up·x. Grid: (groups of rows of weights, rows / N).
 template <typename W, uint R, uint N>
 kernel void gated_product(
     device const uchar* gate [[buffer(0)]],
@@ -93,7 +94,7 @@ kernel void gated_product(
     products<W, R, N>(up + at, args.row_bytes, args.out - first, x, args.x_stride, args.rows - row, args.n, lane, u);
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
-        if (lane == i % 32 && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = silu(g[i]) * u[i];
+        if (lane == i % 32 && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = activate(args.activation, g[i], u[i]);
     }
 }
 
@@ -101,9 +102,10 @@ struct GateArgs {
     uint cols;
     uint stride;      // of a row of gate products followed by up products
     uint dst_stride;
+    uint activation;
 };
 
-// gate writes silu(gate)*up of products that were computed before. Grid: (columns / 64, rows).
+// gate writes the activations of gate and up products that were computed before. Grid: (columns / 64, rows).
 kernel void gate(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],
@@ -113,5 +115,5 @@ kernel void gate(
     uint i = group.x * 64 + tid;
     if (i >= args.cols) return;
     src += group.y * args.stride + i;
-    dst[group.y * args.dst_stride + i] = silu(src[0]) * src[args.cols];
+    dst[group.y * args.dst_stride + i] = activate(args.activation, src[0], src[args.cols]);
 }

@@ -31,6 +31,27 @@ kernel void embed(
 #define EMBED(type, name) INSTANTIATE("embed_" name, embed, type)
 EACH_TYPE(EMBED)
 
+struct AffineArgs {
+    uint cols;
+    uint stride;
+    uint biased;  // 1 if there is a bias
+    float scale;
+};
+
+// affine multiplies rows by a factor and adds a bias, in place. Grid: (columns / 64, rows).
+kernel void affine(
+    device float* t [[buffer(0)]],
+    device const float* bias [[buffer(1)]],
+    constant AffineArgs& args [[buffer(2)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint i = group.x * 64 + tid;
+    if (i >= args.cols) return;
+    device float* v = t + group.y * args.stride + i;
+    float scaled = *v * args.scale;
+    *v = args.biased != 0 ? scaled + bias[i] : scaled;
+}
+
 struct GatherArgs {
     uint cols;
     uint src_stride;

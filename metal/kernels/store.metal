@@ -9,12 +9,16 @@ struct RopeStoreArgs {
     uint kv_heads;
     uint key_dim;
     uint value_dim;
-    uint dims;  // rotated values per head
+    uint dims;  // rotated values per head; 0 if nothing is rotated
     uint page_size;
+    uint halves;  // 1 if pairs are values of the two halves of a head
+    uint biased;  // 1 if there is a bias
+    uint normed;  // 1 if heads are normed
+    float eps;
 };
 
-// rope_store rotates the queries and keys of a row [queries | keys | values] in place and stores keys and values. A
-// threadgroup takes a row.
+// rope_store finishes the queries and keys of a row [queries | keys | values] in place and stores keys and values. It adds the bias,
+// normalises the heads and rotates them. A threadgroup takes a row, a simdgroup some of its heads.
 template <typename P>
 kernel void rope_store(
     device float* qkv [[buffer(0)]],
@@ -22,7 +26,10 @@ kernel void rope_store(
     device const Slot* slots [[buffer(2)]],
     device uchar* keys [[buffer(3)]],
     device uchar* values [[buffer(4)]],
-    constant RopeStoreArgs& args [[buffer(5)]],
+    device const float* bias [[buffer(5)]],
+    device const float* q_gain [[buffer(6)]],
+    device const float* k_gain [[buffer(7)]],
+    constant RopeStoreArgs& args [[buffer(8)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
@@ -31,8 +38,23 @@ kernel void rope_store(
     qkv += group.x * args.stride;
     device const Slot& at = slots[group.x];
     device const float* angles = table + at.position * args.dims;
-    for (uint head = simdgroup; head < args.heads + args.kv_heads; head += simdgroups) {
-        rotate(qkv + head * args.key_dim, qkv + head * args.key_dim, angles, args.dims / 2, lane, 32);
+    uint normed_heads = args.heads + args.kv_heads;
+    if (args.biased != 0) {
+        uint cols = normed_heads * args.key_dim + args.kv_heads * args.value_dim;
+        for (uint i = tid; i < cols; i += simdgroups * 32) qkv[i] += bias[i];
+        threadgroup_barrier(mem_flags::mem_device);
+    }
+    for (uint head = simdgroup; head < normed_heads; head += simdgroups) {
+        device float* x = qkv + head * args.key_dim;
+        if (args.normed != 0) {
+            float sum = 0;
+            for (uint i = lane; i < args.key_dim; i += 32) sum = fma(x[i], x[i], sum);
+            float scale = rsqrt(tree_sum(sum) / float(args.key_dim) + args.eps);
+            device const float* gain = head < args.heads ? q_gain : k_gain;
+            for (uint i = lane; i < args.key_dim; i += 32) x[i] = x[i] * scale * gain[i];
+            simdgroup_barrier(mem_flags::mem_device);
+        }
+        rotate(x, x, angles, args.dims / 2, args.halves != 0, lane, 32);
     }
     threadgroup_barrier(mem_flags::mem_device);
     for (uint head = simdgroup; head < args.kv_heads; head += simdgroups) {
@@ -81,7 +103,7 @@ kernel void latents(
     // The norm of the latent has separate memory, since a simdgroup may still read the memory of the query's norm.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
     for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
-    rotate(key, key, table + at.position * args.dims, args.dims / 2, tid, threads);
+    rotate(key, key, table + at.position * args.dims, args.dims / 2, false, tid, threads);
     threadgroup_barrier(mem_flags::mem_device);
     uint cols = args.latent + args.dims;
     if (simdgroup == 0) P::store(keys + ulong(page_row(at.slot, 0, 1, args.page_size)) * P::row_bytes(cols), latent, cols, lane);

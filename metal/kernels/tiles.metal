@@ -11,6 +11,7 @@ struct TileArgs {
     uint x_matrix;    // values between the activations of one matrix and of the next
     uint dst_matrix;
     uint add;         // 1 if results are added to dst
+    uint activation;  // of gated_tile
 };
 
 // product_tile writes W·x for the matrices of a weight. Grid: (rows of weights / tile_rows, rows / tile_inputs, matrices).
@@ -40,7 +41,7 @@ kernel void product_tile(
     }
 }
 
-// gated_tile writes silu(gate·x)*(up·x). Half of a tile's rows belong to gate, half to up. Grid: (rows of weights /
+// gated_tile writes the activations of gate·x and up·x. Half of a tile's rows belong to gate, half to up. Grid: (rows of weights /
 // (tile_rows/2), rows / tile_inputs).
 template <typename W>
 kernel void gated_tile(
@@ -62,7 +63,7 @@ kernel void gated_tile(
         uint r = i / each, o = i % each;
         if (row + r < args.rows && first + o < args.out) {
             threadgroup const float* v = shared + tile_result(r, o);
-            dst[(row + r) * args.dst_stride + first + o] = silu(v[0]) * v[each];
+            dst[(row + r) * args.dst_stride + first + o] = activate(args.activation, v[0], v[each]);
         }
     }
 }

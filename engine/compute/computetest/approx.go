@@ -105,11 +105,28 @@ func (a approx) silu() approx {
 	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
 }
 
+// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. 1+tanh has an absolute error.
+func (a approx) gelu() approx {
+	x := a.value
+	v := x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	return approx{v, 1.13*a.tol + 8*expStep*math.Abs(x)}
+}
+
+// swish returns x·sigmoid(alpha·x) with x limited to at most high. The slope of this function is at most 1.1.
+func (a approx) swish(alpha, high float64) approx {
+	x := min(a.value, high)
+	v := x / (1 + math.Exp(-alpha*x))
+	return approx{v, 1.1*a.tol + 2*expStep*(1+math.Abs(alpha*x))*math.Abs(v)}
+}
+
+// clamped returns a value limited to -limit and limit.
+func (a approx) clamped(limit float64) approx { return approx{min(max(a.value, -limit), limit), a.tol} }
+
 // rotated returns a pair rotated by an angle. A backend may round the angle to float32.
-func rotated(a, b float32, angle, scale float64) (approx, approx) {
-	x, y := float64(a), float64(b)
+func rotated(a, b approx, angle, scale float64) (approx, approx) {
+	x, y := a.value, b.value
 	sin, cos := math.Sincos(angle)
-	tol := (math.Abs(angle)*2*float32Step + 8*float32Step) * scale * (math.Abs(x) + math.Abs(y))
+	tol := (math.Abs(angle)*2*float32Step+8*float32Step)*scale*(math.Abs(x)+math.Abs(y)) + scale*(a.tol+b.tol)
 	return approx{scale * (x*cos - y*sin), tol}, approx{scale * (x*sin + y*cos), tol}
 }
 

@@ -31,6 +31,35 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"latents stored on another page", "AttentionMLA", func(s site) compute.Step { return misplaced{s, "store"} }},
 		{"not itself in its attention", "Attention", func(s site) compute.Step { return shortSighted{s} }},
 		{"another layer", "Attention", func(s site) compute.Step { return otherLayer{s} }},
+		{"normed, not added", "RMSNormAdd", func(s site) compute.Step { return setting{s} }},
+		{"not scaled", "Affine", func(s site) compute.Step { return plainAffine{s, 1, true} }},
+		{"no bias added", "Affine", func(s site) compute.Step { return plainAffine{s, 0, false} }},
+		{"another activation", "GatedMatMul", func(s site) compute.Step { return siluOnly{s} }},
+		{"another activation of experts", "GatedExperts", func(s site) compute.Step { return siluOnly{s} }},
+		{"no biases of experts", "GatedExperts", func(s site) compute.Step { return unbiased{s} }},
+		{"no bias of down products", "ExpertsAdd", func(s site) compute.Step { return unbiased{s} }},
+		{"no bias of a projection", "RopeStore", func(s site) compute.Step {
+			return projected{s, func(p *compute.Projection) { p.Bias = nil }}
+		}},
+		{"heads not normed", "RopeStore", func(s site) compute.Step {
+			return projected{s, func(p *compute.Projection) { p.QueryNorm, p.KeyNorm = nil, nil }}
+		}},
+		{"norms exchanged", "RopeStore", func(s site) compute.Step {
+			return projected{s, func(p *compute.Projection) { p.QueryNorm, p.KeyNorm = p.KeyNorm, p.QueryNorm }}
+		}},
+		{"eps of heads", "RopeStore", func(s site) compute.Step {
+			return projected{s, func(p *compute.Projection) { p.Eps /= 10 }}
+		}},
+		{"no window", "Attention", func(s site) compute.Step {
+			return reshaped{s, func(a *compute.AttentionShape) { a.Window = 0 }}
+		}},
+		{"a window too long by one", "Attention", func(s site) compute.Step {
+			return reshaped{s, func(a *compute.AttentionShape) { a.Window++ }}
+		}},
+		{"no sinks", "Attention", func(s site) compute.Step {
+			return reshaped{s, func(a *compute.AttentionShape) { a.Sinks = nil }}
+		}},
+		{"bias of probabilities", "Route", func(s site) compute.Step { return biasedLate{s} }},
 		{"no scale", "AttentionMLA", func(s site) compute.Step { return unscaled{s} }},
 		{"no bias", "Route", func(s site) compute.Step { return unbiased{s} }},
 		{"not normalised", "Route", func(s site) compute.Step { return unnormalised{s} }},
@@ -108,13 +137,74 @@ func (s swapped) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
 	s.Step.MatMul(dst, x, w...)
 }
 
-func (s swapped) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
-	s.Step.GatedMatMul(dst, x, up, gate)
+func (s swapped) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
+	s.Step.GatedMatMul(dst, x, up, gate, act)
 }
 
 type setting struct{ site }
 
 func (s setting) MatMulAdd(dst, x compute.Tensor, w compute.Weight) { s.MatMul(dst, x, w) }
+
+func (s setting) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	s.RMSNorm(dst, src, gain, eps)
+}
+
+// plainAffine replaces the scale of Affine, or drops the bias.
+type plainAffine struct {
+	site
+	scale float32 // 0 for the right scale
+	bias  bool
+}
+
+func (s plainAffine) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
+	if s.scale != 0 {
+		scale = s.scale
+	}
+	if !s.bias {
+		bias = nil
+	}
+	s.Step.Affine(t, scale, bias)
+}
+
+type siluOnly struct{ site }
+
+func (s siluOnly) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, _ compute.Activation) {
+	s.Step.GatedMatMul(dst, x, gate, up, compute.SiLU)
+}
+
+func (s siluOnly) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	e.Activation = compute.SiLU
+	s.Step.GatedExperts(dst, x, routing, e)
+}
+
+// projected changes the projection of RopeStore.
+type projected struct {
+	site
+	change func(p *compute.Projection)
+}
+
+func (s projected) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.change(&p)
+	s.Step.RopeStore(qkv, p, shape, rope, cache, layer)
+}
+
+// reshaped changes the shape of Attention.
+type reshaped struct {
+	site
+	change func(a *compute.AttentionShape)
+}
+
+func (s reshaped) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.change(&shape)
+	s.Step.Attention(dst, q, shape, cache, layer)
+}
+
+type biasedLate struct{ site }
+
+func (s biasedLate) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	shape.BiasLogits = false
+	s.Step.Route(dst, x, router, bias, shape)
+}
 
 // moved rotates each row by the position after the row's own position.
 type moved struct{ site }
@@ -125,8 +215,8 @@ func (s moved) shift(by int32) {
 	}
 }
 
-func (s moved) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
-	s.inRoom(cache, func() { s.Step.RopeStore(qkv, shape, rope, cache, layer) })
+func (s moved) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.inRoom(cache, func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
 func (s moved) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
@@ -169,8 +259,8 @@ func (s misplaced) swap(when string, op func()) {
 	}
 }
 
-func (s misplaced) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
-	s.swap("store", func() { s.Step.RopeStore(qkv, shape, rope, cache, layer) })
+func (s misplaced) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.swap("store", func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
 func (s misplaced) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
@@ -209,6 +299,16 @@ type unbiased struct{ site }
 
 func (s unbiased) Route(dst, x compute.Tensor, router, _ compute.Weight, shape compute.RouteShape) {
 	s.Step.Route(dst, x, router, nil, shape)
+}
+
+func (s unbiased) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	e.GateBias, e.UpBias = nil, nil
+	s.Step.GatedExperts(dst, x, routing, e)
+}
+
+func (s unbiased) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	e.DownBias = nil
+	s.Step.ExpertsAdd(dst, h, routing, e)
 }
 
 type unnormalised struct{ site }

@@ -11,7 +11,7 @@ import (
 
 // headShapes are shapes of grouped-query attention. They have as many key heads as query heads, a few key heads, or one. Sizes are
 // those of real models, or odd. Heads are rotated completely or in part.
-var headShapes = []struct{ heads, kvHeads, key, value, rope, pageSize int }{
+var headShapes = []headShape{
 	{1, 1, 2, 1, 2, 1},
 	{4, 4, 8, 8, 8, 16},
 	{8, 2, 32, 32, 32, 16},
@@ -22,6 +22,8 @@ var headShapes = []struct{ heads, kvHeads, key, value, rope, pageSize int }{
 	{2, 1, 128, 128, 128, 16},
 }
 
+type headShape struct{ heads, kvHeads, key, value, rope, pageSize int }
+
 // grouped returns sequences of grouped-query attention.
 func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ...int) *pagedSequences {
 	q, k := heads*key, kvHeads*key
@@ -30,7 +32,10 @@ func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ..
 		keyCols: k, valCols: kvHeads * value, pageSize: pageSize, freqs: r.freqs(dims),
 	}
 	c.store = func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int) {
-		s.RopeStore(t, c.shape, rope, cache, layer)
+		if c.unrotated {
+			rope = nil
+		}
+		s.RopeStore(t, c.projection(), c.shape, rope, cache, layer)
 	}
 	c.stored = func(line []float32, position int) (keys, values []float64) {
 		done := c.roped(line, position)
@@ -40,19 +45,82 @@ func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ..
 	return c
 }
 
+// vary adds a bias, norms of heads and a rotation of halves, or leaves the rotation out, depending on turn.
+func (r *rig) vary(c *pagedSequences, turn int) {
+	c.freqs.Halves = turn%2 == 1
+	c.unrotated = turn%5 == 4
+	if turn%3 != 0 {
+		c.bias = r.matrix(gguf.TypeF32, len(c.lines[0][0]))
+	}
+	if turn%4 != 0 {
+		c.queryNorm, c.keyNorm = r.matrix(gguf.TypeF32, c.shape.KeyDim), r.matrix(gguf.TypeF32, c.shape.KeyDim)
+	}
+}
+
+// headEps is the eps of the norms of heads.
+const headEps = 1e-3
+
+// projection returns the projection of c.
+func (c *pagedSequences) projection() compute.Projection {
+	p := compute.Projection{Eps: headEps}
+	if c.bias != nil {
+		p.Bias = c.bias.weight
+	}
+	if c.queryNorm != nil {
+		p.QueryNorm, p.KeyNorm = c.queryNorm.weight, c.keyNorm.weight
+	}
+	return p
+}
+
 // roped returns a row of queries, keys and values after RopeStore.
 func (c *pagedSequences) roped(line []float32, position int) []approx {
 	out := exactly(line)
-	for at := 0; at < (c.shape.Heads+c.shape.KVHeads)*c.shape.KeyDim; at += c.shape.KeyDim {
-		c.rotate(out[at:], line[at:], position)
+	if c.bias != nil {
+		for i, b := range c.bias.values {
+			out[i] = out[i].plus(approx{value: float64(b)})
+		}
+	}
+	queries := c.shape.Heads * c.shape.KeyDim
+	for at := 0; at < queries+c.shape.KVHeads*c.shape.KeyDim; at += c.shape.KeyDim {
+		head := out[at : at+c.shape.KeyDim]
+		if c.queryNorm != nil {
+			gain := c.queryNorm
+			if at >= queries {
+				gain = c.keyNorm
+			}
+			normHead(head, gain.values)
+		}
+		if !c.unrotated {
+			c.rotate(head, position)
+		}
 	}
 	return out
 }
 
-// rotate rotates the pairs of a head.
-func (c *pagedSequences) rotate(out []approx, in []float32, position int) {
+// normHead norms a head in place. The result is off by the sum's error and by those of the head's values.
+func normHead(head []approx, gain []float32) {
+	square, off := 0.0, 0.0
+	for _, v := range head {
+		square += v.value * v.value
+		off += 2 * math.Abs(v.value) * v.tol
+	}
+	n := float64(len(head))
+	scale := 1 / math.Sqrt(square/n+headEps)
+	relative := (n+16)*float32Step + off/n*scale*scale
+	for i, v := range head {
+		g := math.Abs(float64(gain[i])) * scale
+		head[i] = approx{v.value * scale * float64(gain[i]), v.tol*g + relative*math.Abs(v.value)*g + tiny}
+	}
+}
+
+// rotate rotates the pairs of a head in place.
+func (c *pagedSequences) rotate(head []approx, position int) {
 	for i, f := range c.freqs.Freqs {
-		out[2*i], out[2*i+1] = rotated(in[2*i], in[2*i+1], float64(position)*float64(f), float64(c.freqs.Scale))
+		first, second := 2*i, 2*i+1
+		if c.freqs.Halves {
+			first, second = i, i+len(c.freqs.Freqs)
+		}
+		head[first], head[second] = rotated(head[first], head[second], float64(position)*float64(f), float64(c.freqs.Scale))
 	}
 }
 
@@ -66,9 +134,10 @@ func numbers(x []approx) []float64 {
 
 // checkRopeStore compares the rows after the operation. checkAttention covers the stored keys and values.
 func checkRopeStore(r *rig) error {
-	for _, h := range headShapes {
+	for i, h := range append([]headShape{{4, 1, 64, 64, 32, 16}, {3, 3, 48, 16, 40, 4}}, headShapes...) {
 		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
-		err := r.verifyStore(fmt.Sprintf("rotate and store heads %+v", h), c, c.roped)
+		r.vary(c, i)
+		err := r.verifyStore(fmt.Sprintf("store heads %+v, bias %v, norms %v, halves %v, unrotated %v", h, c.bias != nil, c.queryNorm != nil, c.freqs.Halves, c.unrotated), c, c.roped)
 		if err != nil {
 			return err
 		}
@@ -124,6 +193,27 @@ func checkAttention(r *rig) error {
 	if err := r.verifyAttention("attention of large scores", c); err != nil {
 		return err
 	}
+	// Windows that are shorter and longer than the sequences, and sinks.
+	for i, window := range []int{1, 3, 16, 17, 40, 100, 0} {
+		c := r.grouped(4, 1+i%2, 32, 32, 32, 16, 60, 1, 33, 200, 16)
+		c.shape.Window = window
+		if i%3 != 1 {
+			c.sinks = r.matrix(gguf.TypeF32, 4)
+			c.shape.Sinks = c.sinks.weight
+		}
+		if err := r.verifyAttention(fmt.Sprintf("attention to %d positions, sinks %v", window, c.sinks != nil), c); err != nil {
+			return err
+		}
+	}
+	for _, window := range []int{128, 300, 513} {
+		c := r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 30)
+		c.shape.Window = window
+		c.sinks = r.matrix(gguf.TypeF32, 2)
+		c.shape.Sinks = c.sinks.weight
+		if err := r.verifyAttention(fmt.Sprintf("attention to %d of 1100 positions", window), c); err != nil {
+			return err
+		}
+	}
 	// Sequences that are long enough for a backend to split them. The last split of some is full, of others it has one position.
 	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
@@ -165,7 +255,7 @@ func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 		},
 		compare: func(row int, got []float32) error {
 			p := rows[row]
-			return within(got, c.attend(q[row], slots[p.seq][:p.position+1]))
+			return within(got, c.attend(q[row], slots[p.seq][c.shape.First(p.position):p.position+1]))
 		},
 	})
 }
@@ -193,6 +283,11 @@ func (c *pagedSequences) attend(q []float32, slots []slot) []approx {
 			}
 			delta = max(delta, sigmas*float16Step*math.Sqrt(2*squares)+float64(s.KeyDim+16)*float32Step*magnitude+flips*flip)
 			best = max(best, scores[p])
+		}
+		if c.sinks != nil {
+			sink := float64(c.sinks.values[head])
+			best = max(best, sink)
+			sum = math.Exp(sink - best)
 		}
 		for p := range scores {
 			scores[p] = math.Exp(scores[p] - best)

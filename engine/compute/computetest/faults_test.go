@@ -45,7 +45,7 @@ func verdict(t *testing.T, name string, replace func(s site) compute.Step) error
 // operations are the operations that write a tensor, except Embed. Every check makes its inputs with Embed, so that a fault in
 // Embed would fail every check; TestFindsWrongArguments covers it.
 var operations = []string{
-	"Gather", "RMSNorm", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
+	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
 	"Route", "GatedExperts", "ExpertsAdd", "Top",
 }
 
@@ -153,6 +153,14 @@ func (s *spoiled) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps floa
 	s.on("RMSNorm", dst, func() { s.Step.RMSNorm(dst, src, gain, eps) })
 }
 
+func (s *spoiled) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	s.on("RMSNormAdd", dst, func() { s.Step.RMSNormAdd(dst, src, gain, eps) })
+}
+
+func (s *spoiled) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
+	s.on("Affine", t, func() { s.Step.Affine(t, scale, bias) })
+}
+
 func (s *spoiled) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
 	s.on("MatMul", dst, func() { s.Step.MatMul(dst, x, w...) })
 }
@@ -161,12 +169,12 @@ func (s *spoiled) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	s.on("MatMulAdd", dst, func() { s.Step.MatMulAdd(dst, x, w) })
 }
 
-func (s *spoiled) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
-	s.on("GatedMatMul", dst, func() { s.Step.GatedMatMul(dst, x, gate, up) })
+func (s *spoiled) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
+	s.on("GatedMatMul", dst, func() { s.Step.GatedMatMul(dst, x, gate, up, act) })
 }
 
-func (s *spoiled) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
-	s.on("RopeStore", qkv, func() { s.Step.RopeStore(qkv, shape, rope, cache, layer) })
+func (s *spoiled) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.on("RopeStore", qkv, func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
 func (s *spoiled) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {

@@ -85,23 +85,43 @@ func checkMatMulAdd(r *rig) error {
 func checkGatedMatMul(r *rig) error {
 	return r.shapes(func(t gguf.Type, in, out, rows int) error {
 		gate, up, x := r.matrix(t, in, out), r.matrix(t, in, out), r.normal(rows, in)
+		act := activations[r.rand.IntN(len(activations))]
 		return r.verify(operation{
-			what:   fmt.Sprintf("gate %d rows of %d values by %d of %v", rows, in, out, t),
+			what:   fmt.Sprintf("gate %d rows of %d values by %d of %v, activation %d", rows, in, out, t, act),
 			groups: separate(rows),
 			compute: func(rows []int) ([][]float32, error) {
 				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), out)
-				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.GatedMatMul(out.Tensor, in.Tensor, gate.weight, up.weight) }, out, in)
+				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.GatedMatMul(out.Tensor, in.Tensor, gate.weight, up.weight, act) }, out, in)
 			},
-			compare: func(row int, got []float32) error { return within(got, gated(gate, up, 0, x[row])) },
+			compare: func(row int, got []float32) error { return within(got, gated(act, gate, up, 0, x[row], nil, nil)) },
 		})
 	})
 }
 
-// gated returns silu(gate·x)*(up·x) of matrix i.
-func gated(gate, up *matrix, i int, x []float32) []approx {
+var activations = []compute.Activation{compute.SiLU, compute.GELU, compute.SwiGLU}
+
+// gated returns the activations of gate·x and up·x of matrix i, with the biases of all matrices, which are nil for none.
+func gated(act compute.Activation, gate, up *matrix, i int, x []float32, gateBias, upBias *matrix) []approx {
 	g, u := gate.product(i, x), up.product(i, x)
 	for o := range g {
-		g[o] = g[o].silu().times(u[o])
+		if gateBias != nil {
+			g[o] = g[o].plus(approx{value: float64(gateBias.values[i*gate.out+o])})
+			u[o] = u[o].plus(approx{value: float64(upBias.values[i*gate.out+o])})
+		}
+		switch act {
+		case compute.SiLU:
+			g[o] = g[o].silu().times(u[o])
+		case compute.GELU:
+			g[o] = g[o].gelu().times(u[o])
+		case compute.SwiGLU:
+			g[o] = g[o].swish(swigluAlpha, swigluLimit).times(u[o].clamped(swigluLimit).plus(approx{value: 1}))
+		}
 	}
 	return g
 }
+
+// The constants of gpt-oss.
+const (
+	swigluAlpha = 1.702
+	swigluLimit = 7
+)

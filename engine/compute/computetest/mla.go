@@ -39,7 +39,7 @@ func (c *pagedSequences) latents(line []float32, qGain, kvGain *matrix, position
 	}
 	out = append(out, normed(line[:kvGain.in], kvGain.values, latentEps)...)
 	key := exactly(line[kvGain.in:])
-	c.rotate(key, line[kvGain.in:], position)
+	c.rotate(key, position)
 	return append(out, key...)
 }
 
@@ -116,7 +116,7 @@ func checkAbsorb(r *rig) error {
 					q := x[row][head*(nope+dims) : (head+1)*(nope+dims)]
 					want = append(want, kb.product(head, q[:nope])...)
 					want = append(want, exactly(q[nope:])...)
-					c.rotate(want[len(want)-dims:], q[nope:], int(positions[row]))
+					c.rotate(want[len(want)-dims:], int(positions[row]))
 				}
 				return within(got, want)
 			},

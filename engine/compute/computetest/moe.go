@@ -17,8 +17,8 @@ type router struct {
 }
 
 func (c *router) String() string {
-	return fmt.Sprintf("route to %d of %d experts, gating %d, normalised %v, bias %v",
-		c.shape.Used, c.shape.Experts, c.shape.Gating, c.shape.Normalise, c.bias != nil)
+	return fmt.Sprintf("route to %d of %d experts, gating %d, normalised %v, bias %v of logits %v",
+		c.shape.Used, c.shape.Experts, c.shape.Gating, c.shape.Normalise, c.bias != nil, c.shape.BiasLogits)
 }
 
 // biasWeight returns the bias as an argument of Route: a nil interface if there is no bias.
@@ -32,6 +32,11 @@ func (c *router) biasWeight() compute.Weight {
 // probabilities returns a row's probabilities of the experts, computed with the router's gating.
 func (c *router) probabilities(x []float32) []approx {
 	logits := c.w.product(0, x)
+	if c.shape.BiasLogits {
+		for i, b := range c.bias.values {
+			logits[i] = logits[i].plus(approx{value: float64(b)})
+		}
+	}
 	if c.shape.Gating == compute.GatingSigmoid {
 		for i, l := range logits {
 			v := 1 / (1 + math.Exp(-l.value))
@@ -58,7 +63,7 @@ func (c *router) compare(x, got []float32) error {
 	used := c.shape.Used
 	probs := c.probabilities(x)
 	scores := slices.Clone(probs)
-	if c.bias != nil {
+	if c.bias != nil && !c.shape.BiasLogits {
 		for i, b := range c.bias.values {
 			scores[i] = scores[i].plus(approx{value: float64(b)})
 		}
@@ -107,6 +112,8 @@ func checkRoute(r *rig) error {
 		{Experts: 160, Used: 6, Gating: compute.GatingSoftmax, Scale: 16},
 		{Experts: 7, Used: 7, Gating: compute.GatingSigmoid, Scale: 0.5},
 		{Experts: 1, Used: 1, Gating: compute.GatingSoftmax, Normalise: true, Scale: 1},
+		{Experts: 5, Used: 2, Gating: compute.GatingSigmoid, Scale: 1},
+		{Experts: 32, Used: 4, Gating: compute.GatingSoftmax, BiasLogits: true, Normalise: true, Scale: 1},
 	}
 	for i, shape := range cases {
 		in, rows := r.among(1, 300), r.among(1, 20)
@@ -165,6 +172,7 @@ type mixture struct {
 	experts                            compute.Experts
 	gate, up, down                     *matrix
 	sharedGate, sharedUp, sharedDown   *matrix // nil for none
+	gateBias, upBias, downBias         *matrix // nil for none
 	in, ffn, count, used, shared, rows int
 	routing                            [][]float32
 }
@@ -185,6 +193,12 @@ func (r *rig) mixtures(test func(what string, m *mixture) error) error {
 		m.gate, m.up = r.matrix(t, m.in, m.ffn, m.count), r.matrix(t, m.in, m.ffn, m.count)
 		m.down = r.matrix(next(), m.ffn, m.in, m.count)
 		m.experts = compute.Experts{Gate: m.gate.weight, Up: m.up.weight, Down: m.down.weight}
+		if i%4 >= 2 {
+			m.experts.Activation = activations[1+i%2]
+			m.gateBias, m.upBias = r.matrix(gguf.TypeF32, m.ffn*m.count), r.matrix(gguf.TypeF32, m.ffn*m.count)
+			m.downBias = r.matrix(gguf.TypeF32, m.in*m.count)
+			m.experts.GateBias, m.experts.UpBias, m.experts.DownBias = m.gateBias.weight, m.upBias.weight, m.downBias.weight
+		}
 		if i%2 == 0 {
 			m.shared = m.ffn * r.among(1, 2)
 			m.sharedGate, m.sharedUp = r.matrix(next(), m.in, m.shared), r.matrix(next(), m.in, m.shared)
@@ -203,7 +217,7 @@ func (r *rig) mixtures(test func(what string, m *mixture) error) error {
 			}
 			m.routing = append(m.routing, line)
 		}
-		what := fmt.Sprintf("%d rows of %d values to %d of %d experts of %d and %d shared, %v", m.rows, m.in, m.used, m.count, m.ffn, m.shared, t)
+		what := fmt.Sprintf("%d rows of %d values to %d of %d experts of %d and %d shared, %v, activation %d, biases %v", m.rows, m.in, m.used, m.count, m.ffn, m.shared, t, m.experts.Activation, m.gateBias != nil)
 		if err := test(what, m); err != nil {
 			return err
 		}
@@ -226,10 +240,10 @@ func checkGatedExperts(r *rig) error {
 			compare: func(row int, got []float32) error {
 				var want []approx
 				for _, id := range m.routing[row][:m.used] {
-					want = append(want, gated(m.gate, m.up, int(id), x[row])...)
+					want = append(want, gated(m.experts.Activation, m.gate, m.up, int(id), x[row], m.gateBias, m.upBias)...)
 				}
 				if m.shared > 0 {
-					want = append(want, gated(m.sharedGate, m.sharedUp, 0, x[row])...)
+					want = append(want, gated(m.experts.Activation, m.sharedGate, m.sharedUp, 0, x[row], nil, nil)...)
 				}
 				return within(got, want)
 			},
@@ -254,6 +268,9 @@ func checkExpertsAdd(r *rig) error {
 				for k, id := range m.routing[row][:m.used] {
 					weight := approx{value: float64(m.routing[row][m.used+k])}
 					for i, p := range m.down.product(int(id), h[row][k*m.ffn:(k+1)*m.ffn]) {
+						if m.downBias != nil {
+							p = p.plus(approx{value: float64(m.downBias.values[int(id)*m.in+i])})
+						}
 						want[i] = want[i].plus(p.times(weight))
 					}
 				}

@@ -20,6 +20,9 @@ type pagedSequences struct {
 	kind     gguf.Type
 	freqs    compute.RopeFreqs
 	pageSize int
+	// What grouped-query attention may also have; nil for none.
+	bias, queryNorm, keyNorm, sinks *matrix
+	unrotated                       bool
 	// lines are the inputs of the storing operation: [sequence][position].
 	lines [][][]float32
 	// shared is the number of whole pages that each sequence shares with the first.

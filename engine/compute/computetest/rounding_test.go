@@ -56,8 +56,8 @@ func (s rounding) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	s.with(x, w.Type(), func() { s.Step.MatMulAdd(dst, x, w) })
 }
 
-func (s rounding) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight) {
-	s.with(x, gate.Type(), func() { s.Step.GatedMatMul(dst, x, gate, up) })
+func (s rounding) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
+	s.with(x, gate.Type(), func() { s.Step.GatedMatMul(dst, x, gate, up, act) })
 }
 
 func (s rounding) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
@@ -69,13 +69,13 @@ func (s rounding) Attention(dst, q compute.Tensor, shape compute.AttentionShape,
 }
 
 // RopeStore stores its result again, rounded and with a rotation by zero.
-func (s rounding) RopeStore(qkv compute.Tensor, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
-	s.Step.RopeStore(qkv, shape, rope, cache, layer)
+func (s rounding) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
+	s.Step.RopeStore(qkv, p, shape, rope, cache, layer)
 	still, err := s.be.Rope(compute.RopeFreqs{Freqs: []float32{0}, Scale: 1}, cache.Shape().Pages*cache.Shape().PageSize)
 	if err != nil {
 		panic(err)
 	}
-	s.with(qkv, gguf.TypeF16, func() { s.Step.RopeStore(qkv, shape, still, cache, layer) })
+	s.with(qkv, gguf.TypeF16, func() { s.Step.RopeStore(qkv, p, shape, still, cache, layer) })
 }
 
 func (s rounding) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
@@ -85,7 +85,7 @@ func (s rounding) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts
 		if t != up.Type() {
 			t = gguf.TypeF32 // both weights must allow the rounding
 		}
-		s.with(x, t, func() { s.Step.GatedMatMul(dst.Slice(chosen, gate.Shape()[1]), x, gate, up) })
+		s.with(x, t, func() { s.Step.GatedMatMul(dst.Slice(chosen, gate.Shape()[1]), x, gate, up, e.Activation) })
 	}
 	s.with(x, e.Gate.Type(), func() { s.Step.GatedExperts(dst.Slice(0, chosen), x, routing, chosenAlone(e)) })
 }
@@ -99,7 +99,8 @@ func (s rounding) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) 
 }
 
 func chosenAlone(e compute.Experts) compute.Experts {
-	return compute.Experts{Gate: e.Gate, Up: e.Up, Down: e.Down}
+	e.SharedGate, e.SharedUp, e.SharedDown = nil, nil, nil
+	return e
 }
 
 func eightBits(x []float32, t gguf.Type) { roundTo(x, t, 127) }

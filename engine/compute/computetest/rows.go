@@ -97,4 +97,67 @@ func checkRMSNorm(r *rig) error {
 	return nil
 }
 
+func checkRMSNormAdd(r *rig) error {
+	for _, cols := range []int{1, 7, 64, 576, 1025} {
+		gain, rows := r.matrix(gguf.TypeF32, cols), r.among(1, 9)
+		x, before := r.normal(rows, cols), r.normal(rows, cols)
+		const eps = 1e-5
+		err := r.verify(operation{
+			what:   fmt.Sprintf("add the norms of %d rows of %d values", rows, cols),
+			groups: separate(rows),
+			compute: func(rows []int) ([][]float32, error) {
+				in, out := r.sheet(pick(x, rows)), r.sheet(pick(before, rows))
+				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.RMSNormAdd(out.Tensor, in.Tensor, gain.weight, eps) }, out, in)
+			},
+			compare: func(row int, got []float32) error {
+				want := exactly(before[row])
+				for i, v := range normed(x[row], gain.row(0, 0), eps) {
+					want[i] = want[i].plus(v)
+				}
+				return within(got, want)
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAffine scales rows, adds a bias to rows, and does both.
+func checkAffine(r *rig) error {
+	for i, cols := range []int{1, 65, 300} {
+		x, bias := r.normal(r.among(1, 9), cols), r.matrix(gguf.TypeF32, cols)
+		scale, b := float32(1), bias.weight
+		if i != 0 {
+			scale = 0.3
+		}
+		if i == 1 {
+			b = nil
+		}
+		err := r.verify(operation{
+			what:   fmt.Sprintf("%d rows of %d values by %g, bias %v", len(x), cols, scale, b != nil),
+			groups: separate(len(x)),
+			compute: func(rows []int) ([][]float32, error) {
+				t := r.sheet(pick(x, rows))
+				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.Affine(t.Tensor, scale, b) }, t)
+			},
+			compare: func(row int, got []float32) error {
+				want := exactly(x[row])
+				for i := range want {
+					want[i] = want[i].times(approx{value: float64(scale)})
+					if b != nil {
+						want[i] = want[i].plus(approx{value: float64(bias.values[i])})
+					}
+				}
+				return within(got, want)
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func abs(x float64) float64 { return max(x, -x) }

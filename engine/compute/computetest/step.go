@@ -164,13 +164,13 @@ func checkSequence(r *rig) error {
 			attention := []func(s compute.Step){
 				norm,
 				func(s compute.Step) { s.MatMul(qkv.Tensor, h.Tensor, wq.weight, wk.weight, wv.weight) },
-				func(s compute.Step) { s.RopeStore(qkv.Tensor, c.shape, rope, cache, layer) },
+				func(s compute.Step) { s.RopeStore(qkv.Tensor, compute.Projection{}, c.shape, rope, cache, layer) },
 				func(s compute.Step) { s.Attention(attn.Tensor, qkv.Tensor, c.shape, cache, layer) },
 				func(s compute.Step) { s.MatMulAdd(x.Tensor, attn.Tensor, wo.weight) },
 			}
 			feedForward := []func(s compute.Step){
 				norm,
-				func(s compute.Step) { s.GatedMatMul(act.Tensor, h.Tensor, gate.weight, up.weight) },
+				func(s compute.Step) { s.GatedMatMul(act.Tensor, h.Tensor, gate.weight, up.weight, compute.SiLU) },
 				func(s compute.Step) { s.MatMulAdd(x.Tensor, act.Tensor, down.weight) },
 			}
 			ops = slices.Concat(ops, attention, feedForward)

@@ -30,6 +30,8 @@ var checks = []check{
 	{"Embed", checkEmbed},
 	{"Gather", checkGather},
 	{"RMSNorm", checkRMSNorm},
+	{"RMSNormAdd", checkRMSNormAdd},
+	{"Affine", checkAffine},
 	{"MatMul", checkMatMul},
 	{"MatMulAdd", checkMatMulAdd},
 	{"GatedMatMul", checkGatedMatMul},

@@ -42,10 +42,11 @@ type NormArgs struct {
 	Eps            float64
 }
 
-// GateArgs writes silu(Gate)·Up to Dst, which may be Gate or Up.
+// GateArgs writes the activation of Gate and Up to Dst, which may be Gate or Up.
 type GateArgs struct {
 	Dst, Gate, Up *float32
 	N             int64
+	Kind          int64 // a compute.Activation
 }
 
 // ScoresArgs writes Scale·(query·key) of each query and position.
@@ -95,12 +96,15 @@ type HighestArgs struct {
 }
 
 // RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes the result to Dst, which may be
-// Src. The first N values of each head are rotated; N is even.
+// Src. The first N values of each head are rotated; N is even. A pair is two neighbouring values, and Angles has the cosine and sine
+// of a pair side by side. If Halves is 1, a pair is a value of the first half of N and one of the second half, and Angles has all
+// cosines first.
 type RotateArgs struct {
 	Dst, Src, Angles     *float32
 	N                    int64
 	Heads                int64
 	DstStride, SrcStride int64 // distance between heads
+	Halves               int64
 }
 
 // ConvertArgs converts N values between float32 and a type of the KV cache. N values must be whole blocks of the type.

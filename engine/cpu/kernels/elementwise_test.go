@@ -88,12 +88,23 @@ func TestGate(t *testing.T) {
 	eachSet(t, func(t *testing.T, s *Set) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for _, n := range lengths {
-			g, up, dst := randomRow(r, n, 10), randomRow(r, n, 1), make([]float32, n)
+			g, up, dst := randomRow(r, n, 10), randomRow(r, n, 8), make([]float32, n)
 			g[0] = -200 // where e^-x is infinite
-			s.Gate(&GateArgs{Dst: &dst[0], Gate: &g[0], Up: &up[0], N: int64(n)})
-			for i := range dst {
-				x := float64(g[i])
-				requireClose(t, x/(1+math.Exp(-x))*float64(up[i]), dst[i], 2e-6, 1e-6, "gate %v", x)
+			for kind, want := range []func(x, u float64) float64{
+				func(x, u float64) float64 { return x / (1 + math.Exp(-x)) * u },
+				func(x, u float64) float64 {
+					return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) * u
+				},
+				func(x, u float64) float64 {
+					x, u = min(x, 7), min(max(u, -7), 7)
+					return x / (1 + math.Exp(-1.702*x)) * (u + 1)
+				},
+			} {
+				s.Gate(&GateArgs{Dst: &dst[0], Gate: &g[0], Up: &up[0], N: int64(n), Kind: int64(kind)})
+				for i := range dst {
+					// Below the floor, 1+tanh cancels in the expected value.
+					requireClose(t, want(float64(g[i]), float64(up[i])), dst[i], 2e-6, 1e-6, "kind %d of gate %v, up %v", kind, g[i], up[i])
+				}
 			}
 		}
 	})
@@ -171,6 +182,22 @@ func TestRotate(t *testing.T) {
 				require.InDelta(t, a, dst[i], 1e-6)
 				require.InDelta(t, b, dst[i+1], 1e-6)
 			}
+			// The same pairs in halves, rotated in the same way.
+			half := n / 2
+			split := func(x []float32) (out []float32) {
+				out = slices.Clone(x)
+				for i := range half {
+					out[i], out[half+i] = x[2*i], x[2*i+1]
+				}
+				return out
+			}
+			turns, halved, want := split(angles), slices.Clone(src), slices.Clone(dst)
+			for h := 0; h < len(src); h += stride {
+				copy(halved[h:], split(src[h:h+stride]))
+				copy(want[h:], split(dst[h:h+stride]))
+			}
+			s.Rotate(&RotateArgs{Dst: &halved[0], Src: &halved[0], Angles: &turns[0], N: int64(n), Heads: heads, DstStride: stride, SrcStride: stride, Halves: 1})
+			require.InDeltaSlice(t, want, halved, 1e-6)
 		}
 	})
 }

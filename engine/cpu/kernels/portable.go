@@ -75,9 +75,29 @@ func rmsNorm(a *NormArgs) {
 func gate(a *GateArgs) {
 	dst, g, up := from(a.Dst, a.N), from(a.Gate, a.N), from(a.Up, a.N)
 	for i, v := range g {
-		dst[i] = v / (1 + float32(math.Exp(-float64(v)))) * up[i]
+		u := up[i]
+		inner := v // the activation is v·σ(inner)·u
+		switch a.Kind {
+		case geluKind:
+			inner = geluScale * (v + geluCubic*v*v*v)
+		case swigluKind:
+			v, u = min(v, swigluLimit), min(max(u, -swigluLimit), swigluLimit)+1
+			inner = swigluAlpha * v
+		}
+		dst[i] = v / (1 + float32(math.Exp(-float64(inner)))) * u
 	}
 }
+
+// The activations after SiLU: compute.GELU and compute.SwiGLU, with their constants. gelu(x) is x·(1+tanh(z))/2 = x·σ(2z), with
+// z = √(2/π)·(x+0.044715·x³).
+const (
+	geluKind    = 1
+	swigluKind  = 2
+	geluScale   = 1.5957691216057308 // 2·√(2/π)
+	geluCubic   = 0.044715
+	swigluAlpha = 1.702
+	swigluLimit = 7
+)
 
 func softmax(a *SoftmaxArgs) {
 	x := from(a.X, a.N)
@@ -118,6 +138,14 @@ func rotate(a *RotateArgs) {
 	angles := from(a.Angles, a.N)
 	for h := range a.Heads {
 		dst, src := from(after(a.Dst, h*a.DstStride), a.N), from(after(a.Src, h*a.SrcStride), a.N)
+		if a.Halves != 0 {
+			half := len(src) / 2
+			for i := range half {
+				c, s, x, y := angles[i], angles[half+i], src[i], src[half+i]
+				dst[i], dst[half+i] = x*c-y*s, x*s+y*c
+			}
+			continue
+		}
 		for i := 0; i < len(src); i += 2 {
 			c, s, x, y := angles[i], angles[i+1], src[i], src[i+1]
 			dst[i], dst[i+1] = x*c-y*s, x*s+y*c

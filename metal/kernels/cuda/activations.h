@@ -106,6 +106,7 @@ struct NormArgs {
     uint src_stride;
     uint dst_stride;
     float eps;
+    uint add;  // 0: the portable kernel computes other values
 };
 
 // norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A threadgroup of up to 256 threads

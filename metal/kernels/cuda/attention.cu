@@ -17,6 +17,7 @@ struct AttentionArgs {
     uint latent;      // 1 if values are the leading values of keys, as in MLA
     uint splits;      // splits per row and head that are stored in memory; 0 if a threadgroup takes all splits of its tile
     float scale;
+    uint window, sinks;  // 0: the portable kernels compute other values
 };
 
 // PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of the sequence.

@@ -43,6 +43,7 @@ struct gate_args {
   const float *gate;
   const float *up;
   int64_t n;
+  int64_t kind;  // 0: silu(gate)·up; 1: gelu(gate)·up; 2: the clamped SwiGLU of gpt-oss
 };
 
 struct scores_args {
@@ -90,11 +91,12 @@ struct highest_args {
 struct rotate_args {
   float *dst;
   const float *src;
-  const float *angles;  // cosine and sine of each pair
+  const float *angles;  // cosine and sine of each pair; with halves, all cosines, then all sines
   int64_t n;
   int64_t heads;
   int64_t dst_stride;  // from head to head
   int64_t src_stride;
+  int64_t halves;  // 1 if pair i is values i and i+n/2 instead of neighbours
 };
 
 struct convert_args {

@@ -48,15 +48,35 @@ void LEVEL(rms_norm)(const struct norm_args *a) {
   ROLLED for (; i < a->n; i++) a->dst[i] = a->src[i] * scale * a->gain[i];
 }
 
-INLINE f32x16 silu(f32x16 x) { return x / (1 + exp16(-x)); }
+// activate returns x·σ(inner)·up, where inner depends on the kind of activation; see portable.go for the constants.
+INLINE f32x16 activate(f32x16 x, f32x16 up, const int kind) {
+  f32x16 inner = x;
+  if (kind == 1) inner = 1.5957691216057308f * (x + 0.044715f * x * x * x);
+  if (kind == 2) {
+    x = __builtin_elementwise_min(x, splat16(7));
+    up = __builtin_elementwise_min(__builtin_elementwise_max(up, splat16(-7)), splat16(7)) + 1;
+    inner = 1.702f * x;
+  }
+  return x / (1 + exp16(-inner)) * up;
+}
 
-// gate writes silu(gate)·up.
-void LEVEL(gate)(const struct gate_args *a) {
+INLINE void gate_row(const struct gate_args *a, const int kind) {
   int64_t i = 0;
   for (; i + 16 <= a->n; i += 16) {
-    STORE(f32x16, a->dst + i, silu(LOAD(f32x16, a->gate + i)) * LOAD(f32x16, a->up + i));
+    STORE(f32x16, a->dst + i, activate(LOAD(f32x16, a->gate + i), LOAD(f32x16, a->up + i), kind));
   }
-  ROLLED for (; i < a->n; i++) a->dst[i] = silu(splat16(a->gate[i]))[0] * a->up[i];
+  ROLLED for (; i < a->n; i++) a->dst[i] = activate(splat16(a->gate[i]), splat16(a->up[i]), kind)[0];
+}
+
+// gate writes the activation of gate and up.
+void LEVEL(gate)(const struct gate_args *a) {
+  if (a->kind == 2) {
+    gate_row(a, 2);
+  } else if (a->kind == 1) {
+    gate_row(a, 1);
+  } else {
+    gate_row(a, 0);
+  }
 }
 
 // softmax turns scores into weights, in place.
@@ -135,6 +155,21 @@ void LEVEL(rotate)(const struct rotate_args *a) {
     float *dst = a->dst + h * a->dst_stride;
     const float *src = a->src + h * a->src_stride;
     int64_t i = 0;
+    if (a->halves) {
+      const int64_t half = a->n / 2;
+      for (; i + 16 <= half; i += 16) {
+        const f32x16 x = LOAD(f32x16, src + i), y = LOAD(f32x16, src + half + i);
+        const f32x16 c = LOAD(f32x16, a->angles + i), s = LOAD(f32x16, a->angles + half + i);
+        STORE(f32x16, dst + i, fma16(x, c, -(y * s)));
+        STORE(f32x16, dst + half + i, fma16(x, s, y * c));
+      }
+      ROLLED for (; i < half; i++) {
+        const float c = a->angles[i], s = a->angles[half + i], x = src[i], y = src[half + i];
+        dst[i] = x * c - y * s;
+        dst[half + i] = x * s + y * c;
+      }
+      continue;
+    }
     for (; i + 16 <= a->n; i += 16) {
       const f32x16 x = LOAD(f32x16, src + i), turn = LOAD(f32x16, a->angles + i);
       const f32x16 other = __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);

@@ -1,0 +1,142 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// design describes a family's layers where they differ from Llama's. The zero value, with a rotation, is Llama.
+type design struct {
+	// freqs is the rotation. unrotated reports whether a layer has none; nil if all layers rotate.
+	freqs     compute.RopeFreqs
+	unrotated func(layer int) bool
+	// scale is the factor of the scores of attention; 0 for 1/√keyDim.
+	scale float32
+	// slides reports whether a layer attends to a window of positions only; nil if no layer does. window is the length of the window.
+	slides func(layer int) bool
+	window int
+	// slidingFreqs is the rotation of the layers that slide, if it differs from freqs.
+	slidingFreqs *compute.RopeFreqs
+
+	qkvBias, outputBias bool // biases of the products before and after attention
+	headNorms           bool // norms of each head of queries and keys
+	projectionNorms     bool // norms of the whole queries and the whole keys
+	sinks               bool // attn_sinks
+
+	noPreNorms bool   // attention and network read the residual stream without a norm
+	postNorms  bool   // norms of the outputs of attention and network: post_attention_norm, post_ffw_norm
+	ffnNorm    string // name of the norm before the network; "" for ffn_norm
+	fusedUp    bool   // ffn_up has the rows of the gate, then those of up
+	activation compute.Activation
+
+	route       *compute.RouteShape // of the layers of experts; nil if there are none
+	dense       int                 // number of leading layers without experts
+	expertBias  bool                // biases of the experts' products
+	embedScale  float64             // factor of the embeddings; 0 for 1
+	branchScale float64             // factor of the outputs of attention and network; 0 for 1
+	logitScale  float64             // divisor of the logits; 0 for 1
+}
+
+// decoderFamily returns the family of decoders with a design. read reads the design from a file.
+func decoderFamily(read func(l *loader, c Config, lim Limits) design) family {
+	return family{decoderConfig, func(l *loader, c Config, lim Limits) Model {
+		shape := l.groupedShape()
+		l.refuseAll()
+		if l.err != nil {
+			return nil
+		}
+		d := read(l, c, lim)
+		if l.err != nil {
+			return nil
+		}
+		return l.decoder(&d, shape, c, lim)
+	}}
+}
+
+// refuseAll refuses settings that no decoder supports.
+func (l *loader) refuseAll() {
+	l.refuse("attention.temperature_scale", 0)
+	l.refuse("attn_logit_softcapping", 0)
+	l.refuse("final_logit_softcapping", 0)
+	if l.has("rope.dimension_sections") {
+		l.fail(fmt.Errorf("%s, a rotation by several positions: %w", l.key("rope.dimension_sections"), ErrUnsupported))
+	}
+}
+
+// decoderConfig reads the sizes of a decoder.
+func decoderConfig(l *loader) Config {
+	s := l.groupedShape()
+	if l.err != nil {
+		return Config{}
+	}
+	hidden := l.size("embedding_length")
+	c := Config{
+		Architecture: l.arch,
+		Name:         l.name(),
+		Vocab:        l.vocab(hidden),
+		Context:      l.size("context_length"),
+		Layers:       l.size("block_count"),
+		Hidden:       hidden,
+		KeyCols:      s.KVHeads * s.KeyDim,
+		ValueCols:    s.KVHeads * s.ValueDim,
+		KeyDim:       s.KeyDim,
+		ValueDim:     s.ValueDim,
+	}
+	if l.err == nil {
+		l.mtpLayers(&c)
+	}
+	return c
+}
+
+// groupedShape reads the sizes of grouped-query attention.
+func (l *loader) groupedShape() compute.AttentionShape {
+	hidden, heads := l.size("embedding_length"), l.size("attention.head_count")
+	s := compute.AttentionShape{Heads: heads, KVHeads: l.sizeOr("attention.head_count_kv", heads)}
+	if l.err != nil {
+		return s
+	}
+	if s.KVHeads == 0 || s.Heads%s.KVHeads != 0 {
+		l.fail(fmt.Errorf("%s is %d, but must be a divisor of the number of query heads, which is %d", l.key("attention.head_count_kv"), s.KVHeads, s.Heads))
+		return s
+	}
+	s.KeyDim = l.sizeOr("attention.key_length", hidden/heads)
+	s.ValueDim = l.sizeOr("attention.value_length", s.KeyDim)
+	if s.KeyDim < 2 || s.ValueDim < 1 {
+		l.fail(fmt.Errorf("attention.key_length is %d and attention.value_length %d; they must be at least 2 and 1: %w", s.KeyDim, s.ValueDim, ErrUnsupported))
+	}
+	s.Scale = float32(1 / math.Sqrt(float64(s.KeyDim)))
+	return s
+}
+
+// ropePairs says which values of a head a rotation pairs.
+type ropePairs bool
+
+const (
+	neighbours ropePairs = false // values 2i and 2i+1
+	halves     ropePairs = true  // values i and i+dims/2
+)
+
+// rotation reads the rotation of a decoder's heads.
+func (l *loader) rotation(pairs ropePairs) compute.RopeFreqs { return l.rotationWith(pairs, false) }
+
+// rotationWith is rotation with the choice of ropeFreqs.
+func (l *loader) rotationWith(pairs ropePairs, exactYaRN bool) compute.RopeFreqs {
+	freqs, factor := l.ropeFreqs(l.ropeDims(), exactYaRN)
+	if factor > 1 {
+		freqs.Scale = float32(1 + 0.1*math.Log(factor)) // YaRN's temperature; queries and keys are both multiplied by its square root
+	}
+	freqs.Halves = bool(pairs)
+	return freqs
+}
+
+// ropeDims reads the number of rotated values of a head.
+func (l *loader) ropeDims() int {
+	s := l.groupedShape()
+	dims := l.sizeOr("rope.dimension_count", s.KeyDim)
+	if dims > s.KeyDim {
+		l.fail(fmt.Errorf("%s is %d, but a head has only %d values", l.key("rope.dimension_count"), dims, s.KeyDim))
+	}
+	return dims
+}

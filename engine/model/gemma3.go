@@ -1,0 +1,32 @@
+package model
+
+import (
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// gemmaBase is the base of the rotation in layers that slide. Files do not state it.
+const gemmaBase = 10000
+
+// layers27B identifies Gemma 3 27B, whose scores have a scale of their own that files do not state.
+const layers27B = 62
+
+// gemma3 is the text model of Gemma 3. Five of six layers attend to a window. Outputs of attention and network are normed.
+func gemma3(l *loader, c Config, _ Limits) design {
+	d := design{
+		freqs: l.rotation(halves), headNorms: true, postNorms: true, activation: compute.GELU,
+		embedScale: math.Sqrt(float64(c.Hidden)),
+	}
+	if c.Layers == layers27B {
+		d.scale = float32(math.Sqrt(float64(l.size("attention.head_count")) / float64(c.Hidden)))
+	}
+	if d.window = l.sizeOr("attention.sliding_window", 0); d.window > 0 {
+		every := l.sizeOr("attention.sliding_window_pattern", 6)
+		d.slides = func(layer int) bool { return every == 0 || (layer+1)%every != 0 }
+		local := rotation(ropeBase(l.floatOr("rope.freq_base_swa", gemmaBase), l.ropeDims()))
+		local.Halves = true
+		d.slidingFreqs = &local
+	}
+	return d
+}

@@ -1,0 +1,19 @@
+package model
+
+import (
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// gptOSS is gpt-oss: every product has a bias, attention has sinks, and every second layer, from the first on, attends to a window.
+func gptOSS(l *loader, _ Config, _ Limits) design {
+	route := l.routeShape(softmaxOfChosen)
+	route.BiasLogits = true
+	return design{
+		freqs:   l.rotationWith(halves, true),
+		window:  l.size("attention.sliding_window"),
+		slides:  func(layer int) bool { return layer%2 == 0 },
+		qkvBias: true, outputBias: true, sinks: true,
+		ffnNorm:    "post_attention_norm",
+		activation: compute.SwiGLU, route: &route, expertBias: true,
+	}
+}

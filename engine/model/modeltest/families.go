@@ -1,0 +1,207 @@
+package modeltest
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// Family is the reference of a small model of a family: what transformers computed from its random weights in float32.
+type Family struct {
+	Name    string
+	Files   []string // paths of the model in several types; the first is in float32
+	Prompts []FamilyPrompt
+	MTP     *FamilyMTP // nil if the model has no MTP layer
+}
+
+// FamilyPrompt is a prompt and its greedy answer.
+type FamilyPrompt struct {
+	IDs       []int32     `json:"ids"`
+	Tokens    []int32     `json:"tokens"`
+	TopIDs    [][]int32   `json:"top5_ids"`    // [token][5]
+	TopLogits [][]float64 `json:"top5_logits"` // [token][5] the logits that chose the token
+	LogSumExp []float64   `json:"logsumexp"`   // [token]
+}
+
+// All returns the prompt and the answer.
+func (p *FamilyPrompt) All() []int32 { return slices.Concat(p.IDs, p.Tokens) }
+
+// FamilyMTP is what an MTP layer computed over a prompt and its answer: at index i from the state of token i and the embedding of
+// token i+1.
+type FamilyMTP struct {
+	Prompt    int         `json:"prompt"`
+	TopIDs    [][]int32   `json:"top2_ids"`
+	TopLogits [][]float64 `json:"top2_logits"`
+}
+
+// MinGap is the difference between two logits below which either token may be the best.
+const MinGap = 0.02
+
+// Families runs a test for the reference model of each family, in one subtest per model.
+func Families(t *testing.T, test func(t *testing.T, f *Family)) {
+	t.Helper()
+	archive := filepath.Join(os.Getenv("INGOT_MODELS"), "families.tar.xz")
+	if _, err := os.Stat(archive); err != nil {
+		t.Skip("needs families.tar.xz, the references of the model families, in the folder that INGOT_MODELS names")
+	}
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "tar", "-xf", archive, "-C", dir).CombinedOutput()
+	require.NoError(t, err, "unpack %s: %s", archive, out)
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
+			test(t, readFamily(t, path))
+		})
+	}
+}
+
+func readFamily(t *testing.T, path string) *Family {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var file struct {
+		Files   []string       `json:"files"`
+		Prompts []FamilyPrompt `json:"prompts"`
+		MTP     *FamilyMTP     `json:"mtp"`
+	}
+	require.NoError(t, json.Unmarshal(data, &file))
+	f := &Family{Name: strings.TrimSuffix(filepath.Base(path), ".json"), Prompts: file.Prompts, MTP: file.MTP}
+	for _, name := range file.Files {
+		f.Files = append(f.Files, filepath.Join(filepath.Dir(path), name))
+	}
+	return f
+}
+
+// ways are the ways in which Logits computes sequences. Each returns the rows of a step, from the numbers of tokens left.
+var ways = map[string]func(step int, left []int) []int{
+	"alone":     func(_ int, left []int) []int { return firstOnly(left, 1<<20) },
+	"in chunks": func(_ int, left []int) []int { return firstOnly(left, 7) },
+	"in batches": func(step int, left []int) []int {
+		rows := make([]int, len(left))
+		for i, n := range left {
+			rows[i] = min(n, 1+(step*5+i*3)%11)
+		}
+		return rows
+	},
+}
+
+// firstOnly takes at most n rows of the first sequence that has any left.
+func firstOnly(left []int, n int) []int {
+	rows := make([]int, len(left))
+	for i, have := range left {
+		if have > 0 {
+			rows[i] = min(n, have)
+			break
+		}
+	}
+	return rows
+}
+
+// Logits computes sequences in steps, whose rows the function next chooses, and returns the logits of every token.
+func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step int, left []int) []int) [][][]float32 {
+	tb.Helper()
+	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
+	tables := make([][]int32, len(sequences))
+	for i, s := range sequences {
+		left[i] = len(s)
+	}
+	for page := range int32(pages) {
+		i := int(page) % len(sequences)
+		tables[i] = append(tables[i], page)
+	}
+	for step := 0; slices.Max(left) > 0; step++ {
+		b := &compute.Batch{}
+		var of []int // the sequence of each row
+		for i, n := range next(step, left) {
+			if n == 0 {
+				continue
+			}
+			b.Seqs = append(b.Seqs, compute.Seq{Rows: n, Pages: tables[i]})
+			first := len(sequences[i]) - left[i]
+			for p := first; p < first+n; p++ {
+				b.Outputs = append(b.Outputs, int32(len(b.Tokens)))
+				b.Tokens, b.Positions = append(b.Tokens, sequences[i][p]), append(b.Positions, int32(p))
+				of = append(of, i)
+			}
+			left[i] -= n
+		}
+		logits, err := m.Forward(b)
+		require.NoError(tb, err)
+		for row, i := range of {
+			out[i] = append(out[i], slices.Clone(logits[row]))
+		}
+	}
+	return out
+}
+
+// Compare compares a model with a family's reference over some of its prompts: the best token wherever the reference's gap is larger
+// than MinGap, and the log-probabilities of the likeliest tokens, which may differ by tolerance. It computes the prompts alone, in
+// chunks and in batches, which must all have the same bits. It returns the maximum difference of log-probabilities.
+func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
+	tb.Helper()
+	sequences := make([][]int32, len(prompts))
+	for i := range prompts {
+		sequences[i] = prompts[i].All()
+	}
+	alone := Logits(tb, m, sequences, ways["alone"])
+	for i := range prompts {
+		p := &prompts[i]
+		for k, token := range p.Tokens {
+			row := alone[i][len(p.IDs)-1+k]
+			require.True(tb, finite(row), "prompt %d, token %d: a logit is not finite", i, k)
+			if p.TopLogits[k][0]-p.TopLogits[k][1] > MinGap {
+				require.Equal(tb, token, Best(row), "prompt %d, token %d", i, k)
+			}
+			sum := LogSumExp(row)
+			for j, id := range p.TopIDs[k] {
+				off := math.Abs(float64(row[id]) - sum - (p.TopLogits[k][j] - p.LogSumExp[k]))
+				require.Less(tb, off, tolerance, "prompt %d, token %d, id %d", i, k, id)
+				worst = max(worst, off)
+			}
+		}
+	}
+	for _, way := range []string{"in chunks", "in batches"} {
+		require.Equal(tb, alone, Logits(tb, m, sequences, ways[way]), "computed alone and %s", way)
+	}
+	return worst
+}
+
+// CompareMTP compares a model's MTP layer with the reference. It returns the maximum difference of the gaps between the two
+// likeliest tokens.
+func CompareMTP(tb testing.TB, m model.Model, f *Family) (worst float64) {
+	tb.Helper()
+	d, ok := m.(model.Drafter)
+	require.True(tb, ok && m.Config().DraftLayers > 0, "the reference drafts, the model cannot")
+	tokens := f.Prompts[f.MTP.Prompt].All()
+	_, err := m.Forward(Batch(tokens, 0))
+	require.NoError(tb, err)
+	states := make([]int32, len(tokens)-1)
+	for i := range states {
+		states[i] = int32(i)
+	}
+	logits, err := d.Draft(Batch(tokens[1:], 0), model.TrunkStates, states)
+	require.NoError(tb, err)
+	require.Len(tb, logits, len(f.MTP.TopIDs))
+	for i, ids := range f.MTP.TopIDs {
+		want := f.MTP.TopLogits[i]
+		for j, id := range ids {
+			worst = max(worst, math.Abs(float64(logits[i][id])-want[j]))
+		}
+		if want[0]-want[1] > MinGap {
+			require.Equal(tb, ids[0], Best(logits[i]), "draft %d", i)
+		}
+	}
+	return worst
+}

@@ -1,0 +1,111 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
+
+// mtp is what the families' layers of multi-token prediction have around a layer of the family: the input, which joins the embedding
+// of a token with a hidden state, and the output head.
+type mtp struct {
+	enorm, hnorm compute.Weight   // {hidden}
+	ehProj       []compute.Weight // one weight {2*hidden, hidden}
+	headNorm     compute.Weight   // {hidden}
+	// embd and output are the trunk's if the layer has none of its own.
+	embd   compute.Weight
+	output []compute.Weight
+
+	embedded compute.Tensor // [rows, hidden]
+	concat   compute.Tensor // [rows, 2*hidden] the normed embedding, then the normed hidden state
+	x        compute.Tensor // [rows, hidden] the residual stream up to the attention
+	out      compute.Tensor // [outputs, hidden] the layer's output, before headNorm
+}
+
+// mtp loads the tensors around an MTP layer.
+func (l *loader) mtp(layer int, t *trunk, lim Limits) mtp {
+	hidden, vocab := t.config.Hidden, t.config.Vocab
+	name := func(s string) string { return blockTensor(layer, "nextn."+s) }
+	m := mtp{
+		enorm:    l.weight(name("enorm.weight"), hidden),
+		hnorm:    l.weight(name("hnorm.weight"), hidden),
+		ehProj:   []compute.Weight{l.weight(name("eh_proj.weight"), 2*hidden, hidden)},
+		headNorm: l.weight(name("shared_head_norm.weight"), hidden),
+		embd:     l.optional(name("embed_tokens.weight"), hidden, vocab),
+		output:   l.headOr(t.output[0], name("shared_head_head.weight"), t.config),
+		embedded: l.buffer(lim.Rows, hidden),
+		concat:   l.buffer(lim.Rows, 2*hidden),
+		x:        l.buffer(lim.Rows, hidden),
+		out:      l.buffer(lim.Outputs, hidden),
+	}
+	if m.embd == nil {
+		m.embd = t.embd
+	}
+	return m
+}
+
+// begin records the layer's input: the residual stream before its attention. trunkStates are the trunk's states of the last Forward.
+func (m *mtp) begin(s compute.Step, t *trunk, b *compute.Batch, trunkStates compute.Tensor, from States, states []int32) (x compute.Tensor) {
+	n, hidden := len(b.Tokens), t.config.Hidden
+	embedded, concat, x, h := m.embedded.Head(n), m.concat.Head(n), m.x.Head(n), t.h.Head(n)
+	source := trunkStates
+	if from == DraftStates {
+		source = m.out
+	}
+	s.Embed(embedded, m.embd)
+	s.RMSNorm(concat.Slice(0, hidden), embedded, m.enorm, t.eps)
+	s.Gather(h, source, states)
+	s.RMSNorm(concat.Slice(hidden, hidden), h, m.hnorm, t.eps)
+	s.MatMul(x, concat, m.ehProj...)
+	return x
+}
+
+// outputs copies the rows of x that reach the output head. The layer's network continues with these rows.
+func (m *mtp) outputs(s compute.Step, b *compute.Batch, x compute.Tensor) compute.Tensor {
+	out := m.out.Head(len(b.Outputs))
+	s.Gather(out, x, b.Outputs)
+	return out
+}
+
+// end records the output head over the result of outputs.
+func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Tensor) {
+	out, last := m.out.Head(len(b.Outputs)), t.last.Head(len(b.Outputs))
+	if out.Rows > 0 {
+		s.RMSNorm(last, out, m.headNorm, t.eps)
+	}
+	return t.project(s, last, m.output)
+}
+
+// runDraft runs a step of an MTP layer and returns its logits.
+func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) ([][]float32, error) {
+	s := t.be.Begin(b)
+	logits := record(s)
+	if len(b.Outputs) > 0 { // without outputs, Best keeps the result of the last Forward
+		t.top(s, b, 0, logits)
+	}
+	if err := s.Run(); err != nil {
+		return nil, fmt.Errorf("draft in a step of %d rows: %w", len(b.Tokens), err)
+	}
+	return t.be.Floats(logits), nil
+}
+
+// mtpLayers moves the MTP layers, which are the last blocks, from c.Layers to c.DraftLayers. Only the first of them is used. Some
+// files count MTP layers but do not have their tensors.
+func (l *loader) mtpLayers(c *Config) {
+	n := l.sizeOr("nextn_predict_layers", 0)
+	if l.err == nil && n >= c.Layers {
+		l.fail(fmt.Errorf("%s is %d, but must be less than block_count, which is %d", l.key("nextn_predict_layers"), n, c.Layers))
+		return
+	}
+	for range n {
+		_, isMTP := l.file.Tensor(blockTensor(c.Layers-1, "nextn.eh_proj.weight"))
+		_, isTrunk := l.file.Tensor(blockTensor(c.Layers-1, "attn_norm.weight"))
+		if isTrunk && !isMTP {
+			break
+		}
+		if isMTP {
+			c.DraftLayers = 1
+		}
+		c.Layers--
+	}
+}

@@ -1,0 +1,27 @@
+package model
+
+// phi3 is Phi-3 to Phi-4: tensors for queries, keys and values, and for gate and up, are joined. Models for long contexts divide the
+// frequencies of the rotation by factors. There is one set of factors for contexts up to the original length and one for longer
+// contexts. The choice depends on the context that the model is loaded for, not on a sequence, since stored keys keep their rotation.
+func phi3(l *loader, _ Config, lim Limits) design {
+	d := design{fusedUp: true, window: l.sizeOr("attention.sliding_window", 0)}
+	if d.window > 0 {
+		d.slides = func(int) bool { return true }
+	}
+	const long, short = "rope_factors_long.weight", "rope_factors_short.weight"
+	if _, ok := l.file.Tensor(long); !ok {
+		d.freqs = l.rotation(halves)
+		return d
+	}
+	l.used[long], l.used[short] = true, true
+	name := short
+	if lim.Context > l.size("rope.scaling.original_context_length") {
+		name = long
+	}
+	f := ropeBase(l.floatOr("rope.freq_base", 10000), l.ropeDims())
+	l.divideFreqs(f, name)
+	d.freqs = rotation(f)
+	d.freqs.Halves = true
+	d.freqs.Scale = float32(l.floatOr("rope.scaling.attn_factor", 1))
+	return d
+}

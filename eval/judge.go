@@ -1,0 +1,141 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// The files of the judge in a run's directory, which only runs with tasks of type judge have.
+const (
+	JudgeRequestsFile = "judge_requests.jsonl"
+	JudgeAnswersFile  = "judge_answers.jsonl"
+)
+
+// Judged reports whether a task needs a judge.
+func Judged(sets []*Set) bool {
+	for _, s := range sets {
+		if s.Type == task.Judge {
+			return true
+		}
+	}
+	return false
+}
+
+// PrepareJudge writes the requests to the judge, when the answers of a run are complete. If the directory holds the same requests, it is left as
+// it is. The error is ErrOtherRun if it holds others.
+func PrepareJudge(folder string, sets []*Set) error {
+	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
+	if err != nil {
+		return err
+	}
+	var requests []request
+	for _, s := range sets {
+		if s.Type != task.Judge {
+			continue
+		}
+		list, err := s.judgeRequests(answers)
+		if err != nil {
+			return err
+		}
+		requests = append(requests, list...)
+	}
+	return writeOnce(filepath.Join(folder, JudgeRequestsFile), requests)
+}
+
+// judgeID identifies the judge's request on an answer to a row after a pipeline.
+func (s *Set) judgeID(item, pipeline, answer int) string {
+	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
+}
+
+// judgeRequests asks the judge about all answers to the rows of a task.
+func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
+	var list []request
+	for i := range s.Items {
+		item := &s.Items[i]
+		a, ok := answers[s.id(item.Number, 0)]
+		if !ok {
+			return nil, s.unanswered(item)
+		}
+		if a.failed != "" {
+			continue
+		}
+		doc, err := ordered.ParseJSON(item.Doc)
+		if err != nil {
+			return nil, err
+		}
+		for f := range s.Filters {
+			for n, text := range s.Filters[f].Apply(a.texts) {
+				prompt, err := s.Rubric.Prompt(doc.(*ordered.Object), &item.Prompt, text) //nolint:forcetypeassert // Load checked it
+				if err != nil {
+					return nil, fmt.Errorf("task %s: row %d: rubric: %w", s.Name, item.Number, err)
+				}
+				zero := 0.0
+				list = append(list, request{s.judgeID(item.Number, f, n), "POST", openai.Chat,
+					body{Messages: []message{{"user", prompt}}, MaxTokens: s.Rubric.MaxTokens, Temperature: &zero}})
+			}
+		}
+	}
+	return list, nil
+}
+
+// judged scores an answer by the judge's. A judge that fails, or gives no score, is not a low score: the row has none.
+func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample {
+	pipeline := 0
+	for i := range s.Filters {
+		if s.Filters[i].Name == base.Filter {
+			pipeline = i
+		}
+	}
+	sum := 0.0
+	for n := range base.Filtered {
+		a, ok := answers[s.judgeID(item.Number, pipeline, n)]
+		switch {
+		case !ok:
+			base.Failed = "the judge has not answered"
+			return base
+		case a.failed != "":
+			base.Failed = "the judge failed: " + a.failed
+			return base
+		}
+		base.Judge = append(base.Judge, a.texts[0])
+		v, ok := s.Rubric.Score(a.texts[0])
+		if !ok {
+			base.Failed = "the judge gave no score in the range"
+			return base
+		}
+		sum += v
+	}
+	if len(base.Filtered) == 0 {
+		base.Failed = "no answer is left after the filters"
+		return base
+	}
+	base.Scores["judge_score"] = sum / float64(len(base.Filtered))
+	return base
+}
+
+// readAnswersFile reads a file of answers by their custom ids.
+func readAnswersFile(path string) (map[string]*answer, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read answers: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return readAnswers(f)
+}
+
+// readJudged reads the judge's answers. A run without a judge has none.
+func readJudged(folder string) (map[string]*answer, error) {
+	answers, err := readAnswersFile(filepath.Join(folder, JudgeAnswersFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return answers, err
+}

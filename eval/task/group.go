@@ -1,0 +1,287 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Group is several tasks whose scores become one.
+type Group struct {
+	Name    string
+	Members []Member
+	Metrics []GroupMetric
+}
+
+// Member is a task of a group.
+type Member struct {
+	Task   string
+	Weight float64
+}
+
+// GroupMetric is a score of a group: the mean of its tasks' scores, by their weights.
+type GroupMetric struct {
+	Metric  string
+	Filters []string // whose scores are averaged; nil for all
+	BySize  bool     // a task's weight is multiplied by its number of rows
+}
+
+// ReadAll reads tasks and groups of tasks by the paths of their files or the names of built-in tasks. A group's tasks are found by name
+// in the folder of its file. Tasks come once, in order of appearance.
+func ReadAll(paths []string) ([]*Task, []Group, error) {
+	c := collection{byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
+	for _, path := range paths {
+		if err := c.add(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c.tasks, c.groups, nil
+}
+
+type collection struct {
+	tasks   []*Task
+	groups  []Group
+	byPath  map[string]bool
+	folders map[string]map[string][]string // the files of a folder by the names of tasks, tags and groups in them
+}
+
+// add adds the tasks of a file.
+func (c *collection) add(path string) error {
+	if c.byPath[path] {
+		return nil
+	}
+	c.byPath[path] = true
+	if isBuiltin(path) {
+		return c.addTask(path)
+	}
+	keys, err := readKeys(path, nil)
+	if err != nil {
+		return err
+	}
+	if keys["group"] == nil {
+		return c.addTask(path)
+	}
+	g := groupReader{collection: c, path: path}
+	return g.read(keys)
+}
+
+func (c *collection) addTask(path string) error {
+	t, err := Read(path)
+	if err != nil {
+		return err
+	}
+	for _, other := range c.tasks {
+		if other.Name == t.Name {
+			return fmt.Errorf("read task %s: its name %q is that of another task", path, t.Name)
+		}
+	}
+	c.tasks = append(c.tasks, t)
+	return nil
+}
+
+// groupReader reads a group's file.
+type groupReader struct {
+	*collection
+	path   string
+	group  Group
+	within []string // the groups that have this one
+}
+
+// maxGroups is how deep groups may be nested.
+const maxGroups = 8
+
+func (g *groupReader) read(keys map[string]*yaml.Node) error {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		n := keys[name]
+		var err error
+		switch name {
+		case "group":
+			err = n.Decode(&g.group.Name)
+		case "aggregate_metric_list":
+			err = g.metrics(n)
+		case "task", "metadata", "group_alias", "tag":
+		default:
+			err = unsupported("the key of a group")
+		}
+		if err != nil {
+			return fmt.Errorf("read group %s:%d: %s: %w", g.path, n.Line, name, err)
+		}
+	}
+	tasks := keys["task"]
+	if tasks == nil || tasks.Kind != yaml.SequenceNode {
+		return fmt.Errorf("read group %s: \"task\", the list of its tasks, is missing", g.path)
+	}
+	for _, n := range tasks.Content {
+		if err := g.member(n); err != nil {
+			return fmt.Errorf("read group %s:%d: task: %w", g.path, n.Line, err)
+		}
+	}
+	g.groups = append(g.groups, g.group)
+	return nil
+}
+
+func (g *groupReader) metrics(n *yaml.Node) error {
+	var list []struct {
+		Metric      string    `yaml:"metric"`
+		Aggregation string    `yaml:"aggregation"`
+		BySize      *bool     `yaml:"weight_by_size"`
+		Filters     yaml.Node `yaml:"filter_list"`
+	}
+	if err := n.Decode(&list); err != nil {
+		return err
+	}
+	for _, l := range list {
+		if l.Aggregation != "" && l.Aggregation != "mean" {
+			return unsupported("aggregation %q", l.Aggregation)
+		}
+		m := GroupMetric{Metric: l.Metric, BySize: l.BySize == nil || *l.BySize}
+		if !l.Filters.IsZero() {
+			var err error
+			if m.Filters, err = texts(&l.Filters); err != nil {
+				return err
+			}
+		}
+		g.group.Metrics = append(g.group.Metrics, m)
+	}
+	return nil
+}
+
+// member adds a task, the tasks of a tag, or those of another group: a name, or a mapping of task and weight.
+func (g *groupReader) member(n *yaml.Node) error {
+	m := Member{Weight: 1}
+	if n.Kind == yaml.ScalarNode {
+		m.Task = n.Value
+	} else {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name, value := n.Content[i].Value, n.Content[i+1]
+			var err error
+			switch name {
+			case "task":
+				err = value.Decode(&m.Task)
+			case "weight":
+				err = value.Decode(&m.Weight)
+			default:
+				err = unsupported("the key %q of a group's task", name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if m.Task == "" || m.Weight <= 0 {
+		return errors.New("a name, and a weight above 0, are needed")
+	}
+	files, err := g.find(m.Task)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := g.join(file, m.Weight); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join adds the tasks of a file to the group.
+func (g *groupReader) join(file string, weight float64) error {
+	if slices.Contains(g.within, file) || len(g.within) > maxGroups {
+		return fmt.Errorf("%s: the group has itself as a member, or groups are nested too deep", file)
+	}
+	if !isBuiltin(file) {
+		keys, err := readKeys(file, nil)
+		if err != nil {
+			return err
+		}
+		if keys["group"] != nil {
+			inner := groupReader{collection: g.collection, path: file, within: append(slices.Clone(g.within), g.path)}
+			if err := inner.read(keys); err != nil {
+				return err
+			}
+			for _, m := range inner.group.Members {
+				g.group.Members = append(g.group.Members, Member{m.Task, m.Weight * weight})
+			}
+			return nil
+		}
+	}
+	if !g.byPath[file] {
+		g.byPath[file] = true
+		if err := g.addTask(file); err != nil {
+			return err
+		}
+	}
+	for _, t := range g.tasks {
+		if t.Path == file {
+			g.group.Members = append(g.group.Members, Member{t.Name, weight})
+		}
+	}
+	return nil
+}
+
+// maxFiles is the number of task files in the folder of a group that are searched.
+const maxFiles = 10_000
+
+// find returns the files of a task, of the tasks with a tag, or of a group, by name.
+func (g *groupReader) find(name string) ([]string, error) {
+	folder := filepath.Dir(g.path)
+	index, ok := g.folders[folder]
+	if !ok {
+		var err error
+		if index, err = namesIn(folder); err != nil {
+			return nil, err
+		}
+		g.folders[folder] = index
+	}
+	if files := index[name]; files != nil {
+		return files, nil
+	}
+	if isBuiltin(name) {
+		return []string{name}, nil
+	}
+	return nil, fmt.Errorf("no file under %s has a task, tag or group %q", folder, name)
+}
+
+// namesIn returns the task files under a folder by the names of tasks, tags and groups in them.
+func namesIn(folder string) (map[string][]string, error) {
+	index := map[string][]string{}
+	n := 0
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() || !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".yml") {
+			return nil
+		}
+		if n++; n > maxFiles {
+			return fmt.Errorf("there are more than %d task files under %s", maxFiles, folder)
+		}
+		keys, err := readKeys(path, nil)
+		if err != nil {
+			return nil //nolint:nilerr // a file that is not needed may be of any kind
+		}
+		for _, key := range []string{"group", "task", "tag"} {
+			value := keys[key]
+			if value == nil || key == "task" && keys["group"] != nil {
+				continue
+			}
+			names, err := texts(value)
+			if err != nil {
+				continue
+			}
+			for _, name := range names {
+				index[name] = append(index[name], path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the tasks of a group: %w", err)
+	}
+	return index, nil
+}

@@ -1,0 +1,215 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// plain returns a value as encoding/json has it.
+func plain(v ordered.Value) any {
+	switch v := v.(type) {
+	case *ordered.Object:
+		m := make(map[string]any, v.Len())
+		for key, each := range v.All() {
+			m[key] = plain(each)
+		}
+		return m
+	case []ordered.Value:
+		list := make([]any, len(v))
+		for i, each := range v {
+			list[i] = plain(each)
+		}
+		return list
+	}
+	return v
+}
+
+// unfenced returns an answer without the Markdown fence around it, if it has one.
+func unfenced(s string) string {
+	s = strings.TrimSpace(s)
+	for _, fence := range []string{"```json", "```Json", "```JSON", "```"} {
+		s = strings.TrimPrefix(s, fence)
+	}
+	return strings.TrimSpace(strings.TrimSuffix(s, "```"))
+}
+
+// parsed returns the JSON value that an answer is, with or without a fence. Numbers keep their digits.
+func parsed(answer string) (v any, ok bool) {
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(unfenced(answer)))
+	return v, err == nil
+}
+
+// noSchemas refuses schemas that a schema refers to by URL: nothing is fetched for a score.
+type noSchemas struct{}
+
+func (noSchemas) Load(url string) (any, error) {
+	return nil, fmt.Errorf("it refers to %s: write that schema into this one", url)
+}
+
+// schema reads a JSON Schema: a mapping, or the name of a file relative to the task.
+func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
+	var text []byte
+	if n.Kind == yaml.ScalarNode {
+		path := n.Value
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(r.folder, path)
+		}
+		var err error
+		if text, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("read schema: %w", err)
+		}
+	} else {
+		var v any
+		err := n.Decode(&v)
+		if err == nil {
+			text, err = json.Marshal(v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read schema: %w", err)
+		}
+	}
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	const name = "schema.json"
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noSchemas{})
+	if err := c.AddResource(name, document); err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	s, err := c.Compile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	return s, nil
+}
+
+// valid reports whether an answer is JSON that a schema accepts; without a schema, whether it is JSON.
+func (m *Metric) valid(answer string) bool {
+	v, ok := parsed(answer)
+	return ok && (m.schema == nil || m.schema.Validate(v) == nil)
+}
+
+// fieldsRight returns the share of fields that have the target's value in an answer, which is JSON as the target is. Fields are those that the
+// metric names, or all that the target has at its top level. Other fields of the answer do not count.
+func (m *Metric) fieldsRight(answer, target string) float64 {
+	want, ok := parsed(target)
+	if !ok {
+		return 0
+	}
+	got, ok := parsed(answer)
+	if !ok {
+		return 0
+	}
+	fields := m.fields
+	if fields == nil {
+		object, isObject := want.(map[string]any)
+		if !isObject {
+			return indicator(equal(want, got))
+		}
+		for name := range object {
+			fields = append(fields, []string{name})
+		}
+	}
+	if len(fields) == 0 {
+		return indicator(equal(want, got))
+	}
+	right := 0.0
+	for _, path := range fields {
+		w, inTarget := at(want, path)
+		g, inAnswer := at(got, path)
+		right += indicator(inTarget == inAnswer && equal(w, g))
+	}
+	return right / float64(len(fields))
+}
+
+func indicator(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// at returns the value at a path of names and positions.
+func at(v any, path []string) (any, bool) {
+	for _, name := range path {
+		switch each := v.(type) {
+		case map[string]any:
+			var ok bool
+			if v, ok = each[name]; !ok {
+				return nil, false
+			}
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(each) {
+				return nil, false
+			}
+			v = each[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// equal compares JSON values. Numbers are equal if their values are: 1.0 is 1.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case json.Number:
+		n, ok := b.(json.Number)
+		if !ok {
+			return false
+		}
+		x, errX := a.Float64()
+		y, errY := n.Float64()
+		return a == n || errX == nil && errY == nil && x == y
+	case []any:
+		list, ok := b.([]any)
+		if !ok || len(a) != len(list) {
+			return false
+		}
+		for i := range a {
+			if !equal(a[i], list[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		object, ok := b.(map[string]any)
+		if !ok || len(a) != len(object) {
+			return false
+		}
+		for name, v := range a {
+			other, has := object[name]
+			if !has || !equal(v, other) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// paths reads a list of fields, written as name.name or name.0 for an element.
+func paths(names []string) ([][]string, error) {
+	var list [][]string
+	for _, name := range names {
+		if name == "" {
+			return nil, errors.New("a field has no name")
+		}
+		list = append(list, strings.Split(name, "."))
+	}
+	return list, nil
+}

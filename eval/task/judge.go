@@ -1,0 +1,91 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dlclark/regexp2/v2"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// Rubric is how a second model, the judge, scores the answers of a Judge task.
+type Rubric struct {
+	Text      string // a Jinja template
+	MaxTokens int    // of the judge's answer
+
+	template  *jinja.Template
+	score     *regexp2.Regexp
+	low, high float64
+}
+
+// defaultScore finds the score in a judge's answer if the task has no expression.
+const defaultScore = `(?i)score\W{0,6}(-?\d+(?:\.\d+)?)`
+
+// judge reads the key judge.
+func (r *reader) judge(n *yaml.Node) error {
+	c := struct {
+		Rubric    string    `yaml:"rubric"`
+		Score     string    `yaml:"score"`
+		Range     []float64 `yaml:"range"`
+		MaxTokens int       `yaml:"max_gen_toks"`
+	}{Score: defaultScore, Range: []float64{1, 10}, MaxTokens: 512}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch name := n.Content[i].Value; name {
+		case "rubric", "score", "range", "max_gen_toks":
+		default:
+			return unsupported("the key %q", name)
+		}
+	}
+	if err := n.Decode(&c); err != nil {
+		return err
+	}
+	if c.Rubric == "" {
+		return errors.New(`"rubric", the prompt of the judge, is missing`)
+	}
+	if len(c.Range) != 2 || c.Range[0] >= c.Range[1] || c.MaxTokens < 1 {
+		return errors.New("range must be the lowest and the highest score, and max_gen_toks at least 1")
+	}
+	template, err := jinja.Parse("rubric", c.Rubric)
+	if err != nil {
+		return fmt.Errorf("rubric: %w", err)
+	}
+	score, err := compile(c.Score)
+	if err != nil {
+		return fmt.Errorf("score: %w", err)
+	}
+	r.task.Rubric = &Rubric{Text: c.Rubric, MaxTokens: c.MaxTokens, template: template, score: score, low: c.Range[0], high: c.Range[1]}
+	return nil
+}
+
+// Prompt makes the judge's prompt. The rubric is a Jinja template over the columns of the row and, in addition, prompt (what was asked), answer
+// (what is judged) and target (the expected answer, if the task has one).
+func (r *Rubric) Prompt(row *ordered.Object, p *Prompt, answer string) (string, error) {
+	all := row.Clone()
+	all.Set("prompt", p.Context)
+	all.Set("answer", answer)
+	target := ""
+	if len(p.Targets) > 0 {
+		target = p.Targets[0]
+	}
+	all.Set("target", target)
+	return r.template.Render(all, time.Time{})
+}
+
+// Score reads the score in a judge's answer, from 0 for the lowest to 1 for the highest. If the expression matches several times, the last
+// match counts. ok is false if the answer has no score, or one out of the range.
+func (r *Rubric) Score(judged string) (score float64, ok bool) {
+	list := matches(r.score, judged)
+	if len(list) == 0 {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(list[len(list)-1], 64)
+	if err != nil || v < r.low || v > r.high {
+		return 0, false
+	}
+	return (v - r.low) / (r.high - r.low), true
+}

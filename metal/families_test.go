@@ -1,0 +1,44 @@
+package metal_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
+	"github.com/ingot-run/ingot/metal"
+)
+
+// TestFamilies compares a small model of each family with what transformers computed from the same weights.
+func TestFamilies(t *testing.T) {
+	t.Parallel()
+	families(t, emulated)
+}
+
+// families computes the shortest prompts, whose answers are longer than the reference models' windows.
+func families(t *testing.T, start starter) {
+	t.Helper()
+	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
+		m := loadFamily(t, start(t, metal.Options{Geometry: tilesFrom(5)}), f.Files[0])
+		t.Logf("log-probabilities differ by at most %.2g", modeltest.Compare(t, m, f.Prompts[1:3], 1e-3))
+		if f.MTP != nil {
+			off := modeltest.CompareMTP(t, m, f)
+			require.Less(t, off, 1e-3)
+			t.Logf("logits of the MTP layer differ by at most %.2g", off)
+		}
+	})
+}
+
+func loadFamily(t *testing.T, be *metal.Backend, path string) model.Model {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	limits := modeltest.Limits
+	limits.Context = 256
+	m, err := model.Load(be, f, limits)
+	require.NoError(t, err)
+	return m
+}

@@ -1,0 +1,89 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ingot-run/ingot/local"
+	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/worker"
+)
+
+// Alone answers batches with engines of this process. The batches of a model are answered one after the other.
+type Alone struct {
+	engines map[string]*turns
+	options AloneOptions
+}
+
+// AloneOptions are the settings of Alone.
+type AloneOptions struct {
+	Concurrency int    // maximum rows in an engine at once
+	Version     string // of the program, in results
+	Logger      *slog.Logger
+}
+
+// turns is an engine and the permission to use it.
+type turns struct {
+	worker.Engine
+	turn *semaphore.Weighted
+}
+
+// NewAlone answers batches with the given engines, by the names of their models.
+func NewAlone[E worker.Engine](engines map[string]E, o AloneOptions) *Alone {
+	a := &Alone{engines: map[string]*turns{}, options: o}
+	for name, e := range engines {
+		a.engines[name] = &turns{e, semaphore.NewWeighted(1)}
+	}
+	return a
+}
+
+// Models implements Runner.
+func (a *Alone) Models(context.Context) ([]string, error) {
+	return slices.Sorted(maps.Keys(a.engines)), nil
+}
+
+// Run implements Runner.
+func (a *Alone) Run(ctx, stopped context.Context, t Task) error {
+	ctx, cancel := until(ctx, stopped)
+	defer cancel()
+	err := a.run(ctx, t)
+	if stopped.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (a *Alone) run(ctx context.Context, t Task) error {
+	e := a.engines[t.Model]
+	if e == nil {
+		return fmt.Errorf("model %q is not served: start the server with it", t.Model)
+	}
+	if err := e.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer e.turn.Release(1)
+	in, err := os.Open(t.Input)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	_, err = local.Run(ctx, e.Engine, in, t.Results, local.Options{
+		Format: rows.FormatJSONL, Models: []string{t.Model}, Concurrency: a.options.Concurrency, Version: a.options.Version,
+		Logger:   a.options.Logger,
+		Progress: func(p local.Progress) { t.Report(Tokens{p.PromptTokens, p.CompletionTokens}) },
+	})
+	if errors.Is(err, local.ErrOtherModel) || errors.Is(err, rows.ErrOtherFile) {
+		return errors.Join(ErrHopeless, err)
+	}
+	return err
+}
+
+// Forget implements Runner. There is nothing but the results.
+func (a *Alone) Forget(context.Context, string) error { return nil }

@@ -1,0 +1,169 @@
+package batch
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/progress"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// Status is a batch's state in OpenAI's API.
+type Status string
+
+// The states. The last four are final.
+const (
+	Validating Status = "validating" // the input is being read
+	InProgress Status = "in_progress"
+	Finalizing Status = "finalizing" // the results are being written to files
+	Cancelling Status = "cancelling"
+
+	Completed Status = "completed" // every row was answered or failed
+	Failed    Status = "failed"    // the batch could not be run; see Batch.Errors
+	Expired   Status = "expired"   // the completion window is over; rows that were answered before are in the output
+	Cancelled Status = "cancelled" // rows that were answered before are in the output
+)
+
+// Ended reports whether a state is final.
+func (s Status) Ended() bool {
+	return s == Completed || s == Failed || s == Expired || s == Cancelled
+}
+
+// Batch is a batch in the form of OpenAI's API. Times are Unix seconds; those that were not reached are null.
+type Batch struct {
+	ID               string            `json:"id"`
+	Object           string            `json:"object"`
+	Endpoint         openai.Endpoint   `json:"endpoint"`
+	Model            string            `json:"model,omitempty"` // known after validation
+	Errors           *Faults           `json:"errors"`
+	InputFileID      string            `json:"input_file_id"`
+	CompletionWindow string            `json:"completion_window"`
+	Status           Status            `json:"status"`
+	OutputFileID     *string           `json:"output_file_id"` // answers; null if there are none
+	ErrorFileID      *string           `json:"error_file_id"`  // rows that failed or were not run; null if there are none
+	CreatedAt        int64             `json:"created_at"`
+	InProgressAt     *int64            `json:"in_progress_at"`
+	ExpiresAt        int64             `json:"expires_at"`
+	FinalizingAt     *int64            `json:"finalizing_at"`
+	CompletedAt      *int64            `json:"completed_at"`
+	FailedAt         *int64            `json:"failed_at"`
+	ExpiredAt        *int64            `json:"expired_at"`
+	CancellingAt     *int64            `json:"cancelling_at"`
+	CancelledAt      *int64            `json:"cancelled_at"`
+	RequestCounts    Counts            `json:"request_counts"`
+	Usage            *Usage            `json:"usage,omitempty"` // of the answers; known at the end
+	Metadata         map[string]string `json:"metadata"`
+}
+
+// Counts are the numbers of a batch's rows. When a batch has ended, Completed is the number of lines in its output file and Failed the
+// number of lines in its error file.
+type Counts struct {
+	Total     int `json:"total"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+}
+
+// Usage is the sum of the usage of a batch's answers.
+type Usage struct {
+	InputTokens  int `json:"input_tokens"`
+	InputDetails struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	OutputTokens  int `json:"output_tokens"`
+	OutputDetails struct {
+		ReasoningTokens int `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	TotalTokens int `json:"total_tokens"`
+}
+
+// Faults are the reasons why a batch failed.
+type Faults struct {
+	Object string  `json:"object"`
+	Data   []Fault `json:"data"`
+}
+
+// Fault is a reason why a batch failed.
+type Fault struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Param   *string `json:"param"` // the key that has to change; null for the line as a whole
+	Line    *int    `json:"line"`  // of the input file, from 1; null for the batch as a whole
+}
+
+func newFaults(list ...Fault) *Faults { return &Faults{Object: "list", Data: list} }
+
+// record is what is stored of a batch.
+type record struct {
+	Batch        Batch         `json:"batch"`
+	OutputExpiry time.Duration `json:"output_expiry,omitempty"` // time to live of the batch's files
+	Models       []string      `json:"models,omitempty"`        // that the rows may ask for; nil for all
+	Ending       *ending       `json:"ending,omitempty"`        // set when all results are in the results file and no more are added
+}
+
+// ending is how a batch ends. Its files have ids before they are written, so that they can be written again after a crash.
+type ending struct {
+	Status     Status `json:"status"`
+	OutputFile string `json:"output_file"`
+	ErrorFile  string `json:"error_file"`
+}
+
+// batch is a batch in memory.
+type batch struct {
+	writing sync.Mutex             // held while the record changes
+	record  atomic.Pointer[record] // as it is on the disk; never changed, only replaced
+
+	stopped context.Context // ends when the batch is cancelled or its completion window is over
+	stop    context.CancelFunc
+
+	results atomic.Pointer[rows.Output] // of a running batch; nil before that and after it has ended
+
+	mu     sync.Mutex
+	speed  progress.Meter
+	tokens Tokens
+}
+
+func newBatch(r record) *batch {
+	b := &batch{}
+	b.record.Store(&r)
+	b.stopped, b.stop = context.WithCancel(context.Background())
+	if r.Batch.Status == Cancelling {
+		b.stop()
+	}
+	return b
+}
+
+func (b *batch) state() *record { return b.record.Load() }
+
+// view returns the batch as a client sees it.
+func (b *batch) view() Batch {
+	r := b.state()
+	v := r.Batch
+	if out := b.results.Load(); out != nil && r.Ending == nil {
+		held, failed := out.Counts()
+		v.RequestCounts.Completed, v.RequestCounts.Failed = held-failed, failed
+	}
+	return v
+}
+
+// change stores a changed record of a batch. When change returns, it is on the disk and visible.
+func (s *Store) change(b *batch, f func(*record)) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	return s.changeLocked(b, f)
+}
+
+func (s *Store) changeLocked(b *batch, f func(*record)) error {
+	r := *b.state()
+	f(&r)
+	if err := writeJSON(s.batchPath(r.Batch.ID), r); err != nil {
+		return err
+	}
+	b.record.Store(&r)
+	return nil
+}
+
+// unix returns the time as batches have it.
+func (s *Store) unix() *int64 { return new(s.now().Unix()) }

@@ -1,0 +1,28 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of a Store.
+var (
+	ErrNoFile   = errors.New("no such file")
+	ErrNoBatch  = errors.New("no such batch")
+	ErrTooLarge = errors.New("file is too large")
+)
+
+// RequestError means that what was asked for is not possible, and would not be possible at another try.
+type RequestError struct {
+	Param   string // name of the parameter that has to change; may be empty
+	Code    string
+	Message string
+}
+
+func (e *RequestError) Error() string { return e.Message }
+
+func invalid(param, format string, args ...any) *RequestError {
+	return &RequestError{Param: param, Code: codeInvalid, Message: fmt.Sprintf(format, args...)}
+}
+
+const codeInvalid = "invalid_value"

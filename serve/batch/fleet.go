@@ -1,0 +1,136 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// maxSending is the maximum number of batches whose rows are put into the queue at the same time.
+const maxSending = 1
+
+// Fleet answers batches with the workers of a queue. A batch has the same id in the queue.
+type Fleet struct {
+	queue   job.Queue
+	version string
+	room    *semaphore.Weighted
+}
+
+// NewFleet answers batches with the workers of a queue. version is that of the program, in results of rows that cannot be used.
+func NewFleet(queue job.Queue, version string) *Fleet {
+	return &Fleet{queue: queue, version: version, room: semaphore.NewWeighted(maxSending)}
+}
+
+// Models implements Runner. They are those of the workers, with those that were lost within the last hour. If there have been no
+// workers, rows may wait for workers of any model.
+func (f *Fleet) Models(ctx context.Context) ([]string, error) {
+	workers, err := f.queue.Fleet(ctx)
+	var names []string
+	for _, w := range workers {
+		names = append(names, w.Aliases...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// Run implements Runner.
+func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
+	if stopped.Err() == nil {
+		if err := f.send(ctx, stopped, t); err != nil && stopped.Err() == nil {
+			return err
+		}
+	}
+	// Rows that were answered before the batch was stopped are collected.
+	collecting, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	detach := context.AfterFunc(stopped, func() {
+		err := job.Retry(ctx, maxCancelWait, func() error {
+			_, err := f.queue.Cancel(ctx, t.Batch)
+			return err
+		})
+		if ignore(err, job.ErrNoBatch) != nil {
+			abandon(err)
+		}
+	})
+	defer detach()
+	err := f.collect(collecting, t)
+	if cause := context.Cause(collecting); cause != nil {
+		return cause
+	}
+	switch {
+	case stopped.Err() != nil:
+		return ignore(ignore(err, job.ErrNoBatch), job.ErrCancelled)
+	case errors.Is(err, job.ErrCancelled):
+		return fmt.Errorf("%w: it was cancelled in the queue", ErrHopeless)
+	}
+	return err
+}
+
+// maxCancelWait is the maximum time for which cancelling is tried before Run returns an error.
+const maxCancelWait = time.Minute
+
+// send queues the rows, when there is room.
+func (f *Fleet) send(ctx, stopped context.Context, t Task) error {
+	ctx, cancel := until(ctx, stopped)
+	defer cancel()
+	if err := f.room.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer f.room.Release(1)
+	return ignore(f.enqueue(ctx, t), job.ErrCancelled) // collect reports it
+}
+
+func ignore(err, target error) error {
+	if errors.Is(err, target) {
+		return nil
+	}
+	return err
+}
+
+// enqueue queues the rows that are neither queued nor recorded.
+func (f *Fleet) enqueue(ctx context.Context, t Task) error {
+	in, err := os.Open(t.Input)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	_, err = enqueue.Enqueue(ctx, f.queue, in, enqueue.Options{
+		Batch: t.Batch, Alias: t.Model, Priority: job.Bulk, Format: rows.FormatJSONL, Version: f.version,
+		Deadline: time.Unix(t.Expires, 0),
+	})
+	if errors.Is(err, rows.ErrOtherFile) {
+		return errors.Join(ErrHopeless, err)
+	}
+	return err
+}
+
+// collect waits for the rows. A result that was lost does not come at another try either; the caller notices that it has no line.
+func (f *Fleet) collect(ctx context.Context, t Task) error {
+	c, err := enqueue.Collect(ctx, f.queue, t.Results, enqueue.CollectOptions{
+		Follow: true, Free: true,
+		Progress: func(s job.Status) { t.Report(Tokens{s.PromptTokens, s.CompletionTokens}) },
+	})
+	switch {
+	case errors.Is(err, rows.ErrOtherFile):
+		return errors.Join(ErrHopeless, err)
+	case err == nil && c.Foreign > 0:
+		return fmt.Errorf("%w: the queue does not have %d of its results", ErrHopeless, c.Foreign)
+	case err == nil && c.Cancelled:
+		return job.ErrCancelled
+	}
+	return err
+}
+
+// Forget implements Runner.
+func (f *Fleet) Forget(ctx context.Context, batch string) error {
+	return ignore(f.queue.Purge(ctx, batch), job.ErrNoBatch)
+}

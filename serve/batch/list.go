@@ -1,0 +1,69 @@
+package batch
+
+import (
+	"slices"
+	"strings"
+)
+
+// Query selects a page of a list.
+type Query struct {
+	After     string // id of the item before the first one; it may have been deleted. Empty for the beginning
+	Limit     int    // maximum number of items, at least 1
+	Ascending bool   // oldest first; otherwise newest first
+}
+
+// Page is a part of a list.
+type Page[T any] struct {
+	Items []T
+	More  bool // there are items after the last one
+}
+
+// page returns the items that a query selects. ids are in the order of creation, which is their alphabetical order. item returns the
+// item of an id, and whether it is selected.
+func page[T any](ids []string, prefix string, q Query, item func(id string) (T, bool)) (Page[T], error) {
+	first, step := 0, 1
+	if !q.Ascending {
+		first, step = len(ids)-1, -1
+	}
+	if q.After != "" {
+		if !strings.HasPrefix(q.After, prefix) {
+			return Page[T]{}, invalid("after", "%.100q is not the id of an item of this list", q.After)
+		}
+		at, found := slices.BinarySearch(ids, q.After)
+		switch {
+		case !q.Ascending:
+			first = at - 1
+		case found:
+			first = at + 1
+		default:
+			first = at
+		}
+	}
+	p := Page[T]{Items: []T{}}
+	for i := first; i >= 0 && i < len(ids); i += step {
+		v, ok := item(ids[i])
+		if !ok {
+			continue
+		}
+		if len(p.Items) == q.Limit {
+			p.More = true
+			break
+		}
+		p.Items = append(p.Items, v)
+	}
+	return p, nil
+}
+
+// insert adds an id to a sorted list.
+func insert(ids []string, id string) []string {
+	at, _ := slices.BinarySearch(ids, id)
+	return slices.Insert(ids, at, id)
+}
+
+// drop removes an id from a sorted list.
+func drop(ids []string, id string) []string {
+	if at, found := slices.BinarySearch(ids, id); found {
+		return slices.Delete(ids, at, at+1)
+	}
+	return ids
+}

@@ -1,0 +1,296 @@
+package batch
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// finish writes the batch's files and ends it. It can be repeated after a crash at any moment.
+func (s *Store) finish(ctx context.Context, b *batch, runner Runner) error {
+	r := b.state()
+	id := r.Batch.ID
+	if err := runner.Forget(ctx, id); err != nil { // what is left is deleted when its retention is over
+		s.log.Warn("the results of a batch are left in the queue", "batch", id, "error", err)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f, err := s.newFiles(r)
+	if err != nil {
+		return err
+	}
+	defer f.discard()
+	if err := f.write(ctx); err != nil {
+		return err
+	}
+	output, err := f.publish(&f.output, r.Ending.OutputFile, "output")
+	if err != nil {
+		return err
+	}
+	failed, err := f.publish(&f.errors, r.Ending.ErrorFile, "error")
+	if err != nil {
+		return err
+	}
+	err = s.change(b, func(r *record) {
+		v := &r.Batch
+		v.Status = r.Ending.Status
+		v.OutputFileID, v.ErrorFileID = output, failed
+		v.RequestCounts.Completed, v.RequestCounts.Failed = f.output.lines, f.errors.lines
+		if f.output.lines > 0 {
+			v.Usage = &f.usage
+		}
+		at := map[Status]**int64{Completed: &v.CompletedAt, Failed: &v.FailedAt, Expired: &v.ExpiredAt, Cancelled: &v.CancelledAt}
+		*at[v.Status] = s.unix()
+	})
+	if err != nil {
+		return err
+	}
+	b.results.Store(nil)
+	s.releaseInput(r.Batch.InputFileID)
+	if err := remove(s.resultsPath(id)); err != nil { // Open removes it
+		s.log.Warn("the results of a batch are left on the disk", "batch", id, "error", err)
+	}
+	return nil
+}
+
+// files writes the files of a batch that has ended: each row is one line in one of them.
+type files struct {
+	store  *Store
+	record *record
+	output lineFile // answers
+	errors lineFile // rows that failed or were not run
+	usage  Usage
+}
+
+// lineFile is a file that is being written.
+type lineFile struct {
+	file  *os.File
+	w     *bufio.Writer
+	lines int
+	bytes int64
+}
+
+func (s *Store) newFiles(r *record) (*files, error) {
+	f := &files{store: s, record: r}
+	for _, l := range []*lineFile{&f.output, &f.errors} {
+		temp, err := os.CreateTemp(s.folder(filesFolder), tempPattern)
+		if err != nil {
+			f.discard()
+			return nil, err
+		}
+		l.file, l.w = temp, bufio.NewWriterSize(temp, 256<<10)
+	}
+	return f, nil
+}
+
+func (f *files) discard() {
+	for _, l := range []*lineFile{&f.output, &f.errors} {
+		if l.file != nil {
+			discard(l.file)
+		}
+	}
+}
+
+func (l *lineFile) write(line []byte) error {
+	l.lines++
+	l.bytes += int64(len(line)) + 1
+	if _, err := l.w.Write(line); err != nil {
+		return err
+	}
+	return l.w.WriteByte('\n')
+}
+
+// publish adds a file to the store if it has lines, and returns its id, or nil.
+func (f *files) publish(l *lineFile, id, kind string) (*string, error) {
+	if l.lines == 0 {
+		return nil, nil
+	}
+	if err := l.w.Flush(); err != nil {
+		return nil, err
+	}
+	file := File{Bytes: l.bytes, Purpose: PurposeOutput, Filename: fmt.Sprintf("%s_%s.jsonl", f.record.Batch.ID, kind)}
+	_, err := f.store.publishFile(id, l.file, file, f.record.OutputExpiry)
+	l.file = nil
+	return &id, err
+}
+
+// write writes the lines of all rows.
+func (f *files) write(ctx context.Context) error {
+	total := f.record.Batch.RequestCounts.Total
+	if total == 0 {
+		return nil // the batch ended before its input was read
+	}
+	path := f.store.resultsPath(f.record.Batch.ID)
+	results, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer results.Close() //nolint:errcheck // it was only read
+	in := bufio.NewReaderSize(results, 1<<20)
+	var text []byte
+	for ctx.Err() == nil {
+		if text, err = readLine(in, text[:0]); err != nil {
+			break
+		}
+		if err := f.result(text); err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	if f.output.lines+f.errors.lines == total {
+		return nil
+	}
+	return f.missing(ctx)
+}
+
+// readLine appends the next line, without its end, to text.
+func readLine(in *bufio.Reader, text []byte) ([]byte, error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		text = append(text, part...)
+		switch {
+		case err == nil:
+			return text[:len(text)-1], nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return text, err
+		}
+	}
+}
+
+// result writes the line of a row that has a result.
+func (f *files) result(text []byte) error {
+	var l struct {
+		Response struct {
+			Body struct {
+				Usage struct {
+					PromptTokens     int `json:"prompt_tokens"`
+					CompletionTokens int `json:"completion_tokens"`
+					PromptDetails    struct {
+						CachedTokens int `json:"cached_tokens"`
+					} `json:"prompt_tokens_details"`
+					CompletionDetails struct {
+						ReasoningTokens int `json:"reasoning_tokens"`
+					} `json:"completion_tokens_details"`
+				} `json:"usage"`
+			} `json:"body"`
+		} `json:"response"`
+		Error *openai.Error `json:"error"`
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	if l.Error != nil {
+		return f.failure(text, l.Error)
+	}
+	u := l.Response.Body.Usage
+	f.usage.InputTokens += u.PromptTokens
+	f.usage.InputDetails.CachedTokens += u.PromptDetails.CachedTokens
+	f.usage.OutputTokens += u.CompletionTokens
+	f.usage.OutputDetails.ReasoningTokens += u.CompletionDetails.ReasoningTokens
+	f.usage.TotalTokens += u.PromptTokens + u.CompletionTokens
+	return f.output.write(text)
+}
+
+// failure writes the line of a row whose result is an error. It has the form of OpenAI's: the response that the request would have
+// got over HTTP.
+func (f *files) failure(text []byte, e *openai.Error) error {
+	var l struct {
+		ID       string          `json:"id"`
+		CustomID string          `json:"custom_id"`
+		Stats    json.RawMessage `json:"stats,omitempty"`
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	line := outputLine{OutputLine: openai.OutputLine{ID: l.ID, CustomID: l.CustomID}, Stats: l.Stats}
+	if e.Code == openai.CodeExpired {
+		line.Error = notRun(Expired)
+	} else {
+		status, body := response(e)
+		line.Response = &openai.Response{StatusCode: status, RequestID: l.ID, Body: body}
+	}
+	return f.errors.marshal(line)
+}
+
+// response returns what a server answers over HTTP to a request that failed in this way.
+func response(e *openai.Error) (status int, body any) {
+	switch e.Code {
+	case openai.CodeTimeout, openai.CodeFailed, openai.CodeTooLarge, openai.CodeAbandoned:
+		return http.StatusInternalServerError, openai.NewErrorBody(openai.TypeServer, e.Message, "", e.Code)
+	}
+	return e.HTTP()
+}
+
+// outputLine is a line of an error file.
+type outputLine struct {
+	openai.OutputLine
+	Stats json.RawMessage `json:"stats,omitempty"`
+}
+
+func (l *lineFile) marshal(line outputLine) error {
+	text, err := openai.Marshal(line)
+	if err != nil {
+		return err
+	}
+	return l.write(text)
+}
+
+// notRun is the error of a row that was not run because of the way in which its batch has ended.
+func notRun(s Status) *openai.Error {
+	switch s {
+	case Expired:
+		return &openai.Error{Code: "batch_expired", Message: "This request could not be executed before the completion window expired."}
+	case Cancelled:
+		return &openai.Error{Code: "batch_cancelled", Message: "This request was not executed because its batch was cancelled."}
+	case Failed:
+		return &openai.Error{Code: "batch_failed", Message: "This request was not executed because its batch failed."}
+	}
+	return &openai.Error{Code: "result_lost", Message: "The result of this request was lost in the queue. Send it again in another batch."}
+}
+
+// missing writes the lines of the rows that have no result.
+func (f *files) missing(ctx context.Context) error {
+	v := f.record.Batch
+	results, err := rows.OpenOutput(f.store.resultsPath(v.ID), v.ID)
+	if err != nil {
+		return err
+	}
+	defer results.Close() //nolint:errcheck // nothing was written
+	in, err := os.Open(f.store.contentPath(v.InputFileID))
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	reader := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
+	for ctx.Err() == nil {
+		row, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if results.Has(row.Line) {
+			continue
+		}
+		line := openai.OutputLine{ID: openai.ResultID(v.ID, row.Line, row.Sum), CustomID: row.CustomID, Error: notRun(f.record.Ending.Status)}
+		if err := f.errors.marshal(outputLine{OutputLine: line}); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

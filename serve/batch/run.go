@@ -1,0 +1,195 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
+)
+
+const (
+	// sweepInterval is the time between two searches for expired files.
+	sweepInterval = time.Minute
+	// After a failure, a batch is tried again after a second, then after twice the time, up to maxPause.
+	maxPause = time.Minute
+)
+
+// Run runs the batches of the store, those that an earlier process has begun and those that are created meanwhile, until ctx is done.
+// Batches that have not ended then are continued by the next Run. It is called once at a time.
+func (s *Store) Run(ctx context.Context, runner Runner) {
+	var running sync.WaitGroup
+	begin := func(b *batch) { running.Go(func() { s.live(ctx, b, runner) }) }
+	s.mu.Lock()
+	for _, id := range s.batchIDs { // the oldest first
+		if b := s.batches[id]; !b.state().Batch.Status.Ended() {
+			begin(b)
+		}
+	}
+	s.begin = begin
+	s.mu.Unlock()
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		s.removeExpired()
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	s.mu.Lock()
+	s.begin = nil
+	s.mu.Unlock()
+	running.Wait()
+}
+
+// live runs a batch until it has ended or ctx is done.
+func (s *Store) live(ctx context.Context, b *batch, runner Runner) {
+	expires := time.Unix(b.state().Batch.ExpiresAt, 0)
+	window := time.AfterFunc(expires.Sub(s.now()), b.stop)
+	defer window.Stop()
+	log := s.log.With("batch", b.state().Batch.ID)
+	for pause := time.Second; ; {
+		before := b.state()
+		err := s.advance(ctx, b, runner)
+		after := b.state()
+		switch {
+		case after.Batch.Status.Ended():
+			log.Info("batch has ended", "status", after.Batch.Status, "completed", after.Batch.RequestCounts.Completed, "failed", after.Batch.RequestCounts.Failed)
+			return
+		case ctx.Err() != nil:
+			return
+		case err == nil || before != after:
+			pause = time.Second
+		}
+		if err == nil {
+			continue
+		}
+		log.Error("batch is interrupted", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// advance takes a batch to its next state. If there is an error, another try may succeed.
+func (s *Store) advance(ctx context.Context, b *batch, runner Runner) error {
+	r := b.state()
+	switch {
+	case r.Ending != nil:
+		return s.finish(ctx, b, runner)
+	case r.Batch.InProgressAt != nil:
+		return s.answer(ctx, b, runner)
+	case b.stopped.Err() != nil:
+		return s.end(b, nil)
+	}
+	return s.check(ctx, b, runner)
+}
+
+// check validates the input.
+func (s *Store) check(ctx context.Context, b *batch, runner Runner) error {
+	ctx, cancel := until(ctx, b.stopped)
+	defer cancel()
+	err := s.validate(ctx, b, runner)
+	if b.stopped.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
+	if err := s.validating.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.validating.Release(1)
+	models, err := runner.Models(ctx)
+	if err != nil {
+		return fmt.Errorf("list the models: %w", err)
+	}
+	r := b.state()
+	in, err := os.Open(s.contentPath(r.Batch.InputFileID))
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	v := validation{endpoint: r.Batch.Endpoint, models: models, allowed: r.Models}
+	if err := v.validate(ctx, in); err != nil {
+		return err
+	}
+	if len(v.faults) > 0 {
+		err := s.change(b, func(r *record) {
+			r.Batch.Status, r.Batch.FailedAt, r.Batch.Errors = Failed, s.unix(), newFaults(v.faults...)
+		})
+		if err == nil {
+			s.releaseInput(b.state().Batch.InputFileID)
+		}
+		return err
+	}
+	return s.change(b, func(r *record) {
+		r.Batch.InProgressAt, r.Batch.Model, r.Batch.RequestCounts.Total = s.unix(), v.model, v.total
+		if r.Batch.Status == Validating { // it may have been cancelled
+			r.Batch.Status = InProgress
+		}
+	})
+}
+
+// answer runs the rows. Then all results are in the results file, and no more are added.
+func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
+	v := b.state().Batch
+	out, err := rows.OpenOutput(s.resultsPath(v.ID), v.ID)
+	if err != nil {
+		return err
+	}
+	b.results.Store(out)
+	err = runner.Run(ctx, b.stopped, Task{
+		Batch: v.ID, Model: v.Model, Input: s.contentPath(v.InputFileID), Results: out, Expires: v.ExpiresAt, Report: b.report,
+	})
+	if closeErr := out.Close(); err == nil || closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, ErrHopeless):
+		return s.end(b, err)
+	case err != nil:
+		return err
+	}
+	return s.end(b, nil)
+}
+
+// end decides how a batch ends. failure is the error with which it was given up, or nil.
+func (s *Store) end(b *batch, failure error) error {
+	b.writing.Lock() // so that it is not cancelled meanwhile
+	defer b.writing.Unlock()
+	var held, failed, expired int
+	if out := b.results.Load(); out != nil {
+		held, failed = out.Counts()
+		expired = out.Codes()[openai.CodeExpired]
+	}
+	return s.changeLocked(b, func(r *record) {
+		missing := r.Batch.RequestCounts.Total - held
+		r.Batch.RequestCounts.Completed, r.Batch.RequestCounts.Failed = held-failed, failed
+		e := ending{Status: Completed, OutputFile: s.newID(filePrefix), ErrorFile: s.newID(filePrefix)}
+		switch {
+		case r.Batch.Status == Cancelling:
+			e.Status = Cancelled
+		case failure != nil:
+			e.Status = Failed
+			r.Batch.Errors = newFaults(Fault{Code: "batch_failed", Message: failure.Error()})
+		case expired > 0 || b.stopped.Err() != nil && (missing > 0 || r.Batch.InProgressAt == nil):
+			e.Status = Expired
+		}
+		if e.Status == Completed || e.Status == Expired {
+			r.Batch.Status, r.Batch.FinalizingAt = Finalizing, s.unix()
+		}
+		r.Ending = &e
+	})
+}

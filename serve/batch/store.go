@@ -1,0 +1,225 @@
+// Package batch keeps the files and batches of a server in a folder, and runs the batches. It knows no HTTP.
+//
+// What a client was told is on the disk: every change of a file or batch is written to a file of its own, atomically, before it
+// becomes visible. The results of a running batch are in an output as `ingot run` writes it, which is the only state of the batch's
+// progress. A server that was killed continues its batches when it starts again.
+package batch
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sys/unix"
+)
+
+// DefaultMaxFileBytes is the default of Options.MaxFileBytes.
+const DefaultMaxFileBytes = 1 << 30
+
+// Options are the settings of a Store. Zero values mean the named defaults.
+type Options struct {
+	MaxFileBytes int64        // maximum size of an uploaded file; DefaultMaxFileBytes
+	Logger       *slog.Logger // slog.Default()
+}
+
+// Store has the files and batches of a folder. Its methods are safe for concurrent use.
+type Store struct {
+	root    string
+	lock    *os.File
+	options Options
+	log     *slog.Logger
+	now     func() time.Time
+
+	validating *semaphore.Weighted // one batch is checked at a time
+
+	creating sync.Mutex // held while a batch is created
+
+	mu       sync.Mutex
+	files    map[string]File
+	fileIDs  []string // sorted
+	batches  map[string]*batch
+	batchIDs []string       // sorted
+	readers  map[string]int // number of batches that have not ended, by input file
+	begin    func(*batch)   // starts to run a batch; nil unless Run is running
+}
+
+// The folders in a store's folder.
+const (
+	filesFolder   = "files"
+	batchesFolder = "batches"
+)
+
+// Open opens the store in a folder, which it creates if necessary. Only one Store can have a folder open.
+func Open(folder string, o Options) (*Store, error) {
+	s := &Store{
+		root: folder, options: o, log: cmp.Or(o.Logger, slog.Default()), now: time.Now, validating: semaphore.NewWeighted(1),
+		files: map[string]File{}, batches: map[string]*batch{}, readers: map[string]int{},
+	}
+	s.options.MaxFileBytes = cmp.Or(o.MaxFileBytes, DefaultMaxFileBytes)
+	err := s.open()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open data folder %s: %w", folder, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	for _, name := range []string{filesFolder, batchesFolder} {
+		if err := os.MkdirAll(s.folder(name), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := syncFolder(s.root); err != nil {
+		return err
+	}
+	var err error
+	if s.lock, err = os.OpenFile(s.folder("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	// Any other error means that the file system has no locks.
+	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return errors.New("another server uses it: give each server a folder of its own")
+	}
+	if err := s.loadFiles(); err != nil {
+		return err
+	}
+	return s.loadBatches()
+}
+
+// Close unlocks the folder. Run must have returned.
+func (s *Store) Close() error {
+	if s.lock == nil {
+		return nil
+	}
+	// Closing alone might not unlock it: between fork and exec, a child process holds all open files and their locks.
+	unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) //nolint:errcheck // on file systems without locks it fails, as locking did
+	return s.lock.Close()
+}
+
+// loadFiles reads the descriptions of all files. It removes uploads that were not complete, and contents without a description.
+func (s *Store) loadFiles() error {
+	names, err := s.names(filesFolder)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, descriptionSuffix)
+		if !ok {
+			continue
+		}
+		var f File
+		if err := s.read(s.filePath(id), &f); err != nil {
+			return err
+		}
+		s.files[id] = f
+		s.fileIDs = insert(s.fileIDs, id)
+	}
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, contentSuffix)
+		if _, known := s.files[id]; ok && !known {
+			s.log.Info("removed a file that was not complete", "file", name)
+			if err := remove(s.contentPath(id)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loadBatches reads all batches. It removes results of batches that have ended.
+func (s *Store) loadBatches() error {
+	names, err := s.names(batchesFolder)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, descriptionSuffix)
+		if !ok {
+			continue
+		}
+		var r record
+		if err := s.read(s.batchPath(id), &r); err != nil {
+			return err
+		}
+		b := newBatch(r)
+		s.batches[id] = b
+		s.batchIDs = insert(s.batchIDs, id)
+		if !r.Batch.Status.Ended() {
+			s.readers[r.Batch.InputFileID]++
+		}
+	}
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, contentSuffix)
+		if b := s.batches[id]; ok && (b == nil || b.state().Batch.Status.Ended()) {
+			if err := remove(s.resultsPath(id)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// names returns the names of the files in a folder, after it removed the temporary ones.
+func (s *Store) names(folder string) ([]string, error) {
+	entries, err := os.ReadDir(s.folder(folder))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	prefix, _, _ := strings.Cut(tempPattern, "*")
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			names = append(names, e.Name())
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.folder(folder), e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// read reads a description.
+func (s *Store) read(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s is damaged: %w: delete it, or restore it from a backup", path, err)
+	}
+	return nil
+}
+
+const (
+	descriptionSuffix = ".json"
+	contentSuffix     = ".jsonl"
+)
+
+func (s *Store) folder(name string) string { return filepath.Join(s.root, name) }
+func (s *Store) filePath(id string) string {
+	return filepath.Join(s.root, filesFolder, id+descriptionSuffix)
+}
+func (s *Store) contentPath(id string) string {
+	return filepath.Join(s.root, filesFolder, id+contentSuffix)
+}
+func (s *Store) batchPath(id string) string {
+	return filepath.Join(s.root, batchesFolder, id+descriptionSuffix)
+}
+func (s *Store) resultsPath(id string) string {
+	return filepath.Join(s.root, batchesFolder, id+contentSuffix)
+}
+
+// newID makes an id. Ids of later calls come later in the alphabet.
+func (s *Store) newID(prefix string) string { return prefix + ulid.Make().String() }

@@ -1,0 +1,162 @@
+package batch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// Codes of faults that are not codes of rows.
+const (
+	codeInvalidLine   = "invalid_json_line"
+	codeEmptyFile     = "empty_file"
+	codeTooManyRows   = "too_many_tasks"
+	codeModelMismatch = "model_mismatch" // the line names another model than the first one
+)
+
+// maxFaults is the maximum number of faults in Batch.Errors. All lines are checked nevertheless.
+const maxFaults = 1000
+
+// validation checks the input of a batch line by line. It needs about 20 bytes per line.
+type validation struct {
+	endpoint openai.Endpoint
+	models   []string // that there are; empty if any can be asked for
+	allowed  []string // that this batch may ask for; nil for all
+
+	total  int
+	model  string              // of the lines so far
+	ids    map[uint64]struct{} // hashes of the custom_ids so far
+	faults []Fault
+	count  int // of faults, those that are not in the list too
+}
+
+// validate reads the input of a batch. An error means that it cannot be read now.
+func (v *validation) validate(ctx context.Context, in io.Reader) error {
+	v.ids = map[uint64]struct{}{}
+	lines := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
+	for ctx.Err() == nil {
+		l, err := lines.NextLine()
+		switch {
+		case errors.Is(err, io.EOF):
+			v.end()
+			return nil
+		case errors.Is(err, rows.ErrFormat):
+			v.fault(Fault{Code: codeInvalidLine, Message: err.Error()})
+			return nil
+		case err != nil:
+			return err
+		}
+		v.total++
+		if l.Number > job.MaxLineNumber || v.total > MaxRows {
+			v.fault(Fault{Code: codeTooManyRows, Message: fmt.Sprintf("the file has more than %d lines: divide it into several batches", MaxRows)})
+			return nil
+		}
+		if err := v.check(l); err != nil {
+			v.fault(newFault(l.Number, err))
+		}
+	}
+	return ctx.Err()
+}
+
+func (v *validation) end() {
+	if v.total == 0 {
+		v.fault(Fault{Code: codeEmptyFile, Message: "the file has no lines"})
+	}
+	if more := v.count - len(v.faults); more > 0 {
+		last := &v.faults[len(v.faults)-1]
+		last.Message += fmt.Sprintf(" (%d more lines have faults)", more)
+	}
+}
+
+func (v *validation) fault(f Fault) {
+	if v.count++; v.count <= maxFaults {
+		v.faults = append(v.faults, f)
+	}
+}
+
+func newFault(line int, e *openai.Error) Fault {
+	code, ok := faultCodes[e.Code]
+	if !ok {
+		code = e.Code
+	}
+	f := Fault{Code: code, Message: fmt.Sprintf("line %d: %s", line, e.Message), Line: &line}
+	if e.Param != "" {
+		f.Param = &e.Param
+	}
+	return f
+}
+
+// faultCodes are OpenAI's codes of faults, by the codes of rows. Other codes stay as they are.
+var faultCodes = map[string]string{
+	openai.CodeInvalidJSON: codeInvalidLine,
+	openai.CodeInvalidText: codeInvalidLine,
+	openai.CodeMissing:     codeMissing,
+}
+
+// check returns the fault of a line, or nil.
+func (v *validation) check(l rows.Line) *openai.Error {
+	if l.Long {
+		return &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("is longer than %d MiB", rows.MaxLine>>20)}
+	}
+	if !utf8.Valid(l.Text) {
+		return &openai.Error{Code: openai.CodeInvalidText, Message: "is not UTF-8"}
+	}
+	line, err := openai.CheckBatchLine(l.Text, v.endpoint)
+	if line.CustomID != "" {
+		if _, used := v.ids[hash(line.CustomID)]; used && err == nil {
+			return &openai.Error{Code: openai.CodeDuplicateID, Param: "custom_id",
+				Message: fmt.Sprintf("custom_id %q was used by an earlier line", line.CustomID)}
+		}
+		v.ids[hash(line.CustomID)] = struct{}{}
+	}
+	if err != nil {
+		return openai.AsError(err)
+	}
+	return v.checkModel(line.Model)
+}
+
+// checkModel checks the model that a line names. All lines have to name the same, or none if there is only one.
+func (v *validation) checkModel(name string) *openai.Error {
+	const param = "body.model"
+	fail := func(code, format string, args ...any) *openai.Error {
+		return &openai.Error{Code: code, Param: param, Message: fmt.Sprintf("%q ", param) + fmt.Sprintf(format, args...)}
+	}
+	if name == "" && len(v.models) == 1 {
+		name = v.models[0]
+	}
+	switch {
+	case name == "":
+		return fail(openai.CodeMissing, "is missing")
+	case name == v.model:
+		return nil
+	case v.model != "":
+		return fail(codeModelMismatch, "is %.128q, but an earlier line names %q", name, v.model)
+	case len(v.models) > 0 && !slices.Contains(v.models, name):
+		return fail(openai.CodeUnknownModel, "is %.128q: use %s", name, strings.Join(v.models, " or "))
+	case v.allowed != nil && !slices.Contains(v.allowed, name):
+		return fail(openai.CodeUnknownModel, "is %.128q, which the API key may not use", name)
+	case job.CheckAlias(name) != nil:
+		return fail(openai.CodeUnknownModel, "is %.128q, which cannot be the name of a model", name)
+	}
+	v.model = name
+	return nil
+}
+
+func hash(id string) uint64 {
+	sum := sha256.Sum256([]byte(id))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// isObject reports whether a text is one JSON object.
+func isObject(text []byte) bool { return json.Valid(text) && len(text) > 0 && text[0] == '{' }
