@@ -1,5 +1,5 @@
 // Package redisqueue is the queue of a fleet: jobs are asynq tasks in Redis, batches and results are keys of our own that Lua
-// scripts change. It is the only package that accesses Redis.
+// scripts change. The only other package that accesses Redis is eval/schedule.
 package redisqueue
 
 import (
@@ -50,6 +50,9 @@ func New(rdb redis.UniversalClient) *Queue {
 	rdb.AddHook(a)
 	return &Queue{Leases: DefaultLeases, rdb: rdb, inspector: asynq.NewInspectorFromRedisClient(rdb), answers: a}
 }
+
+// Client returns the connections to Redis, for tables of others on the same server.
+func (q *Queue) Client() redis.UniversalClient { return q.rdb }
 
 // Close closes the connections to Redis. It leaves them open if a Serve ended without Redis, since asynq would panic.
 func (q *Queue) Close() error {
