@@ -39,7 +39,7 @@ func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions) {
 // a batch with an archived job would never end. If its row needs no answer, the worker drops it. Tasks that are not jobs stay
 // archived.
 func (q *Queue) requeueArchived(alias string, log *slog.Logger) error {
-	for p := range job.Priorities() {
+	for _, p := range job.AllPriorities() {
 		queue := queueName(alias, p)
 		archived, err := q.archivedJobs(queue)
 		if err != nil {

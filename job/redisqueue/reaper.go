@@ -20,7 +20,7 @@ type reaper struct {
 
 func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
 	r := &reaper{queue: q, self: self, watch: watch{Leases: q.Leases}, log: log}
-	for p := range job.Priorities() {
+	for _, p := range job.AllPriorities() {
 		r.queues = append(r.queues, queueName(alias, p))
 	}
 	return r

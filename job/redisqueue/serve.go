@@ -27,21 +27,16 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 		return failure(err, "serve the queue")
 	}
 	s.member = member
-	server := asynq.NewServerFromRedisClient(q.rdb, asynq.Config{
-		Concurrency:              o.Concurrency,
-		BaseContext:              func() context.Context { return deliveries },
-		Queues:                   queues,
-		StrictPriority:           o.Strict,
-		TaskCheckInterval:        o.PollInterval,
-		DelayedTaskCheckInterval: time.Second,
-		ShutdownTimeout:          o.ShutdownTimeout,
-		RetryDelayFunc:           retryDelay,
-		IsFailure:                isFailure,
-		Logger:                   asynqLog{o.Logger},
-		LogLevel:                 asynq.InfoLevel,
-	})
-	if err := server.Start(asynq.HandlerFunc(s.process)); err != nil {
-		return errors.Join(fmt.Errorf("serve the queue: %w", err), member.leave(ctx))
+	servers := []*asynq.Server{s.takes(deliveries, o, queues, o.Concurrency, o.PollInterval)}
+	if o.Interactive > 0 {
+		interactive := map[string]int{queueName(o.Alias, job.Interactive): 1}
+		servers = append(servers, s.takes(deliveries, o, interactive, o.Interactive, min(o.PollInterval, interactivePoll)))
+	}
+	for i, server := range servers {
+		if err := server.Start(asynq.HandlerFunc(s.process)); err != nil {
+			shutDown(servers[:i])
+			return errors.Join(fmt.Errorf("serve the queue: %w", err), member.leave(ctx))
+		}
 	}
 	var searches, beats sync.WaitGroup
 	searches.Go(func() { q.requeueArchivedUntil(ctx, o) })
@@ -50,7 +45,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	beats.Go(func() { member.run(beating) })
 	<-ctx.Done()
 	searches.Wait()
-	server.Shutdown()
+	shutDown(servers)
 	abandon()
 	s.running.Lock() // and keep it locked: a handler that begins now returns at once
 	err = s.returnToHead(context.WithoutCancel(ctx))
@@ -70,6 +65,35 @@ type server struct {
 
 	mu         sync.Mutex
 	handedBack []task
+}
+
+// interactivePoll is the time between checks of the queue of Interactive jobs while it is empty.
+const interactivePoll = 20 * time.Millisecond
+
+// takes returns asynq's server of some queues, which are polled at intervals.
+func (s *server) takes(deliveries context.Context, o job.ServeOptions, queues map[string]int, concurrency int, poll time.Duration) *asynq.Server {
+	return asynq.NewServerFromRedisClient(s.queue.rdb, asynq.Config{
+		Concurrency:              concurrency,
+		BaseContext:              func() context.Context { return deliveries },
+		Queues:                   queues,
+		StrictPriority:           o.Strict,
+		TaskCheckInterval:        poll,
+		DelayedTaskCheckInterval: time.Second,
+		ShutdownTimeout:          o.ShutdownTimeout,
+		RetryDelayFunc:           retryDelay,
+		IsFailure:                isFailure,
+		Logger:                   asynqLog{o.Logger},
+		LogLevel:                 asynq.InfoLevel,
+	})
+}
+
+// shutDown stops servers at the same time, each of which waits for its handlers.
+func shutDown(servers []*asynq.Server) {
+	var stopping sync.WaitGroup
+	for _, server := range servers {
+		stopping.Go(server.Shutdown)
+	}
+	stopping.Wait()
 }
 
 // task is an asynq task of a row.
