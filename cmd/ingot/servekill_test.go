@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job/redistest"
 )
 
 // serveProcess is a server in its own process.
@@ -133,6 +135,23 @@ func (s *serveProcess) customIDs(t *testing.T, file string) (ids []string) {
 // output or the error file.
 func TestServeSurvivesKills(t *testing.T) {
 	t.Parallel()
+	surviveKills(t, "--model", "tiny="+tinyLlama, "--concurrency", "4")
+}
+
+// TestFrontSurvivesKills is TestServeSurvivesKills for the front of two workers, which go on.
+func TestFrontSurvivesKills(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	for range 2 {
+		startWorker(t, url, "tiny")
+	}
+	surviveKills(t, "--redis", url)
+	require.NotContains(t, ingot(t, "", "status", "--redis", url).stdout, "batch_", "nothing is left in the queue")
+}
+
+// surviveKills kills a server during a batch. With INGOT_LONG=1, the batch has 5,000 rows and the server is killed ten times.
+func surviveKills(t *testing.T, flags ...string) {
+	t.Helper()
 	n, kills := 120, 2
 	if os.Getenv("INGOT_LONG") != "" {
 		n, kills = 5000, 10
@@ -145,7 +164,7 @@ func TestServeSurvivesKills(t *testing.T) {
 		}
 		fmt.Fprintf(&rows, `{"custom_id":"row-%d","method":"POST","url":"/v1/completions","body":%s}`+"\n", i, body)
 	}
-	flags := []string{"--model", "tiny=" + tinyLlama, "--concurrency", "4", "--data", t.TempDir()}
+	flags = append(flags, "--data", t.TempDir())
 	s := startServe(t, flags...)
 	b := s.createBatch(t, rows.String())
 	started := time.Now()
@@ -159,6 +178,7 @@ func TestServeSurvivesKills(t *testing.T) {
 	b = s.await(t, b.ID, 0)
 	t.Logf("completed %v after the start", time.Since(started).Round(time.Millisecond))
 	answered, failed := s.customIDs(t, b.Output), s.customIDs(t, b.Errors)
+	t.Logf("%d lines in the output file, %d in the error file", len(answered), len(failed))
 	require.Len(t, failed, (n+19)/20)
 	require.Equal(t, []int{n, len(answered), len(failed)}, []int{b.Counts.Total, b.Counts.Completed, b.Counts.Failed})
 	distinct := map[string]bool{}
