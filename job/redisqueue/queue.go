@@ -1,5 +1,5 @@
 // Package redisqueue is the queue of a fleet: jobs are asynq tasks in Redis, batches and results are keys of our own that Lua
-// scripts change. It is the only package that accesses Redis.
+// scripts change. The only other package that accesses Redis is eval/schedule.
 package redisqueue
 
 import (
@@ -48,6 +48,9 @@ func New(rdb redis.UniversalClient) *Queue {
 	rdb.AddHook(f)
 	return &Queue{DefaultLeases, rdb, asynq.NewInspectorFromRedisClient(rdb), f}
 }
+
+// Client returns the connections to Redis, for tables of others on the same server.
+func (q *Queue) Client() redis.UniversalClient { return q.rdb }
 
 // Close closes the connections to Redis.
 func (q *Queue) Close() error { return q.rdb.Close() }
