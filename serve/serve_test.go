@@ -36,7 +36,7 @@ var shared = sync.OnceValues(func() (*engine.Engine, error) { return open("tiny-
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if eng, err := shared(); err == nil {
-		eng.Close() //nolint:errcheck // the tests are over
+		eng.Close()
 	}
 	os.Exit(code)
 }
@@ -186,7 +186,7 @@ func TestSeedsAreDrawnPerRequest(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
 	var first, second, again chatResponse
-	body := `{` + hello + `,"max_tokens":12,"temperature":1.5`
+	body := `{` + hello + `,"max_tokens":24,"ignore_eos":true,"temperature":2`
 	b.post(t, "/v1/chat/completions", body+`}`, &first)
 	b.post(t, "/v1/chat/completions", body+`}`, &second)
 	require.NotEqual(t, first.Seed, second.Seed)

@@ -11,7 +11,7 @@ import (
 func (w *Worker) describe() job.Worker {
 	o := w.origin
 	record := job.Worker{
-		Name: o.Worker, Model: o.Model, Version: o.Version, Backend: o.Backend, Device: o.Device,
+		Name: o.Worker, Model: o.Model, Version: o.Version, Backend: o.Backend, Device: o.Device, Context: w.context,
 		TokensPerSecond: w.speed.measure(w.snapshot().GeneratedTokens, time.Now()),
 	}
 	if hash := w.hash.Load(); hash != nil {
