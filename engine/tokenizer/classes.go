@@ -16,6 +16,8 @@ const (
 	punct                    // \p{P}
 	symbol                   // \p{S}
 	mark                     // \p{M}
+	upper                    // \p{Lu} and \p{Lt}
+	lower                    // \p{Ll}
 )
 
 // classTable holds the class of every code point. A byte that is not part of
@@ -25,18 +27,20 @@ type classTable [unicode.MaxRune + 1]class
 // classes is made once, on first use: 1.1 MB.
 var classes = sync.OnceValue(func() *classTable {
 	t := new(classTable)
-	for c, ranges := range map[class]*unicode.RangeTable{
-		letter: unicode.L, number: unicode.N, space: unicode.White_Space,
-		punct: unicode.P, symbol: unicode.S, mark: unicode.M,
+	for c, tables := range map[class][]*unicode.RangeTable{
+		letter: {unicode.L}, number: {unicode.N}, space: {unicode.White_Space}, punct: {unicode.P}, symbol: {unicode.S}, mark: {unicode.M},
+		upper: {unicode.Lu, unicode.Lt}, lower: {unicode.Ll},
 	} {
-		for _, r := range ranges.R16 {
-			for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
-				t[x] |= c
+		for _, ranges := range tables {
+			for _, r := range ranges.R16 {
+				for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
+					t[x] |= c
+				}
 			}
-		}
-		for _, r := range ranges.R32 {
-			for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
-				t[x] |= c
+			for _, r := range ranges.R32 {
+				for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
+					t[x] |= c
+				}
 			}
 		}
 	}
