@@ -23,9 +23,9 @@ func caseSplit(digits int, contractions bool) matcher {
 		next, nextWidth := t.at(s, i+width)
 		switch {
 		case c&space == 0:
-			return lineEndsAndSlashes(s, t.runWithout(s, i, space|letter|number)), true
+			return lineEndsAndSlashes(s, t.others(s, i)), true
 		case s[i] == ' ' && nextWidth > 0 && next&(space|letter|number) == 0:
-			return lineEndsAndSlashes(s, t.runWithout(s, i+1, space|letter|number)), true
+			return lineEndsAndSlashes(s, t.others(s, i+1)), true
 		}
 		return spacesOrLines(t, s, i), true
 	}

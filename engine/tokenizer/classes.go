@@ -70,11 +70,11 @@ func (t *classTable) run(s string, i int, wanted class) int {
 	}
 }
 
-// runWithout returns the end of the longest part of s[i:] whose characters have none of the unwanted properties.
-func (t *classTable) runWithout(s string, i int, unwanted class) int {
+// others returns the end of the longest part of s[i:] whose characters are no letters, numbers or white space.
+func (t *classTable) others(s string, i int) int {
 	for {
 		c, width := t.at(s, i)
-		if width == 0 || c&unwanted != 0 {
+		if width == 0 || c&(space|letter|number) != 0 {
 			return i
 		}
 		i += width
