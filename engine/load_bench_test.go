@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -78,11 +79,11 @@ func exactly(seed uint64, prompt, answer int) generation.Request {
 	return generation.Request{Tokens: randomTokens(seed, prompt), MaxTokens: answer, IgnoreEOS: true, Timed: true}
 }
 
-// span is a period of time.
-type span struct{ from, to time.Time }
+// span is a period of processor time.
+type span struct{ from, to time.Duration }
 
-// streams generates with a number of streams until stop is closed, and returns the gaps between two tokens of a stream, each with
-// its period.
+// streams generates with a number of interactive streams until stop is closed, and returns the gaps between two tokens of a stream, each
+// with its period.
 func streams(b *testing.B, e *engine.Engine, n int, stop <-chan struct{}) (gaps []span) {
 	b.Helper()
 	var mu sync.Mutex
@@ -95,12 +96,16 @@ func streams(b *testing.B, e *engine.Engine, n int, stop <-chan struct{}) (gaps 
 					return nil
 				default:
 				}
-				c, err := e.Generate(ctx, exactly(uint64(i), 2, 64))
-				if err != nil {
+				req := exactly(uint64(i), 2, 64)
+				var times []time.Duration
+				req.Interactive, req.Stream = true, func(generation.Piece) error {
+					times = append(times, processorTime(b))
+					return nil
+				}
+				if _, err := e.Generate(ctx, req); err != nil {
 					return err
 				}
 				mu.Lock()
-				times := c.Choices[0].Times
 				for j := range times[1:] {
 					gaps = append(gaps, span{times[j], times[j+1]})
 				}
@@ -112,8 +117,9 @@ func streams(b *testing.B, e *engine.Engine, n int, stop <-chan struct{}) (gaps 
 	return gaps
 }
 
-// BenchmarkDecodeGaps measures the gaps between the tokens of 8 streams, without prompts and while prompts of 6,000 tokens come and
-// go, and the speed of these prompts.
+// BenchmarkDecodeGaps measures the gaps between the tokens of 8 interactive streams, without prompts and while prompts of a batch, of
+// 6,000 tokens, come and go, and the speed of these prompts. Times are of the processor, which others on the machine do not change much:
+// with one thread they are the times of a quiet machine.
 func BenchmarkDecodeGaps(b *testing.B) {
 	const prompt, prompts = 6000, 2
 	for b.Loop() {
@@ -134,11 +140,11 @@ func BenchmarkDecodeGaps(b *testing.B) {
 		group.Go(func() error { busy = streams(b, e, 8, done); return nil })
 		waitFor(b, func() bool { return e.Snapshot().Running == 8 })
 		var during span
-		during.from = time.Now()
+		during.from = processorTime(b)
 		for i := range prompts {
 			generate(b, e, exactly(uint64(100+i), prompt, 1))
 		}
-		during.to = time.Now()
+		during.to = processorTime(b)
 		close(done)
 		require.NoError(b, group.Wait())
 
@@ -152,7 +158,7 @@ func BenchmarkDecodeGaps(b *testing.B) {
 		}
 		b.ReportMetric(quantile(beside, 0.95)/quantile(alone, 0.5), "x-p95/alone-p50")
 		b.ReportMetric(quantile(beside, 0.95)/quantile(alone, 0.95), "x-p95/alone-p95")
-		b.ReportMetric(prompts*prompt/during.to.Sub(during.from).Seconds(), "prompt-tokens/s")
+		b.ReportMetric(prompts*prompt/(during.to-during.from).Seconds(), "prompt-tokens/s")
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -160,8 +166,8 @@ func BenchmarkDecodeGaps(b *testing.B) {
 // gapsDuring is the milliseconds of gaps that begin in a period.
 func gapsDuring(gaps []span, p span) (ms []float64) {
 	for _, g := range gaps {
-		if !g.from.Before(p.from) && g.from.Before(p.to) {
-			ms = append(ms, float64(g.to.Sub(g.from))/float64(time.Millisecond))
+		if g.from >= p.from && g.from < p.to {
+			ms = append(ms, float64(g.to-g.from)/float64(time.Millisecond))
 		}
 	}
 	return ms
@@ -175,18 +181,36 @@ func quantile(values []float64, share float64) float64 {
 	return values[min(int(share*float64(len(values))), len(values)-1)]
 }
 
-// BenchmarkFirstToken measures the time to the first token of prompts of 50 tokens, on an idle engine and behind a prompt of 4,000
-// tokens, and the speed of a long prompt alone.
+// firstToken returns the milliseconds of processor time to the first token of an interactive request, whose prompt has random tokens.
+func firstToken(b *testing.B, e *engine.Engine, seed uint64, prompt int) float64 {
+	b.Helper()
+	req := exactly(seed, prompt, 1)
+	req.Interactive = true
+	from := processorTime(b)
+	generate(b, e, req)
+	return float64(processorTime(b)-from) / float64(time.Millisecond)
+}
+
+// BenchmarkFirstToken measures the time to the first token of interactive prompts of 50 tokens, on an idle engine and behind a prompt of a
+// batch of 4,000 tokens, and the speed of such a prompt alone. Times are of the processor, as in BenchmarkDecodeGaps.
 func BenchmarkFirstToken(b *testing.B) {
 	const short, long, repeats = 50, 4000, 3
 	for b.Loop() {
 		e, _ := openLoaded(b, engine.Options{Draft: engine.DraftOff, MaxSequences: 16})
+		_, err := e.SHA256(b.Context())
+		require.NoError(b, err)
+		generate(b, e, exactly(9, long, 1))
+		start := processorTime(b)
+		for i := range repeats {
+			generate(b, e, exactly(uint64(10+i), long, 1))
+		}
+		b.ReportMetric(repeats*long/(processorTime(b)-start).Seconds(), "prompt-tokens/s")
+
 		seed := uint64(1000)
 		first := func() float64 {
 			seed++
-			return float64(generate(b, e, exactly(seed, short, 1)).Stats.TTFT) / float64(time.Millisecond)
+			return firstToken(b, e, seed, short)
 		}
-		first()
 		var idle, behind []float64
 		for range 30 {
 			idle = append(idle, first())
@@ -208,17 +232,63 @@ func BenchmarkFirstToken(b *testing.B) {
 			}
 			require.NoError(b, group.Wait())
 		}
-		start := time.Now()
-		for i := range repeats {
-			generate(b, e, exactly(uint64(10+i), long, 1))
-		}
-		b.ReportMetric(repeats*long/time.Since(start).Seconds(), "prompt-tokens/s")
-		b.ReportMetric(quantile(idle, 0.5), "ms-idle-p50")
-		b.ReportMetric(quantile(idle, 0.95), "ms-idle-p95")
-		b.ReportMetric(quantile(behind, 0.5), "ms-behind-p50")
-		b.ReportMetric(quantile(behind, 0.95), "ms-behind-p95")
-		b.ReportMetric(quantile(behind, 0.5)/quantile(idle, 0.5), "x-p50")
+		reportFirst(b, idle, "behind", behind)
 		b.ReportMetric(float64(len(behind)), "behind")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// reportFirst reports times to first tokens on an idle engine and on a busy one.
+func reportFirst(b *testing.B, idle []float64, name string, busy []float64) {
+	for _, p := range []struct {
+		name  string
+		share float64
+	}{{"p50", 0.5}, {"p95", 0.95}} {
+		b.ReportMetric(quantile(idle, p.share), "ms-idle-"+p.name)
+		b.ReportMetric(quantile(busy, p.share), "ms-"+name+"-"+p.name)
+		b.ReportMetric(quantile(busy, p.share)/quantile(idle, p.share), "x-"+p.name)
+	}
+}
+
+// BenchmarkInteractive measures the time to the first token of interactive requests with prompts of 50 tokens, on an idle engine and while
+// a batch of rows of mixed lengths has all slots. Times are of the processor, which others on the machine do not change much: with one
+// thread they are the times of a quiet machine.
+func BenchmarkInteractive(b *testing.B) {
+	const repeats = 100
+	prompt := fromEnv(b, "INGOT_BENCH_PROMPT", 50)
+	for b.Loop() {
+		e, _ := openLoaded(b, engine.Options{MaxSequences: 32})
+		_, err := e.SHA256(b.Context())
+		require.NoError(b, err)
+		seed := uint64(5000)
+		first := func() float64 {
+			seed++
+			return firstToken(b, e, seed, prompt)
+		}
+		var idle, busy []float64
+		for range repeats {
+			idle = append(idle, first())
+		}
+
+		ctx, stop := context.WithCancel(b.Context())
+		var group errgroup.Group
+		group.Go(func() error {
+			for ctx.Err() == nil {
+				mixedRows(ctx, b, e, 1000, 64)
+			}
+			return nil
+		})
+		waitFor(b, func() bool { s := e.Snapshot(); return s.Running == 32 && s.Waiting > 0 })
+		random := rand.New(rand.NewPCG(1, 2))
+		for range repeats {
+			after := e.Snapshot().Steps + 1 + random.Uint64N(50)
+			waitFor(b, func() bool { return e.Snapshot().Steps >= after })
+			busy = append(busy, first())
+		}
+		stop()
+		require.NoError(b, group.Wait())
+		reportFirst(b, idle, "busy", busy)
+		b.ReportMetric(float64(e.Snapshot().Preemptions)/repeats, "preemptions/request")
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -241,7 +311,7 @@ func BenchmarkFile(b *testing.B) {
 					_, err := e.SHA256(b.Context())
 					require.NoError(b, err)
 					from, start, cpu := be.rows.Load(), time.Now(), processorTime(b)
-					tokens := file(b, e, rows, streams) // the same in every run
+					tokens := mixedRows(b.Context(), b, e, rows, streams) // the same in every run
 					s := e.Snapshot()
 					b.ReportMetric(float64(tokens)/time.Since(start).Seconds(), "tokens/s")
 					b.ReportMetric(1000*(processorTime(b)-cpu).Seconds()/float64(tokens), "cpu-ms/token")
@@ -261,12 +331,12 @@ func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano())
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// file answers rows of mixed lengths with a number of streams, and returns the number of tokens, those of prompts included. Half of
-// the answers have the length that their rows allow. The others allow more and stop at random, after about 60 tokens.
-func file(b *testing.B, e *engine.Engine, rows, streams int) int {
+// mixedRows answers rows of mixed lengths with a number of streams until ctx is done, and returns the number of tokens, those of prompts
+// included. Half of the answers have the length that their rows allow. The others allow more and stop at random, after about 60 tokens.
+func mixedRows(ctx context.Context, b *testing.B, e *engine.Engine, rows, streams int) int {
 	b.Helper()
 	random := rand.New(rand.NewPCG(7, 8))
 	between := func(low, high float64) int { return int(low * math.Pow(high/low, random.Float64())) }
@@ -276,7 +346,7 @@ func file(b *testing.B, e *engine.Engine, rows, streams int) int {
 		stops[i] = int32(i * 60)
 	}
 	var tokens atomic.Int64
-	group, ctx := errgroup.WithContext(b.Context())
+	var group errgroup.Group
 	group.SetLimit(streams)
 	for i := range rows {
 		req := exactly(uint64(i), between(8, 400), between(8, 200))
@@ -285,10 +355,13 @@ func file(b *testing.B, e *engine.Engine, rows, streams int) int {
 		}
 		group.Go(func() error {
 			c, err := e.Generate(ctx, req)
-			if err == nil {
+			switch {
+			case err == nil:
 				tokens.Add(int64(len(req.Tokens) + len(c.Choices[0].Tokens)))
+			case ctx.Err() == nil:
+				return err
 			}
-			return err
+			return nil
 		})
 	}
 	require.NoError(b, group.Wait())

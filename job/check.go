@@ -67,6 +67,8 @@ func (j *Job) check() error {
 		return fmt.Errorf("url %.40q is not %q or %q", j.Endpoint, openai.Chat, openai.Completions)
 	case len(j.Body) > openai.MaxBody:
 		return fmt.Errorf("the body has %d bytes, which is more than %d", len(j.Body), openai.MaxBody)
+	case j.Live != nil && CheckBatch(j.Live.Channel) != nil:
+		return fmt.Errorf("channel %.40q is not a name", j.Live.Channel)
 	case j.EnqueuedMS < 0 || j.EnqueuedMS > maxUnixMilli:
 		return fmt.Errorf("enqueued_ms %d is not a time", j.EnqueuedMS)
 	}

@@ -12,8 +12,9 @@ type Worker struct {
 	Version         string    `json:"version"`
 	Backend         string    `json:"backend"`
 	Device          string    `json:"device"`
-	Concurrency     int       `json:"concurrency"` // maximum number of held rows
-	Rows            int       `json:"rows"`        // rows that the worker holds
+	Context         int       `json:"context,omitempty"` // maximum tokens of prompt and answer
+	Concurrency     int       `json:"concurrency"`       // maximum number of held rows
+	Rows            int       `json:"rows"`              // rows that the worker holds
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	Started         time.Time `json:"started"`
 	Beat            time.Time `json:"beat"`          // time of the last beat, by the queue's clock

@@ -26,12 +26,19 @@ type Job struct {
 	TimeoutMS   int64           `json:"timeout_ms"`  // maximum time of one attempt
 	MaxAttempts int             `json:"max_attempts"`
 	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch as Unix time; 0 for none
+	Live        *Live           `json:"live,omitempty"`        // of a request whose client waits; nil for a row of a file
 
 	// The queue sets these when it delivers the job.
 
 	Delivery int    `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
 	Pin      string `json:"-"` // of the worker's model, see Pin; set by the worker, empty if it does not know it yet
 	Deaths   int    `json:"-"` // workers that died while they ran the row
+}
+
+// Live is what a job has whose client waits for the answer.
+type Live struct {
+	Channel string `json:"channel"` // on which events are announced
+	Seed    int64  `json:"seed"`    // if the request has none
 }
 
 // Deadline returns the time after which the job is not answered any longer. ok is false if there is no deadline.
@@ -53,9 +60,20 @@ func (j *Job) Generation(r *openai.Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(j.defaultSeed()), time.UnixMilli(j.EnqueuedMS))
 }
 
-// defaultSeed returns the seed of a job whose request has none. It is derived from batch and line, so that every attempt draws the
+// Parse checks the body.
+func (j *Job) Parse() (*openai.Request, error) {
+	if j.Live != nil {
+		return openai.ParseLive(j.Endpoint, j.Body)
+	}
+	return openai.ParseRequest(j.Endpoint, j.Body)
+}
+
+// defaultSeed returns the seed of a job whose request has none. For a row it is derived from batch and line, so that every attempt draws the
 // same tokens. It has 53 bits, which are exact in JSON readers that use float64.
 func (j *Job) defaultSeed() int64 {
+	if j.Live != nil {
+		return j.Live.Seed
+	}
 	sum := sha256.Sum256([]byte(TaskID(j.Batch, j.Line)))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }

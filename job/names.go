@@ -17,6 +17,13 @@ const (
 	Bulk     Priority = "bulk"
 )
 
+// Interactive is the priority of requests whose clients wait for the answer. Such jobs do not take turns with those of batches: a
+// worker has places for them besides (see ServeOptions). Batches cannot have it.
+const Interactive Priority = "interactive"
+
+// AllPriorities returns the priorities of all queues of a model.
+func AllPriorities() []Priority { return []Priority{Interactive, Critical, Default, Bulk} }
+
 // Priorities maps each priority to its weight.
 func Priorities() map[Priority]int {
 	return map[Priority]int{Critical: 6, Default: 3, Bulk: 1}

@@ -23,8 +23,16 @@ type Queue interface {
 
 	// Serve calls handle for each job of a model alias until ctx is done. It then takes no more jobs. Running handlers have
 	// ShutdownTimeout to finish; after that, Serve ends their contexts and puts their jobs back at the head of the queue. Serve
-	// returns when all handlers have returned. An error means that it could not start.
+	// returns when all handlers have returned. An error means that it could not start, or that the queue could not be used at the end:
+	// some handlers may then still run, but their contexts have ended.
 	Serve(ctx context.Context, o ServeOptions, handle Handler) error
+
+	// Announce sends a message to the listeners of a channel. Nobody else gets it, and nothing is stored.
+	Announce(ctx context.Context, channel string, message []byte) error
+
+	// Listen calls hear for each message that is announced on a channel, until ctx is done, and calls ready once before. Messages
+	// can be lost while the queue cannot be reached; hear must return at once. An error means that it could not begin to listen.
+	Listen(ctx context.Context, channel string, ready func(), hear func(message []byte)) error
 
 	// Fleet is the workers that serve the queue and those that were lost within the last hour, by name.
 	Fleet(ctx context.Context) ([]Worker, error)
@@ -44,6 +52,7 @@ type Queue interface {
 type ServeOptions struct {
 	Alias           string
 	Concurrency     int           // maximum number of handlers at once
+	Interactive     int           // maximum number of handlers of Interactive jobs, besides; 0 to take none
 	Strict          bool          // serve a priority only while the higher ones have no jobs; otherwise in the ratio of Priorities
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
 	PollInterval    time.Duration // time between checks of an empty queue, if the queue has to be checked

@@ -58,13 +58,17 @@ func Expired(j *Job) (Result, error) {
 // wait, attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.Add(done)
-	body := r.Response(openai.Answer{
+	answer := openai.Answer{
 		ID:          j.Batch + "-" + strconv.Itoa(j.Line),
 		Created:     finished,
 		Model:       s.Model,
 		Fingerprint: s.Fingerprint(),
 		Seed:        r.Seed(j.defaultSeed()),
-	}, done)
+	}
+	if j.Live != nil { // a server has checked the name
+		answer.ID, answer.Model = j.CustomID, r.Model()
+	}
+	body := r.Response(answer, done)
 	response := &openai.Response{StatusCode: 200, RequestID: TaskID(j.Batch, j.Line), Body: body}
 	result := newResult(j, openai.OutputLine{Response: response}, s)
 	if !result.Failed {

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/ingot-run/ingot/generation"
 )
@@ -34,11 +35,9 @@ func (r *Request) NewStream(a Answer) *Stream {
 	return s
 }
 
-// Whole reports whether the answer cannot be sent in pieces: log-probabilities of an echoed prompt come first, but are complete at the
-// end of the answer. Its chunks come from End alone.
-func (s *Stream) Whole() bool {
-	return s.request.settings.PromptLogprobs || s.request.settings.PromptOnly
-}
+// Whole reports whether the answer cannot be sent in pieces: log-probabilities of an echoed prompt come first, but are known at the
+// end of the answer. Its chunks come from Stream.End alone.
+func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
 type chatChunk struct {
 	head
@@ -77,7 +76,7 @@ type completionDelta struct {
 
 // Chunks returns the chunks of a piece of the answer to a prompt. Many pieces have none.
 func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
-	if s.Whole() {
+	if s.request.Whole() {
 		return nil
 	}
 	index := prompt*s.request.settings.N + p.Choice
@@ -148,7 +147,7 @@ type Tokens struct {
 // End returns the last chunks, given the response's body and its counts.
 func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	var chunks []any
-	if s.Whole() {
+	if s.request.Whole() {
 		text, err := Marshal(body)
 		if err != nil {
 			return nil, fmt.Errorf("write the response: %w", err)
@@ -167,3 +166,37 @@ func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	}
 	return chunks, nil
 }
+
+// Choices returns the text and the end of each choice in a response's body, by prompt.
+func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
+	var read struct {
+		Choices []struct {
+			Message *struct {
+				Content string `json:"content"`
+			} `json:"message"`
+			Text         string                  `json:"text"`
+			FinishReason generation.FinishReason `json:"finish_reason"`
+			StopReason   string                  `json:"stop_reason"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal(body, &read); err != nil {
+		return nil, fmt.Errorf("read a response: %w", err)
+	}
+	all := make([][]generation.Choice, r.NumPrompts())
+	for i, c := range read.Choices {
+		prompt := min(i/r.settings.N, len(all)-1)
+		if c.Message != nil {
+			c.Text = c.Message.Content
+		} else if r.echo && r.prompts[prompt].ids == nil {
+			c.Text = strings.TrimPrefix(c.Text, r.prompts[prompt].text)
+		}
+		all[prompt] = append(all[prompt], generation.Choice{Text: c.Text, FinishReason: c.FinishReason, StopReason: c.StopReason})
+	}
+	return all, nil
+}
+
+// NamesTokens reports whether the response names the tokens of the answer, and not only its text.
+func (r *Request) NamesTokens() bool { return r.settings.Logprobs || r.tokenIDs }
+
+// Endpoint returns the endpoint of the request.
+func (r *Request) Endpoint() Endpoint { return r.endpoint }

@@ -75,8 +75,7 @@ func (r *Reader) Next() (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	sum := sha256.Sum256(text)
-	row := Row{Line: r.line, Sum: hex.EncodeToString(sum[:4])}
+	row := Row{Line: r.line, Sum: checksum(text)}
 	if whole {
 		r.parse(&row, text)
 	} else {
@@ -96,6 +95,14 @@ type Line struct {
 	Number int    // from 1; empty lines are counted
 	Text   []byte // without its end; valid until the next call
 	Long   bool   // the line is longer than MaxLine, and Text is its beginning
+}
+
+// Sum returns the line's checksum, as in Row.
+func (l Line) Sum() string { return checksum(l.Text) }
+
+func checksum(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:4])
 }
 
 // NextLine returns the next line without reading it as a row, or io.EOF. Its errors are those of Next.

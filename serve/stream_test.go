@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/jobtest"
 	"github.com/ingot-run/ingot/serve"
 )
 
@@ -99,7 +101,15 @@ func (c *choice) addLogprobs(t testing.TB, raw json.RawMessage) {
 // TestStreamIsTheResponse: the chunks of a stream, put together, are the response that the same request gets without streaming.
 func TestStreamIsTheResponse(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, nil)
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		testStreams(t, setUp(t, nil))
+	})
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) { testStreams(t, setUpFleet(t, q)) })
+}
+
+func testStreams(t *testing.T, b *bench) {
+	t.Helper()
 	for name, c := range map[string]struct{ path, fields string }{
 		"chat":                         {"chat", `"messages":[{"role":"user","content":"Tell a story."}]`},
 		"chat, three choices":          {"chat", `"messages":[{"role":"user","content":"Tell a story."}],"n":3`},

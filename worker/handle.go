@@ -67,7 +67,11 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	return w.record(ctx, j, result, log)
+	if err := w.record(ctx, j, result, log); err != nil {
+		return err
+	}
+	w.announce(context.WithoutCancel(ctx), j, job.Event{Ended: true})
+	return nil
 }
 
 // delivery is one delivery of a job to this worker.
@@ -160,7 +164,7 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 			err = w.panicked(d, p)
 		}
 	}()
-	request, err := openai.ParseRequest(d.Endpoint, d.Body)
+	request, err := d.Parse()
 	if err != nil {
 		return job.Result{}, err
 	}
@@ -189,7 +193,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	done := make([]generation.Completion, r.NumPrompts())
 	if len(done) == 1 {
 		var err error
-		done[0], err = w.generate(ctx, d.request(r, 0))
+		done[0], err = w.generate(ctx, w.request(ctx, d, r, 0))
 		return done, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -197,7 +201,7 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 	for i := range done {
 		group.Go(func() error {
 			var err error
-			if done[i], err = w.generateOne(ctx, d, d.request(r, i)); err != nil {
+			if done[i], err = w.generateOne(ctx, d, w.request(ctx, d, r, i)); err != nil {
 				return fmt.Errorf("prompt %d: %w", i, err)
 			}
 			return nil
@@ -207,11 +211,17 @@ func (w *Worker) complete(ctx context.Context, d delivery, r *openai.Request) ([
 }
 
 // request returns the engine's request for prompt i of a row.
-func (d delivery) request(r *openai.Request, i int) generation.Request {
+func (w *Worker) request(ctx context.Context, d delivery, r *openai.Request, i int) generation.Request {
 	req := d.Generation(r, i)
 	req.Reserve = func(ctx context.Context, bytes int64) error { return d.memory.reserve(ctx, r.NumPrompts(), bytes) }
 	req.Resume = d.resume.Resume(i)
 	req.Progress = d.progress.reporting(i)
+	if d.Live != nil {
+		req.Interactive = true
+		if r.Streamed() {
+			req.Stream = w.announcing(ctx, d.Job, i)
+		}
+	}
 	return req
 }
 

@@ -21,11 +21,15 @@ import (
 const (
 	DefaultShutdownTimeout = 20 * time.Second
 	DefaultPollInterval    = 250 * time.Millisecond
+	DefaultInteractive     = 64 // jobs whose clients wait that a worker of a fleet takes at once
 )
 
 // maxRecordWait is the maximum time that a worker waits for the queue to record a result. After the same time asynq's lease on the
 // job is over, and another worker gets it.
 const maxRecordWait = 30 * time.Second
+
+// stopPatience is the time that Run waits at its end for a queue that does not answer, after Serve has returned.
+const stopPatience = 2 * time.Second
 
 // Config has the settings of a worker. Zero values mean the named defaults.
 type Config struct {
@@ -33,6 +37,7 @@ type Config struct {
 	Name            string        // name of the worker in results; HOST:PID
 	Version         string        // version of the program in results
 	Concurrency     int           // maximum jobs in the engine at once, at least 1
+	Interactive     int           // maximum jobs besides whose clients wait for the answer; 0 to take none
 	Strict          bool          // serve a queue only while the queues of higher priority are empty; if not set, the ratio is 6 to 3 to 1
 	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; DefaultShutdownTimeout
 	PollInterval    time.Duration // time between checks of empty queues; DefaultPollInterval
@@ -44,6 +49,7 @@ type Worker struct {
 	config  Config
 	queue   job.Queue
 	origin  job.Origin // without ModelSHA256
+	context int        // maximum tokens of prompt and answer
 	log     *slog.Logger
 	metrics *metrics
 	engine  watchdog
@@ -58,7 +64,7 @@ type Worker struct {
 	admission *admission
 	tracked   tracked                // deliveries that are running
 	hash      atomic.Pointer[string] // hash of the model's file, after it is known
-	speed     speed
+	speed     job.Speed
 
 	checkpointInterval time.Duration
 
@@ -69,7 +75,7 @@ type Worker struct {
 	stopping atomic.Bool     // Run is stopping: a job whose context ends returns to the queue
 	waiting  context.Context // ends when the time for running jobs is over; results then do not wait for the queue any longer
 
-	readyPatience, alivePatience time.Duration
+	readyPatience, alivePatience, stopPatience time.Duration
 }
 
 // Engine has the methods of an engine that a worker needs.
@@ -114,6 +120,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		origin: job.Origin{
 			Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
 		},
+		context:  info.Context,
 		log:      c.Logger,
 		failed:   make(chan error, 1),
 		waiting:  context.Background(),
@@ -122,10 +129,11 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
 		snapshot: eng.Snapshot,
-		pulse:    newPulse(c.Concurrency, time.Now()),
+		pulse:    newPulse(c.Concurrency+c.Interactive, time.Now()),
 
 		readyPatience: readyPatience,
 		alivePatience: alivePatience,
+		stopPatience:  stopPatience,
 
 		admission:          newAdmission(),
 		checkpointInterval: defaultCheckpointInterval,
@@ -179,6 +187,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	err := w.queue.Serve(serving, job.ServeOptions{
 		Alias:           w.config.Alias,
 		Concurrency:     w.config.Concurrency,
+		Interactive:     w.config.Interactive,
 		Strict:          w.config.Strict,
 		ShutdownTimeout: w.config.ShutdownTimeout,
 		PollInterval:    w.config.PollInterval,
@@ -188,9 +197,23 @@ func (w *Worker) Run(ctx context.Context) error {
 	drain()
 	stopWaiting()
 	stopCheckpoints()
-	background.Wait()
+	w.wait(&background)
 	w.log.Info("stopped")
 	return errors.Join(failure, err)
+}
+
+// wait waits for goroutines that end soon, unless they wait for a queue that does not answer.
+func (w *Worker) wait(background *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		background.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(w.stopPatience):
+		w.log.Warn("the queue does not answer: stopping without it")
+	}
 }
 
 // stop makes Run stop with an error.

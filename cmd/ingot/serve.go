@@ -1,18 +1,17 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/serve"
 	"github.com/ingot-run/ingot/serve/batch"
 )
@@ -22,25 +21,29 @@ const defaultListen = "127.0.0.1:8080"
 
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve --model FILE",
+		Use:   "serve {--model FILE | --redis URL}",
 		Short: "Answer OpenAI's API over HTTP",
-		Long: `Serve answers OpenAI's API: chats, completions, files and batches. It loads the models itself; --model can be given several
-times, as FILE or ALIAS=FILE. Requests name a model by its alias, which is the name of the file without .gguf if none is given.
+		Long: `Serve answers OpenAI's API: chats and completions, and files and batches with --data. With --model it loads the models itself;
+--model can be given several times, as FILE or ALIAS=FILE. Requests name a model by its alias, which is the name of the file
+without .gguf if none is given. With --redis it passes requests on to the workers of a fleet, whose --name is the alias.
 
-On SIGTERM, SIGINT or SIGHUP it takes no more requests and gives running ones 20 seconds to finish.`,
-		Example: `  ingot serve --model model.gguf
-  ingot serve --model glm=glm-4.7-flash.gguf --model small=model.gguf --listen :8080 --api-key-file keys.txt --data /var/lib/ingot`,
+On SIGTERM, SIGINT or SIGHUP it takes no more requests and gives running ones 20 seconds to finish. Batches go on after the
+next start.`,
+		Example: `  ingot serve --model model.gguf --data /var/lib/ingot
+  ingot serve --model glm=glm-4.7-flash.gguf --model small=model.gguf --listen :8080 --api-key-file keys.txt
+  ingot serve --redis redis://queue:6379/0 --listen :8080 --api-key-file keys.txt --data /var/lib/ingot`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := settings(cmd, config.Model)
+			cfg, err := settings(cmd)
 			if err != nil {
 				return err
 			}
-			return serveHTTP(cmd, cfg)
+			return serveAPI(cmd, cfg)
 		},
 	}
 	flags := cmd.Flags()
 	config.AddListFlag(flags, config.Model, "`FILE` of a model, in GGUF, or ALIAS=FILE; can be given several times")
+	config.AddFlag(flags, config.Redis)
 	config.AddFlagUsage(flags, config.Listen, "listen on `ADDR`, such as :8080 (default \""+defaultListen+"\")")
 	for _, n := range []config.Name{config.Data, config.APIKeyFile, config.TLSCert, config.TLSKey, config.CORSOrigin, config.Concurrency, config.Context} {
 		config.AddFlag(flags, n)
@@ -49,19 +52,21 @@ On SIGTERM, SIGINT or SIGHUP it takes no more requests and gives running ones 20
 	return cmd
 }
 
-func serveHTTP(cmd *cobra.Command, cfg *config.Config) (err error) {
-	files, err := modelFiles(cfg.Model)
-	if err != nil {
-		return err
-	}
+// source makes the answers of a server.
+type source struct {
+	answerer serve.Answerer
+	batches  batch.Runner
+	run      func(ctx context.Context) error // runs as long as the server; nil if there is nothing to run
+	close    func() error
+}
+
+func serveAPI(cmd *cobra.Command, cfg *config.Config) (err error) {
+	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
 	certificate, err := readCertificate(cfg)
 	if err != nil {
 		return err
 	}
-	options := serve.Options{
-		Origin: cfg.CORSOrigin, Version: programVersion(),
-		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
-	}
+	options := serve.Options{Origin: cfg.CORSOrigin, Version: programVersion(), Logger: log}
 	if cfg.APIKeyFile != "" {
 		if options.Keys, err = serve.ReadKeys(cfg.APIKeyFile); err != nil {
 			return err
@@ -76,20 +81,14 @@ func serveHTTP(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	defer listener.Close() //nolint:errcheck // the server has closed it already
-	engines, err := openEngines(cmd, cfg, files)
-	defer func() {
-		for _, e := range engines {
-			err = errors.Join(err, e.Close())
-		}
-	}()
+	from, err := openSource(cmd, cfg, log)
 	if err != nil {
 		return err
 	}
-	if options.Answerer, err = serve.NewAlone(engines, programVersion()); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, from.close()) }()
+	options.Answerer = from.answerer
 	if cfg.Data != "" {
-		if options.Store, err = batch.Open(cfg.Data, batch.Options{Logger: options.Logger}); err != nil {
+		if options.Store, err = batch.Open(cfg.Data, batch.Options{Logger: log}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, options.Store.Close()) }()
@@ -98,54 +97,44 @@ func serveHTTP(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(cmd.Context())
-	if options.Store != nil {
-		runner := batch.NewAlone(engines, batch.AloneOptions{Concurrency: cfg.Concurrency, Version: programVersion(), Logger: options.Logger})
+	return runServer(cmd.Context(), from, options.Store, func(ctx context.Context) error {
+		log.Info("serving OpenAI's API", "address", listener.Addr().String(), "https", certificate != nil, "keys", options.Keys != nil)
+		return server.Serve(ctx, listener, certificate)
+	})
+}
+
+// openSource opens what answers requests: engines or a fleet.
+func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
+	switch {
+	case cfg.Model != "" && cfg.Redis != "":
+		return nil, usagef("both --model and --redis are given: a server has its own models, or is the front of a fleet")
+	case cfg.Redis != "":
+		return openFleet(cmd, cfg, log)
+	case cfg.Model != "":
+		return openModels(cmd, cfg, log)
+	}
+	return nil, usagef("a model is missing: give --model FILE, or --redis URL for the models of a fleet")
+}
+
+// runServer runs a server until ctx is done, and what works for it until the server has ended.
+func runServer(ctx context.Context, from *source, store *batch.Store, listen func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if store != nil {
 		group.Go(func() error {
-			options.Store.Run(ctx, runner)
+			store.Run(ctx, from.batches)
 			return nil
 		})
 	}
-	options.Logger.Info("serving OpenAI's API", "address", listener.Addr().String(), "models", len(engines))
-	group.Go(func() error { return server.Serve(ctx, listener, certificate) })
+	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while running requests finish
+	defer stop()
+	if from.run != nil {
+		group.Go(func() error { return from.run(working) })
+	}
+	group.Go(func() error {
+		defer stop()
+		return listen(ctx)
+	})
 	return group.Wait()
-}
-
-// modelFiles returns the model files of --model by alias.
-func modelFiles(lines string) (map[string]string, error) {
-	files := map[string]string{}
-	for line := range strings.Lines(lines) {
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
-		alias, file, named := strings.Cut(line, "=")
-		if !named {
-			file = line
-			alias = strings.TrimSuffix(filepath.Base(file), ".gguf")
-		}
-		if _, twice := files[alias]; twice {
-			return nil, usagef("--model: there are two models with the name %q: give ALIAS=FILE", alias)
-		}
-		files[alias] = file
-	}
-	return files, nil
-}
-
-// openEngines loads the models, which share the memory that the settings allow.
-func openEngines(cmd *cobra.Command, cfg *config.Config, files map[string]string) (map[string]*engine.Engine, error) {
-	opts := engineOptions(cfg)
-	opts.Memory /= int64(len(files))
-	opts.MemoryPercent = max(1, opts.MemoryPercent/len(files))
-	engines := map[string]*engine.Engine{}
-	for alias, file := range files {
-		eng, err := newLaunch(cfg, cmd.ErrOrStderr()).engine(file, opts)
-		if err != nil {
-			return engines, err
-		}
-		engines[alias] = eng
-	}
-	return engines, nil
 }
 
 // readCertificate returns the settings of HTTPS, or nil for HTTP.

@@ -48,7 +48,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	w, err := worker.New(eng, queue, worker.Config{
-		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency,
+		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Interactive: worker.DefaultInteractive,
 		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	})
 	if err != nil {

@@ -69,6 +69,9 @@ func (q *queue) admit() {
 		}
 		q.running = append(q.running, s)
 		q.adoptPages(s) // so that nothing evicts them before its turn
+		if s.call.interactive {
+			q.people.arrived(q.Steps.Seconds(s.span(s.left())))
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package schedule
 
+import "time"
+
 // inFlight returns the number of steps to submit before a wait, and takes the pages for all of them. The device can continue by
 // itself only if every running sequence takes the likeliest token next. The number is 1 otherwise, and while tokens are drafted or
-// a sequence waits to be admitted. It is lower while answers are short, because rows after a sequence's stop are wasted. top is the
-// maximum number of the highest logits that can be asked for.
-func (q *queue) inFlight(top int) int {
+// a sequence waits to be admitted. It is lower while answers are short, because rows after a sequence's stop are wasted, and while an
+// interactive request may arrive, which waits for all of them. top is the maximum number of the highest logits that can be asked for.
+func (q *queue) inFlight(top int, now time.Time) int {
 	n := min(q.MaxInFlight, q.stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {
 		n = min(n, q.Speculator.MaxInFlight())
@@ -20,6 +22,11 @@ func (q *queue) inFlight(top int) int {
 			return 1
 		}
 		n = min(n, s.call.limit-s.Length())
+	}
+	if q.people.expected(now) {
+		for n > 1 && float64(n)*q.Steps.Seconds(q.size) > q.people.prompt {
+			n--
+		}
 	}
 	for n > 1 && q.missingPages(n) > q.pool.Available() {
 		n--

@@ -21,12 +21,18 @@ func affine() *cost.Steps {
 	return cost.NewSteps(cost.NewCurve(rows, seconds), 0, 0, 0)
 }
 
-// answering returns a scheduler on which a number of sequences generate.
+// answering returns a scheduler on which a number of rows of a batch generate.
 func answering(t *testing.T, streams int, o Options) manual {
+	t.Helper()
+	return generating(t, streams, o, false)
+}
+
+// generating returns a scheduler on which a number of sequences generate.
+func generating(t *testing.T, streams int, o Options, interactive bool) manual {
 	t.Helper()
 	m := newManual(t, setup{path: microLlama, options: o})
 	for i := range streams {
-		m.begin(generation.Request{Tokens: []int32{int32(i), 1, 2}, IgnoreEOS: true})
+		m.begin(generation.Request{Tokens: []int32{int32(i), 1, 2}, IgnoreEOS: true, Interactive: interactive})
 	}
 	for range 4 * streams {
 		m.step()
@@ -50,7 +56,7 @@ func (m manual) rows() int {
 // answered reports whether a request has its first token.
 func (r *request) answered() bool { return len(r.seqs[0].answer()) > 0 }
 
-// A long prompt slows sequences that generate by a bounded factor, and is not starved by them.
+// A long prompt slows interactive sequences that generate by a bounded factor, and is not starved by them.
 func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -62,14 +68,15 @@ func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 	}{
 		{"8 streams", 8, Options{}, 2.5 * 18, 2 * 18},
 		{"20 streams", 20, Options{}, 2.5 * 30, 2 * 30},
-		{"one stream, whose steps are short: 75 % of the best throughput", 1, Options{}, 10 + 32, 10 + 32},
+		{"one stream", 1, Options{}, 2.5 * 11, 2 * 11},
 		{"a bound that is given", 8, Options{StepTime: 30e6}, 30, 18 + 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.options.Steps = affine()
-			m := answering(t, c.streams, c.options)
-			long := m.begin(generation.Request{Tokens: ascending(500), MaxTokens: 1, IgnoreEOS: true})
+			m := generating(t, c.streams, c.options, true)
+			m.loop.people.prompt = 1 // their prompts take longer than any step
+			long := m.begin(rowOf(100, 500, 1))
 			for !long.answered() {
 				rows := float64(m.rows())
 				require.LessOrEqual(t, 10+rows, c.limit)
@@ -81,15 +88,85 @@ func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 	}
 }
 
-// Where nothing is generated, steps have the rows that throughput needs, and no more: whoever arrives waits for one.
-func TestAPromptAloneTakesStepsOfTheBestThroughput(t *testing.T) {
+// steep is the cost of steps of which a few rows take much longer than one: it has 1 ms for each row and none of its own.
+func steep() *cost.Steps {
+	return cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{0.001, 0.512}), 0, 0, 0)
+}
+
+// Next to an interactive sequence whose steps have no time for a few rows of a prompt, it has many in few of the steps: fewer than one gap
+// in twenty is long.
+func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
+	t.Parallel()
+	m := generating(t, 1, Options{Steps: steep()}, true)
+	m.loop.people.prompt = 1
+	long := m.begin(rowOf(100, 10*fewestRows, 1))
+	steps, slow := 0, 0
+	for ; !long.answered(); steps++ {
+		require.Less(t, steps, 10*(restSteps+1)+restSteps)
+		switch n := m.rows(); n {
+		case 1:
+		case 1 + fewestRows:
+			slow++
+		default:
+			require.Fail(t, "a step of other rows", "%d", n)
+		}
+	}
+	require.Equal(t, 10, slow)
+	require.LessOrEqual(t, float64(slow-1), 0.05*float64(steps))
+}
+
+// While nobody waits for it, a prompt has the rows that the options allow, unless a step took very long.
+func TestAPromptAloneHasWholeSteps(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
-	long := m.begin(generation.Request{Tokens: ascending(900), MaxTokens: 1, IgnoreEOS: true})
+	long := m.begin(rowOf(100, 900, 1))
+	require.Equal(t, 490, m.rows(), "half a second")
+	m.finish(long)
+	rows := answering(t, 8, Options{Steps: affine()})
+	long = rows.begin(rowOf(100, 900, 1))
+	require.Equal(t, 490, rows.rows(), "next to rows of a batch that generate")
+	rows.finish(long)
+}
+
+// An interactive prompt that has the engine to itself takes steps of the rows that throughput needs, and no more: others who arrive wait
+// for one.
+func TestAnInteractivePromptTakesStepsOfTheBestThroughput(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
+	long := m.begin(chatOf(100, 900, 1))
 	require.Equal(t, 256, m.rows(), "95 % of 512 rows in 522 ms")
 	for long.open > 0 {
 		require.LessOrEqual(t, m.rows(), 256)
 	}
+}
+
+// After an interactive request, steps of a batch take no longer than the prompts of such requests, so that the next one waits for no
+// longer than its own prompt takes. After a while without any, they are as long as before.
+func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
+	t.Parallel()
+	m := answering(t, 4, Options{Steps: affine()})
+	m.finish(m.begin(chatOf(7, 30, 1)))
+	long := m.begin(rowOf(100, 900, 1))
+	for range 10 {
+		rows := m.rows()
+		require.LessOrEqual(t, 10+rows, (10+30)/2)
+		require.Greater(t, rows, 4, "there is a little time")
+	}
+	m.loop.people.last = m.loop.people.last.Add(-recently)
+	require.Greater(t, m.rows(), 400)
+	m.finish(long)
+}
+
+// Steps of sequences that take much of the time that an interactive prompt takes alone have rows of prompts all the same.
+func TestManyRowsLeaveTimeForPrompts(t *testing.T) {
+	t.Parallel()
+	m := answering(t, 30, Options{Steps: affine()})
+	m.finish(m.begin(chatOf(7, 5, 1)))
+	long := m.begin(rowOf(100, 100, 1))
+	for long.seqs[0].left() > 10 {
+		require.GreaterOrEqual(t, m.rows(), 30+9)
+	}
+	m.finish(long)
 }
 
 // Rows far behind the beginning of a prompt take longer. A step has fewer of them.
@@ -97,18 +174,18 @@ func TestAttentionCounts(t *testing.T) {
 	t.Parallel()
 	steps := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{0.011, 0.074}), 0, 0, 10e-6)
 	m := newManual(t, setup{path: microLlama, options: Options{Steps: steps}})
-	long := m.begin(generation.Request{Tokens: ascending(900), MaxTokens: 1, IgnoreEOS: true})
+	long := m.begin(generation.Request{Tokens: ascending(900), MaxTokens: 1, IgnoreEOS: true, Interactive: true})
 	s, rows := long.seqs[0], []int{}
 	for long.open > 0 {
 		from := s.Computed
 		n := m.rows()
-		if n > fewestAlone {
+		if n > fewestRows {
 			require.LessOrEqual(t, steps.Seconds(cost.Rows(from, from+n, 0)), steps.Seconds(cost.Rows(0, 64, 0)))
 		}
 		rows = append(rows, n)
 	}
 	require.Equal(t, 64, rows[0])
-	require.LessOrEqual(t, slices.Max(rows[len(rows)-3:]), fewestAlone)
+	require.LessOrEqual(t, slices.Max(rows[len(rows)-3:]), fewestRows)
 }
 
 // However long a row takes, a prompt advances.

@@ -63,8 +63,8 @@ func (l *loop) turn() (open bool) {
 // next.
 func (l *loop) step() {
 	start := time.Now()
-	l.plan()
-	n := l.inFlight(l.top)
+	l.plan(start)
+	n := l.inFlight(l.top, start)
 	b := &l.batch
 	b.fill(l.running, l.top)
 	size := b.size()
@@ -87,7 +87,7 @@ func (l *loop) step() {
 	}
 	l.Steps.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))
 	counts := l.drafting.observe(b, n)
-	if err := l.drafting.draft(b, l.running, l.expectedPromptRows()); err != nil {
+	if err := l.drafting.draft(b, l.running, l.expectedPromptRows(start)); err != nil {
 		fail(b.seqs, err)
 	}
 	took := time.Since(start)

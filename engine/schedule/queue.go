@@ -24,6 +24,7 @@ type queue struct {
 	prompts []*sequence // of the step that is planned
 	turn    uint        // steps with several prompts
 	hurried uint        // steps in succession with prompts of interactive sequences
+	people  people
 }
 
 // sweep releases sequences that have ended, and all those of requests that have failed or were cancelled. Stale ones wait at the

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/cost"
 )
@@ -14,37 +15,44 @@ const maxPromptOutputs = 64
 
 // plan gives the running sequences their rows of the next step: a row to each that is generating, then chunks of prompts for as
 // long as the step may take, and then drafts. While the prompt of an interactive sequence is computed, the others take what costs little.
-func (q *queue) plan() {
+func (q *queue) plan(now time.Time) {
 	q.size, q.prompts = cost.Size{}, q.prompts[:0]
 	for _, s := range q.running {
 		s.Rows = 0
+		if s.call.interactive {
+			q.people.last = now
+		}
 		if !s.decodes() {
 			q.adoptPages(s)
 			q.prompts = append(q.prompts, s)
 		}
 	}
-	outputs, least := maxPromptOutputs, fewestAlone
-	if len(q.running) > 1 {
-		least = 1
-	}
+	outputs := maxPromptOutputs
 	urgent, others := q.order()
-	q.planDecodes(true, math.Inf(1))
-	var limit float64
+	var bound limit
+	chats := q.planDecodes(true, math.Inf(1))
 	if q.hurries(len(urgent) > 0) {
 		for _, s := range others {
 			s.Table.Unclaim() // they wait for pages of the urgent ones, not the other way round
 		}
-		q.planPrompts(urgent, q.stepLimit(q.size), least, &outputs)
-		limit = littleMore * q.Steps.Seconds(q.size)
-		q.planDecodes(false, limit)
-		q.planPrompts(others, limit, 0, &outputs)
+		q.planPrompts(urgent, q.urgentLimit(q.size), &outputs)
+		bound.seconds = littleMore * q.Steps.Seconds(q.size)
+		q.planDecodes(false, bound.seconds)
+		q.planPrompts(others, bound, &outputs)
 	} else {
 		q.planDecodes(false, math.Inf(1))
-		limit = q.stepLimit(q.size)
-		q.planPrompts(others, limit, least, &outputs)
-		q.planPrompts(urgent, limit, least, &outputs)
+		generating := q.size
+		bound = q.batchLimit(generating, chats, now)
+		q.planPrompts(others, bound, &outputs)
+		q.planPrompts(urgent, q.urgentLimit(generating), &outputs)
 	}
-	q.planDrafts(limit)
+	q.people.rested++
+	for _, s := range q.prompts {
+		if s.Rows > 0 {
+			q.people.rested = 0
+		}
+	}
+	q.planDrafts(bound.seconds, now)
 	q.reservePages()
 	for _, s := range q.running {
 		s.Start = s.Computed
@@ -53,38 +61,39 @@ func (q *queue) plan() {
 }
 
 const (
-	// fewestAlone is the number of rows that a prompt gets at least while nothing else runs. Far behind the beginning of a text, rows
-	// take long because each reads much of the cache, and that many read it together.
-	fewestAlone = 32
 	// oldestTurn is how often the prompt that was admitted first is the first in turn: in each step of that number.
 	oldestTurn = 4
 	// littleMore is how many times as long a step with the prompt of an interactive sequence may take because of others. In each step of
 	// number othersTurn others go first.
-	littleMore, othersTurn = 1.25, 4
+	littleMore, othersTurn = 1.1, 4
 )
 
 // planDecodes gives a row to the generating sequences that are interactive, or to the others, for as long as the step takes no longer than
-// limit.
-func (q *queue) planDecodes(interactive bool, limit float64) {
+// limit. It returns their number.
+func (q *queue) planDecodes(interactive bool, limit float64) (n int) {
 	for _, s := range q.running {
 		if s.call.interactive != interactive || !s.decodes() {
 			continue
 		}
 		if size := q.size.Add(s.span(1)); size.Rows <= q.Limits.Rows && (math.IsInf(limit, 1) || q.Steps.Seconds(size) <= limit) {
 			s.Rows, q.size = 1, size
+			n++
 		}
 	}
+	return n
 }
 
-// planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than limit. The first of them has
-// the given least number of rows, however long they take.
-func (q *queue) planPrompts(prompts []*sequence, limit float64, least int, outputs *int) {
+// planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than it may.
+func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 	given := 0
 	for _, s := range prompts {
 		if q.size.Rows < q.Limits.Rows && !q.waitsForPage(s) {
-			fits := q.fitting(s, limit)
-			if given == 0 {
-				fits = max(fits, min(least, s.left(), q.PrefillChunk, q.Limits.Rows-q.size.Rows))
+			fits := q.fitting(s, bound.seconds)
+			if fits < min(bound.worth, s.left()) {
+				fits = 0
+				if given == 0 {
+					fits = min(bound.rows, s.left(), q.PrefillChunk, q.Limits.Rows-q.size.Rows)
+				}
 			}
 			s.Rows = q.chunk(s, fits, outputs)
 			q.size = q.size.Add(s.span(s.Rows))
@@ -134,18 +143,19 @@ func (q *queue) fitting(s *sequence, limit float64) int {
 	return sort.Search(room, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.span(i+1))) > limit })
 }
 
-// planDrafts adds the drafts that the step has room for after the prompts.
-func (q *queue) planDrafts(limit float64) {
+// planDrafts adds the drafts that the step has room for after the prompts. Next to prompts, and while an interactive request may arrive,
+// drafts do not make it longer than limit.
+func (q *queue) planDrafts(limit float64, now time.Time) {
+	bounded := len(q.prompts) > 0 || q.people.expected(now)
 	for _, s := range q.running {
 		if len(s.Drafts) == 0 {
 			continue
 		}
-		if s.Rows == 0 {
-			s.Shorten(0)
-			continue
+		n := 0
+		if s.Rows > 0 {
+			n = min(len(s.Drafts), q.Limits.Rows-q.size.Rows)
 		}
-		n := min(len(s.Drafts), q.Limits.Rows-q.size.Rows)
-		if len(q.prompts) > 0 {
+		if bounded {
 			n = sort.Search(n, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.draftSpan(i+1))) > limit })
 		}
 		s.Shorten(n)
@@ -155,22 +165,23 @@ func (q *queue) planDrafts(limit float64) {
 }
 
 // expectedPromptRows is the number of rows of prompts in the next step, as far as is known.
-func (q *queue) expectedPromptRows() int {
-	var decoding cost.Size
-	left, from := 0, 0
+func (q *queue) expectedPromptRows(now time.Time) int {
+	var generating cost.Size
+	left, from, chats := 0, 0, 0
 	for _, s := range q.running {
 		switch {
 		case s.ended():
 		case s.decodes():
-			decoding = decoding.Add(s.span(1))
+			generating = generating.Add(s.span(1))
+			chats += s.urgency()
 		default:
 			left += s.left()
 			from = max(from, s.Computed)
 		}
 	}
-	limit := q.stepLimit(decoding)
-	return sort.Search(max(0, min(left, q.Limits.Rows-decoding.Rows)), func(i int) bool {
-		return q.Steps.Seconds(decoding.Add(cost.Rows(from, from+i+1, 0))) > limit
+	bound := q.batchLimit(generating, chats, now).seconds
+	return sort.Search(max(0, min(left, q.Limits.Rows-generating.Rows)), func(i int) bool {
+		return q.Steps.Seconds(generating.Add(cost.Rows(from, from+i+1, 0))) > bound
 	})
 }
 

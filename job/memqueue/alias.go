@@ -16,6 +16,8 @@ type alias struct {
 	tasks   map[row]*task // the tasks that are waiting, delayed or running
 	weight  func(batch string) int
 	arrived *sync.Cond // signalled when a task is put into waiting; broadcast when a Serve stops
+
+	interactive *sync.Cond // the same for tasks of priority Interactive
 }
 
 // row identifies a row.
@@ -40,8 +42,10 @@ func (t *task) row() row { return row{t.job.Batch, t.job.Line} }
 func (q *Queue) alias(name string) *alias {
 	a := q.aliases[name]
 	if a == nil {
-		a = &alias{waiting: map[job.Priority]*turns{}, tasks: map[row]*task{}, weight: q.weight, arrived: sync.NewCond(&q.mu)}
-		for p := range job.Priorities() {
+		a = &alias{waiting: map[job.Priority]*turns{}, tasks: map[row]*task{}, weight: q.weight, arrived: sync.NewCond(&q.mu),
+			interactive: sync.NewCond(&q.mu),
+		}
+		for _, p := range job.AllPriorities() {
 			a.waiting[p] = newTurns()
 		}
 		q.aliases[name] = a
@@ -86,12 +90,21 @@ func (q *Queue) Add(_ context.Context, name string, p job.Priority, jobs []*job.
 // put puts a task at the end of its batch.
 func (a *alias) put(t *task) {
 	a.waiting[t.priority].put(t)
-	a.arrived.Signal()
+	a.signal(t)
 }
 
 // putFirst puts a task at the head of its queue.
 func (a *alias) putFirst(t *task) {
 	a.waiting[t.priority].putFirst(t)
+	a.signal(t)
+}
+
+// signal wakes a handler that takes a task.
+func (a *alias) signal(t *task) {
+	if t.priority == job.Interactive {
+		a.interactive.Signal()
+		return
+	}
 	a.arrived.Signal()
 }
 
@@ -122,6 +135,21 @@ func (a *alias) take(ctx context.Context, strict bool) *task {
 			return t
 		}
 		a.arrived.Wait()
+	}
+	return nil
+}
+
+// takeInteractive is take for tasks of priority Interactive.
+func (a *alias) takeInteractive(ctx context.Context) *task {
+	a.interactive.L.Lock()
+	defer a.interactive.L.Unlock()
+	for ctx.Err() == nil {
+		if waiting := a.waiting[job.Interactive]; !waiting.empty() {
+			t := waiting.take(a.weight)
+			t.running = true
+			return t
+		}
+		a.interactive.Wait()
 	}
 	return nil
 }

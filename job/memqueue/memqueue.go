@@ -16,6 +16,8 @@ type Queue struct {
 	batches map[string]*batch
 	aliases map[string]*alias
 	servers []*server // in the order in which they started
+
+	listeners []*listener
 }
 
 var _ job.Queue = (*Queue)(nil)

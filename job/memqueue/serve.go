@@ -34,9 +34,17 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 			}
 		})
 	}
+	for range o.Interactive {
+		handlers.Go(func() {
+			for t := a.takeInteractive(ctx); t != nil; t = a.takeInteractive(ctx) {
+				q.deliver(deliveries, s, a, t, handle)
+			}
+		})
+	}
 	<-ctx.Done()
 	q.mu.Lock()
 	a.arrived.Broadcast()
+	a.interactive.Broadcast()
 	q.mu.Unlock()
 	timeout := time.AfterFunc(o.ShutdownTimeout, abandon)
 	defer timeout.Stop()

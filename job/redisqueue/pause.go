@@ -18,12 +18,12 @@ func pausedKey(alias string, p job.Priority) string {
 // Pause stops workers from taking rows of a model alias, and Resume lets them. Rows that are running are finished. changed reports
 // whether any of the alias's queues was not paused before.
 func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err error) {
-	for p := range job.Priorities() {
-		set, err := q.rdb.SetNX(ctx, pausedKey(alias, p), now()/1000, 0).Result() // the time in seconds, as asynq has it
+	for _, p := range job.AllPriorities() {
+		n, err := pauseScript.Run(ctx, q.rdb, []string{pausedKey(alias, p)}, now()/1000).Int()
 		if err != nil {
 			return changed, failure(err, "pause model name %s", alias)
 		}
-		changed = changed || set
+		changed = changed || n == 1
 	}
 	return changed, nil
 }
@@ -31,7 +31,7 @@ func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err erro
 // Resume ends a pause. changed reports whether any of the alias's queues was paused.
 func (q *Queue) Resume(ctx context.Context, alias string) (changed bool, err error) {
 	var keys []string
-	for p := range job.Priorities() {
+	for _, p := range job.AllPriorities() {
 		keys = append(keys, pausedKey(alias, p))
 	}
 	n, err := q.rdb.Del(ctx, keys...).Result()
@@ -64,7 +64,7 @@ func (q *Queue) Aliases(ctx context.Context) (paused map[string]bool, err error)
 	pipe := q.rdb.Pipeline()
 	exist := map[string][]*redis.IntCmd{}
 	for _, name := range slices.Compact(names) {
-		for p := range job.Priorities() {
+		for _, p := range job.AllPriorities() {
 			exist[name] = append(exist[name], pipe.Exists(ctx, pausedKey(name, p)))
 		}
 	}

@@ -20,7 +20,7 @@ type reaper struct {
 
 func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
 	r := &reaper{queue: q, self: self, watch: watch{Leases: q.Leases}, log: log}
-	for p := range job.Priorities() {
+	for _, p := range job.AllPriorities() {
 		r.queues = append(r.queues, queueName(alias, p))
 	}
 	return r
@@ -30,7 +30,7 @@ func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
 func (r *reaper) run(ctx context.Context) {
 	every(ctx, r.queue.Leases.Beat, func() {
 		if err := r.look(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("could not look for silent workers", "error", err)
+			r.self.outage.failed("could not look for silent workers", err)
 		}
 	})
 }

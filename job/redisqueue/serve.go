@@ -27,36 +27,46 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 		return failure(err, "serve the queue")
 	}
 	s.member = member
-	server := asynq.NewServerFromRedisClient(q.rdb, asynq.Config{
-		Concurrency:              o.Concurrency,
-		BaseContext:              func() context.Context { return deliveries },
-		Queues:                   queues,
-		StrictPriority:           o.Strict,
-		TaskCheckInterval:        o.PollInterval,
-		DelayedTaskCheckInterval: time.Second,
-		ShutdownTimeout:          o.ShutdownTimeout,
-		RetryDelayFunc:           retryDelay,
-		IsFailure:                isFailure,
-		Logger:                   asynqLog{o.Logger},
-		LogLevel:                 asynq.InfoLevel,
-	})
-	if err := server.Start(asynq.HandlerFunc(s.process)); err != nil {
-		return errors.Join(fmt.Errorf("serve the queue: %w", err), member.leave(ctx))
+	servers := []*asynq.Server{s.takes(deliveries, o, queues, o.Concurrency, o.PollInterval)}
+	if o.Interactive > 0 {
+		interactive := map[string]int{queueName(o.Alias, job.Interactive): 1}
+		servers = append(servers, s.takes(deliveries, o, interactive, o.Interactive, min(o.PollInterval, interactivePoll)))
+	}
+	for i, server := range servers {
+		if err := server.Start(asynq.HandlerFunc(s.process)); err != nil {
+			shutDown(servers[:i])
+			return errors.Join(fmt.Errorf("serve the queue: %w", err), member.leave(ctx))
+		}
 	}
 	var searches, beats sync.WaitGroup
-	searches.Go(func() { q.requeueArchivedUntil(ctx, o) })
+	searches.Go(func() { q.requeueArchivedUntil(ctx, o, member.outage) })
 	searches.Go(func() { newReaper(q, member, o.Alias, o.Logger).run(ctx) })
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row is returned
 	beats.Go(func() { member.run(beating) })
 	<-ctx.Done()
-	searches.Wait()
-	server.Shutdown()
-	abandon()
-	s.running.Lock() // and keep it locked: a handler that begins now returns at once
-	err = s.returnToHead(context.WithoutCancel(ctx))
-	stopBeating()
-	beats.Wait()
-	return errors.Join(err, member.leave(context.WithoutCancel(ctx)))
+	ended := make(chan error, 1)
+	go func() {
+		searches.Wait()
+		shutDown(servers)
+		abandon()
+		s.running.Lock() // and keep it locked: a handler that begins now returns at once
+		err := s.returnToHead(context.WithoutCancel(ctx))
+		stopBeating()
+		beats.Wait()
+		ended <- errors.Join(err, member.leave(context.WithoutCancel(ctx)))
+	}()
+	for wait := o.ShutdownTimeout + q.Leases.Stop; ; wait = q.Leases.Stop / 4 {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(wait):
+			if time.Since(q.answers.any.time()) >= q.Leases.Stop {
+				stopBeating()
+				q.abandoned.Store(true)
+				return fmt.Errorf("stop serving: redis does not answer, so the rows go to other workers later: %w", job.ErrUnavailable)
+			}
+		}
+	}
 }
 
 // server is a running Serve.
@@ -70,6 +80,35 @@ type server struct {
 
 	mu         sync.Mutex
 	handedBack []task
+}
+
+// interactivePoll is the time between checks of the queue of Interactive jobs while it is empty.
+const interactivePoll = 20 * time.Millisecond
+
+// takes returns asynq's server of some queues, which are polled at intervals.
+func (s *server) takes(deliveries context.Context, o job.ServeOptions, queues map[string]int, concurrency int, poll time.Duration) *asynq.Server {
+	return asynq.NewServerFromRedisClient(s.queue.rdb, asynq.Config{
+		Concurrency:              concurrency,
+		BaseContext:              func() context.Context { return deliveries },
+		Queues:                   queues,
+		StrictPriority:           o.Strict,
+		TaskCheckInterval:        poll,
+		DelayedTaskCheckInterval: time.Second,
+		ShutdownTimeout:          o.ShutdownTimeout,
+		RetryDelayFunc:           retryDelay,
+		IsFailure:                isFailure,
+		Logger:                   asynqLog{o.Logger, s.member.outage},
+		LogLevel:                 asynq.InfoLevel,
+	})
+}
+
+// shutDown stops servers at the same time, each of which waits for its handlers.
+func shutDown(servers []*asynq.Server) {
+	var stopping sync.WaitGroup
+	for _, server := range servers {
+		stopping.Go(server.Shutdown)
+	}
+	stopping.Wait()
 }
 
 // task is an asynq task of a row.
@@ -148,15 +187,3 @@ func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
 	}
 	return job.RetryDelay(n)
 }
-
-// asynqLog forwards asynq's log. Messages about asynq's state are interesting only for debugging. Its warnings are routine: they
-// are about retries and returned jobs, which the worker logs itself.
-type asynqLog struct{ log *slog.Logger }
-
-func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Warn(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Error(args ...any) { l.log.Error(fmt.Sprint(args...), "from", "queue") }
-
-// Fatal is never called by asynq's server.
-func (l asynqLog) Fatal(args ...any) { l.Error(args...) }

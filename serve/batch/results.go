@@ -275,19 +275,25 @@ func (f *files) missing(ctx context.Context) error {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	reader := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
+	input := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
 	for ctx.Err() == nil {
-		row, err := reader.Next()
+		l, err := input.NextLine()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if results.Has(row.Line) {
+		if results.Has(l.Number) {
 			continue
 		}
-		line := openai.OutputLine{ID: openai.ResultID(v.ID, row.Line, row.Sum), CustomID: row.CustomID, Error: notRun(f.record.Ending.Status)}
+		var row struct {
+			CustomID string `json:"custom_id"`
+		}
+		if err := json.Unmarshal(l.Text, &row); err != nil {
+			return fmt.Errorf("read line %d of the input: %w", l.Number, err)
+		}
+		line := openai.OutputLine{ID: openai.ResultID(v.ID, l.Number, l.Sum()), CustomID: row.CustomID, Error: notRun(f.record.Ending.Status)}
 		if err := f.errors.marshal(outputLine{OutputLine: line}); err != nil {
 			return err
 		}

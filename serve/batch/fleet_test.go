@@ -1,0 +1,140 @@
+package batch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/serve/batch"
+)
+
+// front is a store whose batches are answered by a worker of a fleet.
+type front struct {
+	*bench
+	redis *redistest.Server
+	queue *redisqueue.Queue
+	free  chan struct{} // a value for each row that the worker may answer
+}
+
+func setUpFront(t testing.TB) *front {
+	t.Helper()
+	r := redistest.Start(t)
+	queue, _, err := redisqueue.Dial(t.Context(), r.URL, 8, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, queue.Close()) })
+	f := &front{redis: r, queue: queue, free: make(chan struct{}, 1000)}
+	startWorker(t, r.URL, "worker", f.free)
+	f.bench = start(t, t.TempDir(), gated{}, batch.NewFleet(queue, "test"))
+	return f
+}
+
+func TestFleetAnswersBatches(t *testing.T) {
+	t.Parallel()
+	f := setUpFront(t)
+	close(f.free)
+	b := await(t, f.Store, create(t, f.Store, rowsOf(30)+bad("bad")).ID, ended)
+	require.Equal(t, batch.Completed, b.Status)
+	_, failed := requireWhole(t, f.Store, b, 31)
+	require.Len(t, failed, 1)
+	require.Equal(t, 60, b.Usage.OutputTokens)
+	all, err := f.queue.Batches(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all, "nothing is left in the queue")
+}
+
+// Rows that were answered before a batch of the fleet is cancelled are in the output.
+func TestFleetCancelsBatches(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		cancel func(*front, string) error
+		want   batch.Status
+		code   string
+	}{
+		{"by a client", func(f *front, id string) error {
+			_, err := f.CancelBatch(id)
+			return err
+		}, batch.Cancelled, "batch_cancelled"},
+		{"in the queue", func(f *front, id string) error {
+			_, err := f.queue.Cancel(t.Context(), id)
+			return err
+		}, batch.Failed, "batch_failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := setUpFront(t)
+			b := create(t, f.Store, rowsOf(40))
+			for range 10 {
+				f.free <- struct{}{}
+			}
+			await(t, f.Store, b.ID, func(b batch.Batch) bool { return b.RequestCounts.Completed == 10 })
+			require.NoError(t, c.cancel(f, b.ID))
+			b = await(t, f.Store, b.ID, ended)
+			require.Equal(t, c.want, b.Status)
+			output, failed := requireWhole(t, f.Store, b, 40)
+			require.Len(t, output, 10)
+			require.Equal(t, c.code, failed["row-40"].Error.Code)
+			close(f.free)
+			later := await(t, f.Store, create(t, f.Store, rowsOf(2)).ID, ended)
+			require.Equal(t, batch.Completed, later.Status)
+		})
+	}
+}
+
+func TestFleetExpiresBatches(t *testing.T) {
+	t.Parallel()
+	f := setUpFront(t)
+	b, err := f.CreateBatch(batch.Request{InputFileID: upload(t, f.Store, rowsOf(5)).ID, Endpoint: openai.Completions, CompletionWindow: "2s"})
+	require.NoError(t, err)
+	f.free <- struct{}{}
+	b = await(t, f.Store, b.ID, ended)
+	require.Equal(t, batch.Expired, b.Status)
+	if b.InProgressAt == nil {
+		t.Skip("the machine was too busy to check the input within two seconds")
+	}
+	_, failed := requireWhole(t, f.Store, b, 5)
+	require.NotEmpty(t, failed)
+	for _, l := range failed {
+		require.Nil(t, l.Response)
+		require.Equal(t, "batch_expired", l.Error.Code)
+	}
+}
+
+// A Redis that loses everything costs time but no row.
+func TestFleetWithoutMemory(t *testing.T) {
+	t.Parallel()
+	f := setUpFront(t)
+	b := create(t, f.Store, rowsOf(40))
+	for range 10 {
+		f.free <- struct{}{}
+	}
+	await(t, f.Store, b.ID, func(b batch.Batch) bool { return b.RequestCounts.Completed == 10 })
+	require.NoError(t, f.redis.Client.FlushAll(t.Context()).Err())
+	close(f.free)
+	b = await(t, f.Store, b.ID, ended)
+	require.Equal(t, batch.Completed, b.Status)
+	requireWhole(t, f.Store, b, 40)
+}
+
+// A model that only a worker has, or had within the last hour, can be asked for.
+func TestFleetKnowsItsModels(t *testing.T) {
+	t.Parallel()
+	f := setUpFront(t)
+	require.Eventually(t, func() bool {
+		workers, err := f.queue.Fleet(t.Context())
+		return err == nil && len(workers) == 1
+	}, patience, time.Millisecond)
+	input := upload(t, f.Store, rowsOf(1)).ID
+	b, err := f.CreateBatch(batch.Request{InputFileID: input, Endpoint: openai.Completions})
+	require.NoError(t, err)
+	close(f.free)
+	require.Equal(t, batch.Completed, await(t, f.Store, b.ID, ended).Status)
+	other := create(t, f.Store, `{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"model":"other","prompt":[300]}}`)
+	b = await(t, f.Store, other.ID, ended)
+	require.Equal(t, batch.Failed, b.Status)
+	require.Equal(t, "model_not_found", b.Errors.Data[0].Code)
+}

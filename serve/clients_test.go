@@ -1,0 +1,45 @@
+package serve_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// runClients runs a program of the folder clients, which has OpenAI's Node clients, against a server.
+func runClients(t *testing.T, program, url string) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("no node here, so OpenAI's clients were not tested: install Node and run npm ci in serve/clients")
+	}
+	if _, err := os.Stat(filepath.Join("clients", "node_modules")); err != nil {
+		t.Skip("OpenAI's Node clients are not here, so they were not tested: run npm ci in serve/clients")
+	}
+	node := exec.CommandContext(t.Context(), "node", program, url)
+	node.Dir = "clients"
+	text, err := node.CombinedOutput()
+	t.Log(string(text))
+	require.NoError(t, err)
+}
+
+func TestNodeClientsUseBatches(t *testing.T) {
+	t.Parallel()
+	runClients(t, "batches.mjs", setUpStore(t).URL)
+}
+
+func TestNodeClientsChat(t *testing.T) {
+	t.Parallel()
+	runClients(t, "chat.mjs", setUp(t, nil).URL)
+}
+
+// The front of a fleet is the same server to a client.
+func TestNodeClientsChatWithFleet(t *testing.T) {
+	t.Parallel()
+	runClients(t, "chat.mjs", setUpFleet(t, redisqueue.New(redistest.Start(t).Client)).URL)
+}

@@ -1,0 +1,136 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/serve"
+	"github.com/ingot-run/ingot/worker"
+)
+
+// setUpFleet starts a server that is the front of a worker on the shared engine.
+func setUpFleet(t testing.TB, q job.Queue) *bench {
+	t.Helper()
+	eng, err := shared()
+	require.NoError(t, err)
+	startWorker(t, q, eng)
+	return setUpFront(t, q, eng)
+}
+
+// setUpFront starts a server that is the front of the workers of a queue.
+func setUpFront(t testing.TB, q job.Queue, eng *engine.Engine) *bench {
+	t.Helper()
+	fleet := serve.NewFleet(q, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // it ends after the server, which uses it
+	var running sync.WaitGroup
+	ready := make(chan struct{})
+	running.Go(func() {
+		if err := fleet.Run(ctx, func() { close(ready) }); err != nil {
+			t.Errorf("the front ended: %v", err)
+		}
+	})
+	<-ready
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return setUpOn(t, eng, func(o *serve.Options) { o.Answerer = fleet })
+}
+
+// startWorker starts a worker until the test ends, or until stop is called.
+func startWorker(t testing.TB, q job.Queue, eng worker.Engine) (stop func()) {
+	t.Helper()
+	w, err := worker.New(eng, q, worker.Config{
+		Alias: "tiny", Concurrency: 1, Interactive: 4, PollInterval: 5 * time.Millisecond, ShutdownTimeout: time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it ends after the front, which uses it
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("the worker ended: %v", err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(stop)
+	require.Eventually(t, func() bool {
+		n, err := q.Workers(t.Context(), "tiny")
+		return err == nil && n > 0
+	}, time.Minute, time.Millisecond)
+	return stop
+}
+
+// Requests to a fleet get the errors that an engine of the server would give.
+func TestFleetErrors(t *testing.T) {
+	t.Parallel()
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		b := setUpFleet(t, q)
+		long := strings.Repeat("word ", 5000)
+		for _, body := range []string{
+			`{"model":"tiny","prompt":"` + long + `"}`,
+			`{"model":"tiny","prompt":"` + long + `","stream":true}`,
+			`{"model":"tiny","prompt":[100000000],"stream":true}`,
+		} {
+			require.Equal(t, "invalid_request_error", b.fails(t, 400, http.MethodPost, "/v1/completions", body).Type)
+		}
+		require.Equal(t, "model_not_found", b.fails(t, 404, http.MethodPost, "/v1/completions", `{"model":"other","prompt":"a"}`).Code)
+	})
+}
+
+// A model is there as long as a worker serves it.
+func TestFleetModelsAreThoseOfWorkers(t *testing.T) {
+	t.Parallel()
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		eng, err := shared()
+		require.NoError(t, err)
+		b := setUpFront(t, q, eng)
+		require.Equal(t, 503, b.send(t, http.MethodGet, "/readyz", "").status)
+		stop := startWorker(t, q, eng)
+		ready := func(want int) func() bool {
+			return func() bool { return b.send(t, http.MethodGet, "/readyz", "").status == want }
+		}
+		require.Eventually(t, ready(200), time.Minute, 10*time.Millisecond)
+		require.Contains(t, b.send(t, http.MethodGet, "/v1/models", "").text, `"id":"tiny"`)
+		stop()
+		require.Eventually(t, ready(503), time.Minute, 10*time.Millisecond)
+	})
+}
+
+// A client that leaves ends the generation of its worker.
+func TestClientLeavesFleet(t *testing.T) {
+	t.Parallel()
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		eng, err := open("tiny-llama.q4_0.gguf")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, eng.Close()) })
+		startWorker(t, q, eng)
+		b := setUpFront(t, q, eng)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/completions",
+			strings.NewReader(`{"model":"tiny","prompt":"Once","max_tokens":100000,"ignore_eos":true,"n":100,"stream":true}`))
+		require.NoError(t, err)
+		response, err := b.Client().Do(r)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		_, err = bufio.NewReader(response.Body).ReadString('\n')
+		require.NoError(t, err)
+		cancel()
+		require.Eventually(t, func() bool { s := eng.Snapshot(); return s.Running == 0 && s.Waiting == 0 }, time.Minute, time.Millisecond)
+	})
+}
