@@ -116,7 +116,7 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Engine.DraftTokens, err = draftTokens(s); return err },
 	},
 	{
-		name: StepTime, usage: "bound steps with prompts to `TIME`, such as 20ms; auto for what throughput needs", def: "auto",
+		name: StepTime, usage: "bound steps with prompts to `TIME`, such as 20ms; auto for short ones while people wait", def: "auto",
 		set: func(c *Config, s string) (err error) { c.Engine.StepTime, err = stepTime(s); return err },
 	},
 	{
