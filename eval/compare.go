@@ -21,7 +21,7 @@ type Compared struct {
 	statistics.Comparison
 
 	Margin  float64            `json:"margin"`
-	Changed int                `json:"changed"` // rows whose answer differs
+	Changed int                `json:"changed"` // rows whose answer or score differs
 	Failed  int                `json:"failed"`  // rows without an answer in the candidate
 	Cut     int                `json:"cut"`     // rows whose answer in the candidate reached the limit of tokens; they are scored as they are
 	Verdict statistics.Verdict `json:"verdict"`
@@ -38,6 +38,9 @@ var ErrOtherScores = errors.New("the metrics or filters differ: run both evaluat
 
 // maxFailedShare is the share of rows without an answer from which on a run fails, whatever its scores.
 const maxFailedShare = 0.01
+
+// TooManyFailed reports whether so many rows have no answer that a run fails, whatever its scores.
+func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
 
 // CompareAll compares two runs as Compare does, and refuses runs of which one has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
@@ -120,7 +123,7 @@ func judge(list []Compared) {
 	for i, worse := range statistics.Holm(p) {
 		c := &list[i]
 		c.Verdict = c.Gate(c.Margin, worse, c.Changed == 0)
-		if float64(c.Failed) > maxFailedShare*float64(c.N+c.Failed) {
+		if TooManyFailed(c.Failed, c.N+c.Failed) {
 			c.Verdict = statistics.Fail
 		}
 	}
@@ -235,9 +238,9 @@ func comparePairs(list []pair, metric string) Compared {
 	return c
 }
 
-// same reports whether a row has the same answer in both runs, to the last bit.
+// same reports whether a row has the same answer and scores in both runs, to the last bit. A judge can score the same answer otherwise.
 func (p pair) same() bool {
-	return p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
+	return maps.Equal(p.base.Scores, p.cand.Scores) && p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
 		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
 }
 
@@ -259,7 +262,7 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	}
 	var list []Change
 	for _, p := range all {
-		if p.same() && maps.Equal(p.base.Scores, p.cand.Scores) {
+		if p.same() {
 			continue
 		}
 		list = append(list, Change{

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
 )
 
 // runClients runs a program of the folder clients, which has OpenAI's Node clients, against a server.
@@ -28,4 +31,15 @@ func runClients(t *testing.T, program, url string) {
 func TestNodeClientsUseBatches(t *testing.T) {
 	t.Parallel()
 	runClients(t, "batches.mjs", setUpStore(t).URL)
+}
+
+func TestNodeClientsChat(t *testing.T) {
+	t.Parallel()
+	runClients(t, "chat.mjs", setUp(t, nil).URL)
+}
+
+// The front of a fleet is the same server to a client.
+func TestNodeClientsChatWithFleet(t *testing.T) {
+	t.Parallel()
+	runClients(t, "chat.mjs", setUpFleet(t, redisqueue.New(redistest.Start(t).Client)).URL)
 }

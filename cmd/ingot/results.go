@@ -107,18 +107,11 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		return c, fmt.Errorf("read results: %w", err)
 	}
 	r.report(c, s, output)
-	switch {
-	case err != nil:
+	if err != nil {
 		return c, errors.New("stopped before the end: run it again for the rest")
-	case c.Foreign > 0:
-		return c, fmt.Errorf("%s was %w than batch %s, which does not have %s of the output: choose another output",
-			r.out, rows.ErrOtherFile, r.batch, countRows(c.Foreign))
-	case c.Damaged > 0:
-		return c, fmt.Errorf("batch %s: Redis holds %s that cannot be used, so %s lacks them; the first is %s",
-			r.batch, count(c.Damaged, "result"), r.out, c.FirstDamage)
-	case c.Freed > 0:
-		return c, fmt.Errorf("batch %s: %s lacks %s that an earlier collection with --forget wrote to another output",
-			r.batch, r.out, countRows(c.Freed))
+	}
+	if err := problem(c, r.batch, r.out); err != nil {
+		return c, err
 	}
 	if r.forget && c.Finished {
 		if err := closeOutput(); err != nil { // after this, the output is on the disk
@@ -133,6 +126,22 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		return c, fmt.Errorf("read results: batch %s: %w", r.batch, job.ErrCancelled)
 	}
 	return c, nil
+}
+
+// problem returns the error of a collection whose output is not what the batch has.
+func problem(c enqueue.Collected, batch, out string) error {
+	switch {
+	case c.Foreign > 0:
+		return fmt.Errorf("%s was %w than batch %s, which does not have %s of the output: choose another output",
+			out, rows.ErrOtherFile, batch, countRows(c.Foreign))
+	case c.Damaged > 0:
+		return fmt.Errorf("batch %s: Redis holds %s that cannot be used, so %s lacks them; the first is %s",
+			batch, count(c.Damaged, "result"), out, c.FirstDamage)
+	case c.Freed > 0:
+		return fmt.Errorf("batch %s: %s lacks %s that an earlier collection with --forget wrote to another output",
+			batch, out, countRows(c.Freed))
+	}
+	return nil
 }
 
 // collect writes the results, shows the progress, and returns the last status of the batch.

@@ -1,0 +1,260 @@
+// Package schedule runs evaluations at set times. Any number of schedulers may serve one schedule: asynq's PeriodicTaskManager wakes
+// them, and a table of slots in Redis decides. Each time of an entry is a slot, which enters the table once, is run by the scheduler
+// that holds the entry's lease, and ends with one outcome.
+package schedule
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// Missed is what becomes of slots at whose time no scheduler ran.
+type Missed string
+
+// The values of Missed.
+const (
+	RunLatest Missed = "latest" // the newest one is run
+	RunAll    Missed = "all"    // each is run, one after another
+	Skip      Missed = "skip"   // none is run
+)
+
+// Entry is an evaluation that runs at set times.
+type Entry struct {
+	Name     string   `yaml:"name" json:"name"`
+	Cron     string   `yaml:"cron" json:"cron"`             // minute, hour, day of the month, month, day of the week
+	TimeZone string   `yaml:"timezone" json:"timezone"`     // an IANA name; UTC if empty
+	Tasks    []string `yaml:"tasks" json:"tasks"`           // files; relative ones are relative to the schedule's
+	Model    string   `yaml:"model" json:"model"`           // alias of the workers that answer
+	Judge    string   `yaml:"judge" json:"judge,omitempty"` // alias of the workers that score answers to tasks of type judge
+	Limit    int      `yaml:"limit" json:"limit,omitempty"`
+	Chat     bool     `yaml:"chat" json:"chat,omitempty"`
+	Missed   Missed   `yaml:"missed" json:"missed"`
+
+	// Deadline is the time after which a run ends with the answers that it has; 0 for DefaultDeadline.
+	Deadline time.Duration `yaml:"deadline" json:"deadline"`
+
+	Gate   *Gate   `yaml:"gate" json:"gate,omitempty"`
+	Notify *Notify `yaml:"notify" json:"-"` // not for Redis: an address may hold a secret
+
+	times cron.Schedule
+}
+
+// DefaultDeadline is the deadline of an entry that has none.
+const DefaultDeadline = 24 * time.Hour
+
+// Gate is what a run is judged by.
+type Gate struct {
+	Baseline string   `yaml:"baseline" json:"baseline"` // name of a pinned run
+	Margin   *float64 `yaml:"margin" json:"margin,omitempty"`
+}
+
+// Notify is who is informed of verdicts.
+type Notify struct {
+	On      []Verdict `yaml:"on"` // Fail and Error if empty
+	Webhook string    `yaml:"webhook"`
+	Command []string  `yaml:"command"`
+}
+
+// Verdict is the outcome of a run.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass         Verdict = "pass"
+	Fail         Verdict = "fail"
+	Inconclusive Verdict = "inconclusive"
+	Ungated      Verdict = "done"  // the entry has no gate
+	Error        Verdict = "error" // the evaluation or its gate could not be run
+)
+
+// wants reports whether a verdict is to be notified.
+func (n *Notify) wants(v Verdict) bool {
+	if n == nil {
+		return false
+	}
+	if len(n.On) == 0 {
+		return v == Fail || v == Error
+	}
+	return slices.Contains(n.On, v)
+}
+
+// nameForm is what an entry's name may be: it is part of names of runs, batches and keys.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName checks an entry's name.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("entry %q: a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit", name)
+	}
+	return nil
+}
+
+// Read reads the entries of a schedule.
+func Read(path string) ([]Entry, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the schedule: %w", err)
+	}
+	var file struct {
+		Entries []Entry `yaml:"entries"`
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(file.Entries) == 0 { // also a file that is just being written
+		return nil, fmt.Errorf("read %s: it has no entries", path)
+	}
+	names := map[string]bool{}
+	for i := range file.Entries {
+		e := &file.Entries[i]
+		if err := e.complete(filepath.Dir(path)); err != nil {
+			return nil, fmt.Errorf("read %s: entry %d: %w", path, i+1, err)
+		}
+		if names[e.Name] {
+			return nil, fmt.Errorf("read %s: two entries have the name %s", path, e.Name)
+		}
+		names[e.Name] = true
+	}
+	return file.Entries, nil
+}
+
+// complete checks an entry and fills in what it leaves out.
+func (e *Entry) complete(folder string) (err error) {
+	if err := CheckName(e.Name); err != nil {
+		return err
+	}
+	if e.TimeZone == "" {
+		e.TimeZone = "UTC"
+	}
+	if e.Missed == "" {
+		e.Missed = RunLatest
+	}
+	if e.Deadline == 0 {
+		e.Deadline = DefaultDeadline
+	}
+	if e.Model == "" {
+		e.Model = job.DefaultAlias
+	}
+	switch {
+	case !slices.Contains([]Missed{RunLatest, RunAll, Skip}, e.Missed):
+		return fmt.Errorf("missed: %q is not known: use %s, %s or %s", e.Missed, RunLatest, RunAll, Skip)
+	case len(e.Tasks) == 0:
+		return errors.New("tasks: none is given")
+	case e.Deadline < 0:
+		return fmt.Errorf("deadline: %v is in the past", e.Deadline)
+	case e.Limit < 0:
+		return fmt.Errorf("limit: %d is negative", e.Limit)
+	}
+	for _, alias := range []string{e.Model, cmp.Or(e.Judge, e.Model)} {
+		if err := job.CheckAlias(alias); err != nil {
+			return err
+		}
+	}
+	for i, path := range e.Tasks {
+		if !filepath.IsAbs(path) {
+			e.Tasks[i] = filepath.Join(folder, path)
+		}
+	}
+	if e.times, err = parse(e.Cron, e.TimeZone); err != nil {
+		return err
+	}
+	if e.Gate != nil {
+		if !nameForm.MatchString(e.Gate.Baseline) {
+			return fmt.Errorf("gate: baseline %q is not the name of a baseline", e.Gate.Baseline)
+		}
+		if m := e.Gate.Margin; m != nil && (*m < 0 || *m > 1) {
+			return fmt.Errorf("gate: margin %v: it must be from 0 to 1", *m)
+		}
+	}
+	return e.Notify.check()
+}
+
+func (n *Notify) check() error {
+	if n == nil {
+		return nil
+	}
+	if n.Webhook == "" && len(n.Command) == 0 {
+		return errors.New("notify: neither webhook nor command is given")
+	}
+	if n.Webhook != "" {
+		if u, err := url.Parse(n.Webhook); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			return errors.New("notify: webhook is not an http or https address")
+		}
+	}
+	known := []Verdict{Pass, Fail, Inconclusive, Ungated, Error}
+	for _, v := range n.On {
+		if !slices.Contains(known, v) {
+			return fmt.Errorf("notify: on: %q is no verdict: use pass, fail, inconclusive, done or error", v)
+		}
+	}
+	return nil
+}
+
+// parse reads a cron expression.
+func parse(spec, zone string) (cron.Schedule, error) {
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		return nil, fmt.Errorf("timezone: %q is not known: use a name such as Europe/Berlin", zone)
+	}
+	switch {
+	case strings.Contains(spec, "TZ="):
+		return nil, fmt.Errorf("cron: %q: give the time zone as timezone", spec)
+	case strings.HasPrefix(spec, "@every"):
+		return nil, fmt.Errorf("cron: %q counts from the start of each scheduler, so that several would differ: use the minutes and hours of a clock", spec)
+	}
+	times, err := cron.ParseStandard("CRON_TZ=" + zone + " " + spec)
+	if err != nil {
+		return nil, fmt.Errorf("cron: %q: %w", spec, err)
+	}
+	if times.Next(time.Now()).IsZero() {
+		return nil, fmt.Errorf("cron: %q is a time that does not come", spec)
+	}
+	return times, nil
+}
+
+// spec identifies the times of an entry.
+func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
+
+// Next returns the entry's first time after t.
+func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
+
+// onTime is how late a slot can be noticed and is not yet missed.
+const onTime = 5 * time.Minute
+
+// maxDue is the maximum number of slots that are entered at once. Older ones are left out.
+const maxDue = 1000
+
+// due returns the entry's slots after last up to now, and which of them are to be run.
+func (e *Entry) due(last, now time.Time) []slot {
+	var list []slot
+	for t := e.times.Next(last); !t.IsZero() && !t.After(now); t = e.times.Next(t) {
+		list = append(list, slot{t.UTC(), Passed})
+		if len(list) == 2*maxDue {
+			list = append(list[:0], list[maxDue:]...)
+		}
+	}
+	list = list[max(0, len(list)-maxDue):]
+	for i := range list {
+		newest := i == len(list)-1
+		if e.Missed == RunAll || e.Missed == RunLatest && newest || e.Missed == Skip && now.Sub(list[i].at) <= onTime {
+			list[i].state = Waiting
+		}
+	}
+	return list
+}

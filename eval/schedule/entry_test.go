@@ -1,0 +1,92 @@
+package schedule_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/eval/schedule"
+)
+
+func read(t *testing.T, text string) ([]schedule.Entry, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "schedule.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return schedule.Read(path)
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	list, err := read(t, `
+entries:
+- name: nightly
+  cron: "30 2 * * 1-5"
+  timezone: Europe/Berlin
+  tasks: [tasks/a.yaml, /etc/b.yaml]
+  model: glm
+  limit: 100
+  chat: true
+  missed: skip
+  deadline: 6h
+  gate: {baseline: production, margin: 0.02}
+  notify: {on: [fail, inconclusive], webhook: "https://example.org/hook", command: [page, eval]}
+- name: hourly
+  cron: "@hourly"
+  tasks: [a.yaml]
+`)
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	e := list[0]
+	require.Equal(t, "a.yaml", filepath.Base(e.Tasks[0]))
+	require.True(t, filepath.IsAbs(e.Tasks[0]), "relative to the schedule")
+	require.Equal(t, "/etc/b.yaml", e.Tasks[1])
+	require.Equal(t, 6*time.Hour, e.Deadline)
+	require.InDelta(t, 0.02, *e.Gate.Margin, 0)
+	// Friday, 2 January 2026, after half past two in Berlin, which is an hour ahead of UTC: the next one is on Monday.
+	require.Equal(t, time.Date(2026, 1, 5, 1, 30, 0, 0, time.UTC), e.Next(time.Date(2026, 1, 2, 1, 30, 0, 0, time.UTC)).UTC())
+	require.Equal(t, time.Date(2026, 7, 6, 0, 30, 0, 0, time.UTC), e.Next(time.Date(2026, 7, 3, 1, 30, 0, 0, time.UTC)).UTC(), "summer time")
+	require.Equal(t, schedule.RunLatest, list[1].Missed)
+	require.Equal(t, schedule.DefaultDeadline, list[1].Deadline)
+	require.Equal(t, "default", list[1].Model)
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	entry := func(fields string) string {
+		return "entries: [{name: a, cron: '0 2 * * *', tasks: [t.yaml], " + fields + "}]"
+	}
+	for name, c := range map[string]struct{ text, says string }{
+		"empty":             {"", "it has no entries"},
+		"unknown field":     {entry("webhook: x"), "field webhook not found"},
+		"two of a name":     {"entries:\n- &a {name: a, cron: '0 2 * * *', tasks: [t]}\n- *a\n", "two entries have the name a"},
+		"no name":           {"entries: [{cron: '0 2 * * *', tasks: [t]}]", "entry 1: entry \"\": a name has"},
+		"name with a slash": {"entries: [{name: a/b, cron: '0 2 * * *', tasks: [t]}]", "a name has up to 64"},
+		"no tasks":          {"entries: [{name: a, cron: '0 2 * * *'}]", "tasks: none is given"},
+		"no cron":           {"entries: [{name: a, tasks: [t]}]", "cron: \"\""},
+		"seconds":           {"entries: [{name: a, cron: '0 0 2 * * *', tasks: [t]}]", "cron: "},
+		"@every":            {"entries: [{name: a, cron: '@every 1h', tasks: [t]}]", "use the minutes and hours of a clock"},
+		"time zone in cron": {"entries: [{name: a, cron: 'CRON_TZ=UTC 0 2 * * *', tasks: [t]}]", "give the time zone as timezone"},
+		"no such day":       {"entries: [{name: a, cron: '0 2 31 2 *', tasks: [t]}]", "a time that does not come"},
+		"time zone":         {entry("timezone: Mars/Olympus"), "use a name such as Europe/Berlin"},
+		"local time zone":   {entry("timezone: Local"), "use a name such as Europe/Berlin"},
+		"missed":            {entry("missed: later"), "use latest, all or skip"},
+		"model":             {entry("model: 'a b'"), "model name"},
+		"judge":             {entry("judge: 'a b'"), "model name"},
+		"limit":             {entry("limit: -1"), "is negative"},
+		"deadline":          {entry("deadline: -1h"), "is in the past"},
+		"baseline":          {entry("gate: {baseline: ''}"), "not the name of a baseline"},
+		"margin":            {entry("gate: {baseline: a, margin: 2}"), "from 0 to 1"},
+		"nobody to notify":  {entry("notify: {on: [fail]}"), "neither webhook nor command"},
+		"address":           {entry("notify: {webhook: 'file:///etc/passwd'}"), "not an http or https address"},
+		"verdict":           {entry("notify: {command: [a], on: [failed]}"), `"failed" is no verdict`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := read(t, c.text)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}

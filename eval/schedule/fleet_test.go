@@ -1,0 +1,311 @@
+package schedule_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/eval/schedule"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// asScheduler is the variable that makes the test binary a scheduler, which a test can kill. Its value is the URL of Redis; the
+// arguments are the schedule, the interval and the lease.
+const asScheduler = "INGOT_TEST_AS_SCHEDULER"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(asScheduler); url != "" {
+		if err := serve(url, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Keys with which a test steers its schedulers.
+const (
+	clockKey  = "test:clock"  // the time in seconds
+	holdKey   = "test:hold"   // runs do not end while it exists
+	beginsKey = "test:begins" // list: the runs that began
+	againKey  = "test:again"  // list: those that had ended before
+	failKey   = "test:fail"   // runs fail while it exists
+)
+
+// serve is a scheduler whose runs take a moment, under the test's clock.
+func serve(url, file, interval, lease string) error {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	rdb := redis.NewClient(opts)
+	wait, errInterval := time.ParseDuration(interval)
+	silence, errLease := time.ParseDuration(lease)
+	if err := errors.Join(errInterval, errLease); err != nil {
+		return err
+	}
+	s, err := schedule.New(rdb, schedule.Options{
+		File: file, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)), Interval: wait, Lease: silence, Retry: time.Millisecond,
+		Now: func(ctx context.Context) (time.Time, error) {
+			seconds, err := rdb.Get(ctx, clockKey).Int64()
+			return time.Unix(seconds, 0), err
+		},
+		Evaluate: func(ctx context.Context, e *schedule.Entry, run string) (o schedule.Outcome, err error) {
+			slot := "ingot:{:eval}:slot:" + e.Name + "/" + strings.TrimPrefix(run, e.Name+"-")
+			ended, err := rdb.HExists(ctx, slot, "ended").Result()
+			if err != nil {
+				return o, err
+			}
+			if ended {
+				rdb.RPush(ctx, againKey, run)
+			}
+			if err := rdb.RPush(ctx, beginsKey, run).Err(); err != nil {
+				return o, err
+			}
+			if failed, err := rdb.Exists(ctx, failKey).Result(); err != nil || failed > 0 {
+				return o, errors.Join(errors.New("the tasks are gone"), err)
+			}
+			for {
+				held, err := rdb.Exists(ctx, holdKey).Result()
+				if err != nil || held == 0 {
+					return schedule.Outcome{Verdict: schedule.Pass, Message: "as good as ever"}, err
+				}
+				select {
+				case <-ctx.Done():
+					return o, ctx.Err()
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return s.Run(context.Background())
+}
+
+// fleet is schedulers in processes of their own.
+type fleet struct {
+	t        *testing.T
+	redis    *redistest.Server
+	table    *schedule.Table
+	file     string
+	interval time.Duration
+	lease    time.Duration
+	procs    []*exec.Cmd
+
+	mu      sync.Mutex
+	entered map[string]int // by slot, from the logs
+	ended   map[string]int
+}
+
+const everyMinute = "entries:\n- {name: quick, cron: '* * * * *', missed: all, tasks: [none.yaml]}\n"
+
+// often is the interval of schedulers that are not woken by ticks: the clock of a test is too fast for those.
+const often = 10 * time.Millisecond
+
+func newFleet(t *testing.T, text string, n int, interval, lease time.Duration) *fleet {
+	t.Helper()
+	r := redistest.Start(t)
+	f := &fleet{
+		t: t, redis: r, table: schedule.NewTable(r.Client), file: filepath.Join(t.TempDir(), "schedule.yaml"),
+		interval: interval, lease: lease, entered: map[string]int{}, ended: map[string]int{},
+	}
+	f.write(text)
+	f.setClock(start)
+	for range n {
+		f.procs = append(f.procs, f.start())
+	}
+	return f
+}
+
+// write replaces the schedule.
+func (f *fleet) write(text string) {
+	f.t.Helper()
+	require.NoError(f.t, os.WriteFile(f.file, []byte(text), 0o600))
+}
+
+// start is the time at which the clock of a fleet begins.
+var start = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+func (f *fleet) setClock(now time.Time) {
+	f.t.Helper()
+	require.NoError(f.t, f.redis.Client.Set(f.t.Context(), clockKey, now.Unix(), 0).Err())
+}
+
+func (f *fleet) start() *exec.Cmd {
+	f.t.Helper()
+	cmd := exec.CommandContext(f.t.Context(), os.Args[0], f.file, f.interval.String(), f.lease.String())
+	cmd.Env = append(os.Environ(), asScheduler+"="+f.redis.URL)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(f.t, err)
+	require.NoError(f.t, cmd.Start())
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		f.read(out)
+	}()
+	f.t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // it may have been killed before
+		<-read
+		cmd.Wait() //nolint:errcheck // it was killed
+	})
+	return cmd
+}
+
+// read counts what a scheduler logs about slots.
+func (f *fleet) read(log io.Reader) {
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		var l struct{ Msg, Slot string }
+		if json.Unmarshal(lines.Bytes(), &l) != nil {
+			continue
+		}
+		f.mu.Lock()
+		switch l.Msg {
+		case "slot entered":
+			f.entered[l.Slot]++
+		case "run finished":
+			f.ended[l.Slot]++
+		}
+		f.mu.Unlock()
+	}
+}
+
+// kill kills a scheduler and starts another in its place.
+func (f *fleet) kill(i int) {
+	f.t.Helper()
+	require.NoError(f.t, f.procs[i].Process.Kill())
+	f.procs[i] = f.start()
+}
+
+// owner returns the number of the scheduler that runs a slot, or -1 for one that was killed.
+func (f *fleet) owner(s schedule.Slot) int {
+	for i, p := range f.procs {
+		if strings.Contains(s.Owner, fmt.Sprintf(":%d:", p.Process.Pid)) {
+			return i
+		}
+	}
+	return -1
+}
+
+// newest returns the newest slot.
+func (f *fleet) newest() schedule.Slot {
+	list, err := f.table.Slots(f.t.Context(), "quick", 1)
+	if err != nil || len(list) == 0 {
+		return schedule.Slot{}
+	}
+	return list[0]
+}
+
+// until waits for a condition. The deadline is for a test that hangs.
+func (f *fleet) until(condition func() bool, what string, args ...any) {
+	f.t.Helper()
+	require.Eventually(f.t, condition, 2*time.Minute, 2*time.Millisecond, append([]any{what}, args...)...)
+}
+
+// idle reports whether every slot up to a time has ended.
+func (f *fleet) idle(now time.Time) bool {
+	if f.newest().Name != now.UTC().Format("20060102T150405Z") { // looked at first: it is open from then on
+		return false
+	}
+	open, err := f.redis.Client.ZCard(f.t.Context(), "ingot:{:eval}:open:quick").Result()
+	return err == nil && open == 0
+}
+
+// begun waits until the schedulers have seen the entry, whose slots begin then.
+func (f *fleet) begun() {
+	f.t.Helper()
+	f.until(func() bool {
+		n, err := f.redis.Client.HLen(f.t.Context(), "ingot:{:eval}:marks:quick").Result()
+		return err == nil && n > 0
+	}, "the entry begins")
+}
+
+// TestEachSlotOnce lets three schedulers serve a schedule under a fast clock. Some are killed in the middle of a run and at any other
+// time, Redis is restarted, and the clock jumps over slots. Each slot is entered once, ends once, and is not run after its end.
+func TestEachSlotOnce(t *testing.T) {
+	t.Parallel()
+	slots := 100
+	if os.Getenv("INGOT_LONG") != "" {
+		slots = 500
+	}
+	f := newFleet(t, everyMinute, 3, often, time.Second)
+	f.begun()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	now, fired, kills, restarts, jumps := start, 0, 0, 0, 0
+	for fired < slots {
+		n := 1
+		if random.IntN(20) == 0 {
+			n = min(1+random.IntN(5), slots-fired)
+			jumps++
+		}
+		now, fired = now.Add(time.Duration(n)*time.Minute), fired+n
+		kill, restart := fired%20 == 10, fired%25 == 0
+		if kill {
+			require.NoError(t, f.redis.Client.Set(t.Context(), holdKey, 1, 0).Err())
+		}
+		f.setClock(now)
+		if kill {
+			f.until(func() bool { s := f.newest(); return s.State == schedule.Running && f.owner(s) >= 0 || n > 1 }, "a run begins")
+			if i := f.owner(f.newest()); i >= 0 {
+				f.kill(i)
+				kills++
+			}
+			require.NoError(t, f.redis.Client.Del(t.Context(), holdKey).Err())
+		}
+		if random.IntN(30) == 0 {
+			f.kill(random.IntN(len(f.procs)))
+			kills++
+		}
+		if restart {
+			f.redis.Restart(t)
+			restarts++
+		}
+		f.until(func() bool { return f.idle(now) }, "slots up to %v end", now)
+	}
+	t.Logf("%d slots, %d kills, %d restarts of Redis, %d jumps of the clock", fired, kills, restarts, jumps)
+	require.Positive(t, kills)
+	require.Positive(t, restarts)
+
+	list, err := f.table.Slots(t.Context(), "quick", 1000)
+	require.NoError(t, err)
+	require.Len(t, list, slots)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, s := range list {
+		require.Equal(t, now.Add(-time.Duration(i)*time.Minute).Format("20060102T150405Z"), s.Name)
+		require.Equal(t, schedule.Done, s.State, s.Name)
+		require.Equal(t, schedule.Pass, s.Verdict, "%+v", s)
+		require.LessOrEqual(t, f.entered[s.Name], 1, s.Name) // a killed scheduler may not have logged it
+		require.LessOrEqual(t, f.ended[s.Name], 1, s.Name)
+	}
+	again, err := f.redis.Client.LRange(t.Context(), againKey, 0, -1).Result()
+	require.NoError(t, err)
+	require.Empty(t, again, "runs that began after their end")
+	begins, err := f.redis.Client.LRange(t.Context(), beginsKey, 0, -1).Result()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(begins), slots)
+	t.Logf("%d runs began: the others of the %d slots were continued", len(begins), slots)
+}
+
+// member is a notice that is due.
+func member(id string) redis.ZAddArgs {
+	return redis.ZAddArgs{Members: []redis.Z{{Score: 0, Member: id}}}
+}

@@ -1,0 +1,13 @@
+-- Gives an unfinished slot back. A wait in ms keeps others from it for so long; 0 is for an owner that ends, whose attempt is not counted.
+-- KEYS: lease, slot. ARGV: owner, wait in ms, message.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+redis.call('HSET', KEYS[2], 'state', 'waiting', 'message', ARGV[3])
+if ARGV[2] == '0' then
+  redis.call('HINCRBY', KEYS[2], 'attempt', -1)
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], 'wait', 'PX', ARGV[2])
+end
+return 1

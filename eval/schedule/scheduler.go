@@ -1,0 +1,331 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+// Outcome is the result of an evaluation.
+type Outcome struct {
+	Verdict Verdict
+	Message string // one line for people
+}
+
+// Evaluate runs the evaluation of an entry, whose run has a name. After a crash or an error it is called again with the same name, maybe
+// in another process on another machine, and has to continue. ctx ends when another scheduler took the run over.
+type Evaluate func(ctx context.Context, e *Entry, run string) (Outcome, error)
+
+// Options are the settings of a scheduler. Times that are 0 have defaults.
+type Options struct {
+	File     string // the schedule
+	Evaluate Evaluate
+	Logger   *slog.Logger
+
+	// Now is the clock of the slots; the server's if nil. Tests set a fast one.
+	Now func(ctx context.Context) (time.Time, error)
+
+	Interval time.Duration // between looks at the file and the table
+	Lease    time.Duration // after which another scheduler takes over a run whose scheduler is silent
+	Retry    time.Duration // between the first two attempts at a run that fails, or at a notice; longer between later ones
+}
+
+// The defaults of Options.
+const (
+	DefaultInterval = 10 * time.Second
+	DefaultLease    = 30 * time.Second
+	DefaultRetry    = 30 * time.Second
+)
+
+// MaxAttempts is the number of attempts at a run, after which it ends with the verdict Error.
+const MaxAttempts = 5
+
+// Scheduler runs the entries of a schedule together with other schedulers.
+type Scheduler struct {
+	options Options
+	table   *Table
+	rdb     redis.UniversalClient
+	id      string
+	log     *slog.Logger
+	wake    chan struct{}
+	notices notifier
+
+	mu      sync.Mutex
+	entries []Entry
+	broken  string // the error of the file, if it cannot be read
+	running map[string]bool
+
+	runs sync.WaitGroup
+}
+
+// New returns a scheduler on a Redis server. The schedule is read; an error in it is returned.
+func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
+	entries, err := Read(o.File)
+	if err != nil {
+		return nil, err
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	if o.Retry == 0 {
+		o.Retry = DefaultRetry
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	s := &Scheduler{
+		options: o, table: NewTable(rdb), rdb: rdb, id: fmt.Sprintf("%s:%d:%s", host, os.Getpid(), uuid.NewString()[:8]), log: o.Logger,
+		wake: make(chan struct{}, 1), entries: entries, running: map[string]bool{},
+	}
+	if o.Now == nil {
+		s.options.Now = s.table.Now
+	}
+	s.notices = notifier{table: s.table, entry: s.entry, retry: o.Retry, log: o.Logger, woken: make(chan struct{}, 1)}
+	return s, nil
+}
+
+// Run serves the schedule until ctx ends. Runs that are going on are then given back, and other schedulers continue them.
+func (s *Scheduler) Run(ctx context.Context) error {
+	manager, err := asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
+		RedisUniversalClient: s.rdb, PeriodicTaskConfigProvider: s, SyncInterval: s.options.Interval,
+		SchedulerOpts: &asynq.SchedulerOpts{Logger: asynqLog{ctx, s.log}, HeartbeatInterval: s.options.Interval},
+	})
+	if err != nil {
+		return fmt.Errorf("schedule evaluations: %w", err)
+	}
+	// The first look begins the marks of new entries, before a tick can come.
+	s.look(ctx)
+	server := asynq.NewServerFromRedisClient(s.rdb, asynq.Config{
+		Concurrency: 1, Queues: map[string]int{ticks: 1}, Logger: asynqLog{ctx, s.log}, LogLevel: asynq.InfoLevel, ShutdownTimeout: time.Second,
+	})
+	if err := server.Start(asynq.HandlerFunc(s.tick)); err != nil {
+		return fmt.Errorf("schedule evaluations: %w", err)
+	}
+	defer server.Shutdown()
+	if err := manager.Start(); err != nil {
+		return fmt.Errorf("schedule evaluations: %w", err)
+	}
+	defer manager.Shutdown()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { s.lookUntil(ctx); return nil })
+	group.Go(func() error { s.notices.run(ctx, s.options.Interval); return nil })
+	err = group.Wait()
+	s.runs.Wait()
+	return err
+}
+
+// GetConfigs implements asynq.PeriodicTaskConfigProvider: asynq enqueues a tick at each time of an entry. Each call reads the file. If
+// it cannot be used, the entries stay as they were.
+func (s *Scheduler) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
+	entries, err := Read(s.options.File)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.entries, s.broken = entries, ""
+	case err.Error() != s.broken:
+		s.broken = err.Error()
+		s.log.Error("the schedule cannot be read; the entries stay as they were", "error", err)
+	}
+	configs := make([]*asynq.PeriodicTaskConfig, len(s.entries))
+	for i := range s.entries {
+		e := &s.entries[i]
+		configs[i] = &asynq.PeriodicTaskConfig{Cronspec: e.spec(), Task: tickOf(e.Name), Opts: tickOptions()}
+	}
+	return configs, nil
+}
+
+// tick handles a tick. Several schedulers enqueue one at the same time, and any of them handles it: the table decides.
+func (s *Scheduler) tick(context.Context, *asynq.Task) error {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake
+	}
+	return nil
+}
+
+// lookUntil looks at the table at each tick, and at intervals: a tick can be lost, and a run can be left behind.
+func (s *Scheduler) lookUntil(ctx context.Context) {
+	interval := time.NewTicker(s.options.Interval)
+	defer interval.Stop()
+	for {
+		s.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-interval.C:
+		}
+	}
+}
+
+// look enters the slots that are due, and takes those that nobody runs. Errors are those of Redis: the next look repeats what failed.
+func (s *Scheduler) look(ctx context.Context) {
+	s.mu.Lock()
+	entries := slices.Clone(s.entries)
+	s.mu.Unlock()
+	err := s.table.beat(ctx, s.id, entries)
+	for i := range entries {
+		if err != nil {
+			break
+		}
+		err = s.lookAt(ctx, &entries[i])
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "the schedule waits for redis", "error", err)
+	}
+}
+
+func (s *Scheduler) lookAt(ctx context.Context, e *Entry) error {
+	now, err := s.options.Now(ctx)
+	if err != nil {
+		return err
+	}
+	entered, err := s.table.fire(ctx, e, now)
+	if err != nil {
+		return err
+	}
+	for _, slot := range entered {
+		s.log.InfoContext(ctx, "slot entered", "entry", e.Name, "slot", slot.name())
+	}
+	s.mu.Lock()
+	busy := s.running[e.Name]
+	s.mu.Unlock()
+	if busy || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t, err := s.table.take(ctx, e.Name, s.id, s.options.Lease)
+	if t == nil || err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.running[e.Name] = true
+	s.mu.Unlock()
+	s.runs.Go(func() {
+		s.evaluate(ctx, e, t)
+		s.mu.Lock()
+		delete(s.running, e.Name)
+		s.mu.Unlock()
+		s.tick(ctx, nil) //nolint:errcheck // it returns none
+	})
+	return nil
+}
+
+// evaluate runs a slot that was taken, and records its outcome.
+func (s *Scheduler) evaluate(ctx context.Context, e *Entry, t *taken) {
+	log := s.log.With("entry", e.Name, "slot", t.slot, "attempt", t.attempt)
+	log.InfoContext(ctx, "run started", "model", e.Model)
+	running, lost := context.WithCancelCause(ctx)
+	var renewals sync.WaitGroup
+	renewals.Go(func() { s.renewUntil(running, e.Name, lost) })
+	outcome, err := s.attempt(running, e, t)
+	lost(nil)
+	renewals.Wait()
+
+	over := context.WithoutCancel(ctx)
+	switch cause := context.Cause(running); {
+	case errors.Is(cause, errLost):
+		log.WarnContext(ctx, "run left to another scheduler", "reason", cause)
+		return
+	case err == nil:
+		if err = s.table.finish(over, e, t, s.id, outcome); err == nil {
+			log.InfoContext(ctx, "run finished", "verdict", outcome.Verdict, "message", outcome.Message)
+			s.notices.wakeUp()
+		}
+	case ctx.Err() != nil:
+		err = s.table.release(over, e.Name, t, s.id, 0, "")
+		log.InfoContext(ctx, "run given back")
+	default:
+		wait := s.options.Retry * time.Duration(t.attempt)
+		log.WarnContext(ctx, "run failed; it is tried again", "error", err, "wait", wait)
+		err = s.table.release(over, e.Name, t, s.id, wait, err.Error())
+	}
+	if err != nil { // the lease expires, and the slot is taken again
+		log.WarnContext(ctx, "the end of a run was not recorded", "error", err)
+	}
+}
+
+// attempt evaluates a slot. The last attempt has an outcome even if it fails.
+func (s *Scheduler) attempt(ctx context.Context, e *Entry, t *taken) (Outcome, error) {
+	if t.attempt > MaxAttempts {
+		return Outcome{Error, fmt.Sprintf("it did not finish in %d attempts", MaxAttempts)}, nil
+	}
+	o, err := s.options.Evaluate(ctx, e, e.Name+"-"+t.slot)
+	if err != nil && ctx.Err() == nil && t.attempt == MaxAttempts {
+		return Outcome{Error, err.Error()}, nil
+	}
+	return o, err
+}
+
+// renewUntil extends the lease of a run until ctx ends. lost is called when it was lost, or could not be extended for its whole length.
+func (s *Scheduler) renewUntil(ctx context.Context, entry string, lost context.CancelCauseFunc) {
+	ticker := time.NewTicker(s.options.Lease / 4)
+	defer ticker.Stop()
+	extended := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		begun := time.Now()
+		err := s.table.renew(ctx, entry, s.id, s.options.Lease)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			extended = begun
+		case errors.Is(err, errLost):
+			lost(err)
+			return
+		case time.Since(extended) > s.options.Lease:
+			lost(fmt.Errorf("%w, for all that is known: %w", errLost, err))
+			return
+		}
+	}
+}
+
+// entry returns the entry of a name, or nil.
+func (s *Scheduler) entry(name string) *Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.entries {
+		if s.entries[i].Name == name {
+			return &s.entries[i]
+		}
+	}
+	return nil
+}
+
+// asynqLog passes the log of asynq on. Nothing below an error in it is of use to who runs a scheduler.
+// At the end it reports connections that it cannot close, since they are not its own.
+type asynqLog struct {
+	ctx context.Context //nolint:containedctx // asynq's loggers get none
+	log *slog.Logger
+}
+
+func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
+func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
+func (l asynqLog) Warn(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
+func (l asynqLog) Error(args ...any) {
+	level := slog.LevelWarn
+	if l.ctx.Err() != nil {
+		level = slog.LevelDebug
+	}
+	l.log.Log(l.ctx, level, fmt.Sprint(args...), "from", "queue")
+}
+func (l asynqLog) Fatal(args ...any) { l.Error(args...) }

@@ -1,0 +1,255 @@
+package schedule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/eval/schedule"
+)
+
+// states returns the newest slots of the entry, the newest first, by minute and state.
+func (f *fleet) states() string {
+	list, err := f.table.Slots(f.t.Context(), "quick", 1000)
+	if err != nil {
+		return err.Error()
+	}
+	var parts []string
+	for _, s := range list {
+		parts = append(parts, s.Name[9:13]+" "+string(s.State))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (f *fleet) untilStates(want string) {
+	f.t.Helper()
+	f.until(func() bool { return f.states() == want }, "slots: %s", want)
+	require.Equal(f.t, want, f.states())
+}
+
+func (f *fleet) set(key string) {
+	f.t.Helper()
+	require.NoError(f.t, f.redis.Client.Set(f.t.Context(), key, 1, 0).Err())
+}
+
+func (f *fleet) unset(key string) {
+	f.t.Helper()
+	require.NoError(f.t, f.redis.Client.Del(f.t.Context(), key).Err())
+}
+
+// minute sets the clock to a minute after the start, or a moment later.
+func (f *fleet) minute(m int, later time.Duration) {
+	f.t.Helper()
+	f.setClock(start.Add(time.Duration(m)*time.Minute + later))
+}
+
+// TestNothingPilesUp checks that one slot waits behind a run that outlasts its period, and the following ones are not run.
+func TestNothingPilesUp(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
+	f.begun()
+	f.set(holdKey)
+	f.minute(1, 0)
+	f.untilStates("0301 running")
+	f.minute(2, 0)
+	f.untilStates("0302 waiting, 0301 running")
+	f.minute(3, 0)
+	f.untilStates("0303 overlapped, 0302 waiting, 0301 running")
+	f.minute(5, 0)
+	f.untilStates("0305 overlapped, 0304 overlapped, 0303 overlapped, 0302 waiting, 0301 running")
+	_, err := f.table.RunNow(t.Context(), "quick")
+	require.ErrorIs(t, err, schedule.ErrWaiting)
+	f.unset(holdKey)
+	f.untilStates("0305 overlapped, 0304 overlapped, 0303 overlapped, 0302 done, 0301 done")
+	f.minute(6, 0)
+	f.until(func() bool { return strings.HasPrefix(f.states(), "0306 done") }, "it goes on")
+}
+
+// TestMissedSlots stops the clock's schedulers over four slots, and checks what each policy makes of them. The last slot is late by more
+// than a slot may be, or it is not.
+func TestMissedSlots(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]string{
+		"all":    "0340 done, 0330 done, 0320 done, 0310 done",
+		"latest": "0340 done, 0330 missed, 0320 missed, 0310 missed",
+		"skip":   "0340 missed, 0330 missed, 0320 missed, 0310 missed",
+	} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			text := "entries: [{name: quick, cron: '*/10 * * * *', tasks: [a], missed: " + policy + "}]"
+			f := newFleet(t, text, 1, often, schedule.DefaultLease)
+			f.begun()
+			require.NoError(t, f.procs[0].Process.Kill())
+			f.minute(46, 0)
+			f.kill(0)
+			f.untilStates(want)
+			if policy == "skip" {
+				f.minute(54, 0)
+				f.untilStates("0350 done, " + want)
+			}
+		})
+	}
+}
+
+// TestPause pauses an entry, runs it by hand, and resumes it: what it passed over is not caught up.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
+	f.begun()
+	for _, want := range []bool{true, false} {
+		changed, err := f.table.Pause(t.Context(), "quick")
+		require.NoError(t, err)
+		require.Equal(t, want, changed)
+	}
+	f.minute(2, 0)
+	f.untilStates("0302 paused, 0301 paused")
+	run, err := f.table.RunNow(t.Context(), "quick")
+	require.NoError(t, err)
+	f.until(func() bool {
+		s := f.newest()
+		return s.Run == run && s.State == schedule.Done && s.Verdict == schedule.Pass
+	}, "the run by hand ends")
+	changed, err := f.table.Resume(t.Context(), "quick")
+	require.NoError(t, err)
+	require.True(t, changed)
+	f.minute(3, 0)
+	f.until(func() bool { return strings.Contains(f.states(), "0303 done, 0302 paused, 0301 paused") }, "it goes on")
+	_, err = f.table.Pause(t.Context(), "other")
+	require.ErrorIs(t, err, schedule.ErrNoEntry)
+	_, err = f.table.RunNow(t.Context(), "other")
+	require.ErrorContains(t, err, "the known entries are: quick")
+}
+
+// TestFailedRun checks that a run that fails is tried again, and ends with an error at last.
+func TestFailedRun(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
+	f.begun()
+	f.set(failKey)
+	f.minute(1, 0)
+	f.untilStates("0301 done")
+	s := f.newest()
+	require.Equal(t, schedule.Error, s.Verdict)
+	require.Equal(t, "the tasks are gone", s.Message)
+	begins, err := f.redis.Client.LLen(t.Context(), beginsKey).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, schedule.MaxAttempts, begins)
+	f.unset(failKey)
+	f.minute(2, 0)
+	f.untilStates("0302 done, 0301 done")
+	require.Equal(t, schedule.Pass, f.newest().Verdict)
+}
+
+// TestTicks checks that a tick wakes a scheduler that would not look for an hour.
+func TestTicks(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 1, time.Hour, schedule.DefaultLease)
+	f.begun()
+	f.minute(1, 0)
+	client := asynq.NewClientFromRedisClient(f.redis.Client)
+	_, err := client.Enqueue(asynq.NewTask("ingot-evaluations", []byte("quick")), asynq.Queue("ingot-evaluations"))
+	require.NoError(t, err)
+	f.untilStates("0301 done")
+}
+
+// TestReload changes the schedule while a scheduler runs: another time zone and another entry, then a file that cannot be read. A
+// changed time begins with its next slot. asynq's manager, which enqueues the ticks, has the same entries.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "entries: [{name: quick, cron: '0 4 * * *', tasks: [a]}]", 1, often, schedule.DefaultLease)
+	f.begun()
+	inspector := asynq.NewInspectorFromRedisClient(f.redis.Client)
+	ticks := func() string {
+		entries, err := inspector.SchedulerEntries()
+		if err != nil || len(entries) != 1 {
+			return ""
+		}
+		return fmt.Sprintf("%s: %s %s", entries[0].Spec, entries[0].Task.Type(), entries[0].Task.Payload())
+	}
+	f.until(func() bool { return ticks() == "CRON_TZ=UTC 0 4 * * *: ingot-evaluations quick" }, "asynq has the entry")
+	f.minute(50, 0)
+	f.write(`entries: [{name: quick, cron: "0 5 * * *", timezone: Europe/Berlin, tasks: [a], missed: all}]`)
+	f.until(func() bool {
+		n, err := f.redis.Client.HExists(t.Context(), "ingot:{:eval}:marks:quick", "CRON_TZ=Europe/Berlin 0 5 * * *").Result()
+		return err == nil && n
+	}, "the new time begins")
+	f.until(func() bool { return ticks() == "CRON_TZ=Europe/Berlin 0 5 * * *: ingot-evaluations quick" }, "asynq has the new time")
+	f.write("entries: [{name: quick, cron: '* * * * *', tasks: [a], surprise: 1}]")
+	f.minute(61, 0)
+	f.untilStates("0400 done") // 5 o'clock in Berlin
+	list, err := f.table.List(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, list.Schedulers, 1)
+	require.Len(t, list.Entries, 1)
+	require.Equal(t, "Europe/Berlin", list.Entries[0].TimeZone)
+	require.Equal(t, 4, list.Entries[0].Next.In(time.FixedZone("", 0)).Hour()+map[bool]int{true: 1}[list.Entries[0].Next.IsDST()])
+}
+
+// TestNotices kills a scheduler while it calls a webhook, whose address answers with an error next. The notice is repeated with the same
+// key until it was received, and not after that. The command receives the same.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var keys, bodies []string
+	var f *fleet
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		keys, bodies = append(keys, r.Header.Get("Idempotency-Key")), append(bodies, string(body))
+		switch {
+		case err != nil || len(keys) == 1:
+			f.procs[0].Process.Kill() //nolint:errcheck // the test waits for its end
+			<-r.Context().Done()
+		case len(keys) == 2:
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	defer site.Close()
+	out := filepath.Join(t.TempDir(), "notices")
+	text := fmt.Sprintf(`entries:
+- name: quick
+  cron: "* * * * *"
+  tasks: [a]
+  gate: {baseline: main}
+  notify: {on: [pass], webhook: %q, command: [sh, -c, 'cat >>"$0"; echo " $INGOT_EVAL_VERDICT $INGOT_EVAL_KEY" >>"$0"', %q]}
+`, site.URL, out)
+	f = newFleet(t, text, 1, often, schedule.DefaultLease)
+	f.begun()
+	f.minute(1, 0)
+	f.until(func() bool { mu.Lock(); defer mu.Unlock(); return len(keys) == 1 }, "the webhook is called")
+	f.kill(0)
+	// The dead scheduler has the notice for a minute, which is over now.
+	f.until(func() bool {
+		return f.redis.Client.ZScore(t.Context(), "ingot:{:eval}:notices", "quick/20260102T030100Z").Val() > 0
+	}, "it is taken")
+	require.NoError(t, f.redis.Client.ZAddArgs(t.Context(), "ingot:{:eval}:notices", member("quick/20260102T030100Z")).Err())
+	f.until(func() bool { return f.newest().Notified != "" }, "the verdict is notified")
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, []string{"quick/20260102T030100Z/pass", "quick/20260102T030100Z/pass", "quick/20260102T030100Z/pass"}, keys)
+	require.Equal(t, bodies[0], bodies[2])
+	var body map[string]string
+	require.NoError(t, json.Unmarshal([]byte(bodies[0]), &body))
+	require.Equal(t, "quick-20260102T030100Z", body["run"])
+	require.Equal(t, "main", body["baseline"])
+	require.Equal(t, "as good as ever", body["message"])
+	received, err := os.ReadFile(out)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(received)), "\n")
+	require.Equal(t, bodies[0]+" pass quick/20260102T030100Z/pass", lines[len(lines)-1])
+	left, err := f.redis.Client.ZCard(t.Context(), "ingot:{:eval}:notices").Result()
+	require.NoError(t, err)
+	require.Zero(t, left)
+}
