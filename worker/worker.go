@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
@@ -28,6 +30,9 @@ const (
 // job is over, and another worker gets it.
 const maxRecordWait = 30 * time.Second
 
+// stopPatience is the time that Run waits at its end for a queue that does not answer, after Serve has returned.
+const stopPatience = 2 * time.Second
+
 // Config has the settings of a worker. Zero values mean the named defaults.
 type Config struct {
 	Alias           string        // model alias whose queues are served; job.DefaultAlias
@@ -43,15 +48,16 @@ type Config struct {
 
 // Worker serves the queues of one model alias.
 type Worker struct {
-	config  Config
-	queue   job.Queue
-	origin  job.Origin // without ModelSHA256
-	context int        // maximum tokens of prompt and answer
-	log     *slog.Logger
-	metrics *metrics
-	engine  watchdog
-	results *resultRoom
-	pulse   *pulse
+	config   Config
+	queue    job.Queue
+	origin   job.Origin // without ModelSHA256
+	context  int        // maximum tokens of prompt and answer
+	log      *slog.Logger
+	metrics  *metrics
+	registry *prometheus.Registry
+	engine   watchdog
+	results  *resultRoom
+	pulse    *pulse
 
 	// Methods of the engine.
 	generate func(context.Context, generation.Request) (generation.Completion, error)
@@ -61,7 +67,7 @@ type Worker struct {
 	admission *admission
 	tracked   tracked                // deliveries that are running
 	hash      atomic.Pointer[string] // hash of the model's file, after it is known
-	speed     speed
+	speed     job.Speed
 
 	checkpointInterval time.Duration
 
@@ -72,7 +78,7 @@ type Worker struct {
 	stopping atomic.Bool     // Run is stopping: a job whose context ends returns to the queue
 	waiting  context.Context // ends when the time for running jobs is over; results then do not wait for the queue any longer
 
-	readyPatience, alivePatience time.Duration
+	readyPatience, alivePatience, stopPatience time.Duration
 }
 
 // Engine has the methods of an engine that a worker needs.
@@ -83,18 +89,30 @@ type Engine interface {
 	Snapshot() engine.Snapshot
 }
 
+// name returns the name of the worker.
+func (c *Config) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
 // New makes a worker on an engine. The caller closes the engine after Run has returned.
 func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
+	r := newRegistry()
+	return newWorker(eng, queue, c, r, r, newAdmission())
+}
+
+// newWorker makes a worker with metrics in a registry and with an admission that it may share with other workers.
+func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
 	}
-	if c.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		c.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
-	}
+	c.Name = c.name()
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = DefaultShutdownTimeout
 	}
@@ -121,7 +139,8 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		log:      c.Logger,
 		failed:   make(chan error, 1),
 		waiting:  context.Background(),
-		metrics:  newMetrics(eng.Snapshot),
+		registry: registry,
+		metrics:  newMetrics(to, eng.Snapshot),
 		results:  newResultRoom(info.Fit.Rows),
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
@@ -130,8 +149,9 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 
 		readyPatience: readyPatience,
 		alivePatience: alivePatience,
+		stopPatience:  stopPatience,
 
-		admission:          newAdmission(),
+		admission:          rows,
 		checkpointInterval: defaultCheckpointInterval,
 		refusalPause:       refusalPause,
 	}, nil
@@ -193,9 +213,23 @@ func (w *Worker) Run(ctx context.Context) error {
 	drain()
 	stopWaiting()
 	stopCheckpoints()
-	background.Wait()
+	w.wait(&background)
 	w.log.Info("stopped")
 	return errors.Join(failure, err)
+}
+
+// wait waits for goroutines that end soon, unless they wait for a queue that does not answer.
+func (w *Worker) wait(background *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		background.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(w.stopPatience):
+		w.log.Warn("the queue does not answer: stopping without it")
+	}
 }
 
 // stop makes Run stop with an error.
