@@ -126,7 +126,7 @@ func (m *member) own(ctx context.Context, queue string, d delivery) (owned conte
 	}
 	disown := func(ctx context.Context) error { return m.queue.disown(ctx, queue, d, id) }
 	ok, err := m.queue.hold(ctx, queue, d, id)
-	if err != nil { // it may own the row all the same
+	if err != nil { // it may own the row nevertheless
 		drop()
 		m.pay(context.WithoutCancel(ctx), disown)
 		return nil, nil, err
