@@ -1,5 +1,5 @@
--- Counts an attempt at a row. Returns a list: its number, and the row's progress if there is any; or one number: a refusal, or -6 if
--- another model has answered rows of the batch. Follows refusal.lua.
+-- Counts an attempt at a row. Returns a list of the number of the attempt and the row's progress, if there is any. If the attempt is
+-- refused, the list has one number: a refusal, or -6 if another model has answered rows of the batch. Follows refusal.lua.
 -- KEYS: meta, done, attempts, deliveries, checkpoints. ARGV: line, now in ms, FileID or '', number of the delivery, model or ''.
 local refused = refusal(KEYS[1], KEYS[2], KEYS[4], ARGV[1], ARGV[4], ARGV[3])
 if refused then
