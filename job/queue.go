@@ -23,7 +23,8 @@ type Queue interface {
 
 	// Serve calls handle for each job of a model alias until ctx is done. It then takes no more jobs. Running handlers have
 	// ShutdownTimeout to finish; after that, Serve ends their contexts and puts their jobs back at the head of the queue. Serve
-	// returns when all handlers have returned. An error means that it could not start.
+	// returns when all handlers have returned. An error means that it could not start, or that the queue could not be used at the end:
+	// some handlers may then still run, but their contexts have ended.
 	Serve(ctx context.Context, o ServeOptions, handle Handler) error
 
 	// Announce sends a message to the listeners of a channel. Nobody else gets it, and nothing is stored.

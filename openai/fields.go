@@ -26,6 +26,24 @@ func parseObject(raw []byte, path string) (*object, *Error) {
 	return o, nil
 }
 
+// repeated returns a key that a valid JSON object has more than once.
+func repeated(object []byte) (key string, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	seen := map[string]bool{}
+	d.Token() //nolint:errcheck // the object is valid
+	for d.More() {
+		token, _ := d.Token()
+		key, _ := token.(string)
+		if seen[key] {
+			return key, true
+		}
+		seen[key] = true
+		var value json.RawMessage
+		d.Decode(&value) //nolint:errcheck // the object is valid
+	}
+	return "", false
+}
+
 func jsonError(err error) *Error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {

@@ -154,6 +154,10 @@ func (o *object) logitBias() map[int32]float64 {
 		o.err = err
 		return nil
 	}
+	if key, ok := repeated(raw); ok {
+		o.fail(CodeInvalidValue, `"logit_bias" has the key %q twice`, key)
+		return nil
+	}
 	bias := make(map[int32]float64, len(inner.fields))
 	for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // sorted, so that errors do not depend on the order of a map
 		id, err := strconv.ParseInt(key, 10, 32)

@@ -190,6 +190,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Completions, `"logit_bias":{"-1":1}`, CodeInvalidValue, `a key of "logit_bias" must be a token id, not "-1"`},
 		{Completions, `"logit_bias":{"5":1,"05":1}`, CodeInvalidValue, `"logit_bias" gives token 5 twice; once as "5"`},
 		{Completions, `"logit_bias":{"5":1,"+5":1}`, CodeInvalidValue, `"logit_bias" gives token 5 twice; once as "5"`},
+		{Completions, `"logit_bias":{"5":1,"6":{"a":1},"5":2}`, CodeInvalidValue, `"logit_bias" has the key "5" twice`},
 		{Completions, `"logit_bias":{"1":101}`, CodeInvalidValue, `"logit_bias.1" must be between -100 and 100, not 101`},
 		{Completions, `"logit_bias":{"1":"x"}`, CodeInvalidType, `"logit_bias.1" must be a number, not a string`},
 		{Completions, `"seed":"x"`, CodeInvalidType, `"seed" must be a number, not a string`},

@@ -26,7 +26,7 @@ import (
 )
 
 // quick are leases for tests in which one worker lives at a time, so that a loaded machine loses none by mistake.
-var quick = redisqueue.Leases{Beat: 50 * time.Millisecond, Silence: time.Second}
+var quick = redisqueue.Leases{Beat: 50 * time.Millisecond, Silence: time.Second, Stop: time.Minute}
 
 // One of 16 rows kills every worker that runs it. Two workers die running all 16 rows, then three running that row alone. After that the
 // row is an error line, and the other 15 have answers.

@@ -83,7 +83,7 @@ func (p process) serve(ctx context.Context) error {
 	if p.Concurrency == 0 {
 		p.Concurrency = 8
 	}
-	queue, _, err := redisqueue.Dial(ctx, p.URL, p.Concurrency)
+	queue, _, err := redisqueue.Dial(ctx, p.URL, p.Concurrency, func(string) {})
 	if err != nil {
 		return err
 	}

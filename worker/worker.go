@@ -28,6 +28,9 @@ const (
 // job is over, and another worker gets it.
 const maxRecordWait = 30 * time.Second
 
+// stopPatience is the time that Run waits at its end for a queue that does not answer, after Serve has returned.
+const stopPatience = 2 * time.Second
+
 // Config has the settings of a worker. Zero values mean the named defaults.
 type Config struct {
 	Alias           string        // model alias whose queues are served; job.DefaultAlias
@@ -72,7 +75,7 @@ type Worker struct {
 	stopping atomic.Bool     // Run is stopping: a job whose context ends returns to the queue
 	waiting  context.Context // ends when the time for running jobs is over; results then do not wait for the queue any longer
 
-	readyPatience, alivePatience time.Duration
+	readyPatience, alivePatience, stopPatience time.Duration
 }
 
 // Engine has the methods of an engine that a worker needs.
@@ -130,6 +133,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 
 		readyPatience: readyPatience,
 		alivePatience: alivePatience,
+		stopPatience:  stopPatience,
 
 		admission:          newAdmission(),
 		checkpointInterval: defaultCheckpointInterval,
@@ -193,9 +197,23 @@ func (w *Worker) Run(ctx context.Context) error {
 	drain()
 	stopWaiting()
 	stopCheckpoints()
-	background.Wait()
+	w.wait(&background)
 	w.log.Info("stopped")
 	return errors.Join(failure, err)
+}
+
+// wait waits for goroutines that end soon, unless they wait for a queue that does not answer.
+func (w *Worker) wait(background *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		background.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(w.stopPatience):
+		w.log.Warn("the queue does not answer: stopping without it")
+	}
 }
 
 // stop makes Run stop with an error.

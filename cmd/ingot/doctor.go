@@ -265,7 +265,7 @@ func (s *backendState) fill(i metal.Info) {
 
 func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error {
 	d.Redis = &redisState{}
-	queue, warnings, err := redisqueue.Dial(ctx, cfg.Redis, 1)
+	queue, warnings, err := redisqueue.Dial(ctx, cfg.Redis, 1, nil)
 	if err != nil {
 		d.Redis.Error = oneLine(err.Error())
 		return err

@@ -144,7 +144,7 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 			return nil, &usageError{err}
 		}
 	}
-	queue, _, err := redisqueue.Dial(cmd.Context(), cfg.Redis, 1) // the warnings are for enqueue and worker
+	queue, _, err := redisqueue.Dial(cmd.Context(), cfg.Redis, 1, waiting(cmd)) // the warnings are for enqueue and worker
 	return queue, err
 }
 
@@ -166,7 +166,7 @@ func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string
 
 // dial connects to Redis for a command that queues or answers rows. It checks the server and logs settings of the server that can lose jobs.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
-	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cfg.Concurrency)
+	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cfg.Concurrency, waiting(cmd))
 	if err != nil {
 		return nil, err
 	}
@@ -178,4 +178,9 @@ func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
 		log.WarnContext(cmd.Context(), "redis can lose jobs", "reason", w)
 	}
 	return queue, nil
+}
+
+// waiting returns a function that prints the reason why a command waits.
+func waiting(cmd *cobra.Command) func(reason string) {
+	return func(reason string) { cmd.PrintErrf("%s\n", printable(reason)) }
 }

@@ -20,12 +20,12 @@ const (
 )
 
 // requeueArchivedUntil queues archived jobs again, at once and then at intervals, until ctx is done.
-func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions) {
+func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions, out *outage) {
 	tick := time.NewTicker(archiveInterval)
 	defer tick.Stop()
 	for {
 		if err := q.requeueArchived(o.Alias, o.Logger); err != nil && ctx.Err() == nil {
-			o.Logger.Warn("could not search for archived jobs", "error", err)
+			out.failed("could not search for archived jobs", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,8 +19,9 @@ const moreConnections = 16
 
 // Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks
 // that it answers, holds data of its own and is version 6.2 or later. There is one connection for each of the rows that run at the
-// same time. The warnings name settings of the server that can lose jobs.
-func Dial(ctx context.Context, url string, rows int) (q *Queue, warnings []string, err error) {
+// same time. The warnings name settings of the server that can lose jobs. While the server loads its data, Dial waits, after
+// it has called waiting with the reason; if waiting is nil, that is an error.
+func Dial(ctx context.Context, url string, rows int, waiting func(reason string)) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
 	if err != nil {
@@ -31,6 +33,15 @@ func Dial(ctx context.Context, url string, rows int) (q *Queue, warnings []strin
 	dialSteady(opts)
 	c := redis.NewClient(opts)
 	info, err := readInfo(ctx, c)
+	if err == nil && info["loading"] == "1" {
+		left := info["loading_eta_seconds"]
+		if waiting == nil {
+			c.Close() //nolint:errcheck // nothing was written
+			return nil, nil, fmt.Errorf("use redis at %s: it loads its data: try again in %s s", opts.Addr, left)
+		}
+		waiting(fmt.Sprintf("redis at %s loads its data: waiting for it (%s s left)", opts.Addr, left))
+		info, err = waitUntilLoaded(ctx, c, info)
+	}
 	if err != nil {
 		c.Close() //nolint:errcheck // it was never used
 		return nil, nil, fmt.Errorf("reach redis at %s: %w%s", opts.Addr, err, hint(opts, err))
@@ -41,6 +52,25 @@ func Dial(ctx context.Context, url string, rows int) (q *Queue, warnings []strin
 		return nil, nil, fmt.Errorf("use redis at %s: %w", opts.Addr, err)
 	}
 	return New(c), warnings, nil
+}
+
+// loadingInterval is the time between two checks of a server that loads its data.
+const loadingInterval = 250 * time.Millisecond
+
+// waitUntilLoaded reads a server's INFO again until it has loaded its data.
+func waitUntilLoaded(ctx context.Context, c *redis.Client, info map[string]string) (map[string]string, error) {
+	for info["loading"] == "1" {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(loadingInterval):
+		}
+		var err error
+		if info, err = readInfo(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return info, nil
 }
 
 // hint suggests what to change in the URL, or is empty if the error itself is clear.

@@ -17,7 +17,7 @@ func TestDial(t *testing.T) {
 	r := redistest.Start(t)
 	dial := func() (warnings []string) {
 		t.Helper()
-		c, warnings, err := redisqueue.Dial(t.Context(), r.URL, 1)
+		c, warnings, err := redisqueue.Dial(t.Context(), r.URL, 1, nil)
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
 		return warnings
@@ -29,9 +29,9 @@ func TestDial(t *testing.T) {
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	require.Contains(t, dial(), "maxmemory-policy is allkeys-lru: jobs are lost when memory runs out; set noeviction")
 
-	_, _, err := redisqueue.Dial(t.Context(), "localhost:6379", 1)
+	_, _, err := redisqueue.Dial(t.Context(), "localhost:6379", 1, nil)
 	require.ErrorContains(t, err, "redis URL")
-	_, _, err = redisqueue.Dial(t.Context(), "redis://127.0.0.1:1", 1) // a port that no test can be given
+	_, _, err = redisqueue.Dial(t.Context(), "redis://127.0.0.1:1", 1, nil) // a port that no test can be given
 	require.ErrorContains(t, err, "reach redis at 127.0.0.1:1: ")
 	require.ErrorContains(t, err, "(is it running there?)")
 }
@@ -48,11 +48,11 @@ func TestDialSuggestsAnotherURL(t *testing.T) {
 		"redis://" + answering(t, ""):          "(is it restarting? If it wants TLS, the URL begins with rediss://)",
 		"rediss://" + answering(t, "-ERR\r\n"): "(does it speak TLS? Without, the URL begins with redis://)",
 	} {
-		_, _, err := redisqueue.Dial(t.Context(), url, 1)
+		_, _, err := redisqueue.Dial(t.Context(), url, 1, nil)
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "wrong@", "passwords stay out of errors")
 	}
-	c, _, err := redisqueue.Dial(t.Context(), "redis://:secret@"+addr, 1)
+	c, _, err := redisqueue.Dial(t.Context(), "redis://:secret@"+addr, 1, nil)
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 }

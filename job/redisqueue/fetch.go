@@ -11,15 +11,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fetches is a hook of the client that records when a server last answered asynq's request for a task, whether there was a task or
-// not. asynq itself only logs that such requests fail.
-type fetches struct {
-	last atomic.Int64 // Unix time in ns; 0 for never
+// answers is a hook of the client that records when a server last answered: any command, and asynq's request for a task, whether there was
+// a task or not. asynq itself only logs that such requests fail.
+type answers struct {
+	any, fetch moment
 }
 
-// time returns the time of the last fetch from the queue; zero for never.
-func (f *fetches) time() time.Time {
-	ns := f.last.Load()
+// moment is a time that several goroutines set.
+type moment struct{ ns atomic.Int64 } // Unix time; 0 for never
+
+func (m *moment) now() { m.ns.Store(time.Now().UnixNano()) }
+
+// time returns the time; zero for never.
+func (m *moment) time() time.Time {
+	ns := m.ns.Load()
 	if ns == 0 {
 		return time.Time{}
 	}
@@ -27,24 +32,33 @@ func (f *fetches) time() time.Time {
 }
 
 // DialHook implements redis.Hook.
-func (*fetches) DialHook(next redis.DialHook) redis.DialHook {
+func (*answers) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
 // ProcessHook implements redis.Hook.
-func (f *fetches) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (a *answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if (err == nil || errors.Is(err, redis.Nil)) && isFetch(cmd.Args()) {
-			f.last.Store(time.Now().UnixNano())
+		if err == nil || errors.Is(err, redis.Nil) {
+			a.any.now()
+			if isFetch(cmd.Args()) {
+				a.fetch.now()
+			}
 		}
 		return err
 	}
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (*fetches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (a *answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if err == nil {
+			a.any.now()
+		}
+		return err
+	}
 }
 
 // isFetch recognises asynq's script by its first keys: the pending tasks of a queue and its pause.

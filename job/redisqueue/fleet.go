@@ -17,11 +17,12 @@ import (
 // Leases are the times by which workers watch each other.
 type Leases struct {
 	Beat    time.Duration // time between two beats of a worker, and between two checks of the other workers' beats
+	Stop    time.Duration // time without an answer of Redis after which a worker that stops does so without Redis
 	Silence time.Duration // time without a beat after which other workers get a worker's rows
 }
 
 // DefaultLeases give the rows of a killed worker to others within 20 s: Silence, two checks, and the pause of a polling worker.
-var DefaultLeases = Leases{Beat: 2 * time.Second, Silence: 12 * time.Second}
+var DefaultLeases = Leases{Beat: 2 * time.Second, Silence: 12 * time.Second, Stop: 4 * time.Second}
 
 // maxLostAge is the time for which lost workers are listed.
 const maxLostAge = time.Hour
@@ -77,10 +78,10 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 		if json.Unmarshal([]byte(record), &w) != nil {
 			continue // of another version
 		}
-		w.ID, w.Beat, w.Lost = id, moment(beats.Val()[id]), time.Time{}
+		w.ID, w.Beat, w.Lost = id, parseMoment(beats.Val()[id]), time.Time{}
 		if state := lost.Val()[id]; state != "" {
 			at, beat, _ := strings.Cut(state, " ")
-			w.Beat, w.Lost = moment(beat), moment(at)
+			w.Beat, w.Lost = parseMoment(beat), parseMoment(at)
 		}
 		all = append(all, w)
 	}
@@ -105,8 +106,8 @@ func (q *Queue) Workers(ctx context.Context, alias string) (int, error) {
 	return n, err
 }
 
-// moment returns a time in ms; zero if it is not a number.
-func moment(ms string) time.Time {
+// parseMoment returns a time in ms; zero if it is not a number.
+func parseMoment(ms string) time.Time {
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
 		return time.Time{}

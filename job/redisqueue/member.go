@@ -15,6 +15,7 @@ type member struct {
 	options job.ServeOptions
 	started time.Time
 	log     *slog.Logger
+	outage  *outage
 
 	mu    sync.Mutex
 	id    string
@@ -33,7 +34,7 @@ type held struct {
 
 // join registers a worker. A worker must have beaten before it may own rows.
 func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
-	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, id: newWorkerID(), ends: map[*held]struct{}{}}
+	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, outage: &outage{log: o.Logger}, id: newWorkerID(), ends: map[*held]struct{}{}}
 	_, err := q.beat(ctx, m.record())
 	return m, err
 }
@@ -59,11 +60,12 @@ func (m *member) run(ctx context.Context) {
 		alive, err := m.queue.beat(ctx, m.record())
 		switch {
 		case err != nil && ctx.Err() == nil:
-			m.log.Warn("could not register this worker", "error", err)
+			m.outage.failed("could not register this worker", err)
 		case err == nil && !alive:
 			m.lost(ctx)
 		}
 		if err == nil {
+			m.outage.over()
 			m.settle(ctx)
 		}
 	})
@@ -72,7 +74,7 @@ func (m *member) run(ctx context.Context) {
 // pay makes a write, or leaves it for settle if that fails.
 func (m *member) pay(ctx context.Context, d debt) {
 	if err := d(ctx); err != nil {
-		m.log.Warn("could not give up a row; trying again", "error", err)
+		m.outage.failed("could not give up a row", err)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.debts = append(m.debts, d)
@@ -102,7 +104,7 @@ func (m *member) lost(ctx context.Context) {
 	m.id = newWorkerID()
 	m.mu.Unlock()
 	if _, err := m.queue.beat(ctx, m.record()); err != nil {
-		m.log.Warn("could not register this worker", "error", err)
+		m.outage.failed("could not register this worker", err)
 	}
 }
 

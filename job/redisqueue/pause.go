@@ -19,11 +19,11 @@ func pausedKey(alias string, p job.Priority) string {
 // whether any of the alias's queues was not paused before.
 func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err error) {
 	for _, p := range job.AllPriorities() {
-		set, err := q.rdb.SetNX(ctx, pausedKey(alias, p), now()/1000, 0).Result() // the time in seconds, as asynq has it
+		n, err := pauseScript.Run(ctx, q.rdb, []string{pausedKey(alias, p)}, now()/1000).Int()
 		if err != nil {
 			return changed, failure(err, "pause model name %s", alias)
 		}
-		changed = changed || set
+		changed = changed || n == 1
 	}
 	return changed, nil
 }

@@ -57,3 +57,17 @@ func TestPause(t *testing.T) {
 	serving.Wait()
 	require.NoError(t, err)
 }
+
+// An operator can pause a model name, and end the pause, while Redis has no memory left.
+func TestPauseWithoutMemory(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	q := redisqueue.New(r.Client)
+	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.ErrorContains(t, r.Client.Set(t.Context(), "x", "y", 0).Err(), "OOM")
+	for i, do := range []func(context.Context, string) (bool, error){q.Pause, q.Pause, q.Resume, q.Resume} {
+		changed, err := do(t.Context(), "m")
+		require.NoError(t, err)
+		require.Equal(t, i%2 == 0, changed)
+	}
+}

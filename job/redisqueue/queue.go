@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -37,23 +38,29 @@ type Queue struct {
 
 	rdb       redis.UniversalClient
 	inspector *asynq.Inspector
-	fetches   *fetches
+	answers   *answers
+	abandoned atomic.Bool // a Serve ended while asynq waited for Redis
 }
 
 var _ job.Queue = (*Queue)(nil)
 
 // New returns the queue of a Redis server.
 func New(rdb redis.UniversalClient) *Queue {
-	f := new(fetches)
-	rdb.AddHook(f)
-	return &Queue{DefaultLeases, rdb, asynq.NewInspectorFromRedisClient(rdb), f}
+	a := new(answers)
+	rdb.AddHook(a)
+	return &Queue{Leases: DefaultLeases, rdb: rdb, inspector: asynq.NewInspectorFromRedisClient(rdb), answers: a}
 }
 
 // Client returns the connections to Redis, for tables of others on the same server.
 func (q *Queue) Client() redis.UniversalClient { return q.rdb }
 
-// Close closes the connections to Redis.
-func (q *Queue) Close() error { return q.rdb.Close() }
+// Close closes the connections to Redis. It leaves them open if a Serve ended without Redis, since asynq would panic.
+func (q *Queue) Close() error {
+	if q.abandoned.Load() {
+		return nil
+	}
+	return q.rdb.Close()
+}
 
 // Ping implements job.Queue.
 func (q *Queue) Ping(ctx context.Context) error {
@@ -61,7 +68,7 @@ func (q *Queue) Ping(ctx context.Context) error {
 }
 
 // LastFetch implements job.Queue.
-func (q *Queue) LastFetch() time.Time { return q.fetches.time() }
+func (q *Queue) LastFetch() time.Time { return q.answers.fetch.time() }
 
 // taskType is the type of the asynq tasks that carry jobs.
 const taskType = "ingot:job"

@@ -30,7 +30,7 @@ func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
 func (r *reaper) run(ctx context.Context) {
 	every(ctx, r.queue.Leases.Beat, func() {
 		if err := r.look(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("could not look for silent workers", "error", err)
+			r.self.outage.failed("could not look for silent workers", err)
 		}
 	})
 }

@@ -37,6 +37,8 @@ var (
 	drainSource string
 	//go:embed lua/delete.lua
 	deleteSource string
+	//go:embed lua/pause.lua
+	pauseSource string
 	//go:embed lua/head.lua
 	headSource string
 	//go:embed lua/checkpoint.lua
@@ -72,6 +74,7 @@ var (
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
 	retryScript   = redis.NewScript(retrySource)
+	pauseScript   = redis.NewScript(pauseSource)
 	headScript    = redis.NewScript(headSource)
 	addScript     = redis.NewScript(fillSource + addSource)
 	deleteScript  = redis.NewScript(deleteSource)

@@ -39,19 +39,34 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 		}
 	}
 	var searches, beats sync.WaitGroup
-	searches.Go(func() { q.requeueArchivedUntil(ctx, o) })
+	searches.Go(func() { q.requeueArchivedUntil(ctx, o, member.outage) })
 	searches.Go(func() { newReaper(q, member, o.Alias, o.Logger).run(ctx) })
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row is returned
 	beats.Go(func() { member.run(beating) })
 	<-ctx.Done()
-	searches.Wait()
-	shutDown(servers)
-	abandon()
-	s.running.Lock() // and keep it locked: a handler that begins now returns at once
-	err = s.returnToHead(context.WithoutCancel(ctx))
-	stopBeating()
-	beats.Wait()
-	return errors.Join(err, member.leave(context.WithoutCancel(ctx)))
+	ended := make(chan error, 1)
+	go func() {
+		searches.Wait()
+		shutDown(servers)
+		abandon()
+		s.running.Lock() // and keep it locked: a handler that begins now returns at once
+		err := s.returnToHead(context.WithoutCancel(ctx))
+		stopBeating()
+		beats.Wait()
+		ended <- errors.Join(err, member.leave(context.WithoutCancel(ctx)))
+	}()
+	for wait := o.ShutdownTimeout + q.Leases.Stop; ; wait = q.Leases.Stop / 4 {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(wait):
+			if time.Since(q.answers.any.time()) >= q.Leases.Stop {
+				stopBeating()
+				q.abandoned.Store(true)
+				return fmt.Errorf("stop serving: redis does not answer, so the rows go to other workers later: %w", job.ErrUnavailable)
+			}
+		}
+	}
 }
 
 // server is a running Serve.
@@ -82,7 +97,7 @@ func (s *server) takes(deliveries context.Context, o job.ServeOptions, queues ma
 		ShutdownTimeout:          o.ShutdownTimeout,
 		RetryDelayFunc:           retryDelay,
 		IsFailure:                isFailure,
-		Logger:                   asynqLog{o.Logger},
+		Logger:                   asynqLog{o.Logger, s.member.outage},
 		LogLevel:                 asynq.InfoLevel,
 	})
 }
@@ -172,15 +187,3 @@ func retryDelay(n int, err error, _ *asynq.Task) time.Duration {
 	}
 	return job.RetryDelay(n)
 }
-
-// asynqLog forwards asynq's log. Messages about asynq's state are interesting only for debugging. Its warnings are routine: they
-// are about retries and returned jobs, which the worker logs itself.
-type asynqLog struct{ log *slog.Logger }
-
-func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Warn(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Error(args ...any) { l.log.Error(fmt.Sprint(args...), "from", "queue") }
-
-// Fatal is never called by asynq's server.
-func (l asynqLog) Fatal(args ...any) { l.Error(args...) }

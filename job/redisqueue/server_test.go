@@ -44,9 +44,9 @@ func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	primary, replica, node := redistest.Start(t), redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes")
 	host, port, _ := strings.Cut(primary.Client.Options().Addr, ":")
 	require.NoError(t, replica.Client.ReplicaOf(t.Context(), host, port).Err())
-	_, _, err := Dial(t.Context(), replica.URL, 1)
+	_, _, err := Dial(t.Context(), replica.URL, 1, nil)
 	require.ErrorContains(t, err, "it is a replica, to which nothing can be written: give its primary, "+primary.Client.Options().Addr)
-	_, _, err = Dial(t.Context(), node.URL, 1)
+	_, _, err = Dial(t.Context(), node.URL, 1, nil)
 	require.ErrorContains(t, err, "it is a node of a cluster, which is not supported: give a single server")
 }
 
@@ -69,7 +69,7 @@ func TestRights(t *testing.T) {
 	} {
 		rules := append([]any{"ACL", "SETUSER", "u", "reset", "on", ">p", "resetchannels"}, words(c.rights)...)
 		require.NoError(t, r.Client.Do(t.Context(), rules...).Err())
-		q, _, err := Dial(t.Context(), strings.Replace(r.URL, "redis://", "redis://u:p@", 1), 1)
+		q, _, err := Dial(t.Context(), strings.Replace(r.URL, "redis://", "redis://u:p@", 1), 1, nil)
 		require.NoError(t, err)
 		err = q.CheckServer(t.Context())
 		if c.want == "" {

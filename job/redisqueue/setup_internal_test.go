@@ -25,7 +25,7 @@ type fleet struct {
 }
 
 // shortLeases are short, but long enough that no live worker is declared lost on a loaded machine.
-var shortLeases = Leases{Beat: 50 * time.Millisecond, Silence: 3 * time.Second}
+var shortLeases = Leases{Beat: 50 * time.Millisecond, Silence: 3 * time.Second, Stop: time.Minute}
 
 func newFleet(t testing.TB, rows int) *fleet {
 	t.Helper()

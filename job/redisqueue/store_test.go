@@ -49,8 +49,12 @@ func TestAFullRedisCanBeEmptied(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	q := redisqueue.New(r.Client)
-	newBatch(t, q)
-	_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2})
+	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
+	require.NoError(t, err)
+	for line := 1; line <= 300; line++ { // more than are pending at a time
+		addJobs(t, q, line)
+	}
+	_, err = q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2})
 	require.NoError(t, err)
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	require.ErrorContains(t, r.Client.Set(t.Context(), "x", "y", 0).Err(), "OOM")
@@ -60,8 +64,9 @@ func TestAFullRedisCanBeEmptied(t *testing.T) {
 	s, err := q.Status(t.Context(), "b")
 	require.NoError(t, err)
 	require.Equal(t, job.Cancelled, s.State)
+	require.Empty(t, r.Client.Keys(t.Context(), "asynq:*:t:*").Val(), "waiting rows are removed")
 	require.NoError(t, q.Purge(t.Context(), "b"))
-	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
+	require.Equal(t, []string{"asynq:queues"}, r.Client.Keys(t.Context(), "*").Val())
 }
 
 func TestAFullRedisCanBePurged(t *testing.T) {

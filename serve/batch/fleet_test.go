@@ -23,7 +23,7 @@ type front struct {
 func setUpFront(t testing.TB) *front {
 	t.Helper()
 	r := redistest.Start(t)
-	queue, _, err := redisqueue.Dial(t.Context(), r.URL, 8)
+	queue, _, err := redisqueue.Dial(t.Context(), r.URL, 8, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, queue.Close()) })
 	f := &front{redis: r, queue: queue, free: make(chan struct{}, 1000)}

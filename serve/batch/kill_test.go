@@ -79,7 +79,7 @@ func (p process) run(ctx context.Context) error {
 
 func (p process) runner(ctx context.Context) (batch.Runner, func(), error) {
 	if p.Redis != "" {
-		queue, _, err := redisqueue.Dial(ctx, p.Redis, 1)
+		queue, _, err := redisqueue.Dial(ctx, p.Redis, 1, nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -196,7 +196,7 @@ func startWorker(t testing.TB, redis, name string, free chan struct{}) {
 	t.Helper()
 	eng, err := openMicro()
 	require.NoError(t, err)
-	queue, _, err := redisqueue.Dial(t.Context(), redis, 8)
+	queue, _, err := redisqueue.Dial(t.Context(), redis, 8, nil)
 	require.NoError(t, err)
 	w, err := worker.New(gated{eng, free}, queue, worker.Config{
 		Alias: "micro", Name: name, Concurrency: 8, PollInterval: 10 * time.Millisecond, ShutdownTimeout: time.Second, Logger: quiet,
