@@ -47,6 +47,9 @@ func (a *Alone) Models(context.Context) ([]Model, error) {
 	return models, nil
 }
 
+// Engine returns the engine of an alias.
+func (a *Alone) Engine(alias string) *engine.Engine { return a.engines[alias] }
+
 // Answer answers with the engine of the call's model.
 func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	eng := a.engines[c.Model]

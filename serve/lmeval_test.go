@@ -98,7 +98,7 @@ func TestLMEvalLoglikelihood(t *testing.T) {
 	for _, form := range []struct {
 		name   string
 		size   int  // prompts of a request
-		texts  bool // tokenized_requests=False
+		texts  bool // instead of ids
 		single bool // a prompt that is not in a list
 		fields string
 		last   int // entries that lm-eval drops at the end

@@ -35,6 +35,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, c Call, k *k
 		out.fail(asHTTP(err))
 		return nil
 	}
+	s.metrics.count(c.Model, answer.Stats)
 	t := openai.Tokens{Prompt: answer.Stats.PromptTokens, Completion: answer.Stats.CompletionTokens, Cached: answer.Stats.CachedTokens}
 	k.spend(time.Now(), t.Prompt+t.Completion)
 	last, err := chunks.End(answer.Body, t)

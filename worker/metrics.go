@@ -48,7 +48,7 @@ func newMetrics(snapshot func() engine.Snapshot) *metrics {
 		m.jobs.WithLabelValues(outcome)
 	}
 	m.registry.MustRegister(m.jobs, m.prompt, m.cached, m.completion, m.drafted, m.accepted,
-		m.queueWait, m.ttft, m.duration, m.batch, newEngineCollector(snapshot),
+		m.queueWait, m.ttft, m.duration, m.batch, NewEngineCollector(snapshot),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
