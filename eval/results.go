@@ -51,9 +51,12 @@ type Count struct {
 
 // Config is what a run was made with.
 type Config struct {
-	ModelSHA256 []string `json:"model_sha256"` // of all models that answered
-	Limit       int      `json:"limit,omitempty"`
-	Version     string   `json:"ingot_version"`
+	Model        string   `json:"model,omitempty"`                // the name of its file, or that under which it is served
+	Server       string   `json:"server,omitempty"`               // the address of the server that answered
+	ModelSHA256  []string `json:"model_sha256"`                   // of all models that answered
+	ChatTemplate string   `json:"chat_template_sha256,omitempty"` // of the model's file
+	Limit        int      `json:"limit,omitempty"`
+	Version      string   `json:"ingot_version"`
 }
 
 // SamplesFile is the name of a task's samples file.

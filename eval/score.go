@@ -127,6 +127,37 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 	return l.CustomID, a, nil
 }
 
+// align sets the offsets of tokens in a text, for servers that do not give them, or count a token before the text, such as one that begins
+// every text, as part of it. Tokens that are not the text, such as parts of characters, keep the server's offsets.
+func (s *scored) align(text string) {
+	offsets := make([]int, len(s.Tokens))
+	rest := text
+	for i, token := range s.Tokens {
+		offsets[i] = length(text) - length(rest)
+		after, ok := strings.CutPrefix(rest, token)
+		switch {
+		case ok:
+			rest = after
+		case rest == "": // generated after it
+		case i == 0 && len(s.Logprobs) > 0 && s.Logprobs[0] == nil:
+			offsets[0] = -1
+		default:
+			s.shift(offsets[0])
+			return
+		}
+	}
+	s.Offsets = offsets
+}
+
+// shift corrects the server's offsets if they count a first token that is not the text.
+func (s *scored) shift(first int) {
+	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
+		for i := range s.Offsets {
+			s.Offsets[i] -= before
+		}
+	}
+}
+
 // between adds up the log-probabilities of the tokens that begin at or after one character and before another. greedy reports whether each of them is the
 // likeliest token of its place. ok is false if there is none, or one has no log-probability.
 func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
@@ -140,8 +171,11 @@ func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 		}
 		sum += *s.Logprobs[i]
 		ok = true
-		for _, p := range s.Top[i] {
-			greedy = greedy && p <= *s.Logprobs[i]
+		greedy = greedy && i < len(s.Top)
+		if greedy {
+			for _, p := range s.Top[i] {
+				greedy = greedy && p <= *s.Logprobs[i]
+			}
 		}
 	}
 	return sum, greedy, ok
@@ -281,7 +315,9 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 	p := &item.Prompt
 	base.Responses = nil
 	for i, a := range given {
-		total, _, ok := a.logprobs.between(boundary(p.ContextOf(i)), length(p.ContextOf(i)+p.Choices[i]))
+		text := p.ContextOf(i) + p.Choices[i]
+		a.logprobs.align(text)
+		total, _, ok := a.logprobs.between(boundary(p.ContextOf(i)), length(text))
 		if !ok {
 			base.Failed = fmt.Sprintf("choice %d has no log-probabilities", i+1)
 			return base
@@ -307,6 +343,7 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 	p := &item.Prompt
 	text := strings.Join(p.Targets, "")
 	from, to := boundary(p.Context), length(p.Context+text)
+	a.logprobs.align(p.Context + text)
 	if s.Type == task.Perplexity {
 		from, to = 0, length(text)
 		a.logprobs.skipFirst()
@@ -337,8 +374,9 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 
 // skipFirst leaves out the first token if it has no log-probability, because nothing precedes it.
 func (s *scored) skipFirst() {
-	if len(s.Logprobs) > 0 && s.Logprobs[0] == nil {
-		s.Logprobs, s.Top, s.Offsets, s.Tokens = s.Logprobs[1:], s.Top[1:], s.Offsets[1:], s.Tokens[1:]
+	if len(s.Logprobs) > 0 && len(s.Offsets) > 0 && len(s.Tokens) > 0 && s.Logprobs[0] == nil {
+		s.Logprobs, s.Offsets, s.Tokens = s.Logprobs[1:], s.Offsets[1:], s.Tokens[1:]
+		s.Top = s.Top[min(1, len(s.Top)):]
 	}
 }
 

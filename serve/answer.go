@@ -18,6 +18,9 @@ type Answerer interface {
 	// Engine returns the engine of a model, or nil if the model is not in this process.
 	Engine(alias string) *engine.Engine
 
+	// Workers are the processes that answer, and those that were lost of late.
+	Workers(ctx context.Context) ([]job.Worker, error)
+
 	// Answer answers a request at the priority of people who wait. It returns as soon as ctx is done, and the generation then stops
 	// within a step. Errors are those of the engine and of the queue.
 	Answer(ctx context.Context, c Call) (Answer, error)

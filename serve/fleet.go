@@ -137,6 +137,9 @@ func (f *Fleet) Models(ctx context.Context) ([]Model, error) {
 // Engine returns nil: the engines are with the workers.
 func (f *Fleet) Engine(string) *engine.Engine { return nil }
 
+// Workers returns the workers of the queue.
+func (f *Fleet) Workers(ctx context.Context) ([]job.Worker, error) { return f.queue.Fleet(ctx) }
+
 // Answer has a worker answer a call.
 func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 	batch := "live-" + ulid.Make().String()

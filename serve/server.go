@@ -72,6 +72,8 @@ type Server struct {
 	metrics  *metrics
 	bodies   *semaphore.Weighted // for the bytes of large bodies
 	draining atomic.Bool
+	sessions sessions
+	history  history
 
 	cutOff context.Context // ends when the time for running requests is over
 	cut    context.CancelFunc
@@ -99,6 +101,7 @@ func (s *Server) routes() {
 	s.handle("GET /tokenizer_info", s.tokenizerInfo)
 	s.handle("GET /metrics", s.metrics.handler())
 	s.storeRoutes()
+	s.consoleRoutes()
 	s.handle("/", s.unknownPath)
 }
 

@@ -64,7 +64,7 @@ type Worker struct {
 	admission *admission
 	tracked   tracked                // deliveries that are running
 	hash      atomic.Pointer[string] // hash of the model's file, after it is known
-	speed     speed
+	speed     job.Speed
 
 	checkpointInterval time.Duration
 

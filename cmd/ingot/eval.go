@@ -1,13 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,11 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/task"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/rows"
 )
 
 func newEval() *cobra.Command {
@@ -41,18 +34,20 @@ lm-evaluation-harness; docs/eval.md lists what is supported. A run is a director
 func newEvalRun() *cobra.Command {
 	var e evaluation
 	cmd := &cobra.Command{
-		Use:   "run TASK... -o DIR (--model FILE | --redis URL)",
+		Use:   "run TASK... -o DIR (--model FILE | --redis URL | --base-url URL)",
 		Short: "Evaluate a model",
 		Long: `Run asks a model the rows of tasks, and writes their scores to DIR: results.json, and a samples file per task with every
 row's prompt, answer and score. TASK is a file of a task or of a group of tasks, or the name of a built-in task:
 ` + strings.Join(task.Builtin(), ", ") + `.
 Built-in tasks need --data, a JSON Lines file of the benchmark's rows.
- With --model it runs on this machine. With --redis and without --model the workers that
-serve --model-name answer.
+ With --model it runs on this machine, with --base-url it asks a server that speaks OpenAI's API,
+and with --redis alone the workers that serve --model-name. Of a server, tasks that score texts need completions with
+echo and logprobs; eval run checks that the server's are right before it begins.
 
 A run can be interrupted: the same command continues it, and asks nothing twice.`,
 		Example: `  ingot eval run gsm8k --data gsm8k-test.jsonl --fewshot-data gsm8k-train.jsonl -o runs/today --model model.gguf
-  ingot eval run tasks/*.yaml -o runs/today --redis redis://queue:6379/0 --model-name glm`,
+  ingot eval run tasks/*.yaml -o runs/today --redis redis://queue:6379/0 --model-name glm
+  ingot eval run ifeval --data ifeval.jsonl --chat -o runs/today --base-url http://gpu:8000/v1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("TASK is missing")
@@ -71,8 +66,13 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt, instead of the task's number")
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
+	flags.StringVar(&e.who.url, "base-url", "", "ask the server at `URL`, such as http://host:8080/v1, which speaks OpenAI's API")
+	flags.StringVar(&e.who.name, "server-model", "", "ask for `NAME` of the server's models (default the only one)")
+	flags.StringVar(&e.who.key, "api-key-env", openAIKey, "the key for the server is in the environment variable `NAME`")
 	flags.StringVar(&e.judge.model, "judge-model", "", "score the answers of tasks of type judge with the model in `FILE`")
-	flags.StringVar(&e.judge.name, "judge-model-name", "", "score them with the workers that serve `NAME`")
+	flags.StringVar(&e.judge.name, "judge-model-name", "", "score them with the model that the workers, or the judge's server, serve as `NAME`")
+	flags.StringVar(&e.judge.url, "judge-base-url", "", "score them with the server at `URL`")
+	flags.StringVar(&e.judge.key, "judge-api-key-env", openAIKey, "the key for the judge's server is in the environment variable `NAME`")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlag(flags, config.ModelName)
 	addEngineFlags(flags)
@@ -85,7 +85,7 @@ type evaluation struct {
 	folder, data, examples string
 	limit, shots           int // shots is below 0 for each task's own number
 	chat                   bool
-	judge                  answerer
+	who, judge             answerer
 }
 
 func (e *evaluation) run(paths []string) error {
@@ -103,14 +103,13 @@ func (e *evaluation) run(paths []string) error {
 	if err := eval.Prepare(e.folder, sets); err != nil {
 		return err
 	}
-	cfg, err := settings(e.cmd)
-	if err != nil {
+	if err := e.choose(sets); err != nil {
 		return err
 	}
-	if eval.Judged(sets) && e.judge == (answerer{}) {
-		return usagef("--judge-model FILE, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
+	if err := e.checkEcho(sets); err != nil {
+		return err
 	}
-	if err := e.answer(answerer{cfg.Model, cfg.ModelName}, eval.RequestsFile, eval.AnswersFile); err != nil {
+	if err := e.answer(e.who, eval.RequestsFile, eval.AnswersFile); err != nil {
 		return err
 	}
 	if eval.Judged(sets) {
@@ -121,7 +120,11 @@ func (e *evaluation) run(paths []string) error {
 			return fmt.Errorf("ask the judge: %w", err)
 		}
 	}
-	results, err := eval.Score(e.folder, sets, groups, eval.Config{Limit: e.limit, Version: programVersion()})
+	made := eval.Config{Limit: e.limit, Version: programVersion(), Model: e.who.shown(), Server: e.who.server()}
+	if made.ChatTemplate, err = templateSum(e.who.model); err != nil {
+		return err
+	}
+	results, err := eval.Score(e.folder, sets, groups, made)
 	if err != nil {
 		return err
 	}
@@ -152,76 +155,6 @@ func (e *evaluation) load(tasks []*task.Task) ([]*eval.Set, error) {
 		sets = append(sets, s)
 	}
 	return sets, nil
-}
-
-// answerer is a model that answers: a file on this machine or, without one, a name under which workers serve it.
-type answerer struct{ model, name string }
-
-// answer answers a file of requests in the run's directory.
-func (e *evaluation) answer(who answerer, from, to string) error {
-	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
-	if who.model != "" {
-		cfg, err := settings(e.cmd)
-		if err != nil {
-			return err
-		}
-		cfg.Model = who.model
-		r := runner{cmd: e.cmd, cfg: cfg, in: requests, out: answers, format: rows.FormatJSONL}
-		_, err = r.run(e.cmd.Context())
-		return err
-	}
-	cfg, err := settings(e.cmd, config.Redis)
-	if err != nil {
-		return fmt.Errorf("%w, or --model FILE to run on this machine", err)
-	}
-	cfg.ModelName = who.name
-	return e.answerByFleet(cfg, requests, answers)
-}
-
-// answerByFleet queues the requests as a batch, whose id the run's directory holds, and waits for the results.
-func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string) error {
-	queue, err := dial(e.cmd, cfg)
-	if err != nil {
-		return err
-	}
-	defer queue.Close() //nolint:errcheck // everything sent was answered
-	batch, err := e.batch(filepath.Base(answers))
-	if err != nil {
-		return err
-	}
-	in, err := os.Open(requests)
-	if err != nil {
-		return fmt.Errorf("read requests: %w", err)
-	}
-	defer in.Close() //nolint:errcheck // it was only read
-	_, err = enqueue.Enqueue(e.cmd.Context(), queue, in, enqueue.Options{Batch: batch, Alias: cfg.ModelName, Priority: job.Default, Version: programVersion()})
-	if err != nil {
-		return err
-	}
-	r := collecting{cmd: e.cmd, queue: queue, batch: batch, out: answers, follow: true}
-	c, err := r.run(e.cmd.Context())
-	if err == nil && !c.Finished {
-		err = errors.New("the batch has not finished: run the same command again")
-	}
-	return err
-}
-
-// batch returns the id of the batch that gives a file of answers. It is made once for a run.
-func (e *evaluation) batch(answers string) (string, error) {
-	name := "batch"
-	if answers == eval.JudgeAnswersFile {
-		name = "judge_batch"
-	}
-	path := filepath.Join(e.folder, name)
-	id, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		id = []byte("eval-" + enqueue.NewBatchID())
-		err = os.WriteFile(path, id, 0o644)
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the batch of the run: %w", err)
-	}
-	return strings.TrimSpace(string(id)), nil
 }
 
 // writeScores prints the scores of a run as a table. Groups follow the tasks.

@@ -150,7 +150,7 @@ func TestEvalJudge(t *testing.T) {
 	require.NoError(t, os.WriteFile(task, []byte(judged), 0o600))
 	r := ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--limit", "3")
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, "--judge-model FILE, or --judge-model-name NAME")
+	require.Contains(t, r.stderr, "--judge-model FILE, --judge-base-url URL, or --judge-model-name NAME")
 	r = ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--judge-model", tinyLlama, "--limit", "3")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	samples, err := eval.ReadSamples(folder, "quiz")
@@ -184,5 +184,5 @@ func TestEvalUsage(t *testing.T) {
 	}
 	r := ingot(t, "", "eval", "run", task, "-o", filepath.Join(t.TempDir(), "run"))
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, "or --model FILE to run on this machine")
+	require.Contains(t, r.stderr, "--model FILE to run on this machine")
 }

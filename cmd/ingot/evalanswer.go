@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/progress"
+	"github.com/ingot-run/ingot/remote"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// openAIKey is the variable that OpenAI's own clients read.
+const openAIKey = "OPENAI_API_KEY"
+
+// answerer is a model that answers: a file on this machine, else the model of a server, else a name under which workers serve it.
+type answerer struct {
+	model string
+	url   string
+	name  string // of the workers' model, or the server's; empty for the only model of a server
+	key   string // the variable with the server's key
+}
+
+// shown is what results call the model.
+func (a answerer) shown() string {
+	if a.model != "" {
+		return filepath.Base(a.model)
+	}
+	return a.name
+}
+
+// server is what results call the server: its address without user and password.
+func (a answerer) server() string {
+	u, err := url.Parse(a.url)
+	if err != nil {
+		return ""
+	}
+	return u.Redacted()
+}
+
+// choose decides who answers and who judges.
+func (e *evaluation) choose(sets []*eval.Set) error {
+	cfg, err := settings(e.cmd)
+	if err != nil {
+		return err
+	}
+	switch {
+	case e.who.url == "":
+		e.who.model, e.who.name = cfg.Model, cfg.ModelName
+	case e.cmd.Flags().Changed(string(config.Model)):
+		return usagef("--model and --base-url are given: choose one")
+	}
+	if e.who.model == "" && e.who.url == "" && cfg.Redis == "" {
+		return usagef("--model FILE to run on this machine, --base-url URL to ask a server, or --redis URL to ask a fleet, is missing")
+	}
+	if eval.Judged(sets) && e.judge.model == "" && e.judge.url == "" && e.judge.name == "" {
+		return usagef("--judge-model FILE, --judge-base-url URL, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
+	}
+	return nil
+}
+
+// answer answers a file of requests in the run's directory.
+func (e *evaluation) answer(who answerer, from, to string) error {
+	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
+	switch {
+	case who.model != "":
+		cfg, err := settings(e.cmd)
+		if err != nil {
+			return err
+		}
+		cfg.Model = who.model
+		r := runner{cmd: e.cmd, cfg: cfg, in: requests, out: answers, format: rows.FormatJSONL}
+		_, err = r.run(e.cmd.Context())
+		return err
+	case who.url != "":
+		return e.answerByServer(who, requests, answers)
+	}
+	cfg, err := settings(e.cmd, config.Redis)
+	if err != nil {
+		return err
+	}
+	cfg.ModelName = who.name
+	return e.answerByFleet(cfg, requests, answers)
+}
+
+// client makes a client of a server.
+func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
+	cfg, err := settings(e.cmd)
+	if err != nil {
+		return nil, err
+	}
+	return remote.New(ctx, remote.Options{
+		URL: who.url, Key: os.Getenv(who.key), KeyName: "the variable " + who.key, Model: who.name, Concurrency: cfg.Concurrency,
+	})
+}
+
+// checkEcho checks that a server gives the log-probabilities that tasks need.
+func (e *evaluation) checkEcho(sets []*eval.Set) error {
+	var needs []string
+	for _, s := range sets {
+		if !s.Type.Generates() && !slices.Contains(needs, string(s.Type)) {
+			needs = append(needs, string(s.Type))
+		}
+	}
+	if e.who.url == "" || needs == nil {
+		return nil
+	}
+	c, err := e.client(e.cmd.Context(), e.who)
+	if err != nil {
+		return err
+	}
+	err = c.CheckEcho(e.cmd.Context())
+	if errors.Is(err, remote.ErrNoEcho) || errors.Is(err, remote.ErrWrongEcho) {
+		return fmt.Errorf("%w: tasks of type %s need them; run those with --model or --redis, or on another server", err, strings.Join(needs, " and "))
+	}
+	return err
+}
+
+// answerByServer asks a server the requests that have no answer yet.
+func (e *evaluation) answerByServer(who answerer, requests, answers string) (err error) {
+	ctx := e.cmd.Context()
+	c, err := e.client(ctx, who)
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(requests)
+	if err != nil {
+		return fmt.Errorf("read requests: %w", err)
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	total, err := rows.Count(in, rows.FormatJSONL)
+	if err == nil {
+		_, err = in.Seek(0, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("read requests: %w", err)
+	}
+	out, err := openOutput(e.cmd, answers, remote.Batch)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	d := newDisplay(e.cmd.ErrOrStderr())
+	p, err := c.Run(ctx, in, out, func(p remote.Progress) {
+		d.Show(progress.Counts{Total: total, Before: p.Kept, Done: p.Done, Failed: p.Failed, Tokens: p.CompletionTokens})
+	})
+	d.Close()
+	e.cmd.PrintErrln(remoteSummary(p))
+	if codes := out.Codes(); len(codes) > 0 {
+		e.cmd.PrintErrln("errors: " + errorsByCode(codes))
+	}
+	if ctx.Err() != nil {
+		return errors.New("stopped before the end: run it again for the rest")
+	}
+	return err
+}
+
+// remoteSummary describes a finished run in one line.
+func remoteSummary(p remote.Progress) string {
+	text := countRows(p.Done+p.Failed) + " done"
+	if p.Failed > 0 {
+		text += fmt.Sprintf(" (%d failed)", p.Failed)
+	}
+	if p.Kept > 0 {
+		text += fmt.Sprintf(", %d kept", p.Kept)
+	}
+	if p.Retries > 0 {
+		text += ", " + count(p.Retries, "request") + " sent again"
+	}
+	return text + ", " + tokenFigures(p.Done+p.Failed, p.PromptTokens, p.CompletionTokens, p.Elapsed)
+}
+
+// templateSum returns the SHA-256 of the chat template in a model's file; empty without a file or a template.
+func templateSum(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	template := textOf(f.Meta(), "tokenizer.chat_template")
+	if template == "" {
+		return "", nil
+	}
+	sum := sha256.Sum256([]byte(template))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// answerByFleet queues the requests as a batch, whose id the run's directory holds, and waits for the results.
+func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string) error {
+	queue, err := dial(e.cmd, cfg)
+	if err != nil {
+		return err
+	}
+	defer queue.Close() //nolint:errcheck // everything sent was answered
+	batch, err := e.batch(filepath.Base(answers))
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(requests)
+	if err != nil {
+		return fmt.Errorf("read requests: %w", err)
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	_, err = enqueue.Enqueue(e.cmd.Context(), queue, in, enqueue.Options{Batch: batch, Alias: cfg.ModelName, Priority: job.Default, Version: programVersion()})
+	if err != nil {
+		return err
+	}
+	r := collecting{cmd: e.cmd, queue: queue, batch: batch, out: answers, follow: true}
+	c, err := r.run(e.cmd.Context())
+	if err == nil && !c.Finished {
+		err = errors.New("the batch has not finished: run the same command again")
+	}
+	return err
+}
+
+// batch returns the id of the batch that gives a file of answers. It is made once for a run.
+func (e *evaluation) batch(answers string) (string, error) {
+	name := "batch"
+	if answers == eval.JudgeAnswersFile {
+		name = "judge_batch"
+	}
+	path := filepath.Join(e.folder, name)
+	id, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		id = []byte("eval-" + enqueue.NewBatchID())
+		err = os.WriteFile(path, id, 0o644)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the batch of the run: %w", err)
+	}
+	return strings.TrimSpace(string(id)), nil
+}

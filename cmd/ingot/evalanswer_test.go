@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/serve"
+)
+
+// startServer serves the bundled Llama model over HTTP, with a key, and returns the address of its API.
+func startServer(t *testing.T, key string) string {
+	t.Helper()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	eng, err := engine.Open(tinyLlama, be, engine.Options{KV: gguf.TypeF16}) // the type of the command's default
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	alone, err := serve.NewAlone(map[string]*engine.Engine{"llama": eng}, "test")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(path, []byte(key+"\n"), 0o600))
+	keys, err := serve.ReadKeys(path)
+	require.NoError(t, err)
+	server, err := serve.New(serve.Options{Answerer: alone, Keys: keys, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, listener, nil) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	return fmt.Sprintf("http://%s/v1", listener.Addr())
+}
+
+// TestEvalByServer asks a server, and gets the scores of a local run: of answers, choices and texts.
+func TestEvalByServer(t *testing.T) {
+	const variable = "INGOT_TEST_EVAL_KEY"
+	url, folder := startServer(t, "sk-of-a-test"), t.TempDir()
+	tasks := []string{quiz(t), filepath.Join("..", "..", "models", "tasks", "choices.yaml"), filepath.Join("..", "..", "models", "tasks", "texts.yaml")}
+	alone, server := filepath.Join(folder, "alone"), filepath.Join(folder, "server")
+	command := func(out string, flags ...string) []string {
+		return append(append([]string{"eval", "run", "-o", out, "--limit", "10"}, tasks...), flags...)
+	}
+	r := ingot(t, "", command(alone, "--model", tinyLlama)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	r = ingot(t, "", command(server, "--base-url", url, "--api-key-env", variable)...)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "the server answers 401")
+	require.Contains(t, r.stderr, "the key comes from the variable "+variable)
+	t.Setenv(variable, "sk-of-a-test")
+	r = ingot(t, "", command(server, "--base-url", url, "--api-key-env", variable)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "60 rows done, ")
+	require.NotContains(t, r.stderr+r.stdout, "sk-of-a-test")
+	r = ingot(t, "", command(server, "--base-url", url, "--api-key-env", variable)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "0 rows done, 60 kept, ", "nothing is asked twice")
+	r = ingot(t, "", "eval", "compare", alone, server)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^quiz .* 10 +0 +0 +0 .* pass$`, r.stdout, "no answer differs")
+	require.Regexp(t, `(?m)^choices +acc .* 10 +0 +0 +0 .* pass$`, r.stdout)
+	require.Regexp(t, `(?m)^texts +bits_per_byte .* 10 +0 +0 +0 .* pass$`, r.stdout)
+}
+
+// TestEvalByServerWithoutEcho checks that a server which does not score prompts is asked nothing that would need it, and that tasks which
+// do not need it run.
+func TestEvalByServerWithoutEcho(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		io.WriteString(w, `{"choices": [{"message": {"content": "Helsinki."}, "finish_reason": "stop"}]}`) //nolint:errcheck // the client reports it
+	}))
+	t.Cleanup(server.Close)
+	folder := t.TempDir()
+	r := ingot(t, "", "eval", "run", filepath.Join("..", "..", "models", "tasks", "choices.yaml"), "-o", filepath.Join(folder, "a"), "--base-url", server.URL+"/v1", "--server-model", "m")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "does not return the log-probabilities of a prompt (completions with echo and logprobs): tasks of type multiple_choice need them")
+	require.Len(t, asked, 1)
+	r = ingot(t, "", "eval", "run", quiz(t), "-o", filepath.Join(folder, "b"), "--base-url", server.URL+"/v1", "--server-model", "m", "--limit", "4")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^quiz +exact_match +none +0\.2500 `, r.stdout)
+	require.Len(t, asked, 5)
+}

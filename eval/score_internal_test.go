@@ -1,0 +1,53 @@
+package eval
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAlign checks where tokens begin in a text, with servers' ways of giving offsets.
+func TestAlign(t *testing.T) {
+	t.Parallel()
+	one := -1.0
+	for name, c := range map[string]struct {
+		tokens  []string
+		offsets []int // the server's
+		first   *float64
+		want    []int
+	}{
+		"none given":              {[]string{"Né", " y", "ou"}, nil, nil, []int{0, 2, 4}},
+		"one generated":           {[]string{"Né", " you", "!"}, []int{0, 2, 6}, nil, []int{0, 2, 6}},
+		"counted in bytes":        {[]string{"Né", " you"}, []int{0, 3}, nil, []int{0, 2}},
+		"a token before the text": {[]string{"<s>", "Né", " you", "!"}, []int{0, 3, 5, 9}, nil, []int{-1, 0, 2, 6}},
+		"parts of characters":     {[]string{"N", "\uFFFD", "\uFFFD", " you"}, []int{0, 1, 1, 2}, nil, []int{0, 1, 1, 2}},
+		"both":                    {[]string{"<s>", "N", "\uFFFD", " you"}, []int{0, 3, 4, 5}, nil, []int{-3, 0, 1, 2}},
+		"another text":            {[]string{"A", "B"}, []int{0, 1}, &one, []int{0, 1}},
+	} {
+		s := scored{Tokens: c.tokens, Offsets: c.offsets, Logprobs: []*float64{c.first}}
+		s.align("Né you")
+		require.Equal(t, c.want, s.Offsets, name)
+	}
+}
+
+// TestBetween checks that sums do not go beyond the text, and that what a server leaves out is no probability.
+func TestBetween(t *testing.T) {
+	t.Parallel()
+	a, b, c := -1.0, -2.0, -4.0
+	s := scored{Tokens: []string{"x", "y", "z"}, Offsets: []int{0, 1, 2}, Logprobs: []*float64{nil, &a, &b}, Top: []map[string]float64{nil, {"y": a}, {"other": a, "z": b}}}
+	sum, greedy, ok := s.between(1, 2)
+	require.InDelta(t, -1, sum, 0)
+	require.True(t, greedy && ok)
+	sum, greedy, ok = s.between(1, 3)
+	require.InDelta(t, -3, sum, 0)
+	require.True(t, ok)
+	require.False(t, greedy, "another token is likelier")
+	_, _, ok = s.between(0, 3)
+	require.False(t, ok, "the first token has none")
+	_, _, ok = s.between(3, 9)
+	require.False(t, ok, "there is no token")
+	s = scored{Offsets: []int{0, 1}, Logprobs: []*float64{&c, &c}}
+	_, greedy, ok = s.between(0, 2)
+	require.True(t, ok)
+	require.False(t, greedy, "it is not known")
+}

@@ -1,0 +1,94 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// ErrNoEcho means that a server does not return the log-probabilities of a prompt's tokens: requests with echo and logprobs.
+var ErrNoEcho = errors.New("the server does not return the log-probabilities of a prompt (completions with echo and logprobs)")
+
+// ErrWrongEcho means that the log-probabilities that a server returns for a prompt are not those of the model.
+var ErrWrongEcho = errors.New("the server's log-probabilities of a prompt are wrong")
+
+// probe is the prompt that CheckEcho sends.
+const probe = "The capital of Finland is Helsinki, and the capital of France is"
+
+// maxEchoGap is the largest difference between the log-probability of a token when it is generated and when it is part of a prompt. Servers
+// compute the two in different batches, in 16 bits.
+const maxEchoGap = 0.25
+
+// completion is the part of a completion that is checked.
+type completion struct {
+	Text     string `json:"text"`
+	Logprobs *struct {
+		Tokens   []string             `json:"tokens"`
+		Logprobs []*float64           `json:"token_logprobs"`
+		Top      []map[string]float64 `json:"top_logprobs"`
+	} `json:"logprobs"`
+}
+
+// CheckEcho checks that the server returns the log-probabilities of a prompt's tokens, and that they are right: a token that the model
+// generates has the same log-probability when it is then sent as the end of the prompt. Without this, scores of texts would be those of
+// chance. The error is ErrNoEcho or ErrWrongEcho, or that of a server that does not answer.
+func (c *Client) CheckEcho(ctx context.Context) error {
+	first, err := c.echo(ctx, probe)
+	if err != nil {
+		return err
+	}
+	n := len(first.Logprobs.Tokens) - 1
+	token, generated := first.Logprobs.Tokens[n], *first.Logprobs.Logprobs[n]
+	if token == "" || !strings.HasSuffix(first.Text, token) {
+		return nil // the model ended the text, or the token is part of a character
+	}
+	second, err := c.echo(ctx, probe+token)
+	if err != nil {
+		return err
+	}
+	if len(second.Logprobs.Tokens) != n+2 || second.Logprobs.Tokens[n] != token {
+		return nil // as the end of a prompt it is divided otherwise
+	}
+	if scored := *second.Logprobs.Logprobs[n]; math.Abs(scored-generated) > maxEchoGap {
+		return fmt.Errorf("%w: %q has %.3f in a prompt and %.3f when it is generated", ErrWrongEcho, token, scored, generated)
+	}
+	return nil
+}
+
+// echo asks for the log-probabilities of a prompt and of one token after it.
+func (c *Client) echo(ctx context.Context, prompt string) (*completion, error) {
+	body, err := openai.Marshal(map[string]any{"prompt": prompt, "max_tokens": 1, "temperature": 0, "echo": true, "logprobs": 1})
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.ask(ctx, openai.Completions, body)
+	var refused *refusedError
+	if errors.As(err, &refused) && !refused.mayPass() {
+		return nil, fmt.Errorf("%w: %w", ErrNoEcho, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var answered struct {
+		Choices []completion `json:"choices"`
+	}
+	if err := json.Unmarshal(a.body, &answered); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoEcho, err)
+	}
+	choice := &answered.Choices[0]
+	l := choice.Logprobs
+	if l == nil || !strings.HasPrefix(choice.Text, prompt) || len(l.Tokens) < 3 || len(l.Tokens) != len(l.Logprobs) || len(l.Tokens) != len(l.Top) {
+		return nil, ErrNoEcho
+	}
+	for i, p := range l.Logprobs {
+		if i > 0 && (p == nil || len(l.Top[i]) == 0) { // nothing precedes the first token
+			return nil, ErrNoEcho
+		}
+	}
+	return choice, nil
+}
