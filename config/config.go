@@ -28,7 +28,8 @@ type Config struct {
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
-	Device      int            // number of the GPU, counted from 0
+	Device      int            // number of the GPU, counted from 0; the first one of Devices
+	Devices     []int          // numbers of the GPUs of a worker; one number for other commands
 	Kernels     metal.Mode     // mode of the backends metal and emulator
 	Threads     int            // threads of the CPU backend; 0 for one per processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the rest

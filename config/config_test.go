@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 	c, err := load(t)
 	require.NoError(t, err)
 	require.Equal(t, &Config{
-		ModelName: job.DefaultAlias, Priority: job.Default, Backend: "auto", Concurrency: 16,
+		ModelName: job.DefaultAlias, Priority: job.Default, Backend: "auto", Devices: []int{0}, Concurrency: 16,
 		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto},
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)
@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
 		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu", Kernels: metal.FastMath,
-		Device: 1, Threads: 3, Engine: engine.Options{
+		Device: 1, Devices: []int{1, 0}, Threads: 3, Engine: engine.Options{
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 			StepTime: 20 * time.Millisecond,
 		},
@@ -67,7 +67,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		CORSOrigin: "https://app.example.com", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
-		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1", Threads: "3",
+		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1,0", Threads: "3",
 		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
 		Context: "512", Concurrency: "7", Listen: want.Listen, Data: want.Data, APIKeyFile: want.APIKeyFile, TLSCert: want.TLSCert,
 		TLSKey: want.TLSKey, CORSOrigin: want.CORSOrigin, LogLevel: "warn", LogFormat: "json",
@@ -157,6 +157,8 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`threads (from --threads): "many" is not allowed; give a whole number from 0 to 1024`},
 		{"environment", nil, map[string]string{"INGOT_BACKEND": "gpu"}, "",
 			`backend (from INGOT_BACKEND): "gpu" is not known: use auto, ` + strings.Join(drivers.Names(true), ", ") + `, cpu or emulator`},
+		{"devices", []string{"--device", "0,x"}, nil, "", `device (from --device): "x" is not allowed; give a whole number from 0 to 255`},
+		{"a device twice", []string{"--device", "1, 0,1"}, nil, "", `device (from --device): "1, 0,1" has the number 1 twice`},
 		{"kernels", []string{"--kernels", "slow"}, nil, "",
 			`kernels (from --kernels): "slow" is not known: use release, debug or fast`},
 		{"environment over file", nil, map[string]string{"INGOT_THREADS": "many"}, "threads: few", `threads (from INGOT_THREADS): "many" `},

@@ -80,8 +80,8 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, backends) },
 	},
 	{
-		name: Device, usage: "compute on GPU `N` of those that the backend finds, from 0 on", def: "0",
-		set: func(c *Config, s string) (err error) { c.Device, err = integer(s, 0, 255); return err },
+		name: Device, usage: "compute on GPU `N` of those that the backend finds, from 0 on; a worker takes several: 0,1", def: "0",
+		set: func(c *Config, s string) error { return c.setDevices(s) },
 	},
 	{
 		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (checks) or fast (inexact)", def: "release",
@@ -116,7 +116,7 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Engine.DraftTokens, err = draftTokens(s); return err },
 	},
 	{
-		name: StepTime, usage: "bound steps with prompts to `TIME`, such as 20ms; auto for what throughput needs", def: "auto",
+		name: StepTime, usage: "bound steps with prompts to `TIME`, such as 20ms; auto for short ones while people wait", def: "auto",
 		set: func(c *Config, s string) (err error) { c.Engine.StepTime, err = stepTime(s); return err },
 	},
 	{

@@ -71,6 +71,23 @@ func alternatives(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
+// setDevices sets the devices from a list of their numbers.
+func (c *Config) setDevices(list string) error {
+	c.Devices = nil
+	for s := range strings.SplitSeq(list, ",") {
+		n, err := integer(strings.TrimSpace(s), 0, 255)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(c.Devices, n) {
+			return fmt.Errorf("%q has the number %d twice", list, n)
+		}
+		c.Devices = append(c.Devices, n)
+	}
+	c.Device = c.Devices[0]
+	return nil
+}
+
 func integer(s string, low, high int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < low || n > high {

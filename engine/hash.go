@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// digest is the SHA-256 of the model file. It is computed in the background, because a large file takes many seconds.
+// digest is the SHA-256 of the model file, or of its parts one after another. It is computed in the background, because a large file takes many seconds.
 type digest struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -20,12 +20,12 @@ type digest struct {
 	err    error
 }
 
-func startDigest(path string) *digest {
+func startDigest(paths []string) *digest {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &digest{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
-		d.sum, d.err = hashFile(ctx, path)
+		d.sum, d.err = hashFiles(ctx, paths)
 	}()
 	return d
 }
@@ -36,23 +36,32 @@ func (d *digest) stop() {
 	<-d.done
 }
 
-func hashFile(ctx context.Context, path string) (string, error) {
+func hashFiles(ctx context.Context, paths []string) (string, error) {
+	h := sha256.New()
+	for _, path := range paths {
+		if err := hashFile(ctx, h, path); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashFile(ctx context.Context, h io.Writer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("hash the model file: %w", err)
+		return fmt.Errorf("hash the model file: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
-	h := sha256.New()
 	for {
 		if ctx.Err() != nil {
-			return "", fmt.Errorf("hash %s: %w", path, generation.ErrClosed)
+			return fmt.Errorf("hash %s: %w", path, generation.ErrClosed)
 		}
 		_, err := io.CopyN(h, f, 4<<20)
 		if errors.Is(err, io.EOF) {
-			return hex.EncodeToString(h.Sum(nil)), nil
+			return nil
 		}
 		if err != nil {
-			return "", fmt.Errorf("hash the model file: %w", err)
+			return fmt.Errorf("hash the model file: %w", err)
 		}
 	}
 }

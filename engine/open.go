@@ -36,7 +36,7 @@ func Open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, be.Close())
 	}
-	e.digest = startDigest(path)
+	e.digest = startDigest(e.files.model.Paths())
 	go e.scheduler.Run()
 	return e, nil
 }

@@ -20,7 +20,7 @@ type Options struct {
 	// StepTokens is the maximum number of rows of a step: one per sequence that is generating, the rest for prompts and drafts.
 	StepTokens int
 	// StepTime bounds the time of a step with prompts, and so how long a token can be late. With 0 the bound follows from what steps
-	// take: a step has no more rows of prompts than throughput needs, and next to sequences that generate fewer.
+	// take and from who waits: next to interactive requests steps are short, and a batch alone has long ones.
 	StepTime time.Duration
 	// PrefillChunk is the maximum number of rows of one prompt in a step.
 	PrefillChunk int

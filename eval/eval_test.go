@@ -3,6 +3,7 @@ package eval_test
 import (
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -155,6 +156,23 @@ func TestSameModelTwice(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, changes)
 	}
+}
+
+// TestDamagedModel compares the model with a copy whose weights have two bits: the gate fails.
+func TestDamagedModel(t *testing.T) {
+	t.Parallel()
+	damaged := filepath.Join(t.TempDir(), "damaged.gguf")
+	out, err := exec.CommandContext(t.Context(), "go", "run", filepath.Join("..", "models", "damage"), "-bits", "2", glm, damaged).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	sets := []*eval.Set{load(t, "answers", 40), load(t, "choices", 20)}
+	base := answered(t, sets, 16, engine.Options{})
+	cand := answeredBy(t, damaged, sets, 16, engine.Options{})
+	list, err := eval.Compare(base, cand, -1)
+	require.NoError(t, err)
+	require.Equal(t, statistics.Fail, eval.Verdict(list), "%+v", list)
+	list, err = eval.Compare(cand, base, -1)
+	require.NoError(t, err)
+	require.Equal(t, statistics.Pass, eval.Verdict(list[:1]), "the other way it is an improvement: %+v", list)
 }
 
 // TestPrepareRefusesAnotherRun checks that a directory keeps one run: the same requests go on, others are refused.

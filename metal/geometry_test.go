@@ -232,7 +232,7 @@ func TestGeometryRefuses(t *testing.T) {
 		`[{"kernel":"product","inputs":1,"simdgroups":64}]`:            "simdgroups is 64",
 		`[{"kernel":"product","inputs":1,"from":4}]`:                   "from is missing",
 		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:            "inputs is 96",
-		`[{"kernel":"product_tile","type":"Q2_K","from":3}]`:           `type "Q2_K"`,
+		`[{"kernel":"product_tile","type":"IQ1_S","from":3}]`:          `type "IQ1_S"`,
 		`[{"kernel":"product_tile","in":32,"from":3}]`:                 "in is 32, out is 0",
 		`[{"kernel":"attention_tile","rows":2}]`:                       "attention_tile: rows is 2",
 		`[{"kernel":"attention","simdgroups":-1}]`:                     "simdgroups is -1",

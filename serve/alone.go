@@ -25,6 +25,7 @@ type Alone struct {
 	engines map[string]*engine.Engine
 	version string
 	since   time.Time
+	speeds  map[string]*job.Speed // by alias
 }
 
 // NewAlone makes an Answerer of engines, by alias. The caller closes the engines after the server has ended.
@@ -34,7 +35,11 @@ func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error)
 			return nil, err
 		}
 	}
-	return &Alone{engines: engines, version: version, since: time.Now()}, nil
+	a := &Alone{engines: engines, version: version, since: time.Now(), speeds: map[string]*job.Speed{}}
+	for alias := range engines {
+		a.speeds[alias] = &job.Speed{}
+	}
+	return a, nil
 }
 
 // Models returns the aliases.
@@ -45,6 +50,19 @@ func (a *Alone) Models(context.Context) ([]Model, error) {
 		models = append(models, Model{Alias: alias, Name: info.Model, Since: a.since, Context: info.Context})
 	}
 	return models, nil
+}
+
+// Workers returns a record per engine.
+func (a *Alone) Workers(context.Context) ([]job.Worker, error) {
+	var workers []job.Worker
+	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
+		info, now := a.engines[alias].Info(), a.engines[alias].Snapshot()
+		workers = append(workers, job.Worker{
+			Name: "this server", Aliases: []string{alias}, Model: info.Model, Version: a.version, Backend: info.Backend, Device: info.Device,
+			Rows: now.Running, TokensPerSecond: a.speeds[alias].Measure(now.GeneratedTokens, time.Now()), Started: a.since,
+		})
+	}
+	return workers, nil
 }
 
 // Answer answers with the engine of the call's model.

@@ -14,6 +14,9 @@ type Answerer interface {
 	// Models are the models that can be asked, in order of name.
 	Models(ctx context.Context) ([]Model, error)
 
+	// Workers are the processes that answer, and those that were lost of late.
+	Workers(ctx context.Context) ([]job.Worker, error)
+
 	// Answer answers a request at the priority of people who wait. It returns as soon as ctx is done, and the generation then stops
 	// within a step. Errors are those of the engine and of the queue.
 	Answer(ctx context.Context, c Call) (Answer, error)

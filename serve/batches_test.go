@@ -10,6 +10,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,22 +24,30 @@ import (
 // setUpStore starts a server with files and batches.
 func setUpStore(t testing.TB) *bench {
 	t.Helper()
+	b, run := setUpIdleStore(t)
+	run()
+	return b
+}
+
+// setUpIdleStore is setUpStore for a server whose batches wait until run is called.
+func setUpIdleStore(t testing.TB) (b *bench, run func()) {
+	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := batch.Open(t.TempDir(), batch.Options{MaxFileBytes: 100_000, Logger: quiet})
 	require.NoError(t, err)
-	b := setUp(t, func(o *serve.Options) { o.Store = store })
+	b = setUp(t, func(o *serve.Options) { o.Store = store })
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		store.Run(ctx, batch.NewAlone(map[string]*engine.Engine{"tiny": b.engine}, batch.AloneOptions{Concurrency: 4, Logger: quiet}))
-	}()
+	var running sync.WaitGroup
 	t.Cleanup(func() {
 		cancel()
-		<-ended
+		running.Wait()
 		require.NoError(t, store.Close())
 	})
-	return b
+	return b, func() {
+		running.Go(func() {
+			store.Run(ctx, batch.NewAlone(map[string]*engine.Engine{"tiny": b.engine}, batch.AloneOptions{Concurrency: 4, Logger: quiet}))
+		})
+	}
 }
 
 // part is a field of a form.

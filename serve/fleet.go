@@ -133,6 +133,9 @@ func (f *Fleet) Models(ctx context.Context) ([]Model, error) {
 	return slices.Clone(f.known), nil
 }
 
+// Workers returns the workers of the queue.
+func (f *Fleet) Workers(ctx context.Context) ([]job.Worker, error) { return f.queue.Fleet(ctx) }
+
 // Answer has a worker answer a call.
 func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 	batch := "live-" + ulid.Make().String()

@@ -20,24 +20,33 @@ func (s *Server) generate(e openai.Endpoint) handler {
 		if err != nil {
 			return err
 		}
-		k := keyOf(r.Context())
-		if err := k.begin(time.Now()); err != nil {
+		if c.Request.Streamed() {
+			return s.stream(w, r, c)
+		}
+		answer, err := s.answer(r, c)
+		if err != nil {
 			return err
 		}
-		ctx, end := s.untilCut(r.Context())
-		defer end()
-		if c.Request.Streamed() {
-			return s.stream(ctx, w, c, k)
-		}
-		answer, err := s.answerer.Answer(ctx, c)
-		if err != nil {
-			return s.causeOf(ctx, err)
-		}
-		k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)
 		setFigures(w.Header(), answer.Stats)
 		writeJSON(w, http.StatusOK, answer.Body)
 		return nil
 	}
+}
+
+// answer answers a call at the expense of the request's key.
+func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
+	k := keyOf(r.Context())
+	if err := k.begin(time.Now()); err != nil {
+		return Answer{}, err
+	}
+	ctx, end := s.untilCut(r.Context())
+	defer end()
+	answer, err := s.answerer.Answer(ctx, c)
+	if err != nil {
+		return Answer{}, s.causeOf(ctx, err)
+	}
+	k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)
+	return answer, nil
 }
 
 // untilCut returns a context that also ends when the server does not wait for running requests any longer.

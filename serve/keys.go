@@ -121,12 +121,17 @@ func perMinute(s string) (*rate.Limiter, error) {
 	return rate.NewLimiter(rate.Limit(float64(n)/60), n), nil
 }
 
-// find returns the key of a request.
-func (k *Keys) find(r *http.Request) (*key, error) {
+// ofRequest returns the key in a request's header.
+func (k *Keys) ofRequest(r *http.Request) (*key, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, failf(http.StatusUnauthorized, "", "missing_api_key", "an API key is missing: send the header Authorization: Bearer KEY")
 	}
+	return k.find(token)
+}
+
+// find returns the key with a text.
+func (k *Keys) find(token string) (*key, error) {
 	found := k.byHash[sha256.Sum256([]byte(token))] // how long this takes depends on hashes, which do not reveal keys
 	if found == nil {
 		return nil, failf(http.StatusUnauthorized, "", "invalid_api_key", "the API key is not one of this server's")

@@ -27,6 +27,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 		TLSConfig:         config,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong
 	}
+	recording, stopRecording := context.WithCancel(ctx)
+	defer stopRecording()
+	go s.record(recording)
 	ended := make(chan error, 1)
 	go func() {
 		if config != nil {

@@ -151,7 +151,7 @@ func (s *Server) authenticated(h handler) http.Handler {
 		if s.options.Keys == nil {
 			return h(w, r)
 		}
-		key, err := s.options.Keys.find(r)
+		key, err := s.options.Keys.ofRequest(r)
 		if err != nil {
 			return err
 		}

@@ -89,12 +89,18 @@ type response struct {
 // send sends a request and returns its response.
 func (b *bench) send(t testing.TB, method, path, body string, headers ...string) response {
 	t.Helper()
+	return b.sendWith(t, b.Client(), method, path, body, headers...)
+}
+
+// sendWith sends a request with a client.
+func (b *bench) sendWith(t testing.TB, c *http.Client, method, path, body string, headers ...string) response {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, b.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	out, err := b.Client().Do(r)
+	out, err := c.Do(r)
 	require.NoError(t, err)
 	defer out.Body.Close()
 	text, err := io.ReadAll(out.Body)

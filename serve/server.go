@@ -69,6 +69,8 @@ type Server struct {
 	mux      *http.ServeMux
 	started  time.Time
 	draining atomic.Bool
+	sessions sessions
+	history  history
 
 	cutOff context.Context // ends when the time for running requests is over
 	cut    context.CancelFunc
@@ -92,6 +94,7 @@ func (s *Server) routes() {
 	s.handle("POST /v1/chat/completions", s.generate(openai.Chat))
 	s.handle("POST /v1/completions", s.generate(openai.Completions))
 	s.storeRoutes()
+	s.consoleRoutes()
 	s.handle("/", s.unknownPath)
 }
 

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,7 +12,13 @@ import (
 
 // stream answers a request with events, as tokens are made. Headers are sent with the first event. Until then, an error is an ordinary
 // response.
-func (s *Server) stream(ctx context.Context, w http.ResponseWriter, c Call, k *key) error {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
+	k := keyOf(r.Context())
+	if err := k.begin(time.Now()); err != nil {
+		return err
+	}
+	ctx, end := s.untilCut(r.Context())
+	defer end()
 	out := &eventStream{w: w, conn: http.NewResponseController(w)}
 	stopKeepAlive := out.keepAlive(s.options.KeepAlive)
 	defer stopKeepAlive()

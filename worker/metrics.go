@@ -8,10 +8,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// metrics are a worker's metrics for Prometheus, in their own registry.
+// metrics are a worker's metrics for Prometheus.
 type metrics struct {
-	registry *prometheus.Registry
-
 	jobs       *prometheus.CounterVec // by outcome
 	prompt     prometheus.Counter
 	cached     prometheus.Counter
@@ -24,9 +22,15 @@ type metrics struct {
 	batch      prometheus.Histogram
 }
 
-func newMetrics(snapshot func() engine.Snapshot) *metrics {
+// newRegistry returns a registry with the metrics of the process.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+func newMetrics(registry prometheus.Registerer, snapshot func() engine.Snapshot) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_jobs_total",
 			Help: "Deliveries of jobs by outcome. Jobs that were retried, handed_back or lease_lost are delivered again.",
@@ -47,9 +51,8 @@ func newMetrics(snapshot func() engine.Snapshot) *metrics {
 	for _, outcome := range []string{"done", "failed", "retried", "handed_back", "lease_lost"} {
 		m.jobs.WithLabelValues(outcome)
 	}
-	m.registry.MustRegister(m.jobs, m.prompt, m.cached, m.completion, m.drafted, m.accepted,
-		m.queueWait, m.ttft, m.duration, m.batch, newEngineCollector(snapshot),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(m.jobs, m.prompt, m.cached, m.completion, m.drafted, m.accepted,
+		m.queueWait, m.ttft, m.duration, m.batch, newEngineCollector(snapshot))
 	return m
 }
 

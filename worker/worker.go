@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
@@ -46,15 +48,16 @@ type Config struct {
 
 // Worker serves the queues of one model alias.
 type Worker struct {
-	config  Config
-	queue   job.Queue
-	origin  job.Origin // without ModelSHA256
-	context int        // maximum tokens of prompt and answer
-	log     *slog.Logger
-	metrics *metrics
-	engine  watchdog
-	results *resultRoom
-	pulse   *pulse
+	config   Config
+	queue    job.Queue
+	origin   job.Origin // without ModelSHA256
+	context  int        // maximum tokens of prompt and answer
+	log      *slog.Logger
+	metrics  *metrics
+	registry *prometheus.Registry
+	engine   watchdog
+	results  *resultRoom
+	pulse    *pulse
 
 	// Methods of the engine.
 	generate func(context.Context, generation.Request) (generation.Completion, error)
@@ -64,7 +67,7 @@ type Worker struct {
 	admission *admission
 	tracked   tracked                // deliveries that are running
 	hash      atomic.Pointer[string] // hash of the model's file, after it is known
-	speed     speed
+	speed     job.Speed
 
 	checkpointInterval time.Duration
 
@@ -86,18 +89,30 @@ type Engine interface {
 	Snapshot() engine.Snapshot
 }
 
+// name returns the name of the worker.
+func (c *Config) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
 // New makes a worker on an engine. The caller closes the engine after Run has returned.
 func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
+	r := newRegistry()
+	return newWorker(eng, queue, c, r, r, newAdmission())
+}
+
+// newWorker makes a worker with metrics in a registry and with an admission that it may share with other workers.
+func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
 	}
-	if c.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		c.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
-	}
+	c.Name = c.name()
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = DefaultShutdownTimeout
 	}
@@ -124,7 +139,8 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		log:      c.Logger,
 		failed:   make(chan error, 1),
 		waiting:  context.Background(),
-		metrics:  newMetrics(eng.Snapshot),
+		registry: registry,
+		metrics:  newMetrics(to, eng.Snapshot),
 		results:  newResultRoom(info.Fit.Rows),
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
@@ -135,7 +151,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 		alivePatience: alivePatience,
 		stopPatience:  stopPatience,
 
-		admission:          newAdmission(),
+		admission:          rows,
 		checkpointInterval: defaultCheckpointInterval,
 		refusalPause:       refusalPause,
 	}, nil

@@ -31,6 +31,7 @@ type launch struct {
 	geometry metal.Geometry // takes precedence over the default; nil reads the user's file
 	cached   bool           // until end is called, backends share a device, so that kernels are compiled once
 
+	rows      int64               // memory for rows of all engines
 	device    metal.Device        // nil on the CPU
 	cache     *metal.CachedDevice // nil until it is opened, and unless cached
 	capturing *metal.Capture      // nil without a capture
@@ -58,6 +59,9 @@ func (l *launch) backend() (compute.Backend, error) {
 	name := l.cfg.Backend
 	if name == config.BackendCPU {
 		return l.cpu()
+	}
+	if len(l.cfg.Devices) > 1 {
+		return nil, usagef("--%s names %d GPUs: only a worker takes several", config.Device, len(l.cfg.Devices))
 	}
 	dev, err := l.open(name)
 	switch {

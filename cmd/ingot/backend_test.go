@@ -146,3 +146,12 @@ func TestGeometry(t *testing.T) {
 	}
 	require.NoFileExists(t, path)
 }
+
+// Only a worker computes on several GPUs.
+func TestOneDeviceOnly(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.jsonl", askMarch)
+	r := ingot(t, "", "run", in, "-o", filepath.Join(t.TempDir(), "out.jsonl"), "--model", tinyGLM, "--backend", "emulator", "--device", "0,1")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "--device names 2 GPUs: only a worker takes several")
+}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
@@ -45,9 +47,37 @@ func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error
 	eng, err := engine.Open(path, be, opts)
 	if err == nil {
 		l.ready()
-		limitHeap(eng.Info().Fit)
+		l.rows += eng.Info().Fit.Rows
+		limitHeap(l.rows)
 	}
 	return eng, err
+}
+
+// engines loads the model of a file on each of the devices that the settings name. There is one CPU. If there is an error, no engine
+// stays open.
+func (l *launch) engines(path string, opts engine.Options) (all []*engine.Engine, err error) {
+	whole := *l.cfg
+	for _, device := range whole.Devices {
+		one := whole
+		one.Device, one.Devices = device, []int{device}
+		l.cfg = &one
+		eng, err := l.engine(path, opts)
+		if err != nil {
+			return nil, errors.Join(err, closeEngines(all))
+		}
+		all = append(all, eng)
+		if eng.Info().Backend == config.BackendCPU {
+			break
+		}
+	}
+	return all, nil
+}
+
+func closeEngines(all []*engine.Engine) (err error) {
+	for _, eng := range all {
+		err = errors.Join(err, eng.Close())
+	}
+	return err
 }
 
 // engineOptions returns the options of an engine that answers rows.

@@ -87,6 +87,9 @@ func TestEvalCannotTell(t *testing.T) {
 	require.Equal(t, exitRows, r.code, r.stdout)
 	require.Contains(t, r.stdout, "verdict: inconclusive\n")
 	require.Contains(t, r.stderr, "use more rows, or a larger --margin")
+	require.Regexp(t, `quiz exact_match: to exclude a loss of 0\.0100, about \d+ rows are needed\n`, r.stdout)
+	r = ingot(t, "", "eval", "gate", base, filepath.Join(folder, "nowhere"))
+	require.Equal(t, exitUsage, r.code, "nothing was judged")
 }
 
 // TestEvalByFleet runs a task through Redis, and gets the answers of a local run.

@@ -17,9 +17,13 @@ func newWorker() *cobra.Command {
 		Short: "Answer queued rows",
 		Long: `Worker loads a model and answers the rows that are queued for its model name. On SIGTERM, SIGINT or SIGHUP it takes no
 more rows, gives running ones 20 seconds to finish, and returns the rest to the queue. With --listen it serves /healthz,
-/readyz and /metrics (Prometheus) over HTTP.`,
+/readyz and /metrics (Prometheus) over HTTP.
+
+With --device 0,1 it loads the model on several GPUs. Each takes rows as it has room, up to --concurrency, with a memory of its own, and
+is listed by "ingot workers".`,
 		Example: `  ingot worker --redis redis://localhost:6379/0 --model model.gguf
-  ingot worker --redis redis://queue:6379/0 --model glm-4.7-flash.gguf --name glm --concurrency 32 --listen :9090`,
+  ingot worker --redis redis://queue:6379/0 --model glm-4.7-flash.gguf --name glm --concurrency 32 --listen :9090
+  ingot worker --redis redis://queue:6379/0 --model model.gguf --device 0,1`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd, config.Redis, config.Model)
@@ -42,12 +46,16 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return err
 	}
 	defer queue.Close() //nolint:errcheck // everything sent was answered
-	eng, err := newLaunch(cfg, cmd.ErrOrStderr()).engine(cfg.Model, engineOptions(cfg))
+	engines, err := newLaunch(cfg, cmd.ErrOrStderr()).engines(cfg.Model, engineOptions(cfg))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, eng.Close()) }()
-	w, err := worker.New(eng, queue, worker.Config{
+	defer func() { err = errors.Join(err, closeEngines(engines)) }()
+	devices := make([]worker.Device, len(engines))
+	for i, eng := range engines {
+		devices[i] = worker.Device{Number: cfg.Devices[i], Engine: eng}
+	}
+	w, err := worker.NewGroup(devices, queue, worker.Config{
 		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Interactive: worker.DefaultInteractive,
 		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	})

@@ -146,3 +146,74 @@ func dequantQ6K(y []float32, b []byte) {
 		y, low, high, scales = y[128:], low[64:], high[32:], scales[8:]
 	}
 }
+
+// dequantQ2K reads two halves of 128 weights. Each half has 32 bytes with two bits for each of four weights, which are 32 apart. A
+// scale and a minimum of four bits each belong to 16 weights.
+func dequantQ2K(y []float32, b []byte) {
+	scales, quants, d, dmin := b[:16], b[16:80], half(b[80:]), half(b[82:])
+	for s, v := range scales {
+		scale, minimum := d*float32(v&15), dmin*float32(v>>4)
+		shift, from := s%8/2*2, s/8*32+s%2*16
+		for l, q := range quants[from : from+16] {
+			y[16*s+l] = float32(scale*float32(q>>shift&3)) - minimum
+		}
+	}
+}
+
+// Q3KScale unpacks the scale of 16 weights (0 to 15) from the 12 packed bytes of a Q3_K block.
+func Q3KScale(s int, packed []byte) int8 {
+	low := packed[s%8] >> (s / 8 * 4) & 15
+	return int8(low|packed[8+s%4]>>(s/4*2)&3<<4) - 32
+}
+
+// dequantQ3K reads weights as dequantQ2K does. The third bit of a weight is in the byte of its column, in the bit of its 32 weights.
+func dequantQ3K(y []float32, b []byte) {
+	high, quants, scales, d := b[:32], b[32:96], b[96:108], half(b[108:])
+	for s := range 16 {
+		scale := d * float32(Q3KScale(s, scales))
+		shift, from := s%8/2*2, s/8*32+s%2*16
+		for l, q := range quants[from : from+16] {
+			third := high[s%2*16+l] >> (s / 2) & 1
+			y[16*s+l] = scale * float32(int(q>>shift&3|third<<2)-4)
+		}
+	}
+}
+
+// Codes4 has the values of the codes of IQ4_NL and IQ4_XS.
+var Codes4 = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+func dequantIQ4NL(y []float32, b []byte) { dequantCodes(y, &Codes4, half(b), b[2:18]) }
+
+// IQ4XSScale unpacks the scale of 32 weights (0 to 7) of an IQ4_XS block.
+func IQ4XSScale(s int, b []byte) int8 {
+	low := b[4+s/2] >> (s % 2 * 4) & 15
+	return int8(low|b[2+s/4]>>(s%4*2)&3<<4) - 32
+}
+
+func dequantIQ4XS(y []float32, b []byte) {
+	d := half(b)
+	for s := range 8 {
+		dequantCodes(y[32*s:32*s+32], &Codes4, d*float32(IQ4XSScale(s, b)), b[8+16*s:24+16*s])
+	}
+}
+
+// CodesMX has twice the values of the codes of MXFP4, which are floats of one sign bit, two bits of exponent and one of mantissa.
+var CodesMX = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+
+func dequantMXFP4(y []float32, b []byte) { dequantCodes(y, &CodesMX, PowerMX(b[0]), b[1:17]) }
+
+// PowerMX returns the scale of an MXFP4 block for CodesMX: 2 to the power e-128, which is subnormal for the lowest exponents.
+func PowerMX(e byte) float32 {
+	if e < 2 {
+		return math.Float32frombits(0x00200000 << e)
+	}
+	return math.Float32frombits(uint32(e-1) << 23)
+}
+
+// dequantCodes looks up 32 codes of four bits. The low halves of the bytes are the first 16 codes.
+func dequantCodes(y []float32, values *[16]int8, d float32, codes []byte) {
+	for j, q := range codes {
+		y[j] = d * float32(values[q&15])
+		y[j+16] = d * float32(values[q>>4])
+	}
+}

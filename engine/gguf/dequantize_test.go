@@ -67,7 +67,40 @@ var reference = map[Type]func(b []byte, i int) float64{
 		q := field(b, 8*(64*side+in%64)+in/64*4, 4) + 16*field(b, 8*(128+32*side+in%32)+in/32*2, 2)
 		return halfAt(b, 208) * float64(signed8(b, 8*(192+i/16))) * float64(q-32)
 	},
+	TypeQ2K: func(b []byte, i int) float64 {
+		q := field(b, 8*(16+i/128*32+i%32)+i%128/32*2, 2)
+		return halfAt(b, 80)*float64(field(b, 8*(i/16), 4))*float64(q) - halfAt(b, 82)*float64(field(b, 8*(i/16)+4, 4))
+	},
+	TypeQ3K: func(b []byte, i int) float64 {
+		q := field(b, 8*(32+i/128*32+i%32)+i%128/32*2, 2) + 4*field(b, 8*(i%32)+i/32, 1)
+		s := i / 16
+		scale := field(b, 8*(96+s%8)+s/8*4, 4) + 16*field(b, 8*(96+8+s%4)+s/4*2, 2)
+		return halfAt(b, 108) * float64(scale-32) * float64(q-4)
+	},
+	TypeIQ4NL: func(b []byte, i int) float64 {
+		return halfAt(b, 0) * iq4Values[field(b, 8*(2+i%16)+i/16*4, 4)]
+	},
+	TypeIQ4XS: func(b []byte, i int) float64 {
+		s := i / 32
+		scale := field(b, 8*4+4*s, 4) + 16*field(b, 8*2+2*s, 2)
+		return halfAt(b, 0) * float64(scale-32) * iq4Values[field(b, 8*(8+16*s+i%16)+i%32/16*4, 4)]
+	},
+	TypeMXFP4: func(b []byte, i int) float64 {
+		at := 8*(1+i%16) + i/16*4
+		exponent, mantissa := field(b, at+1, 2), float64(field(b, at, 1))
+		v := mantissa / 2
+		if exponent > 0 {
+			v = (1 + mantissa/2) * math.Exp2(float64(exponent-1))
+		}
+		if field(b, at+3, 1) == 1 {
+			v = -v
+		}
+		return v * math.Exp2(float64(field(b, 0, 8)-127))
+	},
 }
+
+// iq4Values are the values that 16 codes of IQ4_NL stand for.
+var iq4Values = []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 // scaleAndMin unpacks the scale and minimum of a sub-block. A scale and a minimum have six bits each. For the first four
 // sub-blocks, each is in a byte of its own. For the other sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits
@@ -95,6 +128,12 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 			b[i+3] &^= 0x40
 		case TypeQ6K:
 			finite(i + 208)
+		case TypeQ3K:
+			finite(i + 108)
+		case TypeQ2K:
+			finite(i + 80)
+			finite(i + 82)
+		case TypeMXFP4: // every exponent is finite
 		case TypeQ41, TypeQ51, TypeQ4K, TypeQ5K:
 			finite(i)
 			finite(i + 2)
@@ -196,7 +235,8 @@ func TestRowBytes(t *testing.T) {
 	t.Parallel()
 	for typ, want := range map[Type]int{
 		TypeF32: 1024, TypeF16: 512, TypeBF16: 512, TypeQ40: 144, TypeQ41: 160, TypeQ50: 176, TypeQ51: 192,
-		TypeQ80: 272, TypeQ4K: 144, TypeQ5K: 176, TypeQ6K: 210,
+		TypeQ80: 272, TypeQ2K: 84, TypeQ3K: 110, TypeQ4K: 144, TypeQ5K: 176, TypeQ6K: 210,
+		TypeIQ4NL: 144, TypeIQ4XS: 136, TypeMXFP4: 136,
 	} {
 		got, err := typ.RowBytes(256)
 		require.NoError(t, err)

@@ -6,6 +6,7 @@
 package gguf
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a GGUF file mapped into memory, read-only. It may be used by many goroutines at once, except for Close. If another
+// File is a GGUF file mapped into memory, read-only, or the files of a model that is divided into several. It may be used by many goroutines at once, except for Close. If another
 // program shortens the file while it is open, this program crashes, as with any mapping. Replace model files by renaming a new
 // file, never by overwriting.
 type File struct {
 	path    string
+	paths   []string // of all files; the first is path
 	size    int64
-	data    []byte // nil after Close
+	parts   [][]byte // the mapping of each file; nil after Close
 	meta    *Metadata
 	tensors []Tensor
 	index   map[string]int
@@ -51,7 +53,8 @@ func (t Tensor) Values() []float32 {
 }
 
 // Open maps the file and checks everything except the weights' values, so that nothing in the result points outside the file. If
-// the file is not well formed, the error is a *FormatError.
+// the file is not well formed, the error is a *FormatError. If it is the first file of a model that is divided into several, Open maps
+// all of them.
 func Open(path string) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
@@ -62,18 +65,27 @@ func Open(path string) (*File, error) {
 		_ = unix.Munmap(data)
 		return nil, err
 	}
-	f := &File{path: path, size: int64(len(data)), data: data, meta: meta, tensors: tensors, index: make(map[string]int, len(tensors))}
-	for i, t := range tensors {
-		f.index[t.Name] = i
+	f := &File{path: path, paths: []string{path}, size: int64(len(data)), parts: [][]byte{data}, meta: meta, index: make(map[string]int, len(tensors))}
+	f.add(tensors)
+	if err := f.openParts(); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
+// add appends tensors.
+func (f *File) add(tensors []Tensor) {
+	for _, t := range tensors {
+		f.index[t.Name] = len(f.tensors)
+		f.tensors = append(f.tensors, t)
+	}
+}
+
 // New returns a file that exists only in memory. It has the given metadata and tensors. The path is for messages.
 func New(path string, meta *Metadata, tensors []Tensor) *File {
-	f := &File{path: path, meta: meta, tensors: tensors, index: make(map[string]int, len(tensors))}
-	for i, t := range tensors {
-		f.index[t.Name] = i
+	f := &File{path: path, paths: []string{path}, meta: meta, index: make(map[string]int, len(tensors))}
+	f.add(tensors)
+	for _, t := range tensors {
 		f.size += int64(len(t.Data))
 	}
 	return f
@@ -107,53 +119,58 @@ func mapFile(path string) ([]byte, error) {
 
 // Release lets the system drop the file's pages from memory. Later accesses read the file again.
 func (f *File) Release() error {
-	if len(f.data) == 0 {
-		return nil
-	}
-	if err := unix.Madvise(f.data, unix.MADV_DONTNEED); err != nil {
-		return fmt.Errorf("release the pages of %s: %w", f.path, err)
+	for i, data := range f.parts {
+		if err := unix.Madvise(data, unix.MADV_DONTNEED); err != nil {
+			return fmt.Errorf("release the pages of %s: %w", f.paths[i], err)
+		}
 	}
 	return nil
 }
 
 // ReleaseTensor is Release for the pages that contain only the given tensor. It does nothing for a tensor that is not in the file.
 func (f *File) ReleaseTensor(t Tensor) error {
-	if len(f.data) == 0 || len(t.Data) == 0 {
+	if len(t.Data) == 0 {
 		return nil
 	}
-	page, start := uintptr(os.Getpagesize()), uintptr(unsafe.Pointer(&f.data[0]))
-	at := uintptr(unsafe.Pointer(&t.Data[0]))
-	if at < start || at >= start+uintptr(len(f.data)) {
-		return nil
-	}
-	from := (at - start + page - 1) &^ (page - 1)
-	to := (at - start + uintptr(len(t.Data))) &^ (page - 1)
-	if from >= to {
-		return nil
-	}
-	if err := unix.Madvise(f.data[from:to], unix.MADV_DONTNEED); err != nil {
-		return fmt.Errorf("release the pages of tensor %s of %s: %w", t.Name, f.path, err)
+	page, at := uintptr(os.Getpagesize()), uintptr(unsafe.Pointer(&t.Data[0]))
+	for i, data := range f.parts {
+		start := uintptr(unsafe.Pointer(&data[0]))
+		if at < start || at >= start+uintptr(len(data)) {
+			continue
+		}
+		from := (at - start + page - 1) &^ (page - 1)
+		to := (at - start + uintptr(len(t.Data))) &^ (page - 1)
+		if from >= to {
+			return nil
+		}
+		if err := unix.Madvise(data[from:to], unix.MADV_DONTNEED); err != nil {
+			return fmt.Errorf("release the pages of tensor %s of %s: %w", t.Name, f.paths[i], err)
+		}
 	}
 	return nil
 }
 
 // Close unmaps the file: the Data of all its tensors become invalid. The metadata remain usable. A second call does nothing.
-func (f *File) Close() error {
-	if f.data == nil {
-		return nil
+func (f *File) Close() (err error) {
+	parts := f.parts
+	if parts != nil {
+		f.parts, f.tensors, f.index = nil, nil, nil
 	}
-	data := f.data
-	f.data, f.tensors, f.index = nil, nil, nil
-	if err := unix.Munmap(data); err != nil {
-		return fmt.Errorf("unmap %s: %w", f.path, err)
+	for i, data := range parts {
+		if e := unix.Munmap(data); e != nil {
+			err = errors.Join(err, fmt.Errorf("unmap %s: %w", f.paths[i], e))
+		}
 	}
-	return nil
+	return err
 }
 
 // Path returns the path given to Open.
 func (f *File) Path() string { return f.path }
 
-// Size returns the file's length in bytes.
+// Paths returns the paths of all files of the model; the first is Path.
+func (f *File) Paths() []string { return f.paths }
+
+// Size returns the length of all files together in bytes.
 func (f *File) Size() int64 { return f.size }
 
 // Meta returns the key-value section.

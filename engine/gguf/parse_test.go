@@ -80,7 +80,7 @@ func TestMalformed(t *testing.T) {
 		"many dims":    {head(1, 0).str("a").u32(5).zeros(80), `tensor "a" shape`, 33, "has 5 dimensions"},
 		"dimension 0":  {head(1, 0).tensor("a", 0, TypeF32, 0).zeros(80), `tensor "a" shape`, 37, "dimension 0 is 0"},
 		"overflow":     {head(1, 0).str("a").u32(2).u64(1 << 40).u64(1 << 40).zeros(80), `tensor "a" shape`, 45, "dimension 1 is 1099511627776"},
-		"type":         {head(1, 0).tensor("a", 256, 23, 0).zeros(80), `tensor "a" type`, 45, "IQ4_XS is not supported"},
+		"type":         {head(1, 0).tensor("a", 256, 19, 0).zeros(80), `tensor "a" type`, 45, "IQ1_S is not supported"},
 		"type unknown": {head(1, 0).tensor("a", 256, 77, 0).zeros(80), `tensor "a" type`, 45, "type 77 is not supported"},
 		"half a block": {head(1, 0).tensor("a", 48, TypeQ80, 0).zeros(80), `tensor "a" shape`, 33, "48 weights is not a whole number of Q8_0 blocks, which have 32 weights"},
 		"too large":    {head(1, 0).tensor("a", 1<<40, TypeF32, 0).zeros(80), `tensor "a" shape`, 33, "takes more bytes than the file has (137)"},

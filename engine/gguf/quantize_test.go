@@ -84,7 +84,7 @@ func TestQuantizeRefuses(t *testing.T) {
 	t.Parallel()
 	ones := make([]float32, 256)
 	require.ErrorContains(t, Quantize(make([]byte, 144), TypeQ4K, ones), "quantise to Q4_K: not supported")
-	require.ErrorContains(t, Quantize(make([]byte, 144), 10, ones), "Q2_K is not supported")
+	require.ErrorContains(t, Quantize(make([]byte, 144), 19, ones), "IQ1_S is not supported")
 	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones), "the destination has 34 bytes, but needs 272")
 	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones[:31]), "not a whole number of Q8_0 blocks")
 	ones[40] = float32(math.NaN())

@@ -8,7 +8,7 @@ import (
 
 // Randomize fills data, whole blocks of type t, with random weights around zero that have about the given standard deviation. It is
 // for measurements and tests that need weights but not a trained model. Blocks are random bytes, so that every code of a type
-// occurs. Their float16 scales have either sign.
+// occurs. Their scales have either sign, unless they are powers of two.
 func Randomize(r *rand.Rand, t Type, data []byte, deviation float64) {
 	info := t.info()
 	if info.blockSize == 1 {
@@ -32,6 +32,10 @@ func Randomize(r *rand.Rand, t Type, data []byte, deviation float64) {
 	}
 	for at := 0; at < len(data); at += info.blockBytes {
 		by := deviation * math.Exp2(r.Float64()-0.5)
+		if info.exponent {
+			data[at+info.scales[0].at] = byte(128 + int(math.Round(math.Log2(by*info.scales[0].size))))
+			continue
+		}
 		if r.IntN(2) == 0 {
 			by = -by
 		}

@@ -12,17 +12,22 @@ type Type uint32
 
 // The element types that Ingot reads. The numbers are GGML's.
 const (
-	TypeF32  Type = 0
-	TypeF16  Type = 1
-	TypeQ40  Type = 2
-	TypeQ41  Type = 3
-	TypeQ50  Type = 6
-	TypeQ51  Type = 7
-	TypeQ80  Type = 8
-	TypeQ4K  Type = 12
-	TypeQ5K  Type = 13
-	TypeQ6K  Type = 14
-	TypeBF16 Type = 30
+	TypeF32   Type = 0
+	TypeF16   Type = 1
+	TypeQ40   Type = 2
+	TypeQ41   Type = 3
+	TypeQ50   Type = 6
+	TypeQ51   Type = 7
+	TypeQ80   Type = 8
+	TypeQ2K   Type = 10
+	TypeQ3K   Type = 11
+	TypeQ4K   Type = 12
+	TypeQ5K   Type = 13
+	TypeQ6K   Type = 14
+	TypeIQ4NL Type = 20
+	TypeIQ4XS Type = 23
+	TypeBF16  Type = 30
+	TypeMXFP4 Type = 39
 )
 
 // typeInfo is a row of the table of types.
@@ -34,10 +39,12 @@ type typeInfo struct {
 	dequantize func(y []float32, b []byte)
 	// quantize is the inverse of dequantize. It is nil for types that Ingot only reads.
 	quantize func(b []byte, x []float32)
-	scales   []blockScale // the float16 scales of a block
+	scales   []blockScale // the scales of a block
+	// exponent: the scale is the exponent of a power of two, in a byte, and not a float16.
+	exponent bool
 }
 
-// blockScale is a float16 scale of a block.
+// blockScale is a scale of a block.
 type blockScale struct {
 	at int // offset in the block
 	// size is the scale with which blocks of random bytes have weights around zero with a standard deviation of about 1. The scale of
@@ -51,20 +58,25 @@ var types = [...]typeInfo{
 	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantize: dequantF32, quantize: quantF32},
 	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantize: dequantF16, quantize: quantF16},
 	TypeBF16: {name: "BF16", blockSize: 1, blockBytes: 2, dequantize: dequantBF16, quantize: quantBF16},
-	TypeQ40:  {"Q4_0", 32, 18, dequantQ4_0, quantQ4_0, []blockScale{{0, 0.2}}},
-	TypeQ41:  {"Q4_1", 32, 20, dequantQ4_1, nil, []blockScale{{0, 0.2}, {2, -1.5}}},
-	TypeQ50:  {"Q5_0", 32, 22, dequantQ5_0, nil, []blockScale{{0, 0.1}}},
-	TypeQ51:  {"Q5_1", 32, 24, dequantQ5_1, nil, []blockScale{{0, 0.1}, {2, -1.5}}},
-	TypeQ80:  {"Q8_0", 32, 34, dequantQ8_0, quantQ8_0, []blockScale{{0, 0.0135}}},
-	TypeQ4K:  {"Q4_K", 256, 144, dequantQ4K, nil, []blockScale{{0, 0.005}, {2, 0.035}}},
-	TypeQ5K:  {"Q5_K", 256, 176, dequantQ5K, nil, []blockScale{{0, 0.0025}, {2, 0.035}}},
-	TypeQ6K:  {"Q6_K", 256, 210, dequantQ6K, nil, []blockScale{{208, 0.0007}}},
+	TypeQ40:  {"Q4_0", 32, 18, dequantQ4_0, quantQ4_0, []blockScale{{0, 0.2}}, false},
+	TypeQ41:  {"Q4_1", 32, 20, dequantQ4_1, nil, []blockScale{{0, 0.2}, {2, -1.5}}, false},
+	TypeQ50:  {"Q5_0", 32, 22, dequantQ5_0, nil, []blockScale{{0, 0.1}}, false},
+	TypeQ51:  {"Q5_1", 32, 24, dequantQ5_1, nil, []blockScale{{0, 0.1}, {2, -1.5}}, false},
+	TypeQ80:  {"Q8_0", 32, 34, dequantQ8_0, quantQ8_0, []blockScale{{0, 0.0135}}, false},
+	TypeQ2K:  {"Q2_K", 256, 84, dequantQ2K, nil, []blockScale{{80, 0.08}, {82, 0.12}}, false},
+	TypeQ3K:  {"Q3_K", 256, 110, dequantQ3K, nil, []blockScale{{108, 0.023}}, false},
+	TypeQ4K:  {"Q4_K", 256, 144, dequantQ4K, nil, []blockScale{{0, 0.005}, {2, 0.035}}, false},
+	TypeQ5K:  {"Q5_K", 256, 176, dequantQ5K, nil, []blockScale{{0, 0.0025}, {2, 0.035}}, false},
+	TypeQ6K:  {"Q6_K", 256, 210, dequantQ6K, nil, []blockScale{{208, 0.0007}}, false},
 
-	9: {name: "Q8_1"}, 10: {name: "Q2_K"}, 11: {name: "Q3_K"}, 15: {name: "Q8_K"},
-	16: {name: "IQ2_XXS"}, 17: {name: "IQ2_XS"}, 18: {name: "IQ3_XXS"}, 19: {name: "IQ1_S"},
-	20: {name: "IQ4_NL"}, 21: {name: "IQ3_S"}, 22: {name: "IQ2_S"}, 23: {name: "IQ4_XS"},
+	TypeIQ4NL: {"IQ4_NL", 32, 18, dequantIQ4NL, nil, []blockScale{{0, 0.015}}, false},
+	TypeIQ4XS: {"IQ4_XS", 256, 136, dequantIQ4XS, nil, []blockScale{{0, 0.0008}}, false},
+	TypeMXFP4: {"MXFP4", 32, 17, dequantMXFP4, nil, []blockScale{{0, 0.17}}, true},
+
+	9: {name: "Q8_1"}, 15: {name: "Q8_K"},
+	16: {name: "IQ2_XXS"}, 17: {name: "IQ2_XS"}, 18: {name: "IQ3_XXS"}, 19: {name: "IQ1_S"}, 21: {name: "IQ3_S"}, 22: {name: "IQ2_S"},
 	24: {name: "I8"}, 25: {name: "I16"}, 26: {name: "I32"}, 27: {name: "I64"}, 28: {name: "F64"},
-	29: {name: "IQ1_M"}, 34: {name: "TQ1_0"}, 35: {name: "TQ2_0"}, 39: {name: "MXFP4"},
+	29: {name: "IQ1_M"}, 34: {name: "TQ1_0"}, 35: {name: "TQ2_0"},
 }
 
 // Types returns the readable types, ordered by block size. Every backend supports all of them.
@@ -123,9 +135,12 @@ func (t Type) BlockSize() int { return t.info().blockSize }
 // BlockBytes returns the number of bytes that a block takes, 0 for a type that is not readable.
 func (t Type) BlockBytes() int { return t.info().blockBytes }
 
-// Scales returns the offsets of a block's float16 scales; none for the float types.
+// Scales returns the offsets of a block's float16 scales; none for types without such scales.
 func (t Type) Scales() []int {
 	var at []int
+	if t.info().exponent {
+		return at
+	}
 	for _, s := range t.info().scales {
 		at = append(at, s.at)
 	}

@@ -68,7 +68,7 @@ func TestWriteRefuses(t *testing.T) {
 		"no shape":    {nil, with(func(x *Tensor) { x.Shape = nil }), "has 0 dimensions"},
 		"zero":        {nil, with(func(x *Tensor) { x.Shape = []int{0} }), "not possible"},
 		"blocks":      {nil, with(func(x *Tensor) { x.Type, x.Shape = TypeQ80, []int{33} }), "not a whole number of Q8_0 blocks"},
-		"type":        {nil, with(func(x *Tensor) { x.Type = 23 }), "IQ4_XS is not supported"},
+		"type":        {nil, with(func(x *Tensor) { x.Type = 19 }), "IQ1_S is not supported"},
 		"data":        {nil, with(func(x *Tensor) { x.Data = nil }), `tensor "a": has 0 bytes of data, but shape [1] of F32 needs 4`},
 	}
 	for name, c := range cases {

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,33 @@ func TestFamilies(t *testing.T) {
 			t.Logf("logits of the MTP layer differ by at most %.2g", off)
 		}
 	})
+}
+
+// TestFamilyTypes compares the same models in other types, whose weights are equal.
+func TestFamilyTypes(t *testing.T) {
+	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
+		exact := openFile(t, f.Files[0])
+		for _, path := range f.Files[1:] {
+			var blocks bool
+			for _, tensor := range openFile(t, path).Tensors() {
+				blocks = blocks || tensor.Type.BlockSize() > 1
+				want, ok := exact.Tensor(tensor.Name)
+				require.True(t, ok)
+				require.Equal(t, want.Values(), tensor.Values(), "%s of %v", tensor.Name, tensor.Type)
+			}
+			if !blocks { // for weights in blocks, the CPU rounds activations to 8 bits
+				t.Logf("%s: log-probabilities differ by at most %.2g", filepath.Base(path), modeltest.Compare(t, loadFamily(t, path), f.Prompts[:3], 1e-3))
+			}
+		}
+	})
+}
+
+func openFile(t *testing.T, path string) *gguf.File {
+	t.Helper()
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
 }
 
 // loadFamily loads a model on the CPU for contexts of up to 256 positions.

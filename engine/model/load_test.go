@@ -54,7 +54,9 @@ func TestRefusals(t *testing.T) {
 		message     string
 		unsupported bool
 	}{
-		{"another architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "rwkv6") }, `"rwkv6"`, true},
+		{"another architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "rwkv6") }, `"rwkv6": model is not supported (supported: deepseek2,`, true},
+		{"an architecture of the same name", "llama", func(b *build) { b.meta.Set("general.architecture", "gemma2") }, `"gemma2": model is not supported; use a model of architecture gemma3,`, true},
+		{"a related architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "qwen35moe") }, `use a model of architecture qwen3moe,`, true},
 		{"no architecture", "llama", func(b *build) { b.remove("general.architecture") }, "general.architecture", false},
 		{"experts of a llama", "llama", func(b *build) { b.set("expert_count", 8) }, "mixture of experts", true},
 		{"no experts of a llama", "llama", func(b *build) { b.set("expert_count", 0) }, "", false},

@@ -168,9 +168,35 @@ func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	}
 	found, ok := families[arch]
 	if !ok {
-		names := slices.Sorted(maps.Keys(families))
-		return nil, family{}, fmt.Errorf("read the settings of %s: architecture %q: %w (supported: %s)",
-			f.Path(), arch, ErrUnsupported, strings.Join(names, ", "))
+		return nil, family{}, fmt.Errorf("read the settings of %s: architecture %q: %w%s (supported: %s)",
+			f.Path(), arch, ErrUnsupported, use(arch), strings.Join(slices.Sorted(maps.Keys(families)), ", "))
 	}
 	return newLoader(be, f, arch), found, nil
+}
+
+// relatives has supported architectures by those of related models, where the names do not show it.
+var relatives = map[string]string{
+	"chatglm": "glm4", "glm-dsa": "deepseek2", "mistral3": "llama", "mixtral": "llama", "olmoe": "olmo2", "qwen2moe": "qwen3moe",
+	"qwen35moe": "qwen3moe", "qwen3next": "qwen3moe",
+}
+
+// use returns an advice to use a model of a supported architecture that is related to arch; "" if there is none.
+func use(arch string) string {
+	nearest, length := relatives[arch], 0
+	if nearest == "" {
+		const related = 3 // letters at the beginning of both names
+		for _, name := range slices.Sorted(maps.Keys(families)) {
+			n := 0
+			for n < min(len(name), len(arch)) && name[n] == arch[n] {
+				n++
+			}
+			if n >= related && n > length {
+				nearest, length = name, n
+			}
+		}
+	}
+	if nearest == "" {
+		return ""
+	}
+	return fmt.Sprintf("; use a model of architecture %s, the nearest that is", nearest)
 }

@@ -16,6 +16,8 @@ const (
 	punct                    // \p{P}
 	symbol                   // \p{S}
 	mark                     // \p{M}
+	upper                    // \p{Lu} and \p{Lt}
+	lower                    // \p{Ll}
 )
 
 // classTable holds the class of every code point. A byte that is not part of
@@ -25,18 +27,20 @@ type classTable [unicode.MaxRune + 1]class
 // classes is made once, on first use: 1.1 MB.
 var classes = sync.OnceValue(func() *classTable {
 	t := new(classTable)
-	for c, ranges := range map[class]*unicode.RangeTable{
-		letter: unicode.L, number: unicode.N, space: unicode.White_Space,
-		punct: unicode.P, symbol: unicode.S, mark: unicode.M,
+	for c, tables := range map[class][]*unicode.RangeTable{
+		letter: {unicode.L}, number: {unicode.N}, space: {unicode.White_Space}, punct: {unicode.P}, symbol: {unicode.S}, mark: {unicode.M},
+		upper: {unicode.Lu, unicode.Lt}, lower: {unicode.Ll},
 	} {
-		for _, r := range ranges.R16 {
-			for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
-				t[x] |= c
+		for _, ranges := range tables {
+			for _, r := range ranges.R16 {
+				for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
+					t[x] |= c
+				}
 			}
-		}
-		for _, r := range ranges.R32 {
-			for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
-				t[x] |= c
+			for _, r := range ranges.R32 {
+				for x := rune(r.Lo); x <= rune(r.Hi); x += rune(r.Stride) {
+					t[x] |= c
+				}
 			}
 		}
 	}
@@ -66,11 +70,11 @@ func (t *classTable) run(s string, i int, wanted class) int {
 	}
 }
 
-// runWithout returns the end of the longest part of s[i:] whose characters have none of the unwanted properties.
-func (t *classTable) runWithout(s string, i int, unwanted class) int {
+// others returns the end of the longest part of s[i:] whose characters are no letters, numbers or white space.
+func (t *classTable) others(s string, i int) int {
 	for {
 		c, width := t.at(s, i)
-		if width == 0 || c&unwanted != 0 {
+		if width == 0 || c&(space|letter|number) != 0 {
 			return i
 		}
 		i += width

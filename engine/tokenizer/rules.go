@@ -23,6 +23,8 @@ var splitRules = func() map[string]splitRule {
 		"llama-bpe": {passes: passes{llama3(3)}, wholeWords: true, addBOS: true},
 		"glm4":      {passes: passes{llama3(3)}},
 		"qwen2":     {passes: passes{llama3(1)}},
+		"gpt-4o":    {passes: passes{caseSplit(3, true)}},
+		"tekken":    {passes: passes{caseSplit(1, false)}, wholeWords: true, addBOS: true},
 		"gpt-2":     {passes: passes{gpt2}},
 		"starcoder": {passes: passes{runOf(isNumber, 1), gpt2}},
 		"falcon": {passes: passes{
@@ -52,6 +54,7 @@ var splitRules = func() map[string]splitRule {
 	}
 	for alias, name := range map[string]string{
 		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "chatglm-bpe": "glm4", "mpt": "gpt-2",
+		"dbrx": "glm4", "smaug-bpe": "glm4", "deepseek-r1-qwen": "qwen2",
 		"smollm": "starcoder", "refact": "starcoder", "command-r": "starcoder",
 	} {
 		rules[alias] = rules[name]

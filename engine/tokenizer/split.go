@@ -57,7 +57,7 @@ func gpt2(s string, i int) (int, bool) {
 	case c&number != 0:
 		return t.run(s, j, number), true
 	default:
-		return t.runWithout(s, j, space|letter|number), true
+		return t.others(s, j), true
 	}
 }
 
@@ -85,10 +85,10 @@ func llama3(digits int) matcher {
 			return t.run(s, i+width, letter), true
 		}
 		if c&space == 0 {
-			return lineEnds(s, t.runWithout(s, i, space|letter|number)), true
+			return lineEnds(s, t.others(s, i)), true
 		}
 		if s[i] == ' ' && nextWidth > 0 && next&(space|letter|number) == 0 {
-			return lineEnds(s, t.runWithout(s, i+1, space|letter|number)), true
+			return lineEnds(s, t.others(s, i+1)), true
 		}
 		return spacesOrLines(t, s, i), true
 	}

@@ -79,6 +79,18 @@ func TestBOSAndEOS(t *testing.T) {
 	require.Equal(t, []int32{bos, 'a', bos, eos}, tok.Encode("a<s>", EncodeOptions{BOS: true, Special: true}))
 }
 
+// TestHarmonyStopIDs: in gpt-oss's vocabulary, <|end|> ends a message within an answer, even if the file names it as an end.
+func TestHarmonyStopIDs(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	end := f.token("<|end|>", kindControl)
+	f.set("eot_token_id", uint32(end))
+	require.Equal(t, []int32{end}, f.tokenizer(t).StopIDs())
+	done := f.token("<|return|>", kindControl)
+	call := f.token("<|call|>", kindControl)
+	require.Equal(t, []int32{done, call}, f.tokenizer(t).StopIDs())
+}
+
 func TestStopIDs(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -124,7 +136,7 @@ func TestNewRefuses(t *testing.T) {
 		"no tokens":      {without("tokens"), "tokenizer.ggml.tokens: missing"},
 		"empty":          {with(byteLevel(), func(f *file) { f.tokens = []string{} }), "has 0 tokens"},
 		"no merges":      {without("merges"), "tokenizer.ggml.merges: missing"},
-		"rule":           {with(byteLevel(), func(f *file) { f.set("pre", "future-bpe") }), `split rule "future-bpe" is not supported (supported: chatglm-bpe, command-r, deepseek-coder`},
+		"rule":           {with(byteLevel(), func(f *file) { f.set("pre", "future-bpe") }), `split rule "future-bpe" is not supported (supported: chatglm-bpe, command-r, dbrx, deepseek-coder`},
 		"rule type":      {with(byteLevel(), func(f *file) { f.set("pre", uint8(1)) }), "is uint8, want string"},
 		"types":          {with(byteLevel(), func(f *file) { f.kinds = f.kinds[1:] }), "has 255 types for 256 tokens"},
 		"types type":     {with(byteLevel(), func(f *file) { f.set("token_type", "x") }), "want an array of integers"},

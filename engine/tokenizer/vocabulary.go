@@ -129,6 +129,24 @@ var endTexts = []string{
 // token: the model opens the next turn instead.
 var glmEndTexts = []string{"<|user|>", "<|observation|>"}
 
+// harmonyEnds corrects the ends of gpt-oss's vocabulary: an answer ends with <|return|>, or with <|call|> if a tool is called. <|end|>
+// only ends a message within the answer, such as the reasoning before the final one.
+func (v *vocabulary) harmonyEnds() {
+	control := func(text string) (int32, bool) {
+		id, ok := v.ids[text]
+		return id, ok && v.kinds[id] == kindControl
+	}
+	done, returns := control("<|return|>")
+	call, calls := control("<|call|>")
+	if !returns || !calls {
+		return
+	}
+	if end, ok := v.ids["<|end|>"]; ok {
+		v.stop = slices.DeleteFunc(v.stop, func(id int32) bool { return id == end })
+	}
+	v.stop = append(v.stop, done, call)
+}
+
 func (v *vocabulary) loadEnds(meta *gguf.Metadata) error {
 	roles := map[string]int32{}
 	for _, key := range []string{"bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id"} {
@@ -161,6 +179,7 @@ func (v *vocabulary) loadEnds(meta *gguf.Metadata) error {
 			v.stop = append(v.stop, id)
 		}
 	}
+	v.harmonyEnds()
 	slices.Sort(v.stop)
 	v.stop = slices.Compact(v.stop)
 	return nil

@@ -27,11 +27,14 @@ type Difference struct {
 	Interval
 }
 
+// rounding is the share of a value up to which a deviation from the mean of equal values can be an error of arithmetic.
+const rounding = 1e-13
+
 // Paired returns the difference of scores that d has for each row, candidate less baseline. Rows with the same cluster, such as
 // questions on one text or several samples of one prompt, count as one observation; nil makes each row its own. Scores are between 0
 // and 1. The interval uses Student's t, since sets may be small.
 //
-// Without any difference in n observations the standard error is 0, and the interval is that of a rare change: as many observations
+// If n observations all differ equally, or not at all, the standard error is 0, and the interval is that of a rare change: as many observations
 // would miss a change with probability p in a share (1-p)^n of cases (Clopper and Pearson's bound for 0 of n).
 func Paired(d []float64, cluster []string) Difference {
 	n := len(d)
@@ -48,9 +51,15 @@ func Paired(d []float64, cluster []string) Difference {
 		sums = clusterSums(d, cluster, r.Mean)
 		r.Clusters = len(sums)
 	}
-	squares := 0.0
+	squares, largest := 0.0, 0.0
 	for _, s := range sums {
 		squares += s * s
+	}
+	for _, v := range d {
+		largest = max(largest, math.Abs(v))
+	}
+	if math.Sqrt(squares) <= rounding*float64(n)*largest { // equal observations, whose mean is rounded
+		squares = 0
 	}
 	// With G clusters, G/(G-1) makes the variance unbiased; for single rows that is the sample's variance over n.
 	half := 0.0

@@ -190,6 +190,10 @@ struct Q5_K {
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
 
+// sixteenth returns the position of weights 4i to 4i+3 of a chunk in blocks of 256 whose weights of few bits are 32 apart in a byte. A
+// chunk is 4 bytes of a half of 128 weights.
+inline uint sixteenth(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
+
 // sixes returns four numbers of six bits, each in a byte, minus 32 and times d.
 inline void sixes(uint v, float d, thread float* w) {
     float d8 = d * by_256;
@@ -214,7 +218,96 @@ struct Q6_K {
         sixes((low >> 4 & 0x0f0f0f0f) | (high & 0x30303030), d * signed_byte(scales[4]), w + 8);
         sixes((next >> 4 & 0x0f0f0f0f) | (high & 0xc0c0c0c0) >> 2, d * signed_byte(scales[6]), w + 12);
     }
-    static inline uint at(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
+    static inline uint at(uint c, uint i) { return sixteenth(c, i); }
+};
+
+// Half of a Q2_K block has 32 bytes of weights. A scale and a minimum for 16 weights share a byte.
+struct Q2_K {
+    enum { block = 256, bytes = 84 };
+    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+        device const uchar* b = row + ulong(c / 16) * 84;
+        uint h = c % 16 / 8, l = 4 * (c & 7), q = read_4(b + 16 + 32 * h + l);
+        float d = read_half(b + 80), m = -read_half(b + 82);
+        device const uchar* scales = b + 8 * h + l / 16;
+        UNROLL for (uint i = 0; i < 4; i++) {
+            uint s = scales[2 * i];
+            float d1 = d * number(s, 15, 0), m1 = m * by_16 * number(s, 0xf0, 0);
+            UNROLL for (uint j = 0; j < 4; j++) w[4 * i + j] = fma(d1, number(q >> (8 * j + 2 * i), 3, 0), m1);
+        }
+    }
+    static inline uint at(uint c, uint i) { return sixteenth(c, i); }
+};
+
+// Q3_K has third bits before the bytes of Q2_K, and 16 scales of six bits: four low bits in bytes 0 to 7, two high bits in 8 to 11.
+struct Q3_K {
+    enum { block = 256, bytes = 110 };
+    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+        device const uchar* b = row + ulong(c / 16) * 110;
+        uint h = c % 16 / 8, l = 4 * (c & 7), q = read_4(b + 32 + 32 * h + l), high = read_4(b + l) >> (4 * h);
+        float d = read_half(b + 108);
+        device const uchar* scales = b + 96;
+        UNROLL for (uint i = 0; i < 4; i++) {
+            uint s = 8 * h + 2 * i + l / 16;
+            float d1 = d * number(((scales[s % 8] >> (s / 8 * 4)) & 15) | ((scales[8 + s % 4] >> (s / 4 * 2)) & 3) << 4, 63, 32);
+            UNROLL for (uint j = 0; j < 4; j++) {
+                w[4 * i + j] = d1 * number(((q >> (8 * j + 2 * i)) & 3) | ((high >> (8 * j + i)) & 1) << 2, 7, 4);
+            }
+        }
+    }
+    static inline uint at(uint c, uint i) { return sixteenth(c, i); }
+};
+
+// Codes of four bits stand for values of a table of 16 bytes, plus 128. There is no array in constant memory, since drivers for other
+// languages than Metal's do not have that address space.
+struct Codes4 {
+    static inline uint word(uint i) { return i < 2 ? (i < 1 ? 0x3f2d1801 : 0x766a5d4f) : (i < 3 ? 0xa6998d81 : 0xf1d9c5b5); }
+};
+struct CodesMX {
+    static inline uint word(uint i) { return i < 2 ? (i < 1 ? 0x83828180 : 0x8c888684) : (i < 3 ? 0x7d7e7f80 : 0x74787a7c); }
+};
+
+template <typename T>
+inline float code(uint v) { return number(T::word(v / 4 & 3) >> (8 * (v & 3)), 255, 128); }
+
+// codes unpacks 8 bytes of codes: the values of their low halves, then those of their high halves.
+template <typename T>
+inline void codes(device const uchar* q, float d, thread float* w) {
+    UNROLL for (uint i = 0; i < 8; i++) {
+        w[i] = d * code<T>(q[i]);
+        w[i + 8] = d * code<T>(uint(q[i]) >> 4);
+    }
+}
+
+struct IQ4_NL {
+    enum { block = 32, bytes = 18 };
+    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+        device const uchar* b = row + ulong(c / 2) * 18;
+        codes<Codes4>(b + 2 + 8 * (c & 1), read_half(b), w);
+    }
+    static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
+};
+
+// IQ4_XS has scales of six bits for 32 weights: two high bits in bytes 2 and 3, four low bits in bytes 4 to 7.
+struct IQ4_XS {
+    enum { block = 256, bytes = 136 };
+    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+        device const uchar* b = row + ulong(c / 16) * 136;
+        uint s = c % 16 / 2;
+        float scale = number(((b[4 + s / 2] >> (s % 2 * 4)) & 15) | ((b[2 + s / 4] >> (s % 4 * 2)) & 3) << 4, 63, 32);
+        codes<Codes4>(b + 8 + 16 * s + 8 * (c & 1), read_half(b) * scale, w);
+    }
+    static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
+};
+
+// MXFP4 has the exponent of a power of two in the first byte. Its blocks are not aligned.
+struct MXFP4 {
+    enum { block = 32, bytes = 17 };
+    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+        device const uchar* b = row + ulong(c / 2) * 17;
+        uint e = b[0];
+        codes<CodesMX>(b + 1 + 8 * (c & 1), as_type<float>(e < 2 ? 0x00200000 << e : (e - 1) << 23), w);
+    }
+    static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
 // load_inputs reads the activations for the weights of chunk c.

@@ -21,6 +21,15 @@ func (s *Store) Progress(q Query) (Page[Progress], error) {
 	return page(s.batchIDs, batchPrefix, q, func(id string) (Progress, bool) { return s.batches[id].progress(), true })
 }
 
+// BatchProgress returns a batch with its speed, or ErrNoBatch.
+func (s *Store) BatchProgress(id string) (Progress, error) {
+	b, err := s.find(id)
+	if err != nil {
+		return Progress{}, err
+	}
+	return b.progress(), nil
+}
+
 func (b *batch) progress() Progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -29,6 +29,21 @@ func avx2Gate(a *GateArgs)
 func avx2Highest(a *HighestArgs)
 
 //go:noescape
+func avx2Iq4NlProduct(a *ProductArgs)
+
+//go:noescape
+func avx2Iq4XsProduct(a *ProductArgs)
+
+//go:noescape
+func avx2Mxfp4Product(a *ProductArgs)
+
+//go:noescape
+func avx2Q2KProduct(a *ProductArgs)
+
+//go:noescape
+func avx2Q3KProduct(a *ProductArgs)
+
+//go:noescape
 func avx2Q40Product(a *ProductArgs)
 
 //go:noescape
@@ -89,17 +104,22 @@ func avx2ValuesF16(a *ValuesArgs)
 var avx2 = Set{
 	Name: "avx2",
 	products: map[gguf.Type]func(*ProductArgs){
-		gguf.TypeBF16: avx2Bf16Product,
-		gguf.TypeF16:  avx2F16Product,
-		gguf.TypeF32:  avx2F32Product,
-		gguf.TypeQ40:  avx2Q40Product,
-		gguf.TypeQ41:  avx2Q41Product,
-		gguf.TypeQ4K:  avx2Q4KProduct,
-		gguf.TypeQ50:  avx2Q50Product,
-		gguf.TypeQ51:  avx2Q51Product,
-		gguf.TypeQ5K:  avx2Q5KProduct,
-		gguf.TypeQ6K:  avx2Q6KProduct,
-		gguf.TypeQ80:  avx2Q80Product,
+		gguf.TypeBF16:  avx2Bf16Product,
+		gguf.TypeF16:   avx2F16Product,
+		gguf.TypeF32:   avx2F32Product,
+		gguf.TypeIQ4NL: avx2Iq4NlProduct,
+		gguf.TypeIQ4XS: avx2Iq4XsProduct,
+		gguf.TypeMXFP4: avx2Mxfp4Product,
+		gguf.TypeQ2K:   avx2Q2KProduct,
+		gguf.TypeQ3K:   avx2Q3KProduct,
+		gguf.TypeQ40:   avx2Q40Product,
+		gguf.TypeQ41:   avx2Q41Product,
+		gguf.TypeQ4K:   avx2Q4KProduct,
+		gguf.TypeQ50:   avx2Q50Product,
+		gguf.TypeQ51:   avx2Q51Product,
+		gguf.TypeQ5K:   avx2Q5KProduct,
+		gguf.TypeQ6K:   avx2Q6KProduct,
+		gguf.TypeQ80:   avx2Q80Product,
 	},
 	FromF16:   avx2FromF16,
 	FromQ40:   avx2FromQ40,

@@ -29,6 +29,21 @@ func avx512Gate(a *GateArgs)
 func avx512Highest(a *HighestArgs)
 
 //go:noescape
+func avx512Iq4NlProduct(a *ProductArgs)
+
+//go:noescape
+func avx512Iq4XsProduct(a *ProductArgs)
+
+//go:noescape
+func avx512Mxfp4Product(a *ProductArgs)
+
+//go:noescape
+func avx512Q2KProduct(a *ProductArgs)
+
+//go:noescape
+func avx512Q3KProduct(a *ProductArgs)
+
+//go:noescape
 func avx512Q40Product(a *ProductArgs)
 
 //go:noescape
@@ -89,17 +104,22 @@ func avx512ValuesF16(a *ValuesArgs)
 var avx512 = Set{
 	Name: "avx512",
 	products: map[gguf.Type]func(*ProductArgs){
-		gguf.TypeBF16: avx512Bf16Product,
-		gguf.TypeF16:  avx512F16Product,
-		gguf.TypeF32:  avx512F32Product,
-		gguf.TypeQ40:  avx512Q40Product,
-		gguf.TypeQ41:  avx512Q41Product,
-		gguf.TypeQ4K:  avx512Q4KProduct,
-		gguf.TypeQ50:  avx512Q50Product,
-		gguf.TypeQ51:  avx512Q51Product,
-		gguf.TypeQ5K:  avx512Q5KProduct,
-		gguf.TypeQ6K:  avx512Q6KProduct,
-		gguf.TypeQ80:  avx512Q80Product,
+		gguf.TypeBF16:  avx512Bf16Product,
+		gguf.TypeF16:   avx512F16Product,
+		gguf.TypeF32:   avx512F32Product,
+		gguf.TypeIQ4NL: avx512Iq4NlProduct,
+		gguf.TypeIQ4XS: avx512Iq4XsProduct,
+		gguf.TypeMXFP4: avx512Mxfp4Product,
+		gguf.TypeQ2K:   avx512Q2KProduct,
+		gguf.TypeQ3K:   avx512Q3KProduct,
+		gguf.TypeQ40:   avx512Q40Product,
+		gguf.TypeQ41:   avx512Q41Product,
+		gguf.TypeQ4K:   avx512Q4KProduct,
+		gguf.TypeQ50:   avx512Q50Product,
+		gguf.TypeQ51:   avx512Q51Product,
+		gguf.TypeQ5K:   avx512Q5KProduct,
+		gguf.TypeQ6K:   avx512Q6KProduct,
+		gguf.TypeQ80:   avx512Q80Product,
 	},
 	FromF16:   avx512FromF16,
 	FromQ40:   avx512FromQ40,

@@ -29,6 +29,21 @@ func neonGate(a *GateArgs)
 func neonHighest(a *HighestArgs)
 
 //go:noescape
+func neonIq4NlProduct(a *ProductArgs)
+
+//go:noescape
+func neonIq4XsProduct(a *ProductArgs)
+
+//go:noescape
+func neonMxfp4Product(a *ProductArgs)
+
+//go:noescape
+func neonQ2KProduct(a *ProductArgs)
+
+//go:noescape
+func neonQ3KProduct(a *ProductArgs)
+
+//go:noescape
 func neonQ40Product(a *ProductArgs)
 
 //go:noescape
@@ -89,17 +104,22 @@ func neonValuesF16(a *ValuesArgs)
 var neon = Set{
 	Name: "neon",
 	products: map[gguf.Type]func(*ProductArgs){
-		gguf.TypeBF16: neonBf16Product,
-		gguf.TypeF16:  neonF16Product,
-		gguf.TypeF32:  neonF32Product,
-		gguf.TypeQ40:  neonQ40Product,
-		gguf.TypeQ41:  neonQ41Product,
-		gguf.TypeQ4K:  neonQ4KProduct,
-		gguf.TypeQ50:  neonQ50Product,
-		gguf.TypeQ51:  neonQ51Product,
-		gguf.TypeQ5K:  neonQ5KProduct,
-		gguf.TypeQ6K:  neonQ6KProduct,
-		gguf.TypeQ80:  neonQ80Product,
+		gguf.TypeBF16:  neonBf16Product,
+		gguf.TypeF16:   neonF16Product,
+		gguf.TypeF32:   neonF32Product,
+		gguf.TypeIQ4NL: neonIq4NlProduct,
+		gguf.TypeIQ4XS: neonIq4XsProduct,
+		gguf.TypeMXFP4: neonMxfp4Product,
+		gguf.TypeQ2K:   neonQ2KProduct,
+		gguf.TypeQ3K:   neonQ3KProduct,
+		gguf.TypeQ40:   neonQ40Product,
+		gguf.TypeQ41:   neonQ41Product,
+		gguf.TypeQ4K:   neonQ4KProduct,
+		gguf.TypeQ50:   neonQ50Product,
+		gguf.TypeQ51:   neonQ51Product,
+		gguf.TypeQ5K:   neonQ5KProduct,
+		gguf.TypeQ6K:   neonQ6KProduct,
+		gguf.TypeQ80:   neonQ80Product,
 	},
 	FromF16:   neonFromF16,
 	FromQ40:   neonFromQ40,

@@ -10,8 +10,8 @@ import (
 // sums across a register. The last group is filled up with rows of zeros.
 //
 // A group of a float type has, for each column, the values of the 16 rows. A group of a quantised type has blocks of 32 columns,
-// one after another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0), then planes
-// of further bits. Word 16j+r of a block has weights 4j to 4j+3 of row r in the low halves of its bytes and weights 16+4j to
+// one after another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0, none for Q2_K
+// and Q3_K), then planes of further bits. Word 16j+r of a block has weights 4j to 4j+3 of row r in the low halves of its bytes and weights 16+4j to
 // 16+4j+3 in the high halves. Byte i of a plane has the bits that belong to byte i of each register. For types with blocks of 256,
 // the scales of these blocks precede every eighth block.
 
@@ -39,9 +39,15 @@ var layouts = map[gguf.Type]layout{
 	gguf.TypeQ50:  {0, 32 + 256 + 64, 32, packQ50, unpackQ50},
 	gguf.TypeQ51:  {0, 64 + 256 + 64, 32, packQ51, unpackQ51},
 	gguf.TypeQ80:  {0, 32 + 512, 32, packQ80, unpackQ80},
+	gguf.TypeQ2K:  {64, 32 + 128, 32, packQ2K, unpackQ2K},
+	gguf.TypeQ3K:  {32, 32 + 128 + 64, 32, packQ3K, unpackQ3K},
 	gguf.TypeQ4K:  {64, 32 + 256, 32, packQ4K, unpackQ4K},
 	gguf.TypeQ5K:  {64, 32 + 256 + 64, 32, packQ5K, unpackQ5K},
 	gguf.TypeQ6K:  {32, 32 + 256 + 128, 32, packQ6K, unpackQ6K},
+
+	gguf.TypeIQ4NL: {0, 32 + 256, 32, packQ40, unpackIQ4NL},
+	gguf.TypeIQ4XS: {32, 16 + 256, 32, packIQ4XS, unpackIQ4XS},
+	gguf.TypeMXFP4: {0, 16 + 256, 32, packMXFP4, unpackMXFP4},
 }
 
 // GroupBytes returns the size of a packed group of rows of n weights.
@@ -191,4 +197,54 @@ func packQ6K(dst []byte, r int, b []byte) {
 		putWord(block[288:], r, planes[0])
 		putWord(block[352:], r, planes[1])
 	}
+}
+
+// packQ2K packs a block of Q2_K: each half of 128 weights has 32 bytes, with two bits for each of four runs of 32 weights.
+func packQ2K(dst []byte, r int, b []byte) {
+	copy16(dst, r, b[80:])
+	copy16(dst[32:], r, b[82:])
+	for s := range 8 {
+		block := dst[64+s*160:]
+		block[r], block[GroupRows+r] = b[2*s], b[2*s+1]
+		packTwos(block[32:], r, b[16+s/4*32:], s%4)
+	}
+}
+
+// packTwos packs 32 weights of two bits. run is the bits' place in each of 32 bytes.
+func packTwos(dst []byte, r int, src []byte, run int) {
+	var planes [2]uint32
+	for j := range 8 {
+		planes[j/4] |= word(src, j) >> (2 * run) & 0x03030303 << (2 * (j % 4))
+	}
+	putWord(dst, r, planes[0])
+	putWord(dst[64:], r, planes[1])
+}
+
+// packQ3K packs a block of Q3_K, which is Q2_K with a plane of third bits and without minima.
+func packQ3K(dst []byte, r int, b []byte) {
+	copy16(dst, r, b[108:])
+	for s := range 8 {
+		block := dst[32+s*224:]
+		block[r], block[GroupRows+r] = byte(gguf.Q3KScale(2*s, b[96:108])), byte(gguf.Q3KScale(2*s+1, b[96:108]))
+		packTwos(block[32:], r, b[32+s/4*32:], s%4)
+		plane := uint32(0)
+		for j := range 8 {
+			plane |= word(b, j) >> s & 0x01010101 << j
+		}
+		putWord(block[160:], r, plane)
+	}
+}
+
+func packIQ4XS(dst []byte, r int, b []byte) {
+	copy16(dst, r, b)
+	for s := range 8 {
+		block := dst[32+s*272:]
+		block[r] = byte(gguf.IQ4XSScale(s, b))
+		packNibbles(block[16:], r, b[8+16*s:])
+	}
+}
+
+func packMXFP4(dst []byte, r int, b []byte) {
+	dst[r] = b[0]
+	packNibbles(dst[16:], r, b[1:])
 }

@@ -54,7 +54,7 @@ func unpackGroup(kind gguf.Type, packed []byte, n int) []group {
 		packed = packed[l.block:]
 		for c := range 32 {
 			for r := range GroupRows {
-				columns[32*k+c][r] = b.scale[c/16][r]*float32(b.w[c][r]) + b.min[r]
+				columns[32*k+c][r] = b.scale[c/16][r]*float32(b.w[c][r]) + b.min[c/16][r]
 			}
 		}
 	}

@@ -65,11 +65,10 @@ func floatProduct(a *ProductArgs, t gguf.Type) {
 	}
 }
 
-// unpacked is a block of 32 columns of a group. A weight is scale[half]·w + min.
+// unpacked is a block of 32 columns of a group. A weight is scale[half]·w + min[half].
 type unpacked struct {
-	w     [32][GroupRows]int8
-	scale [2]group // scales of the first and of the second half of the columns
-	min   group
+	w          [32][GroupRows]int8
+	scale, min [2]group // of the first and of the second half of the columns
 }
 
 func quantProduct(a *ProductArgs, t gguf.Type) {
@@ -111,8 +110,9 @@ func (b *unpacked) add(acc *group, q []int8, x Scale) {
 			s[r] += int32(w[r]) * int32(v)
 		}
 	}
+	first := x.D * float32(x.First8/-8)
 	for r := range acc {
-		acc[r] += b.min[r] * x.Sum
+		acc[r] += b.min[0][r]*first + b.min[1][r]*(x.Sum-first)
 		acc[r] += x.D * (b.scale[0][r]*float32(sums[0][r]) + b.scale[1][r]*float32(sums[1][r]))
 	}
 }
@@ -123,7 +123,7 @@ func (b *unpacked) unpack(l layout, block, super []byte) {
 	if len(super) > 0 {
 		scales = super
 	}
-	b.min = group{}
+	b.min = [2]group{}
 	for r := range GroupRows {
 		d := half(scales, r)
 		b.scale[0][r], b.scale[1][r] = d, d
@@ -162,7 +162,8 @@ func unpackQ4K(b *unpacked, block, super []byte) {
 	for r := range GroupRows {
 		d := b.scale[0][r] * float32(block[r])
 		b.scale[0][r], b.scale[1][r] = d, d
-		b.min[r] = -half(super[32:], r) * float32(block[GroupRows+r])
+		m := -half(super[32:], r) * float32(block[GroupRows+r])
+		b.min[0][r], b.min[1][r] = m, m
 	}
 }
 
@@ -174,10 +175,7 @@ func unpackQ5K(b *unpacked, block, super []byte) {
 func unpackQ6K(b *unpacked, block, _ []byte) {
 	b.nibbles(block[32:], 32)
 	b.plane(block[288:], 2)
-	for r := range GroupRows {
-		b.scale[0][r] *= float32(int8(block[r]))
-		b.scale[1][r] *= float32(int8(block[GroupRows+r]))
-	}
+	b.signedScales(block)
 }
 
 func half(b []byte, i int) float32 {
@@ -186,7 +184,75 @@ func half(b []byte, i int) float32 {
 
 func (b *unpacked) minima(src []byte) {
 	for r := range GroupRows {
-		b.min[r] = half(src, r)
+		b.min[0][r], b.min[1][r] = half(src, r), half(src, r)
+	}
+}
+
+func unpackQ2K(b *unpacked, block, super []byte) {
+	b.twos(block[32:], 0)
+	for r := range GroupRows {
+		m := half(super[32:], r)
+		for i := range 2 {
+			v := block[GroupRows*i+r]
+			b.scale[i][r] *= float32(v & 15)
+			b.min[i][r] = -m * float32(v>>4)
+		}
+	}
+}
+
+func unpackQ3K(b *unpacked, block, _ []byte) {
+	b.twos(block[32:], 4)
+	for c := range b.w {
+		for r := range GroupRows {
+			b.w[c][r] += int8(block[160+4*r+c%4] >> (c / 4) & 1 << 2)
+		}
+	}
+	b.signedScales(block)
+}
+
+// twos sets the weights to their two bits, minus an offset.
+func (b *unpacked) twos(src []byte, offset int8) {
+	for c := range b.w {
+		register := c / 4
+		for r := range GroupRows {
+			b.w[c][r] = int8(src[64*(register/4)+4*r+c%4]>>(2*(register%4))&3) - offset
+		}
+	}
+}
+
+// signedScales multiplies the scales of the halves with signed bytes.
+func (b *unpacked) signedScales(block []byte) {
+	for r := range GroupRows {
+		b.scale[0][r] *= float32(int8(block[r]))
+		b.scale[1][r] *= float32(int8(block[GroupRows+r]))
+	}
+}
+
+func unpackIQ4NL(b *unpacked, block, _ []byte) { b.codes(block[32:], &gguf.Codes4) }
+
+func unpackIQ4XS(b *unpacked, block, _ []byte) {
+	b.codes(block[16:], &gguf.Codes4)
+	for r := range GroupRows {
+		d := b.scale[0][r] * float32(int8(block[r]))
+		b.scale[0][r], b.scale[1][r] = d, d
+	}
+}
+
+func unpackMXFP4(b *unpacked, block, _ []byte) {
+	b.codes(block[16:], &gguf.CodesMX)
+	for r := range GroupRows {
+		d := gguf.PowerMX(block[r])
+		b.scale[0][r], b.scale[1][r] = d, d
+	}
+}
+
+// codes sets the weights to the values of their codes of four bits.
+func (b *unpacked) codes(src []byte, values *[16]int8) {
+	for c := range 16 {
+		for r := range GroupRows {
+			q := src[64*(c/4)+4*r+c%4]
+			b.w[c][r], b.w[c+16][r] = values[q&15], values[q>>4]
+		}
 	}
 }
 

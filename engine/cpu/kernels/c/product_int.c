@@ -153,6 +153,8 @@ INLINE struct offset_block q5_k_load(const uint8_t *w, const uint8_t *super, int
 #define SUPER_BYTES 64
 #include "product.h"
 
+INLINE f32v signed_scales(const uint8_t *p) { return CONVERT(CONVERT(LOAD(s8v, p), i32v), f32v); }
+
 // Q6_K: every eighth block is preceded by d, every block by signed scales of its halves.
 struct q6_k_block {
   struct quants q;
@@ -164,7 +166,7 @@ INLINE struct q6_k_block q6_k_load(const uint8_t *w, const uint8_t *super, int l
   const f32v d = halves(super + 2 * lane);
   b.q = nibbles(w + 32, lane);
   UNROLL for (int i = 0; i < 2; i++) {
-    b.d[i] = d * CONVERT(CONVERT(LOAD(s8v, w + 16 * i + lane), i32v), f32v);
+    b.d[i] = d * signed_scales(w + 16 * i + lane);
     const bytes h = LOAD(bytes, at_lane(w + 288 + 64 * i, lane));
     UNROLL for (int j = 0; j < 4; j++) {
       b.q.v[4 * i + j] |= (j < 2 ? h << (4 - 2 * j) : h >> (2 * j - 4)) & 48;
@@ -179,4 +181,120 @@ INLINE f32v q6_k_add(f32v acc, const struct q6_k_block *b, const int8_t *q, cons
 #define NAME q6_k
 #define BLOCK_BYTES 416
 #define SUPER_BYTES 32
+#include "product.h"
+
+// twos unpacks weights of two bits: a register of 64 bytes has those of four registers.
+INLINE struct quants twos(const uint8_t *p, int lane) {
+  struct quants b;
+  UNROLL for (int i = 0; i < 2; i++) {
+    const bytes h = LOAD(bytes, at_lane(p + 64 * i, lane));
+    UNROLL for (int j = 0; j < 4; j++) b.v[4 * i + j] = (h >> (2 * j)) & 3;
+  }
+  return b;
+}
+
+// Q2_K: every eighth block is preceded by d and dmin, every block by the scales and minima of its halves, which share a byte.
+struct q2_k_block {
+  struct quants q;
+  f32v d[2], m[2];
+};
+
+INLINE struct q2_k_block q2_k_load(const uint8_t *w, const uint8_t *super, int lane) {
+  struct q2_k_block b;
+  const f32v d = halves(super + 2 * lane), m = -halves(super + 32 + 2 * lane);
+  b.q = twos(w + 32, lane);
+  UNROLL for (int i = 0; i < 2; i++) {
+    const u8v both = LOAD(u8v, w + 16 * i + lane);
+    b.d[i] = d * CONVERT(CONVERT(both & 15, i32v), f32v);
+    b.m[i] = m * CONVERT(CONVERT(both >> 4, i32v), f32v);
+  }
+  return b;
+}
+INLINE f32v q2_k_add(f32v acc, const struct q2_k_block *b, const int8_t *q, const struct scale *x) {
+  const float first = x->d * (float)(x->first8 / -8);
+  acc = fma_v(b->m[0], splat(first), acc);
+  acc = fma_v(b->m[1], splat(x->sum - first), acc);
+  acc = add_scaled(acc, dot16(splat32(0), &b->q, q, 0), b->d[0], x->d);
+  return add_scaled(acc, dot16(splat32(0), &b->q, q, 1), b->d[1], x->d);
+}
+#define NAME q2_k
+#define BLOCK_BYTES 160
+#define SUPER_BYTES 64
+#include "product.h"
+
+// Q3_K: every eighth block is preceded by d, every block by signed scales of its halves.
+#define q3_k_block q6_k_block
+INLINE struct q6_k_block q3_k_load(const uint8_t *w, const uint8_t *super, int lane) {
+  struct q6_k_block b;
+  const f32v d = halves(super + 2 * lane);
+  UNROLL for (int i = 0; i < 2; i++) b.d[i] = d * signed_scales(w + 16 * i + lane);
+  b.q = twos(w + 32, lane);
+  const bytes h = LOAD(bytes, at_lane(w + 160, lane));
+  UNROLL for (int j = 0; j < 8; j++) b.q.v[j] |= (j < 2 ? h << (2 - j) : h >> (j - 2)) & 4;
+  return b;
+}
+INLINE f32v q3_k_add(f32v acc, const struct q6_k_block *b, const int8_t *q, const struct scale *x) {
+  acc = add_scaled(acc, dot16(splat32(x->first8 / 2), &b->q, q, 0), b->d[0], x->d);
+  return add_scaled(acc, dot16(splat32((x->minus8 - x->first8) / 2), &b->q, q, 1), b->d[1], x->d);
+}
+#define NAME q3_k
+#define BLOCK_BYTES 224
+#define SUPER_BYTES 32
+#include "product.h"
+
+// Codes of four bits stand for signed bytes of a table. The bytes are prepared for dot_s8.
+typedef uint8_t table16 VECTOR(uint8_t, 16);
+
+INLINE bytes look_up(table16 table, bytes codes) {
+#if LANES == 16
+  return (bytes)_mm512_shuffle_epi8(_mm512_broadcast_i32x4((__m128i)table), (__m512i)codes);
+#elif LANES == 8
+  return (bytes)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256((__m128i)table), (__m256i)codes);
+#else
+  return (bytes)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)codes);
+#endif
+}
+
+INLINE struct quants codes(const uint8_t *p, int lane, table16 table) {
+  struct quants b = nibbles(p, lane);
+  UNROLL for (int j = 0; j < 8; j++) b.v[j] = prepare_s8(look_up(table, b.v[j]));
+  return b;
+}
+
+// The values are those of gguf.Codes4 and gguf.CodesMX.
+#define CODES4 ((table16){129, 152, 173, 191, 207, 221, 234, 246, 1, 13, 25, 38, 53, 69, 89, 113})
+#define CODES_MX ((table16){0, 1, 2, 3, 4, 6, 8, 12, 0, 255, 254, 253, 252, 250, 248, 244})
+
+#define iq4_nl_block scaled_block
+#define iq4_nl_add q8_0_add
+INLINE struct scaled_block iq4_nl_load(const uint8_t *w, const uint8_t *super, int lane) {
+  return (struct scaled_block){codes(w + 32, lane, CODES4), halves(w + 2 * lane)};
+}
+#define NAME iq4_nl
+#define BLOCK_BYTES 288
+#define SUPER_BYTES 0
+#include "product.h"
+
+// IQ4_XS: every eighth block is preceded by d, every block by a signed scale.
+#define iq4_xs_block scaled_block
+#define iq4_xs_add q8_0_add
+INLINE struct scaled_block iq4_xs_load(const uint8_t *w, const uint8_t *super, int lane) {
+  return (struct scaled_block){codes(w + 16, lane, CODES4), halves(super + 2 * lane) * signed_scales(w + lane)};
+}
+#define NAME iq4_xs
+#define BLOCK_BYTES 272
+#define SUPER_BYTES 32
+#include "product.h"
+
+// MXFP4: every block is preceded by an exponent e. The scale of the codes is 2 to the power e-128, which is subnormal below e = 2.
+#define mxfp4_block scaled_block
+#define mxfp4_add q8_0_add
+INLINE struct scaled_block mxfp4_load(const uint8_t *w, const uint8_t *super, int lane) {
+  const i32v e = CONVERT(LOAD(u8v, w + lane), i32v), low = e < 2;
+  const i32v bits = (((e - 1) << 23) & ~low) | (((e + 1) << 21) & low);  // 0x00200000 for 0, 0x00400000 for 1
+  return (struct scaled_block){codes(w + 16, lane, CODES_MX), (f32v)bits};
+}
+#define NAME mxfp4
+#define BLOCK_BYTES 272
+#define SUPER_BYTES 0
 #include "product.h"

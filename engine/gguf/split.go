@@ -1,0 +1,76 @@
+package gguf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A large model can be divided into several files, NAME-00001-of-00003.gguf and so on. Each is a GGUF file with some of the tensors.
+// The first file has the metadata of the model.
+
+// maxParts is the maximum number of files of a model.
+const maxParts = 99999
+
+// openParts opens the other files of a model whose first file is f, and adds their tensors.
+func (f *File) openParts() error {
+	number, count := f.splitKey("split.no"), f.splitKey("split.count")
+	if count <= 1 {
+		return nil
+	}
+	if number != 0 {
+		return fmt.Errorf("%s is file %d of %d of a model: open the first, whose name ends in -00001-of-%05[3]d.gguf", f.path, number+1, count)
+	}
+	name, ok := strings.CutSuffix(filepath.Base(f.path), fmt.Sprintf("-00001-of-%05d.gguf", count))
+	if !ok {
+		return fmt.Errorf("%s is the first of %d files of a model, which are found by their names: rename it to NAME-00001-of-%05[2]d.gguf, and the others likewise", f.path, count)
+	}
+	for i := 1; i < count; i++ {
+		path := filepath.Join(filepath.Dir(f.path), fmt.Sprintf("%s-%05d-of-%05d.gguf", name, i+1, count))
+		if err := f.openPart(path, i, count); err != nil {
+			if os.IsNotExist(err) {
+				return fmt.Errorf("file %d of %d of the model is missing: %w", i+1, count, err)
+			}
+			return err
+		}
+	}
+	if want := f.splitKey("split.tensors.count"); want > 0 && want != len(f.tensors) {
+		return fmt.Errorf("the %d files of %s have %d tensors together, but the model has %d: a file belongs to another model", count, f.path, len(f.tensors), want)
+	}
+	return nil
+}
+
+// openPart opens the file with the given number, counted from 0.
+func (f *File) openPart(path string, number, count int) error {
+	data, err := mapFile(path)
+	if err != nil {
+		return err
+	}
+	f.parts, f.paths = append(f.parts, data), append(f.paths, path)
+	f.size += int64(len(data))
+	meta, tensors, err := parse(path, data)
+	if err != nil {
+		return err
+	}
+	part := File{meta: meta}
+	if part.splitKey("split.no") != number || part.splitKey("split.count") != count {
+		return fmt.Errorf("%s is not file %d of %d of a model, as its name says", path, number+1, count)
+	}
+	for _, t := range tensors {
+		if _, have := f.index[t.Name]; have {
+			return fmt.Errorf("%s has tensor %q, which an earlier file of the model has too", path, t.Name)
+		}
+	}
+	f.add(tensors)
+	return nil
+}
+
+// splitKey reads a number about the files of a model. It is 0 if it is absent or not a possible number.
+func (f *File) splitKey(key string) int {
+	n, err := f.meta.Uint(key)
+	if err != nil || key != "split.tensors.count" && n > maxParts || n > 1<<32 {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,105 @@
+package serve_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/serve/batch"
+)
+
+// chromium starts a browser without a window, or skips the test.
+func chromium(t *testing.T) context.Context {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("the console was not tried in a browser: chromium is not installed")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(2*time.Minute), // on a busy machine it starts slowly
+		chromedp.UserDataDir(t.TempDir()))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestConsoleInABrowser: with the script, a person tries a prompt, watches a batch that another client has made, and cancels it.
+func TestConsoleInABrowser(t *testing.T) {
+	t.Parallel()
+	ctx := chromium(t)
+	b, run := setUpIdleStore(t)
+
+	require.NoError(t, chromedp.Do(ctx,
+		chromedp.Navigate(b.URL+"/"),
+		chromedp.Click(`//a[text()="Try a prompt"]`),
+		chromedp.WaitVisible(`textarea[name=prompt]`),
+		chromedp.SendKeys(`textarea[name=prompt]`, "Hello"),
+		chromedp.SetValue(`input[name=max_tokens]`, "5"),
+		chromedp.Click(`button.main`),
+	))
+	figures, err := chromedp.Run(ctx, chromedp.Poll[string](`document.getElementById("figures").textContent`, chromedp.WithPollingTimeout(0)))
+	require.NoError(t, err)
+	require.Regexp(t, `^\d+ tokens in the prompt, first token after \d+ ms, [1-5] tokens in the answer`, figures)
+	answer, err := chromedp.Run(ctx, chromedp.Text(`#answer`))
+	require.NoError(t, err)
+	require.NotEmpty(t, answer)
+
+	made := b.newBatch(t, chatRow("one", ""))
+	require.NoError(t, chromedp.Do(ctx,
+		chromedp.Click(`//a[text()="Batches"]`),
+		chromedp.Click(`//a[text()="`+made.ID+`"]`),
+		chromedp.Click(`//button[text()="Cancel"]`),
+		chromedp.WaitVisible(`#state .cancelling`),
+	))
+	run()
+	require.NoError(t, chromedp.Do(ctx, chromedp.WaitVisible(`#state .cancelled`))) // the page follows the batch by itself
+	require.Equal(t, batch.Cancelled, b.batch(t, http.MethodGet, "/"+made.ID).Status)
+}
+
+// TestConsolePictures writes pictures of all pages, light and dark, wide and narrow, into the folder INGOT_PICTURES.
+func TestConsolePictures(t *testing.T) {
+	folder := os.Getenv("INGOT_PICTURES")
+	if folder == "" {
+		t.Skip("no pictures of the console were taken: set INGOT_PICTURES to a folder")
+	}
+	ctx := chromium(t)
+	b := setUpStore(t)
+	b.newBatch(t, chatRow("one", "")+chatRow("one", "")) // fails
+	made := b.newBatch(t, chatRow("one", "")+chatRow("two", ""))
+	require.Eventually(t, func() bool { return b.batch(t, http.MethodGet, "/"+made.ID).Status.Ended() }, time.Minute, time.Millisecond)
+	for name, path := range map[string]string{
+		"overview": "/", "batches": "/console/batches", "batch": "/console/batches/" + made.ID, "try": "/console/try",
+		"signin": "/console/signin", "missing": "/console/batches/batch_none",
+	} {
+		for _, theme := range []string{"light", "dark"} {
+			for width, size := range map[int64]string{1200: "wide", 390: "narrow"} {
+				require.NoError(t, chromedp.Do(ctx,
+					chromedp.EmulateViewport(width, 800), colorScheme(theme), chromedp.Navigate(b.URL+path)))
+				png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(folder, name+"-"+theme+"-"+size+".png"), png, 0o644))
+			}
+		}
+	}
+}
+
+// colorScheme makes pages believe that the person prefers a theme.
+func colorScheme(theme string) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}},
+		})
+		return chromedp.Void{}, err
+	}
+}

@@ -1,0 +1,157 @@
+package console
+
+import (
+	"fmt"
+	"time"
+)
+
+// Frame is what every page shows around its content.
+type Frame struct {
+	Title    string
+	Section  Section // that the page belongs to
+	Version  string  // of the program
+	KeyName  string  // name of the API key that the person signed in with; empty if the server has no keys
+	Error    string  // why what the person wanted was not done; empty if it was
+	HasStore bool    // the server has batches
+}
+
+// Section is an entry of the navigation.
+type Section string
+
+// The sections.
+const (
+	OverviewSection Section = "overview"
+	BatchesSection  Section = "batches"
+	TrySection      Section = "try"
+	NoSection       Section = "" // the page has no navigation
+)
+
+// Overview is the first page.
+type Overview struct {
+	Frame
+	Models     []Model
+	Workers    []Worker
+	Active     []Batch // batches that have not ended
+	Throughput Chart
+}
+
+func (Overview) template() string { return "overview.html" }
+
+// Model is a model that can be asked.
+type Model struct {
+	Alias, Name string
+	Context     int // maximum tokens of prompt and answer; 0 if that is not known
+}
+
+// Worker is a process that answers.
+type Worker struct {
+	Name, Model, Device string
+	Rows                int // rows in its engine
+	TokensPerSecond     float64
+	Started             time.Time
+	Lost                bool
+}
+
+// Batches is the page with all batches.
+type Batches struct {
+	Frame
+	Batches []Batch
+	Next    string // id after which the next page begins; empty on the last page
+	Later   bool   // the page is not the first
+}
+
+func (Batches) template() string { return "batches.html" }
+
+// Batch is a batch, in a table or on its own page.
+type Batch struct {
+	ID, Status, Model, Endpoint string
+	Total, Completed, Failed    int
+	RowsPerSecond               float64
+	TokensPerSecond             float64
+	Created                     time.Time
+	Left                        time.Duration // estimated time until the end; 0 if that is not known
+	Ended                       bool
+	Cancelling                  bool
+}
+
+// Finished is the number of rows with a result.
+func (b Batch) Finished() int { return b.Completed + b.Failed }
+
+// Percent is the share of the rows with a result.
+func (b Batch) Percent() int {
+	if b.Total == 0 {
+		return 0
+	}
+	return 100 * b.Finished() / b.Total
+}
+
+// LeftText is the estimated time until the end, for people; empty if it is not known.
+func (b Batch) LeftText() string {
+	minutes := int(b.Left.Round(time.Minute).Minutes())
+	switch {
+	case b.Left == 0:
+		return ""
+	case b.Left < time.Minute:
+		return fmt.Sprintf("%d s left", int(b.Left.Seconds())+1)
+	case minutes < 60:
+		return fmt.Sprintf("%d min left", minutes)
+	default:
+		return fmt.Sprintf("%d h %d min left", minutes/60, minutes%60)
+	}
+}
+
+// BatchPage is the page of one batch.
+type BatchPage struct {
+	Frame
+	Batch
+	Times    []Moment
+	Files    []File
+	Faults   []Fault
+	Metadata map[string]string
+}
+
+func (BatchPage) template() string { return "batch.html" }
+
+// Moment is a time that a batch has reached.
+type Moment struct {
+	Name string
+	At   time.Time
+}
+
+// File is a file of a batch that can be downloaded.
+type File struct{ ID, Kind string }
+
+// Fault is a reason why a batch failed.
+type Fault struct {
+	Line    int // of the input file; 0 for the batch as a whole
+	Message string
+}
+
+// Try is the page on which a prompt can be tried.
+type Try struct {
+	Frame
+	Models []Model
+	Values TryValues
+	Answer string
+	Asked  bool // there is an answer
+}
+
+func (Try) template() string { return "try.html" }
+
+// TryValues are the values of the form's fields.
+type TryValues struct {
+	Model, System, Prompt, MaxTokens, Temperature string
+}
+
+// SignIn is the page that asks for an API key.
+type SignIn struct {
+	Frame
+	Next string // path of the page that the person wanted
+}
+
+func (SignIn) template() string { return "signin.html" }
+
+// Message is a page with an error alone.
+type Message struct{ Frame }
+
+func (Message) template() string { return "message.html" }

@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/serve/console"
+)
+
+// tryDefaults are the first values of the form for a prompt.
+var tryDefaults = console.TryValues{MaxTokens: "512", Temperature: "0.7"}
+
+// showTry answers GET /console/try.
+func (s *Server) showTry(w http.ResponseWriter, r *http.Request) error {
+	s.showAnswer(w, r, http.StatusOK, console.Try{Values: tryDefaults}, nil)
+	return nil
+}
+
+// showAnswer writes the page with the form, and with the answer or the error of what was asked.
+func (s *Server) showAnswer(w http.ResponseWriter, r *http.Request, status int, page console.Try, failure error) {
+	models, err := s.usable(r)
+	if failure == nil {
+		failure = err
+	}
+	page.Frame = s.frame(r, "Try a prompt", console.TrySection, failure)
+	page.Models = consoleModels(models)
+	s.show(w, r, status, page)
+}
+
+// try answers POST /console/try: with events for the console's script, and with a page for a browser without scripts.
+func (s *Server) try(w http.ResponseWriter, r *http.Request) error {
+	if err := r.ParseForm(); err != nil {
+		return failf(http.StatusBadRequest, "", "invalid_form", "the form cannot be read: %v", err)
+	}
+	values := console.TryValues{
+		Model: r.PostForm.Get("model"), System: r.PostForm.Get("system"), Prompt: r.PostForm.Get("prompt"),
+		MaxTokens: r.PostForm.Get("max_tokens"), Temperature: r.PostForm.Get("temperature"),
+	}
+	body, err := tryBody(values, wantsEvents(r))
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if wantsEvents(r) {
+		return s.generate(openai.Chat)(w, r)
+	}
+	page := console.Try{Values: values}
+	if page.Answer, err = s.tryAnswer(r); err != nil {
+		notesOf(r.Context()).err = err
+		s.showAnswer(w, r, asHTTP(err).status, page, err)
+		return nil
+	}
+	page.Asked = true
+	s.showAnswer(w, r, http.StatusOK, page, nil)
+	return nil
+}
+
+// tryBody returns the chat that a form asks for.
+func tryBody(v console.TryValues, stream bool) ([]byte, error) {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	chat := map[string]any{"model": v.Model, "stream": stream}
+	if stream {
+		chat["stream_options"] = map[string]bool{"include_usage": true}
+	}
+	var messages []message
+	if v.System != "" {
+		messages = append(messages, message{"system", v.System})
+	}
+	chat["messages"] = append(messages, message{"user", v.Prompt})
+	for name, text := range map[string]string{"max_tokens": v.MaxTokens, "temperature": v.Temperature} {
+		if text == "" {
+			continue
+		}
+		number := json.Number(text)
+		if _, err := number.Float64(); err != nil {
+			return nil, failf(http.StatusBadRequest, name, "invalid_value", "%q is not a number: %.100q", name, text)
+		}
+		chat[name] = number
+	}
+	body, err := json.Marshal(chat)
+	if err != nil { // what ParseFloat takes but JSON does not, such as 0x10
+		return nil, failf(http.StatusBadRequest, "", "invalid_value", "the form has a number that is not decimal")
+	}
+	return body, nil
+}
+
+// tryAnswer returns the text of the answer to a chat.
+func (s *Server) tryAnswer(r *http.Request) (string, error) {
+	c, err := s.call(r, openai.Chat)
+	if err != nil {
+		return "", err
+	}
+	answer, err := s.answer(r, c)
+	if err != nil {
+		return "", err
+	}
+	text, err := openai.Marshal(answer.Body)
+	if err != nil {
+		return "", fmt.Errorf("write the answer: %w", err)
+	}
+	var chat struct {
+		Choices []struct {
+			Message struct{ Content string }
+		}
+	}
+	if err := json.Unmarshal(text, &chat); err != nil || len(chat.Choices) == 0 {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	return chat.Choices[0].Message.Content, nil
+}

@@ -1,0 +1,75 @@
+package serve
+
+import (
+	"crypto/rand"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// The cookie of a person who has signed in to the console.
+const (
+	sessionCookie = "ingot_session"
+	sessionTime   = 12 * time.Hour
+)
+
+// sessions are the people who have signed in to the console with an API key. They have to sign in again after a restart.
+type sessions struct {
+	mu      sync.Mutex
+	byToken map[string]session
+}
+
+type session struct {
+	key   *key
+	until time.Time
+}
+
+// begin returns the cookie of a new session. secure limits it to HTTPS.
+func (s *sessions) begin(k *key, secure bool, now time.Time) *http.Cookie {
+	token := rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byToken == nil {
+		s.byToken = map[string]session{}
+	}
+	for t, old := range s.byToken {
+		if now.After(old.until) {
+			delete(s.byToken, t)
+		}
+	}
+	s.byToken[token] = session{key: k, until: now.Add(sessionTime)}
+	return newSessionCookie(token, secure, sessionTime)
+}
+
+// end ends the session of a request and returns the cookie that removes its cookie.
+func (s *sessions) end(r *http.Request) *http.Cookie {
+	if c, err := r.Cookie(sessionCookie); err == nil {
+		s.mu.Lock()
+		delete(s.byToken, c.Value)
+		s.mu.Unlock()
+	}
+	return newSessionCookie("", r.TLS != nil, -time.Second)
+}
+
+// find returns the key of a request's session, or nil if it has none.
+func (s *sessions) find(r *http.Request, now time.Time) *key {
+	c, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.byToken[c.Value]
+	if !ok || now.After(found.until) {
+		return nil
+	}
+	return found.key
+}
+
+// newSessionCookie returns a cookie that scripts cannot read and that no other site's page can make a browser send.
+func newSessionCookie(token string, secure bool, life time.Duration) *http.Cookie {
+	return &http.Cookie{
+		Name: sessionCookie, Value: token, Path: "/", MaxAge: int(life.Seconds()),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
+	}
+}

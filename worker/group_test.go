@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+// newTestGroup makes a group of two workers on engines of their own, as on two devices.
+func newTestGroup(t *testing.T, q *redisqueue.Queue) *Group {
+	t.Helper()
+	g, err := NewGroup([]Device{{0, microLlama(t)}, {3, microLlama(t)}}, q, Config{
+		Name: "host:1", Concurrency: 2, PollInterval: 5 * time.Millisecond, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	return g
+}
+
+// Both devices take rows, and results, metrics and the list of workers name the device.
+func TestDevicesShareTheJobs(t *testing.T) {
+	t.Parallel()
+	q := redisqueue.New(redistest.Start(t).Client)
+	g := newTestGroup(t, q)
+	var both sync.WaitGroup // a row of each device
+	both.Add(len(g.workers))
+	for _, w := range g.workers {
+		generate, first := w.generate, sync.OnceFunc(both.Done)
+		w.generate = func(ctx context.Context, r generation.Request) (generation.Completion, error) {
+			first()
+			both.Wait()
+			return generate(ctx, r)
+		}
+	}
+	b := &bench{q, nil}
+	b.enqueue(t, prompts(40), enqueue.Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- g.Run(ctx) }()
+	rows := map[string]int{}
+	for _, line := range b.results(t) {
+		require.Nil(t, line.Error)
+		rows[line.Stats.Worker]++
+	}
+	require.Len(t, rows, 2)
+	require.Equal(t, 40, rows["host:1/0"]+rows["host:1/3"])
+	fleet, err := q.Fleet(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"host:1/0", "host:1/3"}, []string{fleet[0].Name, fleet[1].Name})
+
+	server := httptest.NewServer(g.Handler())
+	defer server.Close()
+	get := func(path string) (int, string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close() //nolint:errcheck // it was read
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(body)
+	}
+	code, text := get("/metrics")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, text, `ingot_engine_cache_pages{device="0"}`)
+	require.Contains(t, text, `ingot_jobs_total{device="3",outcome="done"}`)
+	require.Contains(t, text, "\ngo_goroutines ")
+	code, _ = get("/readyz")
+	require.Equal(t, http.StatusOK, code)
+	g.workers[1].pulse.recorded(time.Now().Add(-time.Hour), errors.New("no disk"))
+	code, text = get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Contains(t, text, "host:1/3: ")
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// If the engine of a device fails, the worker stops with that error, and rows of the others return to the queue.
+func TestADeviceThatFailsEndsTheWorker(t *testing.T) {
+	t.Parallel()
+	q := redisqueue.New(redistest.Start(t).Client)
+	g := newTestGroup(t, q)
+	for _, w := range g.workers {
+		w.generate = func(context.Context, generation.Request) (generation.Completion, error) {
+			return generation.Completion{}, generation.ErrEngineFailed
+		}
+	}
+	b := &bench{q, nil}
+	b.enqueue(t, prompts(8), enqueue.Options{})
+	require.ErrorIs(t, g.Run(t.Context()), generation.ErrEngineFailed)
+	s, err := q.Status(t.Context(), "b")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0}, []int{s.Done, s.Failed})
+}
