@@ -131,6 +131,35 @@ func TestPause(t *testing.T) {
 	require.ErrorContains(t, err, "the known entries are: quick")
 }
 
+// TestForgottenEntry checks that an entry which no scheduler had for a month is deleted with all its keys, and no other.
+func TestForgottenEntry(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 1, often, schedule.DefaultLease)
+	f.begun()
+	f.minute(1, 0)
+	f.untilStates("0301 done")
+	_, err := f.table.Pause(t.Context(), "quick")
+	require.NoError(t, err)
+	require.NoError(t, f.procs[0].Process.Kill())
+	for _, days := range []int{29, 31} {
+		deleted := days > 30
+		seen := time.Now().AddDate(0, 0, -days).Format(time.RFC3339)
+		require.NoError(t, f.redis.Client.HSet(t.Context(), "ingot:{:eval}:entries", "quick", `{"name":"quick","seen":"`+seen+`"}`).Err())
+		f.write("entries: [{name: other, cron: '* * * * *', tasks: [a]}]")
+		f.kill(0)
+		begun := func() bool { return f.redis.Client.Exists(t.Context(), "ingot:{:eval}:marks:other").Val() > 0 }
+		f.until(begun, "the other entry begins")
+		require.NoError(t, f.procs[0].Process.Kill())
+		keys, err := f.redis.Client.Keys(t.Context(), "ingot:{:eval}:*quick*").Result()
+		require.NoError(t, err)
+		paused, err := f.redis.Client.SIsMember(t.Context(), "ingot:{:eval}:paused", "quick").Result()
+		require.NoError(t, err)
+		require.Equal(t, deleted, len(keys) == 0, "%v", keys)
+		require.Equal(t, deleted, !paused)
+		require.NoError(t, f.redis.Client.Del(t.Context(), "ingot:{:eval}:marks:other").Err())
+	}
+}
+
 // TestFailedRun checks that a run that fails is tried again, and ends with an error at last.
 func TestFailedRun(t *testing.T) {
 	t.Parallel()
