@@ -23,11 +23,11 @@ import (
 const (
 	DefaultShutdownTimeout = 20 * time.Second
 	DefaultPollInterval    = 250 * time.Millisecond
-	DefaultInteractive     = 64 // jobs whose clients wait that a worker of a fleet takes at once
+	DefaultInteractive     = 64 // maximum number of jobs with a waiting client that a worker of a fleet has at once
 )
 
-// maxRecordWait is the maximum time that a worker waits for the queue to record a result. After the same time asynq's lease on the
-// job is over, and another worker gets it.
+// maxRecordWait is the maximum time that a worker waits for the queue to record a result. After the same time, asynq's lease on the job
+// is over, and another worker gets the job.
 const maxRecordWait = 30 * time.Second
 
 // stopPatience is the time that Run waits at its end for a queue that does not answer, after Serve has returned.
@@ -40,7 +40,7 @@ type Config struct {
 	Version         string        // version of the program in results
 	Concurrency     int           // maximum jobs in the engine's steps at once, at least 1
 	Ahead           int           // jobs held in addition: they wait in the engine, so that a place which becomes free is taken at once
-	Interactive     int           // maximum jobs besides whose clients wait for the answer; 0 to take none
+	Interactive     int           // maximum additional jobs with a waiting client; 0 to take none
 	Strict          bool          // serve a queue only while the queues of higher priority are empty; if not set, the ratio is 6 to 3 to 1
 	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; DefaultShutdownTimeout
 	PollInterval    time.Duration // time between checks of empty queues; DefaultPollInterval
@@ -219,7 +219,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(failure, err)
 }
 
-// wait waits for goroutines that end soon, unless they wait for a queue that does not answer.
+// wait waits until goroutines have ended, but no longer than stopPatience: they may wait for a queue that does not answer.
 func (w *Worker) wait(background *sync.WaitGroup) {
 	ended := make(chan struct{})
 	go func() {
