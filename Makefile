@@ -58,7 +58,7 @@ test: ## install what the tests need where it is missing, vet, and run all tests
 	@sh .ci/install
 	$(GO) vet ./... ./.ci/test
 	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself. Tests of the queue
-	@# wait much, so there are two packages at a time per processor.
+	@# mostly wait, so two packages run at a time per processor.
 	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -v '/metal$$') ./.ci/test
 	@# Package metal compares kernels, of which the race detector sees nothing; metal/apple's tests run its Go code under it.
 	$(TEST) -timeout 45m ./metal
