@@ -34,8 +34,8 @@ func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch)
 
 // Forward implements Model.
 func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
-	if err := m.begin(b, 0).Run(); err != nil {
-		return nil, fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+	if err := m.Decode(b, 1); err != nil {
+		return nil, err
 	}
 	return m.Logits(), nil
 }
@@ -48,23 +48,26 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 	m.positions = append(m.positions[:0], b.Positions...)
 	m.next = *b
 	m.next.Positions = m.positions
-	for i := range n {
-		s := m.begin(&m.next, i)
-		var err error
-		if i < n-1 {
-			err = s.Submit()
-		} else {
-			err = s.Run()
-		}
-		if err != nil {
-			return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
+	for i := range n - 1 {
+		if err := m.begin(&m.next, i).Submit(); err != nil {
+			return decodeError(err, b, n)
 		}
 		m.next.From = m.tops[i]
 		for r := range m.positions {
 			m.positions[r]++
 		}
 	}
-	return nil
+	return decodeError(m.begin(&m.next, n-1).Run(), b, n)
+}
+
+func decodeError(err error, b *compute.Batch, n int) error {
+	switch {
+	case err == nil:
+		return nil
+	case n == 1:
+		return fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+	}
+	return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
 }
 
 // begin records step i of the steps in flight.
