@@ -17,7 +17,7 @@ const (
 	// waitShare bounds steps of a batch while an interactive request may arrive, as a share of the time that its prompt takes alone.
 	waitShare = 0.5
 	// longest is how long a step of a batch may take, in seconds, if nobody waits. It delays cancellation and the first interactive request.
-	longest = 2.0
+	longest = 4.0
 	// recently is for how long a further interactive request is expected.
 	recently = 30 * time.Second
 

@@ -125,10 +125,10 @@ func TestAPromptAloneHasWholeSteps(t *testing.T) {
 		m.finish(long)
 		return rows
 	}
-	slow := cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{0.01, 5.12}), 0, 0, 0)
+	slow := cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{0.02, 10.24}), 0, 0, 0)
 	require.Equal(t, 512, rows(affine(), 0))
 	require.Equal(t, 512, rows(affine(), 8), "next to rows of a batch that generate")
-	require.Equal(t, 200, rows(slow, 0), "two seconds")
+	require.Equal(t, 200, rows(slow, 0), "four seconds")
 	require.Equal(t, 200, rows(slow, 8))
 }
 
