@@ -49,11 +49,12 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 test: ## install what the tests need where it is missing, vet, and run all tests
 	@sh .ci/install
 	$(GO) vet ./... ./.ci/test
-	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself.
-	$(TEST) -race -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -v '/metal$$') ./.ci/test
+	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself. Tests of the queue
+	@# mostly wait, so two packages run at a time per processor.
+	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -v '/metal$$') ./.ci/test
 	@# Package metal compares kernels, of which the race detector sees nothing; metal/apple's tests run its Go code under it.
 	$(TEST) -timeout 45m ./metal
-	$(TEST) -run AllocatesNothing ./engine/... ./metal/apple
+	$(TEST) -run AllocatesNothing $$(grep -rl --include='*_test.go' AllocatesNothing . | xargs -n 1 dirname)
 
 .PHONY: clients
 clients: ## install OpenAI's Node clients, and test serve with them

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/schedule"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
@@ -62,3 +63,9 @@ func (e *Engine) Snapshot() Snapshot { return e.scheduler.Snapshot() }
 
 // Tokenizer returns the model's tokenizer.
 func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.files.tokenizer }
+
+// ChatTemplate returns the source of the model's chat template, if the file has one.
+func (e *Engine) ChatTemplate() (string, bool) {
+	source, err := e.files.model.Meta().String(chat.TemplateKey)
+	return source, err == nil
+}

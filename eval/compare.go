@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ingot-run/ingot/eval/statistics"
+	"github.com/ingot-run/ingot/eval/task"
 )
 
 // Compared is the comparison of a candidate with a baseline, on one task by one metric after one filter.
@@ -278,6 +279,9 @@ func (s *Sample) texts() []string {
 	switch {
 	case s.Failed != "":
 		return []string{s.Failed}
+	case len(s.Logprobs) == len(s.Choices) && len(s.Logprobs) > 0:
+		best := task.Likeliest(s.Logprobs, nil)
+		return []string{fmt.Sprintf("%q (log-probabilities %.4f)", s.Choices[best], s.Logprobs)}
 	case len(s.Logprobs) > 0:
 		return []string{fmt.Sprintf("log-probabilities %.4f", s.Logprobs)}
 	case len(s.Responses) > 0:

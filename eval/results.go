@@ -156,7 +156,7 @@ func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results,
 	r.addGroups(groups)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, ResultsFile), append(text, '\n'), 0o644)
+		err = replaceFile(filepath.Join(folder, ResultsFile), append(text, '\n'))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write results: %w", err)

@@ -27,6 +27,7 @@ type Sample struct {
 	Responses []string           `json:"resps"`
 	Filter    string             `json:"filter"`
 	Filtered  []string           `json:"filtered_resps"`
+	Choices   []string           `json:"choices,omitempty"`
 	Logprobs  []float64          `json:"logprobs,omitempty"` // of the choices
 	Logprob   float64            `json:"logprob,omitempty"`  // of the target or text
 	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
@@ -290,6 +291,14 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 	return base
 }
 
+// choiceText returns a choice without what precedes it in the prompt.
+func (s *Set) choiceText(p *task.Prompt, i int) string {
+	if p.Contexts != nil {
+		return strings.TrimPrefix(p.Contexts[i], p.Context)
+	}
+	return strings.TrimPrefix(p.Choices[i], s.TargetDelimiter)
+}
+
 // followed scores the answer of an IFEval row.
 func (s *Set) followed(base Sample, item *Item) Sample {
 	first := ""
@@ -322,9 +331,9 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 			base.Failed = fmt.Sprintf("choice %d has no log-probabilities", i+1)
 			return base
 		}
-		base.Logprobs = append(base.Logprobs, total)
+		base.Logprobs, base.Choices = append(base.Logprobs, total), append(base.Choices, s.choiceText(p, i))
 	}
-	plain := func(i int) string { return strings.TrimPrefix(p.Choices[i], s.TargetDelimiter) }
+	plain := func(i int) string { return base.Choices[i] }
 	for _, m := range s.Metrics {
 		var size func(i int) int
 		switch m.Name {

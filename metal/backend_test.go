@@ -2,6 +2,7 @@ package metal_test
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,9 @@ import (
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/emulator"
 )
+
+// long reports whether tests may take minutes. The emulator is slow, so they compute less otherwise.
+var long = os.Getenv("INGOT_LONG") != ""
 
 // open starts the backend on the emulator.
 func open(tb testing.TB, o metal.Options, h emulator.Options) *metal.Backend {
@@ -43,7 +47,8 @@ func tilesFrom(rows int) (g metal.Geometry) {
 }
 
 // TestConformance runs the suite with the released settings, with kernels that are otherwise used for larger batches only, and with
-// checked memory and fibres in a random order. A case with tiles fails if the backend falls back to plain tiles.
+// checked memory and fibres in a random order. A case with tiles fails if the backend falls back to plain tiles. Checked memory without
+// tiles needs INGOT_LONG=1.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -60,6 +65,9 @@ func TestConformance(t *testing.T) {
 		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
 		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {
+		if !long && c.options.Mode == metal.Debug && c.options.Geometry == nil { // debug kernels are slow, and tiles have more to check
+			continue
+		}
 		if raced && c.device.Seed > 0 { // this case runs no Go code that could race
 			continue
 		}

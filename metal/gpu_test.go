@@ -56,11 +56,17 @@ func eachGPU(t *testing.T, test func(t *testing.T, start starter)) {
 
 func TestConformanceOnGPU(t *testing.T) { eachGPU(t, conformance) }
 
-func TestReferencesOnGPU(t *testing.T) { eachGPU(t, references) }
+func TestReferencesOnGPU(t *testing.T) {
+	eachGPU(t, func(t *testing.T, start starter) { references(t, start, allCases) })
+}
 
-func TestSameTokensOnGPU(t *testing.T) { eachGPU(t, sameTokens) }
+func TestSameTokensOnGPU(t *testing.T) {
+	eachGPU(t, func(t *testing.T, start starter) { sameTokens(t, start, true) })
+}
 
-func TestLongGenerationOnGPU(t *testing.T) { eachGPU(t, longGeneration) }
+func TestLongGenerationOnGPU(t *testing.T) {
+	eachGPU(t, func(t *testing.T, start starter) { longGeneration(t, start, 512) })
+}
 
 func TestWholeContextOnGPU(t *testing.T) { eachGPU(t, wholeContext) }
 

@@ -52,6 +52,9 @@ func (a *Alone) Models(context.Context) ([]Model, error) {
 	return models, nil
 }
 
+// Engine returns the engine of an alias.
+func (a *Alone) Engine(alias string) *engine.Engine { return a.engines[alias] }
+
 // Workers returns a record per engine.
 func (a *Alone) Workers(context.Context) ([]job.Worker, error) {
 	var workers []job.Worker

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
@@ -13,6 +14,9 @@ import (
 type Answerer interface {
 	// Models are the models that can be asked, in order of name.
 	Models(ctx context.Context) ([]Model, error)
+
+	// Engine returns the engine of a model, or nil if the model is not in this process.
+	Engine(alias string) *engine.Engine
 
 	// Workers are the processes that answer, and those that were lost of late.
 	Workers(ctx context.Context) ([]job.Worker, error)

@@ -63,10 +63,11 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := readBody(r)
+	body, done, err := s.readBody(r)
 	if err != nil {
 		return err
 	}
+	defer done()
 	q, err := readBatchRequest(body)
 	if err != nil {
 		return err

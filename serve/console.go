@@ -49,7 +49,7 @@ func (s *Server) page(pattern string, h handler) {
 // openPage registers a handler for everyone. A page of another site cannot make a browser send it a form.
 func (s *Server) openPage(pattern string, h handler) {
 	var crossSite http.CrossOriginProtection
-	limited := s.limited(openai.MaxBody, h)
+	limited := s.limited(openai.MaxBody, openai.MaxBody+1, h)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		err := crossSite.Check(r)
 		if err != nil {

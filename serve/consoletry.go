@@ -93,7 +93,12 @@ func tryBody(v console.TryValues, stream bool) ([]byte, error) {
 
 // tryAnswer returns the text of the answer to a chat.
 func (s *Server) tryAnswer(r *http.Request) (string, error) {
-	c, err := s.call(r, openai.Chat)
+	body, done, err := s.readBody(r)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	c, err := s.call(r, openai.Chat, body)
 	if err != nil {
 		return "", err
 	}

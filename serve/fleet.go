@@ -15,6 +15,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
@@ -132,6 +133,9 @@ func (f *Fleet) Models(ctx context.Context) ([]Model, error) {
 	f.knownFrom = time.Now()
 	return slices.Clone(f.known), nil
 }
+
+// Engine returns nil: the engines are with the workers.
+func (f *Fleet) Engine(string) *engine.Engine { return nil }
 
 // Workers returns the workers of the queue.
 func (f *Fleet) Workers(ctx context.Context) ([]job.Worker, error) { return f.queue.Fleet(ctx) }

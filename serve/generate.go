@@ -2,8 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -16,7 +14,12 @@ import (
 // generate returns the handler of an endpoint that generates text.
 func (s *Server) generate(e openai.Endpoint) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		c, err := s.call(r, e)
+		body, done, err := s.readBody(r)
+		if err != nil {
+			return err
+		}
+		defer done()
+		c, err := s.call(r, e, body)
 		if err != nil {
 			return err
 		}
@@ -45,6 +48,7 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, s.causeOf(ctx, err)
 	}
+	s.metrics.count(c.Model, answer.Stats)
 	k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)
 	return answer, nil
 }
@@ -67,12 +71,8 @@ func (s *Server) causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// call reads and checks a request.
-func (s *Server) call(r *http.Request, e openai.Endpoint) (Call, error) {
-	body, err := readBody(r)
-	if err != nil {
-		return Call{}, err
-	}
+// call checks a request.
+func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, error) {
 	request, err := openai.ParseLive(e, body)
 	if err != nil {
 		return Call{}, err
@@ -92,15 +92,6 @@ func (s *Server) call(r *http.Request, e openai.Endpoint) (Call, error) {
 		ID: notesOf(r.Context()).id, Model: m.Alias, Request: request, Body: body,
 		Seed: request.Seed(randomSeed()), Created: time.Now(),
 	}, nil
-}
-
-// readBody reads the whole body of a request.
-func readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read the request's body: %w", err)
-	}
-	return body, nil
 }
 
 // randomSeed draws the seed of a request that names none. It has 53 bits, which are exact in JSON readers that use float64.

@@ -168,10 +168,10 @@ func keyOf(ctx context.Context) *key {
 	return k
 }
 
-// limited limits size and time of a request's body.
-func (s *Server) limited(limit int64, h handler) handler {
+// limited limits size and time of a request's body. Each part of that many bytes may take Options.BodyTimeout.
+func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout}
+		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}
 		body.begin()
 		defer body.end()
 		r.Body = http.MaxBytesReader(w, body, limit)
@@ -179,8 +179,8 @@ func (s *Server) limited(limit int64, h handler) handler {
 	}
 }
 
-// bodyPart is the number of bytes of a request's body that must arrive within Options.BodyTimeout.
-const bodyPart = 1 << 20
+// filePart is the number of bytes of a file that must arrive within Options.BodyTimeout.
+const filePart = 1 << 20
 
 // timedBody limits the time for each part of a request's body. Once the body is read, there is no limit: net/http reads on to notice
 // that the client is gone.
@@ -188,7 +188,8 @@ type timedBody struct {
 	io.ReadCloser
 	conn    *http.ResponseController
 	timeout time.Duration
-	read    int // bytes of the current part
+	part    int // bytes of a part
+	read    int // of the current part
 }
 
 func (b *timedBody) begin() {
@@ -204,7 +205,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += n
 	switch {
-	case err == nil && b.read >= bodyPart:
+	case err == nil && b.read >= b.part:
 		b.begin()
 	case errors.Is(err, io.EOF):
 		b.end()

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/serve/batch"
 )
@@ -67,7 +69,8 @@ type Server struct {
 	answerer Answerer
 	log      *slog.Logger
 	mux      *http.ServeMux
-	started  time.Time
+	metrics  *metrics
+	bodies   *semaphore.Weighted // for the bytes of large bodies
 	draining atomic.Bool
 	sessions sessions
 	history  history
@@ -79,7 +82,7 @@ type Server struct {
 // New makes a server. It does not close what the options name.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
-	s := &Server{options: o, answerer: o.Answerer, log: o.Logger, mux: http.NewServeMux(), started: time.Now()}
+	s := &Server{options: o, answerer: o.Answerer, log: o.Logger, mux: http.NewServeMux(), metrics: newMetrics(o.Answerer), bodies: semaphore.NewWeighted(maxBodies)}
 	s.cutOff, s.cut = context.WithCancel(context.Background())
 	s.routes()
 	return s, nil
@@ -89,10 +92,15 @@ func New(o Options) (*Server, error) {
 func (s *Server) routes() {
 	s.mux.Handle("GET /healthz", s.open(s.health))
 	s.mux.Handle("GET /readyz", s.open(s.ready))
+	s.mux.Handle("GET /openapi.yaml", s.open(s.describe))
 	s.handle("GET /v1/models", s.listModels)
 	s.handle("GET /v1/models/{id...}", s.showModel)
 	s.handle("POST /v1/chat/completions", s.generate(openai.Chat))
 	s.handle("POST /v1/completions", s.generate(openai.Completions))
+	s.handle("POST /tokenize", s.tokenize)
+	s.handle("POST /detokenize", s.detokenize)
+	s.handle("GET /tokenizer_info", s.tokenizerInfo)
+	s.handle("GET /metrics", s.metrics.handler())
 	s.storeRoutes()
 	s.consoleRoutes()
 	s.handle("/", s.unknownPath)
@@ -116,13 +124,17 @@ func (s *Server) storeRoutes() {
 }
 
 // handle registers a handler of requests that need an API key if the server has any, and whose bodies are limited to
-// openai.MaxBody bytes.
-func (s *Server) handle(pattern string, h handler) { s.handleLarge(pattern, openai.MaxBody, h) }
+// openai.MaxBody bytes and to Options.BodyTimeout.
+func (s *Server) handle(pattern string, h handler) {
+	s.mux.Handle(pattern, s.authenticated(s.limited(openai.MaxBody, openai.MaxBody+1, h)))
+}
 
-// handleLarge is handle for bodies of up to limit bytes.
+// handleLarge is handle for bodies of up to limit bytes, which may take longer.
 func (s *Server) handleLarge(pattern string, limit int64, h handler) {
-	s.mux.Handle(pattern, s.authenticated(s.limited(limit, h)))
+	s.mux.Handle(pattern, s.authenticated(s.limited(limit, filePart, h)))
 }
 
 // Handler returns the handler of all requests.
-func (s *Server) Handler() http.Handler { return s.named(s.logged(s.crossOrigin(s.mux))) }
+func (s *Server) Handler() http.Handler {
+	return s.named(s.logged(s.metrics.counted(s.crossOrigin(s.mux))))
+}

@@ -40,6 +40,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
 		out.fail(asHTTP(err))
 		return nil
 	}
+	s.metrics.count(c.Model, answer.Stats)
 	t := openai.Tokens{Prompt: answer.Stats.PromptTokens, Completion: answer.Stats.CompletionTokens, Cached: answer.Stats.CachedTokens}
 	k.spend(time.Now(), t.Prompt+t.Completion)
 	last, err := chunks.End(answer.Body, t)

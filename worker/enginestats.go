@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// engineCollector exports the engine's figures to Prometheus. It reads them at each scrape.
-type engineCollector struct {
+// EngineCollector exports the engine's figures to Prometheus. It reads them at each scrape.
+type EngineCollector struct {
 	snapshot func() engine.Snapshot
 	figures  []engineFigure
 }
@@ -18,8 +18,9 @@ type engineFigure struct {
 	value func(engine.Snapshot) float64
 }
 
-func newEngineCollector(snapshot func() engine.Snapshot) *engineCollector {
-	c := &engineCollector{snapshot: snapshot}
+// NewEngineCollector returns a collector of an engine's snapshots.
+func NewEngineCollector(snapshot func() engine.Snapshot) *EngineCollector {
+	c := &EngineCollector{snapshot: snapshot}
 	add := func(name, help string, kind prometheus.ValueType, value func(engine.Snapshot) float64) {
 		c.figures = append(c.figures, engineFigure{prometheus.NewDesc("ingot_engine_"+name, help, nil, nil), kind, value})
 	}
@@ -46,14 +47,14 @@ func newEngineCollector(snapshot func() engine.Snapshot) *engineCollector {
 }
 
 // Describe implements prometheus.Collector.
-func (c *engineCollector) Describe(out chan<- *prometheus.Desc) {
+func (c *EngineCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, f := range c.figures {
 		out <- f.desc
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *engineCollector) Collect(out chan<- prometheus.Metric) {
+func (c *EngineCollector) Collect(out chan<- prometheus.Metric) {
 	s := c.snapshot()
 	for _, f := range c.figures {
 		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(s))

@@ -52,7 +52,7 @@ func newMetrics(registry prometheus.Registerer, snapshot func() engine.Snapshot)
 		m.jobs.WithLabelValues(outcome)
 	}
 	registry.MustRegister(m.jobs, m.prompt, m.cached, m.completion, m.drafted, m.accepted,
-		m.queueWait, m.ttft, m.duration, m.batch, newEngineCollector(snapshot))
+		m.queueWait, m.ttft, m.duration, m.batch, NewEngineCollector(snapshot))
 	return m
 }
 

@@ -117,7 +117,10 @@ func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, d
 
 // shorter maps a type with blocks of 256 to the type that is used for rows whose length is not a multiple of 256.
 // For other types, that is Q8_0.
-var shorter = map[gguf.Type]gguf.Type{gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80}
+var shorter = map[gguf.Type]gguf.Type{
+	gguf.TypeQ2K: gguf.TypeIQ4NL, gguf.TypeQ3K: gguf.TypeIQ4NL, gguf.TypeIQ4XS: gguf.TypeIQ4NL,
+	gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80,
+}
 
 func (b *builder) add(name string, t gguf.Type, dims ...int) {
 	if dims[0]%t.BlockSize() != 0 {

@@ -27,7 +27,7 @@ lm-evaluation-harness; docs/eval.md lists what is supported. A run is a director
 		Args: noCommand,
 		RunE: noneGiven,
 	}
-	cmd.AddCommand(newEvalRun(), newEvalCompare(), newEvalGate(), newEvalDiff(), newEvalList(), newEvalBaseline(), newEvalSchedule())
+	cmd.AddCommand(newEvalRun(), newEvalCompare(), newEvalGate(), newEvalDiff(), newEvalReport(), newEvalList(), newEvalBaseline(), newEvalSchedule())
 	return cmd
 }
 

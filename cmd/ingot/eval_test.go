@@ -87,6 +87,9 @@ func TestEvalCannotTell(t *testing.T) {
 	require.Equal(t, exitRows, r.code, r.stdout)
 	require.Contains(t, r.stdout, "verdict: inconclusive\n")
 	require.Contains(t, r.stderr, "use more rows, or a larger --margin")
+	require.Regexp(t, `quiz exact_match: to exclude a loss of 0\.0100, about \d+ rows are needed\n`, r.stdout)
+	r = ingot(t, "", "eval", "gate", base, filepath.Join(folder, "nowhere"))
+	require.Equal(t, exitUsage, r.code, "nothing was judged")
 }
 
 // TestEvalByFleet runs a task through Redis, and gets the answers of a local run.
@@ -132,6 +135,16 @@ func TestEvalBaseline(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Regexp(t, `(?m)^monday +main +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +[0-9a-f]{12} +quiz +exact_match 0\.\d{4}±0\.\d{4} +6 +0 +$`, r.stdout)
 	require.Regexp(t, `(?m)^tuesday +\d{4}`, r.stdout)
+
+	page := filepath.Join(t.TempDir(), "report.html")
+	r = ingot(t, "", "eval", "report", "-o", page, "--runs", runs, "tuesday")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, "report: "+page+"\n", r.stderr)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text[:400]), "<title>Evaluation of tuesday</title>")
+	r = ingot(t, "", "eval", "report", "--runs", runs)
+	require.Equal(t, exitUsage, r.code)
 	r = ingot(t, "", "eval", "baseline", "list", "--runs", runs)
 	require.Regexp(t, `(?m)^main +monday +\d{4}-.* +ready$`, r.stdout)
 	r = ingot(t, "", "eval", "baseline", "rm", "main", "--runs", runs)

@@ -47,12 +47,12 @@ func newEvalGate() *cobra.Command {
 		Use:   "gate (BASELINE CANDIDATE | --baseline NAME CANDIDATE)",
 		Short: "Fail if a run is worse than a baseline",
 		Long: `Gate compares CANDIDATE with BASELINE, and prints a verdict. The exit code is 0 for pass, 1 for fail, and 3 for
-inconclusive: the rows are too few, or too noisy, to exclude a loss of the margin. A run in which more than 1 % of the
+inconclusive: the rows are too few, or too noisy, to exclude a loss of the margin. If nothing was judged it is 2, as for
+runs with other tasks, prompts or metrics. A run in which more than 1 % of the
 rows have no answer fails. The chance of a false alarm is at most 5 %, over all tasks together.
 
 BASELINE and CANDIDATE are directories of runs. With --baseline the run that is pinned as NAME is the baseline, and
-CANDIDATE can be the name of a run in the same folder. Runs with other tasks, prompts or metrics are refused with exit
-code 2.`,
+CANDIDATE can be the name of a run in the same folder.`,
 		Example: `  ingot eval gate runs/baseline runs/tonight
   ingot eval gate runs/baseline runs/tonight --margin 0.02
   ingot eval gate --baseline production runs/tonight`,
@@ -67,10 +67,10 @@ code 2.`,
 				return usagef("--margin %v: it must be from 0 to 1", g.margin)
 			}
 			err := g.run(cmd.OutOrStdout(), args)
-			for _, refusal := range []error{eval.ErrOtherPrompts, eval.ErrOtherTasks, eval.ErrOtherScores, eval.ErrNoBaseline, eval.ErrChangedBaseline} {
-				if errors.Is(err, refusal) {
-					return &usageError{err}
-				}
+			var worse *worseError
+			var unknown *inconclusiveError
+			if err != nil && !errors.As(err, &worse) && !errors.As(err, &unknown) {
+				return &usageError{err}
 			}
 			return err
 		},
@@ -114,11 +114,29 @@ func (g *gate) run(w io.Writer, args []string) error {
 	fmt.Fprintln(w, "verdict:", verdict) //nolint:errcheck // the exit code has it too
 	switch verdict {
 	case statistics.Fail:
-		return fmt.Errorf("%s is worse than %s", candidate, baseline)
+		return &worseError{candidate, baseline}
 	case statistics.Inconclusive:
+		writeRowsToPass(w, list)
 		return &inconclusiveError{candidate, baseline}
 	}
 	return nil
+}
+
+// writeRowsToPass prints how many rows the comparisons need that are inconclusive.
+func writeRowsToPass(w io.Writer, list []eval.Compared) {
+	for i := range list {
+		c := &list[i]
+		if n := c.RowsToPass(c.Margin); c.Verdict == statistics.Inconclusive && n > c.N {
+			fmt.Fprintf(w, "%s %s: to exclude a loss of %.4f, about %d rows are needed\n", c.Task, c.Metric, c.Margin, n) //nolint:errcheck // the verdict was printed
+		}
+	}
+}
+
+// worseError is the result of a gate that fails.
+type worseError struct{ candidate, baseline string }
+
+func (e *worseError) Error() string {
+	return fmt.Sprintf("%s is worse than %s", e.candidate, e.baseline)
 }
 
 // inconclusiveError is the result of a gate that cannot judge.

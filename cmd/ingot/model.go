@@ -28,7 +28,9 @@ func newModelInfo() *cobra.Command {
 		Use:   "info FILE",
 		Short: "Describe a model file",
 		Long: `Info describes a GGUF file: architecture, sizes, tokenizer, chat template, tensors by type, and the memory of a token in
-the KV cache (as f16, the default). It reads the weights only for --sha256.`,
+the KV cache (as f16, the default). It reports whether the model runs, whether it fits into this machine's memory, and how
+fast the memory lets it be: every step reads the weights, which takes their size divided by the measured bandwidth. It reads
+the weights only for --sha256. A model in several files is described by its first.`,
 		Example: `  ingot model info model.gguf
   ingot model info model.gguf --json --sha256 | jq .sha256`,
 		Args: arguments("FILE"),
@@ -40,7 +42,12 @@ the KV cache (as f16, the default). It reads the weights only for --sha256.`,
 			defer f.Close() //nolint:errcheck // it was only read
 			info := describe(f)
 			if sum {
-				if info.SHA256, err = sha256File(args[0]); err != nil {
+				if info.SHA256, err = sha256Files(f.Paths()); err != nil {
+					return err
+				}
+			}
+			if info.Unsupported == "" {
+				if err := info.examine(f); err != nil {
 					return err
 				}
 			}
@@ -91,6 +98,9 @@ func writeInfo(w io.Writer, m modelInfo) error {
 	if m.CacheBytesPerToken > 0 {
 		line("cache", "%s per token in f16", bytesText(m.CacheBytesPerToken))
 	}
+	if m.Run != nil {
+		m.Run.write(line)
+	}
 	if err := t.Flush(); err != nil || len(m.Tensors) == 0 {
 		return err
 	}
@@ -99,6 +109,26 @@ func writeInfo(w io.Writer, m modelInfo) error {
 		line(s.Type, "%d\t%s", s.Count, bytesText(s.Bytes))
 	}
 	return t.Flush()
+}
+
+func (r *modelRun) write(line func(name, format string, args ...any)) {
+	line("memory", "weights %s, steps %s, rows %s; the rest of %s is for the cache",
+		bytesText(uint64(r.Weights)), bytesText(uint64(r.Steps)), bytesText(uint64(r.Rows)), bytesText(uint64(r.Memory)))
+	if r.Fits {
+		line("fits here", "yes, with a context of %d tokens and %d in all rows together", r.Context, r.Tokens)
+	} else {
+		line("fits here", "no: %s", r.Reason)
+	}
+	line("speed here", "at most %s tokens/s for one row and %s for %d, by the memory's %s/s",
+		rateText(r.TokensPerS), rateText(r.ManyTokensPerS), manyRows, bytesText(uint64(r.Bandwidth)))
+}
+
+// rateText writes a rate with two digits at least.
+func rateText(v float64) string {
+	if v < 10 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }
 
 func bytesText(n uint64) string {

@@ -39,7 +39,12 @@ func TestModelInfo(t *testing.T) {
 		require.Positive(t, tensors)
 		require.Less(t, bytes, uint64(got.Bytes))
 		require.Greater(t, bytes, uint64(got.Bytes)*9/10)
-		want.Path, want.Bytes, want.Tensors = path, got.Bytes, got.Tensors
+		require.True(t, got.Run.Fits)
+		require.Positive(t, got.Run.Context)
+		require.Greater(t, got.Run.Weights, got.Bytes/2)
+		require.Positive(t, got.Run.TokensPerS)
+		require.Greater(t, got.Run.ManyTokensPerS, got.Run.TokensPerS, "rows share the reading of weights")
+		want.Path, want.Bytes, want.Tensors, want.Run = path, got.Bytes, got.Tensors, got.Run
 		require.Equal(t, want, got)
 	}
 }
@@ -51,6 +56,8 @@ func TestModelInfoText(t *testing.T) {
 	for _, line := range []string{
 		`architecture\s+deepseek2`, `layers\s+5`, `experts\s+8, 2 used per token, 1 shared`, `tokenizer\s+gpt2, split rule glm4`,
 		`chat template\s+yes`, `cache\s+1\.1 KiB per token in f16`, `Q8_0\s+\d+\s+\S+ MiB`,
+		`memory\s+weights \S+ MiB, steps \S+ MiB, rows .*`, `fits here\s+yes, with a context of 4096 tokens and \d+ in all rows together`,
+		`speed here\s+at most \d+ tokens/s for one row and \d+ for 16, by the memory's \S+ GiB/s`,
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
 	}

@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 
+	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
 )
@@ -40,7 +45,24 @@ type modelInfo struct {
 
 	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
 	Tensors            []typeInfo `json:"tensors"`               // by type; the type with the most bytes is first
+
+	Run *modelRun `json:"run,omitempty"` // absent if the model cannot be run
 }
+
+// modelRun is how a model runs on this machine, on the CPU or a GPU with the same memory.
+type modelRun struct {
+	Fits   bool   `json:"fits"`
+	Reason string `json:"reason,omitempty"` // why it does not fit
+	engine.Fit
+	// Bandwidth is the bytes per second that the processors read from memory, as measured.
+	Bandwidth float64 `json:"bandwidth"`
+	// TokensPerS are the tokens per second at which Bandwidth suffices, for one row at a time and for manyRows.
+	TokensPerS     float64 `json:"max_tokens_per_s"`
+	ManyTokensPerS float64 `json:"max_tokens_per_s_of_16_rows"`
+}
+
+// manyRows is the number of rows of the second speed. The rows share the reading of weights.
+const manyRows = 16
 
 type typeInfo struct {
 	Type  string `json:"type"`
@@ -103,6 +125,35 @@ func describe(f *gguf.File) modelInfo {
 	return info
 }
 
+// examine computes how the model runs on this machine. It sets Unsupported if it does not run on any.
+func (m *modelInfo) examine(f *gguf.File) (err error) {
+	be, err := cpu.New(0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, be.Close()) }()
+	run := &modelRun{Fits: true}
+	var fitErr error
+	if run.Fit, fitErr = engine.CheckFit(f.Path(), be, engine.Options{}); fitErr != nil {
+		if run.Weights == 0 { // the reason is not a lack of memory
+			m.Unsupported = fitErr.Error()
+			return nil
+		}
+		run.Fits, run.Reason = false, fitErr.Error()
+	}
+	traffic, err := bench.NewTraffic(f, gguf.TypeF16, 1)
+	if err != nil {
+		return err
+	}
+	if run.Bandwidth, err = bench.Bandwidth(runtime.GOMAXPROCS(0)); err != nil {
+		return err
+	}
+	run.TokensPerS = run.Bandwidth / traffic.Decode(1, 1, 0).Sum()
+	run.ManyTokensPerS = manyRows * run.Bandwidth / traffic.Decode(manyRows, 1, 0).Sum()
+	m.Run = run
+	return nil
+}
+
 // countTypes adds up tensors by type. It also returns the number of weights.
 func countTypes(tensors []gguf.Tensor) (types []typeInfo, weights uint64) {
 	byType := map[gguf.Type]*typeInfo{}
@@ -125,15 +176,23 @@ func countTypes(tensors []gguf.Tensor) (types []typeInfo, weights uint64) {
 	return types, weights
 }
 
-func sha256File(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
+// sha256Files returns the hash of files one after another.
+func sha256Files(paths []string) (string, error) {
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
+	for _, path := range paths {
+		if err := readInto(h, path); err != nil {
+			return "", fmt.Errorf("read %s: %w", path, err)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func readInto(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	_, err = io.Copy(w, f)
+	return err
 }

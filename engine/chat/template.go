@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// templateKey is the key of the template in a GGUF file, and its name in errors.
-const templateKey = "tokenizer.chat_template"
+// TemplateKey is the key of the template in a GGUF file, and its name in errors.
+const TemplateKey = "tokenizer.chat_template"
 
 // Template is the chat template of a model. It is safe for use from many goroutines.
 type Template struct {
@@ -34,7 +34,7 @@ type variable struct {
 // New reads the template from the metadata of a model file. If there is no usable template, Render returns the reason; the model
 // can still answer prompts that are not chats.
 func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
-	source, err := meta.String(templateKey)
+	source, err := meta.String(TemplateKey)
 	if errors.Is(err, gguf.ErrMissing) {
 		return &Template{err: errors.New("the model file has no chat template: send prompts instead of messages")}
 	}
@@ -52,7 +52,7 @@ func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
 }
 
 func parse(source string) *Template {
-	program, err := jinja.Parse(templateKey, source)
+	program, err := jinja.Parse(TemplateKey, source)
 	if err != nil {
 		return &Template{err: fmt.Errorf("the model file's chat template cannot be used: %w", err)}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// batch is the rows of a step, and where their results go.
+// batch has the rows of a step and the receivers of their results.
 type batch struct {
 	compute.Batch
 	seqs    []*sequence // of Batch.Seqs
@@ -47,7 +47,7 @@ func (b *batch) add(s *sequence, limit int) {
 	}
 }
 
-// size is what the duration of the step depends on.
+// size returns the quantities on which the duration of the step depends.
 func (b *batch) size() cost.Size {
 	z := cost.Size{Rows: len(b.Tokens), Outputs: len(b.Outputs)}
 	for _, position := range b.Positions {
@@ -56,7 +56,7 @@ func (b *batch) size() cost.Size {
 	return z
 }
 
-// advance turns the batch, in which each sequence decodes, into the step after it, of the sequences that go on. It reports
+// advance changes a batch in which each sequence decodes into that of the next step, with the sequences that have not ended. It reports
 // whether there are any.
 func (b *batch) advance() bool {
 	n := 0
@@ -76,7 +76,7 @@ func (b *batch) advance() bool {
 	return n > 0
 }
 
-// result is the result of an output in step, an index among the steps in flight.
+// result returns the result of an output. step is an index among the steps in flight.
 func (b *batch) result(m model.Model, o output, step int) (r result) {
 	r = result{batch: b, model: m, row: o.row}
 	if o.top > 0 {

@@ -161,7 +161,7 @@ func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 	m.finish(long)
 }
 
-// Steps of sequences that take much of the time that an interactive prompt takes alone have rows of prompts all the same.
+// Decoding sequences may take much of the time that an interactive prompt takes alone. Their steps still have rows of prompts.
 func TestManyRowsLeaveTimeForPrompts(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 30, Options{Steps: affine()})

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// loop is the goroutine that owns the model and the sequences: it takes requests in between steps, runs steps as long as
+// loop is the goroutine that owns the model and the sequences: it takes requests from the inbox between steps, runs steps as long as
 // there are sequences, and waits otherwise. A step that only decodes allocates nothing.
 type loop struct {
 	queue
@@ -17,7 +17,7 @@ type loop struct {
 	meter *meter
 	done  chan struct{} // closed when the loop has returned
 
-	panics int           // steps in a row that panicked
+	panics int           // number of successive steps that panicked
 	failed chan struct{} // closed when the loop ends itself, after err is set
 	err    error
 
@@ -38,7 +38,7 @@ func (l *loop) run() {
 	}
 }
 
-// turn takes requests in, and runs a step or waits for requests. It reports whether the inbox is open.
+// turn takes requests from the inbox, and runs a step or waits for requests. It reports whether the inbox is open.
 func (l *loop) turn() (open bool) {
 	if open = l.inbox.take(l.enqueue); !open {
 		fail(l.running, generation.ErrClosed)
@@ -80,7 +80,7 @@ func (l *loop) step() {
 	computed := time.Since(start)
 	steps, prompt, generated := 0, 0, 0
 	for ; steps < n && (steps == 0 || b.advance()); steps++ {
-		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate: nothing waited for each step
+		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate, because the steps were not waited for one by one
 		p, g := l.deliver(steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
@@ -102,8 +102,7 @@ func (l *loop) step() {
 }
 
 // deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts
-// the step computed, and how many tokens it generated. A row after a draft counts only if all drafts before it are what the sequence
-// generated.
+// the step computed, and how many tokens it generated. A row after drafts counts only if the sequence generated exactly these drafts.
 func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	l.steps++
 	for _, s := range l.batch.seqs {

@@ -107,6 +107,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
+	now, err := s.table.Now(ctx)
+	if err == nil {
+		err = s.table.forget(ctx, now)
+	}
+	if err != nil {
+		return fmt.Errorf("schedule evaluations: %w", err)
+	}
 	// The first look begins the marks of new entries, before a tick can come.
 	s.look(ctx)
 	server := asynq.NewServerFromRedisClient(s.rdb, asynq.Config{

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +130,62 @@ func TestPause(t *testing.T) {
 	require.ErrorIs(t, err, schedule.ErrNoEntry)
 	_, err = f.table.RunNow(t.Context(), "other")
 	require.ErrorContains(t, err, "the known entries are: quick")
+}
+
+// TestStoppedScheduler stops a scheduler in the middle of a run, as a machine does that sleeps. Another one takes the run over and ends it.
+// The first one goes on afterwards, and changes nothing.
+func TestStoppedScheduler(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 2, often, time.Second)
+	f.begun()
+	f.set(holdKey)
+	f.minute(1, 0)
+	f.until(func() bool { return f.newest().State == schedule.Running && f.owner(f.newest()) >= 0 }, "a run begins")
+	stopped := f.owner(f.newest())
+	require.NoError(t, f.procs[stopped].Process.Signal(syscall.SIGSTOP))
+	f.until(func() bool { return f.owner(f.newest()) == 1-stopped }, "the other one takes over")
+	f.unset(holdKey)
+	f.untilStates("0301 done")
+	ended := f.newest()
+	require.NoError(t, f.procs[1-stopped].Process.Kill())
+	require.NoError(t, f.procs[stopped].Process.Signal(syscall.SIGCONT))
+	f.minute(2, 0)
+	f.untilStates("0302 done, 0301 done")
+	list, err := f.table.Slots(t.Context(), "quick", 10)
+	require.NoError(t, err)
+	require.Equal(t, ended, list[1])
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.LessOrEqual(t, f.ended[ended.Name], 1)
+}
+
+// TestForgottenEntry checks that an entry which no scheduler had for a month is deleted with all its keys, and no other.
+func TestForgottenEntry(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 1, often, schedule.DefaultLease)
+	f.begun()
+	f.minute(1, 0)
+	f.untilStates("0301 done")
+	_, err := f.table.Pause(t.Context(), "quick")
+	require.NoError(t, err)
+	require.NoError(t, f.procs[0].Process.Kill())
+	for _, days := range []int{29, 31} {
+		deleted := days > 30
+		seen := time.Now().AddDate(0, 0, -days).Format(time.RFC3339)
+		require.NoError(t, f.redis.Client.HSet(t.Context(), "ingot:{:eval}:entries", "quick", `{"name":"quick","seen":"`+seen+`"}`).Err())
+		f.write("entries: [{name: other, cron: '* * * * *', tasks: [a]}]")
+		f.kill(0)
+		begun := func() bool { return f.redis.Client.Exists(t.Context(), "ingot:{:eval}:marks:other").Val() > 0 }
+		f.until(begun, "the other entry begins")
+		require.NoError(t, f.procs[0].Process.Kill())
+		keys, err := f.redis.Client.Keys(t.Context(), "ingot:{:eval}:*quick*").Result()
+		require.NoError(t, err)
+		paused, err := f.redis.Client.SIsMember(t.Context(), "ingot:{:eval}:paused", "quick").Result()
+		require.NoError(t, err)
+		require.Equal(t, deleted, len(keys) == 0, "%v", keys)
+		require.Equal(t, deleted, !paused)
+		require.NoError(t, f.redis.Client.Del(t.Context(), "ingot:{:eval}:marks:other").Err())
+	}
 }
 
 // TestFailedRun checks that a run that fails is tried again, and ends with an error at last.

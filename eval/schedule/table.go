@@ -278,6 +278,38 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 // lostAfter is the time after its last beat from which on a scheduler is not listed, nor an entry that it had.
 const lostAfter = time.Minute
 
+// forgottenAfter is the time after which an entry that no scheduler has is deleted with its slots.
+const forgottenAfter = 30 * 24 * time.Hour
+
+// forget deletes entries that no scheduler has had for long.
+func (t *Table) forget(ctx context.Context, now time.Time) error {
+	entries, err := t.rdb.HGetAll(ctx, key("entries")).Result()
+	if err != nil {
+		return failure(err, "read the entries of the schedule")
+	}
+	for name, text := range entries {
+		var k known
+		if json.Unmarshal([]byte(text), &k) == nil && now.Sub(k.Seen) < forgottenAfter {
+			continue
+		}
+		slots, err := t.rdb.ZRange(ctx, key("order", name), 0, -1).Result()
+		if err != nil {
+			return failure(err, "list slots of %s", name)
+		}
+		pipe := t.rdb.TxPipeline()
+		for _, slot := range slots {
+			pipe.Del(ctx, slotPrefix(name)+slot)
+		}
+		pipe.Del(ctx, key("marks", name), key("order", name), key("open", name), key("lease", name))
+		pipe.SRem(ctx, key("paused"), name)
+		pipe.HDel(ctx, key("entries"), name)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return failure(err, "forget entry %s", name)
+		}
+	}
+	return nil
+}
+
 // known is an entry in Redis.
 type known struct {
 	Entry
@@ -354,15 +386,16 @@ func (t *Table) Slots(ctx context.Context, entry string, limit int) ([]Slot, err
 	if err != nil {
 		return nil, failure(err, "list slots of %s", entry)
 	}
+	if len(names) == 0 {
+		return []Slot{}, t.check(ctx, entry)
+	}
 	pipe := t.rdb.Pipeline()
 	fields := make([]*redis.MapStringStringCmd, len(names))
 	for i, name := range names {
 		fields[i] = pipe.HGetAll(ctx, slotPrefix(entry)+name)
 	}
-	if len(names) > 0 {
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, failure(err, "read slots of %s", entry)
-		}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failure(err, "read slots of %s", entry)
 	}
 	list := make([]Slot, len(names))
 	for i, name := range names {

@@ -1,6 +1,10 @@
 package statistics
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
 
 // Verdict is the result of a gate.
 type Verdict string
@@ -85,4 +89,19 @@ func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 		return Pass
 	}
 	return Inconclusive
+}
+
+// RowsToPass returns about how many rows a gate needs to pass, with probability Power, a candidate that is as good as the baseline, if its
+// rows differ as much as those of c. It is 0 if no number of rows is known: for a margin of 0, or without rows.
+func (c *Comparison) RowsToPass(margin float64) int {
+	if margin <= 0 || margin >= 1 || c.N == 0 {
+		return 0
+	}
+	tail := (1 - Confidence) / 2
+	clusters := math.Log(tail) / math.Log1p(-margin) // as many without a difference exclude the margin; see Paired
+	if c.SE > 0 {
+		z := distuv.UnitNormal.Quantile(1-tail) + distuv.UnitNormal.Quantile(Power)
+		clusters = math.Pow(z*c.deviation()/margin, 2)
+	}
+	return int(math.Ceil(clusters * float64(c.N) / float64(c.Clusters)))
 }

@@ -2,6 +2,7 @@ package statistics
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -110,6 +111,37 @@ func TestHolmAgainstR(t *testing.T) {
 func TestSmallestDifferenceAgainstR(t *testing.T) {
 	t.Parallel()
 	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), tolerance)
+}
+
+// TestRowsToPassAgainstR compares with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and log(.025) / log(1 - margin), and checks the meaning:
+// of runs with so many rows whose tenth part changes evenly, about 80 % pass.
+func TestRowsToPassAgainstR(t *testing.T) {
+	t.Parallel()
+	noisy := Comparison{Difference: Difference{N: 1319, Clusters: 1319, SE: 0.31622776601683794 / math.Sqrt(1319)}}
+	require.Equal(t, 1963, noisy.RowsToPass(0.02))
+	noisy.N *= 2 // two rows in each cluster
+	require.Equal(t, 3925, noisy.RowsToPass(0.02))
+	same := Compare(make([]float64, 50), make([]float64, 50), nil)
+	require.Equal(t, 183, same.RowsToPass(0.02))
+	require.Zero(t, same.RowsToPass(0))
+	random := rand.New(rand.NewPCG(9, 10)) //nolint:gosec // a simulation
+	passed := 0
+	for range 200 {
+		base, candidate := make([]float64, 1963), make([]float64, 1963)
+		for i := range base {
+			switch {
+			case random.Float64() < 0.05:
+				base[i] = 1
+			case random.Float64() < 0.05/0.95:
+				candidate[i] = 1
+			}
+		}
+		c := Compare(base, candidate, nil)
+		if c.Gate(0.02, c.Worse, false) == Pass {
+			passed++
+		}
+	}
+	require.InDelta(t, 160, passed, 20)
 }
 
 // TestBootstrapAgreesWithStudent checks a case in which both intervals must be nearly equal: many rows of well-behaved scores.

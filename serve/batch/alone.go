@@ -9,8 +9,6 @@ import (
 	"os"
 	"slices"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/ingot-run/ingot/local"
 	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/worker"
@@ -18,7 +16,7 @@ import (
 
 // Alone answers batches with engines of this process. The batches of a model are answered one after the other.
 type Alone struct {
-	engines map[string]*turns
+	engines map[string]*sharedEngine
 	options AloneOptions
 }
 
@@ -29,17 +27,17 @@ type AloneOptions struct {
 	Logger      *slog.Logger
 }
 
-// turns is an engine and the permission to use it.
-type turns struct {
+// sharedEngine is an engine that batches use in turns.
+type sharedEngine struct {
 	worker.Engine
-	turn *semaphore.Weighted
+	*turns
 }
 
 // NewAlone answers batches with the given engines, by the names of their models.
 func NewAlone[E worker.Engine](engines map[string]E, o AloneOptions) *Alone {
-	a := &Alone{engines: map[string]*turns{}, options: o}
+	a := &Alone{engines: map[string]*sharedEngine{}, options: o}
 	for name, e := range engines {
-		a.engines[name] = &turns{e, semaphore.NewWeighted(1)}
+		a.engines[name] = &sharedEngine{e, newTurns(1)}
 	}
 	return a
 }
@@ -65,16 +63,20 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 	if e == nil {
 		return fmt.Errorf("model %q is not served: start the server with it", t.Model)
 	}
-	if err := e.turn.Acquire(ctx, 1); err != nil {
+	if err := e.take(ctx, t.Batch); err != nil {
 		return err
 	}
-	defer e.turn.Release(1)
+	defer e.giveBack()
+	out, err := t.Results()
+	if err != nil {
+		return err
+	}
 	in, err := os.Open(t.Input)
 	if err != nil {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	_, err = local.Run(ctx, e.Engine, in, t.Results, local.Options{
+	_, err = local.Run(ctx, e.Engine, in, out, local.Options{
 		Format: rows.FormatJSONL, Models: []string{t.Model}, Concurrency: a.options.Concurrency, Version: a.options.Version,
 		Logger:   a.options.Logger,
 		Progress: func(p local.Progress) { t.Report(Tokens{p.PromptTokens, p.CompletionTokens}) },

@@ -6,28 +6,44 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/rows"
 )
 
-// maxSending is the maximum number of batches whose rows are put into the queue at the same time.
-const maxSending = 1
+// maxQueued is the maximum number of batches of a model that a front has in the queue at once. The queue answers them one after another;
+// with more than one, no worker waits while the next is put into the queue.
+const maxQueued = 4
+
+// lostInterval is the time between two searches for rows that are neither recorded nor in the queue.
+const lostInterval = 30 * time.Second
 
 // Fleet answers batches with the workers of a queue. A batch has the same id in the queue.
 type Fleet struct {
-	queue   job.Queue
-	version string
-	room    *semaphore.Weighted
+	queue    job.Queue
+	version  string
+	interval time.Duration // between two searches for lost rows
+
+	mu    sync.Mutex
+	turns map[string]*turns // by model
 }
 
 // NewFleet answers batches with the workers of a queue. version is that of the program, in results of rows that cannot be used.
 func NewFleet(queue job.Queue, version string) *Fleet {
-	return &Fleet{queue: queue, version: version, room: semaphore.NewWeighted(maxSending)}
+	return &Fleet{queue: queue, version: version, interval: lostInterval, turns: map[string]*turns{}}
+}
+
+// turnsOf returns the turns of a model's batches.
+func (f *Fleet) turnsOf(model string) *turns {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.turns[model] == nil {
+		f.turns[model] = newTurns(maxQueued)
+	}
+	return f.turns[model]
 }
 
 // Models implements Runner. They are those of the workers, with those that were lost within the last hour. If there have been no
@@ -45,13 +61,27 @@ func (f *Fleet) Models(ctx context.Context) ([]string, error) {
 // Run implements Runner.
 func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	if stopped.Err() == nil {
-		if err := f.send(ctx, stopped, t); err != nil && stopped.Err() == nil {
+		waiting, cancel := until(ctx, stopped)
+		defer cancel()
+		err := f.turnsOf(t.Model).take(waiting, t.Batch)
+		if err == nil {
+			defer f.turnsOf(t.Model).giveBack()
+			err = ignore(f.enqueue(waiting, t), job.ErrCancelled) // collect reports it
+		}
+		if err != nil && stopped.Err() == nil {
 			return err
 		}
 	}
+	out, err := t.Results()
+	if err != nil {
+		return err
+	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	// Rows that were answered before the batch was stopped are collected.
 	collecting, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
+	watching.Go(func() { f.watch(collecting, t.Batch, abandon) })
 	detach := context.AfterFunc(stopped, func() {
 		err := job.Retry(ctx, maxCancelWait, func() error {
 			_, err := f.queue.Cancel(ctx, t.Batch)
@@ -62,7 +92,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 		}
 	})
 	defer detach()
-	err := f.collect(collecting, t)
+	err = f.collect(collecting, out, t)
 	if cause := context.Cause(collecting); cause != nil {
 		return cause
 	}
@@ -75,19 +105,29 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	return err
 }
 
+// watch abandons a batch, so that it is queued again, if the queue has lost rows of it. A Redis that is killed can lose what it was told last.
+func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelCauseFunc) {
+	tick := time.NewTicker(f.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s, err := f.queue.Status(ctx, batch)
+		if err != nil {
+			continue // collect reports it
+		}
+		if n, err := f.queue.Lost(ctx, s); err == nil && n > 0 {
+			abandon(fmt.Errorf("the queue has lost %d rows", n))
+			return
+		}
+	}
+}
+
 // maxCancelWait is the maximum time for which cancelling is tried before Run returns an error.
 const maxCancelWait = time.Minute
-
-// send queues the rows, when there is room.
-func (f *Fleet) send(ctx, stopped context.Context, t Task) error {
-	ctx, cancel := until(ctx, stopped)
-	defer cancel()
-	if err := f.room.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer f.room.Release(1)
-	return ignore(f.enqueue(ctx, t), job.ErrCancelled) // collect reports it
-}
 
 func ignore(err, target error) error {
 	if errors.Is(err, target) {
@@ -114,8 +154,8 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 }
 
 // collect waits for the rows. A result that was lost does not come at another try either; the caller notices that it has no line.
-func (f *Fleet) collect(ctx context.Context, t Task) error {
-	c, err := enqueue.Collect(ctx, f.queue, t.Results, enqueue.CollectOptions{
+func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
+	c, err := enqueue.Collect(ctx, f.queue, out, enqueue.CollectOptions{
 		Follow: true, Free: true,
 		Progress: func(s job.Status) { t.Report(Tokens{s.PromptTokens, s.CompletionTokens}) },
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/openai"
@@ -28,7 +29,7 @@ func setUpFront(t testing.TB) *front {
 	t.Cleanup(func() { require.NoError(t, queue.Close()) })
 	f := &front{redis: r, queue: queue, free: make(chan struct{}, 1000)}
 	startWorker(t, r.URL, "worker", f.free)
-	f.bench = start(t, t.TempDir(), gated{}, batch.NewFleet(queue, "test"))
+	f.bench = start(t, t.TempDir(), gated{}, batch.NewFleet(queue, "test").WithInterval(50*time.Millisecond))
 	return f
 }
 
@@ -137,4 +138,50 @@ func TestFleetKnowsItsModels(t *testing.T) {
 	b = await(t, f.Store, other.ID, ended)
 	require.Equal(t, batch.Failed, b.Status)
 	require.Equal(t, "model_not_found", b.Errors.Data[0].Code)
+}
+
+// Rows that a Redis has lost, as one that is killed can, are queued again.
+func TestFleetQueuesLostRowsAgain(t *testing.T) {
+	t.Parallel()
+	f := setUpFront(t)
+	b := create(t, f.Store, rowsOf(40))
+	f.free <- struct{}{}
+	await(t, f.Store, b.ID, func(b batch.Batch) bool { return b.RequestCounts.Completed == 1 })
+	queue := "asynq:{micro:bulk}:"
+	lost, err := f.redis.Client.LRange(t.Context(), queue+"pending", 0, -1).Result()
+	require.NoError(t, err)
+	require.NotEmpty(t, lost)
+	keys := []string{queue + "pending"}
+	for _, id := range lost {
+		keys = append(keys, queue+"t:"+id)
+	}
+	require.NoError(t, f.redis.Client.Del(t.Context(), keys...).Err())
+	close(f.free)
+	b = await(t, f.Store, b.ID, ended)
+	require.Equal(t, batch.Completed, b.Status)
+	output, _ := requireWhole(t, f.Store, b, 40)
+	require.Len(t, output, 40)
+}
+
+// A row whose result was lost in the queue has a line that says so.
+func TestFleetReportsLostResults(t *testing.T) {
+	t.Parallel()
+	f := setUpFront(t)
+	b := create(t, f.Store, rowsOf(20))
+	f.free <- struct{}{}
+	await(t, f.Store, b.ID, func(b batch.Batch) bool { return b.RequestCounts.Completed == 1 })
+	f.stop()
+	close(f.free)
+	require.Eventually(t, func() bool {
+		s, err := f.queue.Status(t.Context(), b.ID)
+		return err == nil && s.Done == 20
+	}, patience, time.Millisecond)
+	require.NoError(t, f.queue.Free(t.Context(), b.ID, []job.Recording{{Line: 20}}))
+	f.bench = start(t, f.folder, gated{}, batch.NewFleet(f.queue, "test"))
+	b = await(t, f.Store, b.ID, ended)
+	require.Equal(t, batch.Completed, b.Status)
+	_, failed := requireWhole(t, f.Store, b, 20)
+	require.Len(t, failed, 1)
+	require.Nil(t, failed["row-20"].Response)
+	require.Equal(t, "result_lost", failed["row-20"].Error.Code)
 }

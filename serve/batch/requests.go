@@ -115,11 +115,10 @@ func (s *Store) CreateBatch(q Request) (Batch, error) {
 	s.mu.Lock()
 	s.batches[r.Batch.ID] = b
 	s.batchIDs = insert(s.batchIDs, r.Batch.ID)
-	begin := s.begin
-	s.mu.Unlock()
-	if begin != nil { // otherwise Run begins it
-		begin(b)
+	if s.begin != nil { // otherwise Run begins it
+		s.begin(b)
 	}
+	s.mu.Unlock()
 	return r.Batch, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
@@ -216,12 +217,16 @@ func (f *files) failure(text []byte, e *openai.Error) error {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return err
 	}
+	batch, number, _, err := openai.ParseResultID(l.ID)
+	if err != nil {
+		return err
+	}
 	line := outputLine{OutputLine: openai.OutputLine{ID: l.ID, CustomID: l.CustomID}, Stats: l.Stats}
 	if e.Code == openai.CodeExpired {
 		line.Error = notRun(Expired)
 	} else {
 		status, body := response(e)
-		line.Response = &openai.Response{StatusCode: status, RequestID: l.ID, Body: body}
+		line.Response = &openai.Response{StatusCode: status, RequestID: job.TaskID(batch, number), Body: body}
 	}
 	return f.errors.marshal(line)
 }

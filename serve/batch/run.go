@@ -143,14 +143,20 @@ func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
 // answer runs the rows. Then all results are in the results file, and no more are added.
 func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	v := b.state().Batch
-	out, err := rows.OpenOutput(s.resultsPath(v.ID), v.ID)
-	if err != nil {
-		return err
-	}
-	b.results.Store(out)
-	err = runner.Run(ctx, b.stopped, Task{
-		Batch: v.ID, Model: v.Model, Input: s.contentPath(v.InputFileID), Results: out, Expires: v.ExpiresAt, Report: b.report,
+	results := sync.OnceValues(func() (*rows.Output, error) {
+		out, err := rows.OpenOutput(s.resultsPath(v.ID), v.ID)
+		if err == nil {
+			b.results.Store(out)
+		}
+		return out, err
 	})
+	err := runner.Run(ctx, b.stopped, Task{
+		Batch: v.ID, Model: v.Model, Input: s.contentPath(v.InputFileID), Results: results, Expires: v.ExpiresAt, Report: b.report,
+	})
+	out, openErr := results() // end counts them
+	if openErr != nil {
+		return openErr
+	}
 	if closeErr := out.Close(); err == nil || closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}

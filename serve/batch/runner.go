@@ -12,7 +12,7 @@ type Runner interface {
 	// Models are the names of the models that rows can ask for. If there are none, any name is accepted.
 	Models(ctx context.Context) ([]string, error)
 
-	// Run writes the results of the rows that t.Results does not have to t.Results, until it has all of them or stopped is done; then it
+	// Run opens the results and writes those of the rows that they lack, until they are complete or stopped is done; then it
 	// returns nil. It can be repeated after an error, and continues what an earlier process has begun. If ctx is done, it leaves the
 	// batch as it is and returns an error. An error that matches ErrHopeless will not go away.
 	Run(ctx, stopped context.Context, t Task) error
@@ -24,11 +24,11 @@ type Runner interface {
 // Task is a batch for a Runner.
 type Task struct {
 	Batch   string
-	Model   string // one of Models
-	Input   string // path of the rows
-	Results *rows.Output
-	Expires int64        // end of the completion window, in Unix seconds
-	Report  func(Tokens) // called from one goroutine after results were written
+	Model   string                       // one of Models
+	Input   string                       // path of the rows
+	Expires int64                        // end of the completion window, in Unix seconds
+	Results func() (*rows.Output, error) // opens the results when it is the batch's turn; the store closes them
+	Report  func(Tokens)                 // called from one goroutine after results were written
 }
 
 // Tokens counts the tokens of a batch's rows.

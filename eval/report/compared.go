@@ -1,0 +1,115 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/eval"
+)
+
+// compared is a row of the table against the baseline. The bar shows the interval of the difference on a scale that all rows share.
+type compared struct {
+	eval.Compared
+	Zero, From, To, At, MarginAt float64 // places on the bar, in percent
+}
+
+// barScale is the difference at the ends of a bar: larger ones are cut off.
+const barScale = 0.2
+
+func newCompared(c eval.Compared) compared {
+	place := func(v float64) float64 { return 50 + 50*max(-1, min(1, v/barScale)) }
+	return compared{c, place(0), place(c.Low), place(c.High), place(c.Mean), place(-c.Margin)}
+}
+
+// Width is the width of the interval on the bar, in percent.
+func (c compared) Width() float64 { return max(0.5, c.To-c.From) }
+
+// changed are the rows of a task that changed.
+type changed struct {
+	Task   string
+	Total  int    // of changed rows
+	Metric string // by which rows are lost or won
+	Lost   int
+	Won    int
+	Rows   []change
+	Left   int // rows that are not shown
+}
+
+// change is a row with both answers.
+type change struct {
+	eval.Change
+	Kind string // lost, won or other
+}
+
+// maxShown is how many changed rows of a task a page shows.
+const maxShown = 25
+
+// changes finds the rows that changed: those that lost first.
+func (c *content) changes(base, cand string, list []eval.Compared) error {
+	metrics := map[string]string{} // the first of each task
+	for _, each := range list {
+		metrics[each.Task] = cmp.Or(metrics[each.Task], each.Metric)
+	}
+	for _, task := range slices.Sorted(maps.Keys(metrics)) {
+		all, err := eval.Changes(task, base, cand)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			continue
+		}
+		group := changed{Task: task, Total: len(all), Metric: metrics[task]}
+		for _, each := range all {
+			one := change{each, kindOf(each.Scores, group.Metric)}
+			switch one.Kind {
+			case "lost":
+				group.Lost++
+			case "won":
+				group.Won++
+			}
+			group.Rows = append(group.Rows, one)
+		}
+		rank := map[string]int{"lost": 0, "won": 1, "other": 2}
+		slices.SortStableFunc(group.Rows, func(a, b change) int { return cmp.Compare(rank[a.Kind], rank[b.Kind]) })
+		group.Left = max(0, len(group.Rows)-maxShown)
+		group.Rows = group.Rows[:min(len(group.Rows), maxShown)]
+		c.Changes = append(c.Changes, group)
+		c.ChangedAll += group.Total
+	}
+	return nil
+}
+
+// kindOf reports what a change did to a row's score by a metric. Scores are better the higher they are, log-probabilities too.
+func kindOf(scores [2]map[string]float64, metric string) string {
+	before, hasBefore := scores[0][metric]
+	after, hasAfter := scores[1][metric]
+	switch {
+	case !hasBefore || !hasAfter || after == before:
+		return "other"
+	case after < before:
+		return "lost"
+	}
+	return "won"
+}
+
+// Texts returns the answers of a run as one text.
+func (c change) Texts(candidate bool) string {
+	if candidate {
+		return strings.Join(c.Candidate, "\n— ")
+	}
+	return strings.Join(c.Baseline, "\n— ")
+}
+
+// ScoresOf returns the scores of a run.
+func (c change) ScoresOf(candidate bool) map[string]float64 {
+	if candidate {
+		return c.Scores[1]
+	}
+	return c.Scores[0]
+}
+
+// Heading names the row.
+func (c change) Heading() string { return fmt.Sprintf("row %d", c.Row) }

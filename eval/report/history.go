@@ -1,0 +1,88 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/eval"
+)
+
+// scoreName splits the key of a score. ok is false for that of a standard error.
+func scoreName(key string) (metric, filter string, ok bool) {
+	metric, filter, _ = strings.Cut(key, ",")
+	return metric, filter, !strings.HasSuffix(metric, "_stderr")
+}
+
+// wide is half the width of a 95 % interval in standard errors.
+const wide = 1.96
+
+// histories draws each score of the candidate over all runs that have it.
+func (c *content) histories(runs []eval.Run) error {
+	for _, s := range c.Scores {
+		key := s.Metric + "," + s.Filter
+		var points []point
+		var names []string
+		var before *eval.Run
+		for i := range runs {
+			run := &runs[i]
+			value, ok := run.Results.Results[s.Task][key]
+			if !ok || math.IsNaN(value) || math.IsInf(value, 0) {
+				continue
+			}
+			pt := point{value: value, half: math.NaN(), last: run.Name == c.Candidate.Name, marked: c.Baseline != nil && run.Name == c.Baseline.Name}
+			if stderr, ok := run.Results.Results[s.Task][s.Metric+"_stderr,"+s.Filter]; ok {
+				pt.half = wide * stderr
+			}
+			if before != nil {
+				pt.change = changesOf(before.Results, run.Results, s.Task)
+			}
+			before = run
+			points, names = append(points, pt), append(names, shortName(runs, run))
+		}
+		if len(points) == 0 {
+			continue
+		}
+		f := figure{Title: s.Task + " · " + s.Metric}
+		if s.Filter != "none" {
+			f.Title += " · " + s.Filter
+		}
+		if !c.Candidate.Results.HigherBetter[s.Task][s.Metric] {
+			f.Note = "lower is better"
+		}
+		label := fmt.Sprintf("%s over %d runs, from %.4f to %.4f", f.Title, len(points), points[0].value, points[len(points)-1].value)
+		var err error
+		if f.Chart, err = history(points, names, label); err != nil {
+			return err
+		}
+		c.Histories = append(c.Histories, f)
+	}
+	return nil
+}
+
+// changesOf names what two runs were made with differently: the marks of a history.
+func changesOf(before, after *eval.Results, task string) string {
+	var list []string
+	if !slices.Equal(before.Config.ModelSHA256, after.Config.ModelSHA256) {
+		list = append(list, "model")
+	}
+	if before.Config.Version != after.Config.Version {
+		list = append(list, "engine")
+	}
+	if before.TaskHashes[task] != after.TaskHashes[task] {
+		list = append(list, "task")
+	}
+	return strings.Join(list, ", ")
+}
+
+// shortName returns the date of a run, or its time if all runs are of one day.
+func shortName(runs []eval.Run, run *eval.Run) string {
+	first, last := runs[0].Results.Date.UTC(), runs[len(runs)-1].Results.Date.UTC()
+	switch date := run.Results.Date.UTC(); {
+	case first.YearDay() == last.YearDay() && first.Year() == last.Year():
+		return date.Format("15:04")
+	default:
+		return date.Format("Jan 2")
+	}
+}

@@ -1,0 +1,254 @@
+// Package report writes a folder of evaluation runs as one page of HTML: the latest run against a baseline, scores over time, lengths and
+// latencies, and the rows that changed. The page needs no other file and no network.
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/eval/statistics"
+)
+
+// Options are the settings of a report. Zero values mean the named defaults.
+type Options struct {
+	Baseline  string // the name of a pinned baseline, or of a run; the only pinned one, else the first run
+	Candidate string // the name of a run; the latest one that is not the baseline
+	Version   string // of the program
+}
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"percent": func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) },
+	"score":   func(v float64) string { return fmt.Sprintf("%.4f", v) },
+	"signed":  func(v float64) string { return fmt.Sprintf("%+.4f", v) },
+	"p":       shownP,
+	"day":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
+	"short":   func(s string) string { return s[:min(len(s), 12)] },
+	"scores":  shownScores,
+}).Parse(pageText))
+
+// shownP returns a probability as text.
+func shownP(p float64) string {
+	if p < 0.0001 {
+		return "< 0.0001"
+	}
+	return fmt.Sprintf("%.4f", p)
+}
+
+// shownScores returns the scores of a row by metric.
+func shownScores(scores map[string]float64) string {
+	var b bytes.Buffer
+	for i, name := range slices.Sorted(maps.Keys(scores)) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %.4g", name, scores[name])
+	}
+	return b.String()
+}
+
+// content is what a page shows.
+type content struct {
+	Made       time.Time
+	Version    string
+	Candidate  *eval.Run
+	Baseline   *eval.Run // nil if there is no other run
+	Pinned     string    // the name under which the baseline is pinned; empty if it is not
+	Verdict    statistics.Verdict
+	Refused    string // why the runs cannot be compared; empty if they can
+	Compared   []compared
+	Scores     []scored // of a candidate without a comparison
+	Histories  []figure
+	Figures    []figure // lengths and latencies
+	Quantiles  []quantiles
+	Changes    []changed
+	Runs       []listed // the latest first
+	Rows       int
+	ChangedAll int
+	Failed     int
+	Truncated  int
+	Damaged    []string
+}
+
+// figure is a chart with its caption.
+type figure struct {
+	Title, Note string
+	Chart       template.HTML
+}
+
+// scored is a score of a run.
+type scored struct {
+	Task, Metric, Filter string
+	Value, Stderr        float64
+	Certain              bool // Stderr is known
+	Count                eval.Count
+}
+
+// listed is a run in the list of runs.
+type listed struct {
+	eval.Run
+	Role   string // baseline, candidate or empty
+	Models []string
+	Rows   int
+}
+
+// Write writes the report on a folder of runs.
+func Write(w io.Writer, folder string, o Options) error {
+	index, err := eval.ReadIndex(folder)
+	if err != nil {
+		return err
+	}
+	if len(index.Runs) == 0 {
+		return fmt.Errorf("report on %s: it has no finished run (\"ingot eval run\" makes them)", folder)
+	}
+	c := &content{Made: time.Now(), Version: o.Version}
+	for _, err := range index.Damaged {
+		c.Damaged = append(c.Damaged, err.Error())
+	}
+	if err := c.choose(index, folder, o); err != nil {
+		return err
+	}
+	if err := c.compare(folder); err != nil {
+		return err
+	}
+	if err := c.histories(index.Runs); err != nil {
+		return err
+	}
+	if err := c.distributions(folder); err != nil {
+		return err
+	}
+	c.list(index.Runs)
+	var b bytes.Buffer
+	if err := page.Execute(&b, c); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	_, err = b.WriteTo(w)
+	return err
+}
+
+// choose finds baseline and candidate.
+func (c *content) choose(index *eval.Index, folder string, o Options) error {
+	pinned, err := eval.Baselines(folder)
+	if err != nil {
+		return err
+	}
+	base := o.Baseline
+	if base == "" && len(pinned) == 1 {
+		base = slices.Collect(maps.Keys(pinned))[0]
+	}
+	if _, ok := pinned[base]; ok {
+		c.Pinned = base
+		if base, err = eval.PinnedRun(folder, base); err != nil {
+			return err
+		}
+	}
+	if base == "" {
+		base = index.Runs[0].Name
+	}
+	if c.Baseline, err = find(index, folder, base); err != nil {
+		return err
+	}
+	name := o.Candidate
+	if name == "" {
+		for i := range index.Runs {
+			if index.Runs[i].Name != c.Baseline.Name {
+				name = index.Runs[i].Name
+			}
+		}
+	}
+	if name == "" { // the only run
+		c.Candidate, c.Baseline = c.Baseline, nil
+		return nil
+	}
+	c.Candidate, err = find(index, folder, name)
+	return err
+}
+
+// find returns a run by its name, or by the path of its directory.
+func find(index *eval.Index, folder, run string) (*eval.Run, error) {
+	name, err := eval.FindRun(folder, run)
+	if err != nil {
+		return nil, err
+	}
+	for i := range index.Runs {
+		if index.Runs[i].Name == name {
+			return &index.Runs[i], nil
+		}
+	}
+	return nil, fmt.Errorf("run %q: its results cannot be read", run)
+}
+
+// compare compares the candidate with the baseline.
+func (c *content) compare(folder string) error {
+	r := c.Candidate.Results
+	for _, n := range r.Samples {
+		c.Rows += n.Original
+		c.Failed += n.Failed
+		c.Truncated += n.Truncated
+	}
+	c.Scores = scoresOf(r)
+	if c.Baseline == nil {
+		return nil
+	}
+	base, cand := filepath.Join(folder, c.Baseline.Name), filepath.Join(folder, c.Candidate.Name)
+	list, err := eval.CompareAll(base, cand, -1)
+	for _, refusal := range []error{eval.ErrOtherPrompts, eval.ErrOtherTasks, eval.ErrOtherScores} {
+		if errors.Is(err, refusal) {
+			c.Refused = err.Error()
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	c.Verdict = eval.Verdict(list)
+	for _, each := range list {
+		c.Compared = append(c.Compared, newCompared(each))
+	}
+	return c.changes(base, cand, list)
+}
+
+// scoresOf returns the scores of a run in the order of tasks, metrics and filters.
+func scoresOf(r *eval.Results) []scored {
+	var list []scored
+	for _, task := range slices.Sorted(maps.Keys(r.Results)) {
+		for _, key := range slices.Sorted(maps.Keys(r.Results[task])) {
+			metric, filter, ok := scoreName(key)
+			if !ok {
+				continue
+			}
+			s := scored{Task: task, Metric: metric, Filter: filter, Value: r.Results[task][key], Count: r.Samples[task]}
+			s.Stderr, s.Certain = r.Results[task][metric+"_stderr,"+filter]
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// list lists the runs, the latest first.
+func (c *content) list(runs []eval.Run) {
+	for _, run := range slices.Backward(runs) {
+		l := listed{Run: run, Models: run.Results.Config.ModelSHA256}
+		switch {
+		case run.Name == c.Candidate.Name:
+			l.Role = "candidate"
+		case c.Baseline != nil && run.Name == c.Baseline.Name:
+			l.Role = "baseline"
+		}
+		for _, n := range run.Results.Samples {
+			l.Rows += n.Original
+		}
+		c.Runs = append(c.Runs, l)
+	}
+}

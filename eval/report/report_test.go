@@ -1,0 +1,185 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/eval/report"
+	"github.com/ingot-run/ingot/eval/task"
+)
+
+// nasty is a text that must not become part of the page's markup.
+const nasty = `<script>alert(1)</script> & "quotes" </pre> {{.Verdict}}`
+
+// run makes a finished run of a task of 40 rows, of which the first right ones are answered well.
+func run(t *testing.T, runs, name string, right int, change func(*eval.Config)) {
+	t.Helper()
+	folder := t.TempDir()
+	var text bytes.Buffer
+	for i := range 40 {
+		line, err := json.Marshal(map[string]any{"q": fmt.Sprintf("question %d %s", i, nasty), "a": "yes"})
+		require.NoError(t, err)
+		text.Write(append(line, '\n'))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.jsonl"), text.Bytes(), 0o600))
+	path := filepath.Join(folder, "task.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("task: quiz\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: a\n"), 0o600))
+	read, err := task.Read(path)
+	require.NoError(t, err)
+	set, err := eval.Load(read, 0)
+	require.NoError(t, err)
+	dir := filepath.Join(runs, name)
+	require.NoError(t, eval.Prepare(dir, []*eval.Set{set}))
+	var answers bytes.Buffer
+	for i := range 40 {
+		said := "yes"
+		if i >= right {
+			said = "no, " + nasty
+		}
+		line, err := json.Marshal(map[string]any{
+			"custom_id": fmt.Sprintf("quiz:%d", i),
+			"response":  map[string]any{"body": map[string]any{"choices": []any{map[string]any{"text": said, "finish_reason": "stop"}}, "usage": map[string]int{"completion_tokens": 3 + i%7}}},
+			"stats":     map[string]any{"total_ms": 10 + i, "model_sha256": strings.Repeat(fmt.Sprint(right%10), 64)},
+		})
+		require.NoError(t, err)
+		answers.Write(append(line, '\n'))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, eval.AnswersFile), answers.Bytes(), 0o600))
+	c := eval.Config{Version: "v1", Model: "model.gguf"}
+	if change != nil {
+		change(&c)
+	}
+	r, err := eval.Score(dir, []*eval.Set{set}, nil, c)
+	require.NoError(t, err)
+	nights, err := time.ParseDuration(strings.TrimPrefix(name, "night-") + "h")
+	require.NoError(t, err)
+	r.Date = time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).Add(24 * nights)
+	text.Reset()
+	require.NoError(t, json.NewEncoder(&text).Encode(r))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, eval.ResultsFile), text.Bytes(), 0o600))
+}
+
+func write(t *testing.T, runs string, o report.Options) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, report.Write(&b, runs, o))
+	return b.String()
+}
+
+// has and lacks check whether a page has a text, without printing the page.
+func has(t *testing.T, page, text string) {
+	t.Helper()
+	if !strings.Contains(page, text) {
+		require.Failf(t, "the page lacks a text", "%s", text)
+	}
+}
+
+func lacks(t *testing.T, page, text string) {
+	t.Helper()
+	if strings.Contains(page, text) {
+		require.Failf(t, "the page has a text", "%s", text)
+	}
+}
+
+// TestReport checks what a page shows of four runs, the last of which is worse.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	run(t, runs, "night-1", 30, nil)
+	run(t, runs, "night-2", 30, nil)
+	run(t, runs, "night-3", 30, func(c *eval.Config) { c.Version = "v2" })
+	run(t, runs, "night-4", 5, nil)
+	page := write(t, runs, report.Options{Version: "v3"})
+	has(t, page, "<h1>Evaluation of night-4</h1>")
+	has(t, page, `<span class="badge fail">fail</span>`)
+	has(t, page, `<td class="n">0.7500<td class="n">0.1250<td class="n">-0.6250`)
+	has(t, page, "quiz: 25 changed; by exact_match 25 lost, 0 won")
+	has(t, page, "quiz · exact_match")
+	require.Regexp(t, `>engine</text>`, page)
+	require.Regexp(t, `>model, engine</text>`, page, "the model changed, and the engine's version went back")
+	require.Equal(t, 3, strings.Count(page, "<svg "), "a history, lengths and latencies")
+	has(t, page, "night-1 <span class=\"note\">(baseline)</span>")
+	has(t, page, "<code>000000000000</code>")
+	has(t, page, "question 7 &lt;script&gt;")
+
+	better := write(t, runs, report.Options{Baseline: "night-4", Candidate: "night-2"})
+	has(t, better, `<span class="badge pass">pass</span>`)
+	has(t, better, "quiz: 25 changed; by exact_match 0 lost, 25 won")
+	same := write(t, runs, report.Options{Candidate: "night-2"})
+	has(t, same, "No answer changed.")
+	_, err := eval.Pin(runs, "production", "night-2")
+	require.NoError(t, err)
+	has(t, write(t, runs, report.Options{}), "baseline, pinned as production</span><b>night-2</b>")
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{Candidate: "night-9"}), "night-9")
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), t.TempDir(), report.Options{}), "it has no finished run")
+}
+
+// TestSelfContained checks that a page asks for nothing else, that texts do not become markup, and that all colours of charts follow the
+// theme.
+func TestSelfContained(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	run(t, runs, "night-1", 30, nil)
+	run(t, runs, "night-2", 20, nil)
+	page := write(t, runs, report.Options{})
+	lacks(t, page, "<script")
+	lacks(t, page, "<link")
+	lacks(t, page, "@import")
+	lacks(t, page, "url(")
+	require.NotRegexp(t, `\s(src|srcset|href|action|poster)=`, page)
+	for _, address := range regexp.MustCompile(`https?://[^"]*`).FindAllString(page, -1) {
+		require.Contains(t, []string{"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}, address, "names of formats alone")
+	}
+	has(t, page, "prefers-color-scheme: dark")
+	has(t, page, `name="viewport"`)
+	for _, chart := range regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(page, -1) {
+		require.NotRegexp(t, `#[0-9a-fA-F]{6}`, chart)
+		require.Contains(t, chart, "var(--muted)")
+		require.Contains(t, chart, `role="img" aria-label="`)
+		require.NotContains(t, chart, "Serif")
+		require.NotContains(t, chart, "NaN")
+	}
+}
+
+// TestOneRun checks a page about a single run.
+func TestOneRun(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	run(t, runs, "night-1", 30, nil)
+	require.NoError(t, os.Mkdir(filepath.Join(runs, "damaged"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(runs, "damaged", eval.ResultsFile), []byte("{"), 0o600))
+	page := write(t, runs, report.Options{})
+	has(t, page, "<h2>Scores</h2>")
+	has(t, page, `<td class="n">0.7500<td class="n">±0.0693`) // the root of 0.75 times 0.25 over 39
+	lacks(t, page, "Against the baseline")
+	has(t, page, "Left out: ")
+}
+
+// TestRefusedComparison checks that runs with other prompts are shown without a comparison.
+func TestRefusedComparison(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	run(t, runs, "night-1", 30, nil)
+	run(t, runs, "night-2", 30, nil)
+	path := filepath.Join(runs, "night-2", eval.ResultsFile)
+	r, err := eval.ReadResults(filepath.Dir(path))
+	require.NoError(t, err)
+	r.TaskHashes["quiz"] = "other"
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	page := write(t, runs, report.Options{})
+	has(t, page, "The runs cannot be compared: ")
+	has(t, page, "<h2>Scores</h2>")
+	require.Regexp(t, `>task</text>`, page)
+}

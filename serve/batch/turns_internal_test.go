@@ -1,0 +1,54 @@
+package batch
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTurnsGoToTheOldest(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(2)
+	require.NoError(t, turns.take(t.Context(), "d"))
+	require.NoError(t, turns.take(t.Context(), "e"))
+	began := make(chan string)
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := func(ctx context.Context, id string, waiting int) {
+		go func() {
+			if turns.take(ctx, id) == nil {
+				began <- id
+			} else {
+				began <- "not " + id
+			}
+		}()
+		require.Eventually(t, func() bool {
+			turns.mu.Lock()
+			defer turns.mu.Unlock()
+			return len(turns.waiting) == waiting
+		}, time.Minute, time.Millisecond)
+	}
+	waits(t.Context(), "c", 1)
+	waits(t.Context(), "a", 2)
+	waits(ctx, "b", 3)
+	cancel()
+	require.Equal(t, "not b", <-began)
+	turns.giveBack()
+	require.Equal(t, "a", <-began)
+	turns.giveBack()
+	require.Equal(t, "c", <-began)
+	turns.giveBack()
+	turns.giveBack()
+	require.Equal(t, 2, turns.free)
+
+	// A turn that comes when the batch is stopped is not lost.
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for range 100 {
+		if turns.take(stopped, "f") == nil {
+			turns.giveBack()
+		}
+	}
+	require.Equal(t, 2, turns.free)
+}

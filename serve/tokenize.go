@@ -1,0 +1,142 @@
+package serve
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// The three paths of a model's tokenizer are those of vLLM, which lm-eval uses: they need no tokenizer of their own at the client.
+
+// engineOf returns the engine of the model that a request names; if it names none, that of the first model.
+func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model, error) {
+	models, err := s.usable(r)
+	if err != nil {
+		return nil, Model{}, err
+	}
+	if alias == "" && len(models) > 0 {
+		alias = models[0].Alias
+	}
+	m, err := s.model(r, alias)
+	if err != nil {
+		return nil, Model{}, err
+	}
+	notesOf(r.Context()).model = m.Alias
+	eng := s.answerer.Engine(alias)
+	if eng == nil {
+		return nil, Model{}, failf(http.StatusNotFound, "", "unsupported", "the tokenizers are with the workers: ask a server that has the model itself")
+	}
+	return eng, m, nil
+}
+
+type tokenizeRequest struct {
+	Model        string          `json:"model"`
+	Prompt       *string         `json:"prompt"`
+	Messages     json.RawMessage `json:"messages"`
+	Special      *bool           `json:"add_special_tokens"` // of a prompt; true if it is not given
+	TokenStrings bool            `json:"return_token_strs"`
+}
+
+type tokenizeResponse struct {
+	Count   int      `json:"count"`
+	Context int      `json:"max_model_len"`
+	Tokens  []int32  `json:"tokens"`
+	Strings []string `json:"token_strs"`
+}
+
+// tokenize answers POST /tokenize: the ids of a prompt, or of a chat as the model gets it.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
+	body, done, err := s.readBody(r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var req tokenizeRequest
+	if err := json.Unmarshal(body, &req); err != nil {
+		return failf(http.StatusBadRequest, "", "invalid_json", "the request's body is not as expected: %v", err)
+	}
+	eng, m, err := s.engineOf(r, req.Model)
+	if err != nil {
+		return err
+	}
+	var ids []int32
+	switch {
+	case req.Prompt != nil:
+		o := tokenizer.EncodeOptions{Special: true, BOS: req.Special == nil || *req.Special}
+		ids, err = eng.Tokenizer().EncodeContext(r.Context(), *req.Prompt, o)
+	case req.Messages != nil:
+		var chat *openai.Request
+		if chat, err = openai.ParseLive(openai.Chat, body); err == nil {
+			ids, err = eng.Prompt(r.Context(), chat.Generation(0, 0, time.Now()))
+		}
+	default:
+		err = failf(http.StatusBadRequest, "prompt", "missing_required_parameter", `"prompt" is missing`)
+	}
+	if err != nil {
+		return err
+	}
+	out := tokenizeResponse{Count: len(ids), Context: m.Context, Tokens: ids}
+	if out.Tokens == nil {
+		out.Tokens = []int32{}
+	}
+	if req.TokenStrings {
+		out.Strings = []string{}
+		for _, id := range ids {
+			out.Strings = append(out.Strings, eng.Tokenizer().Token(id))
+		}
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// detokenize answers POST /detokenize: the text of ids.
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
+	var req struct {
+		Model  string  `json:"model"`
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := s.decodeBody(r, &req); err != nil {
+		return err
+	}
+	if req.Tokens == nil {
+		return failf(http.StatusBadRequest, "tokens", "missing_required_parameter", `"tokens" is missing`)
+	}
+	eng, _, err := s.engineOf(r, req.Model)
+	if err != nil {
+		return err
+	}
+	vocab := eng.Info().Vocab
+	for i, id := range req.Tokens {
+		if id < 0 || int(id) >= vocab {
+			return failf(http.StatusBadRequest, "tokens", "invalid_value", "tokens[%d] is %d, but the vocabulary has ids 0 to %d", i, id, vocab-1)
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"prompt": eng.Tokenizer().Decode(req.Tokens)})
+	return nil
+}
+
+// tokenizerInfo answers GET /tokenizer_info: the special tokens and the chat template as text.
+func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) error {
+	eng, _, err := s.engineOf(r, r.URL.Query().Get("model"))
+	if err != nil {
+		return err
+	}
+	t := eng.Tokenizer()
+	info := map[string]any{"tokenizer_class": "ingot", "add_bos_token": t.AddsBOS(), "bos_token": nil, "eos_token": nil, "pad_token": nil, "chat_template": nil}
+	if id, ok := t.BOS(); ok {
+		info["bos_token"] = t.Token(id)
+	}
+	if id, ok := t.EOS(); ok {
+		info["eos_token"] = t.Token(id)
+		info["pad_token"] = t.Token(id) // prompts need no padding here; clients expect a name
+	}
+	if template, ok := eng.ChatTemplate(); ok {
+		info["chat_template"] = template
+	}
+	writeJSON(w, http.StatusOK, info)
+	return nil
+}
