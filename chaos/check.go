@@ -142,10 +142,10 @@ func named(what string, rows []string) error {
 func check(undisturbed, got output, status counts) error {
 	err := compare(undisturbed.answers, got.answers)
 	if got.counts != undisturbed.counts {
-		err = errors.Join(err, fmt.Errorf("the results count %+v, undisturbed %+v", got.counts, undisturbed.counts))
+		err = errors.Join(err, fmt.Errorf("the output has %+v, but the output of the undisturbed run has %+v", got.counts, undisturbed.counts))
 	}
 	if status != undisturbed.counts {
-		err = errors.Join(err, fmt.Errorf("the status counts %+v, and its rows %+v", status, undisturbed.counts))
+		err = errors.Join(err, fmt.Errorf("the status shows %+v, but the output of the undisturbed run has %+v", status, undisturbed.counts))
 	}
 	return err
 }

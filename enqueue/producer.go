@@ -130,7 +130,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 			o.Batch, known.Alias, known.Priority)
 	}
 	if fileSHA != "" && known.FileSHA != "" && fileSHA != known.FileSHA {
-		return nil, fmt.Errorf("batch %s was %w, with SHA-256 %.12s…; this one has %.12s…: give another batch id",
+		return nil, fmt.Errorf("batch %s was %w, with SHA-256 %.12s…, but this file has %.12s…: give another batch id",
 			o.Batch, rows.ErrOtherFile, known.FileSHA, fileSHA)
 	}
 	err = retryUnlessFull(ctx, func() (err error) {

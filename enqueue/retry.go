@@ -11,7 +11,7 @@ import (
 // maxWait is the maximum time that Redis may be unreachable.
 const maxWait = time.Minute
 
-// retry calls f until Redis can be reached, but for at most maxWait.
+// retry calls f until Redis can be reached. It gives up after maxWait.
 func retry(ctx context.Context, f func() error) error { return job.Retry(ctx, maxWait, f) }
 
 // retryUnlessFull is retry for a producer. It returns job.ErrFull at once: a producer frees no memory, so somebody has to, and that

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Retry calls f again, with growing pauses, while f's error is ErrUnavailable, but for at most maxWait. With it, workers and
-// collectors survive a restart of Redis and times in which Redis has no memory left.
+// Retry calls f until its error is not ErrUnavailable, with growing pauses. It gives up after maxWait. Workers and collectors therefore
+// survive a restart of Redis, and workers also a time without free memory in Redis.
 func Retry(ctx context.Context, maxWait time.Duration, f func() error) error {
 	deadline := time.Now().Add(maxWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

@@ -30,6 +30,9 @@ var supported = map[Endpoint][]string{
 	Completions: {"prompt", "echo"},
 }
 
+// Fields returns the names of the fields that reach the engine or the chat template on an endpoint. Aliases are not among them.
+func Fields(e Endpoint) []string { return slices.Concat(supported[""], supported[e]) }
+
 // inert are fields that are accepted and do not change an answer: the row's names and notes, and settings of services. "answer" is
 // the expected answer of a row.
 var inert = []string{

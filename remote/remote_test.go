@@ -294,7 +294,7 @@ func TestModels(t *testing.T) {
 // TestEcho checks that only right log-probabilities of prompts are accepted.
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	// echo answers with a token per word, log-probability -1 each but for that of Paris.
+	// echo answers with a token per word. Each has log-probability -1, except Paris.
 	echo := func(generated, scored float64, change func(map[string]any)) func(w http.ResponseWriter, prompt string, n int) {
 		return func(w http.ResponseWriter, prompt string, _ int) {
 			tokens, logprobs, top := []string{}, []any{}, []any{}

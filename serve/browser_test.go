@@ -64,7 +64,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	))
 	run()
 	require.NoError(t, chromedp.Do(ctx, chromedp.WaitVisible(`#state .cancelled`))) // the page follows the batch by itself
-	require.Equal(t, batch.Cancelled, b.batch(t, http.MethodGet, "/"+made.ID).Status)
+	require.Equal(t, batch.Cancelled, b.batch(t, http.MethodGet, made.ID).Status)
 }
 
 // TestConsolePictures writes pictures of all pages, light and dark, wide and narrow, into the folder INGOT_PICTURES.
@@ -77,7 +77,7 @@ func TestConsolePictures(t *testing.T) {
 	b := setUpStore(t)
 	b.newBatch(t, chatRow("one", "")+chatRow("one", "")) // fails
 	made := b.newBatch(t, chatRow("one", "")+chatRow("two", ""))
-	require.Eventually(t, func() bool { return b.batch(t, http.MethodGet, "/"+made.ID).Status.Ended() }, time.Minute, time.Millisecond)
+	b.await(t, made.ID)
 	for name, path := range map[string]string{
 		"overview": "/", "batches": "/console/batches", "batch": "/console/batches/" + made.ID, "try": "/console/try",
 		"signin": "/console/signin", "missing": "/console/batches/batch_none",

@@ -41,6 +41,12 @@ func (b *bench) newBatch(t testing.TB, rows string) batch.Batch {
 	return made
 }
 
+// await waits until a batch has ended.
+func (b *bench) await(t testing.TB, id string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return b.batch(t, http.MethodGet, id).Status.Ended() }, time.Minute, time.Millisecond)
+}
+
 // page gets a page, or sends a form if there is one.
 func (b *bench) page(t testing.TB, c *http.Client, path string, form url.Values, headers ...string) response {
 	t.Helper()
@@ -148,10 +154,10 @@ func TestCancelOnPage(t *testing.T) {
 	got := b.page(t, b.browser(t), "/console/batches/"+made.ID+"/cancel", url.Values{})
 	require.Equal(t, http.StatusSeeOther, got.status, got.text)
 	require.Equal(t, "/console/batches/"+made.ID, got.header.Get("Location"))
-	require.Equal(t, batch.Cancelling, b.batch(t, http.MethodGet, "/"+made.ID).Status)
+	require.Equal(t, batch.Cancelling, b.batch(t, http.MethodGet, made.ID).Status)
 	require.Contains(t, b.page(t, b.browser(t), "/console/batches", nil).text, "is being cancelled")
 	run()
-	require.Eventually(t, func() bool { return b.batch(t, http.MethodGet, "/"+made.ID).Status == batch.Cancelled }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return b.batch(t, http.MethodGet, made.ID).Status == batch.Cancelled }, time.Minute, time.Millisecond)
 	require.NotContains(t, b.page(t, b.browser(t), "/console/batches", nil).text, "<button")
 }
 

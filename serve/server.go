@@ -92,6 +92,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) routes() {
 	s.mux.Handle("GET /healthz", s.open(s.health))
 	s.mux.Handle("GET /readyz", s.open(s.ready))
+	s.mux.Handle("GET /openapi.yaml", s.open(s.describe))
 	s.handle("GET /v1/models", s.listModels)
 	s.handle("GET /v1/models/{id...}", s.showModel)
 	s.handle("POST /v1/chat/completions", s.generate(openai.Chat))

@@ -13,9 +13,9 @@ import (
 const (
 	// maxAdmitted is the maximum size of the bodies of all rows in the engine together. A larger row runs alone.
 	maxAdmitted = 32 << 20
-	// suspectDeaths is the minimum number of workers that died while they ran a row for the row to run alone.
+	// A row runs alone after suspectDeaths workers died while they ran it.
 	suspectDeaths = 2
-	// maxDeaths is the number of workers that died while they ran a row after which the row fails.
+	// A row fails after maxDeaths workers died while they ran it.
 	maxDeaths = suspectDeaths + 3
 )
 

@@ -52,7 +52,7 @@ func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) erro
 // only in the batch's file.
 func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned map[string]bool) error {
 	if s := w.snapshot(); s.Running+s.Waiting > 0 {
-		return nil // the queues are not empty
+		return nil // rows in this worker may still be queued
 	}
 	for _, b := range batches {
 		if b.Alias != w.config.Alias || warned[b.Batch] {

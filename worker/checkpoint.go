@@ -48,7 +48,7 @@ func (p *progress) reporting(i int) generation.Reporting {
 	}}
 }
 
-// checkpoint returns the progress that is worth storing, encoded; nil if there is none. tokens is how many it has.
+// checkpoint returns the encoded progress, or nil if the progress is not worth storing. tokens is its number of tokens.
 func (p *progress) checkpoint(fingerprint string) (encoded []byte, tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
 func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *job.Checkpoint {
 	c, err := job.DecodeCheckpoint(encoded)
 	if err != nil {
-		log.Warn("a row begins again", "error", err)
+		log.Warn("could not read a checkpoint: its row begins again", "error", err)
 		return nil
 	}
 	origin := w.origin

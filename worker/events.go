@@ -19,7 +19,7 @@ func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(ge
 	}
 }
 
-// announce announces an event of a job whose client waits. That it fails does no harm: the client gets the result in the end.
+// announce announces an event of a job whose client waits. A failure does no harm: the client still gets the result at the end.
 func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
 	if j.Live == nil {
 		return

@@ -25,8 +25,8 @@ type Group struct {
 	registry *prometheus.Registry
 }
 
-// NewGroup makes a worker on each engine, each with the Concurrency of c. If there are several, the number of the device is added to
-// their names and is a label of their metrics.
+// NewGroup makes a worker on each engine, each with the Concurrency of c. If there are several engines, the number of the device is added
+// to their names and is a label of their metrics.
 func NewGroup(devices []Device, queue job.Queue, c Config) (*Group, error) {
 	g := &Group{registry: newRegistry()}
 	rows := newAdmission() // shared, since a row that ends the process ends all its workers
@@ -55,7 +55,7 @@ func (g *Group) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Handler serves what Worker.Handler does for all workers. The group is ready or healthy if all of them are.
+// Handler serves the pages of Worker.Handler for all workers together. The group is ready or healthy if all its workers are.
 func (g *Group) Handler() http.Handler {
 	return handler(g.registry, g.each((*Worker).ready), g.each((*Worker).healthy))
 }

@@ -64,11 +64,11 @@ func TestDevicesShareTheJobs(t *testing.T) {
 	defer server.Close()
 	get := func(path string) (int, string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, http.NoBody)
 		require.NoError(t, err)
 		response, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
-		defer response.Body.Close() //nolint:errcheck // it was read
+		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
 		return response.StatusCode, string(body)

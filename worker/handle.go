@@ -123,7 +123,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return job.Result{}, w.handBack(ctx, d, log)
 	case ctx.Err() != nil && w.cancelled(ctx, d):
 		log.Debug("dropped a job: its batch was cancelled")
-		return job.Result{}, job.ErrDeliveryEnded // handle drops the next one
+		return job.Result{}, job.ErrDeliveryEnded // the next delivery is dropped by handle
 	case ctx.Err() != nil:
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("lost the lease of a job, which is delivered again: the machine slept, or redis was unreachable")
@@ -257,7 +257,7 @@ func (w *Worker) failure(d delivery, code, message string) job.Result {
 // alwaysTaken is the size of results, in bytes, that every queue takes.
 const alwaysTaken = 1 << 20
 
-// limited is a result, or the error of its row if the queue never takes a result of this size.
+// limited returns the result r, or an error of the row if the queue can never take a result of this size.
 func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Result {
 	if len(r.Text) <= alwaysTaken {
 		return r
@@ -268,7 +268,7 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 		return err
 	})
 	if err != nil || len(r.Text) <= most {
-		return r // Record finds out
+		return r // Record returns the error
 	}
 	return job.TooLarge(j, len(r.Text), most, r.Stats)
 }

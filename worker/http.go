@@ -13,7 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// The times that a worker can go without reaching the queue for rows, or without recording a result, before its health shows it.
+// A worker is not ready if it could not reach the queue for rows, or record a result, for readyPatience. It is not healthy after
+// alivePatience.
 const (
 	readyPatience = 10 * time.Second
 	alivePatience = time.Minute

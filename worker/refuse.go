@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// refusalPause is how long a worker holds a row that it refuses. Otherwise it would pass the whole queue through its hands, past
-	// the workers that can answer it.
+	// refusalPause is how long a worker holds a row that it refuses. Without the pause, the worker would take and refuse every row of the
+	// queue before other workers could take them.
 	refusalPause = 5 * time.Second
 	// refusalInterval is the time between two log lines about the same batch.
 	refusalInterval = time.Minute
 )
 
-// refusals are the batches that a worker refuses, with the time at which it last logged that.
+// refusals has the batches that a worker refuses, each with the time of the last log line about it.
 type refusals struct {
 	mu     sync.Mutex
 	logged map[string]time.Time
 }
 
-// refuse leaves a row of a batch to the workers whose model has answered its other rows: it returns an error, with which the row is
-// delivered again later. The delivery does not count as an attempt.
+// refuse leaves a row of a batch to the workers whose model has answered its other rows: the error that it returns makes the queue
+// deliver the row again later. The delivery does not count as an attempt.
 func (w *Worker) refuse(ctx context.Context, j *job.Job, reason error) error {
 	if w.refusals.due(j.Batch, time.Now()) {
 		w.log.Error("refuse a batch: another model, or other defaults of sampling, have answered its first row; give this worker that model file, "+
@@ -51,7 +51,7 @@ func (r *refusals) due(batch string, now time.Time) bool {
 	return true
 }
 
-// pin is the Pin of the worker's model, or empty while the hash of its file is not known.
+// pin returns the Pin of the worker's model, or empty while the hash of its file is not known.
 func (w *Worker) pin() string {
 	if hash := w.hash.Load(); hash != nil {
 		return job.Pin(*hash)

@@ -23,11 +23,11 @@ import (
 const (
 	DefaultShutdownTimeout = 20 * time.Second
 	DefaultPollInterval    = 250 * time.Millisecond
-	DefaultInteractive     = 64 // jobs whose clients wait that a worker of a fleet takes at once
+	DefaultInteractive     = 64 // maximum number of jobs with a waiting client that a worker of a fleet has at once
 )
 
-// maxRecordWait is the maximum time that a worker waits for the queue to record a result. After the same time asynq's lease on the
-// job is over, and another worker gets it.
+// maxRecordWait is the maximum time that a worker waits for the queue to record a result. After the same time, asynq's lease on the job
+// is over, and another worker gets the job.
 const maxRecordWait = 30 * time.Second
 
 // stopPatience is the time that Run waits at its end for a queue that does not answer, after Serve has returned.
@@ -38,8 +38,9 @@ type Config struct {
 	Alias           string        // model alias whose queues are served; job.DefaultAlias
 	Name            string        // name of the worker in results; HOST:PID
 	Version         string        // version of the program in results
-	Concurrency     int           // maximum jobs in the engine at once, at least 1
-	Interactive     int           // maximum jobs besides whose clients wait for the answer; 0 to take none
+	Concurrency     int           // maximum jobs in the engine's steps at once, at least 1
+	Ahead           int           // jobs held in addition: they wait in the engine, so that a place which becomes free is taken at once
+	Interactive     int           // maximum additional jobs with a waiting client; 0 to take none
 	Strict          bool          // serve a queue only while the queues of higher priority are empty; if not set, the ratio is 6 to 3 to 1
 	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; DefaultShutdownTimeout
 	PollInterval    time.Duration // time between checks of empty queues; DefaultPollInterval
@@ -145,7 +146,7 @@ func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Regis
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
 		snapshot: eng.Snapshot,
-		pulse:    newPulse(c.Concurrency+c.Interactive, time.Now()),
+		pulse:    newPulse(c.Concurrency+c.Ahead+c.Interactive, time.Now()),
 
 		readyPatience: readyPatience,
 		alivePatience: alivePatience,
@@ -202,7 +203,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	background.Go(func() { w.saveCheckpoints(checkpoints) })
 	err := w.queue.Serve(serving, job.ServeOptions{
 		Alias:           w.config.Alias,
-		Concurrency:     w.config.Concurrency,
+		Concurrency:     w.config.Concurrency + w.config.Ahead,
 		Interactive:     w.config.Interactive,
 		Strict:          w.config.Strict,
 		ShutdownTimeout: w.config.ShutdownTimeout,
@@ -218,7 +219,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(failure, err)
 }
 
-// wait waits for goroutines that end soon, unless they wait for a queue that does not answer.
+// wait waits until goroutines have ended, but no longer than stopPatience: they may wait for a queue that does not answer.
 func (w *Worker) wait(background *sync.WaitGroup) {
 	ended := make(chan struct{})
 	go func() {

@@ -12,7 +12,7 @@ import (
 )
 
 // Dispatches returns the number of dispatches of a decoding step. Each stream has one row after context positions in a cache of
-// type kv and is greedy. The GPU backend records the step as it does for a GPU, but for a device that only counts dispatches.
+// type kv and is greedy. The GPU backend records the step as usual, on a device that only counts dispatches.
 func Dispatches(f *gguf.File, kv gguf.Type, streams, context int) (n int, err error) {
 	be, err := metal.New(&counter{shared: map[metal.Buffer][]byte{}}, metal.Options{})
 	if err != nil {

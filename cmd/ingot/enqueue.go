@@ -94,7 +94,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
 			}
 			cmd.PrintErrln(enqueued(sum))
-			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil { // the rows are queued all the same
+			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil { // the rows are queued in any case
 				cmd.PrintErrf("could not look for workers: %s\n", oneLine(err.Error()))
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), batch)

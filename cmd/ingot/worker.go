@@ -56,7 +56,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 		devices[i] = worker.Device{Number: cfg.Devices[i], Engine: eng}
 	}
 	w, err := worker.NewGroup(devices, queue, worker.Config{
-		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Interactive: worker.DefaultInteractive,
+		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Ahead: ahead(cfg.Concurrency), Interactive: worker.DefaultInteractive,
 		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	})
 	if err != nil {
@@ -75,3 +75,8 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	}
 	return group.Wait()
 }
+
+// ahead returns the number of rows that a worker holds in addition to those in the engine's steps. Recording a row and taking the next
+// one are several round trips, in which a place in the steps would be empty. More rows would be missing at other workers at the end of
+// a batch.
+func ahead(concurrency int) int { return concurrency / 4 }

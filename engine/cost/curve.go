@@ -2,7 +2,7 @@ package cost
 
 import "sort"
 
-// Curve is the measured seconds of a pass by its number of rows, corrected by the passes that follow. The zero value costs nothing.
+// Curve has the duration of a pass by its number of rows, as measured and then corrected by later passes. The zero value costs nothing.
 type Curve struct {
 	rows    []int     // ascending
 	seconds []float64 // [rows] as first measured
@@ -12,7 +12,8 @@ type Curve struct {
 const (
 	// recent is the weight of one observation in the estimate for its number of rows.
 	recent = 0.05
-	// common is the part of it that changes the estimates for all row counts: what slows one, such as another program, slows all.
+	// common is the part of recent that changes the estimates for all numbers of rows: whatever slows one, such as another program, slows
+	// all.
 	common = 0.03
 )
 
@@ -27,7 +28,8 @@ func NewCurve(rows []int, seconds []float64) Curve {
 	return c
 }
 
-// Seconds is what a pass of the given rows is expected to take: interpolated between points, in proportion beyond the last.
+// Seconds returns the expected duration of a pass with the given rows. It interpolates between points; beyond the last point, it is
+// proportional to the rows.
 func (c *Curve) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0
@@ -72,10 +74,11 @@ func (c *Curve) Observe(rows int, seconds float64) {
 	}
 }
 
-// limited bounds the ratio of what a pass took to what was expected: a pass that something else delayed counts only so much.
+// limited bounds the ratio of the measured to the expected duration of a pass. This limits the influence of a pass that another program
+// delayed.
 func limited(ratio float64) float64 { return min(max(ratio, 0.5), 2) }
 
-// efficient is the fewest rows, of the measured numbers, whose rows a second are at least a share of the best.
+// efficient returns the smallest measured number of rows that reaches a share of the best number of rows per second.
 func (c *Curve) efficient(share float64) int {
 	best := 0.0
 	for i, n := range c.rows {

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// flatFrom is the number of rows from which larger steps are measured only while they compute more rows a second. Steps beyond
-	// the largest are assumed to cost in proportion.
+	// Beyond flatFrom rows, larger steps are measured only while they compute more rows per second. Beyond the largest measured step, the
+	// cost is assumed to be proportional to the rows.
 	flatFrom = 64
-	// gain is how many times more rows a second a step computes than one of half its rows for still larger ones to be measured.
+	// Larger steps are measured if a step computes at least gain times as many rows per second as a step with half its rows.
 	gain = 1.05
 	// slowStep is the duration from which a step is timed only once, after the run that warms it up.
 	slowStep = 50 * time.Millisecond
 	// slowest is the duration of a step beyond which larger ones are not measured.
 	slowest = 500 * time.Millisecond
-	// measurements and maxRounds are how often a quicker step is timed, at least and at most, and enough is the time after which the
-	// least suffices. The minimum counts.
+	// A quicker step is timed at least measurements times and at most maxRounds times. It is timed no more than measurements times if
+	// that took longer than enough. The minimum duration counts.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
-	// chunk and depth are the rows of a prompt, and the position of their end, that show what attention costs.
+	// The cost of attention is measured with chunk rows of a prompt that end at position depth.
 	chunk, depth = 16, 2048
 )
 
-// sizes are the numbers of rows that are measured, up to a maximum: dense where drafting chooses, because products of an odd number of
-// rows can take as long as the next even one.
+// sizes returns the numbers of rows to measure, up to a maximum. They are dense where drafting chooses, because products of an odd number
+// of rows can take as long as those of the next even number.
 func sizes(limit int) []int {
 	all := []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, flatFrom}
 	return slices.DeleteFunc(all, func(n int) bool { return n > limit })
@@ -70,7 +70,7 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	return s, nil
 }
 
-// affordable returns the sizes up to the first whose step is very slow, which it measures roughly.
+// affordable returns the sizes up to the first whose step is very slow. It finds that size by rough measurements.
 func affordable(m model.Model, rows []int) ([]int, error) {
 	for i, n := range rows {
 		start := time.Now()
@@ -84,7 +84,7 @@ func affordable(m model.Model, rows []int) ([]int, error) {
 	return rows, nil
 }
 
-// measureReads times rows of a prompt at its beginning and far behind it: attention makes the difference.
+// measureReads times rows of a prompt at its beginning and far from its beginning. The difference is the cost of attention.
 func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	end := min(depth, limits.Context, limits.Pages*limits.PageSize)
 	n := min(chunk, s.trunk.rows[len(s.trunk.rows)-1], end/2)
@@ -109,8 +109,8 @@ func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
 	return seconds, nil
 }
 
-// FirstTokens is n sequences of one token, each in its own page. The tokens are spread over the vocabulary, so that they select
-// experts as different as those of a text.
+// FirstTokens returns a batch of n sequences of one token, each in its own page. The tokens are spread over the vocabulary, so that they
+// select as many different experts as the tokens of a text.
 func FirstTokens(n, vocab int) *compute.Batch {
 	b := &compute.Batch{Top: 1}
 	for i := range int32(n) {
@@ -122,14 +122,14 @@ func FirstTokens(n, vocab int) *compute.Batch {
 	return b
 }
 
-// trunkOnly is FirstTokens without outputs.
+// trunkOnly returns FirstTokens without outputs.
 func trunkOnly(n, vocab int) *compute.Batch {
 	b := FirstTokens(n, vocab)
 	b.Outputs, b.Top = nil, 0
 	return b
 }
 
-// chunkAt is n rows of a sequence from a position on.
+// chunkAt returns a batch of n rows of a sequence from a position on.
 func chunkAt(position, n, pageSize int) *compute.Batch {
 	b := &compute.Batch{Tokens: make([]int32, n)}
 	seq := compute.Seq{Rows: n}
@@ -143,8 +143,8 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 	return b
 }
 
-// Fastest is the minimum number of seconds that each of n functions takes once it is warm. They take turns, so that what slows the
-// machine for a moment slows no single one.
+// Fastest returns the minimum duration in seconds of each of n functions, after a first run. The functions take turns, so that a short
+// slowdown of the machine does not affect only one of them.
 func Fastest(n int, run func(i int) error) ([]float64, error) {
 	minimum, begun := make([]time.Duration, n), time.Now()
 	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {
@@ -157,7 +157,7 @@ func Fastest(n int, run func(i int) error) ([]float64, error) {
 				return nil, err
 			}
 			took := time.Since(start)
-			if round < 2 || took < minimum[i] { // the first may read weights from a disk
+			if round < 2 || took < minimum[i] { // the first run may read weights from a disk
 				minimum[i] = took
 			}
 		}

@@ -8,7 +8,7 @@ import "sort"
 type Size struct {
 	Rows    int
 	Outputs int // rows that reach the output head
-	Reads   int // positions that the rows attend to, summed
+	Reads   int // sum of the positions that the rows attend to
 }
 
 // Add returns the size of a step with more rows.
@@ -16,7 +16,8 @@ func (s Size) Add(o Size) Size {
 	return Size{Rows: s.Rows + o.Rows, Outputs: s.Outputs + o.Outputs, Reads: s.Reads + o.Reads}
 }
 
-// Rows is the size of rows of a sequence at positions from to to-1, of which the last outputs reach the output head.
+// Rows returns the size of a step with the rows of one sequence from position from up to, but not including, position to. The last
+// outputs of these rows reach the output head.
 func Rows(from, to, outputs int) Size {
 	n := to - from
 	return Size{Rows: n, Outputs: outputs, Reads: n * (from + to + 1) / 2}
@@ -24,11 +25,11 @@ func Rows(from, to, outputs int) Size {
 
 // Steps estimates the duration of a model's steps. Nil costs nothing.
 type Steps struct {
-	trunk        Curve   // steps no row of which reaches the output head
-	head, output float64 // seconds of the output head: of its weights, and of each row
+	trunk        Curve   // durations of steps without rows that reach the output head
+	head, output float64 // seconds of the output head: for its weights, and for each row
 	read         float64 // seconds for each position that a row attends to
 
-	measured bool // the steps of the machine correct the estimates
+	measured bool // estimates come from measurements, and later steps correct them
 }
 
 // NewSteps returns the costs of steps: by their rows, in seconds for the output head and for each row that reaches it, and in
@@ -37,7 +38,7 @@ func NewSteps(trunk Curve, head, output, read float64) *Steps {
 	return &Steps{trunk: trunk, head: head, output: output, read: read}
 }
 
-// Seconds is what a step is expected to take.
+// Seconds returns the expected duration of a step.
 func (s *Steps) Seconds(z Size) float64 {
 	if s == nil || z.Rows == 0 {
 		return 0
@@ -45,7 +46,7 @@ func (s *Steps) Seconds(z Size) float64 {
 	return s.trunk.Seconds(z.Rows) + s.fixed(z)
 }
 
-// fixed is what a step takes whatever its trunk does.
+// fixed returns the duration of the parts of a step other than the trunk.
 func (s *Steps) fixed(z Size) float64 {
 	seconds := s.read * float64(z.Reads)
 	if z.Outputs > 0 {
@@ -71,7 +72,8 @@ func (s *Steps) Observe(z Size, seconds float64) {
 	s.output *= 1 + common*(ratio-1)
 }
 
-// Efficient is the fewest rows of prompts whose rows a second are at least a share of the best; 0 if nothing was measured.
+// Efficient returns the smallest number of rows of prompts that reaches a share of the best number of rows per second; 0 if nothing was
+// measured.
 func (s *Steps) Efficient(share float64) int {
 	if s == nil {
 		return 0

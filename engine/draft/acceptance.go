@@ -6,13 +6,13 @@ const MaxTokens = 8
 const (
 	// recent is the weight of one observation of a whole step in the running share of a depth.
 	recent = 0.05
-	// trust is how many of a sequence's own observations weigh as much as what is known about all sequences.
+	// trust is the number of observations of one sequence that have the same weight as the shares of all sequences.
 	trust = 4.0
 	// forget is how far a step without drafts moves a share back to prior.
 	forget = 0.001
-	// prior is the share that is assumed of a depth before anything was observed, high enough to try it, of drafts that cost nothing
-	// else; passPrior that of drafts that cost passes. A share that is too high is corrected by a few drafts, and one that is too low
-	// is never corrected.
+	// prior is the assumed share of right drafts at a depth without observations, for drafts that need no pass. passPrior is the same for
+	// drafts that need passes. Both are high enough that drafting is tried: a few drafts correct a share that is too high, but nothing
+	// corrects one that is too low.
 	prior, passPrior = 0.7, 0.95
 )
 
@@ -68,8 +68,8 @@ func (a *acceptance) rest() {
 	}
 }
 
-// chances are the probabilities that the draft at each depth of a sequence is right, given that those before it are: the
-// shares seen over all sequences, drawn towards the sequence's own.
+// chances returns the probabilities that the draft at each depth of a sequence is right, given that those before it are: the shares seen
+// over all sequences, moved towards the shares of the sequence itself.
 func (a *acceptance) chances(r *record) (chances [MaxTokens]float64) {
 	a.init()
 	for d, p := range a.share {

@@ -12,9 +12,9 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the tokens that have become
-// known and gives each sequence's first draft; each further pass processes the draft of the one before. The cache of the
-// layer or model uses the page tables of the trunk.
+// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the tokens that have become known and
+// gives each sequence's first draft; each further pass processes the drafts of the previous pass. The cache of the layer or model uses
+// the page tables of the trunk.
 type chain struct {
 	// forward runs a pass; first reports whether it is the first of a chain. Afterwards model has the highest logit of each
 	// output.
@@ -36,15 +36,14 @@ func newMTPChain(m model.Drafter, rows int) *chain {
 		if first {
 			from = model.TrunkStates
 		}
-		_, err := m.Draft(&p.Batch, from, p.states)
-		return err
+		return m.Draft(&p.Batch, from, p.states)
 	}}
 }
 
 // newModelChain drafts by a small model.
 func newModelChain(m model.Model, rows int) *chain {
 	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
-		if _, err := m.Forward(&p.Batch); err != nil {
+		if err := m.Decode(&p.Batch, 1); err != nil {
 			return fmt.Errorf("draft with the small model: %w", err)
 		}
 		return nil
@@ -92,16 +91,16 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 	return s.Length()-s.filled <= c.rows/4
 }
 
-// retained is the number of a chain's own positions that stay valid in its cache once some of its drafts were accepted.
+// retained returns the number of cache positions, computed from a chain's drafts, that stay valid when some of the drafts are accepted.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
-		return 0 // they were computed from the layer's own states; the trunk's are better
+		return 0 // they were computed from states of the layer; states of the trunk are better
 	}
 	return min(accepted, drafted-1)
 }
 
-// run processes the known tokens of a step's sequences and drafts what they want. Sequences that want nothing are processed
-// only if all is set. A gate, which may be nil, can end a chain early.
+// run processes the known tokens of a step's sequences and drafts as many tokens as each wants. Sequences that want no drafts are
+// processed only if all is set. A gate, which may be nil, can end a chain early.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -127,8 +126,8 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 	return nil
 }
 
-// prefill processes the prompts of a step whose results have not been delivered. It needs none of them, and no draft is
-// wanted yet, which makes this pass cheaper than one that drafts.
+// prefill processes the prompts of a step whose results have not been delivered. It does not need the results. No draft is wanted yet, so
+// this pass is cheaper than one that drafts.
 func (c *chain) prefill(prompts []*Sequence) error {
 	c.pass.reset()
 	left := c.rows
@@ -143,8 +142,8 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add gives the pass a sequence's known positions up to one, from the first that the chain has not processed, and returns
-// their number.
+// add adds a sequence's known positions to the pass: from the first that the chain has not processed, up to a limit. It returns their
+// number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {
@@ -182,7 +181,7 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	}
 }
 
-// best is the likeliest token of an output of the last pass, and its probability, which is 0 if the logits are not finite.
+// best returns the likeliest token of an output of the last pass, and its probability. The probability is 0 if the logits are not finite.
 func (c *chain) best(output int) (id int32, probability float64) {
 	b := sample.ReadBest(c.model.Best(0)[output], 1)
 	sum, err := b.LogSumExp()

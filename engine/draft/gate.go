@@ -2,8 +2,8 @@ package draft
 
 import "math"
 
-// gate decides, pass by pass, how far a chain of passes goes: by the confidence of the drafting layer or model, which is the
-// probability that it gives its own draft, and by how often drafts of that confidence were right.
+// gate decides after each pass whether a chain of passes continues. It uses the confidence of the drafting layer or model, which is the
+// probability that it gives its draft, and how often drafts of that confidence were right.
 type gate struct {
 	shares [classes]float64 // of right drafts, by class of confidence
 	known  bool
@@ -36,7 +36,7 @@ func (g *gate) Observe(confidence float64, right bool) {
 	}
 }
 
-// init sets shares near the confidence itself, which hold until something is known.
+// init sets shares near the confidence itself. They are used until there are observations.
 func (g *gate) init() {
 	if g.known {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// measure times passes of the drafting layer or model by their sequences, before the first request, in pages of the cache that
-// nothing uses yet.
+// measure times passes of the drafting layer or model with several numbers of sequences, before the first request, in pages of the cache
+// that nothing uses yet.
 func (sp *Speculator) measure(m model.Model) error {
 	if sp.chain == nil {
 		return nil
@@ -23,7 +23,7 @@ func (sp *Speculator) measure(m model.Model) error {
 		}
 		passes[i] = p
 	}
-	// An MTP layer reads the states of the step before it, which has a row for each of the pass.
+	// An MTP layer reads the states of the step before it, which has a row for each row of the pass.
 	if _, err := m.Forward(&passes[len(passes)-1].Batch); err != nil {
 		return fmt.Errorf("measure the cost of drafting: %w", err)
 	}

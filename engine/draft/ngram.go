@@ -8,16 +8,15 @@ const (
 	shortestNGram = 2
 )
 
-// ngrams drafts from a sequence's own text (prompt look-up decoding): it finds the last place where the text's last tokens
-// occurred before, and guesses the tokens that followed them there. A search takes constant time, the tables four bytes a
-// token and order.
+// ngrams drafts from a sequence's own text (prompt look-up decoding): it finds the last place where the text's last tokens occurred
+// before, and guesses the tokens that followed them there. A search takes constant time. The tables take four bytes per token and order.
 type ngrams struct {
 	seen  int     // tokens whose n-grams are in the tables
-	slots int     // of a table, a power of two
-	table []int32 // a table an order, one after another
+	slots int     // of each table; a power of two
+	table []int32 // one table per order, one after another
 }
 
-// minSlots and maxSlots are the sizes of a table: it doubles as the text grows, up to 256 KiB. In a text of more tokens, later n-grams
+// A table has minSlots at first. It doubles as the text grows, up to maxSlots, which are 256 KiB. In a text of more tokens, later n-grams
 // overwrite earlier ones.
 const (
 	minSlots = 64
@@ -29,7 +28,7 @@ const NGramBytes = 4 * tables * 2 * slotsPerToken
 
 const (
 	tables        = longestNGram - shortestNGram + 1
-	slotsPerToken = 2 // at least, while the text has as few tokens as a table can have slots for
+	slotsPerToken = 2 // a lower bound while the text has at most maxSlots tokens
 )
 
 func newNGrams() *ngrams { return &ngrams{slots: minSlots, table: make([]int32, tables*minSlots)} }
@@ -88,6 +87,6 @@ func (g *ngrams) slot(gram []int32) int {
 	for _, t := range gram {
 		h = (h ^ uint64(uint32(t))) * 1099511628211
 	}
-	h = (h ^ h>>32) * 0x9E3779B97F4A7C15 // FNV's low bits depend on the low bits of the tokens alone
+	h = (h ^ h>>32) * 0x9E3779B97F4A7C15 // FNV's low bits depend only on the low bits of the tokens
 	return (len(gram)-shortestNGram)*g.slots + int(h>>32)&(g.slots-1)
 }

@@ -2,13 +2,13 @@ package draft
 
 import "github.com/ingot-run/ingot/engine/cost"
 
-// planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens a
-// second, given the probability that drafts are right and the cost of steps by their rows.
+// planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens per second. It knows the
+// probability that drafts are right, and the cost of steps by their rows.
 type planner struct {
 	Verify *cost.Steps // a step of the model
 	Pass   cost.Curve  // one pass of the drafting layer or model, by sequences
 	Limit  int         // maximum number of tokens per sequence, up to MaxTokens
-	Reads  int         // positions that a row attends to, in the mean
+	Reads  int         // mean number of positions that a row attends to
 
 	// The last plan's estimates, in seconds: what a token is worth, and what one more row costs.
 	Token, Row float64
@@ -16,9 +16,9 @@ type planner struct {
 
 // candidate is a sequence that may draft.
 type candidate struct {
-	chances [MaxTokens]float64 // that the draft at each depth is right, given that those before it are
+	chances [MaxTokens]float64 // probability that the draft at each depth is right, given that those before it are
 	Limit   int                // maximum number of tokens
-	Free    bool               // drafted without a pass, as from n-grams
+	Free    bool               // tokens are drafted without a pass, such as from n-grams
 	Length  int                // tokens to draft, set by Plan
 }
 
@@ -32,12 +32,12 @@ func (c *candidate) Yield(length int) float64 {
 	return sum
 }
 
-// minGain is how much faster tokens have to come with drafts: measurements are inexact, catching up costs the drafting layer
-// passes too, and the last drafts of an answer go beyond its end.
+// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because measurements are inexact, passes that only
+// catch up cost time too, and the last drafts of an answer go beyond its end.
 const minGain = 1.1
 
-// Plan sets the candidates' lengths, and returns their sum, which is 0 if drafting would not pay. others is the number of the
-// step's rows in addition to one a candidate, such as chunks of prompts.
+// Plan sets the candidates' lengths and returns their sum. The sum is 0 if drafting would not pay. Besides one row per candidate, the
+// step has others rows, such as chunks of prompts.
 func (p *planner) Plan(all []candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
@@ -55,7 +55,7 @@ func (p *planner) Plan(all []candidate, others int) int {
 				continue
 			}
 			chance := c.Yield(depth) - c.Yield(depth-1)
-			// A row has to bring at least what the step brings now for the same cost.
+			// A row must yield at least as many tokens per second as the step without the row.
 			if chance < best*p.rowCost(rows, others) {
 				continue
 			}
@@ -85,14 +85,14 @@ func (p *planner) Plan(all []candidate, others int) int {
 	return total
 }
 
-// rowCost is the seconds that one more draft adds to a step: the mean over the next few, because the cost jumps between two sizes of
-// product.
+// rowCost returns the seconds that one more draft adds to a step. It is the mean over the next few rows, because the cost jumps between
+// two sizes of product.
 func (p *planner) rowCost(rows, others int) float64 {
 	const next = 4
 	return (p.seconds(rows+next, others) - p.seconds(rows, others)) / next
 }
 
-// seconds is what a step is expected to take; others are those of its rows that do not reach the output head.
+// seconds returns the expected duration of a step. others of its rows do not reach the output head.
 func (p *planner) seconds(rows, others int) float64 {
 	return p.Verify.Seconds(cost.Size{Rows: rows, Outputs: rows - others, Reads: rows * p.Reads})
 }

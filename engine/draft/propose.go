@@ -1,10 +1,10 @@
 package draft
 
-// Next is what the next step will be made of.
+// Next describes the next step.
 type Next struct {
 	Running int         // sequences that run
-	Decode  []*Sequence // those of them that generate, a row each and one per draft
-	Others  int         // rows that the rest will fill
+	Decode  []*Sequence // sequences that generate; each has one row, and one more per draft
+	Others  int         // rows of the other sequences
 }
 
 // Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that go on; the
@@ -50,7 +50,7 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	}
 }
 
-// searchText drafts from the sequences' own texts if that promises more than passes.
+// searchText drafts from the sequences' own texts if that is expected to yield more than passes.
 func (sp *Speculator) searchText(decode []*Sequence) {
 	if !sp.ngram {
 		return
@@ -69,7 +69,7 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 	}
 }
 
-// plan decides how much each sequence drafts. It shortens n-gram drafts; those by passes are still to be made.
+// plan decides how much each sequence drafts. It shortens n-gram drafts, which exist already. Passes make theirs later.
 func (sp *Speculator) plan(next Next) {
 	if sp.fixed > 0 {
 		for i := range sp.candidates {
@@ -101,7 +101,7 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// judge decides for a number of running sequences whether drafting is worth it at present.
+// judge decides whether drafting is worth its cost at present, given the number of running sequences.
 func (sp *Speculator) judge(running int) {
 	sp.fresh = sp.fresh[:0]
 	chances := sp.passAcceptance.chances(&record{})
@@ -116,11 +116,11 @@ func (sp *Speculator) judge(running int) {
 	}
 }
 
-// The drafting layer or model stops after patience steps in which drafting was not worth it. A step in which it was outweighs forgives
-// others, so that a few estimates that are wrong do not keep it at work.
+// The drafting layer or model stops after patience steps in which drafting was not worth it. A step in which drafting was worth it
+// cancels forgives of them, so that a few wrong estimates do not keep the layer or model running.
 const patience, forgives = 64, 4
 
 // catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. It
-// does so even if drafting is not worth it for a moment: an MTP layer that has missed a step of a sequence cannot draft for it any
-// more, so that the moment would decide for the whole answer.
+// returns true even if drafting is not worth it for a few steps: an MTP layer that missed a step of a sequence cannot draft for that
+// sequence any more, so these steps would decide for the whole answer.
 func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.vain < patience }

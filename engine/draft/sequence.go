@@ -13,17 +13,17 @@ type Sequence struct {
 	Computed int          // positions whose keys are in the model's cache
 	Start    int          // Computed before the present step
 	Rows     int          // rows in the present step
-	FirstRow int          // index of the first of them
+	FirstRow int          // index of the first of these rows
 
 	// The drafter sets these.
 
 	Drafts   []int32 // guesses of the tokens after Tokens, which the next step verifies
 	Accepted int     // leading Drafts that the present step has confirmed
-	Total    Counts  // of all steps that have been observed
+	Total    Counts  // counts of all observed steps
 
 	wanted     int       // tokens to draft by passes
-	confidence []float64 // [Drafts] probability that the drafting layer or model gave each; empty for n-gram drafts
-	chance     float64   // that all of Drafts are right
+	confidence []float64 // [Drafts] probability that the drafting layer or model gave each draft; empty for n-gram drafts
+	chance     float64   // probability that all of Drafts are right
 	gated      bool      // the gate ended the chain of passes before it had the wanted tokens
 	byNGram    bool      // Drafts come from the n-gram table, not from passes
 
@@ -32,13 +32,13 @@ type Sequence struct {
 	filled                  int // positions in the cache of the drafting layer or model
 }
 
-// Counts are drafted tokens, and those of them that were accepted.
+// Counts has the number of drafted tokens and the number of accepted ones.
 type Counts struct{ Drafted, Accepted int }
 
-// Length is the number of known tokens.
+// Length returns the number of known tokens.
 func (s *Sequence) Length() int { return len(s.Tokens) }
 
-// Token is the token at a position: a known one, or a draft beyond those.
+// Token returns the token at a position: a known token, or a draft after the known tokens.
 func (s *Sequence) Token(position int) int32 {
 	if position >= len(s.Tokens) {
 		return s.Drafts[position-len(s.Tokens)]
@@ -53,7 +53,8 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt sets Computed after the table has taken pages that another sequence computed. They hold the drafter's positions too.
+// Adopt sets Computed after the table has taken pages that another sequence computed. These pages also hold the drafter's keys and
+// values.
 func (s *Sequence) Adopt(positions int) {
 	if s.filled == s.Computed {
 		s.filled = positions
@@ -83,7 +84,7 @@ func (s *Sequence) forget() {
 	s.Drafts, s.confidence, s.Accepted, s.byNGram, s.gated = s.Drafts[:0], s.confidence[:0], 0, false, false
 }
 
-// room is the maximum number of tokens to draft: the step that verifies them generates one more.
+// room returns the maximum number of tokens to draft. The step that verifies them generates one token more.
 func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
 
 // record is what is known about drafts of the kind that the sequence has now.
@@ -110,7 +111,7 @@ func (s *Sequence) add(token int32, confidence, pass float64, gate *gate) (more 
 	if len(s.Drafts) >= s.wanted {
 		return false
 	}
-	// The confidence in the next draft is not known yet: this one's is the best guess.
+	// The confidence of the next draft is not known yet. The confidence of this draft is the best estimate.
 	if gate != nil {
 		s.gated = !gate.worthPass(s.chance*gate.Chance(confidence), pass)
 	}

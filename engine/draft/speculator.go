@@ -15,12 +15,12 @@ const MaxOutputs = 64
 // Options set up a Speculator.
 type Options struct {
 	Model  model.Model   // verifies the drafts
-	MTP    model.Drafter // the same model, to draft by its MTP layer; nil not to
+	MTP    model.Drafter // the same model, if its MTP layer drafts; otherwise nil
 	Small  model.Model   // drafts by passes of its own; nil for none
 	NGram  bool          // draft from the sequences' own texts
 	Fixed  int           // tokens to draft for each sequence in a step; 0 for as many as pay by what is measured
-	Limits model.Limits  // of Model, and of Small
-	Steps  *cost.Steps   // what steps of Model take
+	Limits model.Limits  // the limits of Model and of Small
+	Steps  *cost.Steps   // durations of steps of Model
 }
 
 // Speculator drafts tokens for the sequences that generate, and learns from their verification. The next step verifies the
@@ -43,7 +43,7 @@ type Speculator struct {
 	fresh      []candidate // of sequences without a record, to estimate whether drafting pays at all
 }
 
-// New measures what drafting passes cost, in pages of the cache that nothing uses yet.
+// New makes a Speculator. It measures the cost of drafting passes, in pages of the cache that nothing uses yet.
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}}
 	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
@@ -59,7 +59,7 @@ func New(o Options) (*Speculator, error) {
 	return sp, nil
 }
 
-// MaxInFlight is the number of steps that may be submitted before a wait: the longer nothing was drafted, the more.
+// MaxInFlight returns the number of steps that may be submitted before a wait. It grows while nothing is drafted.
 func (sp *Speculator) MaxInFlight() int {
 	if sp.fixed > 0 {
 		return 1
@@ -106,7 +106,7 @@ func (sp *Speculator) learn(s *Sequence) {
 	drafted := len(s.Drafts)
 	tried := drafted
 	if s.gated {
-		tried++ // a draft that was not worth a row counts as wrong if it was next
+		tried++ // the draft that the gate dropped counts as wrong if all before it were accepted
 	}
 	if tried > 0 {
 		s.record().Observe(tried, s.Accepted)

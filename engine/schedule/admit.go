@@ -9,11 +9,11 @@ import (
 const (
 	// maxScan is the number of waiting sequences that are searched for one that shares pages with those in the cache.
 	maxScan = 256
-	// maxSkips is how often other sequences may be admitted before a sequence out of order.
+	// maxSkips is the number of later sequences that may be admitted before a waiting one.
 	maxSkips = 64
 )
 
-// enqueue lets sequences wait, after those that wait already. Interactive ones wait before the others.
+// enqueue puts sequences at the end of the waiting ones of their class. Interactive sequences wait before the others.
 func (q *queue) enqueue(seqs []*sequence) {
 	for _, s := range seqs {
 		i := len(q.waiting)
@@ -24,7 +24,7 @@ func (q *queue) enqueue(seqs []*sequence) {
 	}
 }
 
-// requeue lets a sequence that ran wait again, before those of its class that wait already.
+// requeue puts a sequence that ran before the waiting ones of its class.
 func (q *queue) requeue(s *sequence) {
 	i := 0
 	if !s.call.interactive {
@@ -33,7 +33,7 @@ func (q *queue) requeue(s *sequence) {
 	q.waiting = slices.Insert(q.waiting, i, s)
 }
 
-// interactiveWaiting is the number of interactive sequences that wait. They are the first.
+// interactiveWaiting returns the number of waiting interactive sequences. They are the first of the waiting sequences.
 func (q *queue) interactiveWaiting() int {
 	n := slices.IndexFunc(q.waiting, func(s *sequence) bool { return !s.call.interactive })
 	if n < 0 {
@@ -42,10 +42,10 @@ func (q *queue) interactiveWaiting() int {
 	return n
 }
 
-// admit admits waiting sequences in order of arrival, interactive ones first, except that those whose prompt begins with pages in the
-// cache go before others of their class, so that a shared prefix is used while it is there. A sequence is admitted if there is a slot and
-// the pages are expected to suffice for it and for those that run, until they end. An idle engine has room for any. For an interactive
-// sequence, as many others are preempted as it takes.
+// admit admits waiting sequences in order of arrival, interactive ones first. Within a class, sequences whose prompt begins with pages in
+// the cache go first, so that a shared prefix is used before it is evicted. A sequence is admitted if there is a slot, and the pages are
+// expected to suffice for it and for all running sequences until they end. An idle engine admits any sequence. For an interactive
+// sequence, others are preempted until there is room.
 func (q *queue) admit() {
 	for len(q.waiting) > 0 {
 		i, preempt, ok := q.next()
@@ -68,15 +68,15 @@ func (q *queue) admit() {
 			f.admitted = time.Now()
 		}
 		q.running = append(q.running, s)
-		q.adoptPages(s) // so that nothing evicts them before its turn
+		q.adoptPages(s) // so that its pages are not evicted before its turn
 		if s.call.interactive {
 			q.people.arrived(q.Steps.Seconds(s.span(s.left())))
 		}
 	}
 }
 
-// next returns the index of the waiting sequence to admit, and the number of running ones to preempt for it. It is false if there is no
-// room. Interactive sequences go first, but a sequence that too many of them have passed does as soon as there is room for it.
+// next returns the index of the waiting sequence to admit, and the number of running ones to preempt for it. ok is false if there is no
+// room. Interactive sequences go first, except before a sequence that too many of them have passed, as soon as there is room for it.
 func (q *queue) next() (i, preempt int, ok bool) {
 	n := q.interactiveWaiting()
 	if n > 0 && n < len(q.waiting) && !q.waiting[n].yields() && q.fits(q.waiting[n], 0) {
@@ -100,7 +100,7 @@ func (q *queue) next() (i, preempt int, ok bool) {
 // from its end.
 func (s *sequence) yields() bool { return !s.call.interactive && s.skips < maxSkips }
 
-// yielding is the number of running sequences that yield.
+// yielding returns the number of running sequences that yield.
 func (q *queue) yielding() (n int) {
 	for _, s := range q.running {
 		if s.yields() {
@@ -110,7 +110,8 @@ func (q *queue) yielding() (n int) {
 	return n
 }
 
-// youngest is the index of the running sequence that is preempted first: the last that was admitted, of those that yield if there is one.
+// youngest returns the index of the running sequence that is preempted first: the last admitted one that yields or, if none yields, the
+// last admitted one.
 func (q *queue) youngest() int {
 	for i := len(q.running) - 1; i >= 0; i-- {
 		if q.running[i].yields() {
@@ -120,7 +121,7 @@ func (q *queue) youngest() int {
 	return len(q.running) - 1
 }
 
-// preempt takes the slot and the pages of a running sequence. It is computed again, to the same tokens.
+// preempt takes the slot and the pages of a running sequence. It is later computed again, with the same tokens.
 func (q *queue) preempt(i int) {
 	s := q.running[i]
 	s.preempt()
@@ -132,14 +133,13 @@ func (q *queue) preempt(i int) {
 // need is what a sequence is expected to take until it ends.
 type need struct {
 	steps int // until it ends
-	now   int // positions that it has to have pages for
+	now   int // positions for which it needs pages
 	has   int // pages that it has, or will find in tables of others
-	frees int // of those it has, the ones that no other table can have
+	frees int // pages that it has and that no other table can share
 }
 
-// fits reports whether there is a slot for a waiting sequence, and pages are expected to suffice for it, once a number of running ones
-// have been preempted. Every sequence grows by a position per step and frees its pages when it ends, so pages are scarcest just before
-// one ends.
+// fits reports whether there would be a slot and enough pages for a waiting sequence if a number of running ones were preempted. Every
+// sequence grows by a position per step and frees its pages when it ends, so pages are scarcest just before one ends.
 func (q *queue) fits(s *sequence, preempt int) bool {
 	left := len(q.running) - preempt
 	if left >= q.MaxSequences {
@@ -174,8 +174,8 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	return true
 }
 
-// steps is the number of tokens that a sequence is expected to generate before it ends. Its answer is taken for as long as recent ones,
-// and one that is longer already for half as long again.
+// steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of its answer is that of
+// recent answers. If the answer is longer already, it is expected to grow by half of its length.
 func (q *queue) steps(s *sequence) int {
 	if s.call.promptOnly {
 		return 0
@@ -184,7 +184,7 @@ func (q *queue) steps(s *sequence) int {
 	return min(max(mean-len(s.answer()), (mean+1)/2), s.call.limit-s.Length())
 }
 
-// held is the number of pages of a waiting sequence that running ones hold. Its prompt is hashed once, however long it waits.
+// held returns the number of pages of a waiting sequence that running ones hold. The prompt of a waiting sequence is hashed only once.
 func (q *queue) held(s *sequence) int {
 	if q.computesAll(s) {
 		return 0
@@ -195,7 +195,7 @@ func (q *queue) held(s *sequence) int {
 	return q.pool.Held(s.prefix)
 }
 
-// choose is the index of the sequence that is next, of some that wait.
+// choose returns the index of the next sequence to admit among some waiting ones.
 func (q *queue) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

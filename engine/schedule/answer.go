@@ -13,17 +13,11 @@ type output struct {
 	position int
 	drafts   int // drafted tokens that the row follows
 	row      int // index among the outputs of a step
-	top      int // how many of the highest logits the sequence needs from it; 0 for all logits
+	top      int // number of the highest logits that the sequence needs from the row; 0 for all logits
 }
 
-// result is what a step gives for an output.
-type result struct {
-	logits []float32   // all of them; nil if the step was one of several in flight
-	best   sample.Best // the highest, if the output needs no more
-}
-
-// needs is how many of the highest logits decide the token after the known ones and some drafts, and its reported
-// log-probabilities; 0 if that takes all logits, or more than limit.
+// needs returns how many of the highest logits decide the token after the known ones and some drafts, and its reported log-probabilities.
+// It returns 0 if all logits, or more than limit, are needed.
 func (s *sequence) needs(drafts, limit int) int {
 	s.exclude(drafts)
 	n := s.sampler.Needs()
@@ -50,11 +44,11 @@ func (s *sequence) exclude(drafts int) (mayEnd bool) {
 	return true
 }
 
-// take uses the result of an output: it scores the prompt's next token, or generates the answer's.
+// take uses the result of an output: it scores the next token of the prompt, or generates the next token of the answer.
 func (s *sequence) take(o output, r result, w *sample.Scratch) error {
 	if s.scoresPrompt(o.position) {
 		s.call.count(1 + s.call.promptScores.top)
-		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits)
+		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits())
 	}
 	if s.call.scores {
 		s.call.count(1 + s.scores.top)
@@ -75,12 +69,12 @@ func (s *sequence) accept(id int32, mayEnd bool) {
 	s.extend(id, mayEnd)
 }
 
-// draw draws the next token and scores it. Whether the highest logits or all of them are used depends on the request alone,
-// so that what is reported about a token does not depend on the batch.
+// draw draws the next token and scores it. The request alone decides whether all logits or only the highest are used, so the reported
+// log-probabilities do not depend on the batch.
 func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err error) {
 	if o.top == 0 {
-		if id, err = s.sampler.Sample(r.logits, s.Length(), w); err == nil && s.call.scores {
-			err = s.scores.add(id, r.logits)
+		if id, err = s.sampler.Sample(r.logits(), s.Length(), w); err == nil && s.call.scores {
+			err = s.scores.add(id, r.logits())
 		}
 		return id, err
 	}
@@ -91,8 +85,8 @@ func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err er
 	var logit float32
 	if ok {
 		id, logit = r.best.ID(index), r.best.Logit(index)
-	} else if id, err = s.sampler.Sample(r.logits, s.Length(), w); err == nil {
-		logit = r.logits[id]
+	} else if id, err = s.sampler.Sample(r.logits(), s.Length(), w); err == nil {
+		logit = r.logits()[id]
 	}
 	if err == nil && s.call.scores {
 		err = s.scores.addBest(id, logit, r.best)
@@ -117,7 +111,7 @@ func (s *sequence) extend(id int32, mayEnd bool) {
 	}
 }
 
-// end ends the sequence. The bytes of an unfinished character that the decoder holds become text.
+// end ends the sequence. If the decoder holds the bytes of an unfinished character, they become text.
 func (s *sequence) end(reason generation.FinishReason) {
 	s.reason = reason
 	s.text.text = append(s.text.text, s.decoder.Flush()...)

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// call is what the sequences of a request share. Its first part is set before the loop gets it, and is only read from then on;
-// the second belongs to the loop until done is closed. It holds nothing of the caller's, who may return before the loop notices.
+// call has what the sequences of a request share. The first fields are set before the loop gets the call, and are only read from then on.
+// The others belong to the loop until done is closed. A call holds no memory of the caller, which may return before the loop notices.
 type call struct {
 	ctx          context.Context
 	prompt       []int32
@@ -22,7 +22,7 @@ type call struct {
 	timed        bool
 	interactive  bool
 	stream       *stream // nil if nobody wants the pieces
-	maxScores    int     // log-probabilities of a completion, alternatives included; 0 for no limit
+	maxScores    int     // maximum log-probabilities of a completion, alternatives included; 0 for no limit
 	start        time.Time
 	done         chan struct{} // closed once all sequences have ended, or err is set and none is left
 	report       func()        // reports the generated tokens; nil if nobody wants them
@@ -30,8 +30,8 @@ type call struct {
 	resumed      int // tokens of the answers that an earlier attempt generated
 
 	nextReport   time.Time
-	scored       int    // log-probabilities so far
-	open         int    // sequences that have not ended
+	scored       int    // number of log-probabilities so far
+	open         int    // number of sequences that have not ended
 	err          error  // why the request failed
 	promptScores scores // of the prompt's tokens from the second on
 	figures      figures
@@ -46,7 +46,7 @@ func (c *call) count(scores int) {
 	}
 }
 
-// fail ends the request with an error; the first one counts.
+// fail ends the request with an error. If it is called several times, the first error counts.
 func (c *call) fail(err error) {
 	if c.err == nil {
 		c.err = err

@@ -8,7 +8,7 @@ type figures struct {
 	first, last time.Time // of its generated tokens
 	lastStep    uint64    // the number of the last step that it took part in
 	steps       int
-	batchSizes  int // sequences of each of these steps, summed
+	batchSizes  int // sum of the numbers of sequences in these steps
 	cached      int // prompt tokens that the first choice found in the cache
 }
 

@@ -9,13 +9,13 @@ import (
 type inbox struct {
 	mu       sync.Mutex
 	requests []*request
-	refusal  error         // of further requests; nil while the inbox is open
+	refusal  error         // error of further requests; nil while the inbox is open
 	wake     chan struct{} // holds a value when a request has arrived or the inbox was closed
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put adds a request. It returns the error that the inbox was closed with.
+// put adds a request. If the inbox is closed, it returns the error given to close.
 func (b *inbox) put(r *request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -27,7 +27,7 @@ func (b *inbox) put(r *request) error {
 	return nil
 }
 
-// close refuses further requests with an error; the first one counts.
+// close refuses further requests with an error. If it is called several times, the first error counts.
 func (b *inbox) close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

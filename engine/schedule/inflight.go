@@ -2,10 +2,11 @@ package schedule
 
 import "time"
 
-// inFlight returns the number of steps to submit before a wait, and takes the pages for all of them. The device can continue by
-// itself only if every running sequence takes the likeliest token next. The number is 1 otherwise, and while tokens are drafted or
-// a sequence waits to be admitted. It is lower while answers are short, because rows after a sequence's stop are wasted, and while an
-// interactive request may arrive, which waits for all of them. top is the maximum number of the highest logits that can be asked for.
+// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of them. The device can continue by itself
+// only if every running sequence takes the likeliest token next. The number is 1 otherwise, and while tokens are drafted or a sequence
+// waits to be admitted. It is lower while answers are short, because rows after the stop of a sequence are wasted, and while an
+// interactive request may arrive, because such a request waits for all steps in flight. top is the maximum number of the highest logits
+// that can be asked for.
 func (q *queue) inFlight(top int, now time.Time) int {
 	n := min(q.MaxInFlight, q.stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {
@@ -39,7 +40,7 @@ func (q *queue) inFlight(top int, now time.Time) int {
 	return n
 }
 
-// missingPages is the number of further pages that the running sequences need for n steps.
+// missingPages returns the number of further pages that the running sequences need for n steps.
 func (q *queue) missingPages(n int) (pages int) {
 	for _, s := range q.running {
 		pages += max(0, q.pool.Needed(s.Computed+n)-len(s.Table.Pages()))
@@ -70,8 +71,8 @@ func (s *stopRate) add(stopped bool) {
 	}
 }
 
-// length is the expected length of an answer that nothing else bounds, in tokens.
+// length returns the expected length of an answer that nothing else bounds, in tokens.
 func (s *stopRate) length() int { return (s.tokens + expectedStop) / (s.stopped + 1) }
 
-// maxInFlight is the number of steps that can be in flight without computing many rows after a stop.
+// maxInFlight returns the number of steps that can be in flight without computing many rows after a stop.
 func (s *stopRate) maxInFlight() int { return 1 + s.length()/stopShare }

@@ -7,22 +7,24 @@ import (
 )
 
 const (
-	// maxSlowdown is how many times as long a step of interactive sequences that generate may take because of prompts.
+	// Prompts may make a step of generating interactive sequences at most maxSlowdown times as long.
 	maxSlowdown = 2.5
-	// fullShare and fairShare are the shares of the best throughput that prompts of interactive sequences get at least: alone, and next to
+	// Prompts of interactive sequences get at least fullShare of the best throughput if they run alone, and at least fairShare next to
 	// sequences that generate.
 	fullShare, fairShare = 0.95, 0.75
-	// promptShare is the share of a step that prompts have at least next to sequences of a batch that generate.
+	// promptShare is the minimum share of a step for prompts next to generating sequences of a batch.
 	promptShare = 0.2
-	// waitShare bounds steps of a batch while an interactive request may arrive, as a share of the time that its prompt takes alone.
+	// While an interactive request may arrive, a step of a batch takes at most waitShare of the time that the prompt of such a request
+	// takes alone.
 	waitShare = 0.5
-	// longest is how long a step of a batch may take, in seconds, if nobody waits. It delays cancellation and the first interactive request.
-	longest = 0.5
-	// recently is for how long a further interactive request is expected.
+	// longest is the maximum duration of a step of a batch, in seconds, if no interactive request is expected. A longer step would delay
+	// cancellation and the first interactive request.
+	longest = 4.0
+	// recently is the time for which another interactive request is expected after one.
 	recently = 30 * time.Second
 
-	// fewestRows is the number of rows from which larger steps may be worth their time: processors are at their best with so many, and
-	// far behind the beginning of a text each row reads much of the cache.
+	// fewestRows is the number of rows from which larger steps may be worth their time: processors are efficient with that many rows, and
+	// late in a text each row reads much of the cache.
 	fewestRows = 32
 	// fewestTogether is the number of rows of a prompt that are worth a step with interactive sequences. If there is no time for them, the
 	// prompt has no row for restSteps steps, and then fewestRows: most gaps between tokens are short then, and attention reads the cache
@@ -30,10 +32,10 @@ const (
 	fewestTogether, restSteps = 4, 24
 )
 
-// people is what is known about those who wait for interactive requests.
+// people records what is known about interactive requests.
 type people struct {
 	last   time.Time // when an interactive sequence last waited or ran; zero for never
-	prompt float64   // seconds that the prompts of recent ones take alone
+	prompt float64   // mean seconds that the prompts of recent interactive sequences take alone
 	rested int       // steps since the last one with rows of prompts
 }
 
@@ -42,9 +44,9 @@ func (p *people) expected(now time.Time) bool {
 	return !p.last.IsZero() && now.Sub(p.last) < recently
 }
 
-// arrived takes note of the prompt of an interactive sequence, which would take the given seconds alone.
+// arrived records that the prompt of an interactive sequence would take the given seconds alone.
 func (p *people) arrived(seconds float64) {
-	const recent = 0.1 // the weight of one
+	const recent = 0.1 // weight of one prompt
 	if p.prompt == 0 {
 		p.prompt = seconds
 	}
@@ -53,13 +55,13 @@ func (p *people) arrived(seconds float64) {
 
 // limit bounds the prompts of a step.
 type limit struct {
-	seconds float64 // that the step may take
-	worth   int     // rows of a prompt that are worth it, unless fewer are left
-	rows    int     // that the first prompt in turn has if there is no time for those, however long they take
+	seconds float64 // maximum duration of the step
+	worth   int     // minimum rows of a prompt, unless fewer are left
+	rows    int     // rows that the first prompt in turn has if there is no time for the minimum, however long they take
 }
 
-// urgentLimit is the limit of interactive sequences' prompts next to other such sequences that generate. If there are none, it is the time
-// of as many rows as throughput needs, so that requests that arrive wait for little.
+// urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, the
+// limit is the time of as many rows as throughput needs, so that arriving requests wait only for a short step.
 func (q *queue) urgentLimit(generating cost.Size) limit {
 	switch {
 	case q.StepTime > 0:
@@ -70,9 +72,9 @@ func (q *queue) urgentLimit(generating cost.Size) limit {
 	return q.paced(max(maxSlowdown*q.Steps.Seconds(generating), q.rowsTime(q.Steps.Efficient(fairShare))))
 }
 
-// batchLimit is the limit of other prompts next to sequences that generate, of which chats are interactive. It bounds how late their tokens
-// are, and for how long an interactive request that arrives waits, by how long its own prompt takes. If none is expected, a step has the
-// rows that the options allow, unless it takes very long.
+// batchLimit returns the limit for other prompts next to generating sequences, of which chats are interactive. It bounds the delay of
+// their tokens. It also bounds how long an arriving interactive request waits, relative to the time that its own prompt takes. If no
+// interactive request is expected, a step has as many rows as the options allow, unless it would take very long.
 func (q *queue) batchLimit(generating cost.Size, chats int, now time.Time) limit {
 	without := q.Steps.Seconds(generating)
 	expected := max(waitShare*q.people.prompt, without/(1-promptShare))
@@ -87,7 +89,7 @@ func (q *queue) batchLimit(generating cost.Size, chats int, now time.Time) limit
 	return limit{max(longest, without/(1-promptShare)), fewestRows, fewestRows}
 }
 
-// advancing is a limit in which a prompt has a row at least, and several if nothing else runs.
+// advancing returns a limit that gives a prompt at least one row, and several if nothing else runs.
 func (q *queue) advancing(seconds float64) limit {
 	if len(q.running) > 1 {
 		return limit{seconds, 1, 1}
@@ -95,7 +97,7 @@ func (q *queue) advancing(seconds float64) limit {
 	return limit{seconds, fewestRows, fewestRows}
 }
 
-// paced is a limit next to interactive sequences that generate.
+// paced returns a limit next to generating interactive sequences.
 func (q *queue) paced(seconds float64) limit {
 	l := limit{seconds: seconds, worth: fewestTogether}
 	if q.people.rested >= restSteps {
@@ -104,5 +106,5 @@ func (q *queue) paced(seconds float64) limit {
 	return l
 }
 
-// rowsTime is the duration of a step of the first rows of a prompt.
+// rowsTime returns the duration of a step with the first rows of a prompt.
 func (q *queue) rowsTime(n int) float64 { return q.Steps.Seconds(cost.Rows(0, n, 0)) }

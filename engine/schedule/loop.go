@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// loop is the goroutine that owns the model and the sequences: it takes requests in between steps, runs steps as long as
+// loop is the goroutine that owns the model and the sequences: it takes requests from the inbox between steps, runs steps as long as
 // there are sequences, and waits otherwise. A step that only decodes allocates nothing.
 type loop struct {
 	queue
@@ -17,7 +17,7 @@ type loop struct {
 	meter *meter
 	done  chan struct{} // closed when the loop has returned
 
-	panics int           // steps in a row that panicked
+	panics int           // number of successive steps that panicked
 	failed chan struct{} // closed when the loop ends itself, after err is set
 	err    error
 
@@ -38,7 +38,7 @@ func (l *loop) run() {
 	}
 }
 
-// turn takes requests in, and runs a step or waits for requests. It reports whether the inbox is open.
+// turn takes requests from the inbox, and runs a step or waits for requests. It reports whether the inbox is open.
 func (l *loop) turn() (open bool) {
 	if open = l.inbox.take(l.enqueue); !open {
 		fail(l.running, generation.ErrClosed)
@@ -68,8 +68,7 @@ func (l *loop) step() {
 	b := &l.batch
 	b.fill(l.running, l.top)
 	size := b.size()
-	logits, err := l.compute(n)
-	if err != nil {
+	if err := l.Model.Decode(&b.Batch, n); err != nil {
 		fail(b.seqs, err)
 		return
 	}
@@ -81,8 +80,8 @@ func (l *loop) step() {
 	computed := time.Since(start)
 	steps, prompt, generated := 0, 0, 0
 	for ; steps < n && (steps == 0 || b.advance()); steps++ {
-		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate: nothing waited for each step
-		p, g := l.deliver(logits, steps, end)
+		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate, because the steps were not waited for one by one
+		p, g := l.deliver(steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
 	l.Steps.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))
@@ -102,17 +101,9 @@ func (l *loop) step() {
 	})
 }
 
-// compute runs the batch, and the n-1 steps that follow it. It returns the logits of all outputs if n is 1.
-func (l *loop) compute(n int) ([][]float32, error) {
-	if n == 1 {
-		return l.Model.Forward(&l.batch.Batch)
-	}
-	return nil, l.Model.Decode(&l.batch.Batch, n)
-}
-
-// deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts the step computed, and how many tokens it generated. A row after a draft counts only if all
-// drafts before it are what the sequence generated.
-func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, generated int) {
+// deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts
+// the step computed, and how many tokens it generated. A row after drafts counts only if the sequence generated exactly these drafts.
+func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	l.steps++
 	for _, s := range l.batch.seqs {
 		prompt += s.advance()
@@ -124,7 +115,7 @@ func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, gen
 			continue
 		}
 		before := s.Length()
-		if err := s.take(o, l.batch.result(l.Model, o, logits, step), &l.scratch); err != nil {
+		if err := s.take(o, l.batch.result(l.Model, o, step), &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
 			l.discard(s) // the wrong values may be in the cache
 			continue

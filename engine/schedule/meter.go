@@ -13,11 +13,11 @@ type Snapshot struct {
 	Steps           uint64
 	PromptTokens    uint64 // computed
 	GeneratedTokens uint64
-	StepTime        time.Duration // of all steps together
+	StepTime        time.Duration // sum over all steps
 	LastStep        time.Duration
 
 	PagesUsed, PagesTotal int    // of the KV cache
-	Preemptions           uint64 // sequences that lost their pages to older ones, to be computed again
+	Preemptions           uint64 // number of times that a sequence lost its pages to others and had to be computed again
 
 	DraftTokens, AcceptedTokens uint64
 }

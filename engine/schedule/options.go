@@ -16,13 +16,13 @@ type Options struct {
 	Limits       model.Limits // of Model; Rows is the budget of a step
 	Tokenizer    *tokenizer.Tokenizer
 	Speculator   *draft.Speculator // nil to draft nothing
-	Steps        *cost.Steps       // what steps take; nil if that is of no interest
-	StepTime     time.Duration     // bound on a step with prompts; 0 for one that follows from what steps take
-	MaxInFlight  int               // steps that the backend lets be submitted before a wait
-	MaxSequences int               // sequences of a step
-	PrefillChunk int               // rows of one prompt in a step
-	MaxResult    int64             // bytes of a completion with log-probabilities and of its result; 0 for no limit
-	NoSharing    bool              // computes every prompt in full, even if its beginning is in the cache
+	Steps        *cost.Steps       // costs of steps; nil if they do not matter
+	StepTime     time.Duration     // maximum duration of a step with prompts; 0 to derive it from Steps
+	MaxInFlight  int               // steps that may be submitted to the backend before a wait
+	MaxSequences int               // maximum sequences of a step
+	PrefillChunk int               // maximum rows of one prompt in a step
+	MaxResult    int64             // maximum bytes of a completion with log-probabilities and of its result; 0 for no limit
+	NoSharing    bool              // compute every prompt in full, even if its beginning is in the cache
 	Trace        func(compute.Checkpoint)
 }
 

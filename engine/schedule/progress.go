@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// resume gives the sequences the tokens that an earlier attempt generated. They are like preempted sequences then: the tokens are
-// computed again as a prompt is. It reports false, with sequences that must not be used, if the tokens are no answer to the request:
-// they go on after its end.
+// resume gives the sequences the tokens that an earlier attempt generated. The sequences are then like preempted ones: the tokens are
+// computed again like a prompt. resume returns false if the tokens cannot be an answer to the request because they continue after its
+// end; the sequences must then not be used.
 func (r *request) resume(p *generation.Progress) bool {
 	for i, s := range r.seqs {
 		ids := p.Choices[i]
@@ -25,7 +25,7 @@ func (r *request) resume(p *generation.Progress) bool {
 	return true
 }
 
-// progress is what the sequences have generated.
+// progress returns the tokens that the sequences have generated.
 func (r *request) progress() generation.Progress {
 	p := generation.Progress{Prompt: generation.HashPrompt(r.prompt)}
 	for _, s := range r.seqs {

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cost"
 )
 
-// queue is the sequences of a scheduler, and the pages that they share. It decides which sequences run, and which rows each has
-// in a step.
+// queue has the sequences of a scheduler and the pages that they share. It decides which sequences run, and which rows each has in a
+// step.
 type queue struct {
 	Options
 	pool        *cache.Pool
@@ -27,7 +27,7 @@ type queue struct {
 	people  people
 }
 
-// sweep releases sequences that have ended, and all those of requests that have failed or were cancelled. Stale ones wait at the
+// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences wait at the
 // head of the queue to be computed again.
 func (q *queue) sweep() {
 	q.running = q.retain(q.running)
@@ -41,7 +41,7 @@ func (q *queue) sweep() {
 	}
 }
 
-// discard takes the pages of a sequence, whose content may be wrong, out of the cache, with all that was computed from them.
+// discard removes the pages of a sequence from the cache, because their content may be wrong, and all pages that were computed from them.
 // Running sequences that hold one of these pages become stale, and so does the sequence itself.
 func (q *queue) discard(s *sequence) {
 	s.Table.Discard()
@@ -51,7 +51,7 @@ func (q *queue) discard(s *sequence) {
 	}
 }
 
-// retain returns the sequences that go on, and releases the others.
+// retain returns the sequences that continue, and releases the others.
 func (q *queue) retain(seqs []*sequence) []*sequence {
 	retained := seqs[:0]
 	for _, s := range seqs {

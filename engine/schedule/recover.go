@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// maxPanics is the number of steps in a row whose panic ends the loop. One is blamed on the requests in the step, the next on
-// the state that the first left behind.
+// maxPanics is the number of successive panicking steps that ends the loop. The first panic is attributed to the requests in the step,
+// the next to the state that the first one left behind.
 const maxPanics = 2
 
 // recovered calls a function. If it panics, recovered logs the stack and returns an error.
@@ -24,7 +24,7 @@ func recovered(do func()) (err error) {
 	return nil
 }
 
-// stackOf is the stack of a panic. A panic on a backend's own thread brings its stack along.
+// stackOf returns the stack of a panic. A panic on a thread of the backend has its own stack.
 func stackOf(p any) []byte {
 	if p, ok := p.(interface{ Stack() []byte }); ok {
 		return p.Stack()
@@ -32,8 +32,8 @@ func stackOf(p any) []byte {
 	return debug.Stack()
 }
 
-// recover continues after a panic: the requests of the step fail, and their pages leave the cache. After too many panics in a row
-// it ends the loop instead, and returns false.
+// recover continues after a panic: the requests of the step fail, and their pages leave the cache. After too many successive panics,
+// recover ends the loop instead, and returns false.
 func (l *loop) recover(err error) bool {
 	l.panics++
 	if l.panics < maxPanics {
@@ -51,8 +51,8 @@ func (l *loop) recover(err error) bool {
 	return false
 }
 
-// abandonStep fails the requests of a step, and discards what they have in the cache. If the panic came before any sequence had
-// rows, it fails all that run.
+// abandonStep fails the requests of a step and discards their pages in the cache. If the panic came before any sequence had rows,
+// abandonStep fails all running requests.
 func (l *loop) abandonStep(err error) {
 	failed := 0
 	for _, s := range l.running {

@@ -17,11 +17,11 @@ const answerRoom = 1024
 // request is a call of Generate.
 type request struct {
 	call
-	seqs []*sequence // one per choice; one in all if nothing is generated
+	seqs []*sequence // one per choice, or a single one if nothing is generated
 }
 
-// newRequest makes the sequences of a request. prompt is its prompt as ids, which are copied, and context the number of positions
-// that a sequence can have.
+// newRequest makes the sequences of a request. prompt has the ids of its prompt, which are copied. context is the maximum number of
+// positions of a sequence.
 func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start time.Time, prompt []int32, req *generation.Request) (*request, error) {
 	limit, err := lengthLimit(context, len(prompt), req)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *request) addSequences(t *tokenizer.Tokenizer, n int, req *generation.Re
 	}
 }
 
-// lengthLimit is the maximum number of tokens of each sequence of a request, those of its prompt included.
+// lengthLimit returns the maximum number of tokens of each sequence of a request, prompt included.
 func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 	switch {
 	case prompt > context:
@@ -105,7 +105,7 @@ func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 	return d
 }
 
-// completion is the outcome of a request that is done.
+// completion returns the outcome of a finished request.
 func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 	n := newNames(t)
 	out := generation.Completion{PromptTokens: r.prompt, Choices: make([]generation.Choice, r.choices), Stats: r.stats()}
@@ -127,7 +127,7 @@ func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 	return out
 }
 
-// stats is the figures of a request that is done.
+// stats returns the figures of a finished request.
 func (r *request) stats() generation.Stats {
 	f := &r.figures
 	s := generation.Stats{PromptTokens: len(r.prompt), CachedTokens: f.cached, ResumedTokens: r.resumed, Total: time.Since(r.start), Steps: f.steps}

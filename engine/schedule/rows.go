@@ -13,8 +13,9 @@ import (
 // maxPromptOutputs is the maximum number of prompt rows of a step that reach the output head, for their log-probabilities.
 const maxPromptOutputs = 64
 
-// plan gives the running sequences their rows of the next step: a row to each that is generating, then chunks of prompts for as
-// long as the step may take, and then drafts. While the prompt of an interactive sequence is computed, the others take what costs little.
+// plan gives the running sequences their rows of the next step: one row to each generating sequence, then chunks of prompts until the
+// step would take too long, and then drafts. While the prompt of an interactive sequence is computed, other sequences get only rows that
+// cost little.
 func (q *queue) plan(now time.Time) {
 	q.size, q.prompts = cost.Size{}, q.prompts[:0]
 	for _, s := range q.running {
@@ -33,7 +34,7 @@ func (q *queue) plan(now time.Time) {
 	chats := q.planDecodes(true, math.Inf(1))
 	if q.hurries(len(urgent) > 0) {
 		for _, s := range others {
-			s.Table.Unclaim() // they wait for pages of the urgent ones, not the other way round
+			s.Table.Unclaim() // they may wait for pages of the urgent ones, but not the other way round
 		}
 		q.planPrompts(urgent, q.urgentLimit(q.size), &outputs)
 		bound.seconds = littleMore * q.Steps.Seconds(q.size)
@@ -61,15 +62,15 @@ func (q *queue) plan(now time.Time) {
 }
 
 const (
-	// oldestTurn is how often the prompt that was admitted first is the first in turn: in each step of that number.
+	// In one of oldestTurn steps with several prompts, the prompt that was admitted first has the first turn.
 	oldestTurn = 4
-	// littleMore is how many times as long a step with the prompt of an interactive sequence may take because of others. In each step of
-	// number othersTurn others go first.
+	// Other sequences may make a step with the prompt of an interactive sequence at most littleMore times as long. In one of othersTurn
+	// such steps, the others go first.
 	littleMore, othersTurn = 1.1, 4
 )
 
-// planDecodes gives a row to the generating sequences that are interactive, or to the others, for as long as the step takes no longer than
-// limit. It returns their number.
+// planDecodes gives one row each to the generating interactive sequences, or to the generating others, until the step would take longer
+// than limit. It returns the number of these rows.
 func (q *queue) planDecodes(interactive bool, limit float64) (n int) {
 	for _, s := range q.running {
 		if s.call.interactive != interactive || !s.decodes() {
@@ -105,8 +106,8 @@ func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 	}
 }
 
-// hurries reports whether the next step is for interactive sequences. It is while one of them has no token, except now and then, so that
-// the others advance.
+// hurries reports whether the next step is for interactive sequences. This is so while one of them has no token yet, except in some
+// steps, so that the others advance.
 func (q *queue) hurries(urgent bool) bool {
 	if !urgent {
 		q.hurried = 0
@@ -116,8 +117,8 @@ func (q *queue) hurries(urgent bool) bool {
 	return q.hurried%othersTurn != 0
 }
 
-// order puts the prompts in the order of their turns: those that need the fewest rows first, and now and then the oldest, so that others
-// delay it only so much. Urgent prompts are those of interactive sequences.
+// order sorts the prompts by their turns. Prompts that need the fewest rows are first, but in some steps the oldest prompt is, so that
+// others do not delay it without limit. Urgent prompts are those of interactive sequences.
 func (q *queue) order() (urgent, others []*sequence) {
 	slices.SortStableFunc(q.prompts, func(a, b *sequence) int { return cmp.Compare(b.urgency(), a.urgency()) })
 	n := 0
@@ -137,14 +138,14 @@ func (q *queue) order() (urgent, others []*sequence) {
 	return urgent, others
 }
 
-// fitting is the number of rows of a prompt with which the step takes no longer than limit.
+// fitting returns the number of rows of a prompt with which the step takes no longer than limit.
 func (q *queue) fitting(s *sequence, limit float64) int {
 	room := min(q.Limits.Rows-q.size.Rows, q.PrefillChunk, s.left())
 	return sort.Search(room, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.span(i+1))) > limit })
 }
 
-// planDrafts adds the drafts that the step has room for after the prompts. Next to prompts, and while an interactive request may arrive,
-// drafts do not make it longer than limit.
+// planDrafts adds as many drafts as the step has room for after the prompts. Next to prompts, and while an interactive request may
+// arrive, drafts do not make the step longer than limit.
 func (q *queue) planDrafts(limit float64, now time.Time) {
 	bounded := len(q.prompts) > 0 || q.people.expected(now)
 	for _, s := range q.running {
@@ -164,7 +165,7 @@ func (q *queue) planDrafts(limit float64, now time.Time) {
 	}
 }
 
-// expectedPromptRows is the number of rows of prompts in the next step, as far as is known.
+// expectedPromptRows returns the expected number of rows of prompts in the next step.
 func (q *queue) expectedPromptRows(now time.Time) int {
 	var generating cost.Size
 	left, from, chats := 0, 0, 0
@@ -185,14 +186,14 @@ func (q *queue) expectedPromptRows(now time.Time) int {
 	})
 }
 
-// adoptPages takes the pages of a prompt that are in the cache already.
+// adoptPages gives a prompt its pages that are already in the cache.
 func (q *queue) adoptPages(s *sequence) {
 	if q.computesAll(s) || s.Computed != len(s.Table.Pages())*q.pool.PageSize() {
 		return
 	}
 	positions := s.Table.Adopt(s.Tokens)
 	if s.choice == 0 && !s.recomputed {
-		n := len(s.call.prompt) // what follows is of an answer that goes on
+		n := len(s.call.prompt) // the rest belongs to an answer that is continued
 		s.call.figures.cached += min(positions, n) - min(s.Computed, n)
 	}
 	s.Adopt(positions)
@@ -206,8 +207,8 @@ func (q *queue) waitsForPage(s *sequence) bool {
 // computesAll reports whether a prompt uses no page that another sequence has computed.
 func (q *queue) computesAll(s *sequence) bool { return q.NoSharing || s.needsEveryRow() }
 
-// chunk is the number of rows of a prompt that go into a step with room for the given number. Next to other prompts, a chunk that does
-// not end its prompt ends with a page, so that the next one can use pages that others have computed by then.
+// chunk returns the number of rows of a prompt in a step with room for the given number. Next to other prompts, a chunk that does not
+// reach the end of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed.
 func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	size := q.pool.PageSize()
 	if end := s.Computed + n; len(q.prompts) > 1 && end < s.target() && end/size*size > s.Computed {

@@ -1,8 +1,8 @@
 // Package schedule runs many requests at once through one model: continuous batching. It takes prompts as token ids and
 // returns completions.
 //
-// The loop is the one goroutine that owns the model. Between two steps it releases the sequences that have ended and admits
-// those that wait. A step has a row for each sequence that is generating and, up to its budget, rows of prompts.
+// The loop is the goroutine that owns the model. Between two steps it releases the sequences that have ended and admits those that wait.
+// A step has a row for each sequence that is generating and, up to its budget, rows of prompts.
 package schedule
 
 import (
@@ -18,7 +18,7 @@ import (
 // Scheduler runs the requests of many callers.
 type Scheduler struct {
 	tokenizer *tokenizer.Tokenizer
-	context   int // positions of a sequence
+	context   int // maximum positions of a sequence
 	inbox     *inbox
 	meter     meter
 	loop      *loop
@@ -51,15 +51,15 @@ func (s *Scheduler) Close() {
 	<-s.loop.done
 }
 
-// Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start
-// is when the caller asked, for the statistics.
+// Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start is the
+// time of the call, for the statistics.
 //
-// Generate is safe to call from many goroutines, whose requests share steps; none changes another's tokens. It returns ctx's
+// Generate is safe to call from many goroutines. Their requests share steps, but none changes the tokens of another. It returns ctx's
 // error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the context does not hold the prompt,
 // generation.ErrClosed if the scheduler was closed before the request was done, and generation.ErrEngineFailed if it ended itself.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // the loop drops what the caller does not wait for any longer
+	defer cancel() // the loop drops requests whose callers no longer wait
 	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
 	if err != nil {
 		return generation.Completion{}, err
@@ -108,7 +108,7 @@ func (s *Scheduler) answer(ctx context.Context, r *request, to func(generation.P
 	}
 }
 
-// Snapshot is the state now.
+// Snapshot returns the present state.
 func (s *Scheduler) Snapshot() Snapshot {
 	now := s.meter.read()
 	now.Waiting += s.inbox.sequences()

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// scores is log-probabilities as the loop collects them: of tokens, and of the likeliest alternatives at each.
+// scores has the log-probabilities that the loop collects: of tokens, and of the likeliest alternatives to each token.
 type scores struct {
 	top   int
 	ids   []int32   // [tokens]
@@ -18,7 +18,7 @@ type scores struct {
 	topOf []float64 // [tokens*top]
 }
 
-// add scores a token by the logits from which it follows.
+// add scores a token by the logits from which it was chosen.
 func (s *scores) add(id int32, logits []float32) error {
 	sum, err := sample.LogSumExp(logits)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
-// addBest is add for a row of which only the highest logits are known, at least top of them.
+// addBest is like add, for a row of which only the highest logits are known. At least top of them are needed.
 func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	sum, err := best.LogSumExp()
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *scores) appendTo(to *scores, from int) {
 	to.topOf = append(to.topOf, s.topOf[from*s.top:]...)
 }
 
-// scoreBytes is the memory of a log-probability in a completion, in the JSON made from it, and in the copies of the JSON on its way to
-// the output: about 80 bytes, 100 and three times 75.
+// scoreBytes is the memory of a log-probability: about 80 bytes in a completion, 100 in the JSON made from it, and 75 in each of three
+// copies of the JSON on its way to the output.
 const scoreBytes = 400
 
 // logprobs names the tokens.
@@ -79,7 +79,7 @@ func (s *scores) logprobs(n names) []generation.TokenLogprob {
 	return all
 }
 
-// names are the tokens that a completion names, so that it has each text once.
+// names has the tokens that a completion names, so that the completion has each text only once.
 type names struct {
 	tokenizer *tokenizer.Tokenizer
 	named     map[int32]generation.TokenLogprob
@@ -89,7 +89,7 @@ func newNames(t *tokenizer.Tokenizer) names {
 	return names{t, map[int32]generation.TokenLogprob{}}
 }
 
-// of is a token with its text: what it adds to an answer, or a control token's name.
+// of returns a token with its text: what the token adds to an answer, or the name of a control token.
 func (n names) of(id int32) generation.TokenLogprob {
 	if have, ok := n.named[id]; ok {
 		return have

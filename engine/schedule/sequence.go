@@ -23,13 +23,13 @@ type sequence struct {
 
 	skips      int  // times that another sequence was admitted before it out of order
 	recomputed bool // it was preempted after part of it had been computed
-	stale      bool // pages of it were discarded: it has to be computed again
+	stale      bool // some of its pages were discarded: it must be computed again
 
 	text   answerText
 	scores scores      // of the answer
 	times  []time.Time // of the answer's tokens, if asked for
 
-	streamed streamed // what the caller has been given of the answer
+	streamed streamed // the part of the answer that the caller has been given
 
 	reason     generation.FinishReason // empty until it ends
 	stopReason string
@@ -44,7 +44,7 @@ func (s *sequence) admit(t *cache.Table) {
 	}
 }
 
-// urgency is 1 for sequences that go before others, and 0 for the others.
+// urgency returns 1 for sequences that go before others, and 0 for the others.
 func (s *sequence) urgency() int {
 	if s.call.interactive {
 		return 1
@@ -52,13 +52,13 @@ func (s *sequence) urgency() int {
 	return 0
 }
 
-// answer is the generated tokens.
+// answer returns the generated tokens.
 func (s *sequence) answer() []int32 { return s.Tokens[len(s.call.prompt):] }
 
 // ended reports whether no more tokens are generated for the sequence.
 func (s *sequence) ended() bool { return s.reason != "" || s.call.err != nil }
 
-// target is the number of positions that have to be computed before the sequence can continue or end.
+// target returns the number of positions that have to be computed before the sequence can continue or end.
 func (s *sequence) target() int {
 	if s.call.promptOnly {
 		return s.Length() - 1 // nothing follows the last
@@ -66,10 +66,10 @@ func (s *sequence) target() int {
 	return s.Length()
 }
 
-// left is the number of rows that have to be computed before the sequence can continue or end.
+// left returns the number of rows that have to be computed before the sequence can continue or end.
 func (s *sequence) left() int { return s.target() - s.Computed }
 
-// span is the size of the sequence's next rows, without drafts.
+// span returns the size of the sequence's next rows, without drafts.
 func (s *sequence) span(rows int) cost.Size {
 	outputs := 0
 	switch {
@@ -81,7 +81,7 @@ func (s *sequence) span(rows int) cost.Size {
 	return cost.Rows(s.Computed, s.Computed+rows, outputs)
 }
 
-// draftSpan is the size of the sequence's first drafts.
+// draftSpan returns the size of the sequence's first drafts.
 func (s *sequence) draftSpan(drafts int) cost.Size {
 	return cost.Rows(s.Length(), s.Length()+drafts, drafts)
 }
@@ -94,7 +94,7 @@ func (s *sequence) scoresPrompt(position int) bool {
 	return s.choice == 0 && s.call.scoresPrompt && position+1 < len(s.call.prompt) && position >= len(s.call.promptScores.ids)
 }
 
-// needsEveryRow reports whether prompt tokens are still without their log-probabilities, which shared pages do not hold.
+// needsEveryRow reports whether log-probabilities of prompt tokens are still missing. Shared pages do not hold them.
 func (s *sequence) needsEveryRow() bool {
 	return s.choice == 0 && s.call.scoresPrompt && len(s.call.promptScores.ids)+1 < len(s.call.prompt)
 }
@@ -123,7 +123,7 @@ func (s *sequence) settle() {
 	}
 }
 
-// preempt takes the sequence's pages away. It has to be admitted and computed again.
+// preempt takes the sequence's pages away. The sequence must be admitted and computed again.
 func (s *sequence) preempt() {
 	s.Table.Release()
 	s.recomputed = s.recomputed || s.Computed > 0

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine/draft"
 )
 
-// drafting passes sequences to a speculator, in lists that are kept so that a step allocates none.
+// drafting passes sequences to a speculator. It reuses its lists, so that a step allocates none.
 type drafting struct {
 	*draft.Speculator // nil to draft nothing
 

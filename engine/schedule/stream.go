@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// stream takes the choices of a request from the loop to its caller while they are generated. Nil takes nothing. The loop never waits
-// for the caller: what it has not taken yet becomes a part of the next piece.
+// stream takes the choices of a request from the loop to its caller while they are generated. A nil stream takes nothing. The loop never
+// waits for the caller: text that the caller has not taken yet becomes part of its next piece.
 type stream struct {
 	wake  chan struct{} // holds a value when there is something to take
 	names names         // the caller's
@@ -17,7 +17,7 @@ type stream struct {
 	parts []part // [choices]
 }
 
-// part is what was generated of a choice since its last piece.
+// part is the text and tokens that were generated for a choice since its last piece.
 type part struct {
 	text       []byte
 	tokens     []int32
@@ -26,7 +26,7 @@ type part struct {
 	stopReason string
 }
 
-// streamed is how much of a sequence its stream has got.
+// streamed counts what a stream has received from a sequence.
 type streamed struct {
 	text, tokens, scores int
 	ended                bool
@@ -86,7 +86,7 @@ func (st *stream) deliver(to func(generation.Piece) error) error {
 	return nil
 }
 
-// take takes the next piece of a choice. It is false if nothing was added.
+// take returns the next piece of a choice. It returns false if nothing was added.
 func (st *stream) take(choice int) (generation.Piece, bool) {
 	st.mu.Lock()
 	p := st.parts[choice]

@@ -2,7 +2,7 @@ package schedule
 
 import "bytes"
 
-// answerText is the text of a choice as it grows, searched for stop strings.
+// answerText is the growing text of a choice. It is searched for stop strings.
 type answerText struct {
 	text     []byte
 	stops    [][]byte
@@ -17,7 +17,7 @@ func newAnswerText(stops []string) answerText {
 	return a
 }
 
-// certain is the length of the text that is not the beginning of a stop string. The first from bytes are certain already.
+// certain returns the length of the text that cannot become part of a stop string. The first from bytes are known to be certain.
 func (a *answerText) certain(from int) int {
 	for i := from; i < len(a.text); i++ {
 		for _, s := range a.stops {
@@ -29,9 +29,9 @@ func (a *answerText) certain(from int) int {
 	return len(a.text)
 }
 
-// findStop searches for a stop string that ends in what was appended since the last search. If there is one, it cuts the
-// text before it, the first of several, and returns the string's index; otherwise it returns -1. While stops is false, stop
-// strings that end in the new text are part of the text for good.
+// findStop searches for a stop string that ends in what was appended since the last search. If there are several, it takes the first. It
+// cuts the text before the stop string and returns the index of the string, or -1 if there is none. While stops is false, stop strings
+// that end in the new text stay part of the text.
 func (a *answerText) findStop(stops bool) int {
 	found, at := -1, len(a.text)
 	if stops {

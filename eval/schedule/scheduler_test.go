@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +130,33 @@ func TestPause(t *testing.T) {
 	require.ErrorIs(t, err, schedule.ErrNoEntry)
 	_, err = f.table.RunNow(t.Context(), "other")
 	require.ErrorContains(t, err, "the known entries are: quick")
+}
+
+// TestStoppedScheduler stops a scheduler in the middle of a run, as a machine does that sleeps. Another one takes the run over and ends it.
+// The first one goes on afterwards, and changes nothing.
+func TestStoppedScheduler(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, everyMinute, 2, often, time.Second)
+	f.begun()
+	f.set(holdKey)
+	f.minute(1, 0)
+	f.until(func() bool { return f.newest().State == schedule.Running && f.owner(f.newest()) >= 0 }, "a run begins")
+	stopped := f.owner(f.newest())
+	require.NoError(t, f.procs[stopped].Process.Signal(syscall.SIGSTOP))
+	f.until(func() bool { return f.owner(f.newest()) == 1-stopped }, "the other one takes over")
+	f.unset(holdKey)
+	f.untilStates("0301 done")
+	ended := f.newest()
+	require.NoError(t, f.procs[1-stopped].Process.Kill())
+	require.NoError(t, f.procs[stopped].Process.Signal(syscall.SIGCONT))
+	f.minute(2, 0)
+	f.untilStates("0302 done, 0301 done")
+	list, err := f.table.Slots(t.Context(), "quick", 10)
+	require.NoError(t, err)
+	require.Equal(t, ended, list[1])
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.LessOrEqual(t, f.ended[ended.Name], 1)
 }
 
 // TestForgottenEntry checks that an entry which no scheduler had for a month is deleted with all its keys, and no other.

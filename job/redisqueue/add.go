@@ -19,7 +19,7 @@ const (
 	addedBytes  = 512 << 10
 )
 
-// Add implements job.Queue. It queues many tasks with one script, which asynq has no call for.
+// Add implements job.Queue. It queues many tasks with one script. asynq has no call for that.
 func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*job.Job) (added []bool, err error) {
 	added = make([]bool, len(jobs))
 	a := adding{Queue: q, queue: queueName(alias, p), added: added}
@@ -89,7 +89,7 @@ func (a *adding) flush(ctx context.Context) error {
 		a.tasks = dead
 	}
 	first := a.tasks[0].job
-	return fmt.Errorf("queue line %d of batch %s: other producers queue it too", first.Line, first.Batch)
+	return fmt.Errorf("queue line %d of batch %s: other producers queue the same line", first.Line, first.Batch)
 }
 
 // try adds the tasks once. If dead tasks have the same ids, try removes the dead tasks and returns the tasks that can now be added.

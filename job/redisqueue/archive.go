@@ -35,9 +35,9 @@ func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions, ou
 	}
 }
 
-// requeueArchived queues archived jobs of a model alias again. asynq archives no job by itself, but an operator's tool can, and
-// a batch with an archived job would never end. If its row needs no answer, the worker drops it. Tasks that are not jobs stay
-// archived.
+// requeueArchived queues archived jobs of a model alias again. asynq archives no job by itself, but an operator's tool can, and a batch
+// with an archived job would never end. If the row of a queued job needs no answer any longer, the worker drops the job. Tasks that are
+// not jobs stay archived.
 func (q *Queue) requeueArchived(alias string, log *slog.Logger) error {
 	for _, p := range job.AllPriorities() {
 		queue := queueName(alias, p)

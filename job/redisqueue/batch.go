@@ -86,7 +86,7 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 func (q *Queue) stopLines(ctx context.Context, batch string, running []string) error {
 	var lines []int
 	for _, text := range running {
-		if line, err := strconv.Atoi(text); err == nil { // others are no rows of ours
+		if line, err := strconv.Atoi(text); err == nil { // other fields are not lines
 			lines = append(lines, line)
 		}
 	}

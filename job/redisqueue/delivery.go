@@ -88,14 +88,14 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 // hold makes a worker the owner of a delivery. held is false if the task was taken from it meanwhile.
 func (q *Queue) hold(ctx context.Context, queue string, d delivery, worker string) (held bool, err error) {
 	n, err := holdScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker, queue).Int()
-	return n == 1, failure(err, "own line %d of batch %s", d.line, d.batch)
+	return n == 1, failure(err, "become the owner of line %d of batch %s", d.line, d.batch)
 }
 
 // disown leaves a delivery without an owner, so that it is handed over if it stays in the list of running deliveries. It can stay
 // there, since asynq does not remove a delivery that ended after its lease was over.
 func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
 	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
-	return failure(err, "give up line %d of batch %s", d.line, d.batch)
+	return failure(err, "end the ownership of line %d of batch %s", d.line, d.batch)
 }
 
 // deaths returns the number of workers that died while they ran a row.
@@ -109,7 +109,7 @@ func (q *Queue) deaths(ctx context.Context, d delivery) (int, error) {
 
 // survived subtracts a death that was counted for a worker that was only asleep.
 func (q *Queue) survived(ctx context.Context, d delivery) error {
-	return failure(surviveScript.Run(ctx, q.rdb, keys(d.batch, "deaths"), d.line).Err(), "count line %d of batch %s", d.line, d.batch)
+	return failure(surviveScript.Run(ctx, q.rdb, keys(d.batch, "deaths"), d.line).Err(), "subtract a death from line %d of batch %s", d.line, d.batch)
 }
 
 // handOver takes a delivery from its owner and puts the row back at the head of its queue. An empty owner means that nobody owns

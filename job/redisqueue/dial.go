@@ -17,10 +17,10 @@ import (
 // producers, collectors and asynq.
 const moreConnections = 16
 
-// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks
-// that it answers, holds data of its own and is version 6.2 or later. There is one connection for each of the rows that run at the
-// same time. The warnings name settings of the server that can lose jobs. While the server loads its data, Dial waits, after
-// it has called waiting with the reason; if waiting is nil, that is an error.
+// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks that
+// it answers, holds data of its own and is version 6.2 or later. There is one connection for each of the rows that run at the same time.
+// The warnings name settings of the server that can lose jobs. While the server loads its data, Dial calls waiting with the reason, and
+// then waits. If waiting is nil, Dial returns an error instead.
 func Dial(ctx context.Context, url string, rows int, waiting func(reason string)) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)

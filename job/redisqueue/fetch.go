@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answers is a hook of the client that records when a server last answered: any command, and asynq's request for a task, whether there was
-// a task or not. asynq itself only logs that such requests fail.
+// answers is a hook of the client. It records when the server last answered any command, and when it last answered asynq's request for a
+// task, with or without a task. asynq itself only logs that such requests fail.
 type answers struct {
 	any, fetch moment
 }

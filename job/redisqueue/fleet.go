@@ -17,7 +17,7 @@ import (
 // Leases are the times by which workers watch each other.
 type Leases struct {
 	Beat    time.Duration // time between two beats of a worker, and between two checks of the other workers' beats
-	Stop    time.Duration // time without an answer of Redis after which a worker that stops does so without Redis
+	Stop    time.Duration // time without an answer from Redis after which a stopping worker no longer waits for Redis
 	Silence time.Duration // time without a beat after which other workers get a worker's rows
 }
 
@@ -76,7 +76,7 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 	for id, record := range records.Val() {
 		var w job.Worker
 		if json.Unmarshal([]byte(record), &w) != nil {
-			continue // of another version
+			continue // written by another version
 		}
 		w.ID, w.Beat, w.Lost = id, parseMoment(beats.Val()[id]), time.Time{}
 		if state := lost.Val()[id]; state != "" {

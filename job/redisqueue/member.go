@@ -23,7 +23,7 @@ type member struct {
 	debts []debt             // what could not be written when it was due
 }
 
-// debt is a write about a row that has to be made in the end. Until then, the row seems to belong to this worker.
+// debt is a write about a row that failed and must be repeated. Until then, the row seems to belong to this worker.
 type debt func(ctx context.Context) error
 
 // held is a delivery that a member owns.
@@ -81,7 +81,7 @@ func (m *member) pay(ctx context.Context, d debt) {
 	}
 }
 
-// settle tries the writes again that failed.
+// settle repeats the writes that failed.
 func (m *member) settle(ctx context.Context) {
 	m.mu.Lock()
 	debts := m.debts
@@ -108,8 +108,8 @@ func (m *member) lost(ctx context.Context) {
 	}
 }
 
-// own makes the member the owner of a delivery, until release is called with the handler's error. owned ends when the member is lost.
-// The error is job.ErrDeliveryEnded if the delivery was taken from it already.
+// own makes the member the owner of a delivery, until release is called with the handler's error. owned ends when the member is lost. The
+// error is job.ErrDeliveryEnded if the delivery was already taken from the member.
 func (m *member) own(ctx context.Context, queue string, d delivery) (owned context.Context, release func(outcome error), err error) {
 	owned, end := context.WithCancel(ctx)
 	h := &held{end: end}
@@ -126,7 +126,7 @@ func (m *member) own(ctx context.Context, queue string, d delivery) (owned conte
 	}
 	disown := func(ctx context.Context) error { return m.queue.disown(ctx, queue, d, id) }
 	ok, err := m.queue.hold(ctx, queue, d, id)
-	if err != nil { // it may own the row all the same
+	if err != nil { // it may own the row nevertheless
 		drop()
 		m.pay(context.WithoutCancel(ctx), disown)
 		return nil, nil, err

@@ -53,8 +53,8 @@ func (o *outage) over() {
 	o.since, o.errors = time.Time{}, 0
 }
 
-// asynqLog forwards asynq's log. Messages about asynq's state are interesting only for debugging. Its warnings are routine: they
-// are about retries and returned jobs, which the worker logs itself. Its errors are those of Redis, except panics.
+// asynqLog forwards asynq's log. Messages about asynq's state are interesting only for debugging. Its warnings are routine: they are
+// about retries and returned jobs, which the worker logs itself. Its errors are failures of Redis, or panics.
 type asynqLog struct {
 	log    *slog.Logger
 	outage *outage

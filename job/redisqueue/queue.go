@@ -51,7 +51,7 @@ func New(rdb redis.UniversalClient) *Queue {
 	return &Queue{Leases: DefaultLeases, rdb: rdb, inspector: asynq.NewInspectorFromRedisClient(rdb), answers: a}
 }
 
-// Client returns the connections to Redis, for tables of others on the same server.
+// Client returns the connections to Redis, for packages with their own keys on the same server.
 func (q *Queue) Client() redis.UniversalClient { return q.rdb }
 
 // Close closes the connections to Redis. It leaves them open if a Serve ended without Redis, since asynq would panic.

@@ -84,7 +84,7 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if !now {
 		turn, err := rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()
 		if err != nil || !turn {
-			return failure(err, "look after queue %s", queue)
+			return failure(err, "take the turn to check queue %s", queue)
 		}
 	}
 	if err := r.queue.fill(ctx, queue); err != nil {
@@ -97,7 +97,7 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if len(list) == 0 {
 		return nil
 	}
-	// Read after the owners: an owner has beaten before it took a row.
+	// The beats are read after the owners, because a worker has beaten before it owns a row.
 	beats, err := r.queue.beats(ctx)
 	if err != nil {
 		return err

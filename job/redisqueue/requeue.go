@@ -41,7 +41,7 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 		if err == nil && n == 0 {
 			done.Kept++
 		}
-		return failure(err, "make line %d of batch %s one to answer", e.Line, batch)
+		return failure(err, "queue line %d of batch %s again", e.Line, batch)
 	})
 	if err != nil {
 		return done, err

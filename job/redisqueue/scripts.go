@@ -15,6 +15,8 @@ var (
 	beginSource string
 	//go:embed lua/release.lua
 	releaseSource string
+	//go:embed lua/refusal.lua
+	refusalSource string
 	//go:embed lua/record.lua
 	recordSource string
 	//go:embed lua/seal.lua
@@ -67,9 +69,9 @@ var (
 	surviveSource string
 
 	createScript  = redis.NewScript(createSource)
-	beginScript   = redis.NewScript(beginSource)
+	beginScript   = redis.NewScript(refusalSource + beginSource)
 	releaseScript = redis.NewScript(releaseSource)
-	recordScript  = redis.NewScript(recordSource + finishSource)
+	recordScript  = redis.NewScript(refusalSource + recordSource + finishSource)
 	sealScript    = redis.NewScript(sealSource + finishSource)
 	cancelScript  = redis.NewScript(cancelSource)
 	resultsScript = redis.NewScript(resultsSource)
@@ -83,7 +85,7 @@ var (
 	waitingScript = redis.NewScript(waitingSource)
 	drainScript   = redis.NewScript(drainSource)
 
-	checkpointScript = redis.NewScript(checkpointSource)
+	checkpointScript = redis.NewScript(refusalSource + checkpointSource)
 
 	beatScript  = redis.NewScript(beatSource)
 	loseScript  = redis.NewScript(loseSource)

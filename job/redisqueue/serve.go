@@ -102,7 +102,7 @@ func (s *server) takes(deliveries context.Context, o job.ServeOptions, queues ma
 	})
 }
 
-// shutDown stops servers at the same time, each of which waits for its handlers.
+// shutDown stops all servers at the same time. Each server waits for its handlers.
 func shutDown(servers []*asynq.Server) {
 	var stopping sync.WaitGroup
 	for _, server := range servers {

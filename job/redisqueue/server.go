@@ -93,7 +93,7 @@ const probe = "ingot-rights"
 func checkRights(ctx context.Context, c redis.UniversalClient) error {
 	failed, err := rightsScript.Run(ctx, c, []string{key(probe, "x"), "asynq:{" + probe + "}:x"}).StringSlice()
 	if redis.HasErrorPrefix(err, "NOPERM") {
-		return fmt.Errorf("the user lacks rights: scripts, or the keys ingot:* and asynq:*: %w", err)
+		return fmt.Errorf("the user lacks rights to run scripts, or to use the keys ingot:* and asynq:*: %w", err)
 	}
 	if err != nil {
 		return failure(err, "try the commands of the queue")
@@ -107,7 +107,7 @@ func checkRights(ctx context.Context, c redis.UniversalClient) error {
 		err = c.Publish(ctx, cancelChannel, "").Err()
 	}
 	if err != nil {
-		return fmt.Errorf("the user lacks rights: channel %s: %w", cancelChannel, err)
+		return fmt.Errorf("the user lacks rights to channel %s: %w", cancelChannel, err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func checkClock(ctx context.Context, c redis.UniversalClient, now func() time.Ti
 	// The server's time was read between before and after.
 	skew := max(server.Sub(after), before.Sub(server))
 	if skew > maxClockSkew {
-		return fmt.Errorf("its clock and the one of this machine differ by %v, more than %v: synchronise them (NTP)", skew.Round(time.Second), maxClockSkew)
+		return fmt.Errorf("its clock and the clock of this machine differ by %v, more than %v: synchronise them (NTP)", skew.Round(time.Second), maxClockSkew)
 	}
 	return nil
 }

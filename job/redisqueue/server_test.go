@@ -61,11 +61,11 @@ func TestRights(t *testing.T) {
 		{documentedRights + " -info -config|get", ""}, // the server's kind and settings are not checked then
 		{documentedRights + " -hsetnx", "the user lacks rights: hsetnx: "},
 		{documentedRights + " -xadd -unlink", "; xadd: "},
-		{strings.Replace(documentedRights, "~ingot:*", "", 1), "the user lacks rights: scripts, or the keys ingot:* and asynq:*: NOPERM"},
-		{strings.Replace(documentedRights, "~asynq:*", "", 1), "the user lacks rights: scripts, or the keys ingot:* and asynq:*: NOPERM"},
-		{strings.Replace(documentedRights, "&asynq:*", "", 1), "the user lacks rights: channel asynq:cancel: NOPERM"},
-		{documentedRights + " -publish", "the user lacks rights: channel asynq:cancel: NOPERM"},
-		{documentedRights + " -@scripting", "the user lacks rights: scripts, or the keys"},
+		{strings.Replace(documentedRights, "~ingot:*", "", 1), "the user lacks rights to run scripts, or to use the keys ingot:* and asynq:*: NOPERM"},
+		{strings.Replace(documentedRights, "~asynq:*", "", 1), "the user lacks rights to run scripts, or to use the keys ingot:* and asynq:*: NOPERM"},
+		{strings.Replace(documentedRights, "&asynq:*", "", 1), "the user lacks rights to channel asynq:cancel: NOPERM"},
+		{documentedRights + " -publish", "the user lacks rights to channel asynq:cancel: NOPERM"},
+		{documentedRights + " -@scripting", "the user lacks rights to run scripts, or to use the keys"},
 	} {
 		rules := append([]any{"ACL", "SETUSER", "u", "reset", "on", ">p", "resetchannels"}, words(c.rights)...)
 		require.NoError(t, r.Client.Do(t.Context(), rules...).Err())

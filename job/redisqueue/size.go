@@ -38,7 +38,8 @@ func (q *Queue) MaxBytes(ctx context.Context) (int, error) {
 	return max(most, minMaxBytes), nil
 }
 
-// setting is the value of a setting of the server that is a number. It is 0 if there is none or the user may not read it.
+// setting returns the value of a numeric setting of the server. It returns 0 if the server has no such setting or the user may not read
+// it.
 func (q *Queue) setting(ctx context.Context, name string) (int, error) {
 	values, err := q.rdb.ConfigGet(ctx, name).Result()
 	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR unknown") { // some providers have no CONFIG

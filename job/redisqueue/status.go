@@ -21,7 +21,7 @@ func (q *Queue) Status(ctx context.Context, batch string) (job.Status, error) {
 	life := pipe.PTTL(ctx, key(batch, "meta"))
 	if _, err := pipe.Exec(ctx); err != nil {
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
-			return job.Status{}, fmt.Errorf("batch %q: %w: a key of it has another type", batch, job.ErrDamaged)
+			return job.Status{}, fmt.Errorf("batch %q: %w: one of its keys has an unexpected type", batch, job.ErrDamaged)
 		}
 		return job.Status{}, failure(err, "read batch %q", batch)
 	}

@@ -18,8 +18,8 @@ func turnsKey(queue string) string { return "ingot:{" + queue + "}:turns" }
 // waitingPrefix returns the beginning of the keys of waiting rows. The batch follows.
 func waitingPrefix(queue string) string { return "ingot:{" + queue + "}:waiting:" }
 
-// fill moves waiting rows to the pending list. The scripts that add and own rows do this too; fill is for the case that a worker
-// died before it owned the rows that it took.
+// fill moves waiting rows to the pending list. The scripts that add rows and own rows do this too. fill is needed if a worker died before
+// it owned the rows that it took.
 func (q *Queue) fill(ctx context.Context, queue string) error {
 	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "take rows from the batches of queue %s", queue)
 }

@@ -127,5 +127,8 @@ func (p *process) start(t testing.TB) error {
 		})
 		return nil
 	}
-	return fmt.Errorf("redis-server ended: %w\n%s", cmd.Wait(), log.String())
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("redis-server ended before it was ready: %w\n%s", err, log.String())
+	}
+	return fmt.Errorf("redis-server ended before it was ready, without an error\n%s", log.String())
 }

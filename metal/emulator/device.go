@@ -290,8 +290,10 @@ func (d *Device) check(w *metal.Dispatch) error {
 		return fmt.Errorf("%d buffers are bound, but kernel %s has %d", len(w.Buffers), p.name, p.buffers)
 	case len(w.Args) != p.args:
 		return fmt.Errorf("the arguments have %d bytes, but the argument struct of kernel %s has %d", len(w.Args), p.name, p.args)
-	case (w.ThreadgroupMemory > 0) != p.shared:
-		return fmt.Errorf("%d bytes of threadgroup memory; kernel %s has a parameter for it: %t", w.ThreadgroupMemory, p.name, p.shared)
+	case w.ThreadgroupMemory > 0 && !p.shared:
+		return fmt.Errorf("the dispatch has %d bytes of threadgroup memory, but kernel %s has no parameter for it", w.ThreadgroupMemory, p.name)
+	case w.ThreadgroupMemory == 0 && p.shared:
+		return fmt.Errorf("the dispatch has no threadgroup memory, but kernel %s has a parameter for it", p.name)
 	case w.ThreadgroupMemory > 32<<10 || w.ThreadgroupMemory%16 != 0:
 		return fmt.Errorf("the threadgroup memory is %d bytes: it must be a multiple of 16 and at most 32 KB", w.ThreadgroupMemory)
 	case threads < 32 || threads > 1024 || threads%32 != 0:

@@ -197,7 +197,7 @@ func TestBindings(t *testing.T) {
 	for name, change := range map[string]func(d *metal.Dispatch){
 		"arguments have 8 bytes":     func(d *metal.Dispatch) { d.Args = make([]byte, 8) },
 		"2 buffers are bound":        func(d *metal.Dispatch) { d.Buffers = append(d.Buffers, d.Buffers[0]) },
-		"threadgroup memory":         func(d *metal.Dispatch) { d.ThreadgroupMemory = 0 },
+		"has no threadgroup memory":  func(d *metal.Dispatch) { d.ThreadgroupMemory = 0 },
 		"a multiple of 32":           func(d *metal.Dispatch) { d.Threads[0] = 48 },
 		"the grid is":                func(d *metal.Dispatch) { d.Groups[1] = 0 },
 		"pipeline 77 does not exist": func(d *metal.Dispatch) { d.Pipeline = 77 },

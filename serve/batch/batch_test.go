@@ -204,17 +204,54 @@ func TestBatchIsCancelled(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrNoBatch)
 }
 
+// A batch that waits for another one is cancelled at once.
+func TestWaitingBatchIsCancelled(t *testing.T) {
+	t.Parallel()
+	s := setUpGated(t, t.TempDir())
+	first := create(t, s.Store, rowsOf(3))
+	await(t, s.Store, first.ID, func(b batch.Batch) bool { return b.Status == batch.InProgress })
+	second := create(t, s.Store, rowsOf(4))
+	await(t, s.Store, second.ID, func(b batch.Batch) bool { return b.Status == batch.InProgress })
+	_, err := s.CancelBatch(second.ID)
+	require.NoError(t, err)
+	second = await(t, s.Store, second.ID, ended)
+	require.Equal(t, batch.Cancelled, second.Status)
+	_, failed := requireWhole(t, s.Store, second, 4)
+	require.Len(t, failed, 4)
+	close(s.gate.free)
+	first = await(t, s.Store, first.ID, ended)
+	require.Equal(t, batch.Completed, first.Status)
+}
+
+// A batch that is cancelled before its input was read has no files. One that was being cancelled when the server ended is cancelled by
+// the next.
+func TestBatchIsCancelledByTheNextServer(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s, err := batch.Open(folder, batch.Options{Logger: quiet})
+	require.NoError(t, err)
+	b := create(t, s, rowsOf(3)) // nothing runs it
+	b, err = s.CancelBatch(b.ID)
+	require.NoError(t, err)
+	require.Equal(t, batch.Cancelling, b.Status)
+	require.NoError(t, s.Close())
+	next := setUpGated(t, folder)
+	b = await(t, next.Store, b.ID, ended)
+	require.Equal(t, batch.Cancelled, b.Status)
+	requireWhole(t, next.Store, b, 0)
+}
+
 func TestBatchExpires(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())
-	b, err := s.CreateBatch(batch.Request{InputFileID: upload(t, s.Store, rowsOf(5)).ID, Endpoint: openai.Completions, CompletionWindow: "1s"})
+	b, err := s.CreateBatch(batch.Request{InputFileID: upload(t, s.Store, rowsOf(5)).ID, Endpoint: openai.Completions, CompletionWindow: "2s"})
 	require.NoError(t, err)
 	s.gate.free <- struct{}{} // one row may be answered
 	b = await(t, s.Store, b.ID, ended)
 	require.Equal(t, batch.Expired, b.Status)
 	require.NotNil(t, b.ExpiredAt)
 	if b.InProgressAt == nil {
-		t.Skip("the machine was too busy to check the input within a second")
+		t.Skip("the machine was too busy to check the input within two seconds")
 	}
 	_, failed := requireWhole(t, s.Store, b, 5)
 	require.NotEmpty(t, failed)

@@ -18,10 +18,14 @@ import (
 // with more than one, no worker waits while the next is put into the queue.
 const maxQueued = 4
 
+// lostInterval is the time between two searches for rows that are neither recorded nor in the queue.
+const lostInterval = 30 * time.Second
+
 // Fleet answers batches with the workers of a queue. A batch has the same id in the queue.
 type Fleet struct {
-	queue   job.Queue
-	version string
+	queue    job.Queue
+	version  string
+	interval time.Duration // between two searches for lost rows
 
 	mu    sync.Mutex
 	turns map[string]*turns // by model
@@ -29,7 +33,7 @@ type Fleet struct {
 
 // NewFleet answers batches with the workers of a queue. version is that of the program, in results of rows that cannot be used.
 func NewFleet(queue job.Queue, version string) *Fleet {
-	return &Fleet{queue: queue, version: version, turns: map[string]*turns{}}
+	return &Fleet{queue: queue, version: version, interval: lostInterval, turns: map[string]*turns{}}
 }
 
 // turnsOf returns the turns of a model's batches.
@@ -72,9 +76,12 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	// Rows that were answered before the batch was stopped are collected.
 	collecting, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
+	watching.Go(func() { f.watch(collecting, t.Batch, abandon) })
 	detach := context.AfterFunc(stopped, func() {
 		err := job.Retry(ctx, maxCancelWait, func() error {
 			_, err := f.queue.Cancel(ctx, t.Batch)
@@ -96,6 +103,27 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 		return fmt.Errorf("%w: it was cancelled in the queue", ErrHopeless)
 	}
 	return err
+}
+
+// watch abandons a batch, so that it is queued again, if the queue has lost rows of it. A Redis that is killed can lose what it was told last.
+func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelCauseFunc) {
+	tick := time.NewTicker(f.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s, err := f.queue.Status(ctx, batch)
+		if err != nil {
+			continue // collect reports it
+		}
+		if n, err := f.queue.Lost(ctx, s); err == nil && n > 0 {
+			abandon(fmt.Errorf("the queue has lost %d rows", n))
+			return
+		}
+	}
 }
 
 // maxCancelWait is the maximum time for which cancelling is tried before Run returns an error.

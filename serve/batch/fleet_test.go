@@ -29,7 +29,7 @@ func setUpFront(t testing.TB) *front {
 	t.Cleanup(func() { require.NoError(t, queue.Close()) })
 	f := &front{redis: r, queue: queue, free: make(chan struct{}, 1000)}
 	startWorker(t, r.URL, "worker", f.free)
-	f.bench = start(t, t.TempDir(), gated{}, batch.NewFleet(queue, "test"))
+	f.bench = start(t, t.TempDir(), gated{}, batch.NewFleet(queue, "test").WithInterval(50*time.Millisecond))
 	return f
 }
 
@@ -138,6 +138,29 @@ func TestFleetKnowsItsModels(t *testing.T) {
 	b = await(t, f.Store, other.ID, ended)
 	require.Equal(t, batch.Failed, b.Status)
 	require.Equal(t, "model_not_found", b.Errors.Data[0].Code)
+}
+
+// Rows that a Redis has lost, as one that is killed can, are queued again.
+func TestFleetQueuesLostRowsAgain(t *testing.T) {
+	t.Parallel()
+	f := setUpFront(t)
+	b := create(t, f.Store, rowsOf(40))
+	f.free <- struct{}{}
+	await(t, f.Store, b.ID, func(b batch.Batch) bool { return b.RequestCounts.Completed == 1 })
+	queue := "asynq:{micro:bulk}:"
+	lost, err := f.redis.Client.LRange(t.Context(), queue+"pending", 0, -1).Result()
+	require.NoError(t, err)
+	require.NotEmpty(t, lost)
+	keys := []string{queue + "pending"}
+	for _, id := range lost {
+		keys = append(keys, queue+"t:"+id)
+	}
+	require.NoError(t, f.redis.Client.Del(t.Context(), keys...).Err())
+	close(f.free)
+	b = await(t, f.Store, b.ID, ended)
+	require.Equal(t, batch.Completed, b.Status)
+	output, _ := requireWhole(t, f.Store, b, 40)
+	require.Len(t, output, 40)
 }
 
 // A row whose result was lost in the queue has a line that says so.

@@ -1,5 +1,5 @@
--- Puts tasks at the end of the waiting rows of their batches, each unless a task with its id exists. A batch without waiting rows has
--- the next turn. Returns the numbers of the tasks that exist, from 1. Follows fill.lua.
+-- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. If a batch had no waiting rows, it has the
+-- next turn. Returns the numbers of the tasks whose ids exist, from 1. Follows fill.lua.
 -- ARGV: queue, now in ns, then id and message of each task.
 local known, joined = {}, {}
 local turns = 'ingot:{' .. ARGV[1] .. '}:turns'

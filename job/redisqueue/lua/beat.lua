@@ -1,4 +1,4 @@
--- Writes a worker's record. Returns the time in ms, or 0 if the worker was declared lost: it has to go on under another id.
+-- Writes a worker's record. Returns the time in ms, or 0 if the worker was declared lost and must continue under another id.
 -- KEYS: records, beats, lost. ARGV: worker's id, record.
 if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1 then
   return 0

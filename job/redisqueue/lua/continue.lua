@@ -1,5 +1,5 @@
--- Queues the present delivery of a row at the head, from the task of an earlier one, if it is not queued: a worker came back between
--- the two steps in which its delivery was ended.
+-- Queues the current delivery of a row at the head of its queue, unless that is queued. The message comes from the task of an earlier
+-- delivery, whose worker came back between the two steps that ended the delivery.
 -- KEYS: pending, task, new task. ARGV: new id, new id as a field of asynq's message.
 local msg = redis.call('HGET', KEYS[2], 'msg')
 if not msg or redis.call('EXISTS', KEYS[3]) == 1 then

@@ -1,5 +1,5 @@
--- Creates a batch. Returns 1, or 0 if it exists; then it changes nothing but its weight, if one is given, and that it may mix models,
--- if it may now.
+-- Creates a batch and returns 1. If the batch exists, returns 0 and changes at most two settings: its weight, if one is given, and that
+-- the batch may mix models, if it now may.
 -- KEYS: meta. ARGV: 1 if the batch may mix models, else 0, weight or '', then fields and values.
 local existed = redis.call('EXISTS', KEYS[1])
 if existed == 0 then

@@ -1,6 +1,6 @@
 -- fill moves waiting rows to the end of their queue's pending list, where asynq takes tasks, if the list is short. Batches take turns.
--- The turn of a batch is a number; the batch with the lowest one is next, and its next turn is 1/weight higher. Rows whose task
--- is gone, or is in the queue again, are left out.
+-- The turn of a batch is a number; the batch with the lowest one is next, and its next turn is 1/weight higher. A row whose task is gone,
+-- or is in the queue again, is only removed from its batch's list.
 local full, low = 128, 64
 local function fill(queue)
   local pending, turns = 'asynq:{' .. queue .. '}:pending', 'ingot:{' .. queue .. '}:turns'

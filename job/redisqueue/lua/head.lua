@@ -1,4 +1,4 @@
--- Puts a task that waits for a retry, or at the end of its queue, to the head of the queue. Does nothing if it is elsewhere.
+-- Moves a task that is pending or waits for a retry to the head of its queue. Does nothing if the task is in another state.
 -- KEYS: the queue's retry set and pending list, the task. ARGV: id of the task.
 if redis.call('ZREM', KEYS[1], ARGV[1]) + redis.call('LREM', KEYS[2], 1, ARGV[1]) == 0 then
   return 0

@@ -1,5 +1,5 @@
--- Makes a worker the owner of a delivery, and makes up for the row that was taken. Returns 1, or 0 if the task was taken from the
--- worker meanwhile. Follows fill.lua.
+-- Makes a worker the owner of a delivery, and refills the pending list from which the row was taken. Returns 1, or 0 if the task was
+-- taken from the worker meanwhile. Follows fill.lua.
 -- KEYS: task. ARGV: worker's id, queue.
 fill(ARGV[2])
 if redis.call('HGET', KEYS[1], 'state') ~= 'active' then

@@ -1,5 +1,5 @@
--- Lists the running tasks of a queue, the last that was taken first: id, owner, and for how many ms it has been seen without one.
--- A worker that dies between taking a task and owning it leaves one without.
+-- Lists the running tasks of a queue, in reverse order of taking: id, owner, and the time in ms since the task was first seen without an
+-- owner. A task has no owner if its worker died between taking and owning it.
 -- KEYS: active. ARGV: prefix of task keys.
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -1,6 +1,5 @@
--- Makes a failed row one that is not recorded, and tells collectors by an entry of the stream that its error line no longer holds.
--- Returns 1, 0 if the recording is not there any more, -1 if the batch is unknown, -2 if it is cancelled.
--- A deadline that is over is removed.
+-- Deletes the recording of a failed row. An entry of the stream informs collectors that the row's error line is no longer valid. Returns
+-- 1, 0 if the recording is not there any more, -1 if the batch is unknown, -2 if it is cancelled. A deadline that is over is removed.
 -- KEYS: meta, done, attempts, results, stream, jobs. ARGV: line, id of the row's recording, now in ms.
 local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
 if not is[1] then

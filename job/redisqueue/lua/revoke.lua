@@ -8,7 +8,7 @@ if redis.call('HEXISTS', KEYS[1], 'created_ms') == 0 or redis.call('HEXISTS', KE
 end
 local current = tonumber(redis.call('HGET', KEYS[4], ARGV[1]) or 0)
 if current > this then
-  return current -- ended before, but not put back into the queue
+  return current -- ended before, but the next delivery was not queued
 end
 redis.call('HSET', KEYS[4], ARGV[1], this + 1)
 local attempts = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 0)

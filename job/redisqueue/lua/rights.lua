@@ -8,7 +8,7 @@ local function try(...)
   end
 end
 for _, key in ipairs(KEYS) do
-  -- After a write that takes no memory, Redis allows those that do, even when it has none left.
+  -- After a write that needs no memory, Redis allows writes that do, even when it has none left.
   try('DEL', key)
   if #failed > 0 then
     return failed -- what follows could not be deleted

@@ -1,4 +1,4 @@
--- Takes back a death that was counted for a worker that had only slept.
+-- Subtracts a death that was counted for a worker that was only asleep.
 -- KEYS: deaths. ARGV: line.
 local n = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0)
 if n > 1 then

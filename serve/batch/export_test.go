@@ -1,0 +1,9 @@
+package batch
+
+import "time"
+
+// WithInterval sets the time between two searches for lost rows.
+func (f *Fleet) WithInterval(d time.Duration) *Fleet {
+	f.interval = d
+	return f
+}
