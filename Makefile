@@ -64,11 +64,6 @@ test: ## install what the tests need where it is missing, vet, and run all tests
 	$(TEST) -timeout 45m ./metal
 	$(TEST) -run AllocatesNothing $$(grep -rl --include='*_test.go' AllocatesNothing . | xargs -n 1 dirname)
 
-.PHONY: clients
-clients: ## install OpenAI's Node clients, and test serve with them
-	npm ci --silent --no-audit --no-fund --prefix serve/clients
-	$(TEST) -run NodeClients ./serve
-
 .PHONY: long
 long: ## run the tests with those that take minutes, such as killing workers
 	@sh .ci/install

@@ -389,7 +389,7 @@ func (s *scored) skipFirst() {
 	}
 }
 
-// aggregate returns the score of a task by a metric and its standard error, or NaN for none.
+// aggregate returns the score of a task by a metric, and the standard error of the score, or NaN if there is no standard error.
 func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	var total, weight float64
 	var scores []float64
