@@ -261,7 +261,7 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, m.Config().DraftLayers)
 		require.Equal(t, 3, m.Config().Layers)
-		_, err = m.(model.Drafter).Draft(modeltest.Batch([]int32{1}, 0), model.TrunkStates, rows(1))
+		err = m.(model.Drafter).Draft(modeltest.Batch([]int32{1}, 0), model.TrunkStates, rows(1))
 		require.ErrorIs(t, err, model.ErrUnsupported)
 		requirePlain(t, b.write(t), floatTolerance)
 	})
