@@ -101,7 +101,8 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	return list, nil
 }
 
-// sameScores reports whether two runs have the same scores of a task. A run without any answer has none, and is judged by that.
+// sameScores reports whether two runs have the same scores of a task. A run without any answer has no scores, and
+// fails for that reason.
 func sameScores(base, cand map[string]float64) bool {
 	names := func(scores map[string]float64) []string {
 		return slices.Sorted(func(yield func(string) bool) {

@@ -128,8 +128,8 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 	return l.CustomID, a, nil
 }
 
-// align sets the offsets of tokens in a text, for servers that do not give them, or count a token before the text, such as one that begins
-// every text, as part of it. Tokens that are not the text, such as parts of characters, keep the server's offsets.
+// align sets the offsets of tokens in a text. Some servers give none; others count a token before the text, such as the token that begins
+// every text. Tokens whose text is not in the text, such as parts of characters, keep the server's offsets.
 func (s *scored) align(text string) {
 	offsets := make([]int, len(s.Tokens))
 	rest := text

@@ -126,7 +126,7 @@ func (c *Choice) check() error {
 	case c.Type != "" && !slices.ContainsFunc(weightTypes, func(t gguf.Type) bool { return t.String() == c.Type }):
 		return fmt.Errorf("%s of type %q: the supported types are %v", c.Kernel, c.Type, weightTypes)
 	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From) < 0:
-		return fmt.Errorf("%s: in is %d, out is %d and from is %d, but none of them may be negative", c.Kernel, c.In, c.Out, c.From)
+		return fmt.Errorf("%s: in is %d, out is %d and from is %d, but none may be negative, and in and out belong together", c.Kernel, c.In, c.Out, c.From)
 	case v.tile == nil && v.rows[0] == nil && v.rows != nil && rows == nil:
 		return fmt.Errorf("%s: there is no kernel for %d inputs at once", c.Kernel, c.Inputs)
 	case c.Rows != 0 && !slices.Contains(rows, c.Rows):
@@ -136,7 +136,7 @@ func (c *Choice) check() error {
 	case v.tile != nil && c.Inputs != 0 && !slices.Contains(v.tile, c.Inputs):
 		return refuse("inputs", c.Inputs, v.tile)
 	case c.From > 0 && !v.from:
-		return fmt.Errorf("%s: from is missing", c.Kernel)
+		return fmt.Errorf("%s: from does not apply to this kernel", c.Kernel)
 	}
 	return nil
 }

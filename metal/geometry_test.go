@@ -230,7 +230,7 @@ func TestGeometryRefuses(t *testing.T) {
 		`[{"kernel":"product","inputs":3}]`:                            "product: there is no kernel for 3 inputs at once",
 		`[{"kernel":"product","rows":4}]`:                              "product: there is no kernel for 0 inputs at once",
 		`[{"kernel":"product","inputs":1,"simdgroups":64}]`:            "simdgroups is 64",
-		`[{"kernel":"product","inputs":1,"from":4}]`:                   "from is missing",
+		`[{"kernel":"product","inputs":1,"from":4}]`:                   "from does not apply",
 		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:            "inputs is 96",
 		`[{"kernel":"product_tile","type":"IQ1_S","from":3}]`:          `type "IQ1_S"`,
 		`[{"kernel":"product_tile","in":32,"from":3}]`:                 "in is 32, out is 0",

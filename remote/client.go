@@ -248,7 +248,7 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 	return text, 0, nil
 }
 
-// late returns the error of an attempt: of one that took too long, that of a server that did not answer.
+// late returns the error of an attempt. The error of an attempt that took too long has status 408.
 func (c *Client) late(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &refusedError{status: http.StatusRequestTimeout, message: fmt.Sprintf("no answer within %s", c.options.Timeout)}

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -115,8 +116,11 @@ func (s *Server) tryAnswer(r *http.Request) (string, error) {
 			Message struct{ Content string }
 		}
 	}
-	if err := json.Unmarshal(text, &chat); err != nil || len(chat.Choices) == 0 {
+	if err := json.Unmarshal(text, &chat); err != nil {
 		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	if len(chat.Choices) == 0 {
+		return "", errors.New("the answer has no choice")
 	}
 	return chat.Choices[0].Message.Content, nil
 }

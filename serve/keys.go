@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -63,7 +64,7 @@ func ReadKeys(path string) (*Keys, error) {
 	return k, nil
 }
 
-// minKey is the minimum length of a key that is not hashed. Shorter ones can be guessed.
+// minKey is the minimum number of bytes of a key that is not hashed. Shorter ones can be guessed.
 const minKey = 8
 
 // add adds the key of a line.
@@ -75,8 +76,10 @@ func (k *Keys) add(fields []string) error {
 			return fmt.Errorf(`"sha256:" needs %d hex digits after it`, 2*len(hash))
 		}
 		hash = [sha256.Size]byte(raw)
-	} else if len(fields[0]) < minKey || !utf8.ValidString(fields[0]) {
-		return fmt.Errorf("the key has less than %d characters", minKey)
+	} else if len(fields[0]) < minKey {
+		return fmt.Errorf("the key has fewer than %d bytes", minKey)
+	} else if !utf8.ValidString(fields[0]) {
+		return errors.New("the key is not UTF-8")
 	}
 	if k.byHash[hash] != nil {
 		return fmt.Errorf("the key is in the file twice")
@@ -134,7 +137,7 @@ func (k *Keys) ofRequest(r *http.Request) (*key, error) {
 func (k *Keys) find(token string) (*key, error) {
 	found := k.byHash[sha256.Sum256([]byte(token))] // how long this takes depends on hashes, which do not reveal keys
 	if found == nil {
-		return nil, failf(http.StatusUnauthorized, "", "invalid_api_key", "the API key is not one of this server's")
+		return nil, failf(http.StatusUnauthorized, "", "invalid_api_key", "this server does not know the API key")
 	}
 	return found, nil
 }

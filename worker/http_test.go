@@ -110,10 +110,10 @@ func TestHealth(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			got, body := get(t, server.URL+"/readyz")
-			return got == code && strings.HasPrefix(body, text)
+			return got == code && strings.Contains(body, text)
 		}, time.Minute, 10*time.Millisecond)
 	}
-	const starved = "no row could be taken from the queue for "
+	const starved = "no row could be taken from the queue"
 	ready(http.StatusServiceUnavailable, starved) // it does not run yet
 	stop := b.start(t)
 	ready(http.StatusOK, "ok\n")
@@ -155,7 +155,7 @@ func TestHealth(t *testing.T) {
 	b.worker.alivePatience = 0
 	code, text := get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.True(t, strings.HasPrefix(text, starved), text)
+	require.Contains(t, text, starved)
 }
 
 func TestServe(t *testing.T) {

@@ -52,13 +52,13 @@ func (p *pulse) check(now, fetched time.Time, patience time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if since := now.Sub(p.refusing); p.refused != nil && since >= patience {
-		return fmt.Errorf("no result could be recorded for %v: %w", since.Round(time.Second), p.refused)
+		return fmt.Errorf("for the last %v, no result could be recorded: %w", since.Round(time.Second), p.refused)
 	}
 	if fetched.Before(p.free) {
 		fetched = p.free
 	}
 	if since := now.Sub(fetched); p.rows < p.slots && since >= patience {
-		return fmt.Errorf("no row could be taken from the queue for %v", since.Round(time.Second))
+		return fmt.Errorf("for the last %v, no row could be taken from the queue", since.Round(time.Second))
 	}
 	return nil
 }

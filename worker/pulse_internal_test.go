@@ -16,7 +16,7 @@ func TestPulse(t *testing.T) {
 	var fetched time.Time
 	check := func(seconds int) error { return p.check(at(seconds), fetched, patience) }
 	require.NoError(t, check(9))
-	require.EqualError(t, check(10), "no row could be taken from the queue for 10s")
+	require.EqualError(t, check(10), "for the last 10s, no row could be taken from the queue")
 	fetched = at(11)
 	require.NoError(t, check(20))
 
@@ -33,7 +33,7 @@ func TestPulse(t *testing.T) {
 	p.recorded(at(2015), errors.New("MISCONF"))
 	require.NoError(t, check(2019))
 	fetched = at(2019)
-	require.EqualError(t, check(2020), "no result could be recorded for 10s: MISCONF")
+	require.EqualError(t, check(2020), "for the last 10s, no result could be recorded: MISCONF")
 	p.recorded(at(2021), nil)
 	fetched = at(2025)
 	require.NoError(t, check(2030))

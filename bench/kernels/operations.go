@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model whose kernels have a geometry on a GPU: a kernel for few rows, and the corresponding kernel
-// in tiles. It has weights or pages of one type and shape.
+// Operation is an operation of a model that can be tuned: its kernels have a metal.Geometry. One kernel is for few rows, the other one
+// works in tiles. The operation's weights or pages have one type and shape.
 type Operation struct {
 	Kernel   string // a constant of package metal for a kernel for few rows
 	Type     gguf.Type

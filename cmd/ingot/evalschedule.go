@@ -99,7 +99,7 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	err = n.answer(ctx, e, asked{e.Model, "eval-" + run, filepath.Join(dir, eval.RequestsFile), filepath.Join(dir, eval.AnswersFile)})
 	if err == nil && eval.Judged(sets) {
 		if e.Judge == "" {
-			return failed(errors.New("a task of type judge needs a second model: name its workers with judge in the schedule"))
+			return failed(errors.New("a task of type judge needs a second model: set \"judge\" of the entry to the name that its workers serve"))
 		}
 		if err := eval.PrepareJudge(dir, sets); err != nil {
 			return failed(err)

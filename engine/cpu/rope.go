@@ -40,8 +40,8 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	return r, nil
 }
 
-// rotate rotates the leading values of the heads of src by a position's row of a RoPE table. dst may be src. The strides are the
-// distances between heads.
+// rotate applies RoPE for a position to the first values of each head of src, and writes them to dst, which may be src. The strides are
+// the distances between heads, in values.
 func (b *Backend) rotate(thread int, dst, src []float32, r *rope, position int32, heads, dstStride, srcStride int) {
 	a, angles := &b.scratch[thread].rotate, r.at(position)
 	a.Halves = 0

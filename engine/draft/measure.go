@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// measure times passes of the drafting layer or model with several numbers of sequences, before the first request, in pages of the cache
-// that nothing uses yet.
+// measure measures how long the draft layer or model takes for several numbers of sequences. It runs before the first request, so that it
+// may use any page of the cache.
 func (sp *Speculator) measure(m model.Model) error {
 	if sp.chain == nil {
 		return nil

@@ -158,7 +158,7 @@ func (e *Entry) complete(folder string) (err error) {
 	case len(e.Tasks) == 0:
 		return errors.New("tasks: none is given")
 	case e.Deadline < 0:
-		return fmt.Errorf("deadline: %v is in the past", e.Deadline)
+		return fmt.Errorf("deadline: %v is negative", e.Deadline)
 	case e.Limit < 0:
 		return fmt.Errorf("limit: %d is negative", e.Limit)
 	}

@@ -76,7 +76,7 @@ func TestReadRefuses(t *testing.T) {
 		"model":             {entry("model: 'a b'"), "model name"},
 		"judge":             {entry("judge: 'a b'"), "model name"},
 		"limit":             {entry("limit: -1"), "is negative"},
-		"deadline":          {entry("deadline: -1h"), "is in the past"},
+		"deadline":          {entry("deadline: -1h"), "is negative"},
 		"baseline":          {entry("gate: {baseline: ''}"), "not the name of a baseline"},
 		"margin":            {entry("gate: {baseline: a, margin: 2}"), "from 0 to 1"},
 		"nobody to notify":  {entry("notify: {on: [fail]}"), "neither webhook nor command"},

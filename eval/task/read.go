@@ -340,8 +340,11 @@ func (r *reader) finish() error {
 	if t.Target.Missing() && t.Type != Judge || t.Text.Missing() && t.Type != Perplexity {
 		return errors.New(`"doc_to_text" and "doc_to_target" are needed`)
 	}
-	if (t.Rubric != nil) != (t.Type == Judge) {
-		return errors.New(`a task of type judge has "judge" with the rubric, and no other task has it`)
+	if t.Type == Judge && t.Rubric == nil {
+		return errors.New(`"judge" is missing: a task of type judge needs the rubric in it`)
+	}
+	if t.Type != Judge && t.Rubric != nil {
+		return fmt.Errorf(`"judge" is given, but the task is of type %s: remove it, or change the type to judge`, t.Type)
 	}
 	if t.Chat && !t.Type.Generates() {
 		return fmt.Errorf("a task of type %s scores texts, which a chat does not give: remove \"chat\"", t.Type)

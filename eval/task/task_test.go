@@ -133,7 +133,7 @@ func TestReadRefuses(t *testing.T) {
 		"schema":             {base + "metric_list: [{metric: json_schema}]", `needs "schema"`},
 		"wrong schema":       {base + "metric_list: [{metric: json_schema, schema: {type: 7}}]", "schema: read schema"},
 		"fetched schema":     {base + "metric_list: [{metric: json_schema, schema: {$ref: 'http://127.0.0.1:9/x.json'}}]", "write that schema into this one"},
-		"judge":              {base + "output_type: judge", "a task of type judge has"},
+		"judge":              {base + "output_type: judge", `"judge" is missing`},
 		"rubric":             {base + "output_type: judge\njudge: {range: [1, 5]}", `"rubric", the prompt of the judge, is missing`},
 		"range":              {base + "output_type: judge\njudge: {rubric: r, range: [5, 1]}", "range must be"},
 		"not YAML":           {"{", "read task"},

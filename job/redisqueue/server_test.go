@@ -38,7 +38,7 @@ func TestServerChecks(t *testing.T) {
 	}
 }
 
-// A replica and a node of a cluster are refused by name, as real servers describe themselves.
+// A replica and a node of a cluster are refused, and the error reports which of them the server is. The servers are real.
 func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	t.Parallel()
 	primary, replica, node := redistest.Start(t), redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes")

@@ -97,7 +97,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	for i, b := range w.Buffers {
 		m := d.buffer(b.Buffer)
 		if m == nil {
-			return fmt.Errorf("buffer %d of kernel %s is buffer %d, which does not exist", i, p.name, b.Buffer)
+			return fmt.Errorf("kernel %s: argument %d is buffer %d, which does not exist", p.name, i, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
 			return fmt.Errorf("buffer %d of kernel %s has %d bytes and is bound from byte %d on, which must be a multiple of 4 inside it", i, p.name, m.bytes, b.Offset)

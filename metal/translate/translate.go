@@ -5,6 +5,7 @@ package translate
 
 import (
 	_ "embed" // the header
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -133,7 +134,7 @@ func (t *translator) header() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the template header has no end")
+	return errors.New("a template header, which begins with \"template <\", has no matching \">\"")
 }
 
 // blank copies white space and comments.

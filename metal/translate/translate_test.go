@@ -69,7 +69,7 @@ func TestCRefuses(t *testing.T) {
 		"kernel void f(uint i [[thread_position_in_grid]]) {}":                         "attribute [[thread_position_in_grid]], which drivers do not support",
 		"kernel void f(device float* a [[buffer(0)]]":                                  "the list of parameters has no end",
 		"kernel void f(device float* a [[buffer(0)]]) { if (a[0]) {":                   "the body has no end",
-		"template <typename T": "the template header has no end",
+		"template <typename T": `has no matching ">"`,
 	} {
 		_, err := translate.C(text, func(*translate.Kernel) string { return "" })
 		require.ErrorContains(t, err, want, text)
