@@ -8,6 +8,7 @@ GOLANGCI_DIR := $(CURDIR)/.tools/golangci-lint-$(GOLANGCI_VERSION)
 GOLANGCI := $(GOLANGCI_DIR)/golangci-lint
 
 DEMO_MODEL ?= models/tiny-glm.q8_0.gguf
+EVAL_MODELS ?= models/tiny-glm.q8_0.gguf models/tiny-llama.q4_0.gguf
 DEMO_OUT := dist/demo.jsonl
 FUZZTIME ?= 30s
 
@@ -27,14 +28,21 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 	@bin/ingot show $(DEMO_OUT) --input models/demo.jsonl
 
 .PHONY: eval
-eval: build ## evaluate the bundled model twice and a damaged copy of it: the gate passes, then fails
-	@rm -rf dist/eval && mkdir -p dist/eval
-	$(GO) run ./models/damage -bits 2 $(DEMO_MODEL) dist/eval/damaged.gguf
-	bin/ingot eval run models/tasks/*.yaml -o dist/eval/baseline --model $(DEMO_MODEL)
-	bin/ingot eval run models/tasks/*.yaml -o dist/eval/again --model $(DEMO_MODEL) --concurrency 5 --draft off
-	bin/ingot eval run models/tasks/*.yaml -o dist/eval/damaged --model dist/eval/damaged.gguf
-	bin/ingot eval gate dist/eval/baseline dist/eval/again
-	! bin/ingot eval gate dist/eval/baseline dist/eval/damaged
+eval: build ## evaluate each bundled model twice and a damaged copy of it: the gate passes, then fails; writes reports
+	@rm -rf dist/eval && mkdir -p dist/eval && $(GO) build -o dist/eval/damage ./models/damage
+	@set -e; show() { echo "$$ $$*"; "$$@"; }; \
+	for model in $(EVAL_MODELS); do \
+		runs=dist/eval/$$(basename $$model .gguf); damaged=$$runs.damaged.gguf; \
+		show dist/eval/damage -bits 2 $$model $$damaged; \
+		show bin/ingot eval run models/tasks/*.yaml -o $$runs/baseline --model $$model; \
+		show bin/ingot eval run models/tasks/*.yaml -o $$runs/again --model $$model --concurrency 5 --draft off; \
+		show bin/ingot eval run models/tasks/*.yaml -o $$runs/damaged --model $$damaged; \
+		show bin/ingot eval baseline set bundled baseline --runs $$runs; \
+		show bin/ingot eval gate --baseline bundled again --runs $$runs; \
+		code=0; show bin/ingot eval gate --baseline bundled damaged --runs $$runs || code=$$?; \
+		test $$code = 1 || { echo "the gate ended with code $$code, and the damaged model should fail it with 1"; exit 1; }; \
+		show bin/ingot eval report -o $$runs.html --runs $$runs damaged; \
+	done
 
 .PHONY: check
 check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests
@@ -55,11 +63,6 @@ test: ## install what the tests need where it is missing, vet, and run all tests
 	@# Package metal compares kernels, of which the race detector sees nothing; metal/apple's tests run its Go code under it.
 	$(TEST) -timeout 45m ./metal
 	$(TEST) -run AllocatesNothing $$(grep -rl --include='*_test.go' AllocatesNothing . | xargs -n 1 dirname)
-
-.PHONY: clients
-clients: ## install OpenAI's Node clients, and test serve with them
-	npm ci --silent --no-audit --no-fund --prefix serve/clients
-	$(TEST) -run NodeClients ./serve
 
 .PHONY: long
 long: ## run the tests with those that take minutes, such as killing workers

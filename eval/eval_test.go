@@ -97,9 +97,9 @@ func TestScoresAgainstForwardPasses(t *testing.T) {
 	require.NoError(t, err)
 	m := modeltest.Load(t, be, glm)
 	logprob := func(context, text string) float64 {
-		tokens, from := words.Encode(context+text, tokenizer.EncodeOptions{BOS: words.AddsBOS()}), 1
+		tokens, from := words.Encode(context+text, tokenizer.EncodeOptions{Special: true, BOS: words.AddsBOS()}), 1
 		if context != "" {
-			from = len(words.Encode(context, tokenizer.EncodeOptions{BOS: words.AddsBOS()}))
+			from = len(words.Encode(context, tokenizer.EncodeOptions{Special: true, BOS: words.AddsBOS()}))
 		}
 		logits, err := m.Forward(modeltest.Batch(tokens, 0))
 		require.NoError(t, err)

@@ -28,10 +28,28 @@ type Index struct {
 	Damaged []error // runs whose results cannot be read
 }
 
-// indexed is a line of an index.
+// indexed is a line of an index. It has the files of a run as they are, with fields that this version of the program may not know.
 type indexed struct {
-	Run
-	Stamps [2]stamp `json:"stamps"` // of results.json and gate.json when they were read
+	Name    string          `json:"run"`
+	Results json.RawMessage `json:"results"`
+	Gate    json.RawMessage `json:"gate,omitempty"`
+	Stamps  [2]stamp        `json:"stamps"` // of results.json and gate.json when they were read
+}
+
+// run decodes a line.
+func (l *indexed) run() (Run, error) {
+	r := Run{Name: l.Name, Results: new(Results)}
+	if err := json.Unmarshal(l.Results, r.Results); err != nil {
+		return r, fmt.Errorf("read %s of run %s: %w", ResultsFile, l.Name, err)
+	}
+	if l.Gate == nil {
+		return r, nil
+	}
+	r.Gate = new(Judgement)
+	if err := json.Unmarshal(l.Gate, r.Gate); err != nil {
+		return r, fmt.Errorf("read %s of run %s: %w", GateFile, l.Name, err)
+	}
+	return r, nil
 }
 
 // stamp tells whether a file has changed. The zero value is that of a file that does not exist.
@@ -78,12 +96,18 @@ func ReadIndex(folder string) (*Index, error) {
 		}
 		l, ok := known[e.Name()]
 		if !ok || l.Stamps != stamps {
-			if l, err = readRun(dir, e.Name(), stamps); err != nil {
-				index.Damaged = append(index.Damaged, err)
-				continue
-			}
+			l, err = readRun(dir, e.Name(), stamps)
 		}
-		index.Runs = append(index.Runs, l.Run)
+		var r Run
+		if err == nil {
+			r, err = l.run()
+		}
+		if err != nil {
+			index.Damaged = append(index.Damaged, err)
+			err = nil
+			continue
+		}
+		index.Runs = append(index.Runs, r)
 		if err := lines.Encode(l); err != nil {
 			return nil, fmt.Errorf("write the index of runs: %w", err)
 		}
@@ -98,14 +122,25 @@ func ReadIndex(folder string) (*Index, error) {
 }
 
 func readRun(dir, name string, stamps [2]stamp) (l indexed, err error) {
-	l = indexed{Run{Name: name}, stamps}
-	if l.Results, err = ReadResults(dir); err != nil {
+	l = indexed{Name: name, Stamps: stamps}
+	if l.Results, err = readCompact(filepath.Join(dir, ResultsFile)); err != nil || stamps[1] == (stamp{}) {
 		return l, err
 	}
-	if stamps[1] != (stamp{}) {
-		l.Gate, err = ReadJudgement(dir)
-	}
+	l.Gate, err = readCompact(filepath.Join(dir, GateFile))
 	return l, err
+}
+
+// readCompact reads a JSON file as one line.
+func readCompact(path string) (json.RawMessage, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read a run: %w", err)
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return line.Bytes(), nil
 }
 
 // replaceFile writes a file as a whole: readers see the old content or the new one.

@@ -23,7 +23,7 @@ func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	c := comparison{Backend: b, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // any values will do
 	same := c.products() && c.attention()
 	if c.err != nil {
-		return fmt.Errorf("compare simdgroup matrices with sums in order: %w", c.err)
+		return fmt.Errorf("check the order in which simdgroup matrices add: %w", c.err)
 	}
 	for _, buffer := range c.made {
 		b.device.FreeBuffer(buffer)

@@ -32,6 +32,14 @@ func setUpStore(t testing.TB) *bench {
 // setUpIdleStore is setUpStore for a server whose batches wait until run is called.
 func setUpIdleStore(t testing.TB) (b *bench, run func()) {
 	t.Helper()
+	return setUpStoreOf(t, func(b *bench) batch.Runner {
+		return batch.NewAlone(map[string]*engine.Engine{"tiny": b.engine}, batch.AloneOptions{Concurrency: 4, Logger: slog.New(slog.DiscardHandler)})
+	})
+}
+
+// setUpStoreOf starts a server with files and batches, which a runner answers once run is called.
+func setUpStoreOf(t testing.TB, runner func(*bench) batch.Runner) (b *bench, run func()) {
+	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := batch.Open(t.TempDir(), batch.Options{MaxFileBytes: 100_000, Logger: quiet})
 	require.NoError(t, err)
@@ -44,9 +52,7 @@ func setUpIdleStore(t testing.TB) (b *bench, run func()) {
 		require.NoError(t, store.Close())
 	})
 	return b, func() {
-		running.Go(func() {
-			store.Run(ctx, batch.NewAlone(map[string]*engine.Engine{"tiny": b.engine}, batch.AloneOptions{Concurrency: 4, Logger: quiet}))
-		})
+		running.Go(func() { store.Run(ctx, runner(b)) })
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/serve/batch"
 )
 
 // runClients runs a program of the folder clients, which has OpenAI's Node clients, against a server.
@@ -31,6 +32,17 @@ func runClients(t *testing.T, program, url string) {
 func TestNodeClientsUseBatches(t *testing.T) {
 	t.Parallel()
 	runClients(t, "batches.mjs", setUpStore(t).URL)
+}
+
+func TestNodeClientsUseBatchesOfFleet(t *testing.T) {
+	t.Parallel()
+	queue := redisqueue.New(redistest.Start(t).Client)
+	eng, err := shared()
+	require.NoError(t, err)
+	startWorker(t, queue, eng)
+	b, run := setUpStoreOf(t, func(*bench) batch.Runner { return batch.NewFleet(queue, "test") })
+	run()
+	runClients(t, "batches.mjs", b.URL)
 }
 
 func TestNodeClientsChat(t *testing.T) {

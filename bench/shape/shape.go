@@ -17,7 +17,7 @@ var families = []struct {
 	names string
 	parse func(name string) (*Shape, error)
 }{
-	{llamaNames, parseLlama},
+	{decoderNames, parseDecoder},
 	{glmNames, parseGLM},
 }
 

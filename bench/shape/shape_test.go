@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,15 +20,35 @@ import (
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"smollm-135m", "glm-4.7-flash", "glm-4.7-flash:8"} {
+	for _, name := range []string{"smollm-135m", "smollm-135m:3", "gpt-oss-20b", "glm-4.7-flash", "glm-4.7-flash:8"} {
 		s, err := shape.Parse(name)
 		require.NoError(t, err)
 		require.Equal(t, name, s.Name())
 	}
-	for _, name := range []string{"", "smollm", "smollm-135m:3", "glm-4.7-flash:", "glm-4.7-flash:1", "glm-4.7-flash:48", "glm-4.7-flash:x"} {
+	for _, name := range []string{"", "smollm", "smollm-135m:31", "glm-4.7-flash:", "glm-4.7-flash:1", "glm-4.7-flash:48", "glm-4.7-flash:x"} {
 		_, err := shape.Parse(name)
 		require.Error(t, err, name)
 	}
+}
+
+// TestLayouts checks that every shape is a model, by planning its memory.
+func TestLayouts(t *testing.T) {
+	t.Parallel()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	for _, name := range strings.FieldsFunc(strings.ReplaceAll(shape.Names(), " and ", ", "), func(r rune) bool { return r == ',' || r == ' ' }) {
+		name = strings.Replace(name, "[:LAYERS]", ":3", 1)
+		s, err := shape.Parse(name)
+		require.NoError(t, err)
+		f, err := s.Layout(gguf.TypeQ4K)
+		require.NoError(t, err)
+		plan := be.Plan()
+		require.NoError(t, model.Plan(be, plan, f, model.Limits{Rows: 8, Outputs: 8, Context: 256, Pages: 16, PageSize: 16, KV: gguf.TypeF16}), name)
+		weights, _ := plan.Bytes()
+		require.Positive(t, weights)
+		require.NoError(t, f.Close())
+	}
+	require.NoError(t, be.Close())
 }
 
 // write writes a shape to a file.

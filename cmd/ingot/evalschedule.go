@@ -112,7 +112,7 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	if err != nil {
 		return schedule.Outcome{}, err
 	}
-	results, err := eval.Score(dir, sets, groups, eval.Config{Limit: e.Limit, Version: programVersion()})
+	results, err := eval.Score(dir, sets, groups, eval.Config{Limit: e.Limit, Version: programVersion(), Model: e.Model})
 	if err != nil {
 		return failed(err)
 	}

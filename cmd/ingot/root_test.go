@@ -79,7 +79,7 @@ func TestUsageErrors(t *testing.T) {
 		{"bench", "a model is missing: give --model FILE or --shape NAME", "ingot bench"},
 		{"bench kernel", `unknown command "kernel"; did you mean "kernels"?`, "ingot bench"},
 		{"bench --shape gpt-5", `shape "gpt-5" is not known: use smollm-135m`, "ingot bench"},
-		{"bench --shape smollm-135m --quant q3_k", `--quant "q3_k" is not known: use f32, f16, `, "ingot bench"},
+		{"bench --shape smollm-135m --quant q9_k", `--quant "q9_k" is not known: use f32, f16, `, "ingot bench"},
 		{"bench --model m --quant q8_0", "--quant requires --shape: a --model has its own types", "ingot bench"},
 		{"bench --model m --write f", "--write requires --shape", "ingot bench"},
 		{"bench --model m --mode fast", `mode "fast" is not known: use prefill, decode or full`, "ingot bench"},

@@ -36,15 +36,14 @@ func newMTPChain(m model.Drafter, rows int) *chain {
 		if first {
 			from = model.TrunkStates
 		}
-		_, err := m.Draft(&p.Batch, from, p.states)
-		return err
+		return m.Draft(&p.Batch, from, p.states)
 	}}
 }
 
 // newModelChain drafts by a small model.
 func newModelChain(m model.Model, rows int) *chain {
 	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
-		if _, err := m.Forward(&p.Batch); err != nil {
+		if err := m.Decode(&p.Batch, 1); err != nil {
 			return fmt.Errorf("draft with the small model: %w", err)
 		}
 		return nil

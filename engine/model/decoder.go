@@ -127,9 +127,9 @@ func (m *decoder) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, 
 }
 
 // Draft implements Drafter.
-func (m *decoder) Draft(b *compute.Batch, from States, states []int32) ([][]float32, error) {
+func (m *decoder) Draft(b *compute.Batch, from States, states []int32) error {
 	if m.mtp == nil {
-		return nil, fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
+		return fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
 	}
 	return m.runDraft(b, func(s compute.Step) compute.Tensor { return m.draft(s, b, from, states) })
 }

@@ -70,3 +70,21 @@ func loadFamily(t *testing.T, path string) model.Model {
 	require.NoError(t, err)
 	return m
 }
+
+// TestRopeFactorsByContext: Phi-3 uses the long factors if it is loaded for more positions than the original context.
+func TestRopeFactorsByContext(t *testing.T) {
+	short, long := []float32{1, 1.5, 2, 1}, []float32{3, 4, 5, 6}
+	logits := func(original int, short, long []float32) []float32 {
+		b := bases["phi3"]()
+		b.set("rope.scaling.original_context_length", original)
+		b.set("rope.scaling.attn_factor", float32(1.2))
+		b.floats("rope_factors_short.weight", short, 4)
+		b.floats("rope_factors_long.weight", long, 4)
+		out, err := loadFamily(t, b.write(t)).Forward(modeltest.Batch([]int32{1, 2, 3, 4}, 0))
+		require.NoError(t, err)
+		return out[3]
+	}
+	require.Equal(t, logits(256, short, long), logits(300, short, short), "a context of 256 positions")
+	require.Equal(t, logits(255, short, long), logits(300, long, short))
+	require.NotEqual(t, logits(255, short, long), logits(256, short, long))
+}

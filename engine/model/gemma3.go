@@ -6,9 +6,6 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// gemmaBase is the base of the rotation in layers that slide. Files do not state it.
-const gemmaBase = 10000
-
 // layers27B identifies Gemma 3 27B, whose scores have a scale of their own that files do not state.
 const layers27B = 62
 
@@ -24,7 +21,8 @@ func gemma3(l *loader, c Config, _ Limits) design {
 	if d.window = l.sizeOr("attention.sliding_window", 0); d.window > 0 {
 		every := l.sizeOr("attention.sliding_window_pattern", 6)
 		d.slides = func(layer int) bool { return every == 0 || (layer+1)%every != 0 }
-		local := rotation(ropeBase(l.floatOr("rope.freq_base_swa", gemmaBase), l.ropeDims()))
+		f, _ := l.baseFreqs("rope.freq_base_swa", defaultBase, l.ropeDims())
+		local := rotation(f)
 		local.Halves = true
 		d.slidingFreqs = &local
 	}

@@ -143,9 +143,9 @@ func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) 
 }
 
 // Draft implements Drafter.
-func (m *glm) Draft(b *compute.Batch, from States, states []int32) ([][]float32, error) {
+func (m *glm) Draft(b *compute.Batch, from States, states []int32) error {
 	if m.mtp == nil {
-		return nil, fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
+		return fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
 	}
 	return m.runDraft(b, func(s compute.Step) compute.Tensor { return m.draft(s, b, from, states) })
 }

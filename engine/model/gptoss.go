@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
@@ -8,6 +10,9 @@ import (
 func gptOSS(l *loader, _ Config, _ Limits) design {
 	route := l.routeShape(softmaxOfChosen)
 	route.BiasLogits = true
+	if route.Gating != compute.GatingSoftmax || !route.Normalise {
+		l.fail(fmt.Errorf("%s is %d: %w", l.key("expert_gating_func"), l.sizeOr("expert_gating_func", 0), ErrUnsupported))
+	}
 	return design{
 		freqs:   l.rotationWith(halves, true),
 		window:  l.size("attention.sliding_window"),

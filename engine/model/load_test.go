@@ -19,7 +19,15 @@ import (
 )
 
 // bases are valid files that the tests below break.
-var bases = map[string]func() *build{
+var bases = func() map[string]func() *build {
+	all := maps.Clone(firstBases)
+	for i := range decoderLayouts {
+		all[decoderLayouts[i].arch] = decoderLayouts[i].build
+	}
+	return all
+}()
+
+var firstBases = map[string]func() *build{
 	"llama": func() *build {
 		return llamaLayout{hidden: 32, heads: 4, kvHeads: 2, key: 12, value: 10, rope: 8}.build()
 	},
@@ -87,6 +95,23 @@ func TestRefusals(t *testing.T) {
 		{"a large head", "llama", func(b *build) { b.set("attention.key_length", 1<<20) }, "blk.0.attn_q.weight", false},
 		{"absurdly many heads", "llama", func(b *build) { b.set("attention.head_count", 1<<20); b.set("attention.head_count_kv", 1<<20) }, "blk.0.attn_q.weight", false},
 
+		{"no base of windows", "gemma3", func(b *build) { b.set("rope.freq_base_swa", float32(0)) }, "gemma3.rope.freq_base_swa", false},
+		{"soft caps of logits", "gemma3", func(b *build) { b.set("final_logit_softcapping", float32(30)) }, "gemma3.final_logit_softcapping", true},
+		{"no window", "gpt-oss", func(b *build) { b.set("attention.sliding_window", 0) }, "gpt-oss.attention.sliding_window", false},
+		{"experts by probabilities", "gpt-oss", func(b *build) { b.set("expert_gating_func", 2) }, "gpt-oss.expert_gating_func", true},
+		{"a rotation by sections", "glm4", func(b *build) { b.set("rope.dimension_sections", []int32{2, 2}) }, "glm4.rope.dimension_sections", true},
+		{"windows of OLMo 3", "olmo2", func(b *build) { b.set("attention.sliding_window", 4096) }, "olmo2.attention.sliding_window", true},
+		{"no scale of logits", "granite", func(b *build) { b.remove("logit_scale") }, "granite.logit_scale", false},
+		{"factors without an original context", "phi3", func(b *build) {
+			b.floats("rope_factors_long.weight", []float32{1, 2, 3, 4}, 4)
+			b.floats("rope_factors_short.weight", []float32{1, 1, 1, 1}, 4)
+		}, "phi3.rope.scaling.original_context_length", false},
+		{"a factor of 0", "phi3", func(b *build) {
+			b.set("rope.scaling.original_context_length", 8)
+			b.floats("rope_factors_long.weight", []float32{1, 2, 3, 0}, 4)
+			b.floats("rope_factors_short.weight", []float32{1, 1, 1, 1}, 4)
+		}, "rope_factors_long.weight", false},
+
 		{"expert groups", "glm", func(b *build) { b.set("expert_group_count", 8) }, "deepseek2.expert_group_count", true},
 		{"one expert group", "glm", func(b *build) { b.set("expert_group_count", 1) }, "", false},
 		{"another gating", "glm", func(b *build) { b.set("expert_gating_func", 3) }, "deepseek2.expert_gating_func", true},
@@ -150,9 +175,13 @@ func TestMissingTensors(t *testing.T) {
 			name := tensor.Name
 			switch {
 			case strings.Contains(name, "nextn.eh_proj"): // this tensor identifies an MTP layer; without it, the layer counts as part of the trunk
-				name = "blk.3.nextn."
+				name = strings.TrimSuffix(name, "eh_proj.weight")
 			case strings.Contains(name, "attn_kv_b"): // without this tensor, the loader expects the split form
 				name = "attn_k_b"
+			case strings.Contains(name, "attn_qkv"): // likewise
+				name = "attn_q"
+			case base().arch == "glm4moe" && name == "blk.0.attn_q_norm.weight": // this tensor tells that heads are normed
+				name = "attn_k_norm"
 			}
 			require.ErrorContains(t, err, name)
 		}
@@ -198,6 +227,9 @@ func TestMissingSettings(t *testing.T) {
 	defaults := []string{
 		"attention.head_count_kv", "rope.dimension_count", "rope.freq_base", "attention.value_length",
 		"expert_weights_scale", "expert_weights_norm", "expert_gating_func", "attention.key_length", "rope.scaling.factor", "rope.scaling.type",
+		"residual_scale", "embedding_scale", "attention.scale", "attention.sliding_window", "attention.sliding_window_pattern",
+		"feed_forward_length", // of a model without dense layers
+		"leading_dense_block_count", "expert_shared_count",
 	}
 	eachBase(t, func(t *testing.T, base func() *build) {
 		t.Helper()
@@ -229,7 +261,7 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, m.Config().DraftLayers)
 		require.Equal(t, 3, m.Config().Layers)
-		_, err = m.(model.Drafter).Draft(modeltest.Batch([]int32{1}, 0), model.TrunkStates, rows(1))
+		err = m.(model.Drafter).Draft(modeltest.Batch([]int32{1}, 0), model.TrunkStates, rows(1))
 		require.ErrorIs(t, err, model.ErrUnsupported)
 		requirePlain(t, b.write(t), floatTolerance)
 	})

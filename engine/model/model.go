@@ -74,10 +74,13 @@ type Model interface {
 	// Forward runs one step and returns the logits of the rows in b.Outputs: [len(Outputs)][Vocab], valid until the next call. It
 	// stores the keys and values of all rows in the cache.
 	Forward(b *compute.Batch) ([][]float32, error)
-	// Decode runs n steps and waits only for the last. n is at most the backend's MaxInFlight. In b, each sequence has one row, which
-	// is an output, and b.Top is at least 1. The first step is b. Each further step has the same rows at the next position, with the
+	// Decode runs n steps and waits only for the last. n is at most the backend's MaxInFlight. The first step is b. If there are more,
+	// each sequence has one row in b, which is an output, and b.Top is at least 1. Each further step has the same rows at the next position, with the
 	// best tokens of the previous step. The page tables must have pages for all these positions.
 	Decode(b *compute.Batch, n int) error
+	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs, or of a Decode of one step. They are
+	// read from the device now, which takes time on some, and are valid until the next call.
+	Logits() [][]float32
 	// Best returns the result of compute.Step.Top for step i of the last Decode, or for the last Forward or Draft as step 0.
 	// The result has a row for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are
 	// valid until the next call.
@@ -87,11 +90,11 @@ type Model interface {
 // Drafter is a model with an MTP layer (multi-token prediction), which drafts tokens that follow the trunk's token.
 type Drafter interface {
 	Model
-	// Draft runs the MTP layer and returns the logits of the rows in b.Outputs, valid until the next call of Forward or Draft. The
-	// layer's slot at position p is computed from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state
+	// Draft runs the MTP layer. Logits and Best have the results of the rows in b.Outputs; without any, they keep those of the last
+	// step. The layer's slot at position p is computed from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state
 	// in row states[i] of from. For known tokens, that is the trunk's state at position p; each further draft of a chain uses the
 	// state of the previous draft. The layer uses the page table of the trunk.
-	Draft(b *compute.Batch, from States, states []int32) ([][]float32, error)
+	Draft(b *compute.Batch, from States, states []int32) error
 }
 
 // States selects the hidden states that a draft starts from.

@@ -76,17 +76,17 @@ func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Te
 	return t.project(s, last, m.output)
 }
 
-// runDraft runs a step of an MTP layer and returns its logits.
-func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) ([][]float32, error) {
+// runDraft runs a step of an MTP layer.
+func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) error {
 	s := t.be.Begin(b)
 	logits := record(s)
-	if len(b.Outputs) > 0 { // without outputs, Best keeps the result of the last Forward
+	if len(b.Outputs) > 0 { // without outputs, Best and Logits keep the results of the last Forward
 		t.top(s, b, 0, logits)
 	}
 	if err := s.Run(); err != nil {
-		return nil, fmt.Errorf("draft in a step of %d rows: %w", len(b.Tokens), err)
+		return fmt.Errorf("draft in a step of %d rows: %w", len(b.Tokens), err)
 	}
-	return t.be.Floats(logits), nil
+	return nil
 }
 
 // mtpLayers moves the MTP layers, which are the last blocks, from c.Layers to c.DraftLayers. Only the first of them is used. Some

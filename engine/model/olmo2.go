@@ -1,7 +1,11 @@
 package model
 
+import "fmt"
+
 // olmo2 is OLMo 2: norms only after attention and network, and norms of whole queries and keys.
 func olmo2(l *loader, _ Config, _ Limits) design {
-	l.refuse("attention.sliding_window", 0) // of OLMo 3
+	if n := l.sizeOr("attention.sliding_window", 0); n > 0 {
+		l.fail(fmt.Errorf("%s is %d, as in OLMo 3: %w", l.key("attention.sliding_window"), n, ErrUnsupported))
+	}
 	return design{freqs: l.rotation(halves), projectionNorms: true, noPreNorms: true, postNorms: true}
 }

@@ -18,7 +18,7 @@ func phi3(l *loader, _ Config, lim Limits) design {
 	if lim.Context > l.size("rope.scaling.original_context_length") {
 		name = long
 	}
-	f := ropeBase(l.floatOr("rope.freq_base", 10000), l.ropeDims())
+	f, _ := l.baseFreqs("rope.freq_base", defaultBase, l.ropeDims())
 	l.divideFreqs(f, name)
 	d.freqs = rotation(f)
 	d.freqs.Halves = true

@@ -17,12 +17,10 @@ const (
 // scaling (none, linear or yarn) and divided by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for
 // the context; 1 without YaRN. Most models round the borders of YaRN's interpolation to whole pairs, as exactYaRN does not.
 func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, factor float64) {
-	base := l.floatOr("rope.freq_base", 10000)
-	if dims < 2 || dims%2 != 0 || base <= 1 {
-		l.fail(fmt.Errorf("%s is %d and %s is %g, which is not possible for a rotation", l.key("rope.dimension_count"), dims, l.key("rope.freq_base"), base))
+	f, base := l.baseFreqs("rope.freq_base", defaultBase, dims)
+	if l.err != nil {
 		return compute.RopeFreqs{}, 1
 	}
-	f := ropeBase(base, dims)
 	factor = 1
 	switch kind := l.stringOr("rope.scaling.type", "linear"); kind { // a factor without a type means linear
 	case "none":
@@ -47,13 +45,21 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 	return rotation(f), factor
 }
 
-// ropeBase returns the frequencies of dims values that follow from a base.
-func ropeBase(base float64, dims int) []float64 {
-	f := make([]float64, dims/2)
+// defaultBase is the base of rotations in files that do not state it.
+const defaultBase = 10000
+
+// baseFreqs returns the frequencies of dims values that follow from the base with the given name.
+func (l *loader) baseFreqs(name string, otherwise float64, dims int) (f []float64, base float64) {
+	base = l.floatOr(name, otherwise)
+	if dims < 2 || dims%2 != 0 || base <= 1 {
+		l.fail(fmt.Errorf("%s is %d and %s is %g, which is not possible for a rotation", l.key("rope.dimension_count"), dims, l.key(name), base))
+		return nil, base
+	}
+	f = make([]float64, dims/2)
 	for i := range f {
 		f[i] = math.Pow(base, -float64(2*i)/float64(dims))
 	}
-	return f
+	return f, base
 }
 
 // rotation returns a rotation by frequencies.
@@ -77,6 +83,9 @@ func (l *loader) ropeFactor() float64 {
 
 // divideFreqs divides the frequencies by the values of a tensor.
 func (l *loader) divideFreqs(f []float64, name string) {
+	if l.err != nil {
+		return
+	}
 	t := l.tensor(name, len(f))
 	if l.err != nil {
 		return

@@ -15,8 +15,9 @@ type steps struct {
 	// record records the forward pass of a batch, and returns the buffer of its logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
-	tops []compute.Tensor // result of Top for each step in flight, [outputs, 2*MaxTop+1]
-	rows int              // number of outputs of the last batch
+	tops   []compute.Tensor // result of Top for each step in flight, [outputs, 2*MaxTop+1]
+	rows   int              // number of outputs of the last batch
+	logits compute.Tensor   // of the last batch, [outputs, vocab]
 
 	next      compute.Batch // batch of a later step of Decode
 	positions []int32       // positions of next
@@ -33,48 +34,52 @@ func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch)
 
 // Forward implements Model.
 func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
-	s, logits := m.begin(b, 0)
-	if err := s.Run(); err != nil {
-		return nil, fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+	if err := m.Decode(b, 1); err != nil {
+		return nil, err
 	}
-	return m.be.Floats(logits), nil
+	return m.Logits(), nil
 }
+
+// Logits implements Model.
+func (m *steps) Logits() [][]float32 { return m.be.Floats(m.logits) }
 
 // Decode implements Model.
 func (m *steps) Decode(b *compute.Batch, n int) error {
 	m.positions = append(m.positions[:0], b.Positions...)
 	m.next = *b
 	m.next.Positions = m.positions
-	for i := range n {
-		s, _ := m.begin(&m.next, i)
-		var err error
-		if i < n-1 {
-			err = s.Submit()
-		} else {
-			err = s.Run()
-		}
-		if err != nil {
-			return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
+	for i := range n - 1 {
+		if err := m.begin(&m.next, i).Submit(); err != nil {
+			return decodeError(err, b, n)
 		}
 		m.next.From = m.tops[i]
 		for r := range m.positions {
 			m.positions[r]++
 		}
 	}
-	return nil
+	return decodeError(m.begin(&m.next, n-1).Run(), b, n)
+}
+
+func decodeError(err error, b *compute.Batch, n int) error {
+	switch {
+	case err == nil:
+		return nil
+	case n == 1:
+		return fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+	}
+	return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
 }
 
 // begin records step i of the steps in flight.
-func (m *steps) begin(b *compute.Batch, i int) (s compute.Step, logits compute.Tensor) {
-	s = m.be.Begin(b)
-	logits = m.record(s, b)
-	m.top(s, b, i, logits)
-	return s, logits
+func (m *steps) begin(b *compute.Batch, i int) compute.Step {
+	s := m.be.Begin(b)
+	m.top(s, b, i, m.record(s, b))
+	return s
 }
 
 // top records Top over the logits of step i, if the batch requests it.
 func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
-	m.rows = len(b.Outputs)
+	m.rows, m.logits = len(b.Outputs), logits
 	if b.Top > 0 && m.rows > 0 {
 		s.Top(m.tops[i].Head(m.rows).Slice(0, 2*b.Top+1), logits, b.Top)
 	}

@@ -16,12 +16,6 @@ type output struct {
 	top      int // number of the highest logits that the sequence needs from the row; 0 for all logits
 }
 
-// result has the logits of an output.
-type result struct {
-	logits []float32   // all logits; nil if the step was one of several in flight
-	best   sample.Best // the highest logits, if the output needs no others
-}
-
 // needs returns how many of the highest logits decide the token after the known ones and some drafts, and its reported log-probabilities.
 // It returns 0 if all logits, or more than limit, are needed.
 func (s *sequence) needs(drafts, limit int) int {
@@ -54,7 +48,7 @@ func (s *sequence) exclude(drafts int) (mayEnd bool) {
 func (s *sequence) take(o output, r result, w *sample.Scratch) error {
 	if s.scoresPrompt(o.position) {
 		s.call.count(1 + s.call.promptScores.top)
-		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits)
+		return s.call.promptScores.add(s.call.prompt[o.position+1], r.logits())
 	}
 	if s.call.scores {
 		s.call.count(1 + s.scores.top)
@@ -79,8 +73,8 @@ func (s *sequence) accept(id int32, mayEnd bool) {
 // log-probabilities do not depend on the batch.
 func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err error) {
 	if o.top == 0 {
-		if id, err = s.sampler.Sample(r.logits, s.Length(), w); err == nil && s.call.scores {
-			err = s.scores.add(id, r.logits)
+		if id, err = s.sampler.Sample(r.logits(), s.Length(), w); err == nil && s.call.scores {
+			err = s.scores.add(id, r.logits())
 		}
 		return id, err
 	}
@@ -91,8 +85,8 @@ func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err er
 	var logit float32
 	if ok {
 		id, logit = r.best.ID(index), r.best.Logit(index)
-	} else if id, err = s.sampler.Sample(r.logits, s.Length(), w); err == nil {
-		logit = r.logits[id]
+	} else if id, err = s.sampler.Sample(r.logits(), s.Length(), w); err == nil {
+		logit = r.logits()[id]
 	}
 	if err == nil && s.call.scores {
 		err = s.scores.addBest(id, logit, r.best)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/sample"
 )
@@ -24,7 +26,7 @@ func TestDrawAmongManyEquals(t *testing.T) {
 		s := &sequence{call: c, sampler: sample.New(params, 0, c.prompt), Sequence: draft.Sequence{Tokens: c.prompt}, scores: scores{top: 1}}
 		require.Equal(t, top, s.needs(0, 64))
 		var w sample.Scratch
-		id, err := s.draw(output{top: top}, result{logits: logits, best: sample.ReadBest(best, top)}, &w)
+		id, err := s.draw(output{top: top}, result{batch: &batch{logits: [][]float32{logits}}, best: sample.ReadBest(best, top)}, &w)
 		require.NoError(t, err)
 		want, err := s.sampler.Sample(logits, s.Length(), &w)
 		require.NoError(t, err)
@@ -34,4 +36,56 @@ func TestDrawAmongManyEquals(t *testing.T) {
 		other[id] = true
 	}
 	require.Len(t, other, 5)
+}
+
+// reading is a backend that counts how often logits are read from it.
+type reading struct {
+	compute.Backend
+	vocab, logits int
+}
+
+func (r *reading) Floats(t compute.Tensor) [][]float32 {
+	if t.Cols == r.vocab {
+		r.logits++
+	}
+	return r.Backend.Floats(t)
+}
+
+// All logits of a step are read once, and only if one of its tokens does not follow from the best of them.
+func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		requests  []generation.Request
+		speculate func(compute.Backend, *draft.Options)
+		reads     int // per step
+	}{
+		"greedy":                           {requests: []generation.Request{{}}},
+		"greedy, drafted by the MTP layer": {requests: []generation.Request{{}}, speculate: byMTP},
+		"from the top k":                   {requests: []generation.Request{{Sampling: generation.Sampling{Temperature: 1, TopK: 20}}}},
+		"with log-probabilities":           {requests: []generation.Request{{Logprobs: true, TopLogprobs: 5}}},
+		"from all, and greedy":             {requests: []generation.Request{{}, {Sampling: generation.Sampling{Temperature: 1}}, {Sampling: generation.Sampling{Temperature: 1}}}, reads: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, err := cpu.New(1)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, one.Close()) })
+			be := &reading{Backend: one}
+			s := setup{path: microGLM, backend: be}
+			if c.speculate != nil {
+				s.speculate = func(be compute.Backend, o *draft.Options) { o.Fixed = 2; c.speculate(be, o) }
+			}
+			m := newManual(t, s)
+			be.vocab = m.loop.Model.Config().Vocab
+			for _, req := range c.requests {
+				req.Tokens, req.IgnoreEOS = []int32{1, 2, 3}, true
+				m.begin(req)
+			}
+			const steps = 10
+			for range steps {
+				m.step()
+			}
+			require.Equal(t, steps*c.reads, be.logits)
+		})
+	}
 }

@@ -12,6 +12,7 @@ type batch struct {
 	compute.Batch
 	seqs    []*sequence // of Batch.Seqs
 	outputs []output    // of Batch.Outputs
+	logits  [][]float32 // of the outputs; nil until one needs them
 }
 
 // fill makes a step of the rows that the running sequences were given. limit is the maximum of Batch.Top.
@@ -19,7 +20,7 @@ func (b *batch) fill(running []*sequence, limit int) {
 	b.Tokens, b.Positions, b.Seqs, b.Outputs = b.Tokens[:0], b.Positions[:0], b.Seqs[:0], b.Outputs[:0]
 	clear(b.seqs)
 	clear(b.outputs)
-	b.seqs, b.outputs, b.Top = b.seqs[:0], b.outputs[:0], 0
+	b.seqs, b.outputs, b.logits, b.Top = b.seqs[:0], b.outputs[:0], nil, 0
 	for _, s := range running {
 		if s.Rows > 0 {
 			b.add(s, limit)
@@ -75,13 +76,28 @@ func (b *batch) advance() bool {
 	return n > 0
 }
 
-// result returns the result of an output. step is an index among the steps in flight. logits are those of a single step.
-func (b *batch) result(m model.Model, o output, logits [][]float32, step int) (r result) {
-	if logits != nil {
-		r.logits = logits[o.row]
-	}
+// result returns the result of an output. step is an index among the steps in flight.
+func (b *batch) result(m model.Model, o output, step int) (r result) {
+	r = result{batch: b, model: m, row: o.row}
 	if o.top > 0 {
 		r.best = sample.ReadBest(m.Best(step)[o.row], b.Top)
 	}
 	return r
+}
+
+// result is what a step gives for an output.
+type result struct {
+	best  sample.Best // the highest logits, if the output needs no more
+	batch *batch
+	model model.Model
+	row   int
+}
+
+// logits returns all logits. Few outputs need them, and they take long to read from some devices, so they are read for the first that
+// does. Of several steps in flight there are none.
+func (r result) logits() []float32 {
+	if r.batch.logits == nil {
+		r.batch.logits = r.model.Logits()
+	}
+	return r.batch.logits[r.row]
 }

@@ -19,7 +19,7 @@ const (
 	waitShare = 0.5
 	// longest is the maximum duration of a step of a batch, in seconds, if no interactive request is expected. A longer step would delay
 	// cancellation and the first interactive request.
-	longest = 0.5
+	longest = 4.0
 	// recently is the time for which another interactive request is expected after one.
 	recently = 30 * time.Second
 

@@ -118,14 +118,18 @@ func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
 // While nobody waits for it, a prompt has the rows that the options allow, unless a step took very long.
 func TestAPromptAloneHasWholeSteps(t *testing.T) {
 	t.Parallel()
-	m := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
-	long := m.begin(rowOf(100, 900, 1))
-	require.Equal(t, 490, m.rows(), "half a second")
-	m.finish(long)
-	rows := answering(t, 8, Options{Steps: affine()})
-	long = rows.begin(rowOf(100, 900, 1))
-	require.Equal(t, 490, rows.rows(), "next to rows of a batch that generate")
-	rows.finish(long)
+	rows := func(steps *cost.Steps, streams int) int {
+		m := answering(t, streams, Options{Steps: steps})
+		long := m.begin(rowOf(100, 900, 1))
+		rows := m.rows()
+		m.finish(long)
+		return rows
+	}
+	slow := cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{0.02, 10.24}), 0, 0, 0)
+	require.Equal(t, 512, rows(affine(), 0))
+	require.Equal(t, 512, rows(affine(), 8), "next to rows of a batch that generate")
+	require.Equal(t, 200, rows(slow, 0), "four seconds")
+	require.Equal(t, 200, rows(slow, 8))
 }
 
 // An interactive prompt that has the engine to itself takes steps of the rows that throughput needs, and no more: others who arrive wait

@@ -68,8 +68,7 @@ func (l *loop) step() {
 	b := &l.batch
 	b.fill(l.running, l.top)
 	size := b.size()
-	logits, err := l.compute(n)
-	if err != nil {
+	if err := l.Model.Decode(&b.Batch, n); err != nil {
 		fail(b.seqs, err)
 		return
 	}
@@ -82,7 +81,7 @@ func (l *loop) step() {
 	steps, prompt, generated := 0, 0, 0
 	for ; steps < n && (steps == 0 || b.advance()); steps++ {
 		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate, because the steps were not waited for one by one
-		p, g := l.deliver(logits, steps, end)
+		p, g := l.deliver(steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
 	l.Steps.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))
@@ -102,17 +101,9 @@ func (l *loop) step() {
 	})
 }
 
-// compute runs the batch, and the n-1 steps that follow it. It returns the logits of all outputs if n is 1.
-func (l *loop) compute(n int) ([][]float32, error) {
-	if n == 1 {
-		return l.Model.Forward(&l.batch.Batch)
-	}
-	return nil, l.Model.Decode(&l.batch.Batch, n)
-}
-
 // deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts
 // the step computed, and how many tokens it generated. A row after drafts counts only if the sequence generated exactly these drafts.
-func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, generated int) {
+func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	l.steps++
 	for _, s := range l.batch.seqs {
 		prompt += s.advance()
@@ -124,7 +115,7 @@ func (l *loop) deliver(logits [][]float32, step int, now time.Time) (prompt, gen
 			continue
 		}
 		before := s.Length()
-		if err := s.take(o, l.batch.result(l.Model, o, logits, step), &l.scratch); err != nil {
+		if err := s.take(o, l.batch.result(l.Model, o, step), &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
 			l.discard(s) // the wrong values may be in the cache
 			continue

@@ -62,10 +62,10 @@ func (q *queue) plan(now time.Time) {
 }
 
 const (
-	// In every step whose number is a multiple of oldestTurn, the prompt that was admitted first has the first turn.
+	// In one of oldestTurn steps with several prompts, the prompt that was admitted first has the first turn.
 	oldestTurn = 4
-	// Other sequences may make a step with the prompt of an interactive sequence at most littleMore times as long. In every step whose
-	// number is a multiple of othersTurn, the others go first.
+	// Other sequences may make a step with the prompt of an interactive sequence at most littleMore times as long. In one of othersTurn
+	// such steps, the others go first.
 	littleMore, othersTurn = 1.1, 4
 )
 
@@ -144,8 +144,8 @@ func (q *queue) fitting(s *sequence, limit float64) int {
 	return sort.Search(room, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.span(i+1))) > limit })
 }
 
-// planDrafts adds the drafts that the step has room for after the prompts. Next to prompts, and while an interactive request may arrive,
-// drafts do not make it longer than limit.
+// planDrafts adds as many drafts as the step has room for after the prompts. Next to prompts, and while an interactive request may
+// arrive, drafts do not make the step longer than limit.
 func (q *queue) planDrafts(limit float64, now time.Time) {
 	bounded := len(q.prompts) > 0 || q.people.expected(now)
 	for _, s := range q.running {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,11 +17,23 @@ type compared struct {
 	Zero, From, To, At, MarginAt float64 // places on the bar, in percent
 }
 
-// barScale is the difference at the ends of a bar: larger ones are cut off.
-const barScale = 0.2
+// barScale returns the difference at the ends of the bars: the largest end of an interval, rounded up to 1, 2 or 5 times a power of ten.
+func barScale(list []eval.Compared) float64 {
+	largest := 0.001
+	for i := range list {
+		largest = max(largest, math.Abs(list[i].Low), math.Abs(list[i].High), list[i].Margin)
+	}
+	power := math.Pow(10, math.Floor(math.Log10(largest)))
+	for _, factor := range []float64{1, 2, 5} {
+		if largest <= factor*power {
+			return factor * power
+		}
+	}
+	return 10 * power
+}
 
-func newCompared(c eval.Compared) compared {
-	place := func(v float64) float64 { return 50 + 50*max(-1, min(1, v/barScale)) }
+func newCompared(c eval.Compared, scale float64) compared {
+	place := func(v float64) float64 { return 50 + 50*max(-1, min(1, v/scale)) }
 	return compared{c, place(0), place(c.Low), place(c.High), place(c.Mean), place(-c.Margin)}
 }
 
@@ -30,7 +43,7 @@ func (c compared) Width() float64 { return max(0.5, c.To-c.From) }
 // changed are the rows of a task that changed.
 type changed struct {
 	Task   string
-	Total  int    // of changed rows
+	Total  int    // number of changed rows
 	Metric string // by which rows are lost or won
 	Lost   int
 	Won    int

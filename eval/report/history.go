@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ingot-run/ingot/eval"
 )
@@ -20,6 +21,7 @@ const wide = 1.96
 
 // histories draws each score of the candidate over all runs that have it.
 func (c *content) histories(runs []eval.Run) error {
+	called := axisNames(runs)
 	for _, s := range c.Scores {
 		key := s.Metric + "," + s.Filter
 		var points []point
@@ -39,7 +41,7 @@ func (c *content) histories(runs []eval.Run) error {
 				pt.change = changesOf(before.Results, run.Results, s.Task)
 			}
 			before = run
-			points, names = append(points, pt), append(names, shortName(runs, run))
+			points, names = append(points, pt), append(names, called[run.Name])
 		}
 		if len(points) == 0 {
 			continue
@@ -76,13 +78,30 @@ func changesOf(before, after *eval.Results, task string) string {
 	return strings.Join(list, ", ")
 }
 
-// shortName returns the date of a run, or its time if all runs are of one day.
-func shortName(runs []eval.Run, run *eval.Run) string {
+// maxName is the number of characters of a run's name under a chart.
+const maxName = 10
+
+// axisNames are what runs are called under a chart: by date, by time if all are of one day, or by name if several would be called alike.
+func axisNames(runs []eval.Run) map[string]string {
+	form := "Jan 2"
 	first, last := runs[0].Results.Date.UTC(), runs[len(runs)-1].Results.Date.UTC()
-	switch date := run.Results.Date.UTC(); {
-	case first.YearDay() == last.YearDay() && first.Year() == last.Year():
-		return date.Format("15:04")
-	default:
-		return date.Format("Jan 2")
+	if first.Format(time.DateOnly) == last.Format(time.DateOnly) {
+		form = "15:04"
 	}
+	names, used := map[string]string{}, map[string]bool{}
+	for i := range runs {
+		name := runs[i].Results.Date.UTC().Format(form)
+		names[runs[i].Name], used[name] = name, true
+	}
+	if len(used) == len(runs) {
+		return names
+	}
+	for name := range names {
+		short := []rune(name)
+		if len(short) > maxName {
+			short = append(short[:maxName-1], '…')
+		}
+		names[name] = string(short)
+	}
+	return names
 }

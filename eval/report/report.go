@@ -68,6 +68,7 @@ type content struct {
 	Verdict    statistics.Verdict
 	Refused    string // why the runs cannot be compared; empty if they can
 	Compared   []compared
+	Scale      float64  // the difference at the ends of the bars of Compared
 	Scores     []scored // of a candidate without a comparison
 	Histories  []figure
 	Figures    []figure // lengths and latencies
@@ -213,8 +214,9 @@ func (c *content) compare(folder string) error {
 		return err
 	}
 	c.Verdict = eval.Verdict(list)
+	c.Scale = barScale(list)
 	for _, each := range list {
-		c.Compared = append(c.Compared, newCompared(each))
+		c.Compared = append(c.Compared, newCompared(each, c.Scale))
 	}
 	return c.changes(base, cand, list)
 }

@@ -45,7 +45,7 @@ var defaultMetrics = map[Type]string{
 	Generate: "exact_match", Judge: "judge_score", MultipleChoice: "acc", LogLikelihood: "acc", Perplexity: "word_perplexity",
 }
 
-// aggregationFunctions are the Python functions that are aggregations here.
+// aggregationFunctions maps Python functions that task files use as aggregations to their names here.
 var aggregationFunctions = map[string]string{"utils.agg_inst_level_acc": "weighted_mean"}
 
 // metrics reads metric_list.

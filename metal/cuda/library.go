@@ -93,11 +93,11 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 	return m, nil
 }
 
-// symbols returns the symbols of compiled code's kernels, by the kernels' names. Names given by INSTANTIATE are data in the code
-// (see library.h). The name of any other kernel is its symbol.
+// symbols returns the symbol of each kernel in compiled code, by the name of the kernel. If INSTANTIATE named the kernel, the name is
+// data in the code (see library.h). Otherwise, the name is the symbol.
 func symbols(code []byte) (map[string]string, error) {
 	if len(code) < 64 {
-		return nil, fmt.Errorf("read compiled kernels: %d bytes are no ELF file", len(code))
+		return nil, fmt.Errorf("read compiled kernels: the code has only %d bytes, so it is not an ELF file", len(code))
 	}
 	// NVIDIA stores numbers of its own in the field that ELF uses for the version of its format.
 	plain := slices.Clone(code)

@@ -45,7 +45,7 @@ func checkFile(path string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() || !owned(info) || info.Mode()&othersWrite != 0 {
-		return fmt.Errorf("%q is not a file of this user that only this user can write to (mode %v)", path, info.Mode())
+		return fmt.Errorf("%q must be a file that belongs to this user and that others cannot write to (its mode is %v)", path, info.Mode())
 	}
 	return nil
 }

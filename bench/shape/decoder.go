@@ -1,0 +1,222 @@
+package shape
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// decoder is the shape of a model with grouped-query attention. The fields after the sizes are what a family has in addition to
+// Llama; engine/model has their meaning.
+type decoder struct {
+	arch                                                         string
+	hidden, layers, ffn, heads, kvHeads, headDim, vocab, context int
+	base                                                         float64 // of the rotation
+	untied                                                       bool
+	experts, used, expertFFN, dense                              int // dense is the number of leading layers without experts
+
+	qkvBias, outputBias, headNorms, projectionNorms, sinks bool
+	noPreNorms, postNorms, fusedIn, fusedUp                bool
+	expertBias, correction, shared                         bool
+	ffnNorm                                                string // "" for ffn_norm
+	settings                                               map[string]any
+}
+
+// decoders has the shapes by name. The sizes are those of the models' config.json files.
+var decoders = map[string]decoder{
+	// HuggingFaceTB/SmolLM-135M. The context is 16,384 instead of 2,048, so that long contexts can be measured.
+	"smollm-135m": {arch: "llama", hidden: 576, layers: 30, ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, vocab: 49152, context: 16384, base: 1e4},
+	// Qwen/Qwen2.5-0.5B-Instruct
+	"qwen2.5-0.5b": {
+		arch: "qwen2", hidden: 896, layers: 24, ffn: 4864, heads: 14, kvHeads: 2, headDim: 64, vocab: 151936, context: 32768, base: 1e6,
+		qkvBias: true,
+	},
+	// Qwen/Qwen3-0.6B, Qwen3-8B and Qwen3-30B-A3B
+	"qwen3-0.6b": {
+		arch: "qwen3", hidden: 1024, layers: 28, ffn: 3072, heads: 16, kvHeads: 8, headDim: 128, vocab: 151936, context: 40960, base: 1e6,
+		headNorms: true,
+	},
+	"qwen3-8b": {
+		arch: "qwen3", hidden: 4096, layers: 36, ffn: 12288, heads: 32, kvHeads: 8, headDim: 128, vocab: 151936, context: 40960, base: 1e6,
+		headNorms: true, untied: true,
+	},
+	"qwen3-30b-a3b": {
+		arch: "qwen3moe", hidden: 2048, layers: 48, ffn: 6144, heads: 32, kvHeads: 4, headDim: 128, vocab: 151936, context: 40960, base: 1e6,
+		headNorms: true, untied: true, experts: 128, used: 8, expertFFN: 768,
+	},
+	// google/gemma-3-1b-it
+	"gemma3-1b": {
+		arch: "gemma3", hidden: 1152, layers: 26, ffn: 6912, heads: 4, kvHeads: 1, headDim: 256, vocab: 262144, context: 32768, base: 1e6,
+		headNorms: true, postNorms: true, settings: map[string]any{"attention.sliding_window": uint32(512)},
+	},
+	// openai/gpt-oss-20b
+	"gpt-oss-20b": {
+		arch: "gpt-oss", hidden: 2880, layers: 24, ffn: 2880, heads: 64, kvHeads: 8, headDim: 64, vocab: 201088, context: 131072, base: 150000,
+		qkvBias: true, outputBias: true, sinks: true, untied: true, ffnNorm: "post_attention_norm",
+		experts: 32, used: 4, expertFFN: 2880, expertBias: true,
+		settings: map[string]any{
+			"attention.sliding_window": uint32(128), "rope.scaling.type": "yarn", "rope.scaling.factor": float32(32),
+			"rope.scaling.original_context_length": uint32(4096),
+		},
+	},
+	// zai-org/GLM-4-9B-0414
+	"glm-4-9b": {
+		arch: "glm4", hidden: 4096, layers: 40, ffn: 13696, heads: 32, kvHeads: 2, headDim: 128, vocab: 151552, context: 32768, base: 1e4,
+		qkvBias: true, postNorms: true, fusedUp: true, untied: true, settings: map[string]any{"rope.dimension_count": uint32(64)},
+	},
+	// zai-org/GLM-4.5-Air, without the MTP layer
+	"glm-4.5-air": {
+		arch: "glm4moe", hidden: 4096, layers: 46, ffn: 10944, heads: 96, kvHeads: 8, headDim: 128, vocab: 151552, context: 131072, base: 1e6,
+		qkvBias: true, untied: true, ffnNorm: "post_attention_norm", experts: 128, used: 8, expertFFN: 1408, dense: 1, correction: true, shared: true,
+		settings: map[string]any{
+			"rope.dimension_count": uint32(64), "leading_dense_block_count": uint32(1), "expert_shared_count": uint32(1), "expert_weights_norm": true,
+		},
+	},
+	// microsoft/Phi-4-mini-instruct, without the factors for long contexts
+	"phi-4-mini": {
+		arch: "phi3", hidden: 3072, layers: 32, ffn: 8192, heads: 24, kvHeads: 8, headDim: 128, vocab: 200064, context: 4096, base: 1e4,
+		fusedIn: true, fusedUp: true, settings: map[string]any{"rope.dimension_count": uint32(96)},
+	},
+	// allenai/OLMo-2-0425-1B-Instruct
+	"olmo2-1b": {
+		arch: "olmo2", hidden: 2048, layers: 16, ffn: 8192, heads: 16, kvHeads: 16, headDim: 128, vocab: 100352, context: 4096, base: 5e5,
+		projectionNorms: true, noPreNorms: true, postNorms: true, untied: true,
+	},
+	// HuggingFaceTB/SmolLM3-3B
+	"smollm3-3b": {arch: "smollm3", hidden: 2048, layers: 36, ffn: 11008, heads: 16, kvHeads: 4, headDim: 128, vocab: 128256, context: 65536, base: 5e6},
+	// ibm-granite/granite-3.3-2b-instruct
+	"granite-3.3-2b": {
+		arch: "granite", hidden: 2048, layers: 40, ffn: 8192, heads: 32, kvHeads: 8, headDim: 64, vocab: 49159, context: 131072, base: 1e7,
+		settings: map[string]any{
+			"embedding_scale": float32(12), "residual_scale": float32(0.22), "attention.scale": float32(0.015625), "logit_scale": float32(8),
+		},
+	},
+}
+
+// decoderNames lists the shapes. A number of layers can follow each name.
+var decoderNames = strings.Join(slices.Sorted(maps.Keys(decoders)), "[:LAYERS], ") + "[:LAYERS]"
+
+func parseDecoder(name string) (*Shape, error) {
+	base, count, cut := strings.Cut(name, ":")
+	d, ok := decoders[base]
+	if !ok {
+		return nil, nil
+	}
+	if cut {
+		layers, err := strconv.Atoi(count)
+		if err != nil || layers < 2 || layers > d.layers {
+			return nil, fmt.Errorf("shape %q: the number of layers must be from 2 to %d", name, d.layers)
+		}
+		d.layers = layers
+	}
+	return &Shape{name, d.vocab, d.meta(name), d.tensors}, nil
+}
+
+func (d *decoder) meta(name string) func(m *gguf.Metadata) {
+	return func(m *gguf.Metadata) {
+		set := func(key string, v any) { m.Set(d.arch+"."+key, v) }
+		m.Set("general.architecture", d.arch)
+		m.Set("general.name", name+" (random weights)")
+		set("context_length", uint32(d.context))
+		set("embedding_length", uint32(d.hidden))
+		set("block_count", uint32(d.layers))
+		set("feed_forward_length", uint32(d.ffn))
+		set("attention.head_count", uint32(d.heads))
+		set("attention.head_count_kv", uint32(d.kvHeads))
+		set("attention.key_length", uint32(d.headDim))
+		set("attention.value_length", uint32(d.headDim))
+		set("attention.layer_norm_rms_epsilon", float32(1e-5))
+		set("rope.freq_base", float32(d.base))
+		set("rope.dimension_count", uint32(d.headDim))
+		set("vocab_size", uint32(d.vocab))
+		if d.experts > 0 {
+			set("expert_count", uint32(d.experts))
+			set("expert_used_count", uint32(d.used))
+			set("expert_feed_forward_length", uint32(d.expertFFN))
+		}
+		for key, v := range d.settings {
+			set(key, v)
+		}
+	}
+}
+
+func (d *decoder) tensors(b *builder) {
+	b.head("token_embd.weight", d.hidden, d.vocab)
+	for i := range d.layers {
+		d.layer(b, i)
+	}
+	b.floats("output_norm.weight", d.hidden)
+	if d.untied {
+		b.head("output.weight", d.hidden, d.vocab)
+	}
+}
+
+func (d *decoder) layer(b *builder, i int) {
+	in := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", i, s) }
+	bias := func(s string) string { return fmt.Sprintf("blk.%d.%s.bias", i, s) }
+	queries, keys := d.heads*d.headDim, d.kvHeads*d.headDim
+	ffnNorm := d.ffnNorm
+	if ffnNorm == "" {
+		ffnNorm = "ffn_norm"
+	}
+	for _, v := range []struct {
+		have bool
+		name string
+		n    int
+	}{
+		{!d.noPreNorms, in("attn_norm"), d.hidden}, {!d.noPreNorms, in(ffnNorm), d.hidden},
+		{d.postNorms, in("post_attention_norm"), d.hidden}, {d.postNorms, in("post_ffw_norm"), d.hidden},
+		{d.qkvBias, bias("attn_q"), queries}, {d.qkvBias, bias("attn_k"), keys}, {d.qkvBias, bias("attn_v"), keys},
+		{d.outputBias, bias("attn_output"), d.hidden}, {d.sinks, in("attn_sinks"), d.heads},
+		{d.headNorms, in("attn_q_norm"), d.headDim}, {d.headNorms, in("attn_k_norm"), d.headDim},
+		{d.projectionNorms, in("attn_q_norm"), queries}, {d.projectionNorms, in("attn_k_norm"), keys},
+	} {
+		if v.have {
+			b.floats(v.name, v.n)
+		}
+	}
+	if d.fusedIn {
+		b.matrix(in("attn_qkv"), d.hidden, queries+2*keys)
+	} else {
+		b.matrix(in("attn_q"), d.hidden, queries)
+		b.matrix(in("attn_k"), d.hidden, keys)
+		b.matrix(in("attn_v"), d.hidden, keys)
+	}
+	b.matrix(in("attn_output"), queries, d.hidden)
+	switch {
+	case d.experts > 0 && i >= d.dense:
+		d.mixture(b, in, bias)
+	case d.fusedUp:
+		b.matrix(in("ffn_up"), d.hidden, 2*d.ffn)
+		b.matrix(in("ffn_down"), d.ffn, d.hidden)
+	default:
+		b.matrix(in("ffn_gate"), d.hidden, d.ffn)
+		b.matrix(in("ffn_up"), d.hidden, d.ffn)
+		b.matrix(in("ffn_down"), d.ffn, d.hidden)
+	}
+}
+
+func (d *decoder) mixture(b *builder, in, bias func(string) string) {
+	b.floats(in("ffn_gate_inp"), d.hidden, d.experts)
+	b.matrix(in("ffn_gate_exps"), d.hidden, d.expertFFN, d.experts)
+	b.matrix(in("ffn_up_exps"), d.hidden, d.expertFFN, d.experts)
+	b.matrix(in("ffn_down_exps"), d.expertFFN, d.hidden, d.experts)
+	if d.correction {
+		b.floats(bias("exp_probs_b"), d.experts)
+	}
+	if d.expertBias {
+		b.floats(bias("ffn_gate_inp"), d.experts)
+		b.floats(bias("ffn_gate_exps"), d.expertFFN, d.experts)
+		b.floats(bias("ffn_up_exps"), d.expertFFN, d.experts)
+		b.floats(bias("ffn_down_exps"), d.hidden, d.experts)
+	}
+	if d.shared {
+		b.matrix(in("ffn_gate_shexp"), d.hidden, d.expertFFN)
+		b.matrix(in("ffn_up_shexp"), d.hidden, d.expertFFN)
+		b.matrix(in("ffn_down_shexp"), d.expertFFN, d.hidden)
+	}
+}

@@ -1,0 +1,146 @@
+package model_test
+
+import "fmt"
+
+// decoderLayout has the tensors and settings in which the files of decoders differ from Llama's. A file has two layers.
+type decoderLayout struct {
+	arch                                           string
+	qkvBias, outputBias, headNorms, wholeNorms     bool
+	noPreNorms, postNorms, sinks, fusedUp, fusedIn bool
+	ffnNorm                                        string // "" for ffn_norm
+	experts, expertBias, correction, shared, mtp   bool
+	dense                                          int // leading layers without experts
+	settings                                       map[string]any
+}
+
+// Sizes of the decoders.
+const (
+	decoderHeads, decoderKVHeads, decoderHead = 4, 2, 8
+	decoderFFN, decoderExpertFFN              = 24, 16
+	decoderExperts, decoderUsed               = 4, 2
+)
+
+// decoderLayouts has a layout for each family of decoders except Llama.
+var decoderLayouts = []decoderLayout{
+	{arch: "qwen2", qkvBias: true},
+	{arch: "qwen3", headNorms: true},
+	{arch: "qwen3moe", headNorms: true, experts: true},
+	{arch: "gemma3", headNorms: true, postNorms: true, settings: map[string]any{"attention.sliding_window": 5, "attention.sliding_window_pattern": 2}},
+	{
+		arch: "gpt-oss", qkvBias: true, outputBias: true, sinks: true, ffnNorm: "post_attention_norm", experts: true, expertBias: true,
+		settings: map[string]any{"attention.sliding_window": 5},
+	},
+	{arch: "glm4", qkvBias: true, postNorms: true, fusedUp: true},
+	{
+		arch: "glm4moe", qkvBias: true, headNorms: true, ffnNorm: "post_attention_norm", experts: true, correction: true, shared: true, dense: 1, mtp: true,
+		settings: map[string]any{"expert_shared_count": 1, "leading_dense_block_count": 1, "nextn_predict_layers": 1},
+	},
+	{arch: "phi3", fusedUp: true, fusedIn: true, settings: map[string]any{"attention.sliding_window": 20}},
+	{arch: "olmo2", wholeNorms: true, noPreNorms: true, postNorms: true},
+	{arch: "smollm3"},
+	{arch: "granite", settings: map[string]any{
+		"logit_scale": float32(4), "residual_scale": float32(0.5), "embedding_scale": float32(3), "attention.scale": float32(0.25),
+	}},
+}
+
+func (l *decoderLayout) build() *build {
+	b := newBuild(l.arch)
+	layers := 2
+	if l.mtp {
+		layers++
+	}
+	b.set("block_count", layers)
+	b.set("context_length", 512)
+	b.set("embedding_length", hidden)
+	b.set("feed_forward_length", decoderFFN)
+	b.set("attention.head_count", decoderHeads)
+	b.set("attention.head_count_kv", decoderKVHeads)
+	b.set("attention.layer_norm_rms_epsilon", float32(0.01))
+	b.set("rope.freq_base", float32(100))
+	if l.experts {
+		b.set("expert_count", decoderExperts)
+		b.set("expert_used_count", decoderUsed)
+		b.set("expert_feed_forward_length", decoderExpertFFN)
+	}
+	for name, v := range l.settings {
+		b.set(name, v)
+	}
+	b.weight("token_embd.weight", 0, hidden, vocab)
+	b.vector("output_norm.weight", hidden)
+	b.weight("output.weight", 0, hidden, vocab)
+	for i := range layers {
+		l.layer(b, i)
+	}
+	if l.mtp {
+		name := func(s string) string { return blockName(layers-1, "nextn."+s) }
+		b.weight(name("eh_proj"), 0, 2*hidden, hidden)
+		b.vector(name("enorm"), hidden)
+		b.vector(name("hnorm"), hidden)
+		b.vector(name("shared_head_norm"), hidden)
+	}
+	return b
+}
+
+func (l *decoderLayout) layer(b *build, i int) {
+	name := func(s string) string { return blockName(i, s) }
+	bias := func(s string) string { return fmt.Sprintf("blk.%d.%s.bias", i, s) }
+	const queries, keys = decoderHeads * decoderHead, decoderKVHeads * decoderHead
+	if l.fusedIn {
+		b.weight(name("attn_qkv"), 0, hidden, queries+2*keys)
+	} else {
+		b.weight(name("attn_q"), 0, hidden, queries)
+		b.weight(name("attn_k"), 0, hidden, keys)
+		b.weight(name("attn_v"), 0, hidden, keys)
+	}
+	b.weight(name("attn_output"), 0, queries, hidden)
+	ffnNorm := l.ffnNorm
+	if ffnNorm == "" {
+		ffnNorm = "ffn_norm"
+	}
+	moe := l.experts && i >= l.dense
+	for _, v := range []struct {
+		have bool
+		name string
+		n    int
+	}{
+		{l.qkvBias, bias("attn_q"), queries}, {l.qkvBias, bias("attn_k"), keys}, {l.qkvBias, bias("attn_v"), keys},
+		{l.outputBias, bias("attn_output"), hidden}, {l.sinks, name("attn_sinks"), decoderHeads},
+		{l.headNorms, name("attn_q_norm"), decoderHead}, {l.headNorms, name("attn_k_norm"), decoderHead},
+		{l.wholeNorms, name("attn_q_norm"), queries}, {l.wholeNorms, name("attn_k_norm"), keys},
+		{!l.noPreNorms, name("attn_norm"), hidden}, {!l.noPreNorms, name(ffnNorm), hidden},
+		{l.postNorms, name("post_attention_norm"), hidden}, {l.postNorms, name("post_ffw_norm"), hidden},
+		{moe && l.expertBias, bias("ffn_gate_inp"), decoderExperts}, {moe && l.correction, bias("exp_probs_b"), decoderExperts},
+	} {
+		if v.have {
+			b.vector(v.name, v.n)
+		}
+	}
+	switch {
+	case moe:
+		l.mixture(b, name, bias)
+	case l.fusedUp:
+		b.weight(name("ffn_up"), 0, hidden, 2*decoderFFN)
+		b.weight(name("ffn_down"), 0, decoderFFN, hidden)
+	default:
+		b.weight(name("ffn_gate"), 0, hidden, decoderFFN)
+		b.weight(name("ffn_up"), 0, hidden, decoderFFN)
+		b.weight(name("ffn_down"), 0, decoderFFN, hidden)
+	}
+}
+
+func (l *decoderLayout) mixture(b *build, name, bias func(string) string) {
+	b.weight(name("ffn_gate_inp"), 0, hidden, decoderExperts)
+	b.weight(name("ffn_gate_exps"), 0, hidden, decoderExpertFFN, decoderExperts)
+	b.weight(name("ffn_up_exps"), 0, hidden, decoderExpertFFN, decoderExperts)
+	b.weight(name("ffn_down_exps"), 0, decoderExpertFFN, hidden, decoderExperts)
+	if l.expertBias {
+		b.weight(bias("ffn_gate_exps"), 0, decoderExpertFFN, decoderExperts)
+		b.weight(bias("ffn_up_exps"), 0, decoderExpertFFN, decoderExperts)
+		b.weight(bias("ffn_down_exps"), 0, hidden, decoderExperts)
+	}
+	if l.shared {
+		b.weight(name("ffn_gate_shexp"), 0, hidden, decoderExpertFFN)
+		b.weight(name("ffn_up_shexp"), 0, hidden, decoderExpertFFN)
+		b.weight(name("ffn_down_shexp"), 0, decoderExpertFFN, hidden)
+	}
+}
