@@ -33,7 +33,7 @@ const openAIKey = "OPENAI_API_KEY"
 type answerer struct {
 	model string
 	url   string
-	name  string // of the workers' model, or the server's; empty for the only model of a server
+	name  string // name of the workers' or the server's model; empty for the only model of a server
 	key   string // the variable with the server's key
 }
 
