@@ -55,7 +55,7 @@ type Fleet struct {
 // fleetCall is a call that waits for its answer.
 type fleetCall struct {
 	mu     sync.Mutex
-	events []job.Event // that were not used yet
+	events []job.Event // events that were not used yet
 	news   chan struct{}
 }
 
