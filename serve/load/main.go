@@ -26,8 +26,8 @@ func main() {
 	flag.IntVar(&o.tokens, "tokens", 64, "tokens of an answer")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	r, err := run(ctx, o)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
