@@ -34,7 +34,12 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	if p := req.Resume; p != nil && !p.Fits(prompt, req.NumChoices(), e.files.config.Vocab) {
 		req.Resume = nil
 	}
-	return e.scheduler.Generate(ctx, start, prompt, &req)
+	reasoning := e.reasoning(&req, prompt)
+	done, err := e.scheduler.Generate(ctx, start, prompt, &req)
+	if err == nil {
+		reasoning.split(&done)
+	}
+	return done, err
 }
 
 // prompt returns the token ids of a request's prompt. There is at least one, and all are in the vocabulary.

@@ -126,7 +126,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		return nil, fmt.Errorf("batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
 	}
 	if known.Alias != o.Alias || known.Priority != o.Priority {
-		return nil, fmt.Errorf("batch %s was queued for model %s with priority %s: give the same, or another batch id",
+		return nil, fmt.Errorf("batch %s was queued for model %s with priority %s: give the same model and priority, or another batch id",
 			o.Batch, known.Alias, known.Priority)
 	}
 	if fileSHA != "" && known.FileSHA != "" && fileSHA != known.FileSHA {

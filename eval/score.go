@@ -33,7 +33,7 @@ type Sample struct {
 	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
 	Truncated bool               `json:"truncated,omitempty"`
 	Judge     []string           `json:"judge,omitempty"`             // what the judge wrote about each answer
-	Tokens    int                `json:"completion_tokens,omitempty"` // that were generated
+	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
 	Latency   float64            `json:"latency_ms,omitempty"`        // of the slowest request of the row
 	Metrics   []string           `json:"metrics"`
 	Scores    map[string]float64 `json:"scores"`            // by metric; of metrics made of log-probabilities, the log-probability
@@ -46,7 +46,7 @@ type answer struct {
 	truncated bool     // a choice reached max_tokens
 	logprobs  scored
 	failed    string  // the error; empty for an answer
-	tokens    int     // that were generated
+	tokens    int     // generated tokens
 	latency   float64 // from the request to the last token, in milliseconds
 	model     string  // SHA-256
 }

@@ -24,6 +24,7 @@ type Completion struct {
 // Choice is one generated answer.
 type Choice struct {
 	Text         string
+	Reasoning    string  // what the model thought before, if the answer is to a chat whose template has tags for it
 	Tokens       []int32 // all generated ids; unlike Text, they include a stop id and the ids of a stop string
 	FinishReason FinishReason
 	// StopReason is the stop string that ended the choice. If it is empty after FinishStop, the last of Tokens is a stop id.
@@ -46,6 +47,7 @@ type Stats struct {
 	PromptTokens     int
 	CachedTokens     int           // prompt tokens found in the cache and not computed
 	CompletionTokens int           // generated tokens of all choices
+	ReasoningTokens  int           // of these, tokens up to the end of the reasoning
 	ResumedTokens    int           // completion tokens that come from Request.Resume; times and steps do not include them
 	TTFT             time.Duration // from the call of Generate to the first generated token
 	Total            time.Duration // the duration of Generate

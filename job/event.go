@@ -21,20 +21,23 @@ type Event struct {
 // Progress is how much of a choice there is. Another attempt at the job makes the same choice again, in other pieces.
 type Progress struct {
 	Tokens int `json:"tokens"`
-	Text   int `json:"text"` // bytes
+	Text   int `json:"text"` // bytes, as of Reasoning
+
+	Reasoning int `json:"reasoning"`
 }
 
 // Add counts a piece.
 func (p *Progress) Add(piece generation.Piece) {
 	p.Tokens += len(piece.Tokens)
 	p.Text += len(piece.Text)
+	p.Reasoning += len(piece.Reasoning)
 }
 
 // Since returns the part of an event's piece that a client does not have, which has p of the choice so far. ok is false if events in
 // between were lost.
 func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	rest = e.Piece
-	if e.Before.Tokens > p.Tokens || e.Before.Text > p.Text {
+	if e.Before.Tokens > p.Tokens || e.Before.Text > p.Text || e.Before.Reasoning > p.Reasoning {
 		return rest, false
 	}
 	tokens := min(p.Tokens-e.Before.Tokens, len(rest.Tokens))
@@ -42,6 +45,7 @@ func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	if len(rest.Logprobs) > 0 {
 		rest.Logprobs = rest.Logprobs[tokens:]
 	}
+	rest.Reasoning = rest.Reasoning[min(p.Reasoning-e.Before.Reasoning, len(rest.Reasoning)):]
 	rest.Text = rest.Text[min(p.Text-e.Before.Text, len(rest.Text)):]
 	return rest, true
 }

@@ -31,7 +31,7 @@ type Job struct {
 	// The queue sets these when it delivers the job.
 
 	Delivery int    `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
-	Pin      string `json:"-"` // of the worker's model, see Pin; set by the worker, empty if it does not know it yet
+	Pin      string `json:"-"` // Pin of the worker's model; set by the worker, and empty while the worker does not know it
 	Deaths   int    `json:"-"` // workers that died while they ran the row
 }
 

@@ -15,6 +15,7 @@ type Stats struct {
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
+	ReasoningTokens  int     `json:"reasoning_tokens,omitempty"`
 	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps do not include them
 	PrefillTPS       float64 `json:"prefill_tps"`              // prompt tokens computed per second, from admission to the first token
 	DecodeTPS        float64 `json:"decode_tps"`               // tokens per second after the first
@@ -51,6 +52,7 @@ func (s *Stats) Add(done []generation.Completion) {
 		s.PromptTokens += e.PromptTokens
 		s.CachedTokens += e.CachedTokens
 		s.CompletionTokens += e.CompletionTokens
+		s.ReasoningTokens += e.ReasoningTokens
 		s.ResumedTokens += e.ResumedTokens
 		s.Steps += e.Steps
 		s.DraftTokens += e.DraftTokens

@@ -60,6 +60,14 @@ func TestReferencesOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) { references(t, start, allCases) })
 }
 
+// TestFamiliesOnGPU allows for the rounding of activations by the products of a GPU.
+func TestFamiliesOnGPU(t *testing.T) {
+	eachGPU(t, func(t *testing.T, start starter) {
+		t.Helper()
+		families(t, start, 0.01)
+	})
+}
+
 func TestSameTokensOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) { sameTokens(t, start, true) })
 }

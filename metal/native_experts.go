@@ -1,10 +1,6 @@
 package metal
 
-import (
-	"fmt"
-
-	"github.com/ingot-run/ingot/engine/compute"
-)
+import "github.com/ingot-run/ingot/engine/compute"
 
 // The argument structs of experts.h, with the same fields.
 type (
@@ -73,10 +69,6 @@ func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedCh
 
 // integerGatedExperts is GatedExperts for packed weights.
 func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
-	if e.GateBias != nil || e.Activation != compute.SiLU {
-		s.fail(fmt.Errorf("compute experts of type %v with biases or another activation than SiLU: NVIDIA's kernels do not support it; use a file whose experts are MXFP4, or the CPU", e.Gate.Type()))
-		return
-	}
 	w, used := e.Gate.(*weight), routing.Cols/2
 	shared, separate := sharedOf(w, e.SharedGate, e.SharedUp)
 	slots := used

@@ -225,8 +225,11 @@ func (s *step) integerEmbed(dst compute.Tensor, w *weight, tokens Binding, token
 		Binding{Buffer: w.buffer}, tokens, at(dst))
 }
 
-// floats returns a router that the kernels of routing can read: w itself, or a copy of w in float32 if w is packed. The
-// first step makes the copy.
+// floatRows is the maximum number of rows per dispatch that copies a weight in float32.
+const floatRows = 16384
+
+// floats returns a weight that the portable kernels can read: w itself, or a copy of w in float32 if w is packed. The first step makes
+// the copy. It is for routers and for experts with biases, which the native kernels do not compute.
 func (s *step) floats(w *weight) *weight {
 	if w.integer == nil {
 		return w
@@ -234,20 +237,26 @@ func (s *step) floats(w *weight) *weight {
 	if w.floats != nil {
 		return w.floats
 	}
-	made := &weight{kind: gguf.TypeF32, shape: w.shape, in: w.in, out: w.out, matrices: 1, rowBytes: 4 * w.in}
+	made := &weight{kind: gguf.TypeF32, shape: w.shape, in: w.in, out: w.out, matrices: w.matrices, rowBytes: 4 * w.in}
 	var err error
 	if made.kernels, err = s.kernels.forWeight(weightShape{made.kind, w.in, w.out}); err == nil {
-		made.buffer, err = s.newBuffer(w.out*made.rowBytes, Private, "copy a router")
+		made.buffer, err = s.newBuffer(w.matrices*w.out*made.rowBytes, Private, "copy a weight in float32")
 	}
 	if err != nil {
 		s.fail(err)
 		return made
 	}
-	rows, ints := s.take(w.out)
-	for i := range ints {
-		ints[i] = int32(math.Float32bits(float32(i)))
+	all := compute.Tensor{Buffer: &memory{buffer: made.buffer}, Rows: w.matrices * w.out, Stride: w.in}
+	padded := (w.out + groupRows - 1) / groupRows * groupRows // a packed matrix has whole groups of rows
+	for first := 0; first < all.Rows; first += floatRows {
+		part := all.Span(first, min(first+floatRows, all.Rows))
+		rows, ints := s.take(part.Rows)
+		for i := range ints {
+			row := (first+i)/w.out*padded + (first+i)%w.out
+			ints[i] = int32(math.Float32bits(float32(row)))
+		}
+		s.integerEmbed(part, w, rows, 1)
 	}
-	s.integerEmbed(compute.Tensor{Buffer: &memory{buffer: made.buffer}, Rows: w.out, Stride: w.in}, w, rows, 1)
 	w.floats = made
 	return made
 }

@@ -52,6 +52,9 @@ type gatedExpertsArgs struct {
 // GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
 // of the routed experts.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	if e.GateBias != nil || e.Activation != compute.SiLU { // no native kernel computes these
+		e.Gate, e.Up = s.floats(e.Gate.(*weight)), s.floats(e.Up.(*weight))
+	}
 	w, used := e.Gate.(*weight), routing.Cols/2
 	if w.integer != nil {
 		s.integerGatedExperts(dst, x, routing, e)
@@ -89,6 +92,9 @@ type expertsAddArgs struct {
 
 // ExpertsAdd implements compute.Step.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	if e.DownBias != nil {
+		e.Down = s.floats(e.Down.(*weight))
+	}
 	w, used := e.Down.(*weight), routing.Cols/2
 	if w.integer != nil {
 		s.integerExpertsAdd(dst, h, routing, e)
@@ -164,9 +170,12 @@ func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Expert
 		return
 	}
 	shared := dst.Slice(used*w.out, e.SharedGate.(*weight).out)
-	if e.SharedGate.Type() == e.SharedUp.Type() {
+	switch {
+	case e.SharedGate.(*weight).integer != nil:
+		s.GatedMatMul(shared, x, e.SharedGate, e.SharedUp, e.Activation)
+	case e.SharedGate.Type() == e.SharedUp.Type():
 		s.gatedTile(shared, x, e.SharedGate, e.SharedUp, e.Activation, true)
-	} else {
+	default:
 		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp, e.Activation)
 	}
 }
@@ -193,6 +202,10 @@ func (s *step) expertTilesAdd(dst, h, routing compute.Tensor, e compute.Experts)
 	})
 	if e.SharedDown != nil {
 		d := e.SharedDown.(*weight)
-		s.productTile("experts_add", dst, h.Slice(used*w.in, d.in), d, tileArgs{add: 1}, false)
+		if h = h.Slice(used*w.in, d.in); d.integer != nil {
+			s.MatMulAdd(dst, h, d)
+		} else {
+			s.productTile("experts_add", dst, h, d, tileArgs{add: 1}, false)
+		}
 	}
 }

@@ -26,6 +26,10 @@ func (o *object) chatContext() *ordered.Object {
 	if _, ok := o.get("add_generation_prompt", boolean); ok {
 		ctx.Set("add_generation_prompt", o.boolean("add_generation_prompt"))
 	}
+	if o.boolean(continueFinal) {
+		o.checkContinued(ctx)
+		ctx.Set(continueFinal, true)
+	}
 	if _, ok := o.get("enable_thinking", boolean); ok {
 		ctx.Set("enable_thinking", o.boolean("enable_thinking"))
 	}
@@ -46,6 +50,30 @@ func (o *object) chatContext() *ordered.Object {
 		}
 	}
 	return ctx
+}
+
+// continueFinal is the field of a chat whose last message is the beginning of the answer.
+const continueFinal = "continue_final_message"
+
+// checkContinued checks that the last message can be continued.
+func (o *object) checkContinued(ctx *ordered.Object) {
+	v, _ := ctx.Get("messages")
+	messages, _ := v.([]ordered.Value)
+	if len(messages) == 0 {
+		return // an error by itself
+	}
+	last, _ := messages[len(messages)-1].(*ordered.Object)
+	if last == nil {
+		return
+	}
+	role, _ := last.Get("role")
+	content, _ := last.Get("content")
+	if text, _ := content.(string); role != "assistant" || text == "" {
+		o.fail(CodeInvalidValue, "%q needs a last message of the assistant that has content", continueFinal)
+	}
+	if o.boolean("add_generation_prompt") {
+		o.fail(CodeInvalidValue, `%q and "add_generation_prompt" exclude each other`, continueFinal)
+	}
 }
 
 func (o *object) parse(name string, raw json.RawMessage) ordered.Value {

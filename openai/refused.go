@@ -43,7 +43,6 @@ var refused = []struct {
 	{"parallel_tool_calls", Chat, []string{"true"}, "output cannot be constrained"},
 	{"web_search_options", Chat, nil, "there is no web search"},
 	{"chat_template", Chat, nil, "the model's own template is used"},
-	{"continue_final_message", Chat, []string{"false"}, "use /v1/completions with the rendered prompt"},
 	{"add_special_tokens", Chat, []string{"false"}, "the template writes special tokens"},
 	{"echo", Chat, []string{"false"}, "use /v1/completions"},
 
@@ -56,7 +55,7 @@ var refused = []struct {
 var understood = []string{
 	"temperature", "max_tokens", "max_completion_tokens", "presence_penalty", "frequency_penalty", "repetition_penalty",
 	"logit_bias", "logprobs", "top_logprobs", "min_tokens", "ignore_eos", "stop_token_ids", "return_token_ids",
-	"add_generation_prompt", "chat_template_kwargs",
+	"add_generation_prompt", "chat_template_kwargs", continueFinal,
 }
 
 // refuse sets an error for unsupported fields and misspelt names. A live request may be streamed.

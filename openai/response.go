@@ -16,11 +16,15 @@ type usage struct {
 	PromptDetails    struct {
 		CachedTokens int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	CompletionDetails struct {
+		ReasoningTokens int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
 }
 
-func newUsage(prompt, completion, cached int) usage {
-	u := usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: prompt + completion}
-	u.PromptDetails.CachedTokens = cached
+func newUsage(t Tokens) usage {
+	u := usage{PromptTokens: t.Prompt, CompletionTokens: t.Completion, TotalTokens: t.Prompt + t.Completion}
+	u.PromptDetails.CachedTokens = t.Cached
+	u.CompletionDetails.ReasoningTokens = t.Reasoning
 	return u
 }
 
@@ -51,9 +55,10 @@ type chatChoice struct {
 }
 
 type message struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role      string  `json:"role"`
+	Content   string  `json:"content"`
+	Refusal   *string `json:"refusal"`
+	Reasoning string  `json:"reasoning_content,omitempty"` // as in vLLM and DeepSeek's API
 }
 
 type completionBody struct {
@@ -106,13 +111,14 @@ func (r *Request) Response(a Answer, done []generation.Completion) any {
 }
 
 func usageOf(done []generation.Completion) usage {
-	prompt, completion, cached := 0, 0, 0
+	var t Tokens
 	for _, c := range done {
-		prompt += c.Stats.PromptTokens
-		completion += c.Stats.CompletionTokens
-		cached += c.Stats.CachedTokens
+		t.Prompt += c.Stats.PromptTokens
+		t.Completion += c.Stats.CompletionTokens
+		t.Cached += c.Stats.CachedTokens
+		t.Reasoning += c.Stats.ReasoningTokens
 	}
-	return newUsage(prompt, completion, cached)
+	return newUsage(t)
 }
 
 func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
@@ -121,7 +127,7 @@ func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
 		for _, answer := range c.Choices {
 			choice := chatChoice{
 				Index:        len(choices),
-				Message:      message{Role: "assistant", Content: answer.Text},
+				Message:      message{Role: "assistant", Content: answer.Text, Reasoning: answer.Reasoning},
 				FinishReason: string(answer.FinishReason),
 				StopReason:   answer.StopReason,
 				choiceIDs:    r.ids(c, answer),

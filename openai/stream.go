@@ -57,6 +57,8 @@ type chatDelta struct {
 type delta struct {
 	Role    string  `json:"role,omitempty"`
 	Content *string `json:"content,omitempty"`
+
+	Reasoning string `json:"reasoning_content,omitempty"`
 }
 
 type completionChunk struct {
@@ -94,6 +96,9 @@ func (s *Stream) chatChunks(index int, p generation.Piece) (chunks []any) {
 	if c := &s.choices[index]; !c.begun {
 		c.begun = true
 		add(chatDelta{Delta: delta{Role: "assistant", Content: new(string)}})
+	}
+	if p.Reasoning != "" {
+		add(chatDelta{Delta: delta{Reasoning: p.Reasoning}})
 	}
 	d := chatDelta{Delta: delta{Content: &p.Text}, choiceIDs: s.ids(p)}
 	if s.request.settings.Logprobs {
@@ -141,7 +146,9 @@ func (s *Stream) ids(p generation.Piece) choiceIDs {
 
 // Tokens are the counts of a response.
 type Tokens struct {
-	Prompt, Completion, Cached int
+	Prompt, Completion int
+	Cached             int // of the prompt's
+	Reasoning          int // of the completion's
 }
 
 // End returns the last chunks, given the response's body and its counts.
@@ -161,7 +168,7 @@ func (s *Stream) End(body any, t Tokens) ([]any, error) {
 		chunks = append(chunks, completionChunk{head: s.head, Choices: whole.Choices, Usage: s.noUsage})
 	}
 	if s.request.streamUsage {
-		u := newUsage(t.Prompt, t.Completion, t.Cached)
+		u := newUsage(t)
 		chunks = append(chunks, completionChunk{head: s.head, Choices: []struct{}{}, Usage: u})
 	}
 	return chunks, nil
@@ -172,7 +179,8 @@ func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	var read struct {
 		Choices []struct {
 			Message *struct {
-				Content string `json:"content"`
+				Content   string `json:"content"`
+				Reasoning string `json:"reasoning_content"`
 			} `json:"message"`
 			Text         string                  `json:"text"`
 			FinishReason generation.FinishReason `json:"finish_reason"`
@@ -185,12 +193,13 @@ func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	all := make([][]generation.Choice, r.NumPrompts())
 	for i, c := range read.Choices {
 		prompt := min(i/r.settings.N, len(all)-1)
+		reasoning := ""
 		if c.Message != nil {
-			c.Text = c.Message.Content
+			c.Text, reasoning = c.Message.Content, c.Message.Reasoning
 		} else if r.echo && r.prompts[prompt].ids == nil {
 			c.Text = strings.TrimPrefix(c.Text, r.prompts[prompt].text)
 		}
-		all[prompt] = append(all[prompt], generation.Choice{Text: c.Text, FinishReason: c.FinishReason, StopReason: c.StopReason})
+		all[prompt] = append(all[prompt], generation.Choice{Text: c.Text, Reasoning: reasoning, FinishReason: c.FinishReason, StopReason: c.StopReason})
 	}
 	return all, nil
 }

@@ -25,7 +25,7 @@ var supported = map[Endpoint][]string{
 	},
 	Chat: {
 		"messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "documents", "reasoning_effort",
-		"enable_thinking", "add_generation_prompt", "chat_template_kwargs",
+		"enable_thinking", "add_generation_prompt", "chat_template_kwargs", continueFinal,
 	},
 	Completions: {"prompt", "echo"},
 }

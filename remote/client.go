@@ -26,7 +26,7 @@ type Options struct {
 	KeyName     string        // what the key is called in messages, such as the name of its variable
 	Model       string        // the server's name of the model; the only one that it lists
 	Concurrency int           // requests at once; 16
-	Attempts    int           // of a request that fails for a reason that may pass; 6
+	Attempts    int           // maximum attempts of a request whose failure may be temporary; 6
 	FirstWait   time.Duration // before the second attempt; doubles with every further one, up to a minute; 1 s
 	Timeout     time.Duration // of an attempt; 10 minutes
 }

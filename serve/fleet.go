@@ -55,7 +55,7 @@ type Fleet struct {
 // fleetCall is a call that waits for its answer.
 type fleetCall struct {
 	mu     sync.Mutex
-	events []job.Event // that were not used yet
+	events []job.Event // events that were not used yet
 	news   chan struct{}
 }
 
@@ -298,7 +298,7 @@ func (s *fleetStream) pass(e job.Event) error {
 	if !ok {
 		return nil // events were lost; finish makes up for them
 	}
-	if s.done[at] || len(piece.Tokens) == 0 && piece.Text == "" && piece.FinishReason == "" {
+	if s.done[at] || len(piece.Tokens) == 0 && piece.Text == "" && piece.Reasoning == "" && piece.FinishReason == "" {
 		return nil // an earlier attempt has sent it
 	}
 	return s.send(at, piece)
@@ -327,13 +327,15 @@ func (s *fleetStream) finish(body []byte) error {
 		for i, c := range choices {
 			at := position{prompt, i}
 			have := s.have[at]
-			if s.done[at] || have.Text > len(c.Text) {
+			if s.done[at] || have.Text > len(c.Text) || have.Reasoning > len(c.Reasoning) {
 				continue
 			}
 			if s.call.Request.NamesTokens() {
 				return errors.New("a part of the answer was lost on its way from the worker")
 			}
-			piece := generation.Piece{Choice: i, Text: c.Text[have.Text:], FinishReason: c.FinishReason, StopReason: c.StopReason}
+			piece := generation.Piece{
+				Choice: i, Reasoning: c.Reasoning[have.Reasoning:], Text: c.Text[have.Text:], FinishReason: c.FinishReason, StopReason: c.StopReason,
+			}
 			if err := s.send(at, piece); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type key struct {
 	name     string        // for the log
 	requests *rate.Limiter // nil for no limit
 	tokens   *rate.Limiter
-	models   []string // that it may use; nil for all
+	models   []string // models that the key may use; nil for all
 }
 
 // ReadKeys reads a file of API keys. A line is a key, or "sha256:" and the hash of a key in hex, and then any of these settings:

@@ -300,3 +300,29 @@ func TestClientGoneStopsGeneration(t *testing.T) {
 	require.Error(t, err)
 	require.Eventually(t, func() bool { return b.engine.Snapshot().Running == 0 }, time.Minute, time.Millisecond)
 }
+
+// The last message of the assistant is the beginning of the answer.
+func TestContinuedMessage(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	of := b.engine.Tokenizer()
+	prompt := func(messages, more string) []int32 {
+		var got tokens
+		b.post(t, "/tokenize", `{"messages":[{"role":"user","content":"Tell a story."}`+messages+`]`+more+`}`, &got)
+		return got.Tokens
+	}
+	const last = `,{"role":"assistant","content":"Once there was "}`
+	whole := of.Decode(prompt(last, `,"continue_final_message":true`))
+	require.True(t, strings.HasSuffix(whole, "Once there was "), "%q", whole)
+	require.Equal(t, of.Decode(prompt("", `,"add_generation_prompt":false`)), strings.TrimSuffix(whole, "</think>Once there was "))
+
+	body := func(messages, more string) string {
+		return `{"model":"tiny","max_tokens":8,"temperature":0,"messages":[{"role":"user","content":"Tell a story."}` + messages + `]` + more + `}`
+	}
+	var chat chatResponse
+	b.post(t, "/v1/chat/completions", body(last, `,"continue_final_message":true`), &chat)
+	require.Equal(t, len(prompt(last, `,"continue_final_message":true`)), chat.Usage.Prompt)
+	for _, bad := range []string{body("", `,"continue_final_message":true`), body(last, `,"continue_final_message":true,"add_generation_prompt":true`)} {
+		require.Equal(t, "continue_final_message", b.fails(t, 400, http.MethodPost, "/v1/chat/completions", bad).Param)
+	}
+}

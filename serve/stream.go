@@ -41,7 +41,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
 		return nil
 	}
 	s.metrics.count(c.Model, answer.Stats)
-	t := openai.Tokens{Prompt: answer.Stats.PromptTokens, Completion: answer.Stats.CompletionTokens, Cached: answer.Stats.CachedTokens}
+	t := openai.Tokens{
+		Prompt: answer.Stats.PromptTokens, Completion: answer.Stats.CompletionTokens,
+		Cached: answer.Stats.CachedTokens, Reasoning: answer.Stats.ReasoningTokens,
+	}
 	k.spend(time.Now(), t.Prompt+t.Completion)
 	last, err := chunks.End(answer.Body, t)
 	if err == nil {

@@ -12,7 +12,7 @@ type pulse struct {
 	slots int // rows that the worker may hold
 
 	mu       sync.Mutex
-	rows     int       // that it holds
+	rows     int       // rows that the worker holds
 	free     time.Time // time when a slot became free after all were taken
 	refused  error     // error of the last attempt to record a result; nil if it succeeded
 	refusing time.Time // when such errors began

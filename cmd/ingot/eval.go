@@ -65,6 +65,7 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
 	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt, instead of the task's number")
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
+	flags.StringVar(&e.cache, "cache", "", "take answers that an earlier run got to the same requests from `DIR`, and put new ones there")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
 	flags.StringVar(&e.who.url, "base-url", "", "ask the server at `URL`, such as http://host:8080/v1, which speaks OpenAI's API")
 	flags.StringVar(&e.who.name, "server-model", "", "ask for `NAME` of the server's models (default the only one)")
@@ -85,6 +86,7 @@ type evaluation struct {
 	folder, data, examples string
 	limit, shots           int // shots is below 0 for each task's own number
 	chat                   bool
+	cache                  string // the folder of cached answers; empty for none
 	who, judge             answerer
 }
 

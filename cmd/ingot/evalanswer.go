@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/local"
 	"github.com/ingot-run/ingot/progress"
 	"github.com/ingot-run/ingot/remote"
 	"github.com/ingot-run/ingot/rows"
@@ -30,7 +33,7 @@ const openAIKey = "OPENAI_API_KEY"
 type answerer struct {
 	model string
 	url   string
-	name  string // of the workers' model, or the server's; empty for the only model of a server
+	name  string // name of the workers' or the server's model; empty for the only model of a server
 	key   string // the variable with the server's key
 }
 
@@ -72,9 +75,79 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	return nil
 }
 
-// answer answers a file of requests in the run's directory.
+// answer answers a file of requests in the run's directory, those in the cache without asking.
 func (e *evaluation) answer(who answerer, from, to string) error {
 	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
+	if e.cache == "" {
+		return e.ask(who, requests, answers)
+	}
+	c, batch, err := e.cacheOf(who)
+	if err != nil {
+		return err
+	}
+	out, err := openOutput(e.cmd, answers, batch)
+	if err != nil {
+		return err
+	}
+	n, err := c.Fill(e.cmd.Context(), requests, out)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	e.cmd.PrintErrln(countRows(n) + " from the cache")
+	if err := e.ask(who, requests, answers); err != nil {
+		return err
+	}
+	return c.Store(e.cmd.Context(), requests, answers)
+}
+
+// cacheOf returns the cache of a model's answers, and the batch of outputs that it writes. The answers of a model on this machine are those
+// of one program with one type of KV cache on one kind of device.
+func (e *evaluation) cacheOf(who answerer) (c *eval.Cache, batch string, err error) {
+	switch {
+	case who.model != "":
+		cfg, err := settings(e.cmd)
+		if err != nil {
+			return nil, "", err
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return nil, "", fmt.Errorf("cache answers: %w", err)
+		}
+		identity := fmt.Sprintf("%s %s %d %v %v %d", runtime.GOARCH, cfg.Backend, cfg.Device, cfg.Kernels, cfg.Engine.KV, cfg.Engine.Context)
+		for _, path := range []string{program, who.model} {
+			sum, err := sumOfFile(path)
+			if err != nil {
+				return nil, "", fmt.Errorf("cache answers: %w", err)
+			}
+			identity += " " + sum
+		}
+		return &eval.Cache{Folder: e.cache, Identity: identity}, local.Batch, nil
+	case who.url != "":
+		client, err := e.client(e.cmd.Context(), who)
+		if err != nil {
+			return nil, "", err
+		}
+		return &eval.Cache{Folder: e.cache, Identity: who.url + " " + client.Model()}, remote.Batch, nil
+	}
+	return nil, "", usagef("--cache is for --model and --base-url: the workers of a fleet may have any model")
+}
+
+// sumOfFile returns the SHA-256 of a file.
+func sumOfFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// ask asks the requests of a file that have no answer yet.
+func (e *evaluation) ask(who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
 		cfg, err := settings(e.cmd)

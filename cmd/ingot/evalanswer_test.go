@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +77,32 @@ func TestEvalByServer(t *testing.T) {
 	require.Regexp(t, `(?m)^quiz .* 10 +0 +0 +0 .* pass$`, r.stdout, "no answer differs")
 	require.Regexp(t, `(?m)^choices +acc .* 10 +0 +0 +0 .* pass$`, r.stdout)
 	require.Regexp(t, `(?m)^texts +bits_per_byte .* 10 +0 +0 +0 .* pass$`, r.stdout)
+}
+
+// TestEvalCache checks that a run takes the answers of another one with the same requests, and that another model is asked.
+func TestEvalCache(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), t.TempDir()
+	command := func(out, model string, limit int) result {
+		return ingot(t, "", "eval", "run", task, "-o", filepath.Join(folder, out), "--model", model, "--limit", strconv.Itoa(limit), "--cache", filepath.Join(folder, "cache"))
+	}
+	first := command("first", tinyLlama, 4)
+	require.Equal(t, exitOK, first.code, first.stderr)
+	require.Contains(t, first.stderr, "0 rows from the cache")
+	again := command("again", tinyLlama, 6)
+	require.Equal(t, exitOK, again.code, again.stderr)
+	require.Contains(t, again.stderr, "4 rows from the cache")
+	require.Contains(t, again.stderr, "2 rows done, 4 kept")
+	same := command("same", tinyLlama, 6)
+	require.Contains(t, same.stderr, "0 rows done, 6 kept")
+	require.Equal(t, again.stdout, same.stdout)
+	r := ingot(t, "", "eval", "gate", filepath.Join(folder, "again"), filepath.Join(folder, "same"))
+	require.Equal(t, exitOK, r.code, r.stderr)
+	other := command("other", filepath.Join("..", "..", "models", "tiny-glm.q8_0.gguf"), 4)
+	require.Contains(t, other.stderr, "0 rows from the cache")
+	r = ingot(t, "", "eval", "run", task, "-o", filepath.Join(folder, "fleet"), "--redis", "redis://127.0.0.1:9/0", "--cache", folder)
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "--cache is for --model and --base-url")
 }
 
 // TestEvalByServerWithoutEcho checks that a server which does not score prompts is asked nothing that would need it, and that tasks which

@@ -170,7 +170,7 @@ func (r *collecting) report(c enqueue.Collected, s job.Status, output *rows.Outp
 	}
 }
 
-// collected describes what results has written in one line.
+// collected describes in one line what the command has written.
 func collected(c enqueue.Collected) string {
 	text := countRows(c.Kept + c.Written)
 	if c.Kept > 0 {

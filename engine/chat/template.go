@@ -22,6 +22,7 @@ type Template struct {
 	program   *jinja.Template
 	err       error      // the reason why there is no usable template
 	developer bool       // the template knows messages of the role "developer"
+	reasons   bool       // the template knows the tags of reasoning
 	tokens    []variable // bos_token and eos_token, those that the model has
 }
 
@@ -56,7 +57,10 @@ func parse(source string) *Template {
 	if err != nil {
 		return &Template{err: fmt.Errorf("the model file's chat template cannot be used: %w", err)}
 	}
-	return &Template{program: program, developer: strings.Contains(source, "developer")}
+	return &Template{
+		program: program, developer: strings.Contains(source, "developer"),
+		reasons: strings.Contains(source, thinkClose),
+	}
 }
 
 // defaults are the values of variables that a chat does not set. As in Hugging Face transformers, tools and documents are defined
@@ -66,6 +70,8 @@ var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_p
 // Render makes the prompt of a chat. The chat's fields are the variables of the template: messages, and any other variables that
 // the template reads. Render does not change them. The prompt contains the BOS token if the template writes it. strftime_now prints
 // the given date; if it is zero, it prints the current time.
+//
+// If the variable continue_final_message is true, the prompt ends with the last message's content, so that the answer continues it.
 //
 // An error wraps generation.ErrBadRequest, because the same chat would fail again. It also wraps a *jinja.RaiseError if the
 // template refuses the messages.
@@ -88,7 +94,11 @@ func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) 
 	if !t.developer {
 		developerAsSystem(vars)
 	}
+	continues := continueLast(vars)
 	prompt, err := t.program.Render(vars, date)
+	if continues && err == nil {
+		prompt, err = cutContinued(prompt)
+	}
 	if refused := (*jinja.RaiseError)(nil); errors.As(err, &refused) {
 		return "", generation.BadRequest("the chat template refuses the messages: %w", refused)
 	}

@@ -33,14 +33,14 @@ type Speculator struct {
 	ngram   bool
 	chain   *chain // nil where neither an MTP layer nor a small model drafts
 	planner planner
-	gate    gate // of passes
+	gate    gate // decides how many passes a chain has
 
 	ngramAcceptance, passAcceptance acceptance
 	idle                            int // steps since something was drafted
 	vain                            int // recent steps in which drafting by passes was not worth it
 
 	candidates []candidate // [next] of the step that is planned
-	fresh      []candidate // of sequences without a record, to estimate whether drafting pays at all
+	fresh      []candidate // candidates for sequences without a record, to estimate whether drafting pays at all
 }
 
 // New makes a Speculator. It measures the cost of drafting passes, in pages of the cache that nothing uses yet.

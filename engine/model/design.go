@@ -104,7 +104,7 @@ func (l *loader) groupedShape() compute.AttentionShape {
 	s.KeyDim = l.sizeOr("attention.key_length", hidden/heads)
 	s.ValueDim = l.sizeOr("attention.value_length", s.KeyDim)
 	if s.KeyDim < 2 || s.ValueDim < 1 {
-		l.fail(fmt.Errorf("attention.key_length is %d and attention.value_length %d; they must be at least 2 and 1: %w", s.KeyDim, s.ValueDim, ErrUnsupported))
+		l.fail(fmt.Errorf("attention.key_length is %d and must be at least 2, and attention.value_length is %d and must be at least 1: %w", s.KeyDim, s.ValueDim, ErrUnsupported))
 	}
 	s.Scale = float32(1 / math.Sqrt(float64(s.KeyDim)))
 	return s

@@ -16,7 +16,7 @@ type call struct {
 	minTokens    int
 	stopIDs      []int32
 	choices      int
-	scores       bool // of the answers' tokens
+	scores       bool // log-probabilities of the answers' tokens are wanted
 	scoresPrompt bool
 	promptOnly   bool
 	timed        bool
@@ -33,7 +33,7 @@ type call struct {
 	scored       int    // number of log-probabilities so far
 	open         int    // number of sequences that have not ended
 	err          error  // why the request failed
-	promptScores scores // of the prompt's tokens from the second on
+	promptScores scores // log-probabilities of the prompt's tokens from the second on
 	figures      figures
 }
 

@@ -43,7 +43,7 @@ func (c compared) Width() float64 { return max(0.5, c.To-c.From) }
 // changed are the rows of a task that changed.
 type changed struct {
 	Task   string
-	Total  int    // of changed rows
+	Total  int    // number of changed rows
 	Metric string // by which rows are lost or won
 	Lost   int
 	Won    int

@@ -68,7 +68,7 @@ type content struct {
 	Verdict    statistics.Verdict
 	Refused    string // why the runs cannot be compared; empty if they can
 	Compared   []compared
-	Scale      float64 // the difference at the ends of the bars of Compared
+	Scale      float64  // the difference at the ends of the bars of Compared
 	Scores     []scored // of a candidate without a comparison
 	Histories  []figure
 	Figures    []figure // lengths and latencies

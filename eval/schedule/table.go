@@ -255,7 +255,7 @@ func (t *Table) release(ctx context.Context, entry string, s *taken, owner strin
 	return failure(err, "give slot %s of %s back", s.slot, entry)
 }
 
-// beat records that a scheduler is alive, and its entries.
+// beat records that a scheduler is alive and which entries it has.
 func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	now, err := t.Now(ctx)
 	if err != nil {

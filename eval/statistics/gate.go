@@ -25,8 +25,8 @@ type Comparison struct {
 	Lost     int     `json:"lost"`     // rows with a lower score
 	Won      int     `json:"won"`      // rows with a higher score
 	Binary   bool    `json:"binary"`   // every score is 0 or 1
-	P        float64 `json:"p"`        // of a difference at least as large if there is none; not adjusted
-	Worse    float64 `json:"p_worse"`  // of a loss at least as large; Gate adjusts it for the number of tasks
+	P        float64 `json:"p"`        // probability of a difference at least as large if the runs are equally good; not adjusted
+	Worse    float64 `json:"p_worse"`  // probability of a loss at least as large if the runs are equally good; Gate adjusts it for the number of tasks
 	Smallest float64 `json:"smallest"` // the smallest loss that the rows can show; see SmallestDifference
 }
 

@@ -18,7 +18,7 @@ func McNemar(lost, won int) (twoSided, worse float64) {
 		return 1, 1
 	}
 	b := distuv.Binomial{N: float64(n), P: 0.5}
-	tail := func(k int) float64 { // of at least k
+	tail := func(k int) float64 { // probability of at least k
 		p := 0.0
 		for i := k; i <= n; i++ {
 			p += b.Prob(float64(i))

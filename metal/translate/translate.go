@@ -40,8 +40,8 @@ type translator struct {
 	at       int
 	out      strings.Builder
 	entry    func(k *Kernel) string
-	template string // the template header before at, as written
-	threads  int    // value of the attribute max_total_threads_per_threadgroup before at; 0 for none
+	template string // source text of the template header that ends at position at
+	threads  int    // value of the attribute max_total_threads_per_threadgroup that ends at position at; 0 if there is none
 }
 
 func (t *translator) next() error {

@@ -99,7 +99,7 @@ func newFaults(list ...Fault) *Faults { return &Faults{Object: "list", Data: lis
 type record struct {
 	Batch        Batch         `json:"batch"`
 	OutputExpiry time.Duration `json:"output_expiry,omitempty"` // time to live of the batch's files
-	Models       []string      `json:"models,omitempty"`        // that the rows may ask for; nil for all
+	Models       []string      `json:"models,omitempty"`        // models that the rows may ask for; nil for all
 	Ending       *ending       `json:"ending,omitempty"`        // set when all results are in the results file and no more are added
 }
 

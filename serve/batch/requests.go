@@ -19,7 +19,7 @@ type Request struct {
 	CompletionWindow string // such as 24h or 7d; DefaultWindow if empty
 	Metadata         map[string]string
 	OutputExpiry     time.Duration // time to live of the batch's files; 0 if they do not expire
-	Models           []string      // that its rows may ask for; nil for all
+	Models           []string      // models that its rows may ask for; nil for all
 
 	// Repeated means that the client may have sent the request before without receiving an answer. If a batch was made from the same
 	// request within the last minutes, that one is the answer.

@@ -31,14 +31,14 @@ const maxFaults = 1000
 // validation checks the input of a batch line by line. It needs about 20 bytes per line.
 type validation struct {
 	endpoint openai.Endpoint
-	models   []string // that there are; empty if any can be asked for
-	allowed  []string // that this batch may ask for; nil for all
+	models   []string // all models; empty if rows may ask for any model
+	allowed  []string // models that this batch may ask for; nil for all
 
 	total  int
-	model  string              // of the lines so far
+	model  string              // model of the lines so far
 	ids    map[uint64]struct{} // hashes of the custom_ids so far
 	faults []Fault
-	count  int // of faults, those that are not in the list too
+	count  int // number of faults, including those that are not in the list
 }
 
 // validate reads the input of a batch. An error means that it cannot be read now.

@@ -8,7 +8,7 @@ import (
 // Frame is what every page shows around its content.
 type Frame struct {
 	Title    string
-	Section  Section // that the page belongs to
+	Section  Section // section that the page belongs to
 	Version  string  // of the program
 	KeyName  string  // name of the API key that the person signed in with; empty if the server has no keys
 	Error    string  // why what the person wanted was not done; empty if it was

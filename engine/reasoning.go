@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// reasoning separates the reasoning of the answers to a chat from their content. Nil does nothing: the template knows no reasoning, or
+// the prompt is not a chat.
+type reasoning struct {
+	tokenizer *tokenizer.Tokenizer
+	end       string // of the prompt
+	splitters []*chat.Splitter
+}
+
+// promptEnd is the number of tokens at the end of a prompt in which the tag of reasoning is looked for.
+const promptEnd = 8
+
+func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
+	if req.Chat == nil || !e.template.Reasons() {
+		return nil
+	}
+	r := &reasoning{tokenizer: e.files.tokenizer, splitters: make([]*chat.Splitter, req.NumChoices())}
+	for _, id := range prompt[max(0, len(prompt)-promptEnd):] {
+		r.end += r.text(id)
+	}
+	for i := range r.splitters {
+		r.splitters[i] = chat.NewSplitter(r.end)
+	}
+	if to := req.Stream; to != nil {
+		req.Stream = func(p generation.Piece) error {
+			p.Reasoning, p.Text = r.splitters[p.Choice].Next(p.Text, p.FinishReason != "")
+			return to(p)
+		}
+	}
+	return r
+}
+
+// text returns what a token adds to a text, or the name of a control token: some models have the tags as such.
+func (r *reasoning) text(id int32) string {
+	if b := r.tokenizer.Bytes(id); b != nil {
+		return string(b)
+	}
+	return r.tokenizer.Token(id)
+}
+
+// split separates the reasoning of finished choices.
+func (r *reasoning) split(c *generation.Completion) {
+	if r == nil {
+		return
+	}
+	for i := range c.Choices {
+		choice := &c.Choices[i]
+		choice.Reasoning, choice.Text = chat.NewSplitter(r.end).Next(choice.Text, true)
+		c.Stats.ReasoningTokens += r.count(choice)
+	}
+}
+
+// count returns the number of a choice's tokens up to the end of its reasoning.
+func (r *reasoning) count(c *generation.Choice) int {
+	if c.Reasoning == "" {
+		return 0
+	}
+	s := chat.NewSplitter(r.end)
+	began := s.Reasoning()
+	for i, id := range c.Tokens {
+		s.Next(r.text(id), false)
+		if began && !s.Reasoning() {
+			return i + 1
+		}
+		began = began || s.Reasoning()
+	}
+	return len(c.Tokens)
+}

@@ -1,0 +1,137 @@
+package eval
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// Cache has answers of earlier runs in a folder, by who answered and what was asked. A request with the same text gets the same answer, so a
+// cache is of no use for measuring how much answers vary.
+type Cache struct {
+	Folder   string
+	Identity string // who answers: model and program, or server and model
+}
+
+// path returns the file of the answer to a request.
+func (c *Cache) path(row *rows.Row) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %s %s", c.Identity, row.Endpoint, row.Body) //nolint:errcheck // a hash does not fail
+	name := hex.EncodeToString(sum.Sum(nil))
+	return filepath.Join(c.Folder, name[:2], name[2:]+".json")
+}
+
+// kept is a line of an output: what a cache stores of it, and what it changes.
+type kept struct {
+	ID       string          `json:"id"`
+	CustomID string          `json:"custom_id"`
+	Response json.RawMessage `json:"response"`
+	Error    json.RawMessage `json:"error"`
+	Stats    json.RawMessage `json:"stats"`
+}
+
+// Fill writes the answers to requests that the cache has, and out has not, and returns their number. requests is the path of the requests'
+// file.
+func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n int, err error) {
+	err = c.each(ctx, requests, func(row *rows.Row) error {
+		if out.Has(row.Line) {
+			return nil
+		}
+		text, err := os.ReadFile(c.path(row))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		var l kept
+		if err == nil {
+			err = json.Unmarshal(text, &l)
+		}
+		if err != nil {
+			return fmt.Errorf("read a cached answer (%s): %w", c.path(row), err)
+		}
+		l.ID, l.CustomID = openai.ResultID(out.Batch(), row.Line, row.Sum), row.CustomID
+		line, err := openai.Marshal(l)
+		if err != nil {
+			return err
+		}
+		n++
+		return out.Write(row.Line, line, false)
+	})
+	return n, errors.Join(err, out.Flush())
+}
+
+// Store puts the answers in a file into the cache, those that are errors excepted.
+func (c *Cache) Store(ctx context.Context, requests, answers string) error {
+	paths := map[string]string{}
+	err := c.each(ctx, requests, func(row *rows.Row) error {
+		paths[row.CustomID] = c.path(row)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(answers)
+	if err != nil {
+		return fmt.Errorf("store answers in the cache: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	lines := bufio.NewReaderSize(f, 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = storeLine(line, paths)
+		}
+		if err != nil {
+			return fmt.Errorf("store answers in the cache: %w", err)
+		}
+	}
+}
+
+func storeLine(line []byte, paths map[string]string) error {
+	var l kept
+	if err := json.Unmarshal(line, &l); err != nil {
+		return err
+	}
+	path, ok := paths[l.CustomID]
+	if !ok || string(l.Error) != "null" {
+		return nil
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return replaceFile(path, line)
+}
+
+// each reads the requests of a file.
+func (c *Cache) each(ctx context.Context, requests string, use func(row *rows.Row) error) error {
+	f, err := os.Open(requests)
+	if err != nil {
+		return fmt.Errorf("read requests: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	for row, err := range rows.NewReader(f, rows.Options{Format: rows.FormatJSONL}).Rows(ctx) {
+		if err == nil && row.Err == nil {
+			err = use(&row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

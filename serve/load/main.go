@@ -1,0 +1,75 @@
+// Load measures a server under load: how long chats wait for their first token when the server is idle, and while many clients and a
+// batch use it. It needs a server with --data:
+//
+//	ingot serve --model tiny=models/tiny-glm.q8_0.gguf --data /tmp/data &
+//	go run ./serve/load -model tiny -for 60s
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.url, "url", "http://127.0.0.1:8080", "address of the server")
+	flag.StringVar(&o.model, "model", "tiny", "model that is asked")
+	flag.IntVar(&o.clients, "clients", 64, "clients at once")
+	flag.DurationVar(&o.time, "for", time.Minute, "time under load")
+	flag.IntVar(&o.idle, "idle", 50, "chats one after another, before the load")
+	flag.IntVar(&o.rows, "rows", 20000, "rows of the batch underneath; 0 for none")
+	flag.IntVar(&o.tokens, "tokens", 64, "tokens of an answer")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	r, err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+	r.print(o)
+	if r.failed > 0 {
+		os.Exit(1)
+	}
+}
+
+// report is the outcome of a run.
+type report struct {
+	idle, loaded []time.Duration // to the first token of streamed chats
+	requests     int
+	failed       int
+	failure      string // the first
+	tokens       int
+	rows         int     // of the batch that were answered meanwhile
+	memory       []int64 // resident bytes of the server: before, at intervals, after
+}
+
+func (r *report) print(o options) {
+	fmt.Printf("%d clients for %v: %d requests, %d failed, %.0f tokens/s; %d rows of the batch\n",
+		o.clients, o.time, r.requests, r.failed, float64(r.tokens)/o.time.Seconds(), r.rows)
+	if r.failed > 0 {
+		fmt.Println("first failure:", r.failure)
+	}
+	for name, times := range map[string][]time.Duration{"idle": r.idle, "loaded": r.loaded} {
+		fmt.Printf("time to first token, %s: p50 %v, p95 %v of %d\n", name, quantile(times, 0.5), quantile(times, 0.95), len(times))
+	}
+	fmt.Print("resident memory in MiB:")
+	for _, m := range r.memory {
+		fmt.Printf(" %d", m>>20)
+	}
+	fmt.Println()
+}
+
+// quantile returns a quantile of the times, such as the median for a share of 0.5.
+func quantile(times []time.Duration, share float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[int(share*float64(len(sorted)-1))].Round(100 * time.Microsecond)
+}
