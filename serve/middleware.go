@@ -31,7 +31,7 @@ func (s *Server) named(next http.Handler) http.Handler {
 
 func newRequestID() string { return "req_" + ulid.Make().String() }
 
-// notes are what the log has about a request besides its path.
+// notes has what the log shows about a request besides its path.
 type notes struct {
 	id    string
 	key   string // name of the API key
@@ -87,7 +87,7 @@ func (s *Server) logged(next http.Handler) http.Handler {
 	})
 }
 
-// recorder notes status and size of a response, and gives the client some time to take each part of it.
+// recorder records the status and the size of a response, and gives the client some time to take each part of it.
 type recorder struct {
 	http.ResponseWriter
 	conn    *http.ResponseController
@@ -172,8 +172,9 @@ func keyOf(ctx context.Context) *key {
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}
-		body.begin()
-		defer body.end()
+		if r.Body != http.NoBody { // then nothing has to arrive
+			body.begin()
+		}
 		r.Body = http.MaxBytesReader(w, body, limit)
 		return h(w, r)
 	}
@@ -183,7 +184,7 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 const filePart = 1 << 20
 
 // timedBody limits the time for each part of a request's body. Once the body is read, there is no limit: net/http reads on to notice
-// that the client is gone.
+// that the client is gone. The limit stays for what a handler has not read, which net/http reads before the next request.
 type timedBody struct {
 	io.ReadCloser
 	conn    *http.ResponseController

@@ -310,3 +310,24 @@ func TestPriorities(t *testing.T) {
 	stop()
 	require.Equal(t, "critical critical critical default default default bulk bulk bulk", strings.Join(order, " "))
 }
+
+// More rows than the engine computes at once wait in the engine, so that a place which becomes free is taken at once.
+func TestRowsWaitInTheEngine(t *testing.T) {
+	t.Parallel()
+	const held = 3
+	entered, finish := make(chan struct{}, held+1), make(chan struct{})
+	b := setUp(t, memqueue.New(), func(context.Context, generation.Request) (generation.Completion, error) {
+		entered <- struct{}{}
+		<-finish
+		return generation.Completion{Choices: []generation.Choice{{Text: "ok"}}}, nil
+	}, Config{Concurrency: 1, Ahead: held - 1})
+	b.enqueue(t, prompts(held+1), enqueue.Options{})
+	stop := b.start(t)
+	for range held {
+		<-entered
+	}
+	require.Empty(t, entered, "the last row has no place")
+	close(finish)
+	require.Len(t, b.results(t), held+1)
+	stop()
+}

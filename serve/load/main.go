@@ -26,8 +26,8 @@ func main() {
 	flag.IntVar(&o.tokens, "tokens", 64, "tokens of an answer")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	r, err := run(ctx, o)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
@@ -65,7 +65,7 @@ func (r *report) print(o options) {
 	fmt.Println()
 }
 
-// quantile returns the time that a share of the times does not exceed.
+// quantile returns a quantile of the times, such as the median for a share of 0.5.
 func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0

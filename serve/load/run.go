@@ -107,7 +107,7 @@ func (l *load) clients(ctx context.Context) {
 // chat asks a question. It returns the time to the first token of a streamed answer.
 func (l *load) chat(ctx context.Context, number int, stream bool) (first time.Duration, tokens int, err error) {
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Question %d: tell a story."}],"max_tokens":%d,"ignore_eos":true,"stream":%t`,
-		l.model, number, l.options.tokens, stream)
+		l.model, number, l.tokens, stream)
 	if stream {
 		body += `,"stream_options":{"include_usage":true}`
 	}

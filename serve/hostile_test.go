@@ -1,0 +1,179 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/serve"
+)
+
+// listen runs a server with Serve until the test ends, or until stop is called.
+func listen(t testing.TB, change func(*serve.Options)) (address string, stop func()) {
+	t.Helper()
+	var server *serve.Server
+	setUp(t, func(o *serve.Options) {
+		change(o)
+		var err error
+		server, err = serve.New(*o)
+		require.NoError(t, err)
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := server.Serve(ctx, listener, nil); err != nil {
+			t.Errorf("the server ended: %v", err)
+		}
+	})
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return listener.Addr().String(), stop
+}
+
+// dialAndSend opens a connection and sends the beginning of a request.
+func dialAndSend(t testing.TB, address, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address) //nolint:noctx // to this machine
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	_, err = io.WriteString(c, text)
+	require.NoError(t, err)
+	return c
+}
+
+// Clients that do not finish what they begin, or send too much, are refused or cut off; others are answered meanwhile.
+func TestHostileClients(t *testing.T) {
+	t.Parallel()
+	address, _ := listen(t, func(o *serve.Options) {
+		o.HeaderTimeout, o.BodyTimeout, o.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	})
+	const head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	for name, c := range map[string]struct {
+		send   string
+		status int // 0 if the connection is closed, without a response or with an error
+	}{
+		"a connection without a request":   {"", 0},
+		"headers that never end":           {"GET /v1/models HTTP/1.1\r\nHost: x\r\nX-", 0},
+		"a body that never comes":          {head + "Content-Length: 100\r\n\r\n", 408},
+		"a body that stops":                {head + "Content-Length: 100\r\n\r\n{\"model\":", 408},
+		"a chunked body that stops":        {head + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"mod\r\n", 408},
+		"a file that stops":                {"POST /v1/batches HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", 404},
+		"headers that are too large":       {"GET /v1/models HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 100_000) + "\r\n\r\n", 431},
+		"nested arrays":                    {request(strings.Repeat("[", 200_000)), 400},
+		"a request after which it is idle": {request(`{` + hello + `,"max_tokens":1}`), 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := dialAndSend(t, address, c.send)
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if c.status == 0 {
+				if err == nil {
+					defer answer.Body.Close()
+					require.GreaterOrEqual(t, answer.StatusCode, 400)
+				}
+				return
+			}
+			require.NoError(t, err)
+			defer answer.Body.Close()
+			require.Equal(t, c.status, answer.StatusCode)
+			_, err = io.Copy(io.Discard, answer.Body)
+			require.NoError(t, err)
+			_, err = conn.Read(make([]byte, 1)) // until the server closes the connection
+			require.Error(t, err)
+		})
+	}
+	t.Run("many connections that are left open", func(t *testing.T) {
+		t.Parallel()
+		for range 200 {
+			dialAndSend(t, address, "")
+		}
+		conn := dialAndSend(t, address, request(`{`+hello+`,"max_tokens":1}`))
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		require.Equal(t, 200, answer.StatusCode)
+	})
+}
+
+// request returns a chat with a body.
+func request(body string) string {
+	return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// A body above the limit is refused without being read to its end.
+func TestLargeBodies(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	endless := `{"model":"tiny","prompt":"` + strings.Repeat("a", 17<<20) + `"}`
+	require.Equal(t, "request_too_large", b.fails(t, 413, http.MethodPost, "/v1/completions", endless).Code)
+}
+
+// Running requests finish while the server stops, but not longer than their time.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]bool{"streams finish": true, "a stream is cut off": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := make(chan struct{})
+			address, stop := listen(t, func(o *serve.Options) {
+				o.DrainTime = time.Minute
+				if !finish {
+					o.DrainTime = time.Millisecond
+				}
+				o.Answerer = slow{o.Answerer, func(ctx context.Context, c serve.Call) (serve.Answer, error) {
+					if err := c.Stream(0, generation.Piece{Text: "first", Tokens: []int32{1}}); err != nil {
+						return serve.Answer{}, err
+					}
+					select {
+					case <-release:
+						return serve.Answer{}, c.Stream(0, generation.Piece{Text: "last", Tokens: []int32{2}, FinishReason: generation.FinishStop})
+					case <-ctx.Done():
+						return serve.Answer{}, ctx.Err()
+					}
+				}}
+			})
+			conn := dialAndSend(t, address, request(`{`+hello+`,"stream":true}`))
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			defer answer.Body.Close()
+			stopped := make(chan struct{})
+			go func() {
+				defer close(stopped)
+				stop()
+			}()
+			require.Eventually(t, func() bool { // no connection is accepted any longer
+				c, err := net.Dial("tcp", address) //nolint:noctx // to this machine
+				if err == nil {
+					c.Close()
+				}
+				return err != nil
+			}, time.Minute, time.Millisecond)
+			if finish {
+				close(release)
+			}
+			text, _ := io.ReadAll(answer.Body)
+			<-stopped
+			if finish {
+				require.Contains(t, string(text), `"last"`)
+				require.Contains(t, string(text), "data: [DONE]")
+			} else {
+				require.Contains(t, string(text), "the server stops")
+			}
+		})
+	}
+}
