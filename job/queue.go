@@ -95,5 +95,5 @@ var (
 // RefusalDelay is how long a job waits after a worker refused it, whose model is not that of the batch.
 const RefusalDelay = time.Second
 
-// RetryDelay is how long a job waits after a failed attempt, before which there were n failures.
+// RetryDelay returns the time that a job waits after a failed attempt. n is the number of failed attempts before that one.
 func RetryDelay(n int) time.Duration { return min(time.Minute, time.Second<<min(n, 6)) }

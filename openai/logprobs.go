@@ -125,7 +125,8 @@ func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, 
 	}
 }
 
-// offsets counts the characters of a text whose first byte has been seen.
+// offsets finds where tokens begin in a text, in characters. begun is the number of characters so far, including one that is not
+// complete.
 type offsets struct{ begun int }
 
 // next returns the offset of a token. inText reports whether the token is a part of the text.

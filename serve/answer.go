@@ -21,8 +21,8 @@ type Answerer interface {
 	// Workers are the processes that answer, and those that were lost of late.
 	Workers(ctx context.Context) ([]job.Worker, error)
 
-	// Answer answers a request at the priority of people who wait. It returns as soon as ctx is done, and the generation then stops
-	// within a step. Errors are those of the engine and of the queue.
+	// Answer answers a request with interactive priority. It returns as soon as ctx is done, and the generation then stops within a step.
+	// Errors are those of the engine and of the queue.
 	Answer(ctx context.Context, c Call) (Answer, error)
 }
 

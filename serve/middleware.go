@@ -31,7 +31,7 @@ func (s *Server) named(next http.Handler) http.Handler {
 
 func newRequestID() string { return "req_" + ulid.Make().String() }
 
-// notes are what the log has about a request besides its path.
+// notes has what the log shows about a request besides its path.
 type notes struct {
 	id    string
 	key   string // name of the API key
@@ -87,7 +87,7 @@ func (s *Server) logged(next http.Handler) http.Handler {
 	})
 }
 
-// recorder notes status and size of a response, and gives the client some time to take each part of it.
+// recorder records the status and the size of a response, and gives the client some time to take each part of it.
 type recorder struct {
 	http.ResponseWriter
 	conn    *http.ResponseController

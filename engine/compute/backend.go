@@ -48,16 +48,16 @@ type Backend interface {
 	Close() error
 }
 
-// Plan counts the memory that a backend would allocate. Its methods have the names of the Backend methods that would allocate it.
+// Plan sums the memory that a backend would allocate. Its methods have the names of the Backend methods that would allocate the memory.
 // The pages of the KV cache are not counted.
 type Plan interface {
-	// Weight counts a tensor. It does not read the tensor's data.
+	// Weight adds the memory of a tensor. It does not read the tensor's data.
 	Weight(t gguf.Tensor) error
-	// Buffer counts a matrix. multiplied reports whether operations multiply its rows with weights.
+	// Buffer adds the memory of a matrix. multiplied reports whether operations multiply its rows with weights.
 	Buffer(rows, cols int, multiplied bool)
-	// Rope counts a table of rotations of dims values, for the given number of positions.
+	// Rope adds the memory of a table of rotations of dims values, for the given number of positions.
 	Rope(dims, positions int)
-	// Cache counts the memory that attention needs in addition to the cache's pages.
+	// Cache adds the memory that attention needs in addition to the cache's pages.
 	Cache(shape CacheShape)
 	// Bytes returns the bytes of the weights, as the backend packs them, and the bytes for steps: buffers, tables, and the backend's
 	// memory within operations.

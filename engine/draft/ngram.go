@@ -81,7 +81,7 @@ func (g *ngrams) learn(tokens []int32) {
 	g.seen = max(g.seen, len(tokens))
 }
 
-// slot is the index of an n-gram in the tables. Different n-grams can share one, so Draft compares the tokens.
+// slot returns the index of an n-gram in the tables. Different n-grams can share an index, so Draft compares the tokens.
 func (g *ngrams) slot(gram []int32) int {
 	h := uint64(14695981039346656037) // FNV-1a over whole tokens
 	for _, t := range gram {

@@ -24,7 +24,7 @@ type call struct {
 	stream       *stream // nil if nobody wants the pieces
 	maxScores    int     // maximum log-probabilities of a completion, alternatives included; 0 for no limit
 	start        time.Time
-	done         chan struct{} // closed once all sequences have ended, or err is set and none is left
+	done         chan struct{} // closed once no sequence is left
 	report       func()        // reports the generated tokens; nil if nobody wants them
 	reportEvery  time.Duration
 	resumed      int // tokens of the answers that an earlier attempt generated

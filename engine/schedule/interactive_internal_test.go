@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/generation"
@@ -228,19 +229,17 @@ func TestALongInteractivePromptLeavesSteps(t *testing.T) {
 // A row that computes the pages that an interactive prompt begins with does not keep it waiting: their roles change.
 func TestAnInteractivePromptDoesNotWaitForPagesOfOthers(t *testing.T) {
 	t.Parallel()
-	m := newManual(t, setup{path: microLlama, options: Options{PrefillChunk: 32}})
-	row := m.begin(generation.Request{Tokens: ascending(300), MaxTokens: 2, IgnoreEOS: true})
+	m := newManual(t, setup{path: microLlama, options: Options{PrefillChunk: 8, Steps: affine()}})
+	row := m.begin(generation.Request{Tokens: ascending(100), MaxTokens: 2, IgnoreEOS: true})
 	m.step()
-	require.Equal(t, 32, row.seqs[0].Computed)
-	chat := m.begin(generation.Request{Tokens: ascending(290), MaxTokens: 2, IgnoreEOS: true, Interactive: true})
-	steps := 0
-	for ; !chat.answered(); steps++ {
-		m.step()
-	}
-	require.LessOrEqual(t, steps, (290+31)/32+1)
-	require.GreaterOrEqual(t, chat.figures.cached, 32)
+	require.Equal(t, 8, row.seqs[0].Computed, "half a page")
+	chat := m.begin(generation.Request{Tokens: ascending(90), MaxTokens: 2, IgnoreEOS: true, Interactive: true})
+	m.step()
+	require.Equal(t, 8, chat.seqs[0].Computed)
 	m.finish(chat)
 	m.finish(row)
+	require.Zero(t, chat.figures.cached)
+	require.Positive(t, row.figures.cached, "it takes the pages over")
 }
 
 // Sequences that wait for an interactive prompt lose their drafts, and draft again afterwards.
@@ -269,6 +268,7 @@ func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 		m.step()
 	}
 	require.Equal(t, 4*3, drafts())
+	require.LessOrEqual(t, m.rows(), 4+3, "the next interactive request waits for a quarter more than the four rows take")
 	m.finish(rows)
 	lone := newManual(t, setup{path: microGLM})
 	want := lone.begin(req)
@@ -284,4 +284,24 @@ func (m manual) sat(r *request) (n int) {
 		n += s.Rows
 	}
 	return n
+}
+
+// While an interactive request may arrive, steps in flight take no longer together than the prompts of such requests.
+func TestStepsInFlightLeaveTimeForTheNextInteractiveRequest(t *testing.T) {
+	t.Parallel()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{Steps: affine()}})
+	row := m.begin(rowOf(10, 4, 100))
+	m.step()
+	steps := func() uint64 {
+		before := m.Snapshot().Steps
+		m.step()
+		return m.Snapshot().Steps - before
+	}
+	require.Equal(t, uint64(8), steps())
+	m.finish(m.begin(chatOf(100, 30, 1)))
+	require.Equal(t, uint64(3), steps(), "3 of 11 ms, where a prompt takes 40 ms")
+	m.finish(row)
 }

@@ -214,7 +214,7 @@ func distribution(first, second []float64, unit, label string) (template.HTML, e
 		high = low + 1
 	}
 	width := (high - low) / bins
-	if unit == "tokens" { // whole numbers: bars of the same number of values each
+	if unit == "tokens" { // tokens are whole numbers, so every bar gets the same number of possible values
 		width = math.Ceil(max(1, width))
 	}
 	p := newPlot()

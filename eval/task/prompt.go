@@ -60,7 +60,7 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 			p.Choices[i] = t.TargetDelimiter + p.Choices[i]
 		}
 	case t.Type == LogLikelihood:
-		p.Choices = p.Targets[:1] // as it is: its task writes the space
+		p.Choices = p.Targets[:1] // without a delimiter: the task file writes the space
 	}
 	return p, nil
 }

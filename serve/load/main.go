@@ -65,7 +65,7 @@ func (r *report) print(o options) {
 	fmt.Println()
 }
 
-// quantile returns the time that a share of the times does not exceed.
+// quantile returns a quantile of the times, such as the median for a share of 0.5.
 func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0

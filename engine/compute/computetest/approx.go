@@ -56,7 +56,7 @@ func exactly(x []float32) []approx {
 func sameBits(got, want []float32) error {
 	for i, w := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(w) {
-			return fmt.Errorf("column %d is %g and was %g", i, got[i], w)
+			return fmt.Errorf("column %d is %g in one computation and %g in another", i, got[i], w)
 		}
 	}
 	return nil

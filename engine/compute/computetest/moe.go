@@ -72,7 +72,7 @@ func (c *router) compare(x, got []float32) error {
 	for k := range ids {
 		ids[k] = int(got[k])
 		if float32(ids[k]) != got[k] || ids[k] < 0 || ids[k] >= len(probs) || slices.Contains(ids[:k], ids[k]) {
-			return fmt.Errorf("experts are %v, of %d", got[:used], len(probs))
+			return fmt.Errorf("the chosen experts are %v, but must be different whole numbers below %d", got[:used], len(probs))
 		}
 	}
 	for k, id := range ids {

@@ -62,7 +62,7 @@ func (r *rig) topOfBroken(logits [][]float32, k int) error {
 		}
 		for _, id := range row[:k] {
 			if !(id >= 0 && int(id) < len(logits[i])) {
-				return fmt.Errorf("row %d has logits that are not finite: id %g is not one of %d", i, id, len(logits[i]))
+				return fmt.Errorf("row %d has logits that are not finite: its id %g is not one of the %d tokens", i, id, len(logits[i]))
 			}
 		}
 	}
