@@ -35,7 +35,7 @@ type Options struct {
 	MemoryPercent int
 	// Draft is how tokens are drafted. The default is DraftAuto.
 	Draft Drafting
-	// DraftModel is the file of the small model of DraftModel.
+	// DraftModel is the file of the small model, if Draft is DraftModel.
 	DraftModel string
 	// DraftTokens is the number of tokens that are drafted for a sequence in a step. With 0, the engine chooses the number by
 	// measured acceptance and cost.
@@ -49,7 +49,7 @@ type Options struct {
 // The defaults of Options.
 const (
 	DefaultMaxSequences  = 32
-	DefaultStepTokens    = 512 // in addition to a row per sequence
+	DefaultStepTokens    = 512 // each sequence has one row in addition
 	DefaultPageSize      = 16
 	DefaultMemoryPercent = 70
 )

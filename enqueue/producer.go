@@ -34,7 +34,7 @@ type Options struct {
 	Format        rows.Format   // rows.FormatAuto
 	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
 	MixModels     bool          // let several models answer the batch, also one that was queued before
-	Lines         int           // of the file; 0 if that is not known. Enqueue sets it
+	Lines         int           // lines of the file; 0 if the number is not known. Enqueue sets it
 	MaxAttempts   int           // maximum deliveries of a job, after which its error is recorded; DefaultMaxAttempts
 	Timeout       time.Duration // maximum time of one attempt; DefaultTimeout
 	Retention     time.Duration // time that results are kept after the end of the batch; DefaultRetention

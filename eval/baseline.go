@@ -23,7 +23,7 @@ const BaselinesFile = "baselines.json"
 type Baseline struct {
 	Run    string    `json:"run"`
 	Pinned time.Time `json:"pinned"`
-	SHA256 string    `json:"sha256"` // of the run's results and samples
+	SHA256 string    `json:"sha256"` // hash of the run's results and samples
 }
 
 // ErrNoBaseline is wrapped by the errors of names under which nothing is pinned.

@@ -35,7 +35,7 @@ var ErrOtherPrompts = errors.New("the prompts differ, so that the scores cannot 
 var ErrOtherTasks = errors.New("the runs have different tasks, so that a gate would pass over some: run the baseline's tasks, or pin another baseline")
 
 // ErrOtherScores is wrapped by the errors of runs of the same prompts with different metrics or filters.
-var ErrOtherScores = errors.New("the metrics or filters differ: run both evaluations again with the same task files, which asks nothing twice")
+var ErrOtherScores = errors.New("the metrics or filters differ: run both evaluations again with the same task files; answers that exist already are used again")
 
 // maxFailedShare is the share of rows without an answer from which on a run fails, whatever its scores.
 const maxFailedShare = 0.01

@@ -33,7 +33,7 @@ type indexed struct {
 	Name    string          `json:"run"`
 	Results json.RawMessage `json:"results"`
 	Gate    json.RawMessage `json:"gate,omitempty"`
-	Stamps  [2]stamp        `json:"stamps"` // of results.json and gate.json when they were read
+	Stamps  [2]stamp        `json:"stamps"` // stamps of results.json and gate.json when they were read
 }
 
 // run decodes a line.

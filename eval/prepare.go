@@ -32,7 +32,7 @@ type Item struct {
 type Set struct {
 	*task.Task
 	Items   []Item
-	Hash    string         // of the task's settings and rows
+	Hash    string         // hash of the task's settings and rows
 	Skipped map[string]int // numbers of rows that are left out, by reason
 }
 

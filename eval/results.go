@@ -53,8 +53,8 @@ type Count struct {
 type Config struct {
 	Model        string   `json:"model,omitempty"`                // the name of its file, or that under which it is served
 	Server       string   `json:"server,omitempty"`               // the address of the server that answered
-	ModelSHA256  []string `json:"model_sha256"`                   // of all models that answered
-	ChatTemplate string   `json:"chat_template_sha256,omitempty"` // of the model's file
+	ModelSHA256  []string `json:"model_sha256"`                   // hashes of all models that answered
+	ChatTemplate string   `json:"chat_template_sha256,omitempty"` // hash of the template in the model's file
 	Limit        int      `json:"limit,omitempty"`
 	Version      string   `json:"ingot_version"`
 }

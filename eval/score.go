@@ -28,13 +28,13 @@ type Sample struct {
 	Filter    string             `json:"filter"`
 	Filtered  []string           `json:"filtered_resps"`
 	Choices   []string           `json:"choices,omitempty"`
-	Logprobs  []float64          `json:"logprobs,omitempty"` // of the choices
-	Logprob   float64            `json:"logprob,omitempty"`  // of the target or text
+	Logprobs  []float64          `json:"logprobs,omitempty"` // log-probabilities of the choices
+	Logprob   float64            `json:"logprob,omitempty"`  // log-probability of the target or text
 	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
 	Truncated bool               `json:"truncated,omitempty"`
 	Judge     []string           `json:"judge,omitempty"`             // what the judge wrote about each answer
 	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
-	Latency   float64            `json:"latency_ms,omitempty"`        // of the slowest request of the row
+	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row
 	Metrics   []string           `json:"metrics"`
 	Scores    map[string]float64 `json:"scores"`            // by metric; of metrics made of log-probabilities, the log-probability
 	Weights   map[string]float64 `json:"weights,omitempty"` // words, bytes or instructions that a score is per, by metric; 1 without
@@ -42,7 +42,7 @@ type Sample struct {
 
 // answer is the part of an answer that scores need.
 type answer struct {
-	texts     []string // of the choices
+	texts     []string // texts of the choices
 	truncated bool     // a choice reached max_tokens
 	logprobs  scored
 	failed    string  // the error; empty for an answer

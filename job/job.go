@@ -26,7 +26,7 @@ type Job struct {
 	TimeoutMS   int64           `json:"timeout_ms"`  // maximum time of one attempt
 	MaxAttempts int             `json:"max_attempts"`
 	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch as Unix time; 0 for none
-	Live        *Live           `json:"live,omitempty"`        // of a request whose client waits; nil for a row of a file
+	Live        *Live           `json:"live,omitempty"`        // settings of a request whose client waits; nil for a row of a file
 
 	// The queue sets these when it delivers the job.
 

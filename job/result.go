@@ -23,7 +23,7 @@ type Result struct {
 	Delivery int    // the job's Delivery
 	Text     []byte // a Line as JSON, without a newline
 	Failed   bool
-	Pin      string // of the model that answered; empty for an error
+	Pin      string // Pin of the model that answered; empty for an error
 	Job      []byte // payload of a failed job, if the job can be tried again; otherwise nil
 	Stats    Stats
 }

@@ -107,7 +107,7 @@ type Batch struct {
 	Retention time.Duration
 	Deadline  time.Time // time after which rows are not answered any longer; zero for none
 	Cancelled bool
-	Lines     int  // of the whole input; 0 if it is not known
+	Lines     int  // lines of the whole input; 0 if the number is not known
 	MixModels bool // take answers of several models
 	Weight    int  // rows that workers take for each row of a batch of weight 1 of the same priority; 0 stands for 1
 }

@@ -20,7 +20,7 @@ const bodyCopies = 5
 // window limits the rows that are queued, in the engine or waiting to be written, by number and by size.
 type window struct {
 	room    *semaphore.Weighted
-	bytes   int64 // of bodies
+	bytes   int64 // size of the bodies
 	minRoom int64 // minimum room of a row; this limits the number of rows
 
 	mu    sync.Mutex

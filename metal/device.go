@@ -144,7 +144,7 @@ type Constant struct {
 
 // PipelineInfo is the limits of a pipeline.
 type PipelineInfo struct {
-	MaxThreads        int // of a threadgroup
+	MaxThreads        int // maximum threads of a threadgroup
 	SimdWidth         int
 	ThreadgroupMemory int // bytes that the kernel declares
 }
@@ -159,7 +159,7 @@ type Dispatch struct {
 	// ThreadgroupMemory is the bytes of [[threadgroup(0)]]; 0 if the kernel has no such parameter.
 	ThreadgroupMemory int
 	Groups            [3]int // threadgroups
-	Threads           [3]int // of a threadgroup; the product is a multiple of the SIMD width
+	Threads           [3]int // threads of a threadgroup; the product is a multiple of the SIMD width
 	// Barrier makes the dispatch wait for the writes of all dispatches before it in the list. A dispatch without a barrier may run
 	// concurrently with earlier dispatches.
 	Barrier bool

@@ -21,14 +21,14 @@ import (
 
 // Options are the settings of a client. Zero values mean the named defaults.
 type Options struct {
-	URL         string        // of the API, up to and with /v1
+	URL         string        // URL of the API, up to and with /v1
 	Key         string        // is sent as a bearer token; none
 	KeyName     string        // what the key is called in messages, such as the name of its variable
 	Model       string        // the server's name of the model; the only one that it lists
 	Concurrency int           // requests at once; 16
 	Attempts    int           // maximum attempts of a request whose failure may be temporary; 6
 	FirstWait   time.Duration // before the second attempt; doubles with every further one, up to a minute; 1 s
-	Timeout     time.Duration // of an attempt; 10 minutes
+	Timeout     time.Duration // maximum time of an attempt; 10 minutes
 }
 
 // Client asks a server.
@@ -97,7 +97,7 @@ type answer struct {
 	id       string
 	usage    usage
 	attempts int
-	took     time.Duration // of the last attempt
+	took     time.Duration // time of the last attempt
 }
 
 type usage struct {

@@ -136,7 +136,7 @@ func (r *run) collect() error {
 
 // stats are the figures of a row that a client can know.
 type stats struct {
-	Total            float64 `json:"total_ms"` // of the attempt that was answered
+	Total            float64 `json:"total_ms"` // time of the attempt that was answered
 	PromptTokens     int     `json:"prompt_tokens"`
 	CompletionTokens int     `json:"completion_tokens"`
 	Attempts         int     `json:"attempts"`

@@ -24,7 +24,7 @@ const (
 type format struct {
 	name       Format
 	help       string   // one line
-	extensions []string // of file names, in lower case
+	extensions []string // extensions of file names, in lower case
 	// claims reports whether a file with the given first line has this format. The line has no white space around it. If claims is
 	// nil, the format accepts all files.
 	claims func(first []byte) bool

@@ -36,7 +36,7 @@ type Model struct {
 
 // Call is a request to a model.
 type Call struct {
-	ID      string // of the request
+	ID      string // id of the request
 	Model   string // alias
 	Request *openai.Request
 	Body    []byte // the request's body, from which Request was parsed
@@ -50,6 +50,6 @@ type Call struct {
 
 // Answer is the outcome of a call.
 type Answer struct {
-	Body  any // of the response, as JSON
+	Body  any // body of the response, as JSON
 	Stats job.Stats
 }

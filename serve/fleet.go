@@ -40,7 +40,7 @@ const (
 // come as events, and its result like that of any row.
 type Fleet struct {
 	queue   job.Queue
-	channel string // of this server's events
+	channel string // channel of this server's events
 	log     *slog.Logger
 	since   time.Time
 

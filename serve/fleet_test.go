@@ -3,6 +3,7 @@ package serve_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/jobtest"
 	"github.com/ingot-run/ingot/serve"
@@ -132,5 +134,64 @@ func TestClientLeavesFleet(t *testing.T) {
 		require.NoError(t, err)
 		cancel()
 		require.Eventually(t, func() bool { s := eng.Snapshot(); return s.Running == 0 && s.Waiting == 0 }, time.Minute, time.Millisecond)
+	})
+}
+
+// stuck is an engine that stops after some pieces of an answer, as if its worker hung.
+type stuck struct {
+	*engine.Engine
+	pieces int
+	stuck  chan struct{} // closed when it has stopped
+}
+
+func (s *stuck) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
+	to, n := req.Stream, 0
+	if to == nil {
+		return s.Engine.Generate(ctx, req)
+	}
+	req.Stream = func(p generation.Piece) error {
+		if n++; n > s.pieces {
+			close(s.stuck)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return to(p)
+	}
+	return s.Engine.Generate(ctx, req)
+}
+
+// A stream goes on where it was when another worker takes over its request.
+func TestStreamOutlivesItsWorker(t *testing.T) {
+	t.Parallel()
+	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+		eng, err := shared()
+		require.NoError(t, err)
+		first := &stuck{Engine: eng, pieces: 1, stuck: make(chan struct{})}
+		stop := startWorker(t, q, first)
+		b := setUpFront(t, q, eng)
+		body := `{"model":"tiny","prompt":"Once","max_tokens":300,"ignore_eos":true,"seed":7,"temperature":1,"logprobs":1`
+		handedOver := make(chan struct{})
+		go func() {
+			defer close(handedOver)
+			<-first.stuck
+			stop()
+			startWorker(t, q, eng)
+		}()
+		var streamed choice
+		for _, c := range b.stream(t, "/v1/completions", body+`,"stream":true}`) {
+			streamed.text += c.Choices[0].Text
+			streamed.addLogprobs(t, c.Choices[0].Logprobs)
+		}
+		<-handedOver
+		var whole struct {
+			Choices []struct {
+				Text     string          `json:"text"`
+				Logprobs json.RawMessage `json:"logprobs"`
+			} `json:"choices"`
+		}
+		b.post(t, "/v1/completions", body+`}`, &whole)
+		want := choice{text: whole.Choices[0].Text}
+		want.addLogprobs(t, whole.Choices[0].Logprobs)
+		require.Equal(t, want, streamed)
 	})
 }

@@ -190,7 +190,7 @@ type timedBody struct {
 	conn    *http.ResponseController
 	timeout time.Duration
 	part    int // bytes of a part
-	read    int // of the current part
+	read    int // bytes read of the current part
 }
 
 func (b *timedBody) begin() {

@@ -64,7 +64,7 @@ type eventStream struct {
 
 	mu    sync.Mutex
 	begun bool
-	last  time.Time // of the last event
+	last  time.Time // time of the last event
 }
 
 // send writes values as events.

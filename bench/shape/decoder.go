@@ -15,7 +15,7 @@ import (
 type decoder struct {
 	arch                                                         string
 	hidden, layers, ffn, heads, kvHeads, headDim, vocab, context int
-	base                                                         float64 // of the rotation
+	base                                                         float64 // base of the rotation
 	untied                                                       bool
 	experts, used, expertFFN, dense                              int // dense is the number of leading layers without experts
 

@@ -162,7 +162,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 		prompts, gens, contexts = counts{1}, counts{2}, counts{0}
 	}
 	if b.noSharing && slices.Max(contexts) > 0 {
-		return nil, usagef("--context cannot be combined with --no-sharing, which turns its cache off")
+		return nil, usagef("--context cannot be combined with --no-sharing, which turns the cache of prefixes off")
 	}
 	var cases []bench.Case
 	for _, context := range contexts {

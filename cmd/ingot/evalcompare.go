@@ -83,7 +83,7 @@ CANDIDATE can be the name of a run in the same folder.`,
 
 // gate is the command eval gate with its settings.
 type gate struct {
-	name, folder string // of a pinned baseline
+	name, folder string // name and folder of a pinned baseline
 	margin       float64
 }
 

@@ -85,7 +85,7 @@ func TestUsageErrors(t *testing.T) {
 		{"bench --model m --mode fast", `mode "fast" is not known: use prefill, decode or full`, "ingot bench"},
 		{"bench --model m --batch 1,x", `invalid argument "1,x" for "--batch" flag: "x" is not allowed; give whole numbers such as 256 or 2k`, "ingot bench"},
 		{"bench --model m --rows 9", "--rows is for --mode full", "ingot bench"},
-		{"bench --model m --context 1k --no-sharing", "--context cannot be combined with --no-sharing, which turns its cache off", "ingot bench"},
+		{"bench --model m --context 1k --no-sharing", "--context cannot be combined with --no-sharing, which turns the cache of prefixes off", "ingot bench"},
 		{"version now", `unexpected argument "now"`, "ingot version"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -19,7 +19,7 @@ type gated struct {
 type pair struct {
 	gate, up         *weight
 	matrix           int
-	gateBias, upBias []float32 // of the matrix; empty for none
+	gateBias, upBias []float32 // biases of the matrix; empty for none
 	first            int
 	from, to         int
 }

@@ -5,7 +5,7 @@ import "math"
 // gate decides after each pass whether a chain of passes continues. It uses the confidence of the drafting layer or model, which is the
 // probability that it gives its draft, and how often drafts of that confidence were right.
 type gate struct {
-	shares [classes]float64 // of right drafts, by class of confidence
+	shares [classes]float64 // shares of right drafts, by class of confidence
 	known  bool
 	// Token is what a token is worth at present, and Row what one more row of a step costs, both in seconds; see planner.
 	Token, Row float64

@@ -20,7 +20,7 @@ import (
 // file, never by overwriting.
 type File struct {
 	path    string
-	paths   []string // of all files; the first is path
+	paths   []string // paths of all files; the first is path
 	size    int64
 	parts   [][]byte // the mapping of each file; nil after Close
 	meta    *Metadata

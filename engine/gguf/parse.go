@@ -24,7 +24,7 @@ const (
 type FormatError struct {
 	Path   string // as given to Open
 	Field  string // the field that was being read, such as `tensor "output.weight" offset`
-	Offset int64  // of the field's first byte in the file
+	Offset int64  // offset of the field's first byte in the file
 	Reason string
 }
 

@@ -42,7 +42,7 @@ type (
 		other  []stmt
 
 		extended   bool // the body reads the variable loop
-		loop       ref  // of the variable loop
+		loop       ref  // the variable loop
 		testTarget expr // target, for the test
 		scope      *scope
 		testScope  *scope
@@ -88,7 +88,7 @@ type (
 type macroDef struct {
 	name     string
 	params   []*nameExpr
-	defaults []expr // of the last parameters
+	defaults []expr // defaults of the last parameters
 	body     []stmt
 	scope    *scope
 }

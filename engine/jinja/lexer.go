@@ -23,8 +23,8 @@ const (
 
 type token struct {
 	kind   tokenKind
-	text   string // of a name, an operator, a string's value or the template's text
-	value  Value  // of a number: int64 or float64
+	text   string // text of a name, an operator, a string's value or the template
+	value  Value  // value of a number: int64 or float64
 	offset int
 }
 

@@ -18,7 +18,7 @@ type jsonWriter struct {
 	out        []byte
 	ascii      bool    // ensure_ascii
 	sorted     bool    // sort_keys
-	indent     *string // of one level; nil to write everything on one line
+	indent     *string // indentation of one level; nil to write everything on one line
 	comma, col string
 	depth      int
 	charged    int // length of out that the budget has paid for

@@ -29,7 +29,7 @@ type (
 	// undefined is the value of a name or an attribute that does not exist. It prints as an empty text, is false and has length 0. Any
 	// other use is an error.
 	undefined struct {
-		name  string // of the variable or attribute
+		name  string // name of the variable or attribute
 		owner string // the type that has no such attribute; empty for a variable
 		hint  string // the whole message, for other cases
 	}

@@ -31,7 +31,7 @@ type design struct {
 	fusedUp    bool   // ffn_up has the rows of the gate, then those of up
 	activation compute.Activation
 
-	route       *compute.RouteShape // of the layers of experts; nil if there are none
+	route       *compute.RouteShape // routing of the layers of experts; nil if there are none
 	dense       int                 // number of leading layers without experts
 	expertBias  bool                // biases of the experts' products
 	embedScale  float64             // factor of the embeddings; 0 for 1

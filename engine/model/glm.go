@@ -62,7 +62,7 @@ type glmLayer struct {
 	// Of a dense layer:
 	ffnGate, ffnUp compute.Weight // {hidden, ffn}
 	ffnDown        compute.Weight // {ffn, hidden}
-	mixture        mixture        // of a layer of experts
+	mixture        mixture        // experts of the layer, if it has any
 }
 
 // glmMTP is the layer of multi-token prediction.

@@ -13,7 +13,7 @@ type trunk struct {
 	norm   compute.Weight   // {hidden}
 	output []compute.Weight // one weight {hidden, vocab}; the embedding if the file has no separate output head
 	rope   compute.Rope
-	cache  compute.Cache // of the layers, then of the MTP layer
+	cache  compute.Cache // cache of the layers and then of the MTP layer
 
 	x      compute.Tensor // [rows, hidden] the residual stream
 	h      compute.Tensor // [rows, hidden] normed

@@ -160,7 +160,7 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 		q.needs = append(q.needs, need{q.steps(r), r.Length(), pages, pages - r.Table.Adopted()})
 	}
 	slices.SortFunc(q.needs, func(a, b need) int { return cmp.Compare(a.steps, b.steps) })
-	positions, has := 0, 0 // of the sequences that have not ended
+	positions, has := 0, 0 // sums over the sequences that have not ended
 	for _, n := range q.needs {
 		positions, has = positions+n.now, has+n.has
 	}

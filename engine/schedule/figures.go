@@ -4,8 +4,8 @@ import "time"
 
 // figures is what the loop records about a request.
 type figures struct {
-	admitted    time.Time // of its first sequence
-	first, last time.Time // of its generated tokens
+	admitted    time.Time // admission of its first sequence
+	first, last time.Time // times of its first and last generated tokens
 	lastStep    uint64    // the number of the last step that it took part in
 	steps       int
 	batchSizes  int // sum of the numbers of sequences in these steps

@@ -16,7 +16,7 @@ type Snapshot struct {
 	StepTime        time.Duration // sum over all steps
 	LastStep        time.Duration
 
-	PagesUsed, PagesTotal int    // of the KV cache
+	PagesUsed, PagesTotal int    // pages of the KV cache
 	Preemptions           uint64 // number of times that a sequence lost its pages to others and had to be computed again
 
 	DraftTokens, AcceptedTokens uint64

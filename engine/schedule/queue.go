@@ -18,10 +18,10 @@ type queue struct {
 	preemptions uint64
 	stops       stopRate
 
-	needs []need // of the sequences that run and one that waits
+	needs []need // needs of the running sequences and of one that waits
 
-	size    cost.Size   // of the step that is planned
-	prompts []*sequence // of the step that is planned
+	size    cost.Size   // size of the planned step
+	prompts []*sequence // prompts of the planned step
 	turn    uint        // steps with several prompts
 	hurried uint        // steps in succession with prompts of interactive sequences
 	people  people

@@ -26,8 +26,8 @@ type sequence struct {
 	stale      bool // some of its pages were discarded: it must be computed again
 
 	text   answerText
-	scores scores      // of the answer
-	times  []time.Time // of the answer's tokens, if asked for
+	scores scores      // log-probabilities of the answer
+	times  []time.Time // times of the answer's tokens, if asked for
 
 	streamed streamed // the part of the answer that the caller has been given
 

@@ -19,7 +19,7 @@ type specialTokens struct {
 // child+children-1, one per next byte.
 type specialNode struct {
 	child, children int32
-	id              int32  // of the token that ends here; none if there is none
+	id              int32  // id of the token that ends here; none if no token does
 	rest            string // the rest of that token, which must follow; empty in nodes with children
 }
 

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Baseline  string // the name of a pinned baseline, or of a run; the only pinned one, else the first run
 	Candidate string // the name of a run; the latest one that is not the baseline
-	Version   string // of the program
+	Version   string // version of the program
 }
 
 //go:embed page.html
@@ -69,7 +69,7 @@ type content struct {
 	Refused    string // why the runs cannot be compared; empty if they can
 	Compared   []compared
 	Scale      float64  // the difference at the ends of the bars of Compared
-	Scores     []scored // of a candidate without a comparison
+	Scores     []scored // scores of a candidate without a comparison
 	Histories  []figure
 	Figures    []figure // lengths and latencies
 	Quantiles  []quantiles

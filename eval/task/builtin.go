@@ -13,7 +13,7 @@ import (
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// Builtin returns the names of the built-in tasks, which Read takes in place of a file. The user brings their rows.
+// Builtin returns the names of the built-in tasks, which Read takes in place of a file. Users supply the rows of these tasks.
 func Builtin() []string {
 	files, err := fs.Glob(builtin, "builtin/*.yaml")
 	if err != nil {

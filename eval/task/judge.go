@@ -16,7 +16,7 @@ import (
 // Rubric is how a second model, the judge, scores the answers of a Judge task.
 type Rubric struct {
 	Text      string // a Jinja template
-	MaxTokens int    // of the judge's answer
+	MaxTokens int    // maximum tokens of the judge's answer
 
 	template  *jinja.Template
 	score     *regexp2.Regexp

@@ -20,7 +20,7 @@ type Prompt struct {
 	Targets []string // the accepted answers of a Generate row; the first is that of an example
 
 	Counted      string        // the text whose words and bytes a perplexity is per; empty for the target
-	Instructions []Instruction // of an IFEval row
+	Instructions []Instruction // instructions of an IFEval row
 }
 
 // Prompt makes the prompt of a row after examples.

@@ -27,7 +27,7 @@ func (t Type) Generates() bool { return t == Generate || t == Judge }
 
 // Task is an evaluation task.
 type Task struct {
-	Path        string // of its file, or its name if it is built in
+	Path        string // path of its file, or its name if it is built in
 	Name        string
 	Version     string
 	Type        Type

@@ -31,7 +31,7 @@ type task struct {
 	job      *job.Job
 	priority job.Priority
 	list     *list.List    // the list in which the task waits; nil while it is running or waits for its retry
-	waiting  *list.Element // of the list
+	waiting  *list.Element // element of the list
 	running  bool
 	failures int
 }

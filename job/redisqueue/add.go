@@ -52,7 +52,7 @@ type adding struct {
 	added []bool // by the index of the job
 
 	tasks []newTask // tasks that are not in Redis yet
-	bytes int       // of their messages
+	bytes int       // size of the messages of these tasks
 }
 
 // newTask is a task to be added.

@@ -32,7 +32,7 @@ const (
 
 // Limits of all families from Apple7 on. They are not properties of MTLDevice; see Apple's Metal feature set tables.
 const (
-	maxThreads = 1024    // of a threadgroup
+	maxThreads = 1024    // maximum threads of a threadgroup
 	maxBuffers = 31      // bound to a kernel
 	maxArgs    = 4 << 10 // bytes of setBytes
 )

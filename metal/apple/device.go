@@ -50,7 +50,7 @@ type Device struct {
 
 	encoding  encoding
 	inFlight  []submission // oldest first
-	submitted metal.Ticket // of the last submission
+	submitted metal.Ticket // ticket of the last submission
 	faulted   bool         // work of the queue has failed, and the next submission has to make a new queue
 }
 

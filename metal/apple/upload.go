@@ -18,7 +18,7 @@ type staging struct {
 // half is a staging buffer with the copy that reads it.
 type half struct {
 	buffer   buffer
-	commands id // of the copy in flight, or 0
+	commands id // command buffer of the copy in flight, or 0
 }
 
 // Upload implements metal.Device.

@@ -49,10 +49,10 @@ type Device struct {
 
 	bindings []bindingC
 	order    []int
-	ticket   metal.Ticket // of the last submission
-	waited   metal.Ticket // of the last submission that was waited for
-	timing   metal.Timing // of the last submission
-	failures []failure    // of submissions that were not waited for
+	ticket   metal.Ticket // ticket of the last submission
+	waited   metal.Ticket // ticket of the last submission that was waited for
+	timing   metal.Timing // timing of the last submission
+	failures []failure    // failures of submissions that were not waited for
 }
 
 // failure is the error of a submission.

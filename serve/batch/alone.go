@@ -23,7 +23,7 @@ type Alone struct {
 // AloneOptions are the settings of Alone.
 type AloneOptions struct {
 	Concurrency int    // maximum rows in an engine at once
-	Version     string // of the program, in results
+	Version     string // version of the program, in results
 	Logger      *slog.Logger
 }
 

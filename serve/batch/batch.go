@@ -54,7 +54,7 @@ type Batch struct {
 	CancellingAt     *int64            `json:"cancelling_at"`
 	CancelledAt      *int64            `json:"cancelled_at"`
 	RequestCounts    Counts            `json:"request_counts"`
-	Usage            *Usage            `json:"usage,omitempty"` // of the answers; known at the end
+	Usage            *Usage            `json:"usage,omitempty"` // tokens of the answers; known at the end
 	Metadata         map[string]string `json:"metadata"`
 }
 
@@ -90,7 +90,7 @@ type Fault struct {
 	Code    string  `json:"code"`
 	Message string  `json:"message"`
 	Param   *string `json:"param"` // the key that has to change; null for the line as a whole
-	Line    *int    `json:"line"`  // of the input file, from 1; null for the batch as a whole
+	Line    *int    `json:"line"`  // line of the input file, from 1; null for the batch as a whole
 }
 
 func newFaults(list ...Fault) *Faults { return &Faults{Object: "list", Data: list} }
@@ -118,7 +118,7 @@ type batch struct {
 	stopped context.Context // ends when the batch is cancelled or its completion window is over
 	stop    context.CancelFunc
 
-	results atomic.Pointer[rows.Output] // of a running batch; nil before that and after it has ended
+	results atomic.Pointer[rows.Output] // results of a running batch; nil before and after it runs
 
 	mu     sync.Mutex
 	speed  progress.Meter

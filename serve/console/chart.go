@@ -20,7 +20,7 @@ const (
 type Chart struct {
 	Width, Height int
 	Bars          []Bar
-	Lines         []Line // of the y axis
+	Lines         []Line // lines of the y axis
 	Labels        []Label
 	Now, Highest  float64
 	Empty         bool // no value is above 0

@@ -9,7 +9,7 @@ import (
 type Frame struct {
 	Title    string
 	Section  Section // section that the page belongs to
-	Version  string  // of the program
+	Version  string  // version of the program
 	KeyName  string  // name of the API key that the person signed in with; empty if the server has no keys
 	Error    string  // why what the person wanted was not done; empty if it was
 	HasStore bool    // the server has batches
@@ -123,7 +123,7 @@ type File struct{ ID, Kind string }
 
 // Fault is a reason why a batch failed.
 type Fault struct {
-	Line    int // of the input file; 0 for the batch as a whole
+	Line    int // line of the input file; 0 for the batch as a whole
 	Message string
 }
 

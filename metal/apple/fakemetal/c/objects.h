@@ -47,7 +47,7 @@ struct Object {
     uint64_t constant_mask;
     Commands* commands;
     Encoder* encoder;
-    Object** members;    // of a residency set, references
+    Object** members;    // references of a residency set
     size_t member_count, member_room;
 };
 

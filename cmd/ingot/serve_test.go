@@ -1,0 +1,34 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Mistakes in the settings of a server are found before it loads a model.
+func TestServeUsage(t *testing.T) {
+	t.Parallel()
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(keys, []byte("sk-12345678 rate=none\n"), 0o600))
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, 2, "a model is missing"},
+		{[]string{"--model", "none.gguf", "--redis", "redis://localhost:1/0"}, 2, "both --model and --redis are given"},
+		{[]string{"--model", "a/x.gguf", "--model", "b/x.gguf"}, 2, `two models with the name "x"`},
+		{[]string{"--model", "none.gguf", "--tls-cert", "cert.pem"}, 2, "--tls-cert and --tls-key belong together"},
+		{[]string{"--model", "none.gguf", "--api-key-file", keys}, 1, `keys:1: "none" is not a number of at least 1`},
+		{[]string{"--model", "none.gguf", "--listen", "8080"}, 2, "listen"},
+		{[]string{"--model", "none.gguf"}, 1, "none.gguf"},
+	} {
+		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, c.args...)
+		r := ingot(t, "", args...)
+		require.Equal(t, c.code, r.code, "%v: %s", c.args, r.stderr)
+		require.Contains(t, r.stderr, c.want)
+	}
+}
