@@ -175,7 +175,7 @@ func TestStreamOutlivesItsWorker(t *testing.T) {
 			defer close(handedOver)
 			<-first.stuck
 			stop()
-			startWorker(t, q, eng)
+			startWorker(t, q, eng) //nolint:testifylint // if it does not start, the stream reports an error
 		}()
 		var streamed choice
 		for _, c := range b.stream(t, "/v1/completions", body+`,"stream":true}`) {
