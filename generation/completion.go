@@ -49,7 +49,7 @@ type Stats struct {
 	CompletionTokens int           // generated tokens of all choices
 	ReasoningTokens  int           // of these, tokens up to the end of the reasoning
 	ResumedTokens    int           // completion tokens that come from Request.Resume; times and steps do not include them
-	TTFT             time.Duration // from the call of Generate to the first generated token
+	TTFT             time.Duration // time from the call of Generate to the first generated token
 	Total            time.Duration // the duration of Generate
 	Prefill          time.Duration // from admission to the first generated token
 	Decode           time.Duration // from the first generated token to the last

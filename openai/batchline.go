@@ -66,7 +66,7 @@ func (o *object) require(name string) bool {
 	return o.err == nil
 }
 
-// batchBody checks what a batch does not leave to its rows, and returns the model.
+// batchBody checks the fields of a row that a batch restricts, and returns the model of the row.
 func (o *object) batchBody(body json.RawMessage) (model string) {
 	inner, err := parseObject(body, "body.")
 	if err != nil {

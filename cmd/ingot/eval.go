@@ -80,7 +80,7 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	return cmd
 }
 
-// evaluation is the command eval run with its settings.
+// evaluation has the settings of the command "eval run".
 type evaluation struct {
 	cmd                    *cobra.Command
 	folder, data, examples string

@@ -55,7 +55,7 @@ func (f *File) openPart(path string, number, count int) error {
 	}
 	part := File{meta: meta}
 	if part.splitKey("split.no") != number || part.splitKey("split.count") != count {
-		return fmt.Errorf("%s is not file %d of %d of a model, as its name says", path, number+1, count)
+		return fmt.Errorf("%s is not file %d of %d of a model, although its name says so", path, number+1, count)
 	}
 	for _, t := range tensors {
 		if _, have := f.index[t.Name]; have {

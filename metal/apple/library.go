@@ -47,7 +47,7 @@ func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, erro
 	return metal.Library(len(d.libraries)), nil
 }
 
-// compiled is a library and how it was compiled.
+// compiled is a library with the settings of its compilation.
 type compiled struct {
 	library        id
 	language, math string

@@ -85,7 +85,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	p, threads := &d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
 	case 8*len(w.Buffers)+len(w.Args)+4 > maxParameters:
-		return fmt.Errorf("the parameters of kernel %s, %d buffers and %d bytes of arguments, take more than %d bytes", p.name, len(w.Buffers), len(w.Args), maxParameters)
+		return fmt.Errorf("kernel %s has %d buffers and %d bytes of arguments: together they take more than the %d bytes of its parameters", p.name, len(w.Buffers), len(w.Args), maxParameters)
 	case w.ThreadgroupMemory < 0 || w.ThreadgroupMemory%16 != 0 || w.ThreadgroupMemory+p.info.ThreadgroupMemory > d.info.ThreadgroupMemory:
 		return fmt.Errorf("the threadgroup memory of kernel %s is %d bytes: it must be a multiple of 16, and at most %d together with the %d bytes that the kernel declares",
 			p.name, w.ThreadgroupMemory, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
