@@ -104,7 +104,7 @@ func TestClocksMayDifferByTenSeconds(t *testing.T) {
 	for skew, refused := range map[time.Duration]bool{0: false, 8 * time.Second: false, -8 * time.Second: false, time.Minute: true, -time.Minute: true} {
 		err := checkClock(t.Context(), r.Client, func() time.Time { return time.Now().Add(skew) })
 		if refused {
-			require.ErrorContains(t, err, "its clock and the one of this machine differ by 1m0s, more than 10s: synchronise them (NTP)")
+			require.ErrorContains(t, err, "its clock and the clock of this machine differ by 1m0s, more than 10s: synchronise them (NTP)")
 		} else {
 			require.NoError(t, err)
 		}
