@@ -23,7 +23,7 @@ kernel void attention(
     uint head = (group.y * simdgroups + simdgroup) * Q;
     device const Slot& at = slots[group.z];
     uint n = at.position + 1, low = first_of(args, n);
-    if (head >= args.heads || group.x * split_keys >= n || args.splits > 0 && (group.x + 1) * split_keys <= low) return;
+    if (head >= args.heads || group.x * split_keys >= n || (args.splits > 0 && (group.x + 1) * split_keys <= low)) return;
     uint kv_head = head / (args.heads / args.kv_heads);
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);

@@ -27,7 +27,7 @@ kernel void attention_split(
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     device const Slot& at = slots[group.z];
     uint n = at.position + 1, low = first_of(args, n), per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
-    if (group.x * split_keys >= n || args.splits > 0 && (group.x + 1) * split_keys <= low) return;
+    if (group.x * split_keys >= n || (args.splits > 0 && (group.x + 1) * split_keys <= low)) return;
     uint kv_head = group.y / groups, head = kv_head * per + group.y % groups * Q;
     uint heads = min(Q, per - group.y % groups * Q);
     uint key_bytes = P::row_bytes(args.key_dim);
