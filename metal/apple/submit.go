@@ -104,7 +104,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	for i, b := range w.Buffers {
 		m := d.buffer(b.Buffer)
 		if m == nil {
-			return fmt.Errorf("kernel %s: buffer %d is buffer %d, which does not exist", p.name, i, b.Buffer)
+			return fmt.Errorf("kernel %s: argument %d is buffer %d, which does not exist", p.name, i, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
 			return fmt.Errorf("kernel %s: buffer %d has %d bytes and is bound at byte %d, which must be a multiple of 4 inside it", p.name, i, m.bytes, b.Offset)
