@@ -129,7 +129,7 @@ func TestSubmitRefuses(t *testing.T) {
 		"is bound at byte 256":                           func(w *metal.Dispatch) { w.Buffers[0].Offset = 256 },
 		"is bound at byte -4":                            func(w *metal.Dispatch) { w.Buffers[0].Offset = -4 },
 		"is bound at byte 2":                             func(w *metal.Dispatch) { w.Buffers[0].Offset = 2 },
-		"submit dispatch 0, test: kernel increase: buff": func(w *metal.Dispatch) { w.Buffers[0].Buffer = 77 },
+		"submit dispatch 0, test: kernel increase: argu": func(w *metal.Dispatch) { w.Buffers[0].Buffer = 77 },
 	} {
 		w := one(p, nil, b)
 		change(&w)
