@@ -52,7 +52,7 @@ func (l *indexed) run() (Run, error) {
 	return r, nil
 }
 
-// stamp tells whether a file has changed. The zero value is that of a file that does not exist.
+// stamp identifies the state of a file: it differs if the file has changed. The zero value stands for a file that does not exist.
 type stamp struct {
 	Size     int64 `json:"size"`
 	Modified int64 `json:"modified"` // in nanoseconds since 1970

@@ -32,7 +32,7 @@ type Progress struct {
 
 // Run asks the server the rows of in, and writes each result to out when it comes. out must be an output of Batch; rows whose results it has
 // are not asked. A row that the server refuses, or fails at all attempts, becomes an error line. The run ends with an error if the server
-// cannot be reached, or refuses all requests alike, for example for want of a key. show is called after each row and every second, from one
+// cannot be reached, or refuses all requests, for example because a key is missing. show is called after each row and every second, from one
 // goroutine; it may be nil.
 func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show func(Progress)) (Progress, error) {
 	ctx, stop := context.WithCancel(ctx)

@@ -18,7 +18,7 @@ type Answerer interface {
 	// Engine returns the engine of a model, or nil if the model is not in this process.
 	Engine(alias string) *engine.Engine
 
-	// Workers are the processes that answer, and those that were lost of late.
+	// Workers are the processes that answer, and those that were lost within the last hour.
 	Workers(ctx context.Context) ([]job.Worker, error)
 
 	// Answer answers a request with interactive priority. It returns as soon as ctx is done, and the generation then stops within a step.

@@ -1,7 +1,6 @@
 package serve_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -121,19 +120,7 @@ func TestClientLeavesFleet(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, eng.Close()) })
 		startWorker(t, q, eng)
-		b := setUpFront(t, q, eng)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/completions",
-			strings.NewReader(`{"model":"tiny","prompt":"Once","max_tokens":100000,"ignore_eos":true,"n":100,"stream":true}`))
-		require.NoError(t, err)
-		response, err := b.Client().Do(r)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		_, err = bufio.NewReader(response.Body).ReadString('\n')
-		require.NoError(t, err)
-		cancel()
-		require.Eventually(t, func() bool { s := eng.Snapshot(); return s.Running == 0 && s.Waiting == 0 }, time.Minute, time.Millisecond)
+		setUpFront(t, q, eng).leaveStream(t)
 	})
 }
 

@@ -274,6 +274,12 @@ func TestStreamStaysAliveAndReportsLateErrors(t *testing.T) {
 func TestClientLeavesStream(t *testing.T) {
 	t.Parallel()
 	b := setUpAlone(t)
+	b.leaveStream(t)
+}
+
+// leaveStream begins a long stream, leaves it after its first line, and waits until the engine has nothing to do.
+func (b *bench) leaveStream(t testing.TB) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/completions",

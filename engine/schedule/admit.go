@@ -9,7 +9,7 @@ import (
 const (
 	// maxScan is the number of waiting sequences that are searched for one that shares pages with those in the cache.
 	maxScan = 256
-	// maxSkips is the number of later sequences that may be admitted before a waiting one.
+	// maxSkips is the maximum number of later sequences that are admitted before a waiting one.
 	maxSkips = 64
 )
 

@@ -221,5 +221,5 @@ func (s *Store) resultsPath(id string) string {
 	return filepath.Join(s.root, batchesFolder, id+contentSuffix)
 }
 
-// newID makes an id. Ids of later calls come later in the alphabet.
+// newID returns a new id. Ids sort by the time of their creation.
 func (s *Store) newID(prefix string) string { return prefix + ulid.Make().String() }
