@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 		a.failed = "the answer is empty"
 	default:
 		for _, c := range l.Response.Body.Choices {
-			a.texts = append(a.texts, first(c.Text, c.Message.Content))
+			a.texts = append(a.texts, cmp.Or(c.Text, c.Message.Content))
 			a.truncated = a.truncated || c.Finish == "length"
 		}
 		a.tokens, a.latency = l.Response.Body.Usage.Completion, l.Stats.Total
@@ -209,7 +210,7 @@ func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []
 	for _, a := range given {
 		base.Responses = append(base.Responses, a.texts...)
 		base.Truncated = base.Truncated || a.truncated
-		base.Failed = first(base.Failed, a.failed)
+		base.Failed = cmp.Or(base.Failed, a.failed)
 		base.Tokens += a.tokens
 		base.Latency = max(base.Latency, a.latency)
 	}

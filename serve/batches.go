@@ -18,10 +18,6 @@ const (
 	maxBatches     = 100
 )
 
-func noBatch(id string) error {
-	return failf(http.StatusNotFound, "batch_id", "batch_not_found", "no batch has the id %.100q", id)
-}
-
 // batchRequest is the body of POST /v1/batches. Fields that are null are absent.
 type batchRequest struct {
 	InputFileID      string             `json:"input_file_id"`
@@ -87,7 +83,7 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	b, err := store.CreateBatch(request)
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	writeJSON(w, http.StatusOK, b)
 	return nil
@@ -111,7 +107,7 @@ func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
 	}
 	page, err := store.Batches(q)
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	writeJSON(w, http.StatusOK, newPage(page, func(b batch.Batch) string { return b.ID }))
 	return nil
@@ -134,11 +130,8 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, method func(*batc
 		return err
 	}
 	b, err := method(store, r.PathValue("id"))
-	if errors.Is(err, batch.ErrNoBatch) {
-		return noBatch(r.PathValue("id"))
-	}
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	writeJSON(w, http.StatusOK, b)
 	return nil

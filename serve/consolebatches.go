@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -52,7 +51,7 @@ func (s *Server) showBatchTable(w http.ResponseWriter, r *http.Request) error {
 	after := r.URL.Query().Get("after")
 	page, err := store.Progress(batch.Query{After: after, Limit: consoleBatches})
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	shown := console.Batches{Frame: s.frame(r, "Batches", console.BatchesSection, nil), Later: after != ""}
 	for _, p := range page.Items {
@@ -72,11 +71,8 @@ func (s *Server) showBatchPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p, err := store.BatchProgress(r.PathValue("id"))
-	if errors.Is(err, batch.ErrNoBatch) {
-		return noBatch(r.PathValue("id"))
-	}
 	if err != nil {
-		return err
+		return storeError(r, err)
 	}
 	b := p.Batch
 	shown := console.BatchPage{
@@ -131,11 +127,8 @@ func (s *Server) cancelOnPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b, err := store.CancelBatch(r.PathValue("id"))
-	if errors.Is(err, batch.ErrNoBatch) {
-		return noBatch(r.PathValue("id"))
-	}
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	http.Redirect(w, r, "/console/batches/"+b.ID, http.StatusSeeOther)
 	return nil

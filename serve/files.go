@@ -31,17 +31,18 @@ func (s *Server) store() (*batch.Store, error) {
 	return s.options.Store, nil
 }
 
-// storeError is the response to an error of the store.
-func storeError(err error) error {
+// storeError is the response to an error of the store. A file or batch that is missing is the one that the request's path names.
+func storeError(r *http.Request, err error) error {
 	var request *batch.RequestError
-	if errors.As(err, &request) {
+	switch id := r.PathValue("id"); {
+	case errors.As(err, &request):
 		return failf(http.StatusBadRequest, request.Param, request.Code, "%s", request.Message)
+	case errors.Is(err, batch.ErrNoFile):
+		return failf(http.StatusNotFound, "file_id", "file_not_found", "no file has the id %.100q", id)
+	case errors.Is(err, batch.ErrNoBatch):
+		return failf(http.StatusNotFound, "batch_id", "batch_not_found", "no batch has the id %.100q", id)
 	}
 	return err
-}
-
-func noFile(id string) error {
-	return failf(http.StatusNotFound, "file_id", "file_not_found", "no file has the id %.100q", id)
 }
 
 // upload answers POST /v1/files. The file is written to the disk while it arrives.
@@ -70,7 +71,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	}
 	f, err := form.add()
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	writeJSON(w, http.StatusOK, f)
 	return nil
@@ -203,7 +204,7 @@ func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) error {
 	}
 	page, err := store.Files(q, r.URL.Query().Get("purpose"))
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	writeJSON(w, http.StatusOK, newPage(page, func(f batch.File) string { return f.ID }))
 	return nil
@@ -253,11 +254,8 @@ func (s *Server) showFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f, err := store.File(r.PathValue("id"))
-	if errors.Is(err, batch.ErrNoFile) {
-		return noFile(r.PathValue("id"))
-	}
 	if err != nil {
-		return err
+		return storeError(r, err)
 	}
 	writeJSON(w, http.StatusOK, f)
 	return nil
@@ -270,11 +268,8 @@ func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	content, f, err := store.OpenFile(r.PathValue("id"))
-	if errors.Is(err, batch.ErrNoFile) {
-		return noFile(r.PathValue("id"))
-	}
 	if err != nil {
-		return fmt.Errorf("read file %s: %w", f.ID, err)
+		return storeError(r, fmt.Errorf("read file %s: %w", f.ID, err))
 	}
 	defer content.Close() //nolint:errcheck // it was only read
 	h := w.Header()
@@ -300,11 +295,8 @@ func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	id := r.PathValue("id")
 	err = store.DeleteFile(id)
-	if errors.Is(err, batch.ErrNoFile) {
-		return noFile(id)
-	}
 	if err != nil {
-		return storeError(err)
+		return storeError(r, err)
 	}
 	writeJSON(w, http.StatusOK, deletedBody{ID: id, Object: "file", Deleted: true})
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
 )
@@ -36,7 +37,7 @@ func (s *Server) generate(e openai.Endpoint) handler {
 	}
 }
 
-// answer answers a call at the expense of the request's key.
+// answer answers a call at the expense of the request's key. A stream that ends early costs the tokens that were sent.
 func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	k := keyOf(r.Context())
 	if err := k.begin(time.Now()); err != nil {
@@ -44,8 +45,16 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	}
 	ctx, end := s.untilCut(r.Context())
 	defer end()
+	sent := 0
+	if send := c.Stream; send != nil {
+		c.Stream = func(prompt int, p generation.Piece) error {
+			sent += len(p.Tokens)
+			return send(prompt, p)
+		}
+	}
 	answer, err := s.answerer.Answer(ctx, c)
 	if err != nil {
+		k.spend(time.Now(), sent)
 		return Answer{}, s.causeOf(ctx, err)
 	}
 	s.metrics.count(c.Model, answer.Stats)

@@ -13,39 +13,25 @@ import (
 // stream answers a request with events, as tokens are made. Headers are sent with the first event. Until then, an error is an ordinary
 // response.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
-	k := keyOf(r.Context())
-	if err := k.begin(time.Now()); err != nil {
-		return err
-	}
-	ctx, end := s.untilCut(r.Context())
-	defer end()
 	out := &eventStream{w: w, conn: http.NewResponseController(w)}
 	stopKeepAlive := out.keepAlive(s.options.KeepAlive)
 	defer stopKeepAlive()
 	chunks := c.Request.NewStream(openai.Answer{ID: c.ID, Created: c.Created, Model: c.Model, Seed: c.Seed})
-	spent := 0
-	c.Stream = func(prompt int, p generation.Piece) error {
-		spent += len(p.Tokens)
-		return out.send(chunks.Chunks(prompt, p)...)
-	}
-	answer, err := s.answerer.Answer(ctx, c)
+	c.Stream = func(prompt int, p generation.Piece) error { return out.send(chunks.Chunks(prompt, p)...) }
+	answer, err := s.answer(r, c)
 	stopKeepAlive()
 	if err != nil {
-		k.spend(time.Now(), spent)
-		err = s.causeOf(ctx, err)
 		if !out.begun {
 			return err
 		}
-		notesOf(ctx).err = err
+		notesOf(r.Context()).err = err
 		out.fail(asHTTP(err))
 		return nil
 	}
-	s.metrics.count(c.Model, answer.Stats)
 	t := openai.Tokens{
 		Prompt: answer.Stats.PromptTokens, Completion: answer.Stats.CompletionTokens,
 		Cached: answer.Stats.CachedTokens, Reasoning: answer.Stats.ReasoningTokens,
 	}
-	k.spend(time.Now(), t.Prompt+t.Completion)
 	last, err := chunks.End(answer.Body, t)
 	if err == nil {
 		err = out.send(last...)
@@ -53,7 +39,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
 	if err == nil {
 		err = out.text("data: [DONE]\n\n")
 	}
-	notesOf(ctx).err = err
+	notesOf(r.Context()).err = err
 	return nil
 }
 

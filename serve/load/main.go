@@ -55,14 +55,17 @@ func (r *report) print(o options) {
 	if r.failed > 0 {
 		fmt.Println("first failure:", r.failure)
 	}
-	for name, times := range map[string][]time.Duration{"idle": r.idle, "loaded": r.loaded} {
-		fmt.Printf("time to first token, %s: p50 %v, p95 %v of %d\n", name, quantile(times, 0.5), quantile(times, 0.95), len(times))
-	}
+	printTimes("idle", r.idle)
+	printTimes("loaded", r.loaded)
 	fmt.Print("resident memory in MiB:")
 	for _, m := range r.memory {
 		fmt.Printf(" %d", m>>20)
 	}
 	fmt.Println()
+}
+
+func printTimes(name string, times []time.Duration) {
+	fmt.Printf("time to first token, %s: p50 %v, p95 %v of %d\n", name, quantile(times, 0.5), quantile(times, 0.95), len(times))
 }
 
 // quantile returns a quantile of the times, such as the median for a share of 0.5.

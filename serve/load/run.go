@@ -87,20 +87,18 @@ func (l *load) clients(ctx context.Context) {
 			}
 		})
 	}
-	sampling, stop := context.WithCancel(ctx)
 	asking.Go(func() {
 		tick := time.NewTicker(l.time / (memorySamples + 1))
 		defer tick.Stop()
 		for range memorySamples {
 			select {
-			case <-sampling.Done():
+			case <-ctx.Done():
 				return
 			case <-tick.C:
 				l.sampleMemory(ctx)
 			}
 		}
 	})
-	defer stop()
 	asking.Wait()
 }
 
