@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/ingot-run/ingot/eval/statistics"
 )
 
 // BaselinesFile has the pinned baselines of a folder of runs.
@@ -153,54 +151,4 @@ func contentSum(dir string) (string, error) {
 		parts = append(parts, sum)
 	}
 	return sum(parts...), nil
-}
-
-// GateFile has the verdict of a schedule's gate, in the run's directory.
-const GateFile = "gate.json"
-
-// Judgement is the verdict of a gate on a run.
-type Judgement struct {
-	Baseline string             `json:"baseline"` // its name
-	Run      string             `json:"baseline_run"`
-	Verdict  statistics.Verdict `json:"verdict"`
-	Compared []Compared         `json:"compared"`
-}
-
-// Judge compares a run of the folder with a baseline. It refuses a run that has other tasks than the baseline, since a gate would pass
-// over them. A margin below 0 stands for each task's own.
-func Judge(folder, baseline, run string, margin float64) (*Judgement, error) {
-	pinned, err := PinnedRun(folder, baseline)
-	if err != nil {
-		return nil, err
-	}
-	list, err := CompareAll(filepath.Join(folder, pinned), filepath.Join(folder, run), margin)
-	if err != nil {
-		return nil, err
-	}
-	return &Judgement{Baseline: baseline, Run: pinned, Verdict: Verdict(list), Compared: list}, nil
-}
-
-// Write records the verdict in the directory of the run.
-func (j *Judgement) Write(dir string) error {
-	text, err := json.MarshalIndent(j, "", "  ")
-	if err == nil {
-		err = replaceFile(filepath.Join(dir, GateFile), append(text, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("write the verdict of a run: %w", err)
-	}
-	return nil
-}
-
-// ReadJudgement reads the verdict that was recorded in the directory of a run.
-func ReadJudgement(dir string) (*Judgement, error) {
-	text, err := os.ReadFile(filepath.Join(dir, GateFile))
-	if err != nil {
-		return nil, fmt.Errorf("read the verdict of a run: %w", err)
-	}
-	j := new(Judgement)
-	if err := json.Unmarshal(text, j); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, GateFile), err)
-	}
-	return j, nil
 }

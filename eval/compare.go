@@ -97,7 +97,7 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	if len(list) == 0 {
 		return nil, fmt.Errorf("compare %s and %s: they have no task in common", baseline, candidate)
 	}
-	judge(list)
+	setVerdicts(list)
 	return list, nil
 }
 
@@ -116,8 +116,8 @@ func sameScores(base, cand map[string]float64) bool {
 	return len(base) == 0 || len(cand) == 0 || slices.Equal(names(base), names(cand))
 }
 
-// judge sets the verdicts: the probabilities are adjusted for the number of comparisons.
-func judge(list []Compared) {
+// setVerdicts sets the verdicts: the probabilities are adjusted for the number of comparisons.
+func setVerdicts(list []Compared) {
 	p := make([]float64, len(list))
 	for i := range list {
 		p[i] = list[i].Worse

@@ -17,9 +17,9 @@ const IndexFile = "index.jsonl"
 
 // Run is a finished run in a folder of runs.
 type Run struct {
-	Name    string     `json:"run"` // its directory in the folder
-	Results *Results   `json:"results"`
-	Gate    *Judgement `json:"gate,omitempty"` // the verdict that a schedule's gate recorded
+	Name    string       `json:"run"` // its directory in the folder
+	Results *Results     `json:"results"`
+	Gate    *GateVerdict `json:"gate,omitempty"` // the verdict that a schedule's gate recorded
 }
 
 // Index is the runs of a folder.
@@ -45,7 +45,7 @@ func (l *indexed) run() (Run, error) {
 	if l.Gate == nil {
 		return r, nil
 	}
-	r.Gate = new(Judgement)
+	r.Gate = new(GateVerdict)
 	if err := json.Unmarshal(l.Gate, r.Gate); err != nil {
 		return r, fmt.Errorf("read %s of run %s: %w", GateFile, l.Name, err)
 	}

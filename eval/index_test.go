@@ -107,7 +107,7 @@ func TestIndex(t *testing.T) {
 func TestBaselines(t *testing.T) {
 	t.Parallel()
 	folder := folderOf(t, answered(t, []*eval.Set{load(t, "answers", 3), load(t, "texts", 2)}, 4, engine.Options{}), "first", "second", "other")
-	_, err := eval.Judge(folder, "main", "second", -1)
+	_, err := eval.Gate(folder, "main", "second", -1)
 	require.ErrorIs(t, err, eval.ErrNoBaseline)
 	_, err = eval.Pin(folder, "main", "nothing")
 	require.ErrorContains(t, err, "has no finished run of this name")
@@ -122,7 +122,7 @@ func TestBaselines(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "first", run)
 
-	j, err := eval.Judge(folder, "main", "second", -1)
+	j, err := eval.Gate(folder, "main", "second", -1)
 	require.NoError(t, err)
 	require.Equal(t, statistics.Pass, j.Verdict)
 	require.NoError(t, j.Write(filepath.Join(folder, "second")))
@@ -138,14 +138,14 @@ func TestBaselines(t *testing.T) {
 	// A run without one of the tasks is refused, in either direction; so is one with other filters.
 	drop := func(r *eval.Results) { delete(r.Results, "texts") }
 	editResults(t, filepath.Join(folder, "other"), drop)
-	_, err = eval.Judge(folder, "main", "other", -1)
+	_, err = eval.Gate(folder, "main", "other", -1)
 	require.ErrorIs(t, err, eval.ErrOtherTasks)
 	_, err = eval.Pin(folder, "fewer", "other")
 	require.NoError(t, err)
-	_, err = eval.Judge(folder, "fewer", "second", -1)
+	_, err = eval.Gate(folder, "fewer", "second", -1)
 	require.ErrorIs(t, err, eval.ErrOtherTasks)
 	editResults(t, filepath.Join(folder, "second"), func(r *eval.Results) { r.Results["answers"]["exact_match,last"] = 1 })
-	_, err = eval.Judge(folder, "main", "second", -1)
+	_, err = eval.Gate(folder, "main", "second", -1)
 	require.ErrorIs(t, err, eval.ErrOtherScores)
 
 	// A baseline whose samples changed is refused until it is pinned again.
@@ -153,7 +153,7 @@ func TestBaselines(t *testing.T) {
 	text, err := os.ReadFile(samples)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(samples, append(text, text...), 0o600))
-	_, err = eval.Judge(folder, "main", "first", -1)
+	_, err = eval.Gate(folder, "main", "first", -1)
 	require.ErrorIs(t, err, eval.ErrChangedBaseline)
 	_, err = eval.Pin(folder, "main", "first")
 	require.NoError(t, err)

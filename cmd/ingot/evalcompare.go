@@ -101,7 +101,7 @@ func (g *gate) run(w io.Writer, args []string) error {
 		if err != nil {
 			return err
 		}
-		j, err := eval.Judge(g.folder, g.name, run, g.margin)
+		j, err := eval.Gate(g.folder, g.name, run, g.margin)
 		if err != nil {
 			return err
 		}

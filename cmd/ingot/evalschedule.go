@@ -123,7 +123,7 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	if e.Gate.Margin != nil {
 		margin = *e.Gate.Margin
 	}
-	j, err := eval.Judge(n.folder, e.Gate.Baseline, run, margin)
+	j, err := eval.Gate(n.folder, e.Gate.Baseline, run, margin)
 	if err == nil {
 		err = j.Write(dir)
 	}
@@ -189,7 +189,7 @@ func ungated(r *eval.Results) schedule.Outcome {
 }
 
 // judged describes a verdict in one line: the comparisons that did not pass.
-func judged(j *eval.Judgement) string {
+func judged(j *eval.GateVerdict) string {
 	var parts []string
 	for _, c := range j.Compared {
 		if c.Verdict == statistics.Pass {
