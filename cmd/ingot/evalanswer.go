@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/export"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/local"
 	"github.com/ingot-run/ingot/progress"
@@ -294,7 +295,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	if err != nil {
 		return err
 	}
-	r := collecting{cmd: e.cmd, queue: queue, batch: batch, out: answers, follow: true}
+	r := collecting{cmd: e.cmd, queue: queue, batch: batch, output: &output{path: answers, format: export.Batch}, follow: true}
 	c, err := r.run(e.cmd.Context())
 	if err == nil && !c.Finished {
 		err = errors.New("the batch has not finished: run the same command again")

@@ -116,7 +116,7 @@ func addCommands(root *cobra.Command) {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Answer prompts", []*cobra.Command{newRun(), newShow(), newServe()}},
+		{"Answer prompts", []*cobra.Command{newRun(), newExport(), newShow(), newServe()}},
 		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Evaluate models", []*cobra.Command{newEval()}},
@@ -176,6 +176,16 @@ func arguments(names ...string) cobra.PositionalArgs {
 			return usagef("%s is missing", names[len(args)])
 		case len(args) > len(names):
 			return usagef("unexpected argument %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// atLeast returns a check that there is one argument or more.
+func atLeast(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s is missing", name)
 		}
 		return nil
 	}
