@@ -162,7 +162,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 			return err
 		}
 		cfg.Model = who.model
-		r := runner{cmd: e.cmd, cfg: cfg, in: requests, out: answers, format: rows.FormatJSONL}
+		r := runner{cmd: e.cmd, cfg: cfg, in: []string{requests}, from: &requestLines, out: answers}
 		_, err = r.run(e.cmd.Context())
 		return err
 	case who.url != "":

@@ -181,6 +181,16 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// atLeast returns a check that there is one argument or more.
+func atLeast(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s is missing", name)
+		}
+		return nil
+	}
+}
+
 // settings loads the settings of a command and checks that the required ones are given.
 func settings(cmd *cobra.Command, required ...config.Name) (*config.Config, error) {
 	cfg, err := config.Load(cmd.Flags())
