@@ -114,7 +114,9 @@ func write(t *testing.T, o export.Options) ([]string, export.Counts) {
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), counts
 }
 
-func stop(text string) choice { return choice{text: text, finish: generation.FinishStop, tokens: len(text)} }
+func stop(text string) choice {
+	return choice{text: text, finish: generation.FinishStop, tokens: len(text)}
+}
 
 func TestATableHasTheRowsInOrderWithTheirAnswers(t *testing.T) {
 	t.Parallel()

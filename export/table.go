@@ -89,7 +89,7 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 		return nil, err
 	}
 	input, err := table.Columns(in)
-	if err = errors.Join(err, in.Close()); err != nil {
+	if err := errors.Join(err, in.Close()); err != nil {
 		return nil, err
 	}
 	if err := CheckColumns(input, t.options.Prefix); err != nil {

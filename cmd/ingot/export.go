@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/export"
 	"github.com/ingot-run/ingot/table"
 )
 
@@ -42,14 +41,10 @@ a file that can be run again, or a filter is given, which drops them. Filters re
 			if err != nil {
 				return err
 			}
-			var all []*export.Answers
-			for _, path := range args {
-				a, err := export.OpenAnswers(path)
-				if err != nil {
-					return err
-				}
-				defer a.Close() //nolint:errcheck // it was only read
-				all = append(all, a)
+			all, err := openAnswers(args)
+			defer closeAnswers(all)
+			if err != nil {
+				return err
 			}
 			return out.write(cmd, all, in)
 		},

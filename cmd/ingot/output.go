@@ -20,17 +20,17 @@ import (
 
 // outputFlags are the flags that describe what is written.
 type outputFlags struct {
-	path, format     string
-	ordered          bool
-	prefix, failed   string
-	keepFinish       []string
-	match, notMatch  []string
-	minChars         int
-	maxChars         int
-	minTokens        int
-	maxTokens        int
-	unique           []string
-	tables           *pflag.FlagSet // the flags that only tables have
+	path, format    string
+	ordered         bool
+	prefix, failed  string
+	keepFinish      []string
+	match, notMatch []string
+	minChars        int
+	maxChars        int
+	minTokens       int
+	maxTokens       int
+	unique          []string
+	tables          *pflag.FlagSet // the flags that only tables have
 }
 
 // The sections of a command's flags about tables.
@@ -157,6 +157,9 @@ type output struct {
 	temp    string         // folder of the answers, if OUT is stdout
 }
 
+// answersFile returns the output of batch lines to a file.
+func answersFile(path string) *output { return &output{path: path, format: export.Batch} }
+
 // direct reports whether answers are appended to OUT itself.
 func (o *output) direct() bool {
 	_, compressed := table.TrimCompression(o.path)
@@ -192,14 +195,29 @@ func (o *output) clean() error {
 	return os.RemoveAll(o.temp)
 }
 
-// open opens the answers of a model. An OUT that was not made of answers is not replaced.
+// guard returns an error if OUT would be replaced but was not made of the answers of one of the models.
+func (o *output) guard(models []string) error {
+	if !exists(o.path) {
+		return nil
+	}
+	first := ""
+	for _, model := range models {
+		path, err := o.answersPath(model)
+		if err != nil || exists(path) { // it can be OUT itself
+			return err
+		}
+		if first == "" {
+			first = path
+		}
+	}
+	return fmt.Errorf("%s exists, but not %s, of which this command makes it: choose another OUT, or remove it", o.path, first)
+}
+
+// open opens the answers of a model.
 func (o *output) open(cmd *cobra.Command, model, batch string) (*rows.Output, error) {
 	path, err := o.answersPath(model)
 	if err != nil {
 		return nil, err
-	}
-	if path != o.path && exists(o.path) && !exists(path) {
-		return nil, fmt.Errorf("%s exists, but not %s, of which this command makes it: choose another OUT, or remove it", o.path, path)
 	}
 	return openOutput(cmd, path, batch)
 }
@@ -209,9 +227,9 @@ func exists(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// check returns an error if the table cannot have the columns of the input. It is called before the first row is answered.
+// check returns an error if the table cannot have the columns of the input. It is called before the first row is answered. in can be nil.
 func (o *output) check(in func() (table.Reader, error)) error {
-	if o.format == export.Batch {
+	if o.format == export.Batch || in == nil {
 		return nil
 	}
 	r, err := in()
@@ -236,21 +254,41 @@ func (o *output) finish(cmd *cobra.Command, models []string, in func() (table.Re
 		}
 		return nil
 	}
-	var all []*export.Answers
-	for _, model := range models {
-		path, err := o.answersPath(model)
-		if err != nil {
+	paths := make([]string, len(models))
+	for i, model := range models {
+		var err error
+		if paths[i], err = o.answersPath(model); err != nil {
 			return err
 		}
-		a, err := export.OpenAnswers(path)
-		if err != nil {
-			return err
-		}
-		defer a.Close() //nolint:errcheck // it was only read
-		a.Model = model
-		all = append(all, a)
+	}
+	all, err := openAnswers(paths)
+	defer closeAnswers(all)
+	if err != nil {
+		return err
+	}
+	for i, a := range all {
+		a.Model = models[i]
 	}
 	return o.write(cmd, all, in)
+}
+
+// openAnswers opens files of answers. Those that were opened are returned also with an error.
+func openAnswers(paths []string) ([]*export.Answers, error) {
+	var all []*export.Answers
+	for _, path := range paths {
+		a, err := export.OpenAnswers(path)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+func closeAnswers(all []*export.Answers) {
+	for _, a := range all {
+		a.Close() //nolint:errcheck // it was only read
+	}
 }
 
 // write makes OUT of answers and reports what came of it.
@@ -319,7 +357,7 @@ func (o *output) summary(c export.Counts) string {
 		text += fmt.Sprintf("; %s in %s", countRows(c.Failed), o.failed)
 	}
 	if c.Unreadable > 0 {
-		text += fmt.Sprintf("; %s could not be read and written to %s", countRows(c.Unreadable), o.failed)
+		text += fmt.Sprintf("; not in %s: %s that cannot be read", o.failed, countRows(c.Unreadable))
 	}
 	return text
 }

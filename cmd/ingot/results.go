@@ -85,10 +85,8 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 						countRows(lost), batch)
 				}
 			}
-			if in != nil {
-				if err := out.check(in); err != nil {
-					return err
-				}
+			if err := errors.Join(out.guard([]string{""}), out.check(in)); err != nil {
+				return err
 			}
 			defer out.clean() //nolint:errcheck // a temporary folder
 			r := collecting{cmd: cmd, queue: queue, batch: batch, output: out, follow: follow, forget: forget}

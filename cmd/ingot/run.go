@@ -51,7 +51,7 @@ refused, unless --mix-models is given.`,
 			if r.out, err = to.options(); err != nil {
 				return err
 			}
-			if r.models, err = namedModels(cfg.Model); err != nil {
+			if r.models, err = runModels(cfg.Model); err != nil {
 				return err
 			}
 			if points != "" {
@@ -80,6 +80,14 @@ refused, unless --mix-models is given.`,
 	return cmd
 }
 
+// runModels returns the models of --model. The only one has no alias.
+func runModels(lines string) ([]namedModel, error) {
+	if !strings.Contains(lines, "\n") {
+		return []namedModel{{file: lines}}, nil
+	}
+	return namedModels(lines)
+}
+
 // runner is one execution of the command run, with its settings.
 type runner struct {
 	cmd           *cobra.Command
@@ -100,14 +108,19 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	if err != nil {
 		return sum, err
 	}
-	defer in.Close()      //nolint:errcheck // it was only read
+	defer in.Close()    //nolint:errcheck // it was only read
 	defer r.out.clean() //nolint:errcheck // a temporary folder
 	if err := r.check(in); err != nil {
 		return sum, err
 	}
 	names := make([]string, len(r.models))
 	for i, m := range r.models {
-		names[i] = m.name
+		names[i] = m.alias
+	}
+	if err := r.out.guard(names); err != nil {
+		return sum, err
+	}
+	for i, m := range r.models {
 		if i > 0 {
 			if _, err := in.Seek(0, io.SeekStart); err != nil {
 				return sum, err
@@ -152,7 +165,7 @@ func (r *runner) check(in *input) error {
 
 // runModel answers the rows with a model and reports the outcome.
 func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum local.Summary, err error) {
-	out, err := r.out.open(r.cmd, m.name, local.Batch)
+	out, err := r.out.open(r.cmd, m.alias, local.Batch)
 	if err != nil {
 		return sum, err
 	}
@@ -166,8 +179,8 @@ func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum loc
 		return sum, err
 	}
 	title := ""
-	if m.name != "" {
-		title = printable(m.name) + ": "
+	if m.alias != "" {
+		title = printable(m.alias) + ": "
 	}
 	r.cmd.PrintErrln(title + summary(sum))
 	if codes := out.Codes(); len(codes) > 0 {
@@ -205,11 +218,11 @@ func (r *runner) answer(ctx context.Context, in *input, m namedModel, out *rows.
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	var names, others []string
-	if m.name != "" {
-		names = []string{m.name}
+	if m.alias != "" {
+		names = []string{m.alias}
 		for _, other := range r.models {
-			if other.name != m.name {
-				others = append(others, other.name)
+			if other.alias != m.alias {
+				others = append(others, other.alias)
 			}
 		}
 	}
