@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/table"
 )
 
 // Commands are listed in the order of addCommands.
@@ -140,7 +140,7 @@ func flagSections(cmd *cobra.Command) []flagSection {
 			sections = append(sections, flagSection{title, flags})
 		}
 	}
-	for _, title := range []string{"", tuning, debugging} {
+	for _, title := range []string{"", prompting, sampling, tuning, debugging} {
 		add(strings.TrimSpace(title+" Flags"), cmd.LocalFlags().VisitAll, func(f *pflag.Flag) bool {
 			return strings.Join(f.Annotations[sectionKey], "") == title
 		})
@@ -165,8 +165,8 @@ func describeFlags(flags *pflag.FlagSet) []flagHelp {
 // formatsHelp describes the formats of input files.
 func formatsHelp() string {
 	var b strings.Builder
-	for name, text := range rows.Formats() {
-		fmt.Fprintf(&b, "\n  %-7s%s", name, text)
+	for name, text := range table.Formats() {
+		fmt.Fprintf(&b, "\n  %-9s%s", name, text)
 	}
 	return b.String()
 }
