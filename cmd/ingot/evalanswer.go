@@ -72,6 +72,13 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	if eval.Judged(sets) && e.judge.model == "" && e.judge.url == "" && e.judge.name == "" {
 		return usagef("--judge-model FILE, --judge-base-url URL, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
 	}
+	for _, model := range []*string{&e.who.model, &e.judge.model} {
+		if *model != "" {
+			if *model, err = modelFile(*model); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -155,7 +162,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 			return err
 		}
 		cfg.Model = who.model
-		r := runner{cmd: e.cmd, cfg: cfg, in: requests, out: answers, format: rows.FormatJSONL}
+		r := runner{cmd: e.cmd, cfg: cfg, in: []string{requests}, from: &requestLines, out: answers}
 		_, err = r.run(e.cmd.Context())
 		return err
 	case who.url != "":

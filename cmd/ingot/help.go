@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/table"
 )
 
 // Commands are listed in the order of addCommands.
@@ -90,7 +90,7 @@ func writeCommands(w io.Writer, cmd *cobra.Command) {
 
 // writeFlags lists the flags of cmd by section, and then those of all commands.
 func writeFlags(w io.Writer, cmd *cobra.Command) {
-	for _, title := range []string{"", tuning, debugging} {
+	for _, title := range []string{"", prompting, sampling, tuning, debugging} {
 		in := newFlagSet()
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if strings.Join(f.Annotations[sectionKey], "") == title {
@@ -123,8 +123,8 @@ func writeFlagSet(w io.Writer, heading string, flags *pflag.FlagSet) {
 // formatsHelp describes the formats of input files.
 func formatsHelp() string {
 	var b strings.Builder
-	for name, text := range rows.Formats() {
-		fmt.Fprintf(&b, "\n  %-7s%s", name, text)
+	for name, text := range table.Formats() {
+		fmt.Fprintf(&b, "\n  %-9s%s", name, text)
 	}
 	return b.String()
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +16,12 @@ import (
 )
 
 func newRun() *cobra.Command {
-	var out, format, unknown, points, capture string
+	var out, unknown, points, capture string
+	var from inputFlags
 	var limit failLimit
 	var mix bool
 	cmd := &cobra.Command{
-		Use:   "run IN -o OUT --model FILE",
+		Use:   "run IN... -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
 		Long: `Run answers the rows of IN with a model and writes the answers to OUT as they finish. IN can be - for stdin, OUT - for
 stdout. "ingot show" prints OUT for reading.
@@ -35,24 +36,19 @@ refused, unless --mix-models is given.`,
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
-		Args: arguments("IN"),
+		Args: atLeast("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := settings(cmd, config.Model)
 			if err != nil {
 				return err
 			}
-			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out, mixModels: mix, capture: capture}
-			if r.format, err = parseFormat(format, r.in); err != nil {
-				return err
-			}
+			r := runner{cmd: cmd, cfg: cfg, in: args, from: &from, out: out, mixModels: mix, capture: capture}
 			if r.ignoreUnknown, err = ignoresUnknown(unknown); err != nil {
 				return err
 			}
 			switch {
 			case out == "":
 				return usagef("-o OUT is missing")
-			case sameFile(r.in, r.out):
-				return usagef("%s is both IN and OUT", r.in)
 			}
 			if points != "" {
 				if r.points, err = parseCheckpoints(points); err != nil {
@@ -67,7 +63,7 @@ refused, unless --mix-models is given.`,
 		},
 	}
 	cmd.Flags().StringVarP(&out, "out", "o", "", "write answers to `OUT`; - for stdout")
-	addFormatFlag(cmd.Flags(), &format)
+	from.add(cmd.Flags())
 	addUnknownFlag(cmd.Flags(), &unknown)
 	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
@@ -83,21 +79,25 @@ refused, unless --mix-models is given.`,
 type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
-	in, out       string
+	in            []string
+	from          *inputFlags
+	out           string
 	mixModels     bool
 	capture       string
-	format        rows.Format
 	ignoreUnknown bool
 	points        *checkpoints // nil if none are printed
 }
 
 // run answers the rows and reports the outcome. Failed rows are not an error.
 func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
-	in, err := openInput(r.cmd, r.in)
+	in, err := r.from.open(r.cmd, r.in)
 	if err != nil {
 		return sum, err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
+	if err := in.refuse(r.out); err != nil {
+		return sum, err
+	}
 	out, err := openOutput(r.cmd, r.out, local.Batch)
 	if err != nil {
 		return sum, err
@@ -128,7 +128,7 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 const loadingModel = "loading the model"
 
 // answer loads the model and answers the rows. It shows the progress, unless checkpoints are printed.
-func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (sum local.Summary, err error) {
+func (r *runner) answer(ctx context.Context, in *input, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	var trace func(compute.Checkpoint)
@@ -150,11 +150,11 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
-		Format: r.format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Format: in.format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {
-		err = fmt.Errorf("run %s: %w", r.in, err)
+		err = fmt.Errorf("run %s: %w", strings.Join(r.in, " "), in.hint(err))
 	}
 	return sum, err
 }
