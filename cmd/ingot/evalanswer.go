@@ -72,6 +72,13 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	if eval.Judged(sets) && e.judge.model == "" && e.judge.url == "" && e.judge.name == "" {
 		return usagef("--judge-model FILE, --judge-base-url URL, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
 	}
+	for _, model := range []*string{&e.who.model, &e.judge.model} {
+		if *model != "" {
+			if *model, err = modelFile(*model); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -120,7 +120,7 @@ func addCommands(root *cobra.Command) {
 		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Evaluate models", []*cobra.Command{newEval()}},
-		{"Look at models", []*cobra.Command{newModel(), newTokenize(), newRender()}},
+		{"Get and look at models", []*cobra.Command{newPull(), newModel(), newTokenize(), newRender()}},
 		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
@@ -129,7 +129,7 @@ func addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), newShare())
 }
 
 // checkAdded makes the commands that cobra adds, help and completion, refuse unknown arguments.

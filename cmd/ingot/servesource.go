@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/hub"
 	"github.com/ingot-run/ingot/serve"
 	"github.com/ingot-run/ingot/serve/batch"
 )
@@ -54,7 +55,23 @@ func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sourc
 	}, nil
 }
 
-// modelFiles returns the model files of --model by alias.
+// aliasOf returns the name under which a model is served unless the user gives one: its short name, or its file's name.
+func aliasOf(model string) (string, error) {
+	if n, err := hub.ParseName(model); err == nil && n.Short != "" {
+		return n.Short, nil
+	}
+	file, err := modelFile(model)
+	if err != nil {
+		return "", err
+	}
+	name := strings.TrimSuffix(filepath.Base(file), ".gguf")
+	if i := strings.Index(name, "-00001-of-"); i > 0 {
+		name = name[:i]
+	}
+	return name, nil
+}
+
+// modelFiles returns the models of --model, each a file or a name, by alias.
 func modelFiles(lines string) (map[string]string, error) {
 	files := map[string]string{}
 	for line := range strings.Lines(lines) {
@@ -63,9 +80,12 @@ func modelFiles(lines string) (map[string]string, error) {
 			continue
 		}
 		alias, file, named := strings.Cut(line, "=")
-		if !named {
+		if named = named && !strings.ContainsAny(alias, "/:"); !named { // an address can have a = in it
 			file = line
-			alias = strings.TrimSuffix(filepath.Base(file), ".gguf")
+			var err error
+			if alias, err = aliasOf(file); err != nil {
+				return nil, err
+			}
 		}
 		if _, twice := files[alias]; twice {
 			return nil, usagef("--model: there are two models with the name %q: give ALIAS=FILE", alias)
