@@ -129,7 +129,7 @@ func addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), newShare())
 }
 
 // checkAdded makes the commands that cobra adds, help and completion, refuse unknown arguments.
