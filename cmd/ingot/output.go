@@ -354,6 +354,9 @@ func (o *output) summary(c export.Counts) string {
 	if total > 0 {
 		text += fmt.Sprintf(", %d dropped (%s)", total, strings.Join(dropped, ", "))
 	}
+	if c.Unanswered > 0 {
+		text += fmt.Sprintf("; %s without an answer", countRows(c.Unanswered))
+	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf("; %s in %s", countRows(c.Failed), o.failed)
 	}

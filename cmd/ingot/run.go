@@ -63,6 +63,7 @@ refused, unless --mix-models is given.`,
 			if r.out, err = to.options(); err != nil {
 				return err
 			}
+			r.out.table.Selected = true // answers of rows that another run selected stay next to OUT
 			if r.models, err = runModels(cfg.Model); err != nil {
 				return err
 			}

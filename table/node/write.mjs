@@ -1,22 +1,24 @@
-// Writes questions as a CSV or Parquet file, with columns of each type and values that are easily changed on the way.
+// Writes rows, JSON Lines on stdin, as a CSV, TSV or Parquet file of the columns text, count, share, flag and nested. Integers of
+// 64 bits are strings in the rows.
 import fs from 'node:fs';
+import zlib from 'node:zlib';
 import { stringify } from 'csv-stringify/sync';
 import { parquetWriteFile } from 'hyparquet-writer';
 
 const path = process.argv[2];
-const columns = [
-  { name: 'text', type: 'STRING', data: ['Name the capital of Finland.', 'Which month comes after March?', 'a, "b"\nand\r\nc\td', ' é 😀 {{.text}} ', ''] },
-  { name: 'number', type: 'INT64', data: [9223372036854775807n, -9223372036854775808n, 0n, null, 42n] },
-  { name: 'share', type: 'DOUBLE', data: [0.1, -2.5e-7, null, 1e300, 3] },
-  { name: 'flag', type: 'BOOLEAN', data: [true, false, true, null, false] },
-  { name: 'nested', type: 'JSON', data: [{ b: [1, 'x'], a: null }, [{ role: 'user', content: 'a,\n"b"' }], 'text', null, 1.5] },
-  { name: 'code', type: 'STRING', data: ['007', 'null', '=1+1', null, '1e5'] },
-].map((c) => ({ ...c, nullable: true }));
-
+const rows = fs.readFileSync(0, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
 if (path.endsWith('.parquet')) {
-  parquetWriteFile({ filename: path, columnData: columns });
+  const column = (name, type, value = (v) => v) => ({ name, type, nullable: true, data: rows.map((r) => (r[name] == null ? null : value(r[name]))) });
+  parquetWriteFile({
+    filename: path,
+    rowGroupSize: 3,
+    columnData: [column('text', 'STRING'), column('count', 'INT64', BigInt), column('share', 'DOUBLE'), column('flag', 'BOOLEAN'), column('nested', 'JSON')],
+  });
 } else {
-  const cell = (v) => (v !== null && typeof v === 'object' ? JSON.stringify(v) : v === null ? '' : String(v));
-  const rows = columns[0].data.map((_, i) => columns.map((c) => cell(c.data[i])));
-  fs.writeFileSync(path, stringify([columns.map((c) => c.name), ...rows], { delimiter: path.endsWith('.tsv') ? '\t' : ',', bom: true }));
+  const names = ['text', 'count', 'share', 'flag', 'nested'];
+  const cell = (v) => (v == null ? '' : typeof v === 'string' ? v : JSON.stringify(v));
+  const text = stringify([names, ...rows.map((r) => names.map((n) => cell(r[n])))], {
+    delimiter: path.includes('.tsv') ? '\t' : ',', bom: true, record_delimiter: 'windows',
+  });
+  fs.writeFileSync(path, path.endsWith('.gz') ? zlib.gzipSync(text) : text);
 }
