@@ -62,7 +62,7 @@ func TestRunWritesATable(t *testing.T) {
 	require.Equal(t, "Helsinki.", rows[0]["response"])
 	require.Equal(t, []string{"stop", "stop", "stop", ""}, column(rows, "finish_reason"))
 	require.Equal(t, []string{"tiny-llama", "tiny-llama", "tiny-llama", ""}, column(rows, "model"))
-	require.Contains(t, rows[3]["error"], "invalid_record: line 4: has 1 fields")
+	require.Contains(t, rows[3]["error"], "invalid_record: line 4: the header has 2 columns, and this record has 1")
 
 	r = ingot(t, "", append(args, "--match", "^[A-Z]", "--column-prefix", "x_", "--not-match", "April")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
