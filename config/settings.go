@@ -193,6 +193,13 @@ func AddListFlag(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Var(&flagValue{name: n, text: lookup(n).def, list: true}, string(n), usage)
 }
 
+// AllowList lets the flag of a setting be given several times, as that of AddListFlag.
+func AllowList(flags *pflag.FlagSet, n Name, usage string) {
+	f := flags.Lookup(string(n))
+	f.Usage = usage
+	f.Value.(*flagValue).list = true
+}
+
 // flagValue is a setting's value on the command line. It accepts any text; Load checks the text as it does for other sources.
 type flagValue struct {
 	name  Name

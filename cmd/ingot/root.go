@@ -116,7 +116,7 @@ func addCommands(root *cobra.Command) {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Answer prompts", []*cobra.Command{newRun(), newShow(), newServe()}},
+		{"Answer prompts", []*cobra.Command{newRun(), newExport(), newShow(), newServe()}},
 		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Evaluate models", []*cobra.Command{newEval()}},
@@ -129,7 +129,7 @@ func addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), newShare())
 }
 
 // checkAdded makes the commands that cobra adds, help and completion, refuse unknown arguments.
