@@ -44,7 +44,8 @@ func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&o.format, "output-format", "", "write OUT as `FORMAT`: "+formatNames()+" (default by its extension, else batch)")
 	flags.BoolVar(&o.ordered, "ordered", false, "put batch lines into the order of the input at the end; tables always have it")
 
-	f := newFlagSet()
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.SortFlags = false
 	f.StringVar(&o.prefix, "column-prefix", "", "put `PREFIX` before the names of generated columns")
 	f.StringVar(&o.failed, "failed", "", "write rows that failed to `FILE`, in the shape of the input, instead of OUT")
 	titles := map[string]string{"column-prefix": tables, "failed": tables}
