@@ -33,6 +33,13 @@ func (s Store) Remove(n Name) (Model, int64, error) {
 	if err != nil {
 		return Model{}, 0, err
 	}
+	switch found.Owner {
+	case "":
+	case ownerOllama:
+		return Model{}, 0, fmt.Errorf("remove %s: it belongs to ollama; use \"ollama list\" and \"ollama rm\"", n.Text)
+	default:
+		return Model{}, 0, fmt.Errorf("remove %s: it belongs to %s; remove it there, or delete %s", n.Text, found.Owner, found.Path)
+	}
 	list := s.List()
 	i := slices.IndexFunc(list, func(m Model) bool { return m.Path == found.Path })
 	if i < 0 {
@@ -40,20 +47,15 @@ func (s Store) Remove(n Name) (Model, int64, error) {
 	}
 	m := list[i]
 	var freed int64
-	switch m.Owner {
-	case OwnerCache:
+	if m.Owner == OwnerCache {
 		freed, err = s.Env.removeCached(m)
-	case OwnerURL:
+	} else {
 		for _, f := range m.files {
 			err = errors.Join(err, os.Remove(f))
 			_ = os.Remove(f + ".lock")
 		}
 		_ = os.Remove(filepath.Dir(m.Path)) // if it is empty
 		freed = m.Bytes
-	case ownerOllama:
-		err = fmt.Errorf("it belongs to ollama; use: ollama rm %s", strings.TrimPrefix(m.Name, "ollama:"))
-	default:
-		err = fmt.Errorf("it belongs to %s; remove it there, or delete %s", m.Owner, m.Path)
 	}
 	if err != nil {
 		return m, freed, fmt.Errorf("remove %s: %w", n.Text, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/hub"
@@ -147,6 +148,15 @@ func writeModels(w io.Writer, store hub.Store) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", printable(m.Name), humanize.Bytes(uint64(m.Bytes)), "unfinished download") //nolint:errcheck // as above
 	}
 	return t.Flush()
+}
+
+// requireModel checks that a model is given. If not, it prints models for this machine before it returns the error.
+func requireModel(cmd *cobra.Command, cfg *config.Config) error {
+	if err := cfg.Require(config.Model); err != nil {
+		cmd.PrintErr(suggestions())
+		return &usageError{err}
+	}
+	return nil
 }
 
 // suggestions describes models for this machine, for a user who has none yet.

@@ -229,7 +229,7 @@ func TestTwoPulls(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), "another process downloads") { //nolint:revive // it reads until then
 	}
 	close(release)
-	for lines.Scan() { //nolint:revive // so that the process can write
+	for lines.Scan() {
 	}
 	require.NoError(t, first.Wait())
 	require.NoError(t, second.Wait())

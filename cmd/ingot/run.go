@@ -40,8 +40,11 @@ refused, unless --mix-models is given.`,
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
 		Args: atLeast("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := settings(cmd, config.Model)
+			cfg, err := settings(cmd)
 			if err != nil {
+				return err
+			}
+			if err := requireModel(cmd, cfg); err != nil {
 				return err
 			}
 			r := runner{cmd: cmd, cfg: cfg, in: args, from: &from, mixModels: mix, capture: capture}
