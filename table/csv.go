@@ -72,8 +72,8 @@ func (r *csvReader) Next() (Record, error) {
 		return Record{}, r.file.fail(r.number, err)
 	case len(values) != len(r.columns):
 		line, _ := r.in.FieldPos(0)
-		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("has %d fields, but the header has %d columns (line %d of %s)",
-			len(values), len(r.columns), line, r.file.name)}
+		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("the header has %d columns, and this record has %d (line %d of %s)",
+			len(r.columns), len(values), line, r.file.name)}
 	}
 	r.fields = r.fields[:0]
 	for i, v := range values {

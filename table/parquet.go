@@ -79,11 +79,10 @@ func (f *file) random() (*os.File, int64, error) {
 		}
 		return f.plain, info.Size(), nil
 	}
-	temp, err := os.CreateTemp("", "ingot-table-*")
+	temp, err := temporary()
 	if err != nil {
 		return nil, 0, err
 	}
-	os.Remove(temp.Name()) //nolint:errcheck // it is read through its descriptor; the system deletes it when that is closed
 	f.closes = append(f.closes, temp.Close)
 	size, err := io.Copy(temp, f.in)
 	return temp, size, err

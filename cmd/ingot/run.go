@@ -40,6 +40,9 @@ refused, unless --mix-models is given.`,
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
 		Args: atLeast("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if from.dryRun != 0 {
+				return dryRun(cmd, &from, args, unknown)
+			}
 			cfg, err := settings(cmd)
 			if err != nil {
 				return err
