@@ -23,7 +23,7 @@ func newRun() *cobra.Command {
 	var limit failLimit
 	var mix bool
 	cmd := &cobra.Command{
-		Use:   "run IN... -o OUT --model FILE",
+		Use:   "run IN... -o OUT --model MODEL",
 		Short: "Answer a file of prompts on this machine",
 		Long: `Run answers the rows of IN with a model and writes the answers to OUT as they finish. IN can be - for stdin, OUT - for
 stdout. "ingot show" prints OUT for reading.
@@ -52,8 +52,11 @@ refused, unless --mix-models is given.`,
 			if from.dryRun != 0 {
 				return dryRun(cmd, &from, args, unknown)
 			}
-			cfg, err := settings(cmd, config.Model)
+			cfg, err := settings(cmd)
 			if err != nil {
+				return err
+			}
+			if err := requireModel(cmd, cfg); err != nil {
 				return err
 			}
 			r := runner{cmd: cmd, cfg: cfg, in: args, from: &from, mixModels: mix, capture: capture}
@@ -85,7 +88,7 @@ refused, unless --mix-models is given.`,
 	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
 	addEngineFlags(cmd.Flags())
-	config.AllowList(cmd.Flags(), config.Model, "answer with the model `FILE`, in GGUF; several, as FILE or ALIAS=FILE, answer one after another")
+	config.AllowList(cmd.Flags(), config.Model, "answer with `MODEL`, a GGUF file or a pulled model's name; several, as MODEL or ALIAS=MODEL, answer one after another")
 	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
 		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],...")
