@@ -30,12 +30,17 @@ stdout. "ingot show" prints OUT for reading.
 
 Formats of IN:` + formatsHelp() + `
 
+A table needs --prompt, unless it has the shape of a known kind of data set. Several files, and patterns such as 'data/*.csv.gz',
+are read as one; gzip and zstd are recognised. Row defaults fill fields that a row leaves out.
+
 A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
 A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Another model is
 refused, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
+  ingot run 'data/*.csv.gz' -o answers.csv --model model.gguf --prompt 'Translate: {{.text}}' --max-tokens 200
+  ingot run questions.parquet --template prompt.txt --where 'lang == "de"' --dry-run 3
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
 		Args: atLeast("IN"),
