@@ -30,9 +30,14 @@ stdout. "ingot show" prints OUT for reading.
 
 Formats of IN:` + formatsHelp() + `
 
+A table needs --prompt, unless it has the shape of a known kind of data set. Several files, and patterns such as 'data/*.csv.gz',
+are read as one; gzip and zstd are recognised. Row defaults fill fields that a row leaves out.
+
 OUT has the lines of OpenAI's Batch API. If it is named .csv, .tsv or .parquet, or with --output-format simple (flat JSON Lines), it is
 a table: the columns of IN and those of the answers, in the order of IN. It is made when all rows are answered; until then, and
-afterwards, OUT.answers.jsonl has the answers. ` + columnsHelp + `
+afterwards, OUT.answers.jsonl has the answers.
+
+` + columnsHelp + `
 
 Several models answer one after another, and the column model tells their records apart. A row with a model of its own is answered by
 that one alone.
@@ -43,6 +48,8 @@ refused, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
+  ingot run 'data/*.csv.gz' -o answers.csv --model model.gguf --prompt 'Translate: {{.text}}' --max-tokens 200
+  ingot run questions.parquet --template prompt.txt --where 'lang == "de"' --dry-run 3
   ingot run reviews.csv -o labels.csv --model small.gguf --model large.gguf --prompt 'Positive or negative? {{.review}}'
   ingot run topics.csv -o data.parquet --model model.gguf --prompt 'Ask about {{.topic}}.' --n 5 --keep-finish stop --unique response
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
