@@ -9,7 +9,7 @@ type (
 	expertsArgs struct {
 		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride uint32
 	}
-	rowExpertsArgs   struct{ blocks, out, used, slots, sharedBlocks uint32 }
+	rowExpertsArgs   struct{ blocks, out, used, slots, sharedBlocks, experts uint32 }
 	weighChoicesArgs struct{ cols, used, slots, routingStride, dstStride uint32 }
 )
 
@@ -122,7 +122,7 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 	}
 	a.slots = uint32(slots)
 	if bytes := rowBytes(w.in)*used + rowBytes(width-used*w.in); dst.Rows == 1 && slots <= maxRowChoices && bytes <= maxRowBytes {
-		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.used, a.slots, a.sharedBlocks}
+		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.used, a.slots, a.sharedBlocks, a.experts}
 		g := grid{x: k.groups(w.out), y: 1, simdgroups: k.simdgroups * slots, shared: max(bytes, slots*rowPartBytes)}
 		recordInteger(s, "experts_add", k.pipeline, g, &row, dst, down, sharedDown, at(h), at(routing), at(dst))
 	} else {

@@ -69,7 +69,7 @@ const (
 
 // integerKernels are the pipelines for weights of a type.
 type integerKernels struct {
-	pack, embed, quantise, norm, rotate, group, weigh Pipeline
+	pack, embed, quantise, norm, latents, rotate, group, weigh Pipeline
 
 	product, gated, gatedExperts, expertsDown []integerKernel // by columns, ascending
 	wide                                      integerKernel
@@ -136,7 +136,7 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 	}
 	k := &integerKernels{
 		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), quantise: pipeline("quantise_rows"), norm: pipeline("norm_quantise"),
-		rotate: pipeline("rotate_queries"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
+		latents: pipeline("latents"), rotate: pipeline("rotate_queries"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
 		product: kernels("product", 1, 2, 4, 8, 16, 32), gated: kernels("gated_product", 1, 8, 32),
 		gatedExperts: kernels("gated_experts", 1, 8, 32), expertsDown: kernels("experts_down", 1, 8, 32),
 		wide: kernel("product_8_wide"), row: kernel("row_product"), rowExperts: kernel("row_experts_add"),

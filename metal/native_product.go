@@ -218,6 +218,48 @@ func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
 	})
 }
 
+// nativeLatentsArgs is LatentsArgs of activations.h.
+type nativeLatentsArgs struct {
+	stride, q, latent, dims uint32
+	eps                     float32
+}
+
+// slotBytes is the number of bytes of Slot in base.h.
+const slotBytes = 12
+
+// maxLatents is the maximum number of values of a compressed query and of a latent that kernel latents takes.
+const maxLatents = 4096
+
+// nativeLatents is Latents for pages of float16. It also quantises the compressed queries. It returns false and records nothing if the
+// portable kernel has to compute the latents.
+func (s *step) nativeLatents(t compute.Tensor, qGain compute.Weight, gain *weight, eps float32, r *rope, c *cache, layer int) bool {
+	q := 0
+	if qGain != nil {
+		q = qGain.(*weight).in
+	}
+	if s.integer.shared == nil || c.shape.Type != gguf.TypeF16 || q%blockValues != 0 || gain.in%blockValues != 0 || r.dims%4 != 0 || max(q, gain.in) > maxLatents {
+		return false
+	}
+	add := func(first, rows int) {
+		part := rowsFrom(t, first, rows)
+		a := nativeLatentsArgs{uint32(t.Stride), uint32(q), uint32(gain.in), uint32(r.dims), eps}
+		slots := Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*first}
+		record(s, "latents", s.integer.shared.latents, grid{x: rows, y: 1, simdgroups: 8}, &a, at(part), bind(qGain, at(part)), Binding{Buffer: gain.buffer},
+			Binding{Buffer: r.buffer}, slots, Binding{Buffer: c.keys[layer]}, Binding{Buffer: s.integer.activations})
+	}
+	if q == 0 {
+		add(0, t.Rows)
+		return true
+	}
+	s.inColumns(t.Rows, 1, q, func(first, rows int) {
+		add(first, rows)
+		x := rowsFrom(t.Slice(0, q), first, rows)
+		x.Cols = 0
+		s.integer.quantised = quantised{x, 1, q, 0}
+	})
+	return true
+}
+
 // integerEmbed is Embed for a packed weight.
 func (s *step) integerEmbed(dst compute.Tensor, w *weight, tokens Binding, tokenStep int) {
 	a := packedArgs{uint32(w.in / blockValues), uint32(tokenStep), uint32(dst.Stride)}

@@ -25,6 +25,7 @@ struct ExpertTile {
 extern "C" __global__ void __launch_bounds__(256) group_choices(const float* routing, uint* choices, ExpertTile* tiles, GroupArgs args) {
     extern __shared__ uint counts[];
     __shared__ uint before[8], place[2];
+    wait_for_previous();
     uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, e = blockIdx.x, all = args.rows * args.used;
     auto expert = [&](uint i) { return uint(routing[ulong(i / args.used) * args.routing_stride + i % args.used]); };
     for (uint i = tid; i <= args.experts; i += blockDim.x) counts[i] = i < args.experts ? 0 : (args.slots - args.used) * args.rows;
@@ -96,12 +97,14 @@ __device__ inline Choices alone(const float* routing, const ExpertsArgs& args) {
     return {nullptr, y, 1, y < args.used ? uint(routing[y]) : args.experts};
 }
 
-// gated_experts writes silu(gate·x)*(up·x) of choices. A row of dst has its choices side by side. Grid: (tiles of rows of weights,
+// gated_experts writes silu(gate·x)*(up·x) of the choices that choose() returns. A row of dst has its choices side by side. Grid: (tiles of rows of weights,
 // tiles of choices).
-template <class W, class A, int teams>
+template <class W, class A, int teams, class Choose>
 __device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x,
-                                     const Choices& choices, float* dst, const ExpertsArgs& args) {
+                                     Choose choose, float* dst, const ExpertsArgs& args) {
     enum { groups = A::groups / 2 };
+    wait_for_previous();
+    Choices choices = choose();
     bool shared = choices.expert == args.experts;
     uint out = shared ? args.shared_out : args.out, all = groups_of(out), first = blockIdx.x * teams * groups;
     if (choices.count == 0 || first >= all) return;
@@ -118,10 +121,12 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
     });
 }
 
-// experts_down writes the down products of choices to dst: [rows*slots, out]. Grid: (tiles of rows of weights, tiles of choices).
-template <class W, class A, int teams>
-__device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const Choices& choices, float* dst,
+// experts_down writes the down products of the choices that choose() returns to dst: [rows*slots, out]. Grid: (tiles of rows of weights, tiles of choices).
+template <class W, class A, int teams, class Choose>
+__device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, Choose choose, float* dst,
                                     const ExpertsArgs& args) {
+    wait_for_previous();
+    Choices choices = choose();
     if (choices.count == 0) return;
     bool shared = choices.expert == args.experts;
     uint all = groups_of(args.out), blocks = shared ? args.shared_blocks : args.blocks, first = blockIdx.x * teams * A::groups;
@@ -149,6 +154,7 @@ struct WeighArgs {
 // weigh_choices adds the down products of a row's choices to dst: first the weighted sum over the routing, then the product of the
 // shared experts. Grid: (columns / threads, rows).
 extern "C" __global__ void weigh_choices(const float* products, const float* routing, float* dst, WeighArgs args) {
+    wait_for_previous();
     uint i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= args.cols) return;
     products += ulong(blockIdx.y) * args.slots * args.cols + i;
@@ -167,6 +173,7 @@ struct RowExpertsArgs {
     uint used;
     uint slots;           // choices, which is also the number of teams
     uint shared_blocks;   // of the shared experts
+    uint experts;
 };
 
 // row_experts_add is experts_down and weigh_choices for one row of activations. A threadgroup takes a group of rows of weights. Each of
@@ -177,9 +184,14 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     extern __shared__ uint4 shared[];
     Team<A> team;
     uint k = team.index, threads = 32 * A::warps, all = groups_of(args.out), blocks = k < args.used ? args.blocks : args.shared_blocks;
-    const uchar* w = k < args.used ? down + uint(routing[k]) * all * group_bytes<W>(blocks) : shared_down;
-    const uchar* groups[1] = {w + blockIdx.x * group_bytes<W>(blocks)};
-    prefetch(groups[0], group_bytes<W>(blocks), threadIdx.x % threads, threads);
+    auto group_of = [&](float expert) {
+        const uchar* w = k < args.used ? down + min(uint(expert), args.experts - 1) * all * group_bytes<W>(blocks) : shared_down;
+        return w + blockIdx.x * group_bytes<W>(blocks);
+    };
+    // The choices are usually known before the kernel before this one ends. If they are not, other weights are requested in vain.
+    prefetch(group_of(k < args.used ? __ldcg(routing + k) : 0.0f), group_bytes<W>(blocks), threadIdx.x % threads, threads);
+    wait_for_previous();
+    const uchar* groups[1] = {group_of(k < args.used ? routing[k] : 0.0f)};
     Row row((uchar*)shared + k * Row::bytes(args.blocks), blocks);
     row.fill(h + k * 32 * args.blocks, blocks, threadIdx.x % threads, threads);
     __syncthreads();

@@ -19,12 +19,12 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
 #define GATED_EXPERTS(name, A, teams, min_blocks, choices) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
-        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, choices, dst, args); \
+        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, [&] { return choices; }, dst, args); \
     }
 #define EXPERTS_DOWN(name, A, teams, min_blocks, choices) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
-        experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, choices, dst, args); \
+        experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, [&] { return choices; }, dst, args); \
     }
 
 #define ROW_PRODUCT(name, A, threads, min_blocks) \
