@@ -69,6 +69,13 @@ __device__ inline void prefetch(const void* p, uint bytes, uint thread, uint thr
     for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"((const uchar*)p + at));
 }
 
+// stage copies bytes, a multiple of 16, to shared memory in the background. After staged and a barrier, all threads see the copy.
+__device__ inline void stage(void* to, const uchar* from, uint bytes, uint thread, uint threads) {
+    uint at = uint(__cvta_generic_to_shared(to));
+    for (uint i = 16 * thread; i < bytes; i += 16 * threads) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at + i), "l"(from + i) : "memory");
+}
+__device__ inline void staged() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
 __device__ inline float silu(float x) { return x / (1.0f + expf(-x)); }
 
 __device__ inline float warp_sum(float v) {

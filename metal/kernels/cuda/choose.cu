@@ -23,7 +23,7 @@ __device__ inline float4 read_part(const float* p, uint i, uint n) {
 
 // logits_of computes the logits of an expert for up to four rows. A warp calls it.
 __device__ inline void logits_of(const float* router, const float* x, uint rows, float* logits, const RouteArgs& args) {
-    enum { together = 8 };
+    enum { together = 16 };
     uint lane = threadIdx.x % 32;
     float sums[4] = {0, 0, 0, 0};
     for (uint first = 4 * lane; first < args.n; first += 128 * together) {
@@ -67,7 +67,7 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
         float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
         scores[e] = score > lowest ? score : lowest; // NaN can be chosen, too
     }
-    float weights = 0;
+    float weights = 0, choice = 0, weight = 0; // lane k has choice k and its weight
     for (uint k = 0; k < args.used; k++) {
         float own = -infinity;
         uint index = ~0u;
@@ -84,14 +84,12 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
         }
         p = __shfl_sync(~0u, p, chosen % 32);
         weights += p;
-        if (lane == 0) {
-            dst[k] = float(chosen);
-            dst[args.used + k] = p;
-        }
+        if (lane == k) choice = float(chosen), weight = p;
     }
     float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
-    if (lane == 0) {
-        for (uint k = 0; k < args.used; k++) dst[args.used + k] *= scale;
+    if (lane < args.used) {
+        dst[lane] = choice;
+        dst[args.used + lane] = weight * scale;
     }
 }
 

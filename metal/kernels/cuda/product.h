@@ -154,15 +154,14 @@ struct RowArgs {
     uint dims;        // number of values after each matrix's activations that are rotated and written after the matrix's results; can be 0
 };
 
-// row_product is product for one row of activations. Each threadgroup quantises the row into shared memory; then its first warps
-// multiply a group of rows of weights. If dims is not 0, it computes MLA's Absorb, and one more threadgroup per matrix rotates.
-// Grid: (groups of rows, 1, matrices).
-template <class W, class A>
+// row_product is product for one row of activations. Each threadgroup stages its weights in shared memory, which begins before the kernel
+// before this one has ended, and quantises the row into shared memory. Then each team multiplies a group of rows of weights. If dims is
+// not 0, it computes MLA's Absorb, and one more threadgroup per matrix rotates. Grid: (groups of rows / teams, 1, matrices).
+template <class W, class A, int teams>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, float* dst,
                             const RowArgs& args) {
     extern __shared__ uint4 shared[];
-    __shared__ Parts<A::parts, A::columns> parts;
-    uint lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __shared__ Parts<A::parts, A::columns> parts[teams];
     x += ulong(blockIdx.z) * args.x_matrix;
     dst += ulong(blockIdx.z) * args.dst_matrix;
     if (args.dims > 0 && blockIdx.x == args.tiles0) {
@@ -171,22 +170,25 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
         return;
     }
     Part part(w0, w1, w2, blockIdx.x, args);
-    const uchar* groups[1] = {part.w + (ulong(blockIdx.z) * groups_of(part.out) + part.tile) * group_bytes<W>(args.blocks)};
-    prefetch(groups[0], group_bytes<W>(args.blocks), threadIdx.x, blockDim.x);
+    uint bytes = group_bytes<W>(args.blocks), all = groups_of(part.out), first = part.tile * teams, count = min(uint(teams), all - first);
+    uchar* weights = (uchar*)shared + Row::bytes(args.blocks);
+    stage(weights, part.w + (ulong(blockIdx.z) * all + first) * bytes, count * bytes, threadIdx.x, blockDim.x);
     wait_for_previous();
     Row row(shared, args.blocks);
     row.fill(x, args.blocks, threadIdx.x, blockDim.x);
+    staged();
     __syncthreads();
-    if (warp < A::warps) {
+    Team<A> team;
+    if (team.index < count) {
+        const uchar* groups[1] = {weights + team.index * bytes};
         float sums[A::values];
-        A().multiply(groups, row, args.blocks, warp, lane, sums);
-        A::put(sums, parts, 0, warp, lane);
+        A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
+        A::put(sums, parts[team.index], 0, team.warp, team.lane);
     }
     __syncthreads();
-    uint o = part.tile * group_rows + threadIdx.x;
-    dst += part.before;
-    if (threadIdx.x < group_rows && o < part.out) {
-        float v = parts.sum(0, threadIdx.x);
-        dst[o] = args.add != 0 ? dst[o] + v : v;
+    dst += part.before + first * group_rows;
+    for (uint i = threadIdx.x; i < teams * group_rows && first * group_rows + i < part.out; i += blockDim.x) {
+        float v = parts[i / group_rows].sum(0, i % group_rows);
+        dst[i] = args.add != 0 ? dst[i] + v : v;
     }
 }
