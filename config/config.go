@@ -24,7 +24,7 @@ import (
 // Config has the settings of all commands. Each value is allowed. Text settings without a value are empty.
 type Config struct {
 	Redis       string // URL; can contain a password
-	Model       string // path of a GGUF file; of serve, lines of FILE or ALIAS=FILE
+	Model       string // GGUF file or name; of serve, lines of MODEL or ALIAS=MODEL
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver

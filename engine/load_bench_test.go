@@ -31,21 +31,49 @@ import (
 // bundled one, such as a file of `ingot bench --shape smollm-135m --write FILE`; INGOT_BENCH_ROWS changes the number of rows of a
 // file, and INGOT_BENCH_THREADS the number of threads.
 
-// rowCounter is a backend that counts the rows of its steps, passes of the drafter included.
-type rowCounter struct {
+// meter is a backend that counts the rows of its steps, passes of the drafter included, and records when they end.
+type meter struct {
 	compute.Backend
+	b    *testing.B
 	rows atomic.Int64
+
+	mu    sync.Mutex
+	ends  []time.Time
+	spent []time.Duration // [ends] processor time
 }
 
-func (c *rowCounter) Begin(b *compute.Batch) compute.Step {
-	c.rows.Add(int64(len(b.Tokens)))
-	return c.Backend.Begin(b)
+type meteredStep struct {
+	compute.Step
+	of *meter
+}
+
+func (m *meter) Begin(b *compute.Batch) compute.Step {
+	m.rows.Add(int64(len(b.Tokens)))
+	return meteredStep{m.Backend.Begin(b), m}
+}
+
+func (s meteredStep) Run() error {
+	err := s.Step.Run()
+	m := s.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ends, m.spent = append(m.ends, time.Now()), append(m.spent, processorTime(m.b))
+	return err
+}
+
+// spentBy returns the processor time at which the step ended that gave a token. Callers get a token later, when they have a processor. The
+// engine may be in another step by then.
+func (m *meter) spentBy(token time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(m.ends, token, time.Time.Compare)
+	return m.spent[max(i-1, 0)]
 }
 
 // openLoaded opens the model of a benchmark.
-func openLoaded(b *testing.B, opts engine.Options) (*engine.Engine, *rowCounter) {
+func openLoaded(b *testing.B, opts engine.Options) (*engine.Engine, *meter) {
 	b.Helper()
-	be := &rowCounter{Backend: backendOf(b, fromEnv(b, "INGOT_BENCH_THREADS", runtime.NumCPU()))}
+	be := &meter{b: b, Backend: backendOf(b, fromEnv(b, "INGOT_BENCH_THREADS", runtime.NumCPU()))}
 	return openOn(b, longModel(b), be, opts), be
 }
 
@@ -84,7 +112,7 @@ type span struct{ from, to time.Duration }
 
 // streams generates with a number of interactive streams until stop is closed, and returns the gaps between two tokens of a stream, each
 // with its period.
-func streams(b *testing.B, e *engine.Engine, n int, stop <-chan struct{}) (gaps []span) {
+func streams(b *testing.B, e *engine.Engine, m *meter, n int, stop <-chan struct{}) (gaps []span) {
 	b.Helper()
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(b.Context())
@@ -97,17 +125,15 @@ func streams(b *testing.B, e *engine.Engine, n int, stop <-chan struct{}) (gaps 
 				default:
 				}
 				req := exactly(uint64(i), 2, 64)
-				var times []time.Duration
-				req.Interactive, req.Stream = true, func(generation.Piece) error {
-					times = append(times, processorTime(b))
-					return nil
-				}
-				if _, err := e.Generate(ctx, req); err != nil {
+				req.Interactive = true
+				c, err := e.Generate(ctx, req)
+				if err != nil {
 					return err
 				}
 				mu.Lock()
+				times := c.Choices[0].Times
 				for j := range times[1:] {
-					gaps = append(gaps, span{times[j], times[j+1]})
+					gaps = append(gaps, span{m.spentBy(times[j]), m.spentBy(times[j+1])})
 				}
 				mu.Unlock()
 			}
@@ -123,21 +149,21 @@ func streams(b *testing.B, e *engine.Engine, n int, stop <-chan struct{}) (gaps 
 func BenchmarkDecodeGaps(b *testing.B) {
 	const prompt, prompts = 6000, 2
 	for b.Loop() {
-		e, _ := openLoaded(b, engine.Options{Draft: engine.DraftOff, MaxSequences: 16})
+		e, m := openLoaded(b, engine.Options{Draft: engine.DraftOff, MaxSequences: 16})
 		warm := make(chan struct{})
 		close(warm)
-		streams(b, e, 8, warm)
+		streams(b, e, m, 8, warm)
 
 		quiet, done := make(chan struct{}), make(chan struct{})
 		var idle, busy []span
 		var group errgroup.Group
-		group.Go(func() error { idle = streams(b, e, 8, quiet); return nil })
+		group.Go(func() error { idle = streams(b, e, m, 8, quiet); return nil })
 		enough := e.Snapshot().GeneratedTokens + 2000
 		waitFor(b, func() bool { return e.Snapshot().GeneratedTokens >= enough })
 		close(quiet)
 		require.NoError(b, group.Wait())
 
-		group.Go(func() error { busy = streams(b, e, 8, done); return nil })
+		group.Go(func() error { busy = streams(b, e, m, 8, done); return nil })
 		waitFor(b, func() bool { return e.Snapshot().Running == 8 })
 		var during span
 		during.from = processorTime(b)
@@ -182,13 +208,13 @@ func quantile(values []float64, share float64) float64 {
 }
 
 // firstToken returns the milliseconds of processor time to the first token of an interactive request, whose prompt has random tokens.
-func firstToken(b *testing.B, e *engine.Engine, seed uint64, prompt int) float64 {
+func firstToken(b *testing.B, e *engine.Engine, m *meter, seed uint64, prompt int) float64 {
 	b.Helper()
 	req := exactly(seed, prompt, 1)
 	req.Interactive = true
 	from := processorTime(b)
-	generate(b, e, req)
-	return float64(processorTime(b)-from) / float64(time.Millisecond)
+	c := generate(b, e, req)
+	return float64(m.spentBy(c.Choices[0].Times[0])-from) / float64(time.Millisecond)
 }
 
 // BenchmarkFirstToken measures the time to the first token of interactive prompts of 50 tokens, on an idle engine and behind a prompt of a
@@ -196,7 +222,7 @@ func firstToken(b *testing.B, e *engine.Engine, seed uint64, prompt int) float64
 func BenchmarkFirstToken(b *testing.B) {
 	const short, long, repeats = 50, 4000, 3
 	for b.Loop() {
-		e, _ := openLoaded(b, engine.Options{Draft: engine.DraftOff, MaxSequences: 16})
+		e, m := openLoaded(b, engine.Options{Draft: engine.DraftOff, MaxSequences: 16})
 		_, err := e.SHA256(b.Context())
 		require.NoError(b, err)
 		generate(b, e, exactly(9, long, 1))
@@ -209,7 +235,7 @@ func BenchmarkFirstToken(b *testing.B) {
 		seed := uint64(1000)
 		first := func() float64 {
 			seed++
-			return firstToken(b, e, seed, short)
+			return firstToken(b, e, m, seed, short)
 		}
 		var idle, behind []float64
 		for range 30 {
@@ -257,13 +283,13 @@ func BenchmarkInteractive(b *testing.B) {
 	const repeats = 100
 	prompt := fromEnv(b, "INGOT_BENCH_PROMPT", 50)
 	for b.Loop() {
-		e, _ := openLoaded(b, engine.Options{MaxSequences: 32})
+		e, m := openLoaded(b, engine.Options{MaxSequences: 32})
 		_, err := e.SHA256(b.Context())
 		require.NoError(b, err)
 		seed := uint64(5000)
 		first := func() float64 {
 			seed++
-			return firstToken(b, e, seed, prompt)
+			return firstToken(b, e, m, seed, prompt)
 		}
 		var idle, busy []float64
 		for range repeats {

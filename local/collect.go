@@ -37,6 +37,7 @@ func (r *run) count() {
 	held, failed := r.out.Counts()
 	p := &r.progress
 	p.Kept = int(r.kept.Load())
+	p.Total = max(0, r.total-int(r.others.Load()))
 	p.Failed = failed - r.failed
 	p.Done = held - r.held - p.Failed
 	p.Elapsed = time.Since(r.start)

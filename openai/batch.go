@@ -122,12 +122,28 @@ func (o *object) bodyEndpoint() Endpoint {
 		return Chat
 	case prompt:
 		return Completions
+	case o.path == "" && o.has("error"):
+		o.knownError()
 	case o.path == "":
 		o.fail(CodeMissing, `has neither "messages" nor "prompt" nor a "body"`)
 	default:
 		o.fail(CodeMissing, `has neither "messages" nor "prompt" in its body`)
 	}
 	return ""
+}
+
+// knownError sets the error of a line that is an error already: whoever made the line could not make a request.
+func (o *object) knownError() {
+	raw, ok := o.get("error", dict)
+	if !ok {
+		return
+	}
+	var e Error
+	if err := json.Unmarshal(raw, &e); err != nil || e.Code == "" {
+		o.fail(CodeInvalidType, `"error" must be an object with a "code" and a "message"`)
+		return
+	}
+	o.err = &e
 }
 
 // MaxBody is the maximum length of a request's body, in bytes.

@@ -8,14 +8,15 @@ import (
 
 // Values of error.code in lines of output. The first group is for rows that cannot be used.
 const (
-	CodeInvalidJSON  = "invalid_json"
-	CodeInvalidText  = "invalid_text" // not UTF-8
-	CodeTooLong      = "line_too_long"
-	CodeDuplicateID  = "duplicate_custom_id"
-	CodeMissing      = "missing_field"
-	CodeInvalidType  = "invalid_type"
-	CodeInvalidValue = "invalid_value"
-	CodeUnsupported  = "unsupported_field" // a field of OpenAI or vLLM that Ingot does not support
+	CodeInvalidJSON   = "invalid_json"
+	CodeInvalidText   = "invalid_text" // not UTF-8
+	CodeTooLong       = "line_too_long"
+	CodeDuplicateID   = "duplicate_custom_id"
+	CodeMissing       = "missing_field"
+	CodeInvalidType   = "invalid_type"
+	CodeInvalidValue  = "invalid_value"
+	CodeInvalidRecord = "invalid_record"    // a record of a table from which no request could be made
+	CodeUnsupported   = "unsupported_field" // a field of OpenAI or vLLM that Ingot does not support
 
 	CodeUnknown      = "unknown_field"   // a field that Ingot does not know
 	CodeUnknownModel = "model_not_found" // the row names another model than the one that answers

@@ -1,10 +1,12 @@
-// Package progress shows the progress of a batch: the counts, the speed over the last minute, and the time left. On a terminal, it
-// draws a bar. Otherwise, it writes lines at intervals.
+// Package progress shows the progress of a batch or a download: the counts, the speed over the last minute, and the time left. On a
+// terminal, it draws a bar. Otherwise, it writes lines at intervals.
 package progress
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Counts are a batch's counts at one moment.
@@ -79,11 +81,24 @@ func (m *Meter) text(tokens bool) string {
 	if tokens {
 		text += fmt.Sprintf(", %s tokens/s", number(generated))
 	}
-	if c.Total > 0 && rows > 0 {
-		left := time.Duration(float64(max(0, c.Total-c.finished())) / rows * float64(time.Second))
-		text += fmt.Sprintf(", %s left", left.Round(time.Second))
+	return text + m.left(rows)
+}
+
+// bytesText describes the last counts of a download, whose unit is bytes.
+func (m *Meter) bytesText() string {
+	c := m.last.counts
+	speed, _ := m.Speed()
+	return fmt.Sprintf("%s of %s, %s/s", humanize.Bytes(uint64(max(0, c.finished()))), humanize.Bytes(uint64(c.Total)), humanize.Bytes(uint64(speed))) + m.left(speed)
+}
+
+// left describes the time left at a speed; empty if it cannot be known.
+func (m *Meter) left(speed float64) string {
+	c := m.last.counts
+	if c.Total == 0 || speed <= 0 {
+		return ""
 	}
-	return text
+	left := time.Duration(float64(max(0, c.Total-c.finished())) / speed * float64(time.Second))
+	return fmt.Sprintf(", %s left", left.Round(time.Second))
 }
 
 // number formats a speed. Low speeds have a decimal.

@@ -19,24 +19,28 @@ const (
 // Display shows the progress of one batch. Log lines that are written to it appear above the bar. It is safe for concurrent use.
 // Errors of the terminal are ignored.
 type Display struct {
-	mu     sync.Mutex
-	out    io.Writer
-	tokens bool
-	meter  Meter
-	shown  time.Time                // time of the last drawing or line
-	bar    *progressbar.ProgressBar // nil if out is not a terminal
-	total  int                      // total of the bar
+	mu    sync.Mutex
+	out   io.Writer
+	text  func(*Meter) string
+	meter Meter
+	shown time.Time                // time of the last drawing or line
+	bar   *progressbar.ProgressBar // nil if out is not a terminal
+	total int                      // total of the bar
 }
 
 // Options are the settings of a display.
 type Options struct {
 	Terminal bool // out is a terminal
 	Tokens   bool // rows generate tokens
+	Bytes    bool // what is counted are bytes of a download, not rows
 }
 
 // New makes a display that writes to out.
 func New(out io.Writer, o Options) *Display {
-	d := &Display{out: out, tokens: o.Tokens}
+	d := &Display{out: out, text: func(m *Meter) string { return m.text(o.Tokens) }}
+	if o.Bytes {
+		d.text = (*Meter).bytesText
+	}
 	if o.Terminal {
 		d.bar = newBar(out, 0)
 	}
@@ -87,7 +91,7 @@ func (d *Display) show(now time.Time, c Counts) {
 	if c.Total != d.total {
 		d.bar, d.total = newBar(d.out, c.Total), c.Total
 	}
-	d.bar.Describe(d.meter.text(d.tokens))
+	d.bar.Describe(d.text(&d.meter))
 	_ = d.bar.Set(c.finished())
 }
 
@@ -100,7 +104,7 @@ func (d *Display) writeLine(now time.Time) {
 		return
 	}
 	d.shown = now
-	fmt.Fprintln(d.out, d.meter.text(d.tokens)) //nolint:errcheck // see Display
+	fmt.Fprintln(d.out, d.text(&d.meter)) //nolint:errcheck // see Display
 }
 
 // Write writes a line of a log, above the bar if there is one.

@@ -29,8 +29,9 @@ type Field struct {
 
 // Record is one record of a table.
 type Record struct {
-	Number int     // from 1, in the order of the file
+	Number int     // from 1, in the order of the file; in files of lines, the line number
 	Fields []Field // in the order of the columns
+	Line   []byte  // the line as it stands, without its end; nil if the file does not consist of lines
 }
 
 // Reader reads the records of a table in order.
@@ -45,7 +46,8 @@ type Reader interface {
 
 // RecordError is an error of one record.
 type RecordError struct {
-	Number int // of the record, from 1
+	Number int    // of the record, from 1
+	Line   []byte // as in Record
 	Err    error
 }
 

@@ -53,7 +53,11 @@ func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	case w.write != "":
 		return nil, usagef("--write cannot be combined with --roofline, which needs no file")
 	case w.shape == "":
-		return gguf.Open(model)
+		path, err := modelFile(model)
+		if err != nil {
+			return nil, err
+		}
+		return gguf.Open(path)
 	}
 	s, err := shape.Parse(w.shape)
 	if err != nil {

@@ -20,7 +20,8 @@ func (w *weightFlags) file(model string) (path string, remove func() error, err 
 	case w.shape == "" && model == "":
 		return "", nil, usagef("a model is missing: give --model FILE or --shape NAME")
 	case w.shape == "":
-		return model, keep, nil
+		path, err = modelFile(model)
+		return path, keep, err
 	}
 	s, err := shape.Parse(w.shape)
 	if err != nil {

@@ -280,8 +280,12 @@ func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error 
 
 func (d *diagnosis) examineModel(cfg *config.Config) error {
 	d.Model = &modelFit{Path: cfg.Model}
-	var err error
-	if d.Model.Fit, err = engine.CheckFit(cfg.Model, d.chosen.be, engineOptions(cfg)); err != nil {
+	path, err := modelFile(cfg.Model)
+	if err == nil {
+		d.Model.Path = path
+		d.Model.Fit, err = engine.CheckFit(path, d.chosen.be, engineOptions(cfg))
+	}
+	if err != nil {
 		d.Model.Error = oneLine(err.Error())
 		return err
 	}

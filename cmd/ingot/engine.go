@@ -38,8 +38,17 @@ func addComputeFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// engine loads the model of a file on the backend that the settings select.
-func (l *launch) engine(path string, opts engine.Options) (*engine.Engine, error) {
+// engine loads a model, given by its file or its name, on the backend that the settings select.
+func (l *launch) engine(name string, opts engine.Options) (*engine.Engine, error) {
+	path, err := modelFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if opts.DraftModel != "" {
+		if opts.DraftModel, err = modelFile(opts.DraftModel); err != nil {
+			return nil, err
+		}
+	}
 	be, err := l.backend()
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,13 +17,14 @@ import (
 )
 
 func newEnqueue() *cobra.Command {
-	var batch, format, unknown string
+	var batch, unknown string
+	var from inputFlags
 	var retention time.Duration
 	var mix bool
 	var limit time.Duration
 	var weight int
 	cmd := &cobra.Command{
-		Use:   "enqueue IN --redis URL",
+		Use:   "enqueue IN... --redis URL",
 		Short: "Queue the rows of a file and print the batch id",
 		Long: `Enqueue puts a job for each row of IN into Redis and prints the batch id, and nothing else, to stdout. IN can be - for
 stdin, which is read to its end before the first row is queued.
@@ -38,8 +40,11 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --batch nightly-2026-01-02 --model-name glm --priority bulk
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --deadline 24h
   generate-prompts | ingot enqueue - --redis redis://localhost:6379/0`,
-		Args: arguments("IN"),
+		Args: atLeast("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if from.dryRun != 0 {
+				return dryRun(cmd, &from, args, unknown)
+			}
 			cfg, err := settings(cmd, config.Redis)
 			if err != nil {
 				return err
@@ -58,15 +63,11 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			if cmd.Flags().Changed("weight") && (weight < 1 || weight > enqueue.MaxWeight) {
 				return usagef("--weight: %d is not between 1 and %d", weight, enqueue.MaxWeight)
 			}
-			rowFormat, err := parseFormat(format, args[0])
-			if err != nil {
-				return err
-			}
 			ignore, err := ignoresUnknown(unknown)
 			if err != nil {
 				return err
 			}
-			in, err := openInput(cmd, args[0])
+			in, err := from.open(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -84,14 +85,14 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			stderr := cmd.ErrOrStderr()
 			d := progress.New(stderr, progress.Options{Terminal: isTerminal(stderr)})
 			sum, err := enqueue.Enqueue(cmd.Context(), queue, in, enqueue.Options{
-				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: rowFormat,
+				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: in.format,
 				IgnoreUnknown: ignore, Retention: retention, MixModels: mix, Version: programVersion(),
 				Deadline: deadline, Weight: weight,
 				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },
 			})
 			d.Close()
 			if err != nil {
-				return fmt.Errorf("enqueue %s: %w", args[0], enqueueHint(cmd, err, sum))
+				return fmt.Errorf("enqueue %s: %w", strings.Join(args, " "), enqueueHint(cmd, in.hint(err), sum))
 			}
 			cmd.PrintErrln(enqueued(sum))
 			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil { // the rows are queued in any case
@@ -102,7 +103,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
-	addFormatFlag(cmd.Flags(), &format)
+	from.add(cmd.Flags())
 	addUnknownFlag(cmd.Flags(), &unknown)
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)

@@ -72,6 +72,13 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	if eval.Judged(sets) && e.judge.model == "" && e.judge.url == "" && e.judge.name == "" {
 		return usagef("--judge-model FILE, --judge-base-url URL, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
 	}
+	for _, model := range []*string{&e.who.model, &e.judge.model} {
+		if *model != "" {
+			if *model, err = modelFile(*model); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -154,8 +161,9 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 		if err != nil {
 			return err
 		}
-		cfg.Model = who.model
-		r := runner{cmd: e.cmd, cfg: cfg, in: requests, out: answers, format: rows.FormatJSONL}
+		r := runner{
+			cmd: e.cmd, cfg: cfg, in: []string{requests}, from: &requestLines, out: answersFile(answers), models: []namedModel{{file: who.model}},
+		}
 		_, err = r.run(e.cmd.Context())
 		return err
 	case who.url != "":
@@ -294,7 +302,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	if err != nil {
 		return err
 	}
-	r := collecting{cmd: e.cmd, queue: queue, batch: batch, out: answers, follow: true}
+	r := collecting{cmd: e.cmd, queue: queue, batch: batch, output: answersFile(answers), follow: true}
 	c, err := r.run(e.cmd.Context())
 	if err == nil && !c.Finished {
 		err = errors.New("the batch has not finished: run the same command again")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,14 +29,14 @@ func TestMain(m *testing.M) {
 func forgetSettings() error {
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, "INGOT_") || name == "INGOT_VECTORS" || name == "INGOT_MODELS" || name == "INGOT_LONG" {
+		if !strings.HasPrefix(name, "INGOT_") && !strings.HasPrefix(name, "HF_") && name != "OLLAMA_MODELS" || name == "INGOT_VECTORS" || name == "INGOT_MODELS" || name == "INGOT_LONG" {
 			continue
 		}
 		if err := os.Unsetenv(name); err != nil {
 			return err
 		}
 	}
-	return os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none"))
+	return errors.Join(os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none")), os.Setenv("HF_HOME", filepath.Join(os.DevNull, "none")))
 }
 
 // result is the outcome of a command line.

@@ -35,7 +35,11 @@ the weights only for --sha256. A model in several files is described by its firs
   ingot model info model.gguf --json --sha256 | jq .sha256`,
 		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := gguf.Open(args[0])
+			path, err := modelFile(args[0])
+			if err != nil {
+				return err
+			}
+			f, err := gguf.Open(path)
 			if err != nil {
 				return err
 			}

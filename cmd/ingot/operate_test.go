@@ -77,10 +77,11 @@ func TestPauseAndResume(t *testing.T) {
 		require.Equal(t, code, r.code, r.stderr)
 		return r
 	}
-	require.Contains(t, redis(exitFailure, "pause", "glm").stderr, `no rows were queued for model name "glm", and no worker serves it`)
+	require.Contains(t, redis(exitFailure, "pause", "glm").stderr, `no rows were queued for model name "glm", and no worker serves it; there are no model names yet`)
 	require.Equal(t, "there are no model names yet\n", redis(exitOK, "pause").stderr)
 	startWorker(t, url, "glm")
 	require.Eventually(t, func() bool { return redis(exitOK, "resume").stderr == "glm: was not paused\n" }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, redis(exitFailure, "pause", "gml").stderr, `no worker serves it; the known names are: glm`)
 	require.Equal(t, "glm: paused\n", redis(exitOK, "pause").stderr)
 	require.Equal(t, "glm: was paused before\n", redis(exitOK, "pause", "glm").stderr)
 	r := redis(exitOK, "enqueue", "-", "--batch", "b", "--model-name", "glm")

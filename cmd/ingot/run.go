@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +17,13 @@ import (
 )
 
 func newRun() *cobra.Command {
-	var out, format, unknown, points, capture string
+	var unknown, points, capture string
+	var from inputFlags
+	var to outputFlags
 	var limit failLimit
 	var mix bool
 	cmd := &cobra.Command{
-		Use:   "run IN -o OUT --model FILE",
+		Use:   "run IN... -o OUT --model FILE",
 		Short: "Answer a file of prompts on this machine",
 		Long: `Run answers the rows of IN with a model and writes the answers to OUT as they finish. IN can be - for stdin, OUT - for
 stdout. "ingot show" prints OUT for reading.
@@ -35,24 +38,24 @@ refused, unless --mix-models is given.`,
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
-		Args: arguments("IN"),
+		Args: atLeast("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if from.dryRun != 0 {
+				return dryRun(cmd, &from, args, unknown)
+			}
 			cfg, err := settings(cmd, config.Model)
 			if err != nil {
 				return err
 			}
-			r := runner{cmd: cmd, cfg: cfg, in: args[0], out: out, mixModels: mix, capture: capture}
-			if r.format, err = parseFormat(format, r.in); err != nil {
-				return err
-			}
+			r := runner{cmd: cmd, cfg: cfg, in: args, from: &from, mixModels: mix, capture: capture}
 			if r.ignoreUnknown, err = ignoresUnknown(unknown); err != nil {
 				return err
 			}
-			switch {
-			case out == "":
-				return usagef("-o OUT is missing")
-			case sameFile(r.in, r.out):
-				return usagef("%s is both IN and OUT", r.in)
+			if r.out, err = to.options(); err != nil {
+				return err
+			}
+			if r.models, err = runModels(cfg.Model); err != nil {
+				return err
 			}
 			if points != "" {
 				if r.points, err = parseCheckpoints(points); err != nil {
@@ -66,12 +69,13 @@ refused, unless --mix-models is given.`,
 			return limit.check(sum.Failed+sum.KeptFailed, sum.Kept+sum.Done+sum.Failed)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "out", "o", "", "write answers to `OUT`; - for stdout")
-	addFormatFlag(cmd.Flags(), &format)
+	to.add(cmd.Flags(), "answers")
+	from.add(cmd.Flags())
 	addUnknownFlag(cmd.Flags(), &unknown)
 	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
 	addEngineFlags(cmd.Flags())
+	config.AllowList(cmd.Flags(), config.Model, "answer with the model `FILE`, in GGUF; several, as FILE or ALIAS=FILE, answer one after another")
 	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
 		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],...")
@@ -79,26 +83,92 @@ refused, unless --mix-models is given.`,
 	return cmd
 }
 
+// runModels returns the models of --model. The only one has no alias.
+func runModels(lines string) ([]namedModel, error) {
+	if !strings.Contains(lines, "\n") {
+		return []namedModel{{file: lines}}, nil
+	}
+	return namedModels(lines)
+}
+
 // runner is one execution of the command run, with its settings.
 type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
-	in, out       string
+	in            []string
+	from          *inputFlags
+	out           *output
+	models        []namedModel
 	mixModels     bool
 	capture       string
-	format        rows.Format
 	ignoreUnknown bool
 	points        *checkpoints // nil if none are printed
 }
 
-// run answers the rows and reports the outcome. Failed rows are not an error.
+// run answers the rows with each model, makes OUT, and reports the outcome. Failed rows are not an error.
 func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
-	in, err := openInput(r.cmd, r.in)
+	in, err := r.from.open(r.cmd, r.in)
 	if err != nil {
 		return sum, err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
-	out, err := openOutput(r.cmd, r.out, local.Batch)
+	defer in.Close()    //nolint:errcheck // it was only read
+	defer r.out.clean() //nolint:errcheck // a temporary folder
+	if err := r.check(in); err != nil {
+		return sum, err
+	}
+	names := make([]string, len(r.models))
+	for i, m := range r.models {
+		names[i] = m.alias
+	}
+	if err := r.out.guard(names); err != nil {
+		return sum, err
+	}
+	for i, m := range r.models {
+		if i > 0 {
+			if _, err := in.Seek(0, io.SeekStart); err != nil {
+				return sum, err
+			}
+		}
+		one, err := r.runModel(ctx, in, m)
+		sum.Done += one.Done
+		sum.Failed += one.Failed
+		sum.Kept += one.Kept
+		sum.KeptFailed += one.KeptFailed
+		if err != nil {
+			return sum, err
+		}
+	}
+	if err := r.out.finish(r.cmd, names, in.Records); err != nil {
+		if ctx.Err() != nil {
+			return sum, r.out.stopped()
+		}
+		return sum, err
+	}
+	if r.points != nil {
+		return sum, r.points.missing()
+	}
+	return sum, nil
+}
+
+// check returns an error if OUT cannot be made of the input. Nothing was answered yet.
+func (r *runner) check(in *input) error {
+	for _, path := range []string{r.out.path, r.out.failed} {
+		if err := in.refuse(path); err != nil {
+			return err
+		}
+	}
+	if len(r.models) == 1 && r.out.direct() {
+		return nil
+	}
+	if !in.table.Seekable() {
+		return usagef("IN is read again to make OUT, and this cannot be read twice: write it to a file first")
+	}
+	return r.out.check(in.Records)
+}
+
+// runModel answers the rows with a model and reports the outcome.
+func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum local.Summary, err error) {
+	out, err := r.out.open(r.cmd, m.alias, local.Batch)
 	if err != nil {
 		return sum, err
 	}
@@ -107,19 +177,20 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 			err = closeErr
 		}
 	}()
-	sum, err = r.answer(ctx, in, out)
+	sum, err = r.answer(ctx, in, m, out)
 	if err != nil && ctx.Err() == nil {
 		return sum, err
 	}
-	r.cmd.PrintErrln(summary(sum))
+	title := ""
+	if m.alias != "" {
+		title = printable(m.alias) + ": "
+	}
+	r.cmd.PrintErrln(title + summary(sum))
 	if codes := out.Codes(); len(codes) > 0 {
-		r.cmd.PrintErrln("errors: " + errorsByCode(codes))
+		r.cmd.PrintErrln(title + "errors: " + errorsByCode(codes))
 	}
 	if err != nil {
-		return sum, errors.New("stopped before the end: run it again for the rest")
-	}
-	if r.points != nil {
-		return sum, r.points.missing()
+		return sum, r.out.stopped()
 	}
 	return sum, nil
 }
@@ -128,7 +199,7 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 const loadingModel = "loading the model"
 
 // answer loads the model and answers the rows. It shows the progress, unless checkpoints are printed.
-func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (sum local.Summary, err error) {
+func (r *runner) answer(ctx context.Context, in *input, m namedModel, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	var trace func(compute.Checkpoint)
@@ -144,17 +215,27 @@ func (r *runner) answer(ctx context.Context, in io.Reader, out *rows.Output) (su
 	l.level, l.capture = r.logLevel(), r.capture
 	opts := engineOptions(r.cfg)
 	opts.Trace = trace
-	eng, err := l.engine(r.cfg.Model, opts)
+	eng, err := l.engine(m.file, opts)
 	if err != nil {
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
+	var names, others []string
+	if m.alias != "" {
+		names = []string{m.alias}
+		for _, other := range r.models {
+			if other.alias != m.alias {
+				others = append(others, other.alias)
+			}
+		}
+	}
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
-		Format: r.format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Models: names, Others: others,
+		Format: in.format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {
-		err = fmt.Errorf("run %s: %w", r.in, err)
+		err = fmt.Errorf("run %s: %w", strings.Join(r.in, " "), in.hint(err))
 	}
 	return sum, err
 }

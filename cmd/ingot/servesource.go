@@ -5,12 +5,14 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/hub"
 	"github.com/ingot-run/ingot/serve"
 	"github.com/ingot-run/ingot/serve/batch"
 )
@@ -54,23 +56,58 @@ func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sourc
 	}, nil
 }
 
-// modelFiles returns the model files of --model by alias.
-func modelFiles(lines string) (map[string]string, error) {
-	files := map[string]string{}
+// aliasOf returns the name under which a model is served unless the user gives one: its short name, or its file's name.
+func aliasOf(model string) (string, error) {
+	if n, err := hub.ParseName(model); err == nil && n.Short != "" {
+		return n.Short, nil
+	}
+	file, err := modelFile(model)
+	if err != nil {
+		return "", err
+	}
+	name := strings.TrimSuffix(filepath.Base(file), ".gguf")
+	if i := strings.Index(name, "-00001-of-"); i > 0 {
+		name = name[:i]
+	}
+	return name, nil
+}
+
+// namedModel is a model of --model: a file or a name, and its alias.
+type namedModel struct{ alias, file string }
+
+// namedModels returns the models of --model, in order.
+func namedModels(lines string) ([]namedModel, error) {
+	var all []namedModel
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
 		alias, file, named := strings.Cut(line, "=")
-		if !named {
+		if named = named && !strings.ContainsAny(alias, "/:"); !named { // an address can have a = in it
 			file = line
-			alias = strings.TrimSuffix(filepath.Base(file), ".gguf")
+			var err error
+			if alias, err = aliasOf(file); err != nil {
+				return nil, err
+			}
 		}
-		if _, twice := files[alias]; twice {
+		if slices.ContainsFunc(all, func(m namedModel) bool { return m.alias == alias }) {
 			return nil, usagef("--model: there are two models with the name %q: give ALIAS=FILE", alias)
 		}
-		files[alias] = file
+		all = append(all, namedModel{alias, file})
+	}
+	return all, nil
+}
+
+// modelFiles returns the models of --model by alias.
+func modelFiles(lines string) (map[string]string, error) {
+	all, err := namedModels(lines)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, m := range all {
+		files[m.alias] = m.file
 	}
 	return files, nil
 }

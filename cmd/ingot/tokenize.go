@@ -31,7 +31,11 @@ By default, text that looks like a special token is plain text, and no BOS is ad
 			if err != nil {
 				return err
 			}
-			f, err := gguf.Open(cfg.Model)
+			path, err := modelFile(cfg.Model)
+			if err != nil {
+				return err
+			}
+			f, err := gguf.Open(path)
 			if err != nil {
 				return err
 			}

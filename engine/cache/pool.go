@@ -27,6 +27,7 @@ type page struct {
 	key        Key
 	before     Key   // key of the previous page of the text; zero for the first page
 	prev, next int32 // neighbours in idle
+	note       int32 // see Table.Note
 }
 
 // Stats are counts since the pool was made.

@@ -45,6 +45,15 @@ func (t *Table) Adopt(tokens []int32) (positions int) {
 // Adopted is the number of pages that the table has taken from the cache, and that others may hold too.
 func (t *Table) Adopted() int { return t.adopted }
 
+// PageSize returns the number of positions of a page.
+func (t *Table) PageSize() int { return t.pool.pageSize }
+
+// Note returns the note of the table's page i; 0 if it has none. A page keeps its note for as long as it keeps its content.
+func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[i]].note }
+
+// SetNote gives the table's page i a note, which those who share the page see. The pool does not read it.
+func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[i]].note = note }
+
 // nextKey is the content of the page after those that the table holds; it is false if the text ends before the token that follows
 // the page, or if the table holds a page that is not full.
 func (t *Table) nextKey(tokens []int32) (Key, bool) {

@@ -150,10 +150,17 @@ type Batch struct {
 	// From is the result of Step.Top in an earlier step, which need not have run yet. If From is set, the token of each row is the
 	// first id of the same row of From. If From has no buffer, Tokens has the ids.
 	From Tensor
+	// Interrupt, if not nil, is asked before each layer. If it reports true, the step leaves out the layers that are left: it has no
+	// usable results, and the cache holds wrong values at the positions of its rows. It only helps on a backend that runs operations as
+	// they are called.
+	Interrupt func() bool
 	// Trace, if not nil, receives a summary of the values at each checkpoint of the forward pass. It is for debugging and makes
 	// steps slow.
 	Trace func(Checkpoint)
 }
+
+// Interrupted reports whether the step has to end before its next layer.
+func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() }
 
 // Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
 // were stored by earlier steps or by earlier rows of the same step.

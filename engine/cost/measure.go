@@ -26,17 +26,22 @@ const (
 	chunk, depth = 16, 2048
 )
 
-// sizes returns the numbers of rows to measure, up to a maximum. They are dense where drafting chooses, because products of an odd number
-// of rows can take as long as those of the next even number.
-func sizes(limit int) []int {
-	all := []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, flatFrom}
-	return slices.DeleteFunc(all, func(n int) bool { return n > limit })
+// sizes returns the numbers of rows to measure, up to a maximum. dense has every number up to 16, and from there the last and the first of
+// each tile of 8 rows: the cost can jump between these. coarse has few of them, for models whose steps are slow.
+func sizes(limit int) (coarse, dense []int) {
+	for n := 1; n <= min(limit, flatFrom); n++ {
+		if n <= 16 || n%8 <= 1 {
+			dense = append(dense, n)
+		}
+	}
+	coarse = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, flatFrom}
+	return slices.DeleteFunc(coarse, func(n int) bool { return n > limit }), dense
 }
 
 // Measure times steps of a model, before the first request, in pages of the cache that nothing uses yet.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
-	rows, err := affordable(m, sizes(min(limit, limits.Outputs)))
+	rows, err := affordable(m, min(limit, limits.Outputs))
 	if err != nil {
 		return nil, err
 	}
@@ -70,18 +75,26 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	return s, nil
 }
 
-// affordable returns the sizes up to the first whose step is very slow. It finds that size by rough measurements.
-func affordable(m model.Model, rows []int) ([]int, error) {
-	for i, n := range rows {
+// affordable returns the sizes to measure, up to a maximum, by rough measurements: all sizes if no step is slow, or few sizes up to the
+// first whose step is very slow.
+func affordable(m model.Model, limit int) ([]int, error) {
+	coarse, dense := sizes(limit)
+	quick := true
+	for i, n := range coarse {
 		start := time.Now()
 		if _, err := m.Forward(FirstTokens(n, m.Config().Vocab)); err != nil {
 			return nil, fmt.Errorf("measure the cost of steps: %w", err)
 		}
-		if time.Since(start) > slowest {
-			return rows[:i+1], nil
+		took := time.Since(start)
+		if took > slowest {
+			return coarse[:i+1], nil
 		}
+		quick = quick && took <= slowStep
 	}
-	return rows, nil
+	if quick {
+		return dense, nil
+	}
+	return coarse, nil
 }
 
 // measureReads times rows of a prompt at its beginning and far from its beginning. The difference is the cost of attention.

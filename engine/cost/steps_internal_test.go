@@ -67,6 +67,31 @@ func TestEstimatesFollowTheMachine(t *testing.T) {
 	require.InDelta(t, 1, given.Seconds(Size{Rows: 1}), 0, "costs that are given stay")
 }
 
+// Where drafting chooses, steps of every size are measured, and from 16 rows on those at which tiles of 8 rows end and begin.
+func TestEverySizeIsMeasured(t *testing.T) {
+	t.Parallel()
+	tiles := func(n int) float64 { return float64((n + 7) / 8) } // the cost of a step whose products take 8 rows at a time
+	pairs := func(n int) float64 { return float64((n + 1) / 2) } // or two
+	for limit := 1; limit <= flatFrom; limit++ {
+		_, dense := sizes(limit)
+		for name, c := range map[string]struct {
+			cost func(int) float64
+			to   int
+		}{"tiles": {tiles, limit}, "pairs": {pairs, min(limit, 16)}} {
+			var seconds []float64
+			for _, n := range dense {
+				seconds = append(seconds, c.cost(n))
+			}
+			curve := NewCurve(dense, seconds)
+			for n := 1; n <= c.to && n <= dense[len(dense)-1]; n++ {
+				require.InDelta(t, c.cost(n), curve.Seconds(n), 1e-9, "%s: %d rows of %d", name, n, limit)
+			}
+		}
+	}
+	_, dense := sizes(1000)
+	require.Equal(t, flatFrom, dense[len(dense)-1])
+}
+
 // Steps are measured in whatever a model was loaded for, also in a single page.
 func TestMeasure(t *testing.T) {
 	for _, limits := range []model.Limits{

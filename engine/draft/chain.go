@@ -83,12 +83,28 @@ func (p *pass) output(s *Sequence) {
 	p.seqs = append(p.seqs, s)
 }
 
-// canCatchUp reports whether the chain can still process all of a sequence's known tokens.
+// canCatchUp reports whether the chain can process all of a sequence's known tokens that it has not processed.
 func (c *chain) canCatchUp(s *Sequence) bool {
 	if c.states {
 		return s.filled >= s.Start
 	}
 	return s.Length()-s.filled <= c.rows/4
+}
+
+// restart lets the chain begin again at a later page of a sequence, before a position, if it can no longer catch up. The positions before
+// that page are left out of its context: it processes positions as if the text began there. A hidden state of the model knows the whole
+// text, so a layer that reads such states loses little.
+func (c *chain) restart(s *Sequence, to int) {
+	if c.canCatchUp(s) {
+		return
+	}
+	size, from := s.Table.PageSize(), s.Start
+	if !c.states {
+		from = max(s.filled, s.Length()-c.rows/4, s.Table.Adopted()*size) // others use what it holds for adopted pages
+	}
+	if from = (from + size - 1) / size * size; from < to {
+		s.origin, s.filled = from, from
+	}
 }
 
 // retained returns the number of cache positions, computed from a chain's drafts, that stay valid when some of the drafts are accepted.
@@ -113,8 +129,8 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 		for i, s := range c.pass.seqs {
 			token, confidence := c.best(i)
 			if s.add(token, confidence, seconds, gate) && !slices.Contains(s.StopIDs, token) {
-				c.next.begin(s.Table.Pages())
-				c.next.row(token, s.Length()-c.shift+depth, int32(i))
+				c.next.begin(s.pages())
+				c.next.row(token, s.Length()-c.shift+depth-s.origin, int32(i))
 				c.next.output(s)
 			}
 		}
@@ -132,8 +148,12 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	c.pass.reset()
 	left := c.rows
 	for _, s := range prompts {
-		if s.filled == s.Start {
-			left -= c.add(s, min(s.Computed+s.Rows, s.Length()-c.shift, s.filled+left))
+		to := min(s.Computed+s.Rows, s.Length()-c.shift)
+		if c.states {
+			c.restart(s, to)
+		}
+		if s.filled >= s.Start {
+			left -= c.add(s, min(to, s.filled+left))
 		}
 	}
 	if len(c.pass.Tokens) == 0 {
@@ -149,10 +169,11 @@ func (c *chain) add(s *Sequence, to int) int {
 	if n <= 0 {
 		return 0
 	}
-	c.pass.begin(s.Table.Pages())
-	for ; s.filled < to; s.filled++ {
-		c.pass.row(s.Tokens[s.filled+c.shift], s.filled, int32(s.FirstRow+s.filled-s.Start))
+	c.pass.begin(s.pages())
+	for p := s.filled; p < to; p++ {
+		c.pass.row(s.Tokens[p+c.shift], p-s.origin, int32(s.FirstRow+p-s.Start))
 	}
+	s.process(n)
 	return n
 }
 
@@ -162,6 +183,9 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	left := c.rows
 	for _, s := range step {
 		drafts := s.wanted > 0
+		if all {
+			c.restart(s, s.Computed)
+		}
 		if !all && !drafts || !c.canCatchUp(s) {
 			continue
 		}

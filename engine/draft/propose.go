@@ -121,6 +121,6 @@ func (sp *Speculator) judge(running int) {
 const patience, forgives = 64, 4
 
 // catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. It
-// returns true even if drafting is not worth it for a few steps: an MTP layer that missed a step of a sequence cannot draft for that
-// sequence any more, so these steps would decide for the whole answer.
+// returns true even if drafting is not worth it for a few steps: an MTP layer that missed a step of a sequence can draft for it only from the
+// next page on, and without what was before.
 func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.vain < patience }

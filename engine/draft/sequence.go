@@ -29,7 +29,8 @@ type Sequence struct {
 
 	ngrams                  *ngrams
 	ngramRecord, passRecord record
-	filled                  int // positions in the cache of the drafting layer or model
+	origin                  int // first position that the drafting layer or model attends to, at the beginning of a page
+	filled                  int // first position from origin on that the drafting layer or model has not processed
 }
 
 // Counts has the number of drafted tokens and the number of accepted ones.
@@ -53,19 +54,41 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt sets Computed after the table has taken pages that another sequence computed. These pages also hold the drafter's keys and
-// values.
+// Adopt sets Computed after the table has taken pages that another sequence computed. If the drafter has processed these pages, they also
+// hold its keys and values.
 func (s *Sequence) Adopt(positions int) {
-	if s.filled == s.Computed {
-		s.filled = positions
-	}
 	s.Computed = positions
+	pages := positions / s.Table.PageSize()
+	if s.filled >= positions || s.Table.Note(pages-1) == 0 {
+		return
+	}
+	first := int(s.Table.Note(pages-1)) - 1
+	for i := first; i < pages; i++ {
+		if s.Table.Note(i) != int32(first+1) {
+			return // its keys were computed from another origin
+		}
+	}
+	s.origin, s.filled = first*s.Table.PageSize(), positions
+}
+
+// pages returns the pages of the positions from the origin on.
+func (s *Sequence) pages() []int32 { return s.Table.Pages()[s.origin/s.Table.PageSize():] }
+
+// process records that the drafting layer or model has processed further positions. The pages that they complete get a note of the page at
+// which its context begins, counted from 1.
+func (s *Sequence) process(positions int) {
+	size := s.Table.PageSize()
+	page := s.filled / size
+	s.filled += positions
+	for ; (page+1)*size <= s.filled; page++ {
+		s.Table.SetNote(page, int32(s.origin/size)+1)
+	}
 }
 
 // Preempt forgets everything that was computed for the sequence, drafts included.
 func (s *Sequence) Preempt() {
 	s.Table, s.Computed, s.Start, s.Rows = nil, 0, 0, 0
-	s.filled = 0
+	s.origin, s.filled = 0, 0
 	s.forget()
 }
 

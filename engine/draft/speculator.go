@@ -70,7 +70,7 @@ func (sp *Speculator) MaxInFlight() int {
 // Waits reports whether the results of the next step are needed before a step can follow it: they verify drafts, or the
 // drafting layer or model processes them.
 func (sp *Speculator) Waits(s *Sequence) bool {
-	return len(s.Drafts) > 0 || sp.chain != nil && sp.chain.canCatchUp(s)
+	return len(s.Drafts) > 0 || sp.chain != nil && sp.catchesUp()
 }
 
 // Prefill lets the drafting layer or model process the prompts of a step that has been computed and whose results have not
@@ -117,7 +117,7 @@ func (sp *Speculator) learn(s *Sequence) {
 		}
 	}
 	if drafted > 0 && !s.byNGram {
-		s.filled += sp.chain.retained(drafted, s.Accepted)
+		s.process(sp.chain.retained(drafted, s.Accepted))
 		for i, confidence := range s.confidence[:min(drafted, s.Accepted+1)] {
 			sp.gate.Observe(confidence, i < s.Accepted)
 		}

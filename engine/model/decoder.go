@@ -58,6 +58,9 @@ func (m *decoder) forward(s compute.Step, b *compute.Batch) (logits compute.Tens
 	}
 	s.Checkpoint(-1, "embd", x)
 	for i := range m.layers {
+		if b.Interrupted() {
+			break
+		}
 		m.attention(s, &m.layers[i], i, x)
 		s.Checkpoint(i, "attn_out", x)
 		m.feedForward(s, &m.layers[i], i, x)

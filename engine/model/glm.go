@@ -79,6 +79,9 @@ func (m *glm) forward(s compute.Step, b *compute.Batch) (logits compute.Tensor) 
 	s.Embed(x, m.embd)
 	s.Checkpoint(-1, "embd", x)
 	for i := range m.layers {
+		if b.Interrupted() {
+			break
+		}
 		m.block(s, &m.layers[i], i, x)
 	}
 	s.RMSNorm(hidden, x, m.norm, m.eps)

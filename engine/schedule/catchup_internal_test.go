@@ -6,6 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cost"
 	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 	"github.com/ingot-run/ingot/generation"
@@ -42,5 +43,63 @@ func TestAMomentDoesNotDecideAboutDrafts(t *testing.T) {
 	}
 	for _, n := range drafted {
 		require.InDelta(t, 72, n, 12, "%v", drafted)
+	}
+}
+
+// A sequence drafts as well as any other once drafting pays, although it did not pay while its prompt, or the beginning of its answer, was
+// computed, or when another sequence computed the beginning of its prompt.
+func TestBusyTimesDoNotDecideAboutDrafts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limits    model.Limits
+		speculate func(be compute.Backend, o *draft.Options)
+	}{
+		"by the MTP layer": {model.Limits{}, byMTP},
+		// A small model sees only the end of a text to which it cannot catch up.
+		"by a small model": {model.Limits{Rows: 64, PageSize: 4}, func(be compute.Backend, o *draft.Options) {
+			f, err := gguf.Open(tinyGLM)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, f.Close()) })
+			o.Small, err = model.Load(be, f, o.Limits)
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cheap := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{1, 1.1}), 0, 0, 0)
+			dear := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{1, 64}), 0, 0, 0)
+			steps := *cheap
+			m := newManual(t, setup{
+				path: tinyGLM, limits: c.limits, options: Options{Steps: &steps, PrefillChunk: 8},
+				speculate: func(be compute.Backend, o *draft.Options) {
+					c.speculate(be, o)
+					o.Steps = &steps
+				},
+			})
+			const text = "Once upon a time, there was a little girl who lived in a house near the woods. She had a cat and a dog. One day the "
+			var accepted []int
+			for i, busy := range []int{0, 1, 3, 8, 20, 30, 40, 0} { // steps of the request for which drafting does not pay
+				steps = *dear
+				for other := m.begin(rowOf(int32(i), 2, 100)); other.open > 0; {
+					m.step()
+				}
+				prompt := m.tokenizer.Encode(text+[]string{"cat", "dog", "girl"}[i%3], tokenizer.EncodeOptions{})
+				c := m.begin(generation.Request{Tokens: prompt, MaxTokens: 120, IgnoreEOS: true})
+				before := 0
+				for step := 0; c.open > 0; step++ {
+					if step == busy {
+						steps = *cheap
+					}
+					if len(c.seqs[0].answer()) < 60 {
+						before = c.seqs[0].Total.Accepted
+					}
+					m.step()
+				}
+				accepted = append(accepted, c.seqs[0].Total.Accepted-before)
+			}
+			for _, n := range accepted {
+				require.InDelta(t, 55, n, 8, "of 60 tokens: %v", accepted)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"sync"
+	"sync/atomic"
 )
 
 // inbox passes requests from many goroutines to the loop.
@@ -11,6 +12,7 @@ type inbox struct {
 	requests []*request
 	refusal  error         // error of further requests; nil while the inbox is open
 	wake     chan struct{} // holds a value when a request has arrived or the inbox was closed
+	urgent   atomic.Bool   // an interactive request has arrived that was not taken
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
@@ -23,6 +25,9 @@ func (b *inbox) put(r *request) error {
 		return b.refusal
 	}
 	b.requests = append(b.requests, r)
+	if r.interactive {
+		b.urgent.Store(true)
+	}
 	b.signal()
 	return nil
 }
@@ -51,6 +56,7 @@ func (b *inbox) take(to func(seqs []*sequence)) (open bool) {
 		b.requests[i] = nil
 	}
 	b.requests = b.requests[:0]
+	b.urgent.Store(false)
 	return b.refusal == nil
 }
 

@@ -22,6 +22,7 @@ type loop struct {
 	err    error
 
 	batch    batch
+	hurry    *hurry
 	drafting drafting
 	scratch  sample.Scratch
 	steps    uint64
@@ -68,8 +69,13 @@ func (l *loop) step() {
 	b := &l.batch
 	b.fill(l.running, l.top)
 	size := b.size()
+	b.Interrupt = l.hurry.interrupt(l.people.expected(start), n, start.Add(duration(l.Steps.Seconds(size))))
 	if err := l.Model.Decode(&b.Batch, n); err != nil {
 		fail(b.seqs, err)
+		return
+	}
+	if l.hurry.interrupted {
+		l.people.last = time.Now() // the next steps are short, so that no other request interrupts one
 		return
 	}
 	prefilling, err := l.drafting.prefill(b)

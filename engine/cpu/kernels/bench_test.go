@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -35,37 +34,6 @@ func BenchmarkProduct(b *testing.B) {
 					b.ReportMetric(macs/b.Elapsed().Seconds()/1e9, "GMAC/s")
 				})
 			}
-		}
-	}
-}
-
-// BenchmarkProductRows times products with 1 to 33 rows over weights in the cache, in turn, and reports the fastest of each in
-// microseconds. More rows must not take less time: a step is given any number of them.
-func BenchmarkProductRows(b *testing.B) {
-	const n, weights, maxRows = 512, 512, 33
-	for _, s := range Sets() {
-		for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16, gguf.TypeF32} {
-			b.Run(fmt.Sprintf("%s/%v", s.Name, kind), func(b *testing.B) {
-				r := rand.New(rand.NewPCG(1, 1))
-				packed := pack(b, kind, randomWeights(b, r, kind, weights, n), weights, n)
-				x, order, out := randomActivations(r, s, maxRows, n), make([]int, maxRows), make([]float32, maxRows*weights)
-				for i := range order {
-					order[i] = i
-				}
-				fastest := make([]time.Duration, maxRows+1)
-				for b.Loop() {
-					for rows := 1; rows <= maxRows; rows++ {
-						start := time.Now()
-						x.multiply(s, kind, packed, order[:rows], nil, out)
-						if took := time.Since(start); fastest[rows] == 0 || took < fastest[rows] {
-							fastest[rows] = took
-						}
-					}
-				}
-				for rows := 1; rows <= maxRows; rows++ {
-					b.ReportMetric(float64(fastest[rows].Nanoseconds())/1e3, fmt.Sprintf("µs/%02d", rows))
-				}
-			})
 		}
 	}
 }

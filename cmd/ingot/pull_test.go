@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/hub/hubtest"
+)
+
+// machine is a user's machine with an empty cache, and a hub.
+type machine struct {
+	*hubtest.Server
+	home string
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	return &machine{hubtest.New(t), t.TempDir()}
+}
+
+// command returns a command line in its own process, on this machine.
+func (m *machine) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := program(t, args...)
+	cmd.Env = append(cmd.Env, "HOME="+m.home, "XDG_CACHE_HOME=", "OLLAMA_MODELS=", "HF_HOME="+filepath.Join(m.home, "hf"), "HF_ENDPOINT="+m.URL)
+	return cmd
+}
+
+// ingot runs a command line on this machine.
+func (m *machine) ingot(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	cmd := m.command(t, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	_ = cmd.Run() // the exit code tells
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func (m *machine) addTinyLlama(t *testing.T) []byte {
+	t.Helper()
+	model, err := os.ReadFile(tinyLlama)
+	require.NoError(t, err)
+	m.Add("maker/tiny-GGUF", &hubtest.Repo{Files: map[string][]byte{"tiny-Q4_0.gguf": model, "tiny-Q8_0.gguf": []byte("another")}})
+	return model
+}
+
+// TestPullAndRun: a model is pulled by its name, and then used by it without any request.
+func TestPullAndRun(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	model := m.addTinyLlama(t)
+	const name = "maker/tiny-GGUF:q4_0"
+
+	r := m.ingot(t, "", "tokenize", "--model", name)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "the model is not on this machine: "+name+"; download it with: ingot pull "+name)
+
+	r = m.ingot(t, "", "pull", name)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	path := strings.TrimSpace(r.stdout)
+	require.Equal(t, "tiny-Q4_0.gguf", filepath.Base(path))
+	require.Contains(t, r.stderr, "SHA-256 as the hub has it")
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, model, got)
+
+	asked := len(m.Requests())
+	rows := write(t, "rows.jsonl", `{"prompt":"What is the capital of Kenya?","max_tokens":4}`+"\n")
+	byName, byFile := filepath.Join(m.home, "name.jsonl"), filepath.Join(m.home, "file.jsonl")
+	r = m.ingot(t, "", "run", rows, "-o", byName, "--model", name, "--backend", "cpu")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	r = m.ingot(t, "", "run", rows, "-o", byFile, "--model", path, "--backend", "cpu")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, textsOf(t, byFile), textsOf(t, byName))
+	want := ingot(t, `"Hi"`, "tokenize", "--model", tinyLlama).stdout
+	require.Equal(t, want, m.ingot(t, `"Hi"`, "tokenize", "--model", name).stdout)
+	for _, args := range [][]string{{"model", "info", name}, {"doctor", "--model", name, "--backend", "cpu"}} {
+		r = m.ingot(t, "", args...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stdout, path)
+	}
+	require.Len(t, m.Requests(), asked, "no other command asks the hub")
+
+	r = m.ingot(t, "", "pull", name)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "was there already")
+}
+
+// textsOf returns the texts of an output's answers.
+func textsOf(t *testing.T, path string) (texts []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var answer struct {
+			Response struct {
+				Body struct{ Choices []struct{ Text string } }
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &answer))
+		require.NotEmpty(t, answer.Response.Body.Choices)
+		texts = append(texts, answer.Response.Body.Choices[0].Text)
+	}
+	require.NotEmpty(t, texts)
+	return texts
+}
+
+// TestPullErrors: each error is one line that says what to do.
+func TestPullErrors(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.addTinyLlama(t)
+	m.Add("maker/gated-GGUF", &hubtest.Repo{Gated: true, Files: map[string][]byte{"a-Q4_K_M.gguf": []byte("a")}})
+	for _, c := range []struct {
+		name, want string
+		code       int
+	}{
+		{"no-such-model", `there is no such file; give one, user/repo, user/repo:Q4_K_M, an https:// address, or a name that "ingot models" lists`, exitUsage},
+		{"maker/none-GGUF", "does not exist or is private: check the name at https://huggingface.co/maker/none-GGUF; a private model needs HF_TOKEN", exitFailure},
+		{"maker/tiny-GGUF:Q5_K_M", `nothing in it matches "Q5_K_M"; it has: maker/tiny-GGUF:Q4_0, maker/tiny-GGUF:Q8_0`, exitFailure},
+		{"maker/tiny-GGUF@v9", `it has no branch, tag or commit "v9"`, exitFailure},
+		{"maker/gated-GGUF", "accept its licence at https://huggingface.co/maker/gated-GGUF", exitFailure},
+	} {
+		r := m.ingot(t, "", "pull", c.name)
+		require.Equal(t, c.code, r.code, r.stderr)
+		require.Contains(t, r.stderr, c.want)
+		require.Empty(t, r.stdout)
+	}
+}

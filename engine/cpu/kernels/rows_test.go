@@ -1,0 +1,96 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// rowTimes has the fastest times of products with 1, 2, … rows over weights in the cache.
+type rowTimes struct {
+	set     *Set
+	kind    gguf.Type
+	packed  []byte
+	x       *activations
+	order   []int
+	out     []float32
+	fastest []time.Duration // by the number of rows; the first is not used
+}
+
+func newRowTimes(t testing.TB, s *Set, kind gguf.Type) *rowTimes {
+	const n, weights, maxRows = 512, 512, 33
+	r := rand.New(rand.NewPCG(1, 1))
+	p := &rowTimes{
+		set: s, kind: kind, packed: pack(t, kind, randomWeights(t, r, kind, weights, n), weights, n),
+		x: randomActivations(r, s, maxRows, n), order: make([]int, maxRows), out: make([]float32, maxRows*weights),
+		fastest: make([]time.Duration, maxRows+1),
+	}
+	for i := range p.order {
+		p.order[i] = i
+	}
+	return p
+}
+
+// measure times a product of each number of rows, in turn.
+func (p *rowTimes) measure() {
+	for rows := 1; rows < len(p.fastest); rows++ {
+		start := time.Now()
+		p.x.multiply(p.set, p.kind, p.packed, p.order[:rows], nil, p.out)
+		if took := time.Since(start); p.fastest[rows] == 0 || took < p.fastest[rows] {
+			p.fastest[rows] = took
+		}
+	}
+}
+
+// inversion returns the first number of rows that takes more than 1.05 times as long as one row more; 0 for none.
+func (p *rowTimes) inversion() int {
+	for rows := 1; rows < len(p.fastest)-1; rows++ {
+		if float64(p.fastest[rows]) > 1.05*float64(p.fastest[rows+1]) {
+			return rows
+		}
+	}
+	return 0
+}
+
+// A step has any number of rows. None takes longer than one row more would.
+func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel: it measures
+	s := Sets()[0]
+	if s.Name == "portable" {
+		t.Skip("this processor has no kernels of its own: those in Go are for any processor, and not for speed")
+	}
+	for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16} {
+		p := newRowTimes(t, s, kind)
+		for start := time.Now(); ; { // other programs only ever make a product slower
+			for range 50 {
+				p.measure()
+			}
+			if p.inversion() == 0 {
+				break
+			}
+			rows := p.inversion()
+			require.Less(t, time.Since(start), 5*time.Second, "%s, %v: %d rows take %v, one more %v", s.Name, kind, rows, p.fastest[rows], p.fastest[rows+1])
+		}
+	}
+}
+
+// BenchmarkProductRows times products with 1 to 33 rows, and reports the fastest of each in microseconds.
+func BenchmarkProductRows(b *testing.B) {
+	for _, s := range Sets() {
+		for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16, gguf.TypeF32} {
+			b.Run(fmt.Sprintf("%s/%v", s.Name, kind), func(b *testing.B) {
+				p := newRowTimes(b, s, kind)
+				for b.Loop() {
+					p.measure()
+				}
+				for rows, took := range p.fastest[1:] {
+					b.ReportMetric(float64(took.Nanoseconds())/1e3, fmt.Sprintf("µs/%02d", rows+1))
+				}
+			})
+		}
+	}
+}

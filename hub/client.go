@@ -1,0 +1,225 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// client sends requests to the hub and to where it redirects.
+type client struct {
+	env   Env
+	agent string // User-Agent
+	http  *http.Client
+	wait  func(ctx context.Context, d time.Duration) error
+	note  func(text string) // reports why a request waits
+}
+
+const (
+	maxRedirects = 10
+	// maxTries is the number of times that a request is sent, or a file's download continues, without any progress.
+	maxTries = 7
+	// maxWait is the longest wait that a server may ask for. The hub counts requests in windows of five minutes.
+	maxWait = 10 * time.Minute
+)
+
+func newClient(env Env, agent string, note func(string)) *client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = env.Timeout
+	transport.MaxIdleConnsPerHost = connections
+	transport.ForceAttemptHTTP2 = false // one connection per range: HTTP/2 would send all of them through one
+	transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	return &client{
+		env: env, agent: agent, note: note, wait: wait,
+		http: &http.Client{
+			Transport: transport,
+			// Redirects are followed by client.send, since the hub's headers are on its first answer, and its token is for it alone.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// wait waits for a time.
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// retryPause returns the pauses between tries: from half a second to 20 seconds, with a random share.
+func retryPause() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.MaxInterval = 20 * time.Second
+	b.Multiplier = 2
+	return b
+}
+
+// errOffline is the error of every request if HF_HUB_OFFLINE is set.
+var errOffline = errors.New("HF_HUB_OFFLINE is set, so nothing is downloaded; unset it")
+
+// send sends one request and follows redirects within the host. It returns the answer to the last request, which can be a redirect to
+// another host: these are for the caller to decide on. token reports whether the hub's token is sent.
+func (c *client) send(ctx context.Context, method, address string, header http.Header, token bool) (*http.Response, error) {
+	if c.env.Offline {
+		return nil, errOffline
+	}
+	for range maxRedirects {
+		req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range header {
+			req.Header[k] = v
+		}
+		req.Header.Set("User-Agent", c.agent)
+		req.Header.Set("Accept-Encoding", "identity") // a compressed answer would have no length
+		if token && c.env.Token != "" {
+			req.Header.Set("Authorization", "Bearer "+c.env.Token)
+		}
+		res, err := c.http.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		next := redirectOf(res)
+		if next == nil || next.Host != req.URL.Host || next.Scheme != req.URL.Scheme {
+			return res, nil
+		}
+		closeBody(res)
+		address = next.String()
+	}
+	return nil, &finalError{fmt.Errorf("%s: the server redirects more than %d times, probably in a circle; check the name, or HF_ENDPOINT if it is set", hostOf(address), maxRedirects)}
+}
+
+// redirectOf returns where an answer redirects to, or nil if it is not a redirect.
+func redirectOf(res *http.Response) *url.URL {
+	switch res.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if next, err := res.Location(); err == nil && (next.Scheme == "https" || next.Scheme == "http") && next.Host != "" {
+			return next
+		}
+	}
+	return nil
+}
+
+// closeBody reads the rest of a short body, so that the connection can be used again, and closes it.
+func closeBody(res *http.Response) {
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
+	_ = res.Body.Close()
+}
+
+// finalError is an error that another try would not change.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string { return e.err.Error() }
+func (e *finalError) Unwrap() error { return e.err }
+
+// isFinal reports whether another try cannot change an error.
+func isFinal(err error) bool {
+	var final *finalError
+	var dns *net.DNSError
+	return errors.As(err, &final) || errors.Is(err, errOffline) || errors.Is(err, context.Canceled) || errors.As(err, &dns) && dns.IsNotFound
+}
+
+// busyError is an answer that asks to come again later.
+type busyError struct {
+	after time.Duration // how long to wait; 0 if the server does not say
+	err   error
+}
+
+func (e *busyError) Error() string { return e.err.Error() }
+func (e *busyError) Unwrap() error { return e.err }
+
+// retry calls try until it succeeds, its error is final, or it failed too often in a row. try reports whether it made progress, which
+// starts the count again.
+func (c *client) retry(ctx context.Context, try func() (progress bool, err error)) error {
+	pause := retryPause()
+	failed, waited := 0, time.Duration(0)
+	for {
+		progress, err := try()
+		if err == nil || isFinal(err) || ctx.Err() != nil {
+			return err
+		}
+		if progress {
+			failed, waited = 0, 0
+			pause.Reset()
+		}
+		d := pause.NextBackOff()
+		var busy *busyError
+		if errors.As(err, &busy) && busy.after > 0 {
+			d = busy.after
+			if waited += d; waited > maxWait {
+				return fmt.Errorf("%w; the server asks to wait for %s: try again later", err, d.Round(time.Second))
+			}
+		} else if failed++; failed >= maxTries {
+			return fmt.Errorf("%w (tried %d times)", err, failed)
+		}
+		if d >= 2*time.Second {
+			c.note(fmt.Sprintf("%s; waiting %s", reason(err), d.Round(time.Second)))
+		}
+		if err := c.wait(ctx, d); err != nil {
+			return err
+		}
+	}
+}
+
+// reason returns the last part of an error, without what was being done.
+func reason(err error) string {
+	var busy *busyError
+	if errors.As(err, &busy) {
+		return busy.err.Error()
+	}
+	return err.Error()
+}
+
+// retryAfter reads how long a server asks to wait: t of RateLimit, such as `"api";r=0;t=55`, or else Retry-After, in seconds or as a
+// date. It is 0 if the server does not say.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	for part := range strings.SplitSeq(h.Get("RateLimit"), ";") {
+		if t, ok := strings.CutPrefix(strings.TrimSpace(part), "t="); ok {
+			if s, err := strconv.ParseUint(t, 10, 31); err == nil {
+				return time.Duration(s)*time.Second + 100*time.Millisecond
+			}
+		}
+	}
+	after := h.Get("Retry-After")
+	if s, err := strconv.ParseUint(after, 10, 31); err == nil {
+		return time.Duration(s)*time.Second + 100*time.Millisecond
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// hostOf returns the host of an address for messages. Addresses themselves can have signatures in them.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the server"
+	}
+	return u.Host
+}
+
+// networkError describes why a request got no answer, without the address, which can have a signature in it.
+func networkError(doing, address string, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return fmt.Errorf("%s: reach %s: %w", doing, hostOf(address), err)
+}

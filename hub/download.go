@@ -1,0 +1,284 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// connections is the number of requests that read a file at the same time.
+	connections = 6
+	// spanBlocks is the maximum number of blocks that one request asks for.
+	spanBlocks = 64
+)
+
+// download gets the bytes of one file.
+type download struct {
+	c      *client
+	what   string // the file, for messages
+	part   *partial
+	locate func(ctx context.Context) (source, error)
+	moved  func(bytes int64) // is called after every block with its bytes
+
+	mu   sync.Mutex
+	from source // empty before the first request
+
+	ranges atomic.Bool // the server has sent a range; several connections read
+}
+
+// run downloads what is missing.
+func (d *download) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var more sync.Once
+	var work func() error
+	work = func() error {
+		for {
+			s, ok := d.part.claim(spanBlocks)
+			if !ok {
+				return nil
+			}
+			seen := d.part.bytes.Load()
+			err := d.c.retry(ctx, func() (bool, error) {
+				err := d.fetch(ctx, &s, func() {
+					more.Do(func() {
+						d.ranges.Store(true)
+						for range connections - 1 {
+							group.Go(work)
+						}
+					})
+				})
+				now := d.part.bytes.Load() // of all connections: one that is refused does not matter while others are served
+				progress := now > seen
+				seen = now
+				return progress, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	group.Go(work)
+	return group.Wait()
+}
+
+// fetch gets the blocks of s, or as many as come. s becomes those that are missing. hasRanges is called when the server sends a range.
+func (d *download) fetch(ctx context.Context, s *span, hasRanges func()) error {
+	from, err := d.source(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	first, last := int64(s.first)*blockSize, min(int64(s.end)*blockSize, d.part.size)-1
+	res, err := d.c.open(ctx, from, http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", first, last)}})
+	if err != nil {
+		return networkError("pull "+d.what, from.url, err)
+	}
+	defer res.Body.Close() //nolint:errcheck // everything wanted was read
+	block := s.first
+	switch {
+	case res.StatusCode == http.StatusPartialContent:
+		if err := d.checkRange(res.Header.Get("Content-Range"), first); err != nil {
+			return err
+		}
+		hasRanges()
+	case res.StatusCode == http.StatusOK && d.ranges.Load():
+		return fmt.Errorf("pull %s: %w, although it sent a part before", d.what, errNoRanges)
+	case res.StatusCode == http.StatusOK:
+		if res.ContentLength >= 0 && res.ContentLength != d.part.size {
+			return d.wrongSize(res.ContentLength)
+		}
+		block = 0
+		s.end = d.part.blocks
+		d.part.claimAll()
+	default:
+		return d.refused(from, res)
+	}
+	body := &steady{r: res.Body, timer: time.AfterFunc(d.c.env.Timeout, func() { cancel(errStalled) }), timeout: d.c.env.Timeout}
+	defer body.timer.Stop()
+	if err := d.read(body, s, block); err != nil {
+		if errors.Is(context.Cause(ctx), errStalled) {
+			err = fmt.Errorf("no bytes for %s", d.c.env.Timeout)
+		}
+		var final *finalError
+		if errors.As(err, &final) {
+			return err
+		}
+		return networkError("pull "+d.what, from.url, err)
+	}
+	return nil
+}
+
+// read stores the blocks of a body, which begins with the given block. Blocks before s, and those that are there, are skipped.
+func (d *download) read(body io.Reader, s *span, block int) error {
+	buf := make([]byte, blockSize)
+	for ; block < s.end; block++ {
+		data := buf[:d.part.length(block)]
+		if _, err := io.ReadFull(body, data); err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				err = errors.New("the connection was cut")
+			}
+			return err
+		}
+		if !d.part.has(block) {
+			if err := d.part.write(block, data); err != nil {
+				return &finalError{diskError(d.what, d.part.file.Name(), err)}
+			}
+			d.moved(int64(len(data)))
+		}
+		if block >= s.first {
+			s.first = block + 1
+		}
+	}
+	return nil
+}
+
+// source returns where to read from. It asks the hub if it is not known.
+func (d *download) source(ctx context.Context) (source, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.from.url == "" {
+		from, err := d.locate(ctx)
+		if err != nil {
+			return source{}, &finalError{err} // it was tried often enough
+		}
+		d.from = from
+	}
+	return d.from, nil
+}
+
+// expire forgets an address, so that the hub is asked again.
+func (d *download) expire(from source) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.from == from {
+		d.from = source{}
+	}
+}
+
+// open asks for the bytes of a file, and follows redirects to any host. The token goes to the hub alone.
+func (c *client) open(ctx context.Context, from source, header http.Header) (*http.Response, error) {
+	for range maxRedirects {
+		res, err := c.send(ctx, http.MethodGet, from.url, header, from.token)
+		if err != nil {
+			return nil, err
+		}
+		next := redirectOf(res)
+		if next == nil {
+			return res, nil
+		}
+		closeBody(res)
+		from = source{next.String(), false}
+	}
+	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle", maxRedirects)}
+}
+
+// refused returns the error of an answer without bytes.
+func (d *download) refused(from source, res *http.Response) error {
+	d.expire(from) // a signed address is good for an hour
+	switch code := res.StatusCode; {
+	case code == http.StatusRequestedRangeNotSatisfiable:
+		return &finalError{fmt.Errorf("pull %s: the server's file is shorter than %d bytes, which it should have; try again later, or another mirror", d.what, d.part.size)}
+	case code == http.StatusTooManyRequests || code >= 500 || code == http.StatusRequestTimeout:
+		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: %s: %s", d.what, hostOf(from.url), res.Status)}
+	}
+	return fmt.Errorf("pull %s: %w: %s: %s", d.what, errExpired, hostOf(from.url), res.Status)
+}
+
+// checkRange checks the header Content-Range of a part that begins at first.
+func (d *download) checkRange(header string, first int64) error {
+	var start, end, size int64
+	total, ok := strings.CutPrefix(header, "bytes ")
+	if n, err := fmt.Sscanf(total, "%d-%d/%d", &start, &end, &size); !ok || err != nil || n != 3 {
+		if n < 2 || !strings.HasSuffix(header, "/*") {
+			return &finalError{fmt.Errorf("pull %s: the server sends a part without saying which: Content-Range is %.80q", d.what, header)}
+		}
+		size = d.part.size
+	}
+	switch {
+	case size != d.part.size:
+		return d.wrongSize(size)
+	case start != first:
+		return fmt.Errorf("pull %s: the server sent byte %d and following instead of %d", d.what, start, first)
+	}
+	return nil
+}
+
+func (d *download) wrongSize(size int64) error {
+	return &finalError{fmt.Errorf("pull %s: the server's file has %d bytes instead of %d; try again later, or another mirror", d.what, size, d.part.size)}
+}
+
+// errStalled is why a connection was cut that sent nothing.
+var errStalled = errors.New("stalled")
+
+// steady starts its timer again whenever bytes arrive.
+type steady struct {
+	r       io.Reader
+	timer   *time.Timer
+	timeout time.Duration
+}
+
+func (s *steady) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if n > 0 {
+		s.timer.Reset(s.timeout)
+	}
+	return n, err
+}
+
+// diskError describes why a file could not be written.
+func diskError(what, path string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("pull %s: the disk of %s is full; make room, or set HF_HOME to a folder on another disk, and pull again: it continues", what, path)
+	}
+	if errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("pull %s: files on the disk of %s may not be that large; set HF_HOME to a folder on another disk", what, path)
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return fmt.Errorf("pull %s: %w", what, err)
+	}
+	return fmt.Errorf("pull %s: write %s: %w", what, path, err)
+}
+
+// sizeAt asks a web server for the size and the version of a file.
+func (c *client) sizeAt(ctx context.Context, what, address string) (size int64, version string, err error) {
+	err = c.retry(ctx, func() (bool, error) {
+		res, err := c.open(ctx, source{url: address}, http.Header{"Range": {"bytes=0-0"}})
+		if err != nil {
+			return false, networkError("pull "+what, address, err)
+		}
+		defer res.Body.Close() //nolint:errcheck // the body is not wanted
+		switch code := res.StatusCode; {
+		case code == http.StatusPartialContent:
+			_, total, _ := strings.Cut(res.Header.Get("Content-Range"), "/")
+			if size, err = strconv.ParseInt(total, 10, 64); err != nil {
+				size = -1
+			}
+		case code == http.StatusOK:
+			size = res.ContentLength
+		case code == http.StatusTooManyRequests || code >= 500 || code == http.StatusRequestTimeout:
+			return false, &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: %s: %s", what, hostOf(address), res.Status)}
+		default:
+			return false, &finalError{fmt.Errorf("pull %s: %w: %s answers %s", what, ErrNoEntry, hostOf(address), res.Status)}
+		}
+		if size < 0 {
+			return false, &finalError{fmt.Errorf("pull %s: %s does not give the file's size", what, hostOf(address))}
+		}
+		version = res.Header.Get("ETag") + " " + res.Header.Get("Last-Modified")
+		return true, nil
+	})
+	return size, version, err
+}

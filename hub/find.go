@@ -1,0 +1,106 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// Store is what this machine has: the cache, and the models of other programs.
+type Store struct{ Env Env }
+
+// ErrNotHere is returned for a model that is not on this machine.
+var ErrNotHere = errors.New("the model is not on this machine")
+
+// Find returns the files of a model that is on this machine, without any request. For a repository these are, in this order: its files
+// in the cache, at the branch's commit that was pulled last and then at others, the newest first; files of LM Studio; files of ollama.
+func (s Store) Find(n Name) (Pulled, error) {
+	switch n.Kind {
+	case File:
+		found := Pulled{Path: n.Path, Files: 1}
+		if info, err := os.Stat(n.Path); err == nil {
+			found.Bytes = info.Size()
+		}
+		return found, nil
+	case Web:
+		return s.findWeb(n)
+	case Ollama:
+		return s.findOllama(n)
+	}
+	dir := s.Env.repoDir(n)
+	commits := dir.commits()
+	if n.Revision == "" {
+		if main := dir.ref("main"); main != "" {
+			commits = slices.Insert(commits, 0, main)
+		}
+	} else {
+		commits = slices.DeleteFunc([]string{dir.ref(n.Revision)}, func(c string) bool { return c == "" })
+	}
+	var other error
+	for _, commit := range commits {
+		files := dir.files(commit)
+		m, err := choose(n, files)
+		if err == nil {
+			return Pulled{Path: dir.snapshot(commit, m.files[0].path), Files: len(m.files), Bytes: m.size(), Commit: commit}, nil
+		}
+		if len(models(files)) > 0 && other == nil {
+			other = err
+		}
+	}
+	if n.Revision == "" {
+		if found, ok := s.Env.findForeign(n); ok {
+			return found, nil
+		}
+	}
+	if other != nil {
+		return Pulled{}, fmt.Errorf("%w: %w; download it with: ingot pull %s", ErrNotHere, other, n.Text)
+	}
+	return Pulled{}, notHere(n)
+}
+
+func notHere(n Name) error {
+	return fmt.Errorf("%w: %s; download it with: ingot pull %s", ErrNotHere, n.Text, n.Text)
+}
+
+func (s Store) findWeb(n Name) (Pulled, error) {
+	_, paths, err := s.Env.webFiles(n)
+	if err != nil {
+		return Pulled{}, err
+	}
+	found := Pulled{Path: paths[0], Files: len(paths)}
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return Pulled{}, notHere(n)
+		}
+		found.Bytes += info.Size()
+	}
+	return found, nil
+}
+
+// hashFile returns the SHA-256 of a file.
+func hashFile(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	h := sha256.New()
+	buf := make([]byte, 1<<20)
+	for ctx.Err() == nil {
+		n, err := f.Read(buf)
+		h.Write(buf[:n])
+		if errors.Is(err, io.EOF) {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", ctx.Err()
+}

@@ -1,0 +1,197 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Foreign is a folder in which another program has its models. It is only read.
+type Foreign struct {
+	Owner string // ollama or LM Studio
+	Dir   string
+}
+
+// The programs whose models are found.
+const (
+	ownerOllama   = "ollama"
+	ownerLMStudio = "LM Studio"
+)
+
+// foreignStores returns the folders in which other programs have their models by default.
+func foreignStores(home, ollamaModels string) (all []Foreign) {
+	for _, f := range []Foreign{
+		{ownerLMStudio, filepath.Join(home, ".lmstudio", "models")},
+		{ownerLMStudio, filepath.Join(home, ".cache", "lm-studio", "models")},
+		{ownerOllama, ollamaModels},
+		{ownerOllama, filepath.Join(home, ".ollama", "models")},
+		{ownerOllama, "/usr/share/ollama/.ollama/models"},
+	} {
+		if info, err := os.Stat(f.Dir); err == nil && info.IsDir() {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// findForeign looks for a model of a repository among those of other programs.
+func (e Env) findForeign(n Name) (Pulled, bool) {
+	for _, f := range e.Stores {
+		switch f.Owner {
+		case ownerLMStudio: // its folders are named PUBLISHER/MODEL, as the repository
+			dir := filepath.Join(f.Dir, n.User, n.Repo)
+			if m, err := choose(n, filesBelow(dir)); err == nil {
+				return Pulled{Path: filepath.Join(dir, filepath.FromSlash(m.files[0].path)), Files: len(m.files), Bytes: m.size(), Owner: f.Owner}, true
+			}
+		case ownerOllama:
+			tags := []string{n.Select}
+			if n.Select == "" {
+				tags = []string{"latest", "Q4_K_M"}
+			}
+			for _, host := range []string{"hf.co", "huggingface.co"} {
+				for _, tag := range tags {
+					if found, err := f.ollama(host, n.User, n.Repo, tag); err == nil {
+						return found, true
+					}
+				}
+			}
+		}
+	}
+	return Pulled{}, false
+}
+
+// foreign returns the model of another program if it has the very files of m.
+func (e Env) foreign(n Name, m model) (Pulled, bool) {
+	found, ok := e.findForeign(n)
+	if !ok || found.Files != 1 || len(m.files) != 1 || found.Bytes != m.size() {
+		return Pulled{}, false
+	}
+	if found.SHA256 == "" {
+		sum, err := hashFile(context.Background(), found.Path)
+		if err != nil {
+			return Pulled{}, false
+		}
+		found.SHA256 = sum
+	}
+	return found, found.SHA256 == m.files[0].hash
+}
+
+// checkOllama checks a name of ollama's.
+func checkOllama(text string) error {
+	head, tag, tagged := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
+	for _, part := range append(strings.Split(path.Dir(text), "/"), head, tag) {
+		if (part == "" && tagged || part == "..") || strings.ContainsAny(part, "\\\x00") {
+			return fmt.Errorf("%w: %q: give ollama:MODEL or ollama:MODEL:TAG, as \"ollama list\" shows them", ErrName, "ollama:"+text)
+		}
+	}
+	if head == "" {
+		return fmt.Errorf("%w: %q: give ollama:MODEL or ollama:MODEL:TAG, as \"ollama list\" shows them", ErrName, "ollama:"+text)
+	}
+	return nil
+}
+
+// findOllama looks for a model by the name that ollama has for it: [HOST/][NAMESPACE/]MODEL[:TAG].
+func (s Store) findOllama(n Name) (Pulled, error) {
+	slash := strings.LastIndex(n.Select, "/")
+	name, tag, tagged := strings.Cut(n.Select[slash+1:], ":")
+	if !tagged {
+		tag = "latest"
+	}
+	host, namespace := "registry.ollama.ai", "library"
+	switch parts := strings.Split(n.Select[:max(slash, 0)], "/"); {
+	case len(parts) >= 2:
+		host, namespace = parts[0], path.Join(parts[1:]...)
+	case parts[0] != "":
+		namespace = parts[0]
+	}
+	var failed error
+	for _, f := range s.Env.Stores {
+		if f.Owner != ownerOllama {
+			continue
+		}
+		found, err := f.ollama(host, namespace, name, tag)
+		if err == nil {
+			return found, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return Pulled{}, fmt.Errorf("find %s: %w", n.Text, failed)
+	}
+	return Pulled{}, fmt.Errorf("%w: ollama has no model %s here; \"ingot models list\" shows what there is", ErrNotHere, n.Select)
+}
+
+// Media types of ollama's layers.
+const (
+	ollamaModel  = "application/vnd.ollama.image.model"
+	ollamaTensor = "application/vnd.ollama.image.tensor"
+)
+
+// ollama reads a manifest of ollama's and returns the model's file. The names are compared as ollama does, without regard to case.
+func (f Foreign) ollama(host, namespace, name, tag string) (Pulled, error) {
+	file := filepath.Join(f.Dir, "manifests")
+	for _, part := range append(append([]string{host}, strings.Split(namespace, "/")...), name, tag) {
+		entry, err := entryOf(file, part)
+		if err != nil {
+			return Pulled{}, err
+		}
+		file = filepath.Join(file, entry)
+	}
+	return f.manifest(file)
+}
+
+// entryOf returns the name of a folder's entry that equals name but for case.
+func entryOf(dir, name string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if strings.EqualFold(e.Name(), name) {
+			return e.Name(), nil
+		}
+	}
+	return "", os.ErrNotExist
+}
+
+// manifest reads a manifest and returns the model's file.
+func (f Foreign) manifest(file string) (Pulled, error) {
+	var manifest struct {
+		Layers []struct {
+			MediaType string `json:"mediaType"`
+			Digest    string `json:"digest"`
+			Size      int64  `json:"size"`
+		} `json:"layers"`
+	}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &manifest)
+	}
+	if err != nil {
+		return Pulled{}, err
+	}
+	for _, l := range manifest.Layers {
+		switch l.MediaType {
+		case ollamaTensor:
+			return Pulled{}, errors.New("it is not in GGUF: pull a GGUF file of the model instead")
+		case ollamaModel:
+			sum, _ := strings.CutPrefix(l.Digest, "sha256:")
+			if !sha256Pattern.MatchString(sum) {
+				return Pulled{}, fmt.Errorf("read %s: %.80q is not a digest", file, l.Digest)
+			}
+			blob := filepath.Join(f.Dir, "blobs", "sha256-"+sum)
+			if !hasSize(blob, l.Size) {
+				return Pulled{}, os.ErrNotExist
+			}
+			return Pulled{Path: blob, Files: 1, Bytes: l.Size, SHA256: sum, Owner: f.Owner}, nil
+		}
+	}
+	return Pulled{}, os.ErrNotExist
+}

@@ -1,0 +1,183 @@
+package hub
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Kind says where a name leads.
+type Kind int
+
+// The kinds of names.
+const (
+	File   Kind = iota // a file of this machine
+	Repo               // a model repository of the hub
+	Web                // a file of any web server
+	Ollama             // a model that ollama has
+)
+
+// Name is a model's name, as a user writes it. The forms are:
+//
+//	path/to/file.gguf            a file
+//	user/repo                    a repository's default file
+//	user/repo:Q4_K_M             the file with this quantisation
+//	user/repo:folder/file.gguf   a file by its name
+//	user/repo@rev:...            the same at a branch, tag or commit
+//	hf.co/user/repo...           the same; also huggingface.co/ and hf:
+//	https://host/file.gguf       any file; #sha256=HEX checks it
+//	ollama:name:tag              a model that ollama has
+//	qwen3-4b                     a short name: see Catalog
+type Name struct {
+	Kind     Kind
+	Text     string // as the user wrote it
+	Short    string // the short name, if it is one
+	Path     string // of a File
+	User     string // of a Repo
+	Repo     string
+	Revision string // of a Repo: branch, tag or commit; empty for main
+	Select   string // of a Repo: quantisation or file; empty for the default. Of Ollama: model and tag
+	URL      string // of Web, without the fragment
+	SHA256   string // of Web: 64 hexadecimal digits; empty if it is not known
+}
+
+// Limits of names, as the hub has them.
+var (
+	userPattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$`)
+	revisionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+	commitPattern   = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	sha256Pattern   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// ErrName is returned for a text that is no name.
+var ErrName = errors.New("not a model name")
+
+// ParseName reads a name. A text that is the path of a file is that file, whatever else it could mean.
+func ParseName(text string) (Name, error) {
+	n := Name{Text: text}
+	if text == "" {
+		return n, fmt.Errorf("%w: it is empty", ErrName)
+	}
+	if info, err := os.Stat(text); err == nil && !info.IsDir() {
+		n.Path = text
+		return n, nil
+	}
+	scheme, _, hasScheme := strings.Cut(text, "://")
+	rest, isOllama := strings.CutPrefix(text, "ollama:")
+	switch {
+	case hasScheme && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http")):
+		return parseURL(n)
+	case hasScheme:
+		return n, fmt.Errorf("%w: %q: the address must begin with https:// or http://", ErrName, text)
+	case isOllama:
+		n.Kind, n.Select = Ollama, rest
+		return n, checkOllama(rest)
+	}
+	if m, ok := lookup(text); ok {
+		n.Short = m.Name
+		return parseRepo(n, m.File)
+	}
+	for _, prefix := range []string{"hf.co/", "huggingface.co/", "hf:"} {
+		if rest, ok := strings.CutPrefix(text, prefix); ok {
+			return parseRepo(n, rest)
+		}
+	}
+	if looksLikePath(text) {
+		n.Path = text
+		return n, nil
+	}
+	return parseRepo(n, text)
+}
+
+// looksLikePath reports whether a text that is no existing file can only be meant as one.
+func looksLikePath(text string) bool {
+	head, _, _ := strings.Cut(text, ":")
+	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||
+		strings.Count(head, "/") > 1 && !strings.Contains(head, "@")
+}
+
+// parseRepo reads user/repo[@revision][:selection].
+func parseRepo(n Name, text string) (Name, error) {
+	n.Kind = Repo
+	head, selection, selected := strings.Cut(text, ":")
+	if selected && selection == "" {
+		return n, fmt.Errorf("%w: %q: give a quantisation such as Q4_K_M, or a file, after the colon", ErrName, n.Text)
+	}
+	head, revision, revised := strings.Cut(head, "@")
+	user, repo, ok := strings.Cut(strings.TrimSuffix(head, "/"), "/")
+	switch {
+	case !ok || !userPattern.MatchString(user) || !userPattern.MatchString(repo) || strings.Contains(repo, ".."):
+		return n, fmt.Errorf("%w: %q: there is no such file; give one, user/repo, user/repo:Q4_K_M, an https:// address, or a name that \"ingot models\" lists", ErrName, n.Text)
+	case revised && (!revisionPattern.MatchString(revision) || strings.Contains(revision, "..") || strings.HasSuffix(revision, "/")):
+		return n, fmt.Errorf("%w: %q: give a branch, tag or commit after the @", ErrName, n.Text)
+	case selected && !safePath(selection):
+		return n, fmt.Errorf("%w: %q: %q is neither a quantisation nor a file of a repository", ErrName, n.Text, selection)
+	}
+	n.User, n.Repo, n.Revision, n.Select = user, repo, revision, selection
+	return n, nil
+}
+
+// parseURL reads an address. An address of a file or a model on the hub is the same as its name.
+func parseURL(n Name) (Name, error) {
+	u, err := url.Parse(n.Text)
+	if err != nil || u.Host == "" {
+		return n, fmt.Errorf("%w: %q is not an address", ErrName, n.Text)
+	}
+	if h := strings.ToLower(u.Hostname()); h == "huggingface.co" || h == "hf.co" || h == "www.huggingface.co" {
+		return parseHubURL(n, u)
+	}
+	n.Kind = Web
+	if sum, ok := strings.CutPrefix(u.Fragment, "sha256="); ok {
+		n.SHA256 = strings.ToLower(sum)
+		if _, err := hex.DecodeString(n.SHA256); err != nil || len(n.SHA256) != 64 {
+			return n, fmt.Errorf("%w: %q: give the 64 hexadecimal digits of the hash after #sha256=", ErrName, n.Text)
+		}
+	} else if u.Fragment != "" {
+		return n, fmt.Errorf("%w: %q: the only thing that may follow # is sha256=HEX", ErrName, n.Text)
+	}
+	u.Fragment = ""
+	n.URL = u.String()
+	if base := path.Base(u.Path); !strings.HasSuffix(strings.ToLower(base), ".gguf") || !safePath(base) {
+		return n, fmt.Errorf("%w: %q: the address of a model must end in the name of a .gguf file", ErrName, n.Text)
+	}
+	return n, nil
+}
+
+// parseHubURL reads an address of the hub, such as one that was copied from a browser.
+func parseHubURL(n Name, u *url.URL) (Name, error) {
+	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
+	if len(parts) == 2 {
+		return parseRepo(n, parts[0]+"/"+parts[1])
+	}
+	if len(parts) >= 5 && (parts[2] == "resolve" || parts[2] == "blob" || parts[2] == "raw") {
+		return parseRepo(n, parts[0]+"/"+parts[1]+"@"+parts[3]+":"+strings.Join(parts[4:], "/"))
+	}
+	if len(parts) == 4 && parts[2] == "tree" {
+		return parseRepo(n, parts[0]+"/"+parts[1]+"@"+parts[3])
+	}
+	return n, fmt.Errorf("%w: %q is the address of neither a model nor a file on the hub", ErrName, n.Text)
+}
+
+// safePath reports whether a path from outside stays below the folder that it is used in, and is a path on every system.
+func safePath(p string) bool {
+	return p != "" && len(p) <= 1024 && filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\\\x00\n\r:*?\"<>|") && p != "."
+}
+
+// ID returns user/repo.
+func (n Name) ID() string { return n.User + "/" + n.Repo }
+
+// revision returns the revision, which is main by default.
+func (n Name) revision() string { return cmp.Or(n.Revision, "main") }
+
+// base returns the file's name at the end of the address.
+func (n Name) base() string {
+	u, _ := url.Parse(n.URL) // parseURL has parsed it
+	return path.Base(u.Path)
+}

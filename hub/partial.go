@@ -1,0 +1,181 @@
+package hub
+
+import (
+	"crypto/sha1" //nolint:gosec // git names blobs by it
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// blockSize is the number of bytes that are written, and remembered as there, at once.
+const blockSize = 1 << 20
+
+// partial is a file that is being downloaded, in blocks of any order. On disk it is the file's bytes, with holes, and after them one
+// byte per block: 1 if the block is there. It can thus be continued after the process was killed.
+type partial struct {
+	file   *os.File
+	size   int64
+	blocks int
+	bytes  atomic.Int64 // bytes that are there
+
+	mu      sync.Mutex
+	changed sync.Cond // of have and stopped
+	have    []byte    // per block: 1 if it is there
+	claimed []bool    // per block: a connection is to get it
+	stopped bool      // no more blocks will come
+}
+
+// openPartial opens or makes the partial file of a file with the given size. The caller holds its lock.
+func openPartial(path string, size int64) (*partial, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	n := int((size + blockSize - 1) / blockSize)
+	p := &partial{file: file, size: size, blocks: n, have: make([]byte, n), claimed: make([]bool, n)}
+	p.changed.L = &p.mu
+	if err := p.load(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return p, nil
+}
+
+// load reads which blocks are there. A file of another length is started again.
+func (p *partial) load() error {
+	info, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != p.size+int64(p.blocks) {
+		if err := p.file.Truncate(0); err != nil {
+			return err
+		}
+		return p.file.Truncate(p.size + int64(p.blocks))
+	}
+	if _, err := p.file.ReadAt(p.have, p.size); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for i, h := range p.have {
+		if h == 1 {
+			p.claimed[i] = true
+			p.bytes.Add(p.length(i))
+		} else {
+			p.have[i] = 0
+		}
+	}
+	return nil
+}
+
+// length returns the bytes of a block. The last one can be shorter.
+func (p *partial) length(block int) int64 {
+	return min(blockSize, p.size-int64(block)*blockSize)
+}
+
+// span is a run of blocks, from first up to but not including end.
+type span struct{ first, end int }
+
+// claim returns the next blocks that no connection gets yet, at most max of them.
+func (p *partial) claim(most int) (s span, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s.first < p.blocks && p.claimed[s.first] {
+		s.first++
+	}
+	for s.end = s.first; s.end < p.blocks && s.end < s.first+most && !p.claimed[s.end]; s.end++ {
+		p.claimed[s.end] = true
+	}
+	return s, s.first < p.blocks
+}
+
+// claimAll claims all blocks, for a connection that gets the whole file.
+func (p *partial) claimAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.claimed {
+		p.claimed[i] = true
+	}
+}
+
+// has reports whether a block is there.
+func (p *partial) has(block int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.have[block] == 1
+}
+
+// write stores a block.
+func (p *partial) write(block int, data []byte) error {
+	if _, err := p.file.WriteAt(data, int64(block)*blockSize); err != nil {
+		return err
+	}
+	if _, err := p.file.WriteAt([]byte{1}, p.size+int64(block)); err != nil {
+		return err
+	}
+	p.bytes.Add(int64(len(data)))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.have[block] = 1
+	p.changed.Broadcast()
+	return nil
+}
+
+// stop ends sum if blocks are missing.
+func (p *partial) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	p.changed.Broadcast()
+}
+
+// waitFor waits until a block is there. It returns false if it will not come.
+func (p *partial) waitFor(block int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.have[block] != 1 && !p.stopped {
+		p.changed.Wait()
+	}
+	return p.have[block] == 1
+}
+
+// errStopped is returned by sum after stop.
+var errStopped = errors.New("the download ended early")
+
+// sum hashes the file as its blocks come, in order.
+func (p *partial) sum(h hash.Hash) (string, error) {
+	buf := make([]byte, blockSize)
+	for i := range p.blocks {
+		if !p.waitFor(i) {
+			return "", errStopped
+		}
+		data := buf[:p.length(i)]
+		if _, err := p.file.ReadAt(data, int64(i)*blockSize); err != nil {
+			return "", err
+		}
+		h.Write(data)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// complete removes the list of blocks and makes sure that the file is on the disk. The file stays open.
+func (p *partial) complete() error {
+	if err := p.file.Truncate(p.size); err != nil {
+		return err
+	}
+	return p.file.Sync()
+}
+
+// newHash returns the hash function of a file's hash in the hub: SHA-256, or git's SHA-1 for a file outside of LFS.
+func newHash(want string, size int64) hash.Hash {
+	if len(want) != 40 {
+		return sha256.New()
+	}
+	h := sha1.New()                     //nolint:gosec // see above
+	fmt.Fprintf(h, "blob %d\x00", size) //nolint:errcheck // a hash never fails
+	return h
+}

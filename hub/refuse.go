@@ -1,0 +1,70 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// The reasons why the hub refuses a request, for callers that decide on them.
+var (
+	ErrGated    = errors.New("the model is gated")
+	ErrNoModel  = errors.New("the model does not exist or is private")
+	ErrNoEntry  = errors.New("there is no such revision or file")
+	ErrToken    = errors.New("the token is refused")
+	errExpired  = errors.New("the address has expired")
+	errNoRanges = errors.New("the server sends whole files only")
+)
+
+// refusal returns the error of an answer from the hub that is not a success. It says what the user can do.
+func (c *client) refusal(n Name, res *http.Response) error {
+	code := res.Header.Get("X-Error-Code")
+	message := res.Header.Get("X-Error-Message")
+	page := DefaultEndpoint + "/" + n.ID()
+	badToken := strings.Contains(message, "Invalid credentials") || res.StatusCode == http.StatusUnauthorized && strings.Contains(message, "Invalid username or password") && c.env.Token != ""
+	final := func(kind error, format string, args ...any) error {
+		return &finalError{fmt.Errorf("pull %s: %w: %s", n.ID(), kind, fmt.Sprintf(format, args...))}
+	}
+	switch {
+	case badToken:
+		return final(ErrToken, "%s; make a new one at %s/settings/tokens, or remove it: public models need none", c.tokenSource(), DefaultEndpoint)
+	case code == "GatedRepo":
+		if c.env.Token == "" {
+			return final(ErrGated, "accept its licence at %s, make a token at %s/settings/tokens, and set HF_TOKEN to it", page, DefaultEndpoint)
+		}
+		return final(ErrGated, "accept its licence at %s with the account of the token (%s); some authors answer by hand, which takes time", page, c.tokenSource())
+	case code == "RevisionNotFound":
+		return final(ErrNoEntry, "it has no branch, tag or commit %q", n.revision())
+	case code == "EntryNotFound":
+		return final(ErrNoEntry, "the file is not in it at %s", n.revision())
+	case code == "RepoNotFound", res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusNotFound:
+		if c.env.Token == "" {
+			return final(ErrNoModel, "check the name at %s; a private model needs HF_TOKEN", page)
+		}
+		return final(ErrNoModel, "check the name at %s; the token (%s) may not read it if it is private", page, c.tokenSource())
+	case res.StatusCode == http.StatusForbidden, res.StatusCode == http.StatusUnavailableForLegalReasons:
+		return final(ErrGated, "the server refuses it (%s%s); see %s", res.Status, detail(message), page)
+	case res.StatusCode == http.StatusTooManyRequests:
+		limit := "too many requests"
+		if c.env.Token == "" {
+			limit += " (HF_TOKEN raises the limit)"
+		}
+		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: %s", n.ID(), limit)}
+	case res.StatusCode >= 500 || res.StatusCode == http.StatusRequestTimeout:
+		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: the server has a problem (%s)", n.ID(), res.Status)}
+	}
+	return final(errors.New("unexpected answer"), "%s%s from %s", res.Status, detail(message), res.Request.URL.Host)
+}
+
+// tokenSource describes where the token is from. The token itself is never printed.
+func (c *client) tokenSource() string { return "it is from " + c.env.TokenAt }
+
+func detail(message string) string {
+	if message == "" {
+		return ""
+	}
+	const most = 200
+	return fmt.Sprintf(", %q", message[:min(len(message), most)])
+}

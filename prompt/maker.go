@@ -1,0 +1,279 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/table"
+)
+
+// Options describe how records become requests.
+type Options struct {
+	Shape    Shape        // Auto if empty
+	Template *Template    // messages of each chat, or the one text of a Completion; nil if the shape makes them
+	System   *Template    // a system message for chats that have none; nil without one
+	Defaults []Default    // in the order of Settings
+	Notice   func(string) // is called with a description of what was guessed, once; may be nil
+}
+
+// AsIs reports whether lines that are requests stay as they are.
+func (o Options) AsIs() bool {
+	return o.Template == nil && o.System == nil && len(o.Defaults) == 0 && (o.Shape == Auto || o.Shape == Requests)
+}
+
+// maker makes request lines of the records of one input.
+type maker struct {
+	o     Options
+	shape *shape              // nil for text, and with a template of messages
+	raw   bool                // records are lines that stay as they are
+	plain bool                // records are lines of a text file, which are messages of a user
+	keep  bool                // a last message of the assistant is continued and not left out
+	ids   map[uint64]struct{} // hashes of the names of earlier records
+}
+
+// UseError means that nothing says how the records of a table become requests.
+type UseError struct{ Columns []string }
+
+// Error names the columns and shows what to give.
+func (e *UseError) Error() string {
+	if len(e.Columns) == 0 {
+		return "the input has no columns"
+	}
+	example := e.Columns[0]
+	for _, name := range e.Columns {
+		if slices.Contains([]string{"text", "question", "query", "input", "content", "sentence", "title"}, strings.ToLower(name)) {
+			example = name
+			break
+		}
+	}
+	return fmt.Sprintf("the columns are %s, and nothing says what to ask about them: give --prompt, such as --prompt '%s'",
+		quoted(e.Columns), "Translate: "+placeholder(example))
+}
+
+// placeholder returns the template that prints a column.
+func placeholder(column string) string {
+	for i, r := range column {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return fmt.Sprintf("{{index . %q}}", column)
+		}
+	}
+	return "{{." + column + "}}"
+}
+
+// newMaker decides how records become requests. sample has fields of the first records; those of a format with columns may have no
+// values. notice describes what was guessed, or is empty.
+func newMaker(o Options, lines bool, columns []table.Column, sample []table.Record) (m *maker, notice string, err error) {
+	m = &maker{o: o, ids: map[uint64]struct{}{}}
+	for _, d := range o.Defaults {
+		m.keep = m.keep || d.Setting.Field == "continue_final_message" && string(d.Value) == "true"
+	}
+	known := columnNames(columns, sample)
+	for _, t := range []*Template{o.System, o.Template} {
+		if t == nil || columns == nil && len(sample) == 0 {
+			continue
+		}
+		if err := t.Check(known); err != nil {
+			return nil, "", err
+		}
+	}
+	if o.Template != nil {
+		return m, "", nil
+	}
+	if m.shape = lookup(o.Shape); m.shape != nil {
+		m.raw = m.shape.name == Requests
+		return m, "", nil
+	}
+	if lines && len(columns) == 1 && columns[0].Name == table.TextColumn {
+		m.plain = true
+		return m, "", nil
+	}
+	if len(sample) == 0 { // nothing to ask, or only lines that cannot be read
+		m.raw = true
+		return m, "", nil
+	}
+	if columns == nil {
+		for _, r := range sample {
+			if isRequest(r.Fields) || len(r.Fields) == 0 {
+				m.raw = true
+				return m, "", nil
+			}
+		}
+	}
+	for _, r := range sample {
+		if m.shape = guess(r.Fields); m.shape != nil {
+			return m, fmt.Sprintf("rows have the shape %s (%s); --shape or --prompt overrides this", m.shape.name, m.shape.help), nil
+		}
+	}
+	return nil, "", &UseError{known}
+}
+
+// columnNames returns the columns of a table. If each record has its own, they are those of a sample.
+func columnNames(columns []table.Column, sample []table.Record) []string {
+	var list []string
+	for _, c := range columns {
+		list = append(list, c.Name)
+	}
+	if columns != nil {
+		return list
+	}
+	for _, r := range sample {
+		for _, f := range r.Fields {
+			if !slices.Contains(list, f.Name) {
+				list = append(list, f.Name)
+			}
+		}
+	}
+	return list
+}
+
+// asIs reports whether lines stay as they are.
+func (m *maker) asIs() bool {
+	return (m.raw || m.plain) && m.o.System == nil && len(m.o.Defaults) == 0
+}
+
+// line returns the request line of a record, without its end. It may share memory with the record.
+func (m *maker) line(r table.Record) ([]byte, error) {
+	if r.Line != nil && m.asIs() {
+		return r.Line, nil
+	}
+	if m.raw {
+		return m.request(r)
+	}
+	endpoint, body, err := m.body(r)
+	if err != nil {
+		return nil, err
+	}
+	line := []table.Field{{Name: "body", Value: joined(fill(body, endpoint, m.o.Defaults))}}
+	if id := m.id(r); id != "" {
+		line = slices.Insert(line, 0, table.Field{Name: "custom_id", Value: marshal(id)})
+	}
+	return joined(line), nil
+}
+
+// body makes the body of a record that is not a request itself.
+func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Field, err error) {
+	switch {
+	case m.o.Template != nil:
+		messages, err := m.o.Template.render(r)
+		if err != nil {
+			return "", nil, err
+		}
+		if m.o.Shape == Completion {
+			return openai.Completions, []table.Field{{Name: "prompt", Value: marshal(messages[0].Content)}}, nil
+		}
+		endpoint, body, err = chat(messages...)
+		if messages[len(messages)-1].Role == "assistant" {
+			body = append(body, table.Field{Name: "continue_final_message", Value: json.RawMessage("true")})
+		}
+	case m.plain:
+		var s string
+		if s, err = text(r.Fields, table.TextColumn); err == nil {
+			endpoint, body, err = chat(chatMessage{"user", s})
+		}
+	default:
+		endpoint, body, err = m.shape.body(r.Fields)
+		if err == nil && endpoint == openai.Chat && !m.keep {
+			body[0].Value, err = withoutAnswer(body[0].Value)
+		}
+	}
+	if err == nil {
+		err = m.addSystem(r, endpoint, body)
+	}
+	return endpoint, body, err
+}
+
+// addSystem adds the system message to a body.
+func (m *maker) addSystem(r table.Record, endpoint openai.Endpoint, body []table.Field) error {
+	if m.o.System == nil {
+		return nil
+	}
+	if endpoint != openai.Chat {
+		return errors.New("a completion has no system message: leave out --system")
+	}
+	system, err := m.o.System.render(r)
+	if err != nil {
+		return err
+	}
+	for i := range body {
+		if body[i].Name == "messages" {
+			body[i].Value, err = withSystem(body[i].Value, system[0].Content)
+		}
+	}
+	return err
+}
+
+// request completes a record that is a request itself.
+func (m *maker) request(r table.Record) ([]byte, error) {
+	line := r.Fields
+	checked, err := openai.ParseInputLine(joined(line))
+	if err != nil { // this error is the row's; it is found again when the line is read
+		return oneLine(joined(line)), nil //nolint:nilerr // see above
+	}
+	body, inner := line, value(line, "body")
+	if inner != nil {
+		if body, err = table.Fields(inner); err != nil {
+			return nil, err
+		}
+	}
+	body = slices.Clone(body)
+	if err := m.addSystem(r, checked.Endpoint, body); err != nil {
+		return nil, err
+	}
+	body = fill(body, checked.Endpoint, m.o.Defaults)
+	if inner == nil {
+		return oneLine(joined(body)), nil
+	}
+	line = slices.Clone(line)
+	for i := range line {
+		if line[i].Name == "body" {
+			line[i].Value = joined(body)
+		}
+	}
+	return oneLine(joined(line)), nil
+}
+
+// oneLine removes line ends between the values of JSON.
+func oneLine(text []byte) []byte {
+	if !bytes.ContainsAny(text, "\r\n") {
+		return text
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	return b.Bytes()
+}
+
+// id returns the name of a record: its custom_id or id, unless an earlier record has the same. An empty name means that it has none.
+func (m *maker) id(r table.Record) string {
+	for _, column := range []string{"custom_id", "id"} {
+		v := value(r.Fields, column)
+		var id string
+		if v == nil || strings.ContainsRune("{[tf", rune(v[0])) {
+			continue
+		}
+		if id = string(v); v[0] == '"' && json.Unmarshal(v, &id) != nil || id == "" || len(id) > openai.MaxCustomID {
+			continue
+		}
+		h := fnv.New64a()
+		h.Write([]byte(id)) //nolint:errcheck // a hash takes everything
+		if _, taken := m.ids[h.Sum64()]; taken {
+			return ""
+		}
+		m.ids[h.Sum64()] = struct{}{}
+		return id
+	}
+	return ""
+}
+
+// failed returns a line that becomes an error of its row.
+func failed(err error) []byte {
+	return joined([]table.Field{{Name: "error", Value: marshal(openai.Error{Code: openai.CodeInvalidRecord, Message: err.Error()})}})
+}

@@ -1,0 +1,181 @@
+package table
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// MaxColumns is the maximum number of columns of a table. Records of JSON that use values as names would otherwise make one column each.
+const MaxColumns = 10_000
+
+// Columns returns the columns of r. If each record has columns of its own, Columns reads all records: the columns are in the order in
+// which they first occur, and have the kind that fits all their values. It skips records that have an error.
+func Columns(r Reader) ([]Column, error) {
+	if columns := r.Columns(); columns != nil {
+		return columns, nil
+	}
+	var s scan
+	for {
+		record, err := r.Next()
+		var one *RecordError
+		switch {
+		case errors.Is(err, io.EOF):
+			return s.columns(), nil
+		case errors.As(err, &one):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if err := s.add(record); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// scan collects the columns of records.
+type scan struct {
+	names []string
+	seen  map[string]*scanned
+}
+
+// scanned is what is known of a column.
+type scanned struct {
+	kind Kind // empty if all values were null
+	wide bool // it has an integer that float64 cannot represent exactly
+}
+
+func (s *scan) add(r Record) error {
+	if s.seen == nil {
+		s.seen = map[string]*scanned{}
+	}
+	for _, f := range r.Fields {
+		c := s.seen[f.Name]
+		if c == nil {
+			if len(s.names) == MaxColumns {
+				return fmt.Errorf("the records have more than %d different names", MaxColumns)
+			}
+			c = &scanned{}
+			s.names, s.seen[f.Name] = append(s.names, f.Name), c
+		}
+		c.add(f.Value)
+	}
+	return nil
+}
+
+func (s *scan) columns() []Column {
+	columns := make([]Column, len(s.names))
+	for i, name := range s.names {
+		columns[i] = Column{name, s.seen[name].kind}
+		if columns[i].Kind == "" {
+			columns[i].Kind = String
+		}
+	}
+	return columns
+}
+
+func (c *scanned) add(value json.RawMessage) {
+	kind, wide := kindOf(value)
+	c.wide = c.wide || wide
+	switch {
+	case kind == "" || kind == c.kind && (kind != Number || !c.wide):
+	case c.kind == "":
+		c.kind = kind
+	case isNumeric(kind) && isNumeric(c.kind) && !c.wide:
+		c.kind = Number
+	default:
+		c.kind = JSON
+	}
+}
+
+func isNumeric(k Kind) bool { return k == Integer || k == Number }
+
+// isNull reports whether a value is null or absent.
+func isNull(value json.RawMessage) bool {
+	return len(value) == 0 || string(bytes.TrimSpace(value)) == "null"
+}
+
+// kindOf returns the kind of a value; it is empty for null. wide reports whether the value is an integer that float64 cannot represent
+// exactly. Numbers that have no exact kind are JSON.
+func kindOf(value json.RawMessage) (kind Kind, wide bool) {
+	text := string(bytes.TrimSpace(value))
+	switch {
+	case text == "" || text == "null":
+		return "", false
+	case text[0] == '"':
+		return String, false
+	case text == "true" || text == "false":
+		return Boolean, false
+	case text[0] == '{' || text[0] == '[':
+		return JSON, false
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return Integer, n > 1<<53 || n < -1<<53
+	}
+	if f, err := strconv.ParseFloat(text, 64); err != nil || math.IsInf(f, 0) || !strings.ContainsAny(text, ".eE") {
+		return JSON, false
+	}
+	return Number, false
+}
+
+// layout puts the values of records into the order of a table's columns.
+type layout struct {
+	columns []Column
+	index   map[string]int
+	values  []json.RawMessage // reused
+}
+
+func newLayout(columns []Column) (*layout, error) {
+	if len(columns) == 0 {
+		return nil, errors.New("a table needs a column")
+	}
+	l := &layout{columns: columns, index: make(map[string]int, len(columns)), values: make([]json.RawMessage, len(columns))}
+	for i, c := range columns {
+		if _, twice := l.index[c.Name]; twice {
+			return nil, fmt.Errorf("the table has two columns %q", c.Name)
+		}
+		l.index[c.Name] = i
+	}
+	return l, nil
+}
+
+// of returns the values of a record by column, nil for null. They are valid until the next call.
+func (l *layout) of(r Record) ([]json.RawMessage, error) {
+	clear(l.values)
+	for i, f := range r.Fields {
+		at := i
+		if i >= len(l.columns) || l.columns[i].Name != f.Name {
+			var ok bool
+			if at, ok = l.index[f.Name]; !ok {
+				return nil, fmt.Errorf("record %d has a field %q, and the table has no such column", r.Number, f.Name)
+			}
+		}
+		if !isNull(f.Value) {
+			l.values[at] = bytes.TrimSpace(f.Value)
+		}
+	}
+	return l.values, nil
+}
+
+// textOf returns a value as text: a string without its quotes, anything else as JSON on one line.
+func textOf(value json.RawMessage) (string, error) {
+	if len(value) > 0 && value[0] == '"' {
+		var s string
+		err := json.Unmarshal(value, &s)
+		return s, err
+	}
+	compact, err := onOneLine(value)
+	return string(compact), err
+}
+
+// onOneLine returns a value without white space around its parts.
+func onOneLine(value json.RawMessage) ([]byte, error) {
+	var b bytes.Buffer
+	err := json.Compact(&b, value)
+	return b.Bytes(), err
+}

@@ -1,0 +1,131 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Extensions of names of compressed files.
+const (
+	gzipExtension = ".gz"
+	zstdExtension = ".zst"
+)
+
+// TrimCompression returns a path without the extension of a compressed file, and reports whether it has one.
+func TrimCompression(path string) (rest string, compressed bool) {
+	switch extension := strings.ToLower(filepath.Ext(path)); extension {
+	case gzipExtension, zstdExtension:
+		return path[:len(path)-len(extension)], true
+	}
+	return path, false
+}
+
+// File is a file that appears under its name when it is complete. What is written to a name that ends in .gz or .zst is compressed.
+type File struct {
+	out    io.Writer
+	packer io.Closer // compresses; nil if out is the file
+	file   *os.File
+	target string // path that file will have; empty if it has it already
+}
+
+// CreateFile begins a file, which Commit puts under its path. Until then, a file that has this path stays as it is. A path that is not
+// a regular file, such as a pipe, is written to at once.
+func CreateFile(path string) (*File, error) {
+	f, err := create(path)
+	if err != nil {
+		return nil, err
+	}
+	f.out = f.file
+	switch strings.ToLower(filepath.Ext(path)) {
+	case gzipExtension:
+		w := gzip.NewWriter(f.file)
+		f.out, f.packer = w, w
+	case zstdExtension:
+		w, err := zstd.NewWriter(f.file, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			f.Discard()
+			return nil, err
+		}
+		f.out, f.packer = w, w
+	}
+	return f, nil
+}
+
+func create(path string) (*File, error) {
+	target := path
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return nil, err
+			}
+			return &File{file: f}, nil
+		}
+		if target, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".%s.%08x", filepath.Base(target), rand.Uint32()))
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &File{file: f, target: target}, nil
+	}
+}
+
+// Write appends to the file.
+func (f *File) Write(p []byte) (int, error) { return f.out.Write(p) }
+
+// Commit completes the file, syncs it to the disk and gives it its name. If it fails, the file is discarded.
+func (f *File) Commit() (err error) {
+	if f.packer != nil {
+		err = f.packer.Close()
+		f.packer = nil
+	}
+	if err == nil && f.target != "" {
+		err = f.file.Sync()
+	}
+	if err != nil {
+		f.Discard()
+		return err
+	}
+	name, target := f.file.Name(), f.target
+	err = f.file.Close()
+	f.file = nil
+	if target == "" {
+		return err
+	}
+	if err == nil {
+		err = os.Rename(name, target)
+	}
+	if err != nil {
+		os.Remove(name) //nolint:errcheck // the first error is the one to report
+	}
+	return err
+}
+
+// Discard ends the file without giving it its name. After Commit it does nothing.
+func (f *File) Discard() {
+	if f.file == nil {
+		return
+	}
+	name := f.file.Name()
+	f.file.Close() //nolint:errcheck // what was written is not wanted
+	f.file = nil
+	if f.target != "" {
+		os.Remove(name) //nolint:errcheck // nothing depends on it
+	}
+}

@@ -1,0 +1,131 @@
+package table
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// csvReader reads a table with a header. All values are strings.
+type csvReader struct {
+	file    *file
+	in      *csv.Reader
+	limit   *limitedReader
+	columns []Column
+	number  int
+	fields  []Field // of the last record; reused
+}
+
+func newCSV(f *file, separator rune) (Reader, error) {
+	f.skipMark()
+	r := &csvReader{file: f, limit: &limitedReader{in: f.in}}
+	r.in = csv.NewReader(r.limit)
+	r.in.Comma, r.in.ReuseRecord = separator, true
+	r.in.FieldsPerRecord = -1 // checked below, since the number of fields concerns a record alone
+	names, err := r.read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: the file is empty: its first line names the columns", f.name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: header: %w", f.name, err)
+	}
+	seen := map[string]bool{}
+	for i, name := range names {
+		switch {
+		case name == "":
+			return nil, fmt.Errorf("read %s: column %d of the header has no name: give it one", f.name, i+1)
+		case !utf8.ValidString(name):
+			return nil, fmt.Errorf("read %s: the header is not UTF-8: convert the file, for example with iconv -f WINDOWS-1252 -t UTF-8", f.name)
+		case seen[name]:
+			return nil, fmt.Errorf("read %s: the header has the column %q twice: rename one", f.name, name)
+		}
+		seen[name] = true
+		r.columns = append(r.columns, Column{strings.Clone(name), String})
+	}
+	return r, nil
+}
+
+func (r *csvReader) read() ([]string, error) {
+	r.limit.left = maxRecord
+	return r.in.Read()
+}
+
+// Columns implements Reader.
+func (r *csvReader) Columns() []Column { return r.columns }
+
+// Next implements Reader.
+func (r *csvReader) Next() (Record, error) {
+	values, err := r.read()
+	if errors.Is(err, io.EOF) {
+		return Record{}, io.EOF
+	}
+	r.number++
+	var damaged *csv.ParseError
+	switch {
+	case errors.As(err, &damaged):
+		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("line %d, column %d of %s: %w", damaged.Line, damaged.Column, r.file.name, damaged.Err)}
+	case err != nil:
+		return Record{}, r.file.fail(r.number, err)
+	case len(values) != len(r.columns):
+		line, _ := r.in.FieldPos(0)
+		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("the header has %d columns, and this record has %d (line %d of %s)",
+			len(r.columns), len(values), line, r.file.name)}
+	}
+	r.fields = r.fields[:0]
+	for i, v := range values {
+		if !utf8.ValidString(v) {
+			return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("column %q is not UTF-8", r.columns[i].Name)}
+		}
+		r.fields = append(r.fields, Field{r.columns[i].Name, quote(v)})
+	}
+	return Record{Number: r.number, Fields: r.fields}, nil
+}
+
+// Close implements Reader.
+func (r *csvReader) Close() error { return r.file.Close() }
+
+// quote returns a string as JSON.
+func quote(s string) json.RawMessage {
+	if plain(s) {
+		return append(append(append(make(json.RawMessage, 0, len(s)+2), '"'), s...), '"')
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // encoding a string never fails
+	}
+	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// plain reports whether JSON writes a string as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// limitedReader limits the bytes that are read for one record, so that a missing quote does not read a whole file into memory.
+type limitedReader struct {
+	in   io.Reader
+	left int
+}
+
+var errLongRecord = fmt.Errorf("it is longer than %d MiB: a quote or bracket may be missing before it", maxRecord>>20)
+
+// Read implements io.Reader.
+func (r *limitedReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errLongRecord
+	}
+	n, err := r.in.Read(p)
+	r.left -= n
+	return n, err
+}

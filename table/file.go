@@ -1,0 +1,144 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxRecord is the maximum length of a record in its file, in bytes. Readers do not hold more in memory.
+const maxRecord = 16 << 20
+
+// peekSize is the number of bytes by which a file is recognised.
+const peekSize = 4 << 10
+
+// maxWindow is the maximum memory of a zstd frame, which its writer chooses. The maximum of "zstd --ultra --long=27".
+const maxWindow = 128 << 20
+
+var byteOrderMark = []byte{0xEF, 0xBB, 0xBF}
+
+// file is an open file.
+type file struct {
+	name   string // for messages
+	plain  *os.File
+	in     *bufio.Reader // the content, decompressed
+	closes []func() error
+}
+
+// openFile opens a file. stdin is read for the path Stdin.
+func openFile(path string, stdin io.Reader) (*file, error) {
+	f := &file{name: path}
+	r := stdin
+	if path == Stdin {
+		f.name = stdinName
+	} else {
+		plain, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		f.plain, r = plain, plain
+		f.closes = append(f.closes, plain.Close)
+	}
+	f.in = bufio.NewReaderSize(r, 64<<10)
+	if err := f.decompress(); err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", f.name, err), f.Close())
+	}
+	return f, nil
+}
+
+// start returns the first bytes of the content.
+func (f *file) start() ([]byte, error) {
+	for n := 8; ; n *= 2 { // no more than needed: the rest of a pipe may come later
+		start, err := f.in.Peek(min(n, peekSize))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("read %s: %w", f.name, err)
+		}
+		known := len(bytes.TrimSpace(bytes.TrimPrefix(start, byteOrderMark))) > 1
+		if known || err != nil || len(start) == peekSize {
+			return start, nil
+		}
+	}
+}
+
+// decompress recognises compressed files by their first bytes, and refuses other binary files.
+func (f *file) decompress() error {
+	start, err := f.in.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte("\x1F\x8B")):
+		z, err := gzip.NewReader(f.in)
+		if err != nil {
+			return err
+		}
+		f.in = bufio.NewReaderSize(z, 64<<10)
+	case bytes.HasPrefix(start, []byte("\x28\xB5\x2F\xFD")):
+		z, err := zstd.NewReader(f.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return err
+		}
+		f.closes = append(f.closes, func() error { z.Close(); return nil })
+		f.in = bufio.NewReaderSize(z, 64<<10)
+	default:
+		return refuseBinary(start)
+	}
+	f.plain = nil
+	start, err = f.in.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return refuseBinary(start)
+}
+
+// refuseBinary returns an error for the first bytes of formats that are not read.
+func refuseBinary(start []byte) error {
+	for _, other := range []struct{ start, name, instead string }{
+		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
+		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
+		{"\x1F\x8B", "compressed twice", "decompress it"},
+		{"\x28\xB5\x2F\xFD", "compressed twice", "decompress it"},
+		{"\xFD7zX", "compressed (xz)", "decompress it: xz -dc FILE | ingot run - ..."},
+		{"BZh", "compressed (bzip2)", "decompress it: bzip2 -dc FILE | ingot run - ..."},
+		{"PK\x03\x04", "a zip archive or a spreadsheet", "extract the file in it, or export the sheet as CSV"},
+	} {
+		if bytes.HasPrefix(start, []byte(other.start)) {
+			return fmt.Errorf("the file is %s: %s", other.name, other.instead)
+		}
+	}
+	return nil
+}
+
+// Read reads the content.
+func (f *file) Read(p []byte) (int, error) { return f.in.Read(p) }
+
+// Close closes the file, but not stdin.
+func (f *file) Close() error {
+	var err error
+	for _, c := range f.closes {
+		err = errors.Join(err, c())
+	}
+	f.closes = nil
+	return err
+}
+
+// fail adds the file's name to an error of reading it.
+func (f *file) fail(record int, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the file ends too early: it is incomplete")
+	}
+	return fmt.Errorf("read %s: record %d: %w", f.name, record, err)
+}
+
+// skipMark removes a UTF-8 byte order mark.
+func (f *file) skipMark() {
+	if start, err := f.in.Peek(len(byteOrderMark)); err == nil && bytes.Equal(start, byteOrderMark) {
+		f.in.Discard(len(byteOrderMark)) //nolint:errcheck // it is in the buffer
+	}
+}

@@ -1,0 +1,163 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// lineReader reads files of lines. Empty lines are counted and left out.
+type lineReader struct {
+	file    *file
+	columns []Column
+	parse   func(line []byte, fields []Field) ([]Field, error) // appends the fields of a line; they share its memory
+	number  int
+	buf     []byte
+	fields  []Field
+}
+
+// largeLine is the length of a line from which its memory is not reused.
+const largeLine = 1 << 20
+
+func newJSONLines(f *file) (Reader, error) {
+	f.skipMark()
+	return &lineReader{file: f, parse: appendObject}, nil
+}
+
+// TextColumn is the column of a text file.
+const TextColumn = "text"
+
+func newText(f *file) (Reader, error) {
+	f.skipMark()
+	return &lineReader{file: f, columns: []Column{{TextColumn, String}}, parse: appendText}, nil
+}
+
+// Columns implements Reader.
+func (r *lineReader) Columns() []Column { return r.columns }
+
+// Next implements Reader.
+func (r *lineReader) Next() (Record, error) {
+	line, whole, err := r.read()
+	if err != nil {
+		return Record{}, err
+	}
+	fail := func(err error) (Record, error) {
+		return Record{}, &RecordError{Number: r.number, Line: line, Err: err}
+	}
+	switch {
+	case !whole:
+		return fail(fmt.Errorf("is longer than %d MiB", maxRecord>>20))
+	case !utf8.Valid(line):
+		return fail(errors.New("is not UTF-8"))
+	}
+	if r.fields, err = r.parse(line, r.fields[:0]); err != nil {
+		return fail(err)
+	}
+	return Record{Number: r.number, Fields: r.fields, Line: line}, nil
+}
+
+// read reads the next line that is not empty, without its end. If the line is longer than maxRecord, read returns its first
+// maxRecord+1 bytes.
+func (r *lineReader) read() (line []byte, whole bool, err error) {
+	if cap(r.buf) > largeLine {
+		r.buf = nil
+	}
+	for {
+		size := 0
+		r.buf = r.buf[:0]
+		for {
+			part, err := r.file.in.ReadSlice('\n')
+			size += len(part)
+			r.buf = append(r.buf, part[:min(len(part), maxRecord+1-len(r.buf))]...)
+			if errors.Is(err, bufio.ErrBufferFull) {
+				continue
+			}
+			if err != nil && (!errors.Is(err, io.EOF) || size == 0) {
+				if !errors.Is(err, io.EOF) {
+					err = r.file.fail(r.number+1, err)
+				}
+				return nil, false, err
+			}
+			break
+		}
+		r.number++
+		if whole = size <= maxRecord; !whole || len(bytes.TrimSpace(r.buf)) > 0 {
+			return bytes.TrimRight(r.buf, "\r\n"), whole, nil
+		}
+	}
+}
+
+// Close implements Reader.
+func (r *lineReader) Close() error { return r.file.Close() }
+
+func appendText(line []byte, fields []Field) ([]Field, error) {
+	return append(fields, Field{TextColumn, quote(string(line))}), nil
+}
+
+// Fields returns the fields of a JSON object. The values share its memory.
+func Fields(object []byte) ([]Field, error) { return appendObject(object, nil) }
+
+// appendObject appends the fields of a JSON object. The values share its memory.
+func appendObject(object []byte, fields []Field) ([]Field, error) {
+	if !json.Valid(object) {
+		var v any
+		return nil, fmt.Errorf("is not valid JSON: %w", json.Unmarshal(object, &v))
+	}
+	rest := bytes.TrimSpace(object)
+	if rest[0] != '{' {
+		return nil, errors.New("is not a JSON object")
+	}
+	for rest = skipSpace(rest[1:]); rest[0] != '}'; rest = skipSpace(rest) {
+		if rest[0] == ',' {
+			rest = skipSpace(rest[1:])
+		}
+		n := valueLength(rest)
+		var name string
+		if err := json.Unmarshal(rest[:n], &name); err != nil {
+			return nil, err
+		}
+		rest = skipSpace(skipSpace(rest[n:])[1:]) // the colon
+		n = valueLength(rest)
+		fields = append(fields, Field{name, json.RawMessage(rest[:n])})
+		rest = rest[n:]
+	}
+	return fields, nil
+}
+
+func skipSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
+
+// valueLength returns the length of the value at the beginning of valid JSON.
+func valueLength(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(text)
+}
