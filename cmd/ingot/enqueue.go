@@ -42,6 +42,9 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
   generate-prompts | ingot enqueue - --redis redis://localhost:6379/0`,
 		Args: atLeast("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if from.dryRun != 0 {
+				return dryRun(cmd, &from, args, unknown)
+			}
 			cfg, err := settings(cmd, config.Redis)
 			if err != nil {
 				return err

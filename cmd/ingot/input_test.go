@@ -27,7 +27,7 @@ func TestRunAnswersATable(t *testing.T) {
 	require.Equal(t, "April.", got["b"].Response.Body.Choices[0].Message.Content)
 	require.Contains(t, got["b"].ID, "-2-")
 	require.Equal(t, "invalid_record", got["line-3"].Error.Code)
-	require.Equal(t, "line 3: has 2 fields, but the header has 3 columns (line 5 of "+in+")", got["line-3"].Error.Message)
+	require.Equal(t, "line 3: the header has 3 columns, and this record has 2 (line 5 of "+in+")", got["line-3"].Error.Message)
 
 	r = ingot(t, "", args...)
 	require.Equal(t, exitOK, r.code, r.stderr)

@@ -53,6 +53,8 @@ var (
 	//go:embed lua/leave.lua
 	leaveSource string
 
+	//go:embed lua/take.lua
+	takeSource string
 	//go:embed lua/hold.lua
 	holdSource string
 	//go:embed lua/disown.lua
@@ -91,7 +93,8 @@ var (
 	loseScript  = redis.NewScript(loseSource)
 	leaveScript = redis.NewScript(leaveSource)
 
-	holdScript     = redis.NewScript(fillSource + holdSource)
+	takeScript     = redis.NewScript(fillSource + takeSource)
+	holdScript     = redis.NewScript(holdSource)
 	disownScript   = redis.NewScript(disownSource)
 	ownersScript   = redis.NewScript(ownersSource)
 	revokeScript   = redis.NewScript(revokeSource)
@@ -115,6 +118,8 @@ func scriptError(n int) error {
 		return job.ErrNoRow
 	case -6:
 		return job.ErrOtherModel
+	case -7:
+		return job.ErrDeliveryEnded
 	}
 	return nil
 }

@@ -1,7 +1,5 @@
--- Makes a worker the owner of a delivery, and refills the pending list from which the row was taken. Returns 1, or 0 if the task was
--- taken from the worker meanwhile. Follows fill.lua.
--- KEYS: task. ARGV: worker's id, queue.
-fill(ARGV[2])
+-- Makes a worker the owner of a delivery. Returns 1, or 0 if the task was taken from the worker meanwhile.
+-- KEYS: task. ARGV: worker's id.
 if redis.call('HGET', KEYS[1], 'state') ~= 'active' then
   return 0
 end
