@@ -73,8 +73,12 @@ func promptCounter(cmd *cobra.Command) (count func(*cobra.Command, rows.Row) (in
 	if err != nil || cfg.Model == "" {
 		return none, func() error { return nil }, err
 	}
+	models, err := runModels(cfg.Model)
+	if err != nil {
+		return nil, nil, err
+	}
 	l := newLaunch(cfg, io.Discard)
-	eng, err := l.engine(cfg.Model, engineOptions(cfg))
+	eng, err := l.engine(models[0].file, engineOptions(cfg))
 	if err != nil {
 		return nil, nil, err
 	}
