@@ -383,7 +383,9 @@ func TestALateRedirect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.env.Token = "secret"
-	b.Resolve = func(w http.ResponseWriter, r *http.Request) bool { return r.Method == http.MethodHead && status(http.StatusOK)(w, r) }
+	b.Resolve = func(w http.ResponseWriter, r *http.Request) bool {
+		return r.Method == http.MethodHead && status(http.StatusOK)(w, r)
+	}
 	got, err := b.pull(t, modelName)
 	require.NoError(t, err)
 	b.requireModel(t, got, b.model)
