@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/table"
 )
 
@@ -58,7 +57,7 @@ func TestUsageErrors(t *testing.T) {
 		{"status a:b --redis redis://x", `batch id "a:b": use 1 to 128 letters`, "ingot status"},
 		{"show", "ANSWERS is missing", "ingot show"},
 		{"show a --input a", "a is both ANSWERS and ROWS", "ingot show"},
-		{"show a --input b --format xml", `--format: format "xml" is not known: use ` + rows.FormatNames(), "ingot show"},
+		{"show a --input b --format xml", `--format: format "xml" is not known: use ` + table.FormatNames(), "ingot show"},
 		{"model", "a command is missing", "ingot model"},
 		{"help rum", `unknown command "rum"; did you mean "run"?`, "ingot help"},
 		{"help model inof", `unknown command "inof"; did you mean "info"?`, "ingot help"},

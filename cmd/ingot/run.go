@@ -30,12 +30,28 @@ stdout. "ingot show" prints OUT for reading.
 
 Formats of IN:` + formatsHelp() + `
 
+A table needs --prompt, unless it has the shape of a known kind of data set. Several files, and patterns such as 'data/*.csv.gz',
+are read as one; gzip and zstd are recognised. Row defaults fill fields that a row leaves out.
+
+OUT has the lines of OpenAI's Batch API. If it is named .csv, .tsv or .parquet, or with --output-format simple (flat JSON Lines), it is
+a table: the columns of IN and those of the answers, in the order of IN. It is made when all rows are answered; until then, and
+afterwards, OUT.answers.jsonl has the answers.
+
+` + columnsHelp + `
+
+Several models answer one after another, and the column model tells their records apart. A row with a model of its own is answered by
+that one alone.
+
 A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
 A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Another model is
 refused, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
+  ingot run 'data/*.csv.gz' -o answers.csv --model model.gguf --prompt 'Translate: {{.text}}' --max-tokens 200
+  ingot run questions.parquet --template prompt.txt --where 'lang == "de"' --dry-run 3
+  ingot run reviews.csv -o labels.csv --model small.gguf --model large.gguf --prompt 'Positive or negative? {{.review}}'
+  ingot run topics.csv -o data.parquet --model model.gguf --prompt 'Ask about {{.topic}}.' --n 5 --keep-finish stop --unique response
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
 		Args: atLeast("IN"),
@@ -57,6 +73,7 @@ refused, unless --mix-models is given.`,
 			if r.out, err = to.options(); err != nil {
 				return err
 			}
+			r.out.table.Selected = true // answers of rows that another run selected stay next to OUT
 			if r.models, err = runModels(cfg.Model); err != nil {
 				return err
 			}

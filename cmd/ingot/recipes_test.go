@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/table"
+)
+
+// recipe returns the commands below a paragraph of README's recipes that begins with a title.
+func recipe(t *testing.T, title string) string {
+	t.Helper()
+	_, text, found := strings.Cut(readFile(t, "../../README.md"), "\n**"+title)
+	require.True(t, found, title)
+	_, text, found = strings.Cut(text, "\n```sh\n")
+	require.True(t, found)
+	text, _, found = strings.Cut(text, "\n```\n")
+	require.True(t, found)
+	return text
+}
+
+// follow runs the commands of a recipe as they stand in a folder that has bin/ingot, model.gguf and the given files. It returns
+// their output.
+func follow(t *testing.T, title string, files map[string]string) (dir, stdout string) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	program := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, os.Args[0])
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "ingot"), []byte(program), 0o700))
+	model, err := filepath.Abs(tinyLlama)
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(model, filepath.Join(dir, "model.gguf")))
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	shell := exec.CommandContext(t.Context(), "sh", "-e")
+	shell.Dir, shell.Stdin = dir, strings.NewReader(recipe(t, title))
+	var stderr strings.Builder
+	shell.Stderr = &stderr
+	out, err := shell.Output()
+	require.NoError(t, err, stderr.String())
+	return dir, string(out)
+}
+
+func TestRecipeTranslateATable(t *testing.T) {
+	t.Parallel()
+	dir, stdout := follow(t, "Translate a column of a table.", map[string]string{
+		"reviews.csv": "id,lang,text\n1,de,\"Sehr gut,\nimmer wieder.\"\n2,en,Good.\n3,fr,\"Il dit \"\"non\"\".\"\n4,de,\"{{.id}}\"\n5,de,Gut\n",
+	})
+	require.Equal(t, 3, strings.Count(stdout, "\n"), "three requests are printed")
+	require.Contains(t, stdout, `"content":"Translate to English: Sehr gut,\nimmer wieder."`)
+	require.Contains(t, stdout, `"content":"Translate to English: {{.id}}"`)
+	rows, err := csv.NewReader(strings.NewReader(readFile(t, filepath.Join(dir, "translated.csv")))).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"id", "lang", "text"}, rows[0][:3])
+	var ids []string
+	for _, row := range rows[1:] {
+		ids = append(ids, row[0])
+	}
+	require.Equal(t, []string{"1", "3", "4", "5"}, ids)
+	require.Equal(t, []string{"1", "de", "Sehr gut,\nimmer wieder."}, rows[1][:3])
+	require.Greater(t, len(rows[0]), 3, "and the answers")
+}
+
+func TestRecipeADataSet(t *testing.T) {
+	t.Parallel()
+	dir, _ := follow(t, "A data set, five answers a row.", map[string]string{"topics.csv": "topic,level\ncapitals of Europe,1\nmonths of the year,2\nprime numbers,3\n"})
+	r := ingot(t, "", "export", filepath.Join(dir, "data.parquet.answers.jsonl"), "--input", filepath.Join(dir, "topics.csv"), "-o", filepath.Join(dir, "all.csv"))
+	require.Equal(t, exitOK, r.code, r.stderr)
+	all := readCSV(t, filepath.Join(dir, "all.csv"))
+	require.Len(t, all, 15)
+	seen, want := map[string]bool{}, []string{}
+	for _, a := range all {
+		text := strings.Join(strings.Fields(a["response"]), " ")
+		if a["finish_reason"] == "stop" && len([]rune(a["response"])) >= 8 && !seen[text] {
+			seen[text] = true
+			want = append(want, a["topic"]+" "+a["sample_index"]+": "+a["response"])
+		}
+	}
+	in, err := table.Open([]string{filepath.Join(dir, "data.parquet")}, table.Options{})
+	require.NoError(t, err)
+	records, err := in.Records()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, errors.Join(records.Close(), in.Close())) }()
+	var got []string
+	for {
+		record, err := records.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		values := map[string]string{}
+		for _, f := range record.Fields {
+			var text string
+			if json.Unmarshal(f.Value, &text) != nil {
+				text = string(f.Value)
+			}
+			values[f.Name] = text
+		}
+		got = append(got, values["topic"]+" "+values["sample_index"]+": "+values["response"])
+	}
+	require.NotEmpty(t, got)
+	require.Less(t, len(got), 15)
+	require.Equal(t, want, got)
+	require.Equal(t, "topic,level\n", readFile(t, filepath.Join(dir, "again.csv")), "no row failed")
+}
+
+func TestRecipeClassifyWithSeveralModels(t *testing.T) {
+	t.Parallel()
+	small, err := os.ReadFile(tinyLlama)
+	require.NoError(t, err)
+	large, err := os.ReadFile(tinyGLM)
+	require.NoError(t, err)
+	dir, _ := follow(t, "Classify with several models.", map[string]string{
+		"reviews.csv": "review,stars\n\"Great, would buy again\",5\nBroke after a day,1\n", "small.gguf": string(small), "large.gguf": string(large),
+	})
+	rows := readCSV(t, filepath.Join(dir, "labels.csv"))
+	require.Equal(t, []string{"Great, would buy again", "Great, would buy again", "Broke after a day", "Broke after a day"}, column(rows, "review"))
+	require.Equal(t, []string{"5", "5", "1", "1"}, column(rows, "stars"))
+	require.Equal(t, []string{"small", "large", "small", "large"}, column(rows, "model"))
+	for _, r := range rows {
+		require.NotEmpty(t, r["response"])
+		require.Empty(t, r["error"])
+	}
+}
