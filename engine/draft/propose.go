@@ -118,7 +118,7 @@ func (sp *Speculator) judge(running int) {
 
 // The drafting layer or model stops after patience steps in which drafting was not worth it. A step in which drafting was worth it
 // cancels forgives of them, so that a few wrong estimates do not keep the layer or model running.
-const patience, forgives = 64, 4
+const patience, forgives = 16, 4
 
 // catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. It
 // returns true even if drafting is not worth it for a few steps: an MTP layer that missed a step of a sequence can draft for it only from the
