@@ -81,7 +81,7 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 				all = append(all, r)
 			}
 			m.loop.turn()
-			require.Equal(t, c.interrupts, m.loop.hurry.interrupted)
+			require.Equal(t, c.interrupts, m.loop.interrupter.interrupted)
 			arrived := all[3]
 			if c.interrupts {
 				require.Equal(t, 1, be.ran, "the layers that are left are left out")
@@ -130,7 +130,7 @@ func TestInterruptionsDoNotStarveABatch(t *testing.T) {
 	for i := 0; row.open > 0; i++ {
 		require.Less(t, i, 20)
 		m.loop.turn()
-		if m.loop.hurry.interrupted {
+		if m.loop.interrupter.interrupted {
 			interrupted++
 		}
 	}
