@@ -11,6 +11,7 @@ DEMO_MODEL ?= models/tiny-glm.q8_0.gguf
 EVAL_MODELS ?= models/tiny-glm.q8_0.gguf models/tiny-llama.q4_0.gguf
 DEMO_OUT := dist/demo.jsonl
 FUZZTIME ?= 30s
+SHARE ?= bin
 
 # TEST is `go test` that lists skipped tests and why; RECORD names a file that the outcomes of several runs go to.
 export GO
@@ -19,6 +20,18 @@ TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
 .PHONY: build
 build: ## build bin/ingot
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
+
+.PHONY: share
+share: build ## write manual pages and shell completions to $SHARE/share (bin)
+	@# The date of the pages is the commit's, so that a release can be built again with the same bytes.
+	rm -rf $(SHARE)/share
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/ingot share $(SHARE)
+
+.PHONY: snapshot
+snapshot: ## build a release's archives in dist without publishing them, and install from them (needs goreleaser; syft for the SBOMs)
+	goreleaser check
+	goreleaser release --snapshot --clean --skip=docker$$(command -v syft >/dev/null || echo ,sbom)
+	INGOT_ARCHIVES=$(CURDIR)/dist $(GO) test -count=1 ./release
 
 .PHONY: demo
 demo: build ## answer models/demo.jsonl with the bundled model and show answers and figures

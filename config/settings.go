@@ -64,7 +64,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Redis = s; return checkRedis(s) },
 	},
 	{
-		name: Model, usage: "`MODEL`: a GGUF file, or a name such as user/repo:Q4_K_M that \"ingot pull\" has downloaded",
+		name: Model, usage: "`MODEL`: a GGUF file, or the name of a model that \"ingot pull\" has downloaded",
 		set: func(c *Config, s string) error { c.Model = s; return nil },
 	},
 	{
@@ -191,6 +191,13 @@ func AddFlagUsage(flags *pflag.FlagSet, n Name, usage string) {
 // AddListFlag adds the flag of a setting that a command accepts several times. The values are joined with newlines.
 func AddListFlag(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Var(&flagValue{name: n, text: lookup(n).def, list: true}, string(n), usage)
+}
+
+// AllowList lets the flag of a setting be given several times, as that of AddListFlag.
+func AllowList(flags *pflag.FlagSet, n Name, usage string) {
+	f := flags.Lookup(string(n))
+	f.Usage = usage
+	f.Value.(*flagValue).list = true
 }
 
 // flagValue is a setting's value on the command line. It accepts any text; Load checks the text as it does for other sources.

@@ -15,13 +15,6 @@ import (
 // IndexFile is the index in a folder of runs. Each line is a run. It saves reading all runs again; nothing is lost if it is deleted.
 const IndexFile = "index.jsonl"
 
-// Run is a finished run in a folder of runs.
-type Run struct {
-	Name    string       `json:"run"` // its directory in the folder
-	Results *Results     `json:"results"`
-	Gate    *GateVerdict `json:"gate,omitempty"` // the verdict that a schedule's gate recorded
-}
-
 // Index is the runs of a folder.
 type Index struct {
 	Runs    []Run   // by date, the oldest first
@@ -141,33 +134,4 @@ func readCompact(path string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return line.Bytes(), nil
-}
-
-// replaceFile writes a file as a whole: readers see the old content or the new one.
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed, or is of no use
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// FindRun returns the name of a run in a folder of runs. run is that name, or the path of its directory.
-func FindRun(folder, run string) (string, error) {
-	for _, dir := range []string{filepath.Join(folder, run), filepath.Clean(run)} {
-		parent, errParent := os.Stat(filepath.Dir(dir))
-		within, errWithin := os.Stat(folder)
-		if errParent != nil || errWithin != nil || !os.SameFile(parent, within) {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(dir, ResultsFile)); err == nil {
-			return filepath.Base(dir), nil
-		}
-	}
-	return "", fmt.Errorf("run %q: folder %s has no finished run of this name (\"ingot eval list\" shows them)", run, folder)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -119,16 +118,6 @@ func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample
 	}
 	base.Scores["judge_score"] = sum / float64(len(base.Filtered))
 	return base
-}
-
-// readAnswersFile reads a file of answers by their custom ids.
-func readAnswersFile(path string) (map[string]*answer, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read answers: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	return readAnswers(f)
 }
 
 // readJudged reads the judge's answers. A run without a judge has none.

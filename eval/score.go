@@ -1,186 +1,57 @@
 package eval
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"math"
+	"path/filepath"
+	"slices"
 	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// Sample is the score of a row after one of the task's pipelines: a line of a samples file.
-type Sample struct {
-	DocID      int             `json:"doc_id"` // number of the row in its file, from 0
-	Doc        json.RawMessage `json:"doc"`
-	Cluster    string          `json:"cluster,omitempty"`
-	Context    string          `json:"context"`
-	Target     string          `json:"target"`
-	DocHash    string          `json:"doc_hash"`
-	PromptHash string          `json:"prompt_hash"`
-	TargetHash string          `json:"target_hash"`
-
-	Responses []string           `json:"resps"`
-	Filter    string             `json:"filter"`
-	Filtered  []string           `json:"filtered_resps"`
-	Choices   []string           `json:"choices,omitempty"`
-	Logprobs  []float64          `json:"logprobs,omitempty"` // log-probabilities of the choices
-	Logprob   float64            `json:"logprob,omitempty"`  // log-probability of the target or text
-	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
-	Truncated bool               `json:"truncated,omitempty"`
-	Judge     []string           `json:"judge,omitempty"`             // what the judge wrote about each answer
-	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
-	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row
-	Metrics   []string           `json:"metrics"`
-	Scores    map[string]float64 `json:"scores"`            // by metric; of metrics made of log-probabilities, the log-probability
-	Weights   map[string]float64 `json:"weights,omitempty"` // words, bytes or instructions that a score is per, by metric; 1 without
-}
-
-// answer is the part of an answer that scores need.
-type answer struct {
-	texts     []string // texts of the choices
-	truncated bool     // a choice reached max_tokens
-	logprobs  scored
-	failed    string  // the error; empty for an answer
-	tokens    int     // generated tokens
-	latency   float64 // from the request to the last token, in milliseconds
-	model     string  // SHA-256
-}
-
-// scored are the log-probabilities of a text's tokens.
-type scored struct {
-	Tokens   []string             `json:"tokens"`
-	Logprobs []*float64           `json:"token_logprobs"`
-	Top      []map[string]float64 `json:"top_logprobs"`
-	Offsets  []int                `json:"text_offset"`
-}
-
-// readAnswers reads the lines of an output file by their custom ids.
-func readAnswers(r io.Reader) (map[string]*answer, error) {
-	all := map[string]*answer{}
-	lines := bufio.NewReaderSize(r, 1<<20)
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 && err == nil {
-			id, a, err := readAnswer(line)
-			if err != nil {
-				return nil, fmt.Errorf("read answers, line %d: %w", n, err)
-			}
-			all[id] = a
+// Score scores the answers in the directory of a run and writes its results and samples.
+func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results, error) {
+	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
+	if err != nil {
+		return nil, err
+	}
+	judged, err := readJudged(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		if a.model != "" && !slices.Contains(c.ModelSHA256, a.model) {
+			c.ModelSHA256 = append(c.ModelSHA256, a.model)
 		}
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
+	}
+	slices.Sort(c.ModelSHA256)
+	r := &Results{
+		Results: map[string]map[string]float64{}, Versions: map[string]string{}, Shots: map[string]int{},
+		HigherBetter: map[string]map[string]bool{}, Samples: map[string]Count{}, TaskHashes: map[string]string{}, Margins: map[string]float64{},
+		Config: c, Date: time.Now().UTC().Truncate(time.Millisecond),
+	}
+	for _, s := range sets {
+		samples, err := s.score(answers, judged)
 		if err != nil {
-			return nil, fmt.Errorf("read answers: %w", err)
+			return nil, err
 		}
-	}
-}
-
-func readAnswer(line []byte) (id string, a *answer, err error) {
-	var l struct {
-		CustomID string `json:"custom_id"`
-		Response *struct {
-			Body struct {
-				Choices []struct {
-					Text    string `json:"text"`
-					Message struct {
-						Content string `json:"content"`
-					} `json:"message"`
-					Finish   string `json:"finish_reason"`
-					Logprobs scored `json:"logprobs"`
-				} `json:"choices"`
-				Usage struct {
-					Completion int `json:"completion_tokens"`
-				} `json:"usage"`
-			} `json:"body"`
-		} `json:"response"`
-		Error *struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-		Stats struct {
-			Model string  `json:"model_sha256"`
-			Total float64 `json:"total_ms"`
-		} `json:"stats"`
-	}
-	if err := json.Unmarshal(line, &l); err != nil {
-		return "", nil, err
-	}
-	a = &answer{model: l.Stats.Model}
-	switch {
-	case l.Error != nil:
-		a.failed = l.Error.Code + ": " + l.Error.Message
-	case l.Response == nil || len(l.Response.Body.Choices) == 0:
-		a.failed = "the answer is empty"
-	default:
-		for _, c := range l.Response.Body.Choices {
-			a.texts = append(a.texts, cmp.Or(c.Text, c.Message.Content))
-			a.truncated = a.truncated || c.Finish == "length"
+		if err := writeSamples(filepath.Join(folder, SamplesFile(s.Name)), samples); err != nil {
+			return nil, err
 		}
-		a.tokens, a.latency = l.Response.Body.Usage.Completion, l.Stats.Total
-		a.logprobs = l.Response.Body.Choices[0].Logprobs
+		r.add(s, samples)
 	}
-	return l.CustomID, a, nil
-}
-
-// align sets the offsets of tokens in a text. Some servers give none; others count a token before the text, such as the token that begins
-// every text. Tokens whose text is not in the text, such as parts of characters, keep the server's offsets.
-func (s *scored) align(text string) {
-	offsets := make([]int, len(s.Tokens))
-	rest := text
-	for i, token := range s.Tokens {
-		offsets[i] = length(text) - length(rest)
-		after, ok := strings.CutPrefix(rest, token)
-		switch {
-		case ok:
-			rest = after
-		case rest == "": // generated after it
-		case i == 0 && len(s.Logprobs) > 0 && s.Logprobs[0] == nil:
-			offsets[0] = -1
-		default:
-			s.shift(offsets[0])
-			return
-		}
+	r.addGroups(groups)
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = replaceFile(filepath.Join(folder, ResultsFile), append(text, '\n'))
 	}
-	s.Offsets = offsets
-}
-
-// shift corrects the server's offsets if they count a first token that is not the text.
-func (s *scored) shift(first int) {
-	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
-		for i := range s.Offsets {
-			s.Offsets[i] -= before
-		}
+	if err != nil {
+		return nil, fmt.Errorf("write results: %w", err)
 	}
-}
-
-// between adds up the log-probabilities of the tokens that begin at or after one character and before another. greedy reports whether each of them is the
-// likeliest token of its place. ok is false if there is none, or one has no log-probability.
-func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
-	greedy = true
-	for i, offset := range s.Offsets {
-		if offset < from || offset >= to {
-			continue
-		}
-		if i >= len(s.Logprobs) || s.Logprobs[i] == nil {
-			return 0, false, false
-		}
-		sum += *s.Logprobs[i]
-		ok = true
-		greedy = greedy && i < len(s.Top)
-		if greedy {
-			for _, p := range s.Top[i] {
-				greedy = greedy && p <= *s.Logprobs[i]
-			}
-		}
-	}
-	return sum, greedy, ok
+	return r, nil
 }
 
 // score scores the rows of a task. judged are the judge's answers. Rows without an answer yet are an error.
@@ -315,12 +186,6 @@ func (s *Set) followed(base Sample, item *Item) Sample {
 	return base
 }
 
-// boundary is where the continuation of a context begins, in characters: spaces at the end of a context belong to the continuation.
-func boundary(context string) int { return length(strings.TrimRight(context, " \t\n")) }
-
-// length is the length of a text in characters, as offsets count them.
-func length(text string) int { return utf8.RuneCountInString(text) }
-
 func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 	p := &item.Prompt
 	base.Responses = nil
@@ -380,47 +245,4 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 		}
 	}
 	return base
-}
-
-// skipFirst leaves out the first token if it has no log-probability, because nothing precedes it.
-func (s *scored) skipFirst() {
-	if len(s.Logprobs) > 0 && len(s.Offsets) > 0 && len(s.Tokens) > 0 && s.Logprobs[0] == nil {
-		s.Logprobs, s.Offsets, s.Tokens = s.Logprobs[1:], s.Offsets[1:], s.Tokens[1:]
-		s.Top = s.Top[min(1, len(s.Top)):]
-	}
-}
-
-// aggregate returns the score of a task by a metric, and the standard error of the score, or NaN if there is no standard error.
-func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
-	var total, weight float64
-	var scores []float64
-	for i := range samples {
-		v := samples[i].Scores[m.Name]
-		total += v
-		weight += samples[i].Weights[m.Name]
-		scores = append(scores, v)
-	}
-	n := float64(len(scores))
-	switch m.Aggregation {
-	case "perplexity", "weighted_perplexity":
-		return math.Exp(-total / weight), math.NaN()
-	case "bits_per_byte":
-		return -total / weight / math.Ln2, math.NaN()
-	}
-	mean, squares := total/n, 0.0
-	if m.Aggregation == "weighted_mean" { // the ratio of sums, and the standard error of a ratio
-		mean = 0
-		for i := range samples {
-			mean += scores[i] * samples[i].Weights[m.Name] / weight
-		}
-		for i := range samples {
-			d := (scores[i] - mean) * samples[i].Weights[m.Name] * n / weight
-			squares += d * d
-		}
-		return mean, math.Sqrt(squares / (n - 1) / n)
-	}
-	for _, v := range scores {
-		squares += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(squares / (n - 1) / n)
 }

@@ -16,6 +16,7 @@ type Stats struct {
 	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
 	ReasoningTokens  int     `json:"reasoning_tokens,omitempty"`
+	ChoiceTokens     []int   `json:"choice_tokens,omitempty"`  // completion tokens of each choice, if there are several
 	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps do not include them
 	PrefillTPS       float64 `json:"prefill_tps"`              // prompt tokens computed per second, from admission to the first token
 	DecodeTPS        float64 `json:"decode_tps"`               // tokens per second after the first
@@ -47,6 +48,7 @@ func (o Origin) Fingerprint() string {
 func (s *Stats) Add(done []generation.Completion) {
 	var prefill, decode, ttft, total time.Duration
 	later := 0 // number of tokens, without the first of each choice
+	var choices []int
 	for i, c := range done {
 		e := c.Stats
 		s.PromptTokens += e.PromptTokens
@@ -58,6 +60,9 @@ func (s *Stats) Add(done []generation.Completion) {
 		s.DraftTokens += e.DraftTokens
 		s.AcceptedTokens += e.AcceptedTokens
 		s.BatchMean += e.BatchMean * float64(e.Steps)
+		for _, choice := range c.Choices {
+			choices = append(choices, len(choice.Tokens))
+		}
 		prefill += e.Prefill
 		if e.CompletionTokens == 0 { // nothing was generated
 			prefill += e.Total
@@ -68,6 +73,9 @@ func (s *Stats) Add(done []generation.Completion) {
 		if i == 0 || e.TTFT < ttft {
 			ttft = e.TTFT
 		}
+	}
+	if len(choices) > 1 {
+		s.ChoiceTokens = choices
 	}
 	s.TTFTMS, s.TotalMS = milliseconds(ttft), milliseconds(total)
 	s.PrefillTPS = rate(s.PromptTokens-s.CachedTokens, prefill)

@@ -11,8 +11,9 @@ import (
 // collect writes each result when it is recorded, deletes it from the queue, and frees its room in the window.
 func (r *run) collect(ctx context.Context, queue job.Queue) error {
 	_, err := enqueue.Collect(ctx, queue, r.out, enqueue.CollectOptions{
-		Follow:   true,
-		Progress: r.report,
+		Follow:    true,
+		Immediate: true,
+		Progress:  r.report,
 		Written: func(rows []job.Recording) error {
 			if err := queue.Drop(ctx, r.out.Batch(), rows); err != nil {
 				return err
@@ -37,6 +38,7 @@ func (r *run) count() {
 	held, failed := r.out.Counts()
 	p := &r.progress
 	p.Kept = int(r.kept.Load())
+	p.Total = max(0, r.total-int(r.others.Load()))
 	p.Failed = failed - r.failed
 	p.Done = held - r.held - p.Failed
 	p.Elapsed = time.Since(r.start)

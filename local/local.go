@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type Options struct {
 	Format        rows.Format    // rows.FormatAuto
 	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
 	Models        []string       // names that rows may use for the model; those of its file
+	Others        []string       // names of models that answer rows in other runs; this run leaves such rows out
 	MixModels     bool           // continue an output with answers of another model
 	Concurrency   int            // maximum jobs in the engine at once, at least 1
 	Timeout       time.Duration  // maximum time of one attempt; enqueue.DefaultTimeout
@@ -44,7 +46,7 @@ type Options struct {
 
 // Progress is the progress of a run.
 type Progress struct {
-	Total            int // rows in the file; 0 if it cannot be read twice, like a pipe
+	Total            int // rows of this run in the file, as far as known; 0 if the file cannot be read twice, like a pipe
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
@@ -76,7 +78,7 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 		o.Models = modelNames(eng.Info())
 	}
 	r := &run{in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
-	r.progress.Total = total
+	r.total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
 	if err == nil || ctx.Err() != nil { // any other error may already come from Flush
@@ -146,7 +148,9 @@ type run struct {
 	start    time.Time
 	held     int          // lines in the output before this run
 	failed   int          // error lines among them
+	total    int          // rows in the file; 0 if unknown
 	kept     atomic.Int64 // rows of the input among them, counted while the input is read
+	others   atomic.Int64 // rows of other models, counted as well
 	progress Progress     // written by collect
 }
 
@@ -185,12 +189,16 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
 	rows := rows.NewReader(io.TeeReader(r.in, whole), rows.Options{
-		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: r.options.Models,
+		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: slices.Concat(r.options.Models, r.options.Others),
 	})
 	added := 0
 	for row, err := range rows.Rows(ctx) {
 		if err != nil {
 			return err
+		}
+		if r.isForOther(row) {
+			r.others.Add(1)
+			continue
 		}
 		if r.out.Has(row.Line) {
 			if err := r.out.Check(row); err != nil {
@@ -213,4 +221,15 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 		}
 	}
 	return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
+}
+
+// isForOther reports whether a row names a model that answers it in another run.
+func (r *run) isForOther(row rows.Row) bool {
+	if len(r.options.Others) == 0 || row.Err != nil {
+		return false
+	}
+	var body struct {
+		Model string `json:"model"`
+	}
+	return json.Unmarshal(row.Body, &body) == nil && slices.Contains(r.options.Others, body.Model)
 }

@@ -292,3 +292,24 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 	cancel()
 	goleak.VerifyNone(t, ignore)
 }
+
+// Rows of other models are neither answered nor counted.
+func TestRunLeavesRowsOfOtherModelsOut(t *testing.T) {
+	eng := openMicro(t)
+	const file = `{"prompt":[300],"max_tokens":1}
+{"prompt":[301],"max_tokens":1,"model":"mine"}
+{"prompt":[302],"max_tokens":1,"model":"other"}
+{"prompt":[303],"max_tokens":1,"model":"nobody's"}
+`
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	var last local.Progress
+	sum, err := run(t, eng, strings.NewReader(file), path, local.Options{
+		Models: []string{"mine"}, Others: []string{"other"}, Progress: func(p local.Progress) { last = p },
+	})
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1}, []int{sum.Done, sum.Failed})
+	require.Equal(t, 3, last.Total)
+	require.Len(t, stripped(t, read(t, path)), 3)
+	require.NotContains(t, read(t, path), "local-3-")
+	require.Contains(t, read(t, path), `"model_not_found"`)
+}

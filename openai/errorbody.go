@@ -37,10 +37,16 @@ func NewErrorBody(kind, message, param, code string) ErrorBody {
 	return ErrorBody{d}
 }
 
+// OpenAI's codes of errors in requests, where they differ from those of rows.
+const (
+	CodeMissingParameter = "missing_required_parameter"
+	CodeUnknownParameter = "unknown_parameter"
+)
+
 // codes are OpenAI's codes of errors in requests, by the codes of rows. Other codes stay as they are.
 var codes = map[string]string{
-	CodeMissing:     "missing_required_parameter",
-	CodeUnknown:     "unknown_parameter",
+	CodeMissing:     CodeMissingParameter,
+	CodeUnknown:     CodeUnknownParameter,
 	CodeUnsupported: "unsupported_parameter",
 }
 

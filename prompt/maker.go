@@ -108,7 +108,7 @@ func newMaker(o Options, lines bool, columns []table.Column, sample []table.Reco
 	}
 	for _, r := range sample {
 		if m.shape = guess(r.Fields); m.shape != nil {
-			return m, fmt.Sprintf("rows are read in the shape %s (%s); --shape or --prompt changes that", m.shape.name, m.shape.help), nil
+			return m, fmt.Sprintf("rows have the shape %s (%s); --shape or --prompt overrides this", m.shape.name, m.shape.help), nil
 		}
 	}
 	return nil, "", &UseError{known}

@@ -38,9 +38,9 @@ type shape struct {
 // shapes are all shapes. Auto selects the first that claims the first record.
 var shapes = []shape{
 	{Requests, `JSON objects that are requests: OpenAI Batch lines, or bodies with "messages" or "prompt"`, nil, nil},
-	{Messages, `column "messages": a list of role and content`, func(f []table.Field) bool { return value(f, "messages") != nil }, messagesBody},
-	{ShareGPT, `column "conversations": a list of from and value`, func(f []table.Field) bool { return value(f, "conversations") != nil }, shareGPTBody},
-	{Prompt, `column "prompt": a text, which is sent as a user's message, or a list of messages`,
+	{Messages, `column "messages", a list of role and content, without a last answer`, func(f []table.Field) bool { return value(f, "messages") != nil }, messagesBody},
+	{ShareGPT, `column "conversations", a list of from and value, without a last answer`, func(f []table.Field) bool { return value(f, "conversations") != nil }, shareGPTBody},
+	{Prompt, `column "prompt": a text, sent as a user's message, or a list of messages`,
 		func(f []table.Field) bool { return value(f, "prompt") != nil }, promptBody},
 	{Alpaca, `columns "instruction" and "input"`, func(f []table.Field) bool {
 		return value(f, "instruction") != nil && (has(f, "input") || has(f, "output"))

@@ -263,12 +263,17 @@ func index(v any, keys ...any) (any, error) {
 	return v, nil
 }
 
-// Values of records in templates: strings, int64, bool, and these. Lists and objects are printed as JSON, null as nothing.
+// Values of records in templates: strings, int64, bool, and these. Lists and objects are printed as JSON. A column that is null is an
+// empty string, which can be compared with other strings; in lists and objects, null stays what it is.
 type (
 	number float64
 	list   []any
 	object map[string]any
+	null   struct{} // behind a nil pointer, which is false in conditions
 )
+
+// String returns nothing.
+func (*null) String() string { return "" }
 
 // String returns a number as in JSON.
 func (n number) String() string { return asJSON(float64(n)) }
@@ -295,13 +300,16 @@ func valueOf(raw json.RawMessage) (any, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
+	if v == nil {
+		return "", nil
+	}
 	return convert(v), nil
 }
 
 func convert(v any) any {
 	switch v := v.(type) {
 	case nil:
-		return ""
+		return (*null)(nil)
 	case json.Number:
 		if i, err := v.Int64(); err == nil {
 			return i

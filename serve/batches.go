@@ -42,7 +42,7 @@ func readBatchRequest(body []byte) (q batchRequest, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(batchFields, name) && string(fields[name]) != "null" {
-			return q, failf(http.StatusBadRequest, name, "unknown_parameter", "%.100q is unknown: remove it", name)
+			return q, failf(http.StatusBadRequest, name, openai.CodeUnknownParameter, "%.100q is unknown: remove it", name)
 		}
 	}
 	err = json.Unmarshal(body, &q)
@@ -73,9 +73,9 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) error {
 		Repeated: isRepeated(r),
 	}
 	if q.OutputExpires != nil {
-		request.OutputExpiry, err = expiresAfter("output_expires_after", q.OutputExpires.Anchor, strconv.Itoa(q.OutputExpires.Seconds))
+		request.OutputExpiry, err = batch.ParseExpiry("output_expires_after", q.OutputExpires.Anchor, strconv.Itoa(q.OutputExpires.Seconds))
 		if err != nil {
-			return err
+			return storeError(r, err)
 		}
 	}
 	if k := keyOf(r.Context()); k != nil {

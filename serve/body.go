@@ -3,9 +3,11 @@ package serve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/ingot-run/ingot/openai"
 )
@@ -47,8 +49,58 @@ func (s *Server) decodeBody(r *http.Request, into any) error {
 		return err
 	}
 	defer done()
+	return parseBody(body, into)
+}
+
+func parseBody(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
-		return failf(http.StatusBadRequest, "", "invalid_json", "the request's body is not as expected: %v", err)
+		return failf(http.StatusBadRequest, "", openai.CodeInvalidJSON, "the request's body is not as expected: %v", err)
 	}
 	return nil
+}
+
+// limited limits size and time of a request's body. Each part of that many bytes may take Options.BodyTimeout.
+func (s *Server) limited(limit int64, part int, h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}
+		if r.Body != http.NoBody { // then nothing has to arrive
+			body.begin()
+		}
+		r.Body = http.MaxBytesReader(w, body, limit)
+		return h(w, r)
+	}
+}
+
+// filePart is the number of bytes of a file that must arrive within Options.BodyTimeout.
+const filePart = 1 << 20
+
+// timedBody limits the time for each part of a request's body. Once the body is read, there is no limit: net/http reads on to notice
+// that the client is gone. The limit stays for what a handler has not read, which net/http reads before the next request.
+type timedBody struct {
+	io.ReadCloser
+	conn    *http.ResponseController
+	timeout time.Duration
+	part    int // bytes of a part
+	read    int // bytes read of the current part
+}
+
+func (b *timedBody) begin() {
+	b.read = 0
+	b.conn.SetReadDeadline(time.Now().Add(b.timeout)) //nolint:errcheck // a writer without deadlines is a test's
+}
+
+func (b *timedBody) end() {
+	b.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // as above
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += n
+	switch {
+	case err == nil && b.read >= b.part:
+		b.begin()
+	case errors.Is(err, io.EOF):
+		b.end()
+	}
+	return n, err
 }

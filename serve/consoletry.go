@@ -81,13 +81,13 @@ func tryBody(v console.TryValues, stream bool) ([]byte, error) {
 		}
 		number := json.Number(text)
 		if _, err := number.Float64(); err != nil {
-			return nil, failf(http.StatusBadRequest, name, "invalid_value", "%q is not a number: %.100q", name, text)
+			return nil, failf(http.StatusBadRequest, name, openai.CodeInvalidValue, "%q is not a number: %.100q", name, text)
 		}
 		chat[name] = number
 	}
 	body, err := json.Marshal(chat)
 	if err != nil { // what ParseFloat takes but JSON does not, such as 0x10
-		return nil, failf(http.StatusBadRequest, "", "invalid_value", "the form has a number that is not decimal")
+		return nil, failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "the form has a number that is not decimal")
 	}
 	return body, nil
 }

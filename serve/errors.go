@@ -39,6 +39,11 @@ func failf(status int, param, code, format string, args ...any) error {
 	return &httpError{status: status, body: openai.NewErrorBody(kind, fmt.Sprintf(format, args...), param, code)}
 }
 
+// missing returns the error of a request without a parameter that it needs.
+func missing(param string) error {
+	return &openai.Error{Code: openai.CodeMissing, Param: param, Message: fmt.Sprintf("%q is missing", param)}
+}
+
 // statusClientGone is nginx's status of a request whose client is gone. Nobody receives it; it is in the log.
 const statusClientGone = 499
 
@@ -57,7 +62,7 @@ func asHTTP(err error) *httpError {
 	case errors.As(err, &tooLarge):
 		err = failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request's body is larger than %d bytes", tooLarge.Limit)
 	case errors.Is(err, generation.ErrBadRequest):
-		err = failf(http.StatusBadRequest, "", "invalid_value", "%v", err)
+		err = failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "%v", err)
 	case errors.Is(err, context.Canceled):
 		err = failf(statusClientGone, "", "", "the client is gone")
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
@@ -88,4 +93,15 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(append(text, '\n')) //nolint:errcheck // the client is gone
+}
+
+// open makes an http.Handler of a handler.
+func (s *Server) open(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			e := asHTTP(err)
+			notesOf(r.Context()).err = err
+			writeError(w, e)
+		}
+	})
 }

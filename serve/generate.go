@@ -90,7 +90,7 @@ func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, er
 		return Call{}, err
 	}
 	if request.Model() == "" {
-		return Call{}, failf(http.StatusBadRequest, "model", "missing_required_parameter", `"model" is missing`)
+		return Call{}, missing("model")
 	}
 	m, err := s.model(r, request.Model())
 	if err != nil {

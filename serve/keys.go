@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -180,4 +181,27 @@ func (k *key) spend(now time.Time, tokens int) {
 		k.tokens.ReserveN(now, n)
 		tokens -= n
 	}
+}
+
+// authenticated requires one of the server's API keys, if it has any.
+func (s *Server) authenticated(h handler) http.Handler {
+	return s.open(func(w http.ResponseWriter, r *http.Request) error {
+		if s.options.Keys == nil {
+			return h(w, r)
+		}
+		key, err := s.options.Keys.ofRequest(r)
+		if err != nil {
+			return err
+		}
+		notesOf(r.Context()).key = key.name
+		return h(w, r.WithContext(context.WithValue(r.Context(), keyKey{}, key)))
+	})
+}
+
+type keyKey struct{}
+
+// keyOf returns the API key of a request; nil if the server has none.
+func keyOf(ctx context.Context) *key {
+	k, _ := ctx.Value(keyKey{}).(*key)
+	return k
 }

@@ -56,8 +56,8 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	var req tokenizeRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		return failf(http.StatusBadRequest, "", "invalid_json", "the request's body is not as expected: %v", err)
+	if err := parseBody(body, &req); err != nil {
+		return err
 	}
 	eng, m, err := s.engineOf(r, req.Model)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 			ids, err = eng.Prompt(r.Context(), chat.Generation(0, 0, time.Now()))
 		}
 	default:
-		err = failf(http.StatusBadRequest, "prompt", "missing_required_parameter", `"prompt" is missing`)
+		err = missing("prompt")
 	}
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if req.Tokens == nil {
-		return failf(http.StatusBadRequest, "tokens", "missing_required_parameter", `"tokens" is missing`)
+		return missing("tokens")
 	}
 	eng, _, err := s.engineOf(r, req.Model)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	vocab := eng.Info().Vocab
 	for i, id := range req.Tokens {
 		if id < 0 || int(id) >= vocab {
-			return failf(http.StatusBadRequest, "tokens", "invalid_value", "tokens[%d] is %d, but the vocabulary has ids 0 to %d", i, id, vocab-1)
+			return failf(http.StatusBadRequest, "tokens", openai.CodeInvalidValue, "tokens[%d] is %d, but the vocabulary has ids 0 to %d", i, id, vocab-1)
 		}
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"prompt": eng.Tokenizer().Decode(req.Tokens)})

@@ -22,7 +22,7 @@ type csvReader struct {
 
 func newCSV(f *file, separator rune) (Reader, error) {
 	f.skipMark()
-	r := &csvReader{file: f, limit: &limitedReader{in: f.in}}
+	r := &csvReader{file: f, limit: &limitedReader{in: &lineEnds{in: f.in, separator: byte(separator)}}}
 	r.in = csv.NewReader(r.limit)
 	r.in.Comma, r.in.ReuseRecord = separator, true
 	r.in.FieldsPerRecord = -1 // checked below, since the number of fields concerns a record alone
@@ -72,8 +72,8 @@ func (r *csvReader) Next() (Record, error) {
 		return Record{}, r.file.fail(r.number, err)
 	case len(values) != len(r.columns):
 		line, _ := r.in.FieldPos(0)
-		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("has %d fields, but the header has %d columns (line %d of %s)",
-			len(values), len(r.columns), line, r.file.name)}
+		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("the header has %d columns, and this record has %d (line %d of %s)",
+			len(r.columns), len(values), line, r.file.name)}
 	}
 	r.fields = r.fields[:0]
 	for i, v := range values {
@@ -90,6 +90,9 @@ func (r *csvReader) Close() error { return r.file.Close() }
 
 // quote returns a string as JSON.
 func quote(s string) json.RawMessage {
+	if plain(s) {
+		return append(append(append(make(json.RawMessage, 0, len(s)+2), '"'), s...), '"')
+	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -99,13 +102,23 @@ func quote(s string) json.RawMessage {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }
 
+// plain reports whether JSON writes a string as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // limitedReader limits the bytes that are read for one record, so that a missing quote does not read a whole file into memory.
 type limitedReader struct {
 	in   io.Reader
 	left int
 }
 
-var errLongRecord = fmt.Errorf("it is longer than %d MiB: a quote may be missing before it", maxRecord>>20)
+var errLongRecord = fmt.Errorf("it is longer than %d MiB: a quote or bracket may be missing before it", maxRecord>>20)
 
 // Read implements io.Reader.
 func (r *limitedReader) Read(p []byte) (int, error) {

@@ -36,7 +36,7 @@ func openFile(path string, stdin io.Reader) (*file, error) {
 	f := &file{name: path}
 	r := stdin
 	if path == Stdin {
-		f.name = "stdin"
+		f.name = stdinName
 	} else {
 		plain, err := os.Open(path)
 		if err != nil {

@@ -23,8 +23,8 @@ const (
 	Text    Format = "text"
 )
 
-// format describes how to recognise and read files of one format.
-type format struct {
+// fileFormat describes how to recognise and read files of one format.
+type fileFormat struct {
 	name       Format
 	help       string   // one line
 	extensions []string // extensions of file names, in lower case
@@ -35,12 +35,15 @@ type format struct {
 }
 
 // formats are all formats. Auto selects the first that claims a file.
-var formats []format
+var formats []fileFormat
 
 func init() { // not a literal, since opening a file reads it
-	formats = []format{
+	formats = []fileFormat{
 		{CSV, "a table with a header, separated by commas", []string{".csv"}, nil, func(f *file) (Reader, error) { return newCSV(f, ',') }},
 		{TSV, "a table with a header, separated by tabs", []string{".tsv", ".tab"}, nil, func(f *file) (Reader, error) { return newCSV(f, '\t') }},
+		{Parquet, "a table with types", []string{".parquet", ".pq"}, func(start []byte) bool { return bytes.HasPrefix(start, []byte("PAR1")) }, newParquet},
+		{Array, "an array of objects, or objects of several lines, each like a line of jsonl",
+			[]string{".json"}, beginsArray, newArray},
 		{Lines, `a JSON object per line: a request (an OpenAI Batch line, or a body with "messages" or "prompt") or a record`,
 			[]string{".jsonl", ".ndjson"}, beginsObject, newJSONLines},
 		{Text, "a prompt per line", nil, func([]byte) bool { return true }, newText},
@@ -79,7 +82,7 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("format %q is not known: use %s", s, FormatNames())
 }
 
-func lookup(f Format) *format {
+func lookup(f Format) *fileFormat {
 	for i := range formats {
 		if formats[i].name == f {
 			return &formats[i]
@@ -88,16 +91,10 @@ func lookup(f Format) *format {
 	return nil
 }
 
-// compressed are the extensions of compressed files, which are removed before the format's.
-var compressed = []string{".gz", ".zst", ".zstd"}
-
 // formatOf returns the format of a file by the extension of its name, or nil if no format has the extension.
-func formatOf(path string) *format {
+func formatOf(path string) *fileFormat {
+	path, _ = TrimCompression(path)
 	extension := strings.ToLower(filepath.Ext(path))
-	if slices.Contains(compressed, extension) {
-		path = path[:len(path)-len(extension)]
-		extension = strings.ToLower(filepath.Ext(path))
-	}
 	for i := range formats {
 		if slices.Contains(formats[i].extensions, extension) {
 			return &formats[i]
@@ -107,22 +104,34 @@ func formatOf(path string) *format {
 }
 
 // detect returns the format of a file. start is the beginning of its content.
-func detect(f Format, path string, start []byte) *format {
+func detect(f Format, path string, start []byte) *fileFormat {
 	if found := lookup(f); found != nil {
 		return found
 	}
 	start = bytes.TrimSpace(bytes.TrimPrefix(start, byteOrderMark))
 	found := formatOf(path)
-	if found != nil && found.name != Lines { // a file of JSON is an array or objects, whatever its extension
-		return found
+	json := found != nil && (found.name == Lines || found.name == Array)
+	if json && beginsArray(start) {
+		return lookup(Array) // whatever the extension
+	}
+	if json && beginsObject(start) {
+		return lookup(Lines)
 	}
 	for i := range formats {
-		f := &formats[i]
-		if f.claims != nil && f.claims(start) && (found == nil || f.name == Array) {
-			return f
+		if found == nil && formats[i].claims != nil && formats[i].claims(start) {
+			found = &formats[i]
 		}
 	}
 	return found
+}
+
+// beginsArray reports whether JSON begins with an array of objects, or with an object of several lines.
+func beginsArray(start []byte) bool {
+	if rest, ok := bytes.CutPrefix(start, []byte("[")); ok {
+		rest = bytes.TrimSpace(rest)
+		return len(rest) == 0 || rest[0] == '{' || rest[0] == ']'
+	}
+	return bytes.HasPrefix(start, []byte("{\n")) || bytes.HasPrefix(start, []byte("{\r"))
 }
 
 func beginsObject(start []byte) bool { return bytes.HasPrefix(start, []byte("{")) }

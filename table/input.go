@@ -1,9 +1,11 @@
 package table
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,19 +15,24 @@ import (
 // Stdin is the path that means stdin.
 const Stdin = "-"
 
+const stdinName = "stdin"
+
 // Options are the settings of an Input.
 type Options struct {
 	Format Format    // Auto if empty
 	Stdin  io.Reader // is read for the path Stdin
+	Select Selection
 }
 
 // Input is one or several files that are read as one table.
 type Input struct {
 	paths   []string
 	options Options
-	once    string // the file that can be read only once, such as a pipe; empty if there is none
-	start   int64  // offset of stdin, if it is a regular file
-	read    bool   // Records was called
+	once    string   // the file that can be read only once, such as a pipe; empty if there is none
+	start   int64    // offset of stdin, if it is a regular file
+	read    bool     // Records was called
+	copied  *os.File // a copy of once; nil if there is none
+	sample  *sample  // nil before it is drawn
 }
 
 // Open finds the files of an input. A path can be a pattern such as data/*.csv.gz, or Stdin. Files are read in the order of the paths, those of
@@ -57,7 +64,7 @@ func (in *Input) check(path string) error {
 				return nil
 			}
 		}
-		in.once = "stdin"
+		in.once = stdinName
 		if len(in.paths) > 1 {
 			return errors.New("stdin (-) cannot be read together with files")
 		}
@@ -102,25 +109,148 @@ func expand(path string) ([]string, error) {
 func (in *Input) Paths() []string { return in.paths }
 
 // Seekable reports whether the input can be read again.
-func (in *Input) Seekable() bool { return in.once == "" }
+func (in *Input) Seekable() bool { return in.once == "" || in.copied != nil }
 
-// Records begins to read the table from its start. The numbers of records go on from one file to the next.
+// Copy copies what can be read only once to a temporary file, so that it can be read again. It must be called before Records.
+func (in *Input) Copy() error {
+	if in.Seekable() {
+		return nil
+	}
+	from := in.options.Stdin
+	if in.once != stdinName {
+		f, err := os.Open(in.once)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		from = f
+	}
+	temp, err := temporary()
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(temp, from); err != nil {
+		return errors.Join(fmt.Errorf("copy %s: %w", in.once, err), temp.Close())
+	}
+	in.copied = temp
+	return nil
+}
+
+// temporary creates a file that the system deletes when it is closed.
+func temporary() (*os.File, error) {
+	temp, err := os.CreateTemp("", "ingot-table-*")
+	if err == nil {
+		os.Remove(temp.Name()) //nolint:errcheck // it is read through its descriptor
+	}
+	return temp, err
+}
+
+// Close removes the copy.
+func (in *Input) Close() error {
+	if in.copied == nil {
+		return nil
+	}
+	err := in.copied.Close()
+	in.copied = nil
+	return err
+}
+
+// Records begins to read the selected records from the start. The numbers of records go on from one file to the next, and do not depend
+// on the selection.
 func (in *Input) Records() (Reader, error) {
+	s := in.options.Select
+	if s.Sample > 0 && in.sample == nil {
+		if err := in.Copy(); err != nil {
+			return nil, err
+		}
+		all, err := in.selected(Selection{Where: s.Where, Skip: s.Skip})
+		if err != nil {
+			return nil, err
+		}
+		in.sample, err = draw(all, s.Seed, s.Sample)
+		if err := errors.Join(err, all.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return in.selected(s)
+}
+
+// selected begins to read the records of a selection whose sample is drawn.
+func (in *Input) selected(s Selection) (Reader, error) {
 	if in.read && !in.Seekable() {
 		return nil, fmt.Errorf("%s cannot be read a second time: write it to a file first", in.once)
 	}
 	in.read = true
-	r := &filesReader{in: in}
-	if err := r.open(); err != nil {
+	files := &filesReader{in: in}
+	if err := files.open(); err != nil {
 		return nil, err
 	}
+	r := &selected{Reader: files, skip: s.Skip, left: -1}
+	if s.Limit > 0 {
+		r.left = s.Limit
+	}
+	if s.Sample > 0 {
+		r.sample = in.sample
+	}
+	if s.Where == "" {
+		return r, nil
+	}
+	columns, err := in.knownColumns(files)
+	if err == nil {
+		r.where, err = newCondition(s.Where, columns)
+	}
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
 	return r, nil
+}
+
+// sampled is the number of records whose names are known columns, if each record has its own.
+const sampled = 100
+
+// knownColumns returns the names of the columns. If each record has its own, they are those of the first records. It returns nil if
+// nothing is known before records are read.
+func (in *Input) knownColumns(files *filesReader) ([]string, error) {
+	if files.columns != nil {
+		list := make([]string, len(files.columns))
+		for i, c := range files.columns {
+			list[i] = c.Name
+		}
+		return list, nil
+	}
+	if !in.Seekable() {
+		return nil, nil
+	}
+	first, err := in.selected(Selection{Limit: sampled})
+	if err != nil {
+		return nil, err
+	}
+	defer first.Close() //nolint:errcheck // it was only read
+	list := []string{}
+	for {
+		r, err := first.Next()
+		var one *RecordError
+		switch {
+		case errors.Is(err, io.EOF):
+			if len(list) == 0 {
+				list = nil
+			}
+			return list, nil
+		case err != nil && !errors.As(err, &one):
+			return nil, err
+		}
+		for _, f := range r.Fields {
+			if !slices.Contains(list, f.Name) {
+				list = append(list, f.Name)
+			}
+		}
+	}
 }
 
 // Content begins to read the content of an input of one file, decompressed. The error is errors.ErrUnsupported for several files and for
 // what can be read only once.
 func (in *Input) Content() (io.ReadCloser, error) {
-	if len(in.paths) > 1 || !in.Seekable() {
+	if len(in.paths) > 1 || !in.Seekable() || in.options.Select != (Selection{}) {
 		return nil, errors.ErrUnsupported
 	}
 	f, err := in.openFile(in.paths[0])
@@ -131,6 +261,10 @@ func (in *Input) Content() (io.ReadCloser, error) {
 }
 
 func (in *Input) openFile(path string) (*file, error) {
+	if in.copied != nil && (path == in.once || path == Stdin) {
+		f := &file{name: in.once, in: bufio.NewReaderSize(io.NewSectionReader(in.copied, 0, math.MaxInt64), 64<<10)}
+		return f, f.decompress()
+	}
 	if path == Stdin && in.Seekable() {
 		if _, err := in.options.Stdin.(io.Seeker).Seek(in.start, io.SeekStart); err != nil {
 			return nil, err
@@ -238,7 +372,15 @@ func names(columns []Column) []string {
 func quoteNames(columns []Column) string {
 	list := make([]string, len(columns))
 	for i, c := range columns {
-		list[i] = fmt.Sprintf("%q", c.Name)
+		list[i] = c.Name
 	}
-	return strings.Join(list, ", ")
+	return quoteStrings(list)
+}
+
+func quoteStrings(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = fmt.Sprintf("%q", s)
+	}
+	return strings.Join(quoted, ", ")
 }

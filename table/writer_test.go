@@ -78,15 +78,21 @@ func write(t *testing.T, path string, columns []table.Column, rows []table.Recor
 	require.NoError(t, f.Commit())
 }
 
+// requireNode skips a test if Node's readers and writers are not here.
+func requireNode(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("no node here, so files were not exchanged with other software: install Node and run npm ci in table/node")
+	}
+	if _, err := os.Stat(filepath.Join("node", "node_modules", "hyparquet-writer")); err != nil {
+		t.Skip("Node's readers and writers are not here, so files were not exchanged with other software: run npm ci in table/node")
+	}
+}
+
 // readWithNode returns the columns and the rows of a file as readers for Node see them.
 func readWithNode(t *testing.T, path string) (columns string, rows []string) {
 	t.Helper()
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("no node here, so files were not read by other software: install Node and run npm ci in table/node")
-	}
-	if _, err := os.Stat(filepath.Join("node", "node_modules")); err != nil {
-		t.Skip("Node's readers are not here, so files were not read by other software: run npm ci in table/node")
-	}
+	requireNode(t)
 	node := exec.CommandContext(t.Context(), "node", "read.mjs", path)
 	node.Dir = "node"
 	text, err := node.CombinedOutput()

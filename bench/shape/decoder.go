@@ -30,6 +30,10 @@ type decoder struct {
 var decoders = map[string]decoder{
 	// HuggingFaceTB/SmolLM-135M. The context is 16,384 instead of 2,048, so that long contexts can be measured.
 	"smollm-135m": {arch: "llama", hidden: 576, layers: 30, ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, vocab: 49152, context: 16384, base: 1e4},
+	// mistralai/Mistral-7B-Instruct-v0.3
+	"mistral-7b": {
+		arch: "llama", hidden: 4096, layers: 32, ffn: 14336, heads: 32, kvHeads: 8, headDim: 128, vocab: 32768, context: 32768, base: 1e6, untied: true,
+	},
 	// Qwen/Qwen2.5-0.5B-Instruct
 	"qwen2.5-0.5b": {
 		arch: "qwen2", hidden: 896, layers: 24, ffn: 4864, heads: 14, kvHeads: 2, headDim: 64, vocab: 151936, context: 32768, base: 1e6,
@@ -74,12 +78,18 @@ var decoders = map[string]decoder{
 		qkvBias: true, untied: true, ffnNorm: "post_attention_norm", experts: 128, used: 8, expertFFN: 1408, dense: 1, correction: true, shared: true,
 		settings: map[string]any{
 			"rope.dimension_count": uint32(64), "leading_dense_block_count": uint32(1), "expert_shared_count": uint32(1), "expert_weights_norm": true,
+			"expert_weights_scale": float32(1), "expert_gating_func": uint32(2),
 		},
 	},
 	// microsoft/Phi-4-mini-instruct, without the factors for long contexts
 	"phi-4-mini": {
 		arch: "phi3", hidden: 3072, layers: 32, ffn: 8192, heads: 24, kvHeads: 8, headDim: 128, vocab: 200064, context: 4096, base: 1e4,
-		fusedIn: true, fusedUp: true, settings: map[string]any{"rope.dimension_count": uint32(96)},
+		fusedIn: true, fusedUp: true, settings: map[string]any{"rope.dimension_count": uint32(96), "attention.sliding_window": uint32(262144)},
+	},
+	// microsoft/phi-4
+	"phi-4": {
+		arch: "phi3", hidden: 5120, layers: 40, ffn: 17920, heads: 40, kvHeads: 10, headDim: 128, vocab: 100352, context: 16384, base: 250000,
+		fusedIn: true, fusedUp: true, untied: true, settings: map[string]any{"attention.sliding_window": uint32(0)},
 	},
 	// allenai/OLMo-2-0425-1B-Instruct
 	"olmo2-1b": {

@@ -161,8 +161,9 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 		if err != nil {
 			return err
 		}
-		cfg.Model = who.model
-		r := runner{cmd: e.cmd, cfg: cfg, in: []string{requests}, from: &requestLines, out: answers}
+		r := runner{
+			cmd: e.cmd, cfg: cfg, in: []string{requests}, from: &requestLines, out: answersFile(answers), models: []namedModel{{file: who.model}},
+		}
 		_, err = r.run(e.cmd.Context())
 		return err
 	case who.url != "":
@@ -301,7 +302,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	if err != nil {
 		return err
 	}
-	r := collecting{cmd: e.cmd, queue: queue, batch: batch, out: answers, follow: true}
+	r := collecting{cmd: e.cmd, queue: queue, batch: batch, output: answersFile(answers), follow: true}
 	c, err := r.run(e.cmd.Context())
 	if err == nil && !c.Finished {
 		err = errors.New("the batch has not finished: run the same command again")

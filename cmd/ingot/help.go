@@ -44,24 +44,42 @@ func section(flags *pflag.FlagSet, title string, names ...string) {
 // helpWidth is the number of columns at which descriptions of flags are wrapped.
 const helpWidth = 118
 
+// synopsis returns the forms of a command line.
+func synopsis(cmd *cobra.Command) []string {
+	var forms []string
+	if cmd.Use != cmd.Name() || !cmd.HasAvailableSubCommands() { // the command can be run itself
+		forms = append(forms, cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		forms = append(forms, cmd.CommandPath()+" COMMAND")
+	}
+	return forms
+}
+
 // usage prints a command's help except its description.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if cmd.Use != cmd.Name() || !cmd.HasAvailableSubCommands() { // the command can be run itself
-		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
-	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s COMMAND\n", cmd.CommandPath())
+	for _, form := range synopsis(cmd) {
+		fmt.Fprintf(&b, "  %s\n", form)
 	}
 	if cmd.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
 	if cmd.HasAvailableSubCommands() {
 		b.WriteString("\nAvailable Commands:\n")
-		writeCommands(&b, cmd)
+		for _, g := range commandGroups(cmd) {
+			if len(cmd.Groups()) > 0 {
+				fmt.Fprintf(&b, "\n %s:\n", g.title)
+			}
+			for _, c := range g.commands {
+				fmt.Fprintf(&b, "  %-12s%s\n", c.Name(), c.Short)
+			}
+		}
 	}
-	writeFlags(&b, cmd)
+	for _, s := range flagSections(cmd) {
+		fmt.Fprintf(&b, "\n%s:\n%s", s.title, s.flags.FlagUsagesWrapped(helpWidth))
+	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for more about a command.\n", cmd.CommandPath())
 	}
@@ -69,55 +87,79 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// writeCommands lists the commands below cmd by group. Commands without a group come last.
-func writeCommands(w io.Writer, cmd *cobra.Command) {
-	list := func(group string) {
-		for _, c := range cmd.Commands() {
-			if c.GroupID == group && (c.IsAvailableCommand() || c.Name() == "help") {
-				fmt.Fprintf(w, "  %-12s%s\n", c.Name(), c.Short) //nolint:errcheck // a strings.Builder
-			}
-		}
-	}
-	for _, g := range cmd.Groups() {
-		fmt.Fprintf(w, "\n %s:\n", g.Title) //nolint:errcheck // a strings.Builder
-		list(g.ID)
-	}
-	if len(cmd.Groups()) > 0 {
-		fmt.Fprint(w, "\n Other:\n") //nolint:errcheck // a strings.Builder
-	}
-	list("")
+// listed reports whether the help lists a command.
+func listed(cmd *cobra.Command) bool { return cmd.IsAvailableCommand() || cmd.Name() == "help" }
+
+// commandGroup is commands of one group, in the order of the help.
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
 }
 
-// writeFlags lists the flags of cmd by section, and then those of all commands.
-func writeFlags(w io.Writer, cmd *cobra.Command) {
-	for _, title := range []string{"", prompting, sampling, tuning, debugging} {
-		in := newFlagSet()
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if strings.Join(f.Annotations[sectionKey], "") == title {
-				in.AddFlag(f)
+// commandGroups returns the commands below cmd by group. Commands without a group come last.
+func commandGroups(cmd *cobra.Command) []commandGroup {
+	var groups []commandGroup
+	add := func(title, id string) {
+		g := commandGroup{title: title}
+		for _, c := range cmd.Commands() {
+			if c.GroupID == id && listed(c) {
+				g.commands = append(g.commands, c)
+			}
+		}
+		if len(g.commands) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	rest := "Commands"
+	for _, g := range cmd.Groups() {
+		add(g.Title, g.ID)
+		rest = "Other"
+	}
+	add(rest, "")
+	return groups
+}
+
+// flagSection is flags under one heading.
+type flagSection struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// flagSections returns the flags of cmd by section, and then those of all commands.
+func flagSections(cmd *cobra.Command) []flagSection {
+	var sections []flagSection
+	add := func(title string, visit func(func(*pflag.Flag)), in func(*pflag.Flag) bool) {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags.SortFlags = false
+		visit(func(f *pflag.Flag) {
+			if in(f) {
+				flags.AddFlag(f)
 			}
 		})
-		heading := "Flags"
-		if title != "" {
-			heading = title + " Flags"
+		if flags.HasAvailableFlags() {
+			sections = append(sections, flagSection{title, flags})
 		}
-		writeFlagSet(w, heading, in)
 	}
-	global := newFlagSet()
-	cmd.InheritedFlags().VisitAll(global.AddFlag)
-	writeFlagSet(w, "Global Flags", global)
+	for _, title := range []string{"", prompting, choosing, sampling, outputs, filters, tuning, debugging} {
+		add(strings.TrimSpace(title+" Flags"), cmd.LocalFlags().VisitAll, func(f *pflag.Flag) bool {
+			return strings.Join(f.Annotations[sectionKey], "") == title
+		})
+	}
+	add("Global Flags", cmd.InheritedFlags().VisitAll, func(*pflag.Flag) bool { return true })
+	return sections
 }
 
-func newFlagSet() *pflag.FlagSet {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	flags.SortFlags = false
-	return flags
-}
+// flagHelp is what the help says about a flag: its form, such as "-o, --out OUT", and its use.
+type flagHelp struct{ form, usage string }
 
-func writeFlagSet(w io.Writer, heading string, flags *pflag.FlagSet) {
-	if flags.HasAvailableFlags() {
-		fmt.Fprintf(w, "\n%s:\n%s", heading, flags.FlagUsagesWrapped(helpWidth)) //nolint:errcheck // a strings.Builder
+// describeFlags returns the help of flags that are not hidden.
+func describeFlags(flags *pflag.FlagSet) []flagHelp {
+	var all []flagHelp
+	for line := range strings.Lines(flags.FlagUsages()) {
+		form, usage, _ := strings.Cut(strings.TrimSpace(line), "   ") // pflag separates them by three spaces or more
+		all = append(all, flagHelp{form, strings.TrimSpace(usage)})
 	}
+	return all
 }
 
 // formatsHelp describes the formats of input files.

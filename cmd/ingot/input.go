@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,12 +23,15 @@ type inputFlags struct {
 	prompt, system, layout string
 	defaults               map[string]*string // by the field of the setting; as given
 	stops                  *[]string
+	choose                 table.Selection
+	dryRun                 int
 }
 
 // prompting and sampling are sections of a command's flags in its help.
 const (
 	prompting = "Prompt"
-	sampling  = "Default (for rows that leave a field out)"
+	choosing  = "Selection"
+	sampling  = "Row Default"
 )
 
 // requestLines reads JSON Lines of requests as they stand.
@@ -42,12 +46,18 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.layout, "template", "", "`FILE` with the templates of several messages, each below a line such as --- user")
 	flags.StringVar(&f.shape, "shape", string(prompt.Auto), "`SHAPE` of the records, which --prompt and --template override:"+shapesHelp())
 	section(flags, prompting, "prompt", "system", "template", "shape")
+	flags.StringVar(&f.choose.Where, "where", "", "answer only rows for which `CONDITION` holds, such as 'lang == \"de\"' or 'int(score) > 3' (see expr-lang.org)")
+	flags.IntVar(&f.choose.Skip, "skip", 0, "leave out the first `N` rows")
+	flags.IntVar(&f.choose.Sample, "sample", 0, "answer `N` rows drawn at random; --seed changes the draw")
+	flags.IntVar(&f.choose.Limit, "limit", 0, "answer at most `N` rows")
+	flags.IntVar(&f.dryRun, "dry-run", 0, "print `N` requests, with the number of their prompt tokens if a model is given, and answer none")
+	section(flags, choosing, "where", "skip", "sample", "limit", "dry-run")
 	f.defaults = map[string]*string{}
 	for i := range prompt.Settings {
 		s := &prompt.Settings[i]
 		switch s.Kind {
 		case prompt.Strings:
-			f.stops = flags.StringArray(s.Flag(), nil, "`TEXT`: "+s.Help)
+			f.stops = flags.StringArray(s.Flag(), nil, s.Help)
 		default:
 			v := &settingValue{setting: s}
 			f.defaults[s.Field] = &v.text
@@ -125,7 +135,35 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	if err := prompt.CheckDefaults(o.Defaults); err != nil {
 		return table.Options{}, o, &usageError{err}
 	}
-	return table.Options{Format: format}, o, nil
+	choose, err := f.selection()
+	return table.Options{Format: format, Select: choose}, o, err
+}
+
+// selection reads the flags that choose rows.
+func (f *inputFlags) selection() (table.Selection, error) {
+	choose := f.choose
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"skip", choose.Skip}, {"sample", choose.Sample}, {"limit", choose.Limit}, {"dry-run", f.dryRun}} {
+		if f.given(n.flag) && n.value < 1 {
+			return choose, usagef("--%s: %d is not a number of rows: give at least 1", n.flag, n.value)
+		}
+	}
+	if f.given("where") && choose.Where == "" {
+		return choose, usagef("--where: the condition is empty")
+	}
+	if f.given("dry-run") && (choose.Limit == 0 || f.dryRun < choose.Limit) {
+		choose.Limit = f.dryRun
+	}
+	if f.given("seed") {
+		seed, err := strconv.ParseInt(*f.defaults["seed"], 10, 64)
+		if err != nil {
+			return choose, usagef("--seed: %w", err)
+		}
+		choose.Seed = seed
+	}
+	return choose, nil
 }
 
 // templates reads the flags with templates.
@@ -182,6 +220,9 @@ type input struct {
 
 // Records reads the records from the start. Their numbers are those of rows and answers.
 func (in *input) Records() (table.Reader, error) { return in.table.Records() }
+
+// Close closes the files.
+func (in *input) Close() error { return errors.Join(in.Stream.Close(), in.table.Close()) }
 
 // refuse returns an error if the output is one of the input's files.
 func (in *input) refuse(output string) error {

@@ -77,10 +77,11 @@ func TestPauseAndResume(t *testing.T) {
 		require.Equal(t, code, r.code, r.stderr)
 		return r
 	}
-	require.Contains(t, redis(exitFailure, "pause", "glm").stderr, `no rows were queued for model name "glm", and no worker serves it`)
+	require.Contains(t, redis(exitFailure, "pause", "glm").stderr, `no rows were queued for model name "glm", and no worker serves it; there are no model names yet`)
 	require.Equal(t, "there are no model names yet\n", redis(exitOK, "pause").stderr)
 	startWorker(t, url, "glm")
 	require.Eventually(t, func() bool { return redis(exitOK, "resume").stderr == "glm: was not paused\n" }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, redis(exitFailure, "pause", "gml").stderr, `no worker serves it; the known names are: glm`)
 	require.Equal(t, "glm: paused\n", redis(exitOK, "pause").stderr)
 	require.Equal(t, "glm: was paused before\n", redis(exitOK, "pause", "glm").stderr)
 	r := redis(exitOK, "enqueue", "-", "--batch", "b", "--model-name", "glm")
@@ -226,4 +227,25 @@ func TestLineRanges(t *testing.T) {
 		odd = append(odd, 2*i+1)
 	}
 	require.True(t, strings.HasSuffix(lineRanges(odd), "37, 39, and 5 more"), lineRanges(odd))
+}
+
+// What rows and records of workers contain does not reach the terminal as it is.
+func TestErrorsAndWorkersPrintNoEscapes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	bad := `{"custom_id":"\u001b[31m","prompt":"x","\u001b[31mred":1}` + "\n" + `{"prompt":"x","model":"\u009b31m"}` + "\n"
+	require.Equal(t, exitOK, ingot(t, bad, "enqueue", "-", "--redis", server.URL, "--batch", "b").code)
+	escape := "\x1b]0;x\a"
+	record, err := json.Marshal(job.Worker{Name: escape, Model: escape, ModelSHA256: escape, Version: escape, Device: escape, Aliases: []string{escape}})
+	require.NoError(t, err)
+	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{:fleet}:records", "w", record).Err())
+	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{:fleet}:beats", "w", time.Now().UnixMilli()).Err())
+	require.NoError(t, server.Client.SAdd(t.Context(), "asynq:queues", escape+":default").Err())
+	require.NoError(t, server.Client.Set(t.Context(), "asynq:{"+escape+":default}:paused", 1, 0).Err())
+	for _, args := range [][]string{{"errors", "b"}, {"workers"}, {"pause"}} {
+		r := ingot(t, "", append(args, "--redis", server.URL)...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.NotContains(t, r.stdout+r.stderr, "\x1b", args)
+		require.NotContains(t, r.stdout+r.stderr, "\u009b", args)
+	}
 }

@@ -57,7 +57,11 @@ func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) e
 			}
 			for _, alias := range args {
 				if _, ok := known[alias]; !ok {
-					return fmt.Errorf("no rows were queued for model name %q, and no worker serves it; the known names are: %s", alias, strings.Join(names, ", "))
+					hint := "there are no model names yet"
+					if len(names) > 0 {
+						hint = "the known names are: " + strings.Join(names, ", ")
+					}
+					return fmt.Errorf("no rows were queued for model name %q, and no worker serves it; %s", alias, hint)
 				}
 				names = args
 			}

@@ -13,10 +13,12 @@ import (
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/table"
 )
 
 func newResults() *cobra.Command {
-	var out string
+	var to outputFlags
+	var input, format string
 	var follow, forget bool
 	var limit failLimit
 	cmd := &cobra.Command{
@@ -26,21 +28,34 @@ func newResults() *cobra.Command {
 can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines. If every row
 of a finished batch failed, the exit code is 3; --fail-on-error sets another limit.
 
+An OUT that is a table, such as .csv or .parquet, is made at the end of the rows that are finished by then; their lines stay in
+OUT.answers.jsonl, which the next "ingot results" continues. With --input ROWS, the file of the batch, each answer has the columns
+of its row. "ingot export --help" describes tables.
+
 With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes
 results from Redis when OUT, a file, has them on the disk, and the batch when it is finished and OUT has all its results.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
-  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]`,
+  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]
+  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.parquet --input prompts.csv`,
 		Args: arguments("BATCH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := settings(cmd, config.Redis)
 			if err != nil {
 				return err
 			}
-			if out == "" {
-				return usagef("-o OUT is missing")
+			out, err := to.options()
+			if err != nil {
+				return err
 			}
-			if forget && out == stdio {
+			if forget && out.path == stdio {
 				return usagef("--forget needs a file as OUT")
+			}
+			if out.failed != "" && input == "" {
+				return usagef("--failed needs --input ROWS")
+			}
+			in, err := openRecords(input, format)
+			if err != nil {
+				return err
 			}
 			batch := args[0]
 			queue, err := dialBatch(cmd, cfg, args)
@@ -70,8 +85,15 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 						countRows(lost), batch)
 				}
 			}
-			r := collecting{cmd: cmd, queue: queue, batch: batch, out: out, follow: follow, forget: forget}
+			if err := errors.Join(out.guard([]string{""}), out.check(in)); err != nil {
+				return err
+			}
+			defer out.clean() //nolint:errcheck // a temporary folder
+			r := collecting{cmd: cmd, queue: queue, batch: batch, output: out, follow: follow, forget: forget}
 			c, err := r.run(cmd.Context())
+			if err == nil {
+				err = out.finish(cmd, []string{""}, in)
+			}
 			if err != nil || !c.Finished {
 				return err
 			}
@@ -79,7 +101,9 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
-	cmd.Flags().StringVarP(&out, "out", "o", "", "write results to `OUT`; - for stdout")
+	to.add(cmd.Flags(), "results")
+	cmd.Flags().StringVar(&input, "input", "", "give each answer of a table the columns of its row in `ROWS`, the file of the batch")
+	cmd.Flags().StringVar(&format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for rows until the batch is finished")
 	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&forget, "forget", false, "delete from Redis what OUT has: results, and at its end the batch")
@@ -90,13 +114,14 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 type collecting struct {
 	cmd            *cobra.Command
 	queue          *redisqueue.Queue
-	batch, out     string
+	batch          string
+	output         *output
 	follow, forget bool
 }
 
 // run writes the results and reports the outcome. Failed rows are not an error.
 func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
-	output, err := openOutput(r.cmd, r.out, r.batch)
+	output, err := r.output.open(r.cmd, "", r.batch)
 	if err != nil {
 		return c, err
 	}
@@ -108,9 +133,9 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	}
 	r.report(c, s, output)
 	if err != nil {
-		return c, errors.New("stopped before the end: run it again for the rest")
+		return c, r.output.stopped()
 	}
-	if err := problem(c, r.batch, r.out); err != nil {
+	if err := problem(c, r.batch, r.output.path); err != nil {
 		return c, err
 	}
 	if r.forget && c.Finished {

@@ -116,11 +116,11 @@ func addCommands(root *cobra.Command) {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Answer prompts", []*cobra.Command{newRun(), newShow(), newServe()}},
+		{"Answer prompts", []*cobra.Command{newRun(), newExport(), newShow(), newServe()}},
 		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Evaluate models", []*cobra.Command{newEval()}},
-		{"Get and look at models", []*cobra.Command{newPull(), newModel(), newTokenize(), newRender()}},
+		{"Get and look at models", []*cobra.Command{newPull(), newModels(), newModel(), newTokenize(), newRender()}},
 		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
@@ -129,7 +129,7 @@ func addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), newShare())
 }
 
 // checkAdded makes the commands that cobra adds, help and completion, refuse unknown arguments.

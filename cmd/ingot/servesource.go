@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,9 +72,12 @@ func aliasOf(model string) (string, error) {
 	return name, nil
 }
 
-// modelFiles returns the models of --model, each a file or a name, by alias.
-func modelFiles(lines string) (map[string]string, error) {
-	files := map[string]string{}
+// namedModel is a model of --model: a file or a name, and its alias.
+type namedModel struct{ alias, file string }
+
+// namedModels returns the models of --model, in order.
+func namedModels(lines string) ([]namedModel, error) {
+	var all []namedModel
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)
 		if line == "" {
@@ -87,10 +91,23 @@ func modelFiles(lines string) (map[string]string, error) {
 				return nil, err
 			}
 		}
-		if _, twice := files[alias]; twice {
+		if slices.ContainsFunc(all, func(m namedModel) bool { return m.alias == alias }) {
 			return nil, usagef("--model: there are two models with the name %q: give ALIAS=FILE", alias)
 		}
-		files[alias] = file
+		all = append(all, namedModel{alias, file})
+	}
+	return all, nil
+}
+
+// modelFiles returns the models of --model by alias.
+func modelFiles(lines string) (map[string]string, error) {
+	all, err := namedModels(lines)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, m := range all {
+		files[m.alias] = m.file
 	}
 	return files, nil
 }

@@ -119,6 +119,7 @@ type llamaLayout struct {
 	key, value             int // 0: the file does not have the setting
 	rope                   int // 0: the file does not have the setting
 	tied                   bool
+	experts                int // 0: a network in each layer; otherwise as many experts, of which two are used
 	kind                   gguf.Type
 }
 
@@ -146,6 +147,10 @@ func (l llamaLayout) build() *build {
 	b.set("attention.head_count_kv", l.kvHeads)
 	b.set("attention.layer_norm_rms_epsilon", float32(0.01))
 	b.set("rope.freq_base", float32(100))
+	if l.experts > 0 {
+		b.set("expert_count", l.experts)
+		b.set("expert_used_count", 2)
+	}
 	b.weight("token_embd.weight", l.kind, n, vocab)
 	b.vector("output_norm.weight", n)
 	if !l.tied {
@@ -159,6 +164,13 @@ func (l llamaLayout) build() *build {
 		b.weight(name("attn_v"), l.kind, n, l.kvHeads*value)
 		b.weight(name("attn_output"), l.kind, l.heads*value, n)
 		b.vector(name("ffn_norm"), n)
+		if l.experts > 0 {
+			b.weight(name("ffn_gate_inp"), gguf.TypeF32, n, l.experts)
+			b.weight(name("ffn_gate_exps"), l.kind, n, ffn, l.experts)
+			b.weight(name("ffn_up_exps"), l.kind, n, ffn, l.experts)
+			b.weight(name("ffn_down_exps"), l.kind, ffn, n, l.experts)
+			continue
+		}
 		b.weight(name("ffn_gate"), l.kind, n, ffn)
 		b.weight(name("ffn_up"), l.kind, n, ffn)
 		b.weight(name("ffn_down"), l.kind, ffn, n)

@@ -1,12 +1,16 @@
 package model
 
-import "fmt"
+import "github.com/ingot-run/ingot/engine/compute"
 
-// llama is the Llama family, with Mistral: grouped-query attention with RoPE over neighbouring values, and a gated feed-forward
-// network. Each has an RMS norm before it.
+// llama is the Llama family, with Mistral and Mixtral: grouped-query attention with RoPE over neighbouring values, and a gated
+// feed-forward network or, in Mixtral, a mixture of experts. Each has an RMS norm before it. The weights of Mixtral's chosen experts
+// always add up to 1; files have no setting for this.
 func llama(l *loader, _ Config, _ Limits) design {
+	d := design{freqs: l.rotation(neighbours)}
 	if l.sizeOr("expert_count", 0) > 0 {
-		l.fail(fmt.Errorf("a mixture of experts of architecture llama: %w", ErrUnsupported))
+		route := l.routeShape(compute.GatingSoftmax)
+		route.Normalise = true
+		d.route = &route
 	}
-	return design{freqs: l.rotation(neighbours)}
+	return d
 }

@@ -66,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		{"an architecture of the same name", "llama", func(b *build) { b.meta.Set("general.architecture", "gemma2") }, `"gemma2": model is not supported; use a model of architecture gemma3,`, true},
 		{"a related architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "qwen35moe") }, `use a model of architecture qwen3moe,`, true},
 		{"no architecture", "llama", func(b *build) { b.remove("general.architecture") }, "general.architecture", false},
-		{"experts of a llama", "llama", func(b *build) { b.set("expert_count", 8) }, "mixture of experts", true},
+		{"experts of a llama without the number used", "llama", func(b *build) { b.set("expert_count", 8) }, "llama.expert_used_count", false},
 		{"no experts of a llama", "llama", func(b *build) { b.set("expert_count", 0) }, "", false},
 		{"a bias", "llama", func(b *build) { b.vector("blk.1.attn_q.bias", 48) }, "blk.1.attn_q.bias", true},
 		{"norms of queries", "llama", func(b *build) { b.vector("blk.0.attn_q_norm.weight", 12) }, "blk.0.attn_q_norm.weight", true},

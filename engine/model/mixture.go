@@ -85,7 +85,7 @@ func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture
 		l.fail(fmt.Errorf("%s is missing or 0, but %s are tensors of a layer of experts", l.key("expert_used_count"), name("*")))
 		return e
 	}
-	n, ffn := route.Experts, l.size("expert_feed_forward_length")
+	n, ffn := route.Experts, l.expertFFN()
 	e.router = l.weight(name("ffn_gate_inp.weight"), hidden, n)
 	if route.BiasLogits {
 		e.routerBias = l.weight(name("ffn_gate_inp.bias"), n)
@@ -110,9 +110,17 @@ func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture
 	return e
 }
 
+// expertFFN returns the number of activations of an expert. Mixtral's files have it as that of a dense layer.
+func (l *loader) expertFFN() int {
+	if l.arch == "llama" && !l.has("expert_feed_forward_length") {
+		return l.size("feed_forward_length")
+	}
+	return l.size("expert_feed_forward_length")
+}
+
 // expertBiases loads the biases of a layer's experts.
 func (l *loader) expertBiases(layer, hidden int, route compute.RouteShape, e *compute.Experts) {
-	n, ffn := route.Experts, l.size("expert_feed_forward_length")
+	n, ffn := route.Experts, l.expertFFN()
 	e.GateBias = l.vector(blockTensor(layer, "ffn_gate_exps.bias"), ffn, n)
 	e.UpBias = l.vector(blockTensor(layer, "ffn_up_exps.bias"), ffn, n)
 	e.DownBias = l.vector(blockTensor(layer, "ffn_down_exps.bias"), hidden, n)

@@ -261,7 +261,41 @@ func (p *plain) llamaLayer(i int, x [][]float64) [][]float64 {
 		}
 		y := add(x[t], times(p.tensor(name("attn_output")), attn))
 		n := p.norm(y, name("ffn_norm"))
+		if p.count("expert_count") > 0 {
+			out[t] = add(y, p.mixtralExperts(i, n))
+			continue
+		}
 		out[t] = add(y, gatedNetwork(p.tensor(name("ffn_gate")), p.tensor(name("ffn_up")), p.tensor(name("ffn_down")), n))
+	}
+	return out
+}
+
+// mixtralExperts returns the output of a layer's experts as Mixtral's paper defines it (Jiang et al. 2024): the experts with the highest
+// logits, weighted by the softmax of these logits alone.
+func (p *plain) mixtralExperts(layer int, h []float64) []float64 {
+	name := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", layer, s) }
+	logits := times(p.tensor(name("ffn_gate_inp")), h)
+	order := make([]int, len(logits))
+	for e := range order {
+		order[e] = e
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) })
+	used := p.count("expert_used_count")
+	p.tie = min(p.tie, logits[order[used-1]]-logits[order[used]])
+	sum := 0.0
+	for _, e := range order[:used] {
+		sum += math.Exp(logits[e])
+	}
+	out := make([]float64, len(h))
+	for _, e := range order[:used] {
+		expert := func(s string) []float64 {
+			all := p.tensor(name(s))
+			n := len(all) / len(order)
+			return all[e*n : (e+1)*n]
+		}
+		for j, v := range gatedNetwork(expert("ffn_gate_exps"), expert("ffn_up_exps"), expert("ffn_down_exps"), h) {
+			out[j] += math.Exp(logits[e]) / sum * v
+		}
 	}
 	return out
 }

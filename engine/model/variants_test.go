@@ -135,6 +135,9 @@ func TestLlamaVariants(t *testing.T) {
 		{"values shorter than keys", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, key: 20, value: 12, rope: 20}, nil},
 		{"head size that does not divide", llamaLayout{hidden: 62, heads: 3, kvHeads: 1, key: 14}, nil},
 		{"half of a head rotated", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, rope: 8}, nil},
+		{"as Mixtral", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, experts: 8}, nil},
+		{"as Mixtral, with the experts' size", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, experts: 8}, func(b *build) { b.set("expert_feed_forward_length", 128) }},
+		{"as Mixtral, all experts used but one", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, experts: 3}, nil},
 		{"llama3 factors", base, func(b *build) {
 			b.floats("rope_freqs.weight", []float32{1, 1, 1.5, 3, 6, 8, 8, 8}, 8)
 		}},

@@ -149,7 +149,7 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 		return true
 	}
 	q.needs = append(q.needs[:0], need{steps: q.steps(s), now: s.Length(), has: q.held(s)})
-	size, available := q.pool.PageSize(), q.pool.Available()
+	size, available, maxPages := q.pool.PageSize(), q.pool.Available(), q.pool.Needed(q.Limits.Context)
 	for _, r := range slices.Backward(q.running) {
 		pages := len(r.Table.Pages())
 		if preempt > 0 && r.yields() {
@@ -166,7 +166,8 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	}
 	for i, n := range q.needs {
 		left := len(q.needs) - i
-		if (positions+left*n.steps)/size+left-has > available { // each may have begun a page
+		needed := min((positions+left*n.steps)/size+left, left*maxPages) // each may have begun a page
+		if needed-has > available {
 			return false
 		}
 		positions, has, available = positions-n.now, has-n.has, available+n.frees

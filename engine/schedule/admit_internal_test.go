@@ -82,6 +82,24 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 	}
 }
 
+// If there is memory for as many whole contexts as there may be sequences, all of them run at once.
+func TestAdmissionFillsTheMemory(t *testing.T) {
+	t.Parallel()
+	const context, sequences = 48, 4
+	m := newManual(t, setup{
+		path: microLlama, limits: model.Limits{Context: context, Pages: sequences * context / 16}, options: Options{MaxSequences: sequences},
+	})
+	for i := range sequences {
+		m.begin(generation.Request{Tokens: ascending(20 + i), MaxTokens: context - 20 - i, IgnoreEOS: true})
+	}
+	m.step()
+	require.Len(t, m.loop.running, sequences)
+	for len(m.loop.running) > 0 {
+		m.step()
+	}
+	require.Zero(t, m.loop.preemptions)
+}
+
 // Answers that end before the length that they may have are expected to be like recent ones.
 func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
 	t.Parallel()

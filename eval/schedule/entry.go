@@ -23,27 +23,27 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Missed is what becomes of slots at whose time no scheduler ran.
-type Missed string
+// MissedPolicy is what becomes of slots at whose time no scheduler ran.
+type MissedPolicy string
 
-// The values of Missed.
+// The values of MissedPolicy.
 const (
-	RunLatest Missed = "latest" // the newest one is run
-	RunAll    Missed = "all"    // each is run, one after another
-	Skip      Missed = "skip"   // none is run
+	RunLatest MissedPolicy = "latest" // the newest one is run
+	RunAll    MissedPolicy = "all"    // each is run, one after another
+	Skip      MissedPolicy = "skip"   // none is run
 )
 
 // Entry is an evaluation that runs at set times.
 type Entry struct {
-	Name     string   `yaml:"name" json:"name"`
-	Cron     string   `yaml:"cron" json:"cron"`             // minute, hour, day of the month, month, day of the week
-	TimeZone string   `yaml:"timezone" json:"timezone"`     // an IANA name; UTC if empty
-	Tasks    []string `yaml:"tasks" json:"tasks"`           // files; relative ones are relative to the schedule's
-	Model    string   `yaml:"model" json:"model"`           // alias of the workers that answer
-	Judge    string   `yaml:"judge" json:"judge,omitempty"` // alias of the workers that score answers to tasks of type judge
-	Limit    int      `yaml:"limit" json:"limit,omitempty"`
-	Chat     bool     `yaml:"chat" json:"chat,omitempty"`
-	Missed   Missed   `yaml:"missed" json:"missed"`
+	Name     string       `yaml:"name" json:"name"`
+	Cron     string       `yaml:"cron" json:"cron"`             // minute, hour, day of the month, month, day of the week
+	TimeZone string       `yaml:"timezone" json:"timezone"`     // an IANA name; UTC if empty
+	Tasks    []string     `yaml:"tasks" json:"tasks"`           // files; relative ones are relative to the schedule's
+	Model    string       `yaml:"model" json:"model"`           // alias of the workers that answer
+	Judge    string       `yaml:"judge" json:"judge,omitempty"` // alias of the workers that score answers to tasks of type judge
+	Limit    int          `yaml:"limit" json:"limit,omitempty"`
+	Chat     bool         `yaml:"chat" json:"chat,omitempty"`
+	Missed   MissedPolicy `yaml:"missed" json:"missed"`
 
 	// Deadline is the time after which a run ends with the answers that it has; 0 for DefaultDeadline.
 	Deadline time.Duration `yaml:"deadline" json:"deadline"`
@@ -153,7 +153,7 @@ func (e *Entry) complete(folder string) (err error) {
 		e.Model = job.DefaultAlias
 	}
 	switch {
-	case !slices.Contains([]Missed{RunLatest, RunAll, Skip}, e.Missed):
+	case !slices.Contains([]MissedPolicy{RunLatest, RunAll, Skip}, e.Missed):
 		return fmt.Errorf("missed: %q is not known: use %s, %s or %s", e.Missed, RunLatest, RunAll, Skip)
 	case len(e.Tasks) == 0:
 		return errors.New("tasks: none is given")
@@ -244,7 +244,7 @@ const maxDue = 1000
 func (e *Entry) due(last, now time.Time) []slot {
 	var list []slot
 	for t := e.times.Next(last); !t.IsZero() && !t.After(now); t = e.times.Next(t) {
-		list = append(list, slot{t.UTC(), Passed})
+		list = append(list, slot{t.UTC(), Missed})
 		if len(list) == 2*maxDue {
 			list = append(list[:0], list[maxDue:]...)
 		}

@@ -300,7 +300,7 @@ func (s *Scheduler) renewUntil(ctx context.Context, entry string, lost context.C
 			lost(err)
 			return
 		case time.Since(extended) > s.options.Lease:
-			lost(fmt.Errorf("%w, for all that is known: %w", errLost, err))
+			lost(fmt.Errorf("%w: %w", errLost, err))
 			return
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval/schedule"
+	"github.com/ingot-run/ingot/job/redistest"
 )
 
 // states returns the newest slots of the entry, the newest first, by minute and state.
@@ -106,6 +107,8 @@ func TestMissedSlots(t *testing.T) {
 // TestPause pauses an entry, runs it by hand, and resumes it: what it passed over is not caught up.
 func TestPause(t *testing.T) {
 	t.Parallel()
+	_, err := schedule.NewTable(redistest.Start(t).Client).Pause(t.Context(), "quick")
+	require.ErrorContains(t, err, "schedulers have no entries yet")
 	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
 	f.begun()
 	for _, want := range []bool{true, false} {

@@ -6,27 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-)
-
-// State is what became of a slot.
-type State string
-
-// The states. Waiting and Running slots are open.
-const (
-	Waiting    State = "waiting"
-	Running    State = "running"
-	Done       State = "done"       // with a verdict
-	Passed     State = "missed"     // no scheduler ran at its time, and the entry does not catch it up
-	Overlapped State = "overlapped" // one run of the entry was going on and another waited
-	Paused     State = "paused"     // the entry was paused
 )
 
 // Table is the slots of all entries, in Redis. These are its keys:
@@ -49,20 +33,6 @@ func key(parts ...string) string { return "ingot:{:eval}:" + strings.Join(parts,
 
 // slotPrefix precedes the name of a slot in its key.
 func slotPrefix(entry string) string { return key("slot", entry+"/") }
-
-// slot is a time of an entry to enter.
-type slot struct {
-	at    time.Time
-	state State
-}
-
-// slotForm is the form of a slot's name: sorted by name, slots are sorted by time. A slot that a person asked for ends with manual.
-const (
-	slotForm = "20060102T150405Z"
-	manual   = "-now"
-)
-
-func (s slot) name() string { return s.at.UTC().Format(slotForm) }
 
 var (
 	//go:embed lua/fire.lua
@@ -131,72 +101,6 @@ func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) ([]slot, erro
 	return due, nil
 }
 
-// ErrWaiting means that an entry cannot be run now, since a slot waits already.
-var ErrWaiting = errors.New("a run waits already")
-
-// ErrNoEntry means that no scheduler has an entry of a name.
-var ErrNoEntry = errors.New("no scheduler has this entry")
-
-// RunNow enters a slot of an entry for now, and returns the name of its run. Schedulers run it as any other.
-func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error) {
-	if err := t.check(ctx, entry); err != nil {
-		return "", err
-	}
-	now, err := t.Now(ctx)
-	if err != nil {
-		return "", err
-	}
-	name := slot{at: now}.name() + manual
-	added, err := addScript.Run(ctx, t.rdb, []string{key("order", entry), key("open", entry), slotPrefix(entry) + name}, name).Int()
-	if err == nil && added == 0 {
-		err = ErrWaiting
-	}
-	if err == nil {
-		// A tick wakes a scheduler. Without one the run begins at the next look of a scheduler.
-		asynq.NewClientFromRedisClient(t.rdb).EnqueueContext(ctx, tickOf(entry), tickOptions()...) //nolint:errcheck // see above
-	}
-	return entry + "-" + name, failure(err, "run %s now", entry)
-}
-
-// ticks is the asynq queue and the type of the tasks that wake schedulers at the times of entries.
-const ticks = "ingot-evaluations"
-
-// tickTime is the longest time that a tick is handled. A tick is only a hint, so one that fails is not repeated.
-const tickTime = time.Minute
-
-func tickOf(entry string) *asynq.Task { return asynq.NewTask(ticks, []byte(entry)) }
-
-func tickOptions() []asynq.Option {
-	return []asynq.Option{asynq.Queue(ticks), asynq.MaxRetry(0), asynq.Timeout(tickTime)}
-}
-
-// Pause stops an entry: the slots at whose time it is paused are not run. It reports whether this changed anything.
-func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
-	if err := t.check(ctx, entry); err != nil {
-		return false, err
-	}
-	n, err := t.rdb.SAdd(ctx, key("paused"), entry).Result()
-	return n > 0, failure(err, "pause %s", entry)
-}
-
-// Resume lets a paused entry go on with its next slot. It reports whether this changed anything.
-func (t *Table) Resume(ctx context.Context, entry string) (bool, error) {
-	n, err := t.rdb.SRem(ctx, key("paused"), entry).Result()
-	return n > 0, failure(err, "resume %s", entry)
-}
-
-func (t *Table) check(ctx context.Context, entry string) error {
-	known, err := t.rdb.HKeys(ctx, key("entries")).Result()
-	if err != nil {
-		return failure(err, "read the entries of the schedule")
-	}
-	if !slices.Contains(known, entry) {
-		slices.Sort(known)
-		return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
-	}
-	return nil
-}
-
 // Now returns the time of the server, which all schedulers share.
 func (t *Table) Now(ctx context.Context) (time.Time, error) {
 	now, err := t.rdb.Time(ctx).Result()
@@ -224,8 +128,8 @@ func (t *Table) take(ctx context.Context, entry, owner string, lease time.Durati
 
 func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// errLost means that another scheduler has the lease.
-var errLost = errors.New("another scheduler has taken the slot over")
+// errLost means that the lease is gone, so that another scheduler may take the slot.
+var errLost = errors.New("another scheduler may have the slot now")
 
 func (t *Table) renew(ctx context.Context, entry, owner string, lease time.Duration) error {
 	ok, err := renewScript.Run(ctx, t.rdb, []string{key("lease", entry)}, owner, lease.Milliseconds()).Bool()
@@ -265,7 +169,7 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	pipe.ZAdd(ctx, key("schedulers"), redis.Z{Score: float64(now.Unix()), Member: owner})
 	pipe.ZRemRangeByScore(ctx, key("schedulers"), "-inf", strconv.FormatInt(now.Add(-lostAfter).Unix(), 10))
 	for i := range entries {
-		text, err := json.Marshal(known{entries[i], now})
+		text, err := json.Marshal(storedEntry{entries[i], now})
 		if err != nil {
 			return failure(err, "record entry %s", entries[i].Name)
 		}
@@ -288,7 +192,7 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 		return failure(err, "read the entries of the schedule")
 	}
 	for name, text := range entries {
-		var k known
+		var k storedEntry
 		if json.Unmarshal([]byte(text), &k) == nil && now.Sub(k.Seen) < forgottenAfter {
 			continue
 		}
@@ -310,104 +214,8 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// known is an entry in Redis.
-type known struct {
+// storedEntry is an entry in Redis.
+type storedEntry struct {
 	Entry
 	Seen time.Time `json:"seen"`
-}
-
-// EntryStatus is an entry with its slots.
-type EntryStatus struct {
-	Entry
-	Paused bool      `json:"paused"`
-	Next   time.Time `json:"next"`
-	Slots  []Slot    `json:"slots"` // the last ones, the newest first
-}
-
-// Slot is a time of an entry and what became of it.
-type Slot struct {
-	Name     string  `json:"slot"`
-	State    State   `json:"state"`
-	Run      string  `json:"run"`
-	Attempt  int     `json:"attempt,omitempty"`
-	Owner    string  `json:"scheduler,omitempty"`
-	Started  string  `json:"started,omitempty"`
-	Ended    string  `json:"ended,omitempty"`
-	Verdict  Verdict `json:"verdict,omitempty"`
-	Message  string  `json:"message,omitempty"`
-	Notified string  `json:"notified,omitempty"` // when, or why not
-}
-
-// Status is what List returns.
-type Status struct {
-	Schedulers []string      `json:"schedulers"` // those alive
-	Entries    []EntryStatus `json:"entries"`
-}
-
-// List returns the entries that living schedulers have, with their newest slots.
-func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
-	now, err := t.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := new(Status)
-	alive := &redis.ZRangeBy{Min: strconv.FormatInt(now.Add(-lostAfter).Unix(), 10), Max: "+inf"}
-	if s.Schedulers, err = t.rdb.ZRangeByScore(ctx, key("schedulers"), alive).Result(); err != nil {
-		return nil, failure(err, "list schedulers")
-	}
-	slices.Sort(s.Schedulers)
-	entries, err := t.rdb.HGetAll(ctx, key("entries")).Result()
-	if err != nil {
-		return nil, failure(err, "list the entries of the schedule")
-	}
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		var k known
-		if err := json.Unmarshal([]byte(entries[name]), &k); err != nil || now.Sub(k.Seen) > lostAfter {
-			continue
-		}
-		if k.times, err = parse(k.Cron, k.TimeZone); err != nil {
-			continue // written by another version
-		}
-		e := EntryStatus{Entry: k.Entry, Next: k.Next(now)}
-		if e.Paused, err = t.rdb.SIsMember(ctx, key("paused"), name).Result(); err != nil {
-			return nil, failure(err, "list paused entries")
-		}
-		if e.Slots, err = t.Slots(ctx, name, slots); err != nil {
-			return nil, err
-		}
-		s.Entries = append(s.Entries, e)
-	}
-	return s, nil
-}
-
-// Slots returns the newest slots of an entry, the newest first.
-func (t *Table) Slots(ctx context.Context, entry string, limit int) ([]Slot, error) {
-	names, err := t.rdb.ZRevRange(ctx, key("order", entry), 0, int64(limit)-1).Result()
-	if err != nil {
-		return nil, failure(err, "list slots of %s", entry)
-	}
-	if len(names) == 0 {
-		return []Slot{}, t.check(ctx, entry)
-	}
-	pipe := t.rdb.Pipeline()
-	fields := make([]*redis.MapStringStringCmd, len(names))
-	for i, name := range names {
-		fields[i] = pipe.HGetAll(ctx, slotPrefix(entry)+name)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, failure(err, "read slots of %s", entry)
-	}
-	list := make([]Slot, len(names))
-	for i, name := range names {
-		list[i] = newSlot(entry, name, fields[i].Val())
-	}
-	return list, nil
-}
-
-func newSlot(entry, name string, f map[string]string) Slot {
-	attempt, _ := strconv.Atoi(f["attempt"]) // 0 for a slot that was not run
-	return Slot{
-		Name: name, Run: entry + "-" + name, State: State(f["state"]), Attempt: attempt, Owner: f["owner"],
-		Started: f["started"], Ended: f["ended"], Verdict: Verdict(f["verdict"]), Message: f["message"], Notified: f["notified"],
-	}
 }

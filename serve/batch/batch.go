@@ -157,11 +157,17 @@ func (s *Store) change(b *batch, f func(*record)) error {
 
 func (s *Store) changeLocked(b *batch, f func(*record)) error {
 	r := *b.state()
+	before := r.Batch.Status
 	f(&r)
 	if err := writeJSON(s.batchPath(r.Batch.ID), r); err != nil {
 		return err
 	}
+	s.mu.Lock() // a client that sees the end can delete the input
+	defer s.mu.Unlock()
 	b.record.Store(&r)
+	if r.Batch.Status.Ended() && !before.Ended() {
+		s.releaseInput(r.Batch.InputFileID)
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ func BenchmarkValidate(b *testing.B) {
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
 		v := validation{endpoint: openai.Chat, models: []string{"m"}}
-		if err := v.validate(b.Context(), strings.NewReader(text.String())); err != nil || len(v.faults) > 0 {
+		if err := v.read(b.Context(), strings.NewReader(text.String())); err != nil || len(v.faults) > 0 {
 			b.Fatal(err, v.faults)
 		}
 	}

@@ -3,6 +3,8 @@ package batch
 import (
 	"errors"
 	"fmt"
+
+	"github.com/ingot-run/ingot/openai"
 )
 
 // Errors of a Store.
@@ -22,7 +24,5 @@ type RequestError struct {
 func (e *RequestError) Error() string { return e.Message }
 
 func invalid(param, format string, args ...any) *RequestError {
-	return &RequestError{Param: param, Code: codeInvalid, Message: fmt.Sprintf(format, args...)}
+	return &RequestError{Param: param, Code: openai.CodeInvalidValue, Message: fmt.Sprintf(format, args...)}
 }
-
-const codeInvalid = "invalid_value"

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -37,12 +38,6 @@ func Purposes() []string {
 	return []string{"assistants", PurposeInput, "evals", "fine-tune", "user_data", "vision"}
 }
 
-// Limits of a file's time to live.
-const (
-	MinExpiry = time.Hour
-	MaxExpiry = 30 * 24 * time.Hour
-)
-
 const (
 	filePrefix = "file-"
 
@@ -53,7 +48,7 @@ const (
 func CheckUpload(name, purpose string, expiry time.Duration) error {
 	switch {
 	case purpose == "":
-		return &RequestError{Param: "purpose", Code: codeMissing, Message: `"purpose" is missing`}
+		return &RequestError{Param: "purpose", Code: openai.CodeMissingParameter, Message: `"purpose" is missing`}
 	case !slices.Contains(Purposes(), purpose):
 		return invalid("purpose", `"purpose" is %.100q, which is none of %s`, purpose, strings.Join(Purposes(), ", "))
 	case name == "":
@@ -62,13 +57,6 @@ func CheckUpload(name, purpose string, expiry time.Duration) error {
 		return invalid("file", "the file's name is not a text of 1 to %d bytes", maxFilename)
 	}
 	return checkExpiry("expires_after", expiry)
-}
-
-func checkExpiry(param string, expiry time.Duration) error {
-	if expiry == 0 || expiry >= MinExpiry && expiry <= MaxExpiry {
-		return nil
-	}
-	return invalid(param, `"seconds" of %q is not between %.0f and %.0f`, param, MinExpiry.Seconds(), MaxExpiry.Seconds())
 }
 
 // Upload is the content of a file that is not complete. It is written to the disk as it arrives.

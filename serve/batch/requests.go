@@ -40,8 +40,6 @@ const (
 
 const (
 	batchPrefix = "batch_"
-
-	codeMissing = "missing_required_parameter"
 )
 
 // window reads a completion window.
@@ -62,7 +60,7 @@ func window(text string) (time.Duration, error) {
 func (r *Request) check() (time.Duration, error) {
 	for _, required := range []struct{ name, value string }{{"input_file_id", r.InputFileID}, {"endpoint", string(r.Endpoint)}} {
 		if required.value == "" {
-			return 0, &RequestError{Param: required.name, Code: codeMissing, Message: fmt.Sprintf("%q is missing", required.name)}
+			return 0, &RequestError{Param: required.name, Code: openai.CodeMissingParameter, Message: fmt.Sprintf("%q is missing", required.name)}
 		}
 	}
 	if r.Endpoint != openai.Chat && r.Endpoint != openai.Completions {
@@ -109,7 +107,9 @@ func (s *Store) CreateBatch(q Request) (Batch, error) {
 	}}
 	b := newBatch(r)
 	if err := writeJSON(s.batchPath(r.Batch.ID), r); err != nil {
+		s.mu.Lock()
 		s.releaseInput(q.InputFileID)
+		s.mu.Unlock()
 		return Batch{}, fmt.Errorf("store a batch: %w", err)
 	}
 	s.mu.Lock()
@@ -137,9 +137,8 @@ func (s *Store) holdInput(id string) error {
 	return nil
 }
 
+// releaseInput ends what holdInput began. The store is locked.
 func (s *Store) releaseInput(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.readers[id]--; s.readers[id] <= 0 {
 		delete(s.readers, id)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// finish writes the batch's files and ends it. It can be repeated after a crash at any moment.
-func (s *Store) finish(ctx context.Context, b *batch, runner Runner) error {
+// finalize writes the batch's files and ends it. It can be repeated after a crash at any moment.
+func (s *Store) finalize(ctx context.Context, b *batch, runner Runner) error {
 	r := b.state()
 	id := r.Batch.ID
 	if err := runner.Forget(ctx, id); err != nil { // what is left is deleted when its retention is over
@@ -56,7 +56,6 @@ func (s *Store) finish(ctx context.Context, b *batch, runner Runner) error {
 		return err
 	}
 	b.results.Store(nil)
-	s.releaseInput(r.Batch.InputFileID)
 	if err := remove(s.resultsPath(id)); err != nil { // Open removes it
 		s.log.Warn("the results of a batch are left on the disk", "batch", id, "error", err)
 	}

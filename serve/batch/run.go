@@ -84,27 +84,27 @@ func (s *Store) advance(ctx context.Context, b *batch, runner Runner) error {
 	r := b.state()
 	switch {
 	case r.Ending != nil:
-		return s.finish(ctx, b, runner)
+		return s.finalize(ctx, b, runner)
 	case r.Batch.InProgressAt != nil:
 		return s.answer(ctx, b, runner)
 	case b.stopped.Err() != nil:
-		return s.end(b, nil)
+		return s.conclude(b, nil)
 	}
-	return s.check(ctx, b, runner)
+	return s.validate(ctx, b, runner)
 }
 
-// check validates the input.
-func (s *Store) check(ctx context.Context, b *batch, runner Runner) error {
+// validate validates the input until the batch is cancelled or its completion window is over.
+func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
 	ctx, cancel := until(ctx, b.stopped)
 	defer cancel()
-	err := s.validate(ctx, b, runner)
+	err := s.validateInput(ctx, b, runner)
 	if b.stopped.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
+func (s *Store) validateInput(ctx context.Context, b *batch, runner Runner) error {
 	if err := s.validating.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -120,17 +120,13 @@ func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
 	}
 	defer in.Close() //nolint:errcheck // it was only read
 	v := validation{endpoint: r.Batch.Endpoint, models: models, allowed: r.Models}
-	if err := v.validate(ctx, in); err != nil {
+	if err := v.read(ctx, in); err != nil {
 		return err
 	}
 	if len(v.faults) > 0 {
-		err := s.change(b, func(r *record) {
+		return s.change(b, func(r *record) {
 			r.Batch.Status, r.Batch.FailedAt, r.Batch.Errors = Failed, s.unix(), newFaults(v.faults...)
 		})
-		if err == nil {
-			s.releaseInput(b.state().Batch.InputFileID)
-		}
-		return err
 	}
 	return s.change(b, func(r *record) {
 		r.Batch.InProgressAt, r.Batch.Model, r.Batch.RequestCounts.Total = s.unix(), v.model, v.total
@@ -153,7 +149,7 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	err := runner.Run(ctx, b.stopped, Task{
 		Batch: v.ID, Model: v.Model, Input: s.contentPath(v.InputFileID), Results: results, Expires: v.ExpiresAt, Report: b.report,
 	})
-	out, openErr := results() // end counts them
+	out, openErr := results() // conclude counts them
 	if openErr != nil {
 		return openErr
 	}
@@ -164,15 +160,15 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, ErrHopeless):
-		return s.end(b, err)
+		return s.conclude(b, err)
 	case err != nil:
 		return err
 	}
-	return s.end(b, nil)
+	return s.conclude(b, nil)
 }
 
-// end decides how a batch ends. failure is the error with which it was given up, or nil.
-func (s *Store) end(b *batch, failure error) error {
+// conclude decides how a batch ends. failure is the error with which it was given up, or nil.
+func (s *Store) conclude(b *batch, failure error) error {
 	b.writing.Lock() // so that it is not cancelled meanwhile
 	defer b.writing.Unlock()
 	var held, failed, expired int

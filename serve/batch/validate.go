@@ -41,15 +41,15 @@ type validation struct {
 	count  int // number of faults, including those that are not in the list
 }
 
-// validate reads the input of a batch. An error means that it cannot be read now.
-func (v *validation) validate(ctx context.Context, in io.Reader) error {
+// read reads the input of a batch. An error means that it cannot be read now.
+func (v *validation) read(ctx context.Context, in io.Reader) error {
 	v.ids = map[uint64]struct{}{}
 	lines := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
 	for ctx.Err() == nil {
 		l, err := lines.NextLine()
 		switch {
 		case errors.Is(err, io.EOF):
-			v.end()
+			v.conclude()
 			return nil
 		case errors.Is(err, rows.ErrFormat):
 			v.fault(Fault{Code: codeInvalidLine, Message: err.Error()})
@@ -62,14 +62,15 @@ func (v *validation) validate(ctx context.Context, in io.Reader) error {
 			v.fault(Fault{Code: codeTooManyRows, Message: fmt.Sprintf("the file has more than %d lines: divide it into several batches", MaxRows)})
 			return nil
 		}
-		if err := v.check(l); err != nil {
+		if err := v.checkLine(l); err != nil {
 			v.fault(newFault(l.Number, err))
 		}
 	}
 	return ctx.Err()
 }
 
-func (v *validation) end() {
+// conclude adds what is only known after the last line.
+func (v *validation) conclude() {
 	if v.total == 0 {
 		v.fault(Fault{Code: codeEmptyFile, Message: "the file has no lines"})
 	}
@@ -101,11 +102,11 @@ func newFault(line int, e *openai.Error) Fault {
 var faultCodes = map[string]string{
 	openai.CodeInvalidJSON: codeInvalidLine,
 	openai.CodeInvalidText: codeInvalidLine,
-	openai.CodeMissing:     codeMissing,
+	openai.CodeMissing:     openai.CodeMissingParameter,
 }
 
-// check returns the fault of a line, or nil.
-func (v *validation) check(l rows.Line) *openai.Error {
+// checkLine returns the fault of a line, or nil.
+func (v *validation) checkLine(l rows.Line) *openai.Error {
 	if l.Long {
 		return &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("is longer than %d MiB", rows.MaxLine>>20)}
 	}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
+)
+
+// dryLine is a request that is printed and not answered: a line of OpenAI's Batch API, which is an input itself, with a count.
+type dryLine struct {
+	CustomID     string          `json:"custom_id"`
+	Method       string          `json:"method,omitempty"`
+	URL          openai.Endpoint `json:"url,omitempty"`
+	Body         json.RawMessage `json:"body,omitempty"`
+	Error        *openai.Error   `json:"error,omitempty"`
+	PromptTokens int             `json:"prompt_tokens,omitempty"`
+}
+
+// dryRun prints the requests of an input as JSON Lines. With a model, it counts the tokens of their prompts.
+func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string) (err error) {
+	ignore, err := ignoresUnknown(unknown)
+	if err != nil {
+		return err
+	}
+	in, err := from.open(cmd, paths)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	count, closeModel, err := promptCounter(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeModel()) }()
+	out := json.NewEncoder(cmd.OutOrStdout())
+	out.SetEscapeHTML(false)
+	for row, err := range rows.NewReader(in, rows.Options{Format: in.format, IgnoreUnknown: ignore}).Rows(cmd.Context()) {
+		if err != nil {
+			return fmt.Errorf("read %s: %w", strings.Join(paths, " "), err)
+		}
+		line := dryLine{CustomID: row.CustomID, Method: "POST", URL: row.Endpoint, Body: row.Body}
+		if row.Err == nil {
+			line.PromptTokens, row.Err = count(cmd, row)
+		}
+		if row.Err != nil {
+			line = dryLine{CustomID: row.CustomID, Error: row.Err}
+			line.Error.Message = fmt.Sprintf("line %d: %s", row.Line, line.Error.Message)
+		}
+		if err := out.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// promptCounter returns a function that counts the tokens of a row's prompts. Without a model, it returns 0.
+func promptCounter(cmd *cobra.Command) (count func(*cobra.Command, rows.Row) (int, *openai.Error), closeModel func() error, err error) {
+	none := func(*cobra.Command, rows.Row) (int, *openai.Error) { return 0, nil }
+	if cmd.Flags().Lookup(string(config.Model)) == nil { // enqueue knows no model file
+		return none, func() error { return nil }, nil
+	}
+	cfg, err := settings(cmd)
+	if err != nil || cfg.Model == "" {
+		return none, func() error { return nil }, err
+	}
+	models, err := runModels(cfg.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := newLaunch(cfg, io.Discard)
+	eng, err := l.engine(models[0].file, engineOptions(cfg))
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(cmd *cobra.Command, row rows.Row) (int, *openai.Error) { return promptTokens(cmd, eng, row) }, eng.Close, nil
+}
+
+func promptTokens(cmd *cobra.Command, eng *engine.Engine, row rows.Row) (int, *openai.Error) {
+	request, err := openai.ParseRequest(row.Endpoint, row.Body)
+	if err != nil {
+		return 0, openai.AsError(err)
+	}
+	n := 0
+	for i := range request.NumPrompts() {
+		ids, err := eng.Prompt(cmd.Context(), request.Generation(i, 0, time.Now()))
+		if err != nil {
+			return 0, &openai.Error{Code: openai.CodeBadRequest, Message: err.Error()}
+		}
+		n += len(ids)
+	}
+	return n, nil
+}

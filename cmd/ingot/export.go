@@ -1,0 +1,76 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/table"
+)
+
+func newExport() *cobra.Command {
+	var input, format string
+	var to outputFlags
+	cmd := &cobra.Command{
+		Use:   "export ANSWERS... [--input ROWS] -o OUT",
+		Short: "Make a table of answers: CSV, Parquet or flat JSON Lines",
+		Long: `Export makes a table of files of answers: those of "ingot run" and "ingot results", or those that a run kept next to a
+table. With --input ROWS, the file that was answered, each answer has the columns of its row; without it, the row's
+custom_id. Records are in the order of the rows, and those of a row in the order of ANSWERS.
+
+` + columnsHelp + `
+
+A row without an answer is left out. Rows that failed have their error in the column error, unless --failed writes them to
+a file that can be run again, or a filter is given, which drops them. Filters report how many answers they dropped.`,
+		Example: `  ingot export answers.jsonl --input prompts.jsonl -o answers.parquet
+  ingot export answers.jsonl --input prompts.csv -o good.csv --keep-finish stop --unique response --failed again.csv
+  ingot export answers.jsonl -o - --output-format simple | jq .response`,
+		Args: atLeast("ANSWERS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out, err := to.options()
+			if err != nil {
+				return err
+			}
+			for _, path := range append(args, input) {
+				if path == out.path || sameFile(path, out.path) || sameFile(path, out.failed) {
+					return usagef("%s would be overwritten: choose another OUT", path)
+				}
+			}
+			if input == "" && out.failed != "" {
+				return usagef("--failed needs --input ROWS")
+			}
+			in, err := openRecords(input, format)
+			if err != nil {
+				return err
+			}
+			all, err := openAnswers(args)
+			defer closeAnswers(all)
+			if err != nil {
+				return err
+			}
+			return out.write(cmd, all, in)
+		},
+	}
+	to.add(cmd.Flags(), "the table")
+	cmd.Flags().StringVar(&input, "input", "", "give each answer the columns of its row in `ROWS`, the file that was answered")
+	cmd.Flags().StringVar(&format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
+	return cmd
+}
+
+// columnsHelp describes the columns of a table.
+const columnsHelp = `Columns of a table, after those of the input: response, finish_reason, model, prompt_tokens, completion_tokens, error;
+reasoning, if an answer has some; sample_index, if a row has several answers, which are records of their own.`
+
+// openRecords returns a function that begins to read the records of a file, or nil for no file.
+func openRecords(path, format string) (func() (table.Reader, error), error) {
+	f, err := table.ParseFormat(format)
+	if err != nil {
+		return nil, usagef("--format: %w", err)
+	}
+	if path == "" {
+		return nil, nil
+	}
+	in, err := table.Open([]string{path}, table.Options{Format: f})
+	if err != nil {
+		return nil, err
+	}
+	return in.Records, nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// TestManualPages: every command has a page with its description and flags, and mandoc has no warning about it.
+func TestManualPages(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "86400")
+	folder := t.TempDir()
+	r := ingot(t, "", "share", folder)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	pages := filepath.Join(folder, "share", "man", "man1")
+
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		text := readFile(t, filepath.Join(pages, pageName(cmd)+".1"))
+		require.Contains(t, text, ".TH "+roff(strings.ToUpper(pageName(cmd)))+" 1 1970-01-02 ")
+		require.Contains(t, text, roff(cmd.Short))
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			require.Contains(t, text, roff("--"+f.Name), cmd.CommandPath())
+		})
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				visit(sub)
+			}
+		}
+	}
+	visit(newRoot())
+	require.NoFileExists(t, filepath.Join(pages, "ingot-share.1"), "the command is hidden")
+
+	t.Run("mandoc", func(t *testing.T) {
+		mandoc, err := exec.LookPath("mandoc")
+		if err != nil {
+			t.Skip("needs mandoc")
+		}
+		files, err := filepath.Glob(filepath.Join(pages, "*.1"))
+		require.NoError(t, err)
+		require.Greater(t, len(files), 20)
+		warnings, err := exec.CommandContext(t.Context(), mandoc, append([]string{"-T", "lint", "-W", "warning"}, files...)...).CombinedOutput()
+		require.NoError(t, err, string(warnings))
+	})
+}
+
+func TestManualPageText(t *testing.T) {
+	t.Parallel()
+	cmd := &cobra.Command{
+		Use: "cut FILE", Short: "Cut a file", Run: func(*cobra.Command, []string) {},
+		Long: "Cut takes C:\\files.\n\n.hidden files are cut:\n  first   -1\n  second  -2\n'This' is the end.",
+	}
+	cmd.Flags().StringP("out", "o", "", "write to `OUT`")
+	_, description, _ := strings.Cut(page(cmd, "2026-11-22"), ".SH SYNOPSIS\n")
+	require.Equal(t, `.B cut FILE [flags]
+.SH DESCRIPTION
+Cut takes C:\efiles.
+.PP
+\&.hidden files are cut:
+.nf
+  first   \-1
+  second  \-2
+.fi
+\&'This' is the end.
+.SH FLAGS
+.TP
+.B \-o, \-\-out OUT
+write to OUT
+`, description)
+}
+
+// TestCompletions: each shell's file is where packages install it, and bash reads its own.
+func TestCompletions(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	r := ingot(t, "", "share", folder)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	share := filepath.Join(folder, "share")
+	require.Contains(t, readFile(t, filepath.Join(share, "zsh", "site-functions", "_ingot")), "#compdef ingot\n")
+	require.Contains(t, readFile(t, filepath.Join(share, "fish", "vendor_completions.d", "ingot.fish")), "complete -c ingot ")
+	message, err := exec.CommandContext(t.Context(), "bash", "-n", filepath.Join(share, "bash-completion", "completions", "ingot")).CombinedOutput()
+	require.NoError(t, err, string(message))
+}
+
+func TestShareErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	r := ingot(t, "", "share", file)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "write manual pages: mkdir "+file)
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	r = ingot(t, "", "share", t.TempDir())
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, `SOURCE_DATE_EPOCH is "yesterday" and has to be a number of seconds`)
+}

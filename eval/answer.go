@@ -1,0 +1,101 @@
+package eval
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// answer is the part of an answer that scores need.
+type answer struct {
+	texts     []string // texts of the choices
+	truncated bool     // a choice reached max_tokens
+	logprobs  scored
+	failed    string  // the error; empty for an answer
+	tokens    int     // generated tokens
+	latency   float64 // from the request to the last token, in milliseconds
+	model     string  // SHA-256
+}
+
+// readAnswers reads the lines of an output file by their custom ids.
+func readAnswers(r io.Reader) (map[string]*answer, error) {
+	all := map[string]*answer{}
+	lines := bufio.NewReaderSize(r, 1<<20)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 && err == nil {
+			id, a, err := readAnswer(line)
+			if err != nil {
+				return nil, fmt.Errorf("read answers, line %d: %w", n, err)
+			}
+			all[id] = a
+		}
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read answers: %w", err)
+		}
+	}
+}
+
+func readAnswer(line []byte) (id string, a *answer, err error) {
+	var l struct {
+		CustomID string `json:"custom_id"`
+		Response *struct {
+			Body struct {
+				Choices []struct {
+					Text    string `json:"text"`
+					Message struct {
+						Content string `json:"content"`
+					} `json:"message"`
+					Finish   string `json:"finish_reason"`
+					Logprobs scored `json:"logprobs"`
+				} `json:"choices"`
+				Usage struct {
+					Completion int `json:"completion_tokens"`
+				} `json:"usage"`
+			} `json:"body"`
+		} `json:"response"`
+		Error *struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+		Stats struct {
+			Model string  `json:"model_sha256"`
+			Total float64 `json:"total_ms"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(line, &l); err != nil {
+		return "", nil, err
+	}
+	a = &answer{model: l.Stats.Model}
+	switch {
+	case l.Error != nil:
+		a.failed = l.Error.Code + ": " + l.Error.Message
+	case l.Response == nil || len(l.Response.Body.Choices) == 0:
+		a.failed = "the answer is empty"
+	default:
+		for _, c := range l.Response.Body.Choices {
+			a.texts = append(a.texts, cmp.Or(c.Text, c.Message.Content))
+			a.truncated = a.truncated || c.Finish == "length"
+		}
+		a.tokens, a.latency = l.Response.Body.Usage.Completion, l.Stats.Total
+		a.logprobs = l.Response.Body.Choices[0].Logprobs
+	}
+	return l.CustomID, a, nil
+}
+
+// readAnswersFile reads a file of answers by their custom ids.
+func readAnswersFile(path string) (map[string]*answer, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read answers: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return readAnswers(f)
+}

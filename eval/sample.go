@@ -1,0 +1,78 @@
+package eval
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Sample is the score of a row after one of the task's pipelines: a line of a samples file.
+type Sample struct {
+	DocID      int             `json:"doc_id"` // number of the row in its file, from 0
+	Doc        json.RawMessage `json:"doc"`
+	Cluster    string          `json:"cluster,omitempty"`
+	Context    string          `json:"context"`
+	Target     string          `json:"target"`
+	DocHash    string          `json:"doc_hash"`
+	PromptHash string          `json:"prompt_hash"`
+	TargetHash string          `json:"target_hash"`
+
+	Responses []string           `json:"resps"`
+	Filter    string             `json:"filter"`
+	Filtered  []string           `json:"filtered_resps"`
+	Choices   []string           `json:"choices,omitempty"`
+	Logprobs  []float64          `json:"logprobs,omitempty"` // log-probabilities of the choices
+	Logprob   float64            `json:"logprob,omitempty"`  // log-probability of the target or text
+	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
+	Truncated bool               `json:"truncated,omitempty"`
+	Judge     []string           `json:"judge,omitempty"`             // what the judge wrote about each answer
+	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
+	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row
+	Metrics   []string           `json:"metrics"`
+	Scores    map[string]float64 `json:"scores"`            // by metric; of metrics made of log-probabilities, the log-probability
+	Weights   map[string]float64 `json:"weights,omitempty"` // words, bytes or instructions that a score is per, by metric; 1 without
+}
+
+// SamplesFile is the name of a task's samples file.
+func SamplesFile(task string) string { return "samples_" + task + ".jsonl" }
+
+func writeSamples(path string, samples []Sample) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write samples: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("write samples: %w", err)
+		}
+	}()
+	enc := json.NewEncoder(f)
+	enc.SetEscapeHTML(false)
+	for i := range samples {
+		if err := enc.Encode(&samples[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadSamples reads the samples of a task of a run.
+func ReadSamples(folder, task string) ([]Sample, error) {
+	path := filepath.Join(folder, SamplesFile(task))
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read samples: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	var all []Sample
+	for dec := json.NewDecoder(f); dec.More(); {
+		var s Sample
+		if err := dec.Decode(&s); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

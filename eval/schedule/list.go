@@ -1,0 +1,87 @@
+package schedule
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// EntryStatus is an entry with its slots.
+type EntryStatus struct {
+	Entry
+	Paused bool      `json:"paused"`
+	Next   time.Time `json:"next"`
+	Slots  []Slot    `json:"slots"` // the last ones, the newest first
+}
+
+// Status is what List returns.
+type Status struct {
+	Schedulers []string      `json:"schedulers"` // those alive
+	Entries    []EntryStatus `json:"entries"`
+}
+
+// List returns the entries that living schedulers have, with their newest slots.
+func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
+	now, err := t.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Status)
+	alive := &redis.ZRangeBy{Min: strconv.FormatInt(now.Add(-lostAfter).Unix(), 10), Max: "+inf"}
+	if s.Schedulers, err = t.rdb.ZRangeByScore(ctx, key("schedulers"), alive).Result(); err != nil {
+		return nil, failure(err, "list schedulers")
+	}
+	slices.Sort(s.Schedulers)
+	entries, err := t.rdb.HGetAll(ctx, key("entries")).Result()
+	if err != nil {
+		return nil, failure(err, "list the entries of the schedule")
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		var k storedEntry
+		if err := json.Unmarshal([]byte(entries[name]), &k); err != nil || now.Sub(k.Seen) > lostAfter {
+			continue
+		}
+		if k.times, err = parse(k.Cron, k.TimeZone); err != nil {
+			continue // written by another version
+		}
+		e := EntryStatus{Entry: k.Entry, Next: k.Next(now)}
+		if e.Paused, err = t.rdb.SIsMember(ctx, key("paused"), name).Result(); err != nil {
+			return nil, failure(err, "list paused entries")
+		}
+		if e.Slots, err = t.Slots(ctx, name, slots); err != nil {
+			return nil, err
+		}
+		s.Entries = append(s.Entries, e)
+	}
+	return s, nil
+}
+
+// Slots returns the newest slots of an entry, the newest first.
+func (t *Table) Slots(ctx context.Context, entry string, limit int) ([]Slot, error) {
+	names, err := t.rdb.ZRevRange(ctx, key("order", entry), 0, int64(limit)-1).Result()
+	if err != nil {
+		return nil, failure(err, "list slots of %s", entry)
+	}
+	if len(names) == 0 {
+		return []Slot{}, t.check(ctx, entry)
+	}
+	pipe := t.rdb.Pipeline()
+	fields := make([]*redis.MapStringStringCmd, len(names))
+	for i, name := range names {
+		fields[i] = pipe.HGetAll(ctx, slotPrefix(entry)+name)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failure(err, "read slots of %s", entry)
+	}
+	list := make([]Slot, len(names))
+	for i, name := range names {
+		list[i] = newSlot(entry, name, fields[i].Val())
+	}
+	return list, nil
+}

@@ -1,0 +1,82 @@
+package schedule
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// ErrWaiting means that an entry cannot be run now, since a slot waits already.
+var ErrWaiting = errors.New("a run waits already")
+
+// ErrNoEntry means that no scheduler has an entry of a name.
+var ErrNoEntry = errors.New("no scheduler has this entry")
+
+// RunNow enters a slot of an entry for now, and returns the name of its run. Schedulers run it as any other.
+func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error) {
+	if err := t.check(ctx, entry); err != nil {
+		return "", err
+	}
+	now, err := t.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := slot{at: now}.name() + manual
+	added, err := addScript.Run(ctx, t.rdb, []string{key("order", entry), key("open", entry), slotPrefix(entry) + name}, name).Int()
+	if err == nil && added == 0 {
+		err = ErrWaiting
+	}
+	if err == nil {
+		// A tick wakes a scheduler. Without one the run begins at the next look of a scheduler.
+		asynq.NewClientFromRedisClient(t.rdb).EnqueueContext(ctx, tickOf(entry), tickOptions()...) //nolint:errcheck // see above
+	}
+	return entry + "-" + name, failure(err, "run %s now", entry)
+}
+
+// Pause stops an entry: the slots at whose time it is paused are not run. It reports whether this changed anything.
+func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
+	if err := t.check(ctx, entry); err != nil {
+		return false, err
+	}
+	n, err := t.rdb.SAdd(ctx, key("paused"), entry).Result()
+	return n > 0, failure(err, "pause %s", entry)
+}
+
+// Resume lets a paused entry go on with its next slot. It reports whether this changed anything.
+func (t *Table) Resume(ctx context.Context, entry string) (bool, error) {
+	n, err := t.rdb.SRem(ctx, key("paused"), entry).Result()
+	return n > 0, failure(err, "resume %s", entry)
+}
+
+func (t *Table) check(ctx context.Context, entry string) error {
+	known, err := t.rdb.HKeys(ctx, key("entries")).Result()
+	if err != nil {
+		return failure(err, "read the entries of the schedule")
+	}
+	if slices.Contains(known, entry) {
+		return nil
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("entry %q: %w; schedulers have no entries yet", entry, ErrNoEntry)
+	}
+	slices.Sort(known)
+	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
+}
+
+// ticks is the asynq queue and the type of the tasks that wake schedulers at the times of entries.
+const ticks = "ingot-evaluations"
+
+// tickTime is the longest time that a tick is handled. A tick is only a hint, so one that fails is not repeated.
+const tickTime = time.Minute
+
+func tickOf(entry string) *asynq.Task { return asynq.NewTask(ticks, []byte(entry)) }
+
+func tickOptions() []asynq.Option {
+	return []asynq.Option{asynq.Queue(ticks), asynq.MaxRetry(0), asynq.Timeout(tickTime)}
+}

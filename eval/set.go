@@ -1,0 +1,112 @@
+package eval
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/ordered"
+)
+
+// Item is a row of a task with its prompt.
+type Item struct {
+	Number int // in the file of rows, from 0
+	Doc    json.RawMessage
+	Prompt task.Prompt
+}
+
+// Set is a task with its items.
+type Set struct {
+	*task.Task
+	Items   []Item
+	Hash    string         // hash of the task's settings and rows
+	Skipped map[string]int // numbers of rows that are left out, by reason
+}
+
+// maxRow is the longest row of a file in bytes.
+const maxRow = 16 << 20
+
+// Load reads the rows of a task and makes their prompts. limit is the maximum number of rows; 0 for all.
+func Load(t *task.Task, limit int) (*Set, error) {
+	if t.Data == "" {
+		return nil, fmt.Errorf("task %s: its rows are missing: name their file with \"data\" in the task, or with --data", t.Name)
+	}
+	docs, objects, err := readRows(t.Data)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	shots, err := newExamples(t, objects)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	s := &Set{Task: t, Skipped: map[string]int{}}
+	hash := sha256.New()
+	settings, err := json.Marshal([]any{t.Type, t.Repeats, t.Chat, t.Generation, t.Rubric})
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+	}
+	hash.Write(settings)
+	for i, doc := range docs {
+		if limit > 0 && len(s.Items) == limit {
+			break
+		}
+		chosen, err := shots.choose(i, objects[i])
+		if err != nil {
+			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
+		}
+		p, err := t.Prompt(objects[i], chosen)
+		if errors.Is(err, task.ErrSkip) {
+			s.Skipped[err.Error()]++
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
+		}
+		s.Items = append(s.Items, Item{i, doc, p})
+		fmt.Fprintf(hash, "%q %q %q %q %d\n", p.Context, p.Contexts, p.Choices, p.Targets, p.Right) //nolint:errcheck // a hash does not fail
+	}
+	if len(s.Items) == 0 {
+		reason := "it has no rows"
+		for skipped := range s.Skipped {
+			reason = skipped
+		}
+		return nil, fmt.Errorf("task %s: no row of %s can be asked: %s", t.Name, t.Data, reason)
+	}
+	s.Hash = hex.EncodeToString(hash.Sum(nil))
+	return s, nil
+}
+
+func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read rows: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxRow)
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		v, err := ordered.ParseJSON(line)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read %s:%d: %w", path, n, err)
+		}
+		object, ok := v.(*ordered.Object)
+		if !ok {
+			return nil, nil, fmt.Errorf("read %s:%d: the row is not a JSON object", path, n)
+		}
+		docs, objects = append(docs, bytes.Clone(line)), append(objects, object)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return docs, objects, nil
+}

@@ -1,0 +1,195 @@
+// Package export turns files of answers, as runs and batches write them, into tables: each answer with the columns of the row that it
+// answers.
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+// Answers is a file of answers, in which the answer of a row can be found. It needs 24 bytes of memory per answer.
+type Answers struct {
+	// Model is the value of the column model. If it is empty, each answer names its model.
+	Model string
+
+	path      string
+	file      *os.File
+	entries   []entry // in the order of rows
+	sorted    bool    // the file has this order
+	reasoning bool    // an answer has reasoning
+	samples   bool    // a row has several answers
+	next      int     // entry, in a pass over the rows
+	selected  bool    // answers of rows that the pass leaves out are skipped
+	buf       []byte
+}
+
+// entry is the place of an answer.
+type entry struct {
+	offset int64
+	row    int32
+	size   int32 // of the line, with its end
+	sum    uint32
+}
+
+// OpenAnswers reads a file of answers to find where each is. An incomplete last line, which a run may be writing, is ignored. Close
+// closes the file.
+func OpenAnswers(path string) (*Answers, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answers{path: path, file: f}
+	if err := a.scan(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	a.sorted = slices.IsSortedFunc(a.entries, byRow)
+	slices.SortFunc(a.entries, byRow)
+	for i := 1; i < len(a.entries); i++ {
+		if a.entries[i-1].row == a.entries[i].row {
+			return nil, errors.Join(fmt.Errorf("%s has two answers of row %d: remove one", path, a.entries[i].row), f.Close())
+		}
+	}
+	return a, nil
+}
+
+func byRow(a, b entry) int { return cmp.Compare(a.row, b.row) }
+
+// Close closes the file.
+func (a *Answers) Close() error { return a.file.Close() }
+
+// Len returns the number of answers.
+func (a *Answers) Len() int { return len(a.entries) }
+
+func (a *Answers) scan() error {
+	lines := bufio.NewReaderSize(a.file, 1<<20)
+	var text []byte
+	offset := int64(0)
+	for n := 1; ; n++ {
+		text = text[:0]
+		part, err := lines.ReadSlice('\n')
+		for errors.Is(err, bufio.ErrBufferFull) && len(text)+len(part) <= openai.MaxOutputLine {
+			text = append(text, part...)
+			part, err = lines.ReadSlice('\n')
+		}
+		text = append(text, part...)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return fmt.Errorf("read %s: %w", a.path, err)
+		}
+		if err == nil && len(bytes.TrimSpace(text)) > 0 {
+			err = a.add(text, offset)
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: not a result of ingot", a.path, n)
+		}
+		offset += int64(len(text))
+	}
+}
+
+// add enters a line.
+func (a *Answers) add(text []byte, offset int64) error {
+	l, err := parseLine(text)
+	if err != nil {
+		return err
+	}
+	_, row, sum, err := openai.ParseResultID(l.ID)
+	if err != nil {
+		return err
+	}
+	if l.Response != nil {
+		choices := l.Response.Body.Choices
+		a.samples = a.samples || len(choices) > 1
+		for _, c := range choices {
+			a.reasoning = a.reasoning || len(c.Message.Reasoning) > 0
+		}
+	}
+	a.entries = append(a.entries, entry{offset: offset, row: int32(row), size: int32(len(text)), sum: sum}) //nolint:gosec // ParseResultID checks row
+	return nil
+}
+
+// text returns a line, which is valid until the next call.
+func (a *Answers) text(e entry) ([]byte, error) {
+	a.buf = slices.Grow(a.buf[:0], int(e.size))[:e.size]
+	if _, err := a.file.ReadAt(a.buf, e.offset); err != nil {
+		return nil, fmt.Errorf("read %s: %w", a.path, err)
+	}
+	return a.buf, nil
+}
+
+// of returns the entry of a row. Rows are asked for in ascending order. The error names an answer between this row and the last.
+func (a *Answers) of(row int) (e entry, found bool, err error) {
+	for a.selected && a.next < len(a.entries) && int(a.entries[a.next].row) < row {
+		a.next++
+	}
+	if a.next == len(a.entries) || int(a.entries[a.next].row) > row {
+		return entry{}, false, nil
+	}
+	e = a.entries[a.next]
+	if int(e.row) < row {
+		return entry{}, false, a.errNoRow(e)
+	}
+	a.next++
+	return e, true, nil
+}
+
+// end returns an error if there are answers of rows after the last.
+func (a *Answers) end() error {
+	if a.next < len(a.entries) && !a.selected {
+		return a.errNoRow(a.entries[a.next])
+	}
+	return nil
+}
+
+// ErrOtherFile means that answers are not those of the given rows.
+var ErrOtherFile = errors.New("made from a different input file")
+
+func (a *Answers) errNoRow(e entry) error {
+	return fmt.Errorf("%s was %w: this one has no row %d", a.path, ErrOtherFile, e.row)
+}
+
+// line has the parts of a line of answers that a table has.
+type line struct {
+	ID       string `json:"id"`
+	CustomID string `json:"custom_id"`
+	Response *struct {
+		Body struct {
+			Model   string `json:"model"`
+			Choices []struct {
+				Text    json.RawMessage `json:"text"`
+				Message struct {
+					Content   json.RawMessage `json:"content"`
+					Reasoning json.RawMessage `json:"reasoning_content"`
+				} `json:"message"`
+				FinishReason string `json:"finish_reason"`
+			} `json:"choices"`
+			Usage struct {
+				PromptTokens     int `json:"prompt_tokens"`
+				CompletionTokens int `json:"completion_tokens"`
+			} `json:"usage"`
+		} `json:"body"`
+	} `json:"response"`
+	Error *openai.Error `json:"error"`
+	Stats struct {
+		ChoiceTokens []int `json:"choice_tokens"`
+	} `json:"stats"`
+}
+
+func parseLine(text []byte) (line, error) {
+	var l line
+	err := json.Unmarshal(text, &l)
+	if err == nil && (l.Response == nil) == (l.Error == nil) {
+		err = errors.New("neither an answer nor an error")
+	}
+	return l, err
+}

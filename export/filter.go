@@ -1,0 +1,155 @@
+package export
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/ingot-run/ingot/table"
+)
+
+// Filter selects answers. The zero Filter selects all.
+type Filter struct {
+	FinishReasons []string         // an answer has one of these, if there are any
+	Match         []*regexp.Regexp // the response matches all of these
+	NotMatch      []*regexp.Regexp // the response matches none of these
+	MinChars      int              // minimum length of the response in characters
+	MaxChars      int              // 0 for none
+	MinTokens     int              // minimum of completion tokens
+	MaxTokens     int              // 0 for none
+	// Unique are columns of the table. An answer whose values in them are those of an earlier one is dropped. Texts are compared in
+	// Unicode's NFC form, without white space around them and with each run of white space as one space.
+	Unique []string
+}
+
+// Reason is why an answer is not in a table.
+type Reason string
+
+// The reasons, in the order in which they are checked.
+const (
+	Failed      Reason = "failed" // the row has no answer, and there is a filter or another file for such rows
+	OtherFinish Reason = "finish reason"
+	Unmatched   Reason = "no match"
+	Matched     Reason = "match"
+	TooShort    Reason = "too short"
+	TooLong     Reason = "too long"
+	Duplicate   Reason = "duplicate"
+)
+
+// Reasons are all reasons in order.
+var Reasons = []Reason{Failed, OtherFinish, Unmatched, Matched, TooShort, TooLong, Duplicate}
+
+// IsSet reports whether the filter can drop an answer.
+func (f *Filter) IsSet() bool {
+	return len(f.FinishReasons)+len(f.Match)+len(f.NotMatch)+len(f.Unique)+f.MinChars+f.MaxChars+f.MinTokens+f.MaxTokens > 0
+}
+
+// drops returns the reason to drop an answer other than Duplicate; it is empty if there is none.
+func (f *Filter) drops(s *sample) (Reason, error) {
+	if s.failure != "" {
+		if f.IsSet() {
+			return Failed, nil
+		}
+		return "", nil
+	}
+	if len(f.FinishReasons) > 0 && !slices.Contains(f.FinishReasons, s.finishReason) {
+		return OtherFinish, nil
+	}
+	if len(f.Match)+len(f.NotMatch)+f.MinChars+f.MaxChars > 0 {
+		var response string
+		if err := json.Unmarshal(s.response, &response); err != nil {
+			return "", err
+		}
+		if reason := f.dropsText(response); reason != "" {
+			return reason, nil
+		}
+	}
+	switch {
+	case s.completion >= 0 && s.completion < f.MinTokens:
+		return TooShort, nil
+	case f.MaxTokens > 0 && s.completion > f.MaxTokens:
+		return TooLong, nil
+	}
+	return "", nil
+}
+
+func (f *Filter) dropsText(response string) Reason {
+	for _, r := range f.Match {
+		if !r.MatchString(response) {
+			return Unmatched
+		}
+	}
+	for _, r := range f.NotMatch {
+		if r.MatchString(response) {
+			return Matched
+		}
+	}
+	switch n := utf8.RuneCountInString(response); {
+	case n < f.MinChars:
+		return TooShort
+	case f.MaxChars > 0 && n > f.MaxChars:
+		return TooLong
+	}
+	return ""
+}
+
+// unique finds records with the values of an earlier one in some columns. It needs about 20 bytes of memory per record. In a million
+// records, the chance that any is mistaken for a duplicate is below one in ten million.
+type unique struct {
+	columns []string
+	seen    map[uint64]struct{}
+}
+
+// newUnique makes a unique for columns of a table.
+func newUnique(columns []string, all []table.Column) (*unique, error) {
+	for _, name := range columns {
+		if !slices.ContainsFunc(all, func(c table.Column) bool { return c.Name == name }) {
+			return nil, fmt.Errorf("the table has no column %q: it has %s", name, namesOf(all))
+		}
+	}
+	return &unique{columns: columns, seen: map[uint64]struct{}{}}, nil
+}
+
+func namesOf(columns []table.Column) string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = fmt.Sprintf("%q", c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// isDuplicate reports whether an earlier record has the same values.
+func (u *unique) isDuplicate(fields []table.Field) bool {
+	if len(u.columns) == 0 {
+		return false
+	}
+	h := sha256.New()
+	for _, name := range u.columns {
+		var value []byte
+		if i := slices.IndexFunc(fields, func(f table.Field) bool { return f.Name == name }); i >= 0 {
+			value = normal(fields[i].Value)
+		}
+		h.Write(binary.AppendUvarint(nil, uint64(len(value))))
+		h.Write(value)
+	}
+	key := binary.BigEndian.Uint64(h.Sum(nil))
+	_, before := u.seen[key]
+	u.seen[key] = struct{}{}
+	return before
+}
+
+// normal returns a value in the form in which it is compared.
+func normal(value json.RawMessage) []byte {
+	var s string
+	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {
+		return value
+	}
+	return []byte(`"` + strings.Join(strings.Fields(norm.NFC.String(s)), " "))
+}

@@ -1,0 +1,59 @@
+package export
+
+import (
+	"bufio"
+	"context"
+	"io"
+
+	"github.com/ingot-run/ingot/table"
+)
+
+// WriteLines writes the lines of answers to w in the order of the rows.
+func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
+	out := bufio.NewWriterSize(w, 1<<20)
+	next := make([]int, len(all))
+	for n := 0; ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		first := -1
+		for i, a := range all {
+			if next[i] < len(a.entries) && (first < 0 || a.entries[next[i]].row < all[first].entries[next[first]].row) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return out.Flush()
+		}
+		text, err := all[first].text(all[first].entries[next[first]])
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+		next[first]++
+	}
+}
+
+// Order puts the lines of a file of answers into the order of the rows. The file is replaced at once, so that it is complete at every
+// moment. It must not be open elsewhere.
+func Order(ctx context.Context, path string) error {
+	a, err := OpenAnswers(path)
+	if err != nil {
+		return err
+	}
+	defer a.Close() //nolint:errcheck // it was only read
+	if a.sorted {
+		return nil
+	}
+	f, err := table.CreateFile(path)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if err := WriteLines(ctx, f, []*Answers{a}); err != nil {
+		return err
+	}
+	return f.Commit()
+}

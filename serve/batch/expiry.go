@@ -1,0 +1,36 @@
+package batch
+
+import (
+	"strconv"
+	"time"
+)
+
+// Limits of a file's time to live.
+const (
+	MinExpiry = time.Hour
+	MaxExpiry = 30 * 24 * time.Hour
+)
+
+// ParseExpiry reads a time to live as requests have it: seconds from the anchor "created_at". It returns 0 if both are empty, and a
+// *RequestError that names a part of param if the time cannot be used.
+func ParseExpiry(param, anchor, seconds string) (time.Duration, error) {
+	if anchor == "" && seconds == "" {
+		return 0, nil
+	}
+	if anchor != "created_at" {
+		return 0, invalid(param+"[anchor]", `"anchor" of %q must be "created_at", not %.100q`, param, anchor)
+	}
+	n, err := strconv.Atoi(seconds)
+	if limit := int(MaxExpiry / time.Second); err != nil || n < 1 || n > limit {
+		return 0, invalid(param+"[seconds]", `"seconds" of %q must be a number up to %d, not %.100q`, param, limit, seconds)
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// checkExpiry returns a *RequestError if a time to live is out of range. 0 stands for none.
+func checkExpiry(param string, expiry time.Duration) error {
+	if expiry == 0 || expiry >= MinExpiry && expiry <= MaxExpiry {
+		return nil
+	}
+	return invalid(param, `"seconds" of %q is not between %.0f and %.0f`, param, MinExpiry.Seconds(), MaxExpiry.Seconds())
+}

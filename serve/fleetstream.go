@@ -1,0 +1,92 @@
+package serve
+
+import (
+	"errors"
+
+	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
+)
+
+// position identifies a choice of a prompt.
+type position struct{ prompt, choice int }
+
+// fleetStream passes the pieces of a call on, each once and in order.
+type fleetStream struct {
+	call Call
+	have map[position]job.Progress
+	done map[position]bool // whose last piece was passed on
+}
+
+// use passes on the pieces that have arrived. It reports whether the worker has announced the end.
+func (s *fleetStream) use(c *fleetCall) (ended bool, err error) {
+	c.mu.Lock()
+	events := c.events
+	c.events = nil
+	c.mu.Unlock()
+	for _, e := range events {
+		if e.Ended {
+			ended = true
+			continue
+		}
+		if s.call.Stream == nil {
+			continue
+		}
+		if err := s.pass(e); err != nil {
+			return false, err
+		}
+	}
+	return ended, nil
+}
+
+// pass passes on what is new in an event.
+func (s *fleetStream) pass(e job.Event) error {
+	at := position{e.Prompt, e.Piece.Choice}
+	piece, ok := e.Since(s.have[at])
+	if !ok {
+		return nil // events were lost; finish makes up for them
+	}
+	if s.done[at] || len(piece.Tokens) == 0 && piece.Text == "" && piece.Reasoning == "" && piece.FinishReason == "" {
+		return nil // an earlier attempt has sent it
+	}
+	return s.send(at, piece)
+}
+
+func (s *fleetStream) send(at position, piece generation.Piece) error {
+	progress := s.have[at]
+	progress.Add(piece)
+	s.have[at] = progress
+	if piece.FinishReason != "" {
+		s.done[at] = true
+	}
+	return s.call.Stream(at.prompt, piece)
+}
+
+// finish passes on what the events did not have of the choices, given the whole response.
+func (s *fleetStream) finish(body []byte) error {
+	if s.call.Request.Whole() {
+		return nil
+	}
+	whole, err := s.call.Request.Choices(body)
+	if err != nil {
+		return err
+	}
+	for prompt, choices := range whole {
+		for i, c := range choices {
+			at := position{prompt, i}
+			have := s.have[at]
+			if s.done[at] || have.Text > len(c.Text) || have.Reasoning > len(c.Reasoning) {
+				continue
+			}
+			if s.call.Request.NamesTokens() {
+				return errors.New("a part of the answer was lost on its way from the worker")
+			}
+			piece := generation.Piece{
+				Choice: i, Reasoning: c.Reasoning[have.Reasoning:], Text: c.Text[have.Text:], FinishReason: c.FinishReason, StopReason: c.StopReason,
+			}
+			if err := s.send(at, piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package table
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// arrayReader reads an array of JSON objects, or objects one after another.
+type arrayReader struct {
+	file   *file
+	limit  *limitedReader
+	in     *json.Decoder
+	inside bool // in an array
+	begun  bool
+	number int
+	fields []Field
+}
+
+func newArray(f *file) (Reader, error) {
+	f.skipMark()
+	r := &arrayReader{file: f, limit: &limitedReader{in: f.in}}
+	r.in = json.NewDecoder(r.limit)
+	return r, nil
+}
+
+// Columns implements Reader.
+func (r *arrayReader) Columns() []Column { return nil }
+
+// Next implements Reader.
+func (r *arrayReader) Next() (Record, error) {
+	object, err := r.read()
+	if errors.Is(err, io.EOF) {
+		return Record{}, io.EOF
+	}
+	r.number++
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return Record{}, r.file.fail(r.number, fmt.Errorf("it is not JSON at byte %d: %w", syntax.Offset, err))
+	case err != nil:
+		return Record{}, r.file.fail(r.number, err)
+	}
+	if r.fields, err = appendObject(object, r.fields[:0]); err != nil {
+		return Record{}, &RecordError{Number: r.number, Err: err}
+	}
+	return Record{Number: r.number, Fields: r.fields}, nil
+}
+
+// read reads the next element.
+func (r *arrayReader) read() (json.RawMessage, error) {
+	r.limit.left = maxRecord
+	if !r.begun {
+		r.begun = true
+		start, err := r.file.start()
+		if err != nil {
+			return nil, err
+		}
+		if start = skipSpace(start); len(start) > 0 && start[0] == '[' {
+			r.inside = true
+			if _, err := r.in.Token(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.inside && !r.in.More() {
+		r.inside = false
+		if _, err := r.in.Token(); err != nil { // the end of the array
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+	var element json.RawMessage
+	err := r.in.Decode(&element)
+	return element, err
+}
+
+// Close implements Reader.
+func (r *arrayReader) Close() error { return r.file.Close() }

@@ -1,0 +1,157 @@
+package table
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetReader reads a Parquet file row by row. It holds a page of each column in memory.
+type parquetReader struct {
+	file    *file
+	columns []Column
+	nodes   []*node // of columns
+	leaves  int     // columns of the file without groups, also of columns that are left out
+	groups  []parquet.RowGroup
+	rows    parquet.Rows // of the current group; nil between groups
+	buf     []parquet.Row
+	next    int // in buf
+	number  int
+	values  rowValues // of the last row
+	fields  []Field
+}
+
+// batchRows is the number of rows that are read at once.
+const batchRows = 64
+
+// indexColumn matches columns in which pandas writes the index of its rows. They are left out.
+var indexColumn = regexp.MustCompile(`^__index_level_\d+__$`)
+
+// errDamaged means that the library could not read a file, and did not return an error of its own.
+var errDamaged = errors.New("the Parquet file is damaged")
+
+// guard turns a panic of the library on a damaged file into an error.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %.200s", errDamaged, fmt.Sprint(p))
+	}
+}
+
+func newParquet(f *file) (r Reader, err error) {
+	defer guard(&err)
+	plain, size, err := f.random()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.name, err)
+	}
+	in, err := parquet.OpenFile(plain, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.name, err)
+	}
+	p := &parquetReader{file: f, groups: in.RowGroups(), buf: make([]parquet.Row, 0, batchRows)}
+	for _, c := range in.Root().Columns() {
+		n, err := newNode(c, node{}, &p.leaves)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: column %q: %w", f.name, c.Name(), err)
+		}
+		if indexColumn.MatchString(c.Name()) {
+			continue
+		}
+		p.nodes = append(p.nodes, n)
+		p.columns = append(p.columns, Column{c.Name(), n.kind()})
+	}
+	if p.columns == nil {
+		return nil, fmt.Errorf("read %s: the file has no columns", f.name)
+	}
+	return p, nil
+}
+
+// random returns the file for reads at any offset, and its size. What is not a plain file is copied to a temporary one.
+func (f *file) random() (*os.File, int64, error) {
+	if f.plain != nil && isRegular(f.plain) {
+		info, err := f.plain.Stat()
+		if err != nil {
+			return nil, 0, err
+		}
+		return f.plain, info.Size(), nil
+	}
+	temp, err := temporary()
+	if err != nil {
+		return nil, 0, err
+	}
+	f.closes = append(f.closes, temp.Close)
+	size, err := io.Copy(temp, f.in)
+	return temp, size, err
+}
+
+// Columns implements Reader.
+func (p *parquetReader) Columns() []Column { return p.columns }
+
+// Next implements Reader.
+func (p *parquetReader) Next() (r Record, err error) {
+	row, err := p.row()
+	if errors.Is(err, io.EOF) {
+		return Record{}, io.EOF
+	}
+	p.number++
+	if err != nil {
+		return Record{}, p.file.fail(p.number, err)
+	}
+	p.fields = p.fields[:0]
+	p.values.set(row, p.leaves)
+	for i, n := range p.nodes {
+		v, err := p.value(n)
+		if err != nil {
+			return Record{}, &RecordError{Number: p.number, Err: fmt.Errorf("column %q: %w", p.columns[i].Name, err)}
+		}
+		p.fields = append(p.fields, Field{p.columns[i].Name, v})
+	}
+	return Record{Number: p.number, Fields: p.fields}, nil
+}
+
+func (p *parquetReader) value(n *node) (v json.RawMessage, err error) {
+	defer guard(&err)
+	return n.appendTo(nil, &p.values)
+}
+
+// row returns the next row of the file. It is valid until the next call.
+func (p *parquetReader) row() (row parquet.Row, err error) {
+	defer guard(&err)
+	for p.next == len(p.buf) {
+		if p.rows == nil {
+			if len(p.groups) == 0 {
+				return nil, io.EOF
+			}
+			p.rows, p.groups = p.groups[0].Rows(), p.groups[1:]
+		}
+		p.buf, p.next = p.buf[:batchRows], 0
+		n, err := p.rows.ReadRows(p.buf)
+		p.buf = p.buf[:n]
+		if errors.Is(err, io.EOF) {
+			err = p.rows.Close()
+			p.rows = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 && p.rows != nil {
+			return nil, io.ErrNoProgress
+		}
+	}
+	p.next++
+	return p.buf[p.next-1], nil
+}
+
+// Close implements Reader.
+func (p *parquetReader) Close() (err error) {
+	defer guard(&err)
+	if p.rows != nil {
+		err = p.rows.Close()
+		p.rows = nil
+	}
+	return errors.Join(err, p.file.Close())
+}

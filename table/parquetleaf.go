@@ -1,0 +1,209 @@
+package table
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// leafType is how values of a leaf column are written as JSON.
+type leafType struct {
+	kind   Kind
+	append func(dst []byte, v parquet.Value) ([]byte, error)
+}
+
+// newLeafType returns the JSON of a column's values. Times and decimals are strings, since JSON has no types for them.
+func newLeafType(t parquet.Type) (leafType, error) {
+	text := func(kind Kind, value func(v parquet.Value) (string, error)) (leafType, error) {
+		return leafType{kind, func(dst []byte, v parquet.Value) ([]byte, error) {
+			s, err := value(v)
+			return append(dst, quote(s)...), err
+		}}, nil
+	}
+	switch l := logicalType(t).(type) {
+	case *format.StringType, *format.EnumType:
+		return text(String, utf8Text)
+	case *format.JsonType:
+		return leafType{JSON, appendJSON}, nil
+	case *format.DecimalType:
+		return text(String, func(v parquet.Value) (string, error) { return decimal(v, int(l.Scale)), nil })
+	case *format.DateType:
+		return text(String, func(v parquet.Value) (string, error) {
+			return time.Unix(int64(v.Int32())*86400, 0).UTC().Format(time.DateOnly), nil
+		})
+	case *format.TimeType:
+		return text(String, func(v parquet.Value) (string, error) {
+			return timeOf(v, l.Unit).Format("15:04:05.999999999"), nil
+		})
+	case *format.TimestampType:
+		layout := "2006-01-02T15:04:05.999999999"
+		if l.IsAdjustedToUTC {
+			layout += "Z"
+		}
+		return text(String, func(v parquet.Value) (string, error) { return timeOf(v, l.Unit).Format(layout), nil })
+	case *format.UUIDType:
+		return text(String, func(v parquet.Value) (string, error) {
+			b := v.ByteArray()
+			if len(b) != 16 {
+				return "", errors.New("a UUID has not 16 bytes")
+			}
+			h := hex.EncodeToString(b)
+			return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-"), nil
+		})
+	case *format.IntType:
+		if !l.IsSigned {
+			return leafType{Integer, appendUnsigned}, nil
+		}
+	case *format.Float16Type:
+		return leafType{Number, func(dst []byte, v parquet.Value) ([]byte, error) {
+			b := v.ByteArray()
+			if len(b) != 2 {
+				return nil, errors.New("a float16 has not 2 bytes")
+			}
+			return appendFloat(dst, halfFloat(binary.LittleEndian.Uint16(b)), 32), nil
+		}}, nil
+	}
+	switch t.Kind() {
+	case parquet.Boolean:
+		return leafType{Boolean, func(dst []byte, v parquet.Value) ([]byte, error) { return strconv.AppendBool(dst, v.Boolean()), nil }}, nil
+	case parquet.Int32, parquet.Int64:
+		return leafType{Integer, func(dst []byte, v parquet.Value) ([]byte, error) { return strconv.AppendInt(dst, integer(v), 10), nil }}, nil
+	case parquet.Float:
+		return leafType{Number, func(dst []byte, v parquet.Value) ([]byte, error) {
+			return appendFloat(dst, float64(v.Float()), 32), nil
+		}}, nil
+	case parquet.Double:
+		return leafType{Number, func(dst []byte, v parquet.Value) ([]byte, error) { return appendFloat(dst, v.Double(), 64), nil }}, nil
+	case parquet.Int96:
+		return text(String, func(v parquet.Value) (string, error) {
+			return int96Time(v).Format("2006-01-02T15:04:05.999999999"), nil
+		})
+	}
+	return text(String, bytesText)
+}
+
+func utf8Text(v parquet.Value) (string, error) {
+	b := v.ByteArray()
+	if !utf8.Valid(b) {
+		return "", errors.New("the text is not UTF-8")
+	}
+	return string(b), nil
+}
+
+// bytesText returns bytes that are not marked as text. Older writers do not mark texts; other bytes are written in Base64.
+func bytesText(v parquet.Value) (string, error) {
+	if s, err := utf8Text(v); err == nil {
+		return s, nil
+	}
+	return base64.StdEncoding.EncodeToString(v.ByteArray()), nil
+}
+
+func appendJSON(dst []byte, v parquet.Value) ([]byte, error) {
+	if text := v.ByteArray(); json.Valid(text) && utf8.Valid(text) {
+		return append(dst, text...), nil
+	}
+	return nil, errors.New("the value is not JSON")
+}
+
+func integer(v parquet.Value) int64 {
+	if v.Kind() == parquet.Int32 {
+		return int64(v.Int32())
+	}
+	return v.Int64()
+}
+
+func appendUnsigned(dst []byte, v parquet.Value) ([]byte, error) {
+	if v.Kind() == parquet.Int32 {
+		return strconv.AppendUint(dst, uint64(v.Uint32()), 10), nil
+	}
+	return strconv.AppendUint(dst, v.Uint64(), 10), nil
+}
+
+// appendFloat appends a number. JSON has no infinite numbers: they are null, as is what is not a number.
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(dst, "null"...)
+	}
+	verb := byte('f')
+	if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) {
+		verb = 'e'
+	}
+	return strconv.AppendFloat(dst, f, verb, -1, bits)
+}
+
+// halfFloat converts a number of 16 bits: a sign, 5 bits of exponent, 10 of fraction.
+func halfFloat(bits uint16) float64 {
+	sign := 1.0
+	if bits>>15 == 1 {
+		sign = -1
+	}
+	exponent, fraction := int(bits>>10&31), float64(bits&1023)
+	switch exponent {
+	case 0:
+		return sign * math.Ldexp(fraction, -24)
+	case 31:
+		if fraction != 0 {
+			return math.NaN()
+		}
+		return sign * math.Inf(1)
+	}
+	return sign * math.Ldexp(1024+fraction, exponent-25)
+}
+
+// decimal returns a decimal number with a number of digits after its point.
+func decimal(v parquet.Value, scale int) string {
+	n := new(big.Int)
+	switch v.Kind() {
+	case parquet.Int32, parquet.Int64:
+		n.SetInt64(integer(v))
+	default: // two's complement, the highest byte first
+		b := v.ByteArray()
+		n.SetBytes(b)
+		if len(b) > 0 && b[0]&0x80 != 0 {
+			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+		}
+	}
+	sign := ""
+	if n.Sign() < 0 {
+		sign = "-"
+		n.Neg(n)
+	}
+	digits := n.String()
+	if scale <= 0 || scale > 1000 {
+		return sign + digits
+	}
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+}
+
+func timeOf(v parquet.Value, unit format.TimeUnit) time.Time {
+	n := integer(v)
+	switch unit.Value.(type) {
+	case *format.MilliSeconds:
+		return time.UnixMilli(n).UTC()
+	case *format.MicroSeconds:
+		return time.UnixMicro(n).UTC()
+	}
+	return time.Unix(n/1e9, n%1e9).UTC()
+}
+
+// int96Time returns the time of an old type: nanoseconds of the day, and the day as a Julian day number.
+func int96Time(v parquet.Value) time.Time {
+	const epoch = 2440588 // the Julian day of 1970-01-01
+	i := v.Int96()
+	nanoseconds := int64(i[1])<<32 | int64(i[0])
+	return time.Unix((int64(i[2])-epoch)*86400, 0).Add(time.Duration(nanoseconds)).UTC()
+}

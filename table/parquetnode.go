@@ -1,0 +1,231 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// rowValues are the values of a row, by leaf column. Parquet stores the values of nested columns as lists with two levels each:
+// the definition level says how much of the path to the value is there, the repetition level in which list a new element begins.
+type rowValues struct{ left [][]parquet.Value }
+
+func (r *rowValues) set(row parquet.Row, leaves int) {
+	if r.left == nil {
+		r.left = make([][]parquet.Value, leaves)
+	}
+	clear(r.left)
+	row.Range(func(column int, values []parquet.Value) bool {
+		if column < leaves {
+			r.left[column] = values
+		}
+		return true
+	})
+}
+
+var errNoValue = errors.New("the row has too few values: the file is damaged")
+
+// peek returns the next value of a leaf column.
+func (r *rowValues) peek(leaf int) (parquet.Value, error) {
+	if len(r.left[leaf]) == 0 {
+		return parquet.Value{}, errNoValue
+	}
+	return r.left[leaf][0], nil
+}
+
+// node is a column of a schema, or a part of one.
+type node struct {
+	name        string
+	form        form
+	optional    bool
+	definition  int // level from which the node is there
+	repetition  int // level of the list that the node is or is in
+	elements    int // definition level from which a list is not empty
+	first, last int // its leaf columns are from first to before last
+	children    []*node
+	leaf        leafType
+}
+
+// form is how a node is written as JSON.
+type form int
+
+const (
+	leafForm     form = iota
+	groupForm         // an object
+	repeatedForm      // a list of its only child, which may repeat
+	mapForm           // an object, of the repeated pairs of its only child
+)
+
+// maxDepth is the maximum depth of a schema.
+const maxDepth = 64
+
+// newNode describes a column below a parent. leaves is the number of leaf columns so far.
+func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
+	if c.Depth() > maxDepth {
+		return nil, fmt.Errorf("it is nested more than %d times", maxDepth)
+	}
+	n := &node{name: c.Name(), optional: c.Optional(), definition: parent.definition, repetition: parent.repetition, first: *leaves}
+	switch {
+	case c.Repeated():
+		n.definition++
+		n.repetition++
+	case c.Optional():
+		n.definition++
+	}
+	element := *n
+	defer func() { n.last = *leaves }()
+	if c.Leaf() {
+		*leaves++
+		var err error
+		if n.leaf, err = newLeafType(c.Type()); err != nil {
+			return nil, err
+		}
+	} else {
+		n.form = groupForm
+		for _, child := range c.Columns() {
+			each, err := newNode(child, *n, leaves)
+			if err != nil {
+				return nil, err
+			}
+			n.children = append(n.children, each)
+		}
+		if n.first == *leaves {
+			return nil, errors.New("it is a group without values")
+		}
+		n.annotate(c)
+	}
+	if !c.Repeated() {
+		return n, nil
+	}
+	// A repeated node is a list of what it would be once.
+	once := *n
+	once.optional, once.last = false, *leaves
+	*n = element
+	n.form, n.elements, n.children = repeatedForm, n.definition, []*node{&once}
+	return n, nil
+}
+
+// annotate recognises lists and maps, which are groups of a certain form with an annotation.
+func (n *node) annotate(c *parquet.Column) {
+	if len(n.children) != 1 || n.children[0].form != repeatedForm {
+		return
+	}
+	inner, element := n.children[0], n.children[0].children[0]
+	switch logicalType(c.Type()).(type) {
+	case *format.ListType:
+		n.form = repeatedForm
+		// Old writers repeat the element itself.
+		old := element.name == "array" || strings.HasSuffix(element.name, "_tuple")
+		if element.form == groupForm && len(element.children) == 1 && !old {
+			element = element.children[0]
+		}
+		n.repetition, n.elements, n.children = inner.repetition, inner.elements, []*node{element}
+	case *format.MapType:
+		if element.form == groupForm && len(element.children) == 2 && element.children[0].kind() == String {
+			n.form, n.repetition, n.elements, n.children = mapForm, inner.repetition, inner.elements, []*node{element}
+		}
+	}
+}
+
+func (n *node) kind() Kind {
+	if n.form == leafForm {
+		return n.leaf.kind
+	}
+	return JSON
+}
+
+// appendTo appends the node's value in the row as JSON.
+func (n *node) appendTo(dst []byte, r *rowValues) ([]byte, error) {
+	v, err := r.peek(n.first)
+	if err != nil {
+		return nil, err
+	}
+	if n.optional && v.DefinitionLevel() < n.definition {
+		return append(dst, "null"...), n.skip(r)
+	}
+	switch n.form {
+	case leafForm:
+		r.left[n.first] = r.left[n.first][1:]
+		if v.IsNull() {
+			return append(dst, "null"...), nil
+		}
+		return n.leaf.append(dst, v)
+	case groupForm:
+		dst = append(dst, '{')
+		for i, c := range n.children {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(append(dst, quote(c.name)...), ':')
+			if dst, err = c.appendTo(dst, r); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, '}'), nil
+	}
+	return n.appendElements(dst, r)
+}
+
+// appendElements appends a list or a map.
+func (n *node) appendElements(dst []byte, r *rowValues) ([]byte, error) {
+	brackets := "[]"
+	if n.form == mapForm {
+		brackets = "{}"
+	}
+	dst = append(dst, brackets[0])
+	first, err := r.peek(n.first)
+	if err != nil {
+		return nil, err
+	}
+	if first.DefinitionLevel() < n.elements {
+		return append(dst, brackets[1]), n.skip(r)
+	}
+	for i := 0; ; i++ {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if n.form == mapForm {
+			dst, err = n.appendPair(dst, r)
+		} else {
+			dst, err = n.children[0].appendTo(dst, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		left := r.left[n.first]
+		if len(left) == 0 || left[0].RepetitionLevel() < n.repetition {
+			return append(dst, brackets[1]), nil
+		}
+	}
+}
+
+// appendPair appends a name and a value of a map.
+func (n *node) appendPair(dst []byte, r *rowValues) ([]byte, error) {
+	pair := n.children[0]
+	dst, err := pair.children[0].appendTo(dst, r)
+	if err != nil {
+		return nil, err
+	}
+	return pair.children[1].appendTo(append(dst, ':'), r)
+}
+
+// skip removes one value of each leaf column of a node that is null or empty.
+func (n *node) skip(r *rowValues) error {
+	for leaf := n.first; leaf < n.last; leaf++ {
+		if len(r.left[leaf]) == 0 {
+			return errNoValue
+		}
+		r.left[leaf] = r.left[leaf][1:]
+	}
+	return nil
+}
+
+func logicalType(t parquet.Type) format.LogicalTypeValue {
+	if l := t.LogicalType(); l != nil {
+		return l.Value
+	}
+	return nil
+}
