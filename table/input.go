@@ -274,7 +274,8 @@ func (in *Input) Content() (io.ReadCloser, error) {
 func (in *Input) openFile(path string) (*file, error) {
 	if in.copied != nil && (path == in.once || path == Stdin) {
 		f := &file{name: in.once, in: bufio.NewReaderSize(io.NewSectionReader(in.copied, 0, math.MaxInt64), 64<<10)}
-		return f, f.decompress()
+		err := f.decompress()
+		return f, err
 	}
 	if path == Stdin && in.Seekable() {
 		if _, err := in.options.Stdin.(io.Seeker).Seek(in.start, io.SeekStart); err != nil {
