@@ -103,7 +103,12 @@ func (s *Stream) open(lines bool) (err error) {
 	if s.content, err = s.in.Content(); errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
 	s.first = nil
+	err = s.records.Close()
+	s.records = nil // it may hold a large line
 	return err
 }
 
@@ -203,10 +208,10 @@ func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 
 // Close closes the files.
 func (s *Stream) Close() error {
-	if s.records == nil {
-		return nil
+	var err error
+	if s.records != nil {
+		err = s.records.Close()
 	}
-	err := s.records.Close()
 	if s.content != nil {
 		err = errors.Join(err, s.content.Close())
 	}
