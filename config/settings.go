@@ -64,7 +64,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Redis = s; return checkRedis(s) },
 	},
 	{
-		name: Model, usage: "`MODEL`: a GGUF file, or a name such as user/repo:Q4_K_M that \"ingot pull\" has downloaded",
+		name: Model, usage: "`MODEL`: a GGUF file, or the name of a model that \"ingot pull\" has downloaded",
 		set: func(c *Config, s string) error { c.Model = s; return nil },
 	},
 	{

@@ -19,16 +19,18 @@ const (
 	comparedAtOnce = 1000
 	// freedAtOnce is the number of results after which an output is synced, so that they can be freed.
 	freedAtOnce = 1000
-	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again.
+	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again, and the time for
+	// which results are gathered.
 	pollInterval = 100 * time.Millisecond
 )
 
 // CollectOptions are the settings of Collect.
 type CollectOptions struct {
-	Follow   bool                             // wait for rows until the batch has ended
-	Free     bool                             // delete results from the store once the output, a file, has them on the disk
-	Progress func(job.Status)                 // called after every page and at the end; may be nil
-	Written  func(rows []job.Recording) error // called after every page that was written to out; may be nil
+	Follow    bool                             // wait for rows until the batch has ended
+	Immediate bool                             // with Follow: write each result at once; not set, a fleet's results are gathered for 100 ms
+	Free      bool                             // delete results from the store once the output, a file, has them on the disk
+	Progress  func(job.Status)                 // called after every page and at the end; may be nil
+	Written   func(rows []job.Recording) error // called after every page that was written to out; may be nil
 }
 
 // Collected counts the lines of an output.
@@ -173,10 +175,24 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 		if n == 0 && wait == 0 {
 			return s.State, nil
 		}
-		if err := ctx.Err(); err != nil {
+		if n == 0 || n == pageSize || c.options.Immediate {
+			wait = 0
+		}
+		if err := gather(ctx, wait); err != nil {
 			return "", err
 		}
 	}
+}
+
+// gather waits for more results. A page of many results costs little more than a page of one.
+func gather(ctx context.Context, wait time.Duration) error {
+	if wait > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	return ctx.Err()
 }
 
 // page writes the next results. It returns the number of stream entries that it read.

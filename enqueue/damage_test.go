@@ -29,7 +29,7 @@ func TestCollectLeavesOutWhatIsDamaged(t *testing.T) {
 	entry := func(line, sum string) {
 		t.Helper()
 		require.NoError(t, r.Client.XAdd(t.Context(), &redis.XAddArgs{
-			Stream: "ingot:{b}:stream", Values: []string{"line", line, "sum", sum, "outcome", "done"},
+			Stream: "ingot:{b}:stream", Values: []string{"line", line, "sum", sum, "failed", "0"},
 		}).Err())
 	}
 	for _, line := range []string{"-3", "0", "4000000000", "99999999999999999999", "x", "\x1b[31m", ""} {

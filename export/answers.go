@@ -28,6 +28,7 @@ type Answers struct {
 	reasoning bool    // an answer has reasoning
 	samples   bool    // a row has several answers
 	next      int     // entry, in a pass over the rows
+	selected  bool    // answers of rows that the pass leaves out are skipped
 	buf       []byte
 }
 
@@ -128,6 +129,9 @@ func (a *Answers) text(e entry) ([]byte, error) {
 
 // of returns the entry of a row. Rows are asked for in ascending order. The error names an answer between this row and the last.
 func (a *Answers) of(row int) (e entry, found bool, err error) {
+	for a.selected && a.next < len(a.entries) && int(a.entries[a.next].row) < row {
+		a.next++
+	}
 	if a.next == len(a.entries) || int(a.entries[a.next].row) > row {
 		return entry{}, false, nil
 	}
@@ -141,7 +145,7 @@ func (a *Answers) of(row int) (e entry, found bool, err error) {
 
 // end returns an error if there are answers of rows after the last.
 func (a *Answers) end() error {
-	if a.next < len(a.entries) {
+	if a.next < len(a.entries) && !a.selected {
 		return a.errNoRow(a.entries[a.next])
 	}
 	return nil

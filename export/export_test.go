@@ -144,6 +144,31 @@ func TestColumnsOnlyWhereTheyHaveValues(t *testing.T) {
 	require.Equal(t, []string{`{"id":"a","x_response":"one","x_finish_reason":"stop","x_model":"tiny","x_prompt_tokens":7,"x_completion_tokens":3,"x_error":null}`}, got)
 }
 
+// A run that is given another selection has answers of rows that it does not select.
+func TestAnswersOfRowsThatAreLeftOut(t *testing.T) {
+	t.Parallel()
+	a := open(t, answer(t, 1, "a", stop("one")), answer(t, 2, "b", stop("two")), answer(t, 3, "c", stop("three")), answer(t, 4, "d", stop("four")))
+	selection := func() (table.Reader, error) {
+		return &skipping{input{lines: []string{"{}", `{"id":"b"}`, `{"id":"c"}`}}}, nil
+	}
+	got, counts := write(t, export.Options{Input: selection, Answers: []*export.Answers{a}, Selected: true})
+	require.Len(t, got, 2)
+	require.Contains(t, got[0], `{"id":"b","response":"two",`)
+	require.Equal(t, 2, counts.Records)
+	_, err := export.WriteTable(t.Context(), io.Discard, export.Options{Input: selection, Answers: []*export.Answers{a}, Format: export.CSV})
+	require.ErrorIs(t, err, export.ErrOtherFile)
+}
+
+// skipping leaves out the first record.
+type skipping struct{ input }
+
+func (s *skipping) Next() (table.Record, error) {
+	if s.next == 0 {
+		s.next = 1
+	}
+	return s.input.Next()
+}
+
 func TestWithoutTheInputRowsHaveTheirNames(t *testing.T) {
 	t.Parallel()
 	a := open(t, answer(t, 4, "d", stop("four")), answer(t, 2, "b", stop("two")))

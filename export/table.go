@@ -17,11 +17,12 @@ type Options struct {
 	Answers []*Answers // each row has the answers of each, in this order
 	// Input begins to read the rows that were answered, from their start. It is called twice if each record has columns of its own. If
 	// it is nil, the table has the rows' custom_id.
-	Input  func() (table.Reader, error)
-	Prefix string // of the generated columns
-	Filter Filter
-	Format Format
-	Failed *FailedRows // gets the rows that failed instead of the table; may be nil
+	Input    func() (table.Reader, error)
+	Selected bool   // Input leaves rows out, and the table leaves out their answers
+	Prefix   string // of the generated columns
+	Filter   Filter
+	Format   Format
+	Failed   *FailedRows // gets the rows that failed instead of the table; may be nil
 }
 
 // Counts are what came of a table.
@@ -74,7 +75,7 @@ type tableMaker struct {
 // open begins to read the rows.
 func (t *tableMaker) open() (table.Reader, error) {
 	for _, a := range t.options.Answers {
-		a.next = 0
+		a.next, a.selected = 0, t.options.Selected
 	}
 	if t.options.Input == nil {
 		return &namedRows{answers: t.options.Answers}, nil

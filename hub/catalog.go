@@ -1,19 +1,59 @@
 package hub
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Entry is a model of the catalog: a short name for one file of a repository.
 type Entry struct {
 	Name    string
 	File    string // user/repo:selection
-	Bytes   int64  // of its files
-	Cache   int64  // bytes of a token in the KV cache, in f16
+	Bytes   int64  // of its files, about
+	Cache   int64  // bytes of a token in the KV cache in f16, from the model's layers, KV heads and their sizes
 	Licence string
 	For     string // what it is good for
 }
 
-// Catalog is a small list of models that are worth to be tried first. The smallest is first.
-var Catalog = []Entry{}
+// Catalog is a small list of models to begin with, the smallest first. The sizes are from the repositories' own lists, rounded.
+var Catalog = []Entry{
+	{"smollm2-1.7b", "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M", 1.06e9, 2 * 2 * 24 * 32 * 64, "Apache-2.0", "first steps, short English texts"},
+	{"smollm3-3b", "bartowski/HuggingFaceTB_SmolLM3-3B-GGUF:Q4_K_M", 1.92e9, 2 * 2 * 36 * 4 * 128, "Apache-2.0", "laptops: summaries, six European languages"},
+	{"qwen3-4b", "bartowski/Qwen_Qwen3-4B-GGUF:Q4_K_M", 2.50e9, 2 * 2 * 36 * 8 * 128, "Apache-2.0", "laptops: classification, extraction, many languages"},
+	{"qwen3-8b", "bartowski/Qwen_Qwen3-8B-GGUF:Q4_K_M", 5.03e9, 2 * 2 * 36 * 8 * 128, "Apache-2.0", "general use, many languages, reasoning"},
+	{"gemma3-12b", "bartowski/google_gemma-3-12b-it-GGUF:Q4_K_M", 7.30e9, 2 * 2 * 48 * 8 * 256, "Gemma", "translation, writing"},
+	{"phi4-14b", "bartowski/phi-4-GGUF:Q4_K_M", 9.05e9, 2 * 2 * 40 * 10 * 128, "MIT", "knowledge, mathematics, data sets in English"},
+	{"gpt-oss-20b", "bartowski/openai_gpt-oss-20b-GGUF:MXFP4", 12.1e9, 2 * 2 * 24 * 8 * 64, "Apache-2.0", "reasoning at the speed of a small model"},
+	{"glm-4.7-flash", "bartowski/zai-org_GLM-4.7-Flash-GGUF:Q4_K_M", 18.47e9, 2 * 47 * (512 + 64), "MIT", "code, reasoning, long prompts; 3B of 30B weights per token"},
+	{"qwen3-30b", "bartowski/Qwen_Qwen3-30B-A3B-GGUF:Q4_K_M", 18.6e9, 2 * 2 * 48 * 4 * 128, "Apache-2.0", "large data sets, many languages; 3B of 30B weights per token"},
+}
+
+// Rows and tokens per row for which Memory is computed.
+const (
+	MemoryRows   = 16
+	MemoryTokens = 1000
+)
+
+// Memory estimates the bytes that a model takes with MemoryRows rows of MemoryTokens tokens: its weights, what a step needs, and the KV
+// cache.
+func (e Entry) Memory() int64 {
+	const steps = 256 << 20
+	return e.Bytes + e.Bytes/20 + steps + MemoryRows*MemoryTokens*e.Cache
+}
+
+// Fitting returns the models of the catalog that fit into a number of bytes, the largest first, at most n. If none fits, it is the
+// smallest.
+func Fitting(memory int64, n int) (fitting []Entry) {
+	for _, e := range slices.Backward(Catalog) {
+		if e.Memory() <= memory && len(fitting) < n {
+			fitting = append(fitting, e)
+		}
+	}
+	if len(fitting) == 0 {
+		fitting = Catalog[:1]
+	}
+	return fitting
+}
 
 // lookup returns the entry with a short name.
 func lookup(name string) (Entry, bool) {

@@ -35,7 +35,8 @@ type download struct {
 	mu   sync.Mutex
 	from source // empty before the first request
 
-	ranges atomic.Bool // the server has sent a range; several connections read
+	ranges   atomic.Bool  // the server has sent a range; several connections read
+	received atomic.Int64 // bytes, also of blocks that are not complete
 }
 
 // run downloads what is missing.
@@ -43,23 +44,28 @@ func (d *download) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var more sync.Once
 	var work func() error
+	hasRanges := func() {
+		more.Do(func() {
+			d.ranges.Store(true)
+			for range connections - 1 {
+				group.Go(work)
+			}
+		})
+	}
 	work = func() error {
+		// Requests for a quarter of a connection's share let all connections end at about the same time.
+		most := max(1, min(spanBlocks, d.part.blocks/(4*connections)))
+		r := &reading{buf: make([]byte, blockSize)}
 		for {
-			s, ok := d.part.claim(spanBlocks)
-			if !ok {
+			var ok bool
+			if r.span, ok = d.part.claim(most); !ok {
 				return nil
 			}
-			seen := d.part.bytes.Load()
+			r.filled = 0
+			seen := d.received.Load()
 			err := d.c.retry(ctx, func() (bool, error) {
-				err := d.fetch(ctx, &s, func() {
-					more.Do(func() {
-						d.ranges.Store(true)
-						for range connections - 1 {
-							group.Go(work)
-						}
-					})
-				})
-				now := d.part.bytes.Load() // of all connections: one that is refused does not matter while others are served
+				err := d.fetch(ctx, r, hasRanges)
+				now := d.received.Load() // by all connections: one that is refused does not matter while others are served
 				progress := now > seen
 				seen = now
 				return progress, err
@@ -73,21 +79,27 @@ func (d *download) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// fetch gets the blocks of s, or as many as come. s becomes those that are missing. hasRanges is called when the server sends a range.
-func (d *download) fetch(ctx context.Context, s *span, hasRanges func()) error {
+// reading is what one connection is to get.
+type reading struct {
+	span
+	buf    []byte // the block span.first, as far as it has come
+	filled int
+}
+
+// fetch gets the blocks of r, or as many as come; r then has those that are missing. hasRanges is called when the server sends a range.
+func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) error {
 	from, err := d.source(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	first, last := int64(s.first)*blockSize, min(int64(s.end)*blockSize, d.part.size)-1
+	first, last := int64(r.first)*blockSize+int64(r.filled), min(int64(r.end)*blockSize, d.part.size)-1
 	res, err := d.c.open(ctx, from, http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", first, last)}})
 	if err != nil {
 		return networkError("pull "+d.what, from.url, err)
 	}
 	defer res.Body.Close() //nolint:errcheck // everything wanted was read
-	block := s.first
 	switch {
 	case res.StatusCode == http.StatusPartialContent:
 		if err := d.checkRange(res.Header.Get("Content-Range"), first); err != nil {
@@ -100,47 +112,48 @@ func (d *download) fetch(ctx context.Context, s *span, hasRanges func()) error {
 		if res.ContentLength >= 0 && res.ContentLength != d.part.size {
 			return d.wrongSize(res.ContentLength)
 		}
-		block = 0
-		s.end = d.part.blocks
 		d.part.claimAll()
+		r.span, r.filled = span{0, d.part.blocks}, 0
 	default:
 		return d.refused(from, res)
 	}
 	body := &steady{r: res.Body, timer: time.AfterFunc(d.c.env.Timeout, func() { cancel(errStalled) }), timeout: d.c.env.Timeout}
 	defer body.timer.Stop()
-	if err := d.read(body, s, block); err != nil {
-		if errors.Is(context.Cause(ctx), errStalled) {
-			err = fmt.Errorf("no bytes for %s", d.c.env.Timeout)
-		}
+	if err := d.read(body, r); err != nil {
 		var final *finalError
-		if errors.As(err, &final) {
+		switch {
+		case errors.As(err, &final):
 			return err
+		case errors.Is(context.Cause(ctx), errStalled):
+			err = fmt.Errorf("nothing came for %s", d.c.env.Timeout)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			err = errors.New("the connection was cut")
 		}
 		return networkError("pull "+d.what, from.url, err)
 	}
 	return nil
 }
 
-// read stores the blocks of a body, which begins with the given block. Blocks before s, and those that are there, are skipped.
-func (d *download) read(body io.Reader, s *span, block int) error {
-	buf := make([]byte, blockSize)
-	for ; block < s.end; block++ {
-		data := buf[:d.part.length(block)]
-		if _, err := io.ReadFull(body, data); err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = errors.New("the connection was cut")
-			}
+// read stores the blocks of a body. Blocks that are there already are read and dropped.
+func (d *download) read(body io.Reader, r *reading) error {
+	for r.first < r.end {
+		data := r.buf[:d.part.length(r.first)]
+		n, err := io.ReadFull(body, data[r.filled:])
+		r.filled += n
+		there := d.part.has(r.first)
+		if !there {
+			d.received.Add(int64(n))
+		}
+		if err != nil {
 			return err
 		}
-		if !d.part.has(block) {
-			if err := d.part.write(block, data); err != nil {
+		if !there {
+			if err := d.part.write(r.first, data); err != nil {
 				return &finalError{diskError(d.what, d.part.file.Name(), err)}
 			}
 			d.moved(int64(len(data)))
 		}
-		if block >= s.first {
-			s.first = block + 1
-		}
+		r.first, r.filled = r.first+1, 0
 	}
 	return nil
 }

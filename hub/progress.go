@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/dustin/go-humanize"
 )
 
 // progress counts the bytes of a model's files.
@@ -57,16 +59,4 @@ func allocated(path string) int64 {
 }
 
 // sizeText formats bytes in decimal units, as the hub does.
-func sizeText(n int64) string {
-	switch v := float64(n); {
-	case n >= 1e12:
-		return fmt.Sprintf("%.1f TB", v/1e12)
-	case n >= 1e9:
-		return fmt.Sprintf("%.1f GB", v/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.0f MB", v/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.0f KB", v/1e3)
-	}
-	return fmt.Sprintf("%d B", n)
-}
+func sizeText(n int64) string { return humanize.Bytes(uint64(max(0, n))) }

@@ -56,6 +56,11 @@ func NewPuller(o Options) *Puller {
 // continues what an earlier call began.
 func (p *Puller) Pull(ctx context.Context, n Name) (Pulled, error) {
 	store := Store{p.options.Env}
+	if n.Kind == File {
+		if _, err := os.Stat(n.Path); err != nil {
+			return Pulled{}, fmt.Errorf("%w; to download a model, give user/repo, an https:// address, or a name that \"ingot models\" lists", err)
+		}
+	}
 	if n.Kind == File || n.Kind == Ollama || commitPattern.MatchString(n.Revision) || p.options.Env.Offline {
 		found, err := store.Find(n)
 		if err == nil || n.Kind == File || n.Kind == Ollama {

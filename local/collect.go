@@ -11,8 +11,9 @@ import (
 // collect writes each result when it is recorded, deletes it from the queue, and frees its room in the window.
 func (r *run) collect(ctx context.Context, queue job.Queue) error {
 	_, err := enqueue.Collect(ctx, queue, r.out, enqueue.CollectOptions{
-		Follow:   true,
-		Progress: r.report,
+		Follow:    true,
+		Immediate: true,
+		Progress:  r.report,
 		Written: func(rows []job.Recording) error {
 			if err := queue.Drop(ctx, r.out.Batch(), rows); err != nil {
 				return err

@@ -22,6 +22,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/local"
@@ -43,7 +44,8 @@ const (
 //
 // The engine's threads spin while they wait for each other, so that anything else that runs on their processors makes them use more. What
 // the queue itself uses is therefore measured apart: "paced" has an engine that only waits for about as long as the real one takes,
-// and compares the processor time per row with that of the engine alone.
+// and compares the worker's processor time per row with that of the engine alone. The worker's time includes parsing the request and
+// writing the answer's JSON, which rows need without a queue too.
 func BenchmarkQueueWork(b *testing.B) {
 	backend, err := cpu.New(runtime.GOMAXPROCS(0))
 	require.NoError(b, err)
@@ -68,33 +70,78 @@ func BenchmarkQueueWork(b *testing.B) {
 	b.Run("redis", func(b *testing.B) {
 		compareWork(b, eng, throughRedis(b, redistest.Start(b), eng))
 	})
-	b.Run("paced", func(b *testing.B) {
-		server := redistest.Start(b)
-		prepare := throughRedis(b, server, paced{eng})
-		file, requests := workload()
-		generateAll(b, eng, requests) // warm up
-		var engines, queues, scripts []float64
-		for b.Loop() {
-			start := processorTime(b)
-			generateAll(b, eng, requests)
-			engines = append(engines, float64((processorTime(b)-start).Microseconds())/workRows)
-			work, finish := prepare(b, file)
-			before := scriptsRun(b, server)
-			start = processorTime(b)
-			work()
-			queues = append(queues, float64((processorTime(b)-start).Microseconds())/workRows)
-			scripts = append(scripts, (scriptsRun(b, server)-before)/workRows)
-			finish()
+	b.Run("paced", func(b *testing.B) { measureParts(b, eng) })
+}
+
+// measureParts reports the processor time per row of the engine, of a worker that has an engine which only waits, of a collector, and of
+// the Redis server, each in the median.
+func measureParts(b *testing.B, eng *engine.Engine) {
+	server := redistest.Start(b)
+	queue := newRedisQueue(b, server)
+	file, requests := workload()
+	generateAll(b, eng, requests) // warm up
+	parts := map[string][]float64{}
+	measure := func(part string, used func() time.Duration, work func()) {
+		before := used()
+		work()
+		parts[part] = append(parts[part], float64((used()-before).Microseconds())/workRows)
+	}
+	own := func() time.Duration { return processorTime(b) }
+	for n := 0; b.Loop(); n++ {
+		measure("engine", own, func() { generateAll(b, eng, requests) })
+		batch := fmt.Sprintf("batch-%d", n)
+		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: batch})
+		require.NoError(b, err)
+		scripts := scriptsRun(b, server)
+		measure("redis", func() time.Duration { return redisTime(b, server) }, func() {
+			measure("worker", own, func() { serveUntil(b, queue, batch) })
+		})
+		parts["scripts"] = append(parts["scripts"], (scriptsRun(b, server)-scripts)/workRows)
+		measure("collector", own, func() { collect(b, queue, batch) })
+	}
+	medians := map[string]float64{}
+	for part, times := range parts {
+		slices.Sort(times)
+		medians[part] = times[len(times)/2]
+		unit := part + "-µs/row"
+		if part == "scripts" {
+			unit = "scripts/row"
 		}
-		slices.Sort(scripts)
-		slices.Sort(engines)
-		slices.Sort(queues)
-		own, engine := queues[len(queues)/2], engines[len(engines)/2]
-		b.ReportMetric(scripts[len(scripts)/2], "scripts/row")
-		b.ReportMetric(own, "queue-µs/row")
-		b.ReportMetric(engine, "engine-µs/row")
-		b.ReportMetric(100*own/engine, "%-of-processor")
-	})
+		b.ReportMetric(medians[part], unit)
+	}
+	b.ReportMetric(100*medians["worker"]/medians["engine"], "worker-%-of-engine")
+}
+
+// serveUntil runs a worker until a batch is finished.
+func serveUntil(b *testing.B, queue job.Queue, batch string) {
+	w, err := worker.New(paced{}, queue, worker.Config{Concurrency: workAtOnce, Ahead: workAtOnce / 4, Logger: quiet})
+	require.NoError(b, err)
+	working, stop := context.WithCancel(b.Context())
+	var group errgroup.Group
+	group.Go(func() error { return w.Run(working) })
+	require.NoError(b, enqueue.Watch(b.Context(), queue, batch, func(job.Status) {}))
+	stop()
+	require.NoError(b, group.Wait())
+}
+
+func collect(b *testing.B, queue job.Queue, batch string) {
+	var text bytes.Buffer
+	got, err := enqueue.Collect(b.Context(), queue, rows.NewOutput(&text, batch), enqueue.CollectOptions{Follow: true})
+	require.NoError(b, err)
+	require.Equal(b, enqueue.Collected{Written: workRows, Finished: true}, got)
+}
+
+// redisTime returns the time that a server has spent on processors.
+func redisTime(b *testing.B, server *redistest.Server) time.Duration {
+	info, err := server.Client.InfoMap(b.Context(), "cpu").Result()
+	require.NoError(b, err)
+	var seconds float64
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		n, err := strconv.ParseFloat(info["CPU"][name], 64)
+		require.NoError(b, err)
+		seconds += n
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // scriptsRun returns the number of scripts that a server has run for its clients. Nearly all round trips are scripts.
@@ -109,7 +156,11 @@ func scriptsRun(b *testing.B, server *redistest.Server) float64 {
 }
 
 // paced is an engine whose answers take time but no work.
-type paced struct{ *engine.Engine }
+type paced struct{}
+
+func (paced) Info() engine.Info                      { return engine.Info{Model: "paced", Context: 128} }
+func (paced) SHA256(context.Context) (string, error) { return strings.Repeat("0", 64), nil }
+func (paced) Snapshot() engine.Snapshot              { return engine.Snapshot{} }
 
 func (paced) Generate(ctx context.Context, r generation.Request) (generation.Completion, error) {
 	select {
@@ -120,10 +171,15 @@ func (paced) Generate(ctx context.Context, r generation.Request) (generation.Com
 	}
 }
 
+// newRedisQueue returns the queue of a server that has Redis's default settings of durability, with an append-only file.
+func newRedisQueue(b *testing.B, server *redistest.Server) *redisqueue.Queue {
+	require.NoError(b, server.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err())
+	return redisqueue.New(server.Client)
+}
+
 // throughRedis returns a function that prepares work through a worker on a real Redis.
 func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) func(b *testing.B, file string) (work, finish func()) {
-	require.NoError(b, server.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err()) // as it is by default
-	queue := redisqueue.New(server.Client)
+	queue := newRedisQueue(b, server)
 	batch := 0
 	return func(b *testing.B, file string) (work, finish func()) {
 		batch++
@@ -136,10 +192,7 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) fun
 		var group errgroup.Group
 		return func() {
 				group.Go(func() error { return w.Run(working) })
-				var text bytes.Buffer
-				got, err := enqueue.Collect(b.Context(), queue, rows.NewOutput(&text, id), enqueue.CollectOptions{Follow: true})
-				require.NoError(b, err)
-				require.Equal(b, enqueue.Collected{Written: workRows, Finished: true}, got)
+				collect(b, queue, id)
 			}, func() {
 				stop()
 				require.NoError(b, group.Wait())

@@ -47,7 +47,7 @@ var Settings = []Setting{
 	{Field: "min_p", Kind: Number, Help: "sample from tokens that have at least this share of the best one's probability, 0 to 1"},
 	{Field: "n", Kind: Integer, Help: "answers per row"},
 	{Field: "seed", Kind: Integer, Help: "seed of rows, and of --sample"},
-	{Field: "stop", Kind: Strings, Help: "end an answer before this text; can be repeated", same: []string{"stop_sequences"}},
+	{Field: "stop", Kind: Strings, Help: "end an answer before `TEXT`; can be repeated", same: []string{"stop_sequences"}},
 	{Field: "stop_token_ids", Kind: Integers, Help: "end an answer at these tokens"},
 	{Field: "min_tokens", Kind: Integer, Help: "minimum tokens of an answer"},
 	{Field: "ignore_eos", Kind: Boolean, Help: "go on after the end token"},

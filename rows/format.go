@@ -1,14 +1,6 @@
 package rows
 
-import (
-	"fmt"
-	"iter"
-	"path/filepath"
-	"slices"
-	"strings"
-
-	"github.com/ingot-run/ingot/openai"
-)
+import "github.com/ingot-run/ingot/openai"
 
 // Format names a format of input files.
 type Format string
@@ -22,9 +14,7 @@ const (
 
 // format describes how to recognise and read files of one format.
 type format struct {
-	name       Format
-	help       string   // one line
-	extensions []string // extensions of file names, in lower case
+	name Format
 	// claims reports whether a file with the given first line has this format. The line has no white space around it. If claims is
 	// nil, the format accepts all files.
 	claims func(first []byte) bool
@@ -38,61 +28,15 @@ type format struct {
 // formats are all formats. FormatAuto selects the first format that claims a file.
 var formats = []format{
 	{
-		name:       FormatJSONL,
-		help:       `a JSON object per line: an OpenAI Batch line, or a request body with "messages" or "prompt"`,
-		extensions: []string{".jsonl", ".ndjson"},
-		claims:     beginsJSON,
-		check:      checkJSONL,
-		parse:      openai.ParseInputLine,
+		name:   FormatJSONL,
+		claims: beginsJSON,
+		check:  checkJSONL,
+		parse:  openai.ParseInputLine,
 	},
 	{
 		name:  FormatText,
-		help:  "a prompt per line, sent as a user's message",
 		parse: parseText,
 	},
-}
-
-// FormatOf returns the format of a file by the extension of its name. It returns FormatAuto if no format has the extension.
-func FormatOf(path string) Format {
-	extension := strings.ToLower(filepath.Ext(path))
-	for _, f := range formats {
-		if slices.Contains(f.extensions, extension) {
-			return f.name
-		}
-	}
-	return FormatAuto
-}
-
-// ParseFormat checks a format's name.
-func ParseFormat(s string) (Format, error) {
-	if f := Format(s); f == FormatAuto || lookup(f) != nil {
-		return f, nil
-	}
-	return "", fmt.Errorf("format %q is not known: use %s", s, FormatNames())
-}
-
-// Formats iterates over the formats except FormatAuto, with a line of help for each.
-func Formats() iter.Seq2[Format, string] {
-	return func(yield func(Format, string) bool) {
-		for _, f := range formats {
-			if !yield(f.name, f.help) {
-				return
-			}
-		}
-	}
-}
-
-// FormatNames lists the names of the formats for messages: "auto, x or y".
-func FormatNames() string {
-	names := string(FormatAuto)
-	for i, f := range formats {
-		separator := ", "
-		if i == len(formats)-1 {
-			separator = " or "
-		}
-		names += separator + string(f.name)
-	}
-	return names
 }
 
 // lookup finds a format, or returns nil.

@@ -11,9 +11,9 @@ func skipStart(part []byte, err error) ([]byte, error) {
 	for _, other := range []struct{ start, name, instead string }{
 		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
 		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
-		{"\x1F\x8B", "compressed (gzip)", "decompress it: gzip -dc FILE | ingot run - ..."},
-		{"\x28\xB5\x2F\xFD", "compressed (zstd)", "decompress it: zstd -dc FILE | ingot run - ..."},
-		{"\xFD7zXZ\x00", "compressed (xz)", "decompress it: xz -dc FILE | ingot run - ..."},
+		{"\x1F\x8B", "compressed (gzip)", "decompress it"},
+		{"\x28\xB5\x2F\xFD", "compressed (zstd)", "decompress it"},
+		{"\xFD7zXZ\x00", "compressed (xz)", "decompress it"},
 		{"PK\x03\x04", "a zip archive", "extract the file in it"},
 		{"PAR1\x15", "a Parquet file", "convert it to JSON, one object per line"},
 	} {

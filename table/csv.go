@@ -22,7 +22,7 @@ type csvReader struct {
 
 func newCSV(f *file, separator rune) (Reader, error) {
 	f.skipMark()
-	r := &csvReader{file: f, limit: &limitedReader{in: f.in}}
+	r := &csvReader{file: f, limit: &limitedReader{in: &lineEnds{in: f.in, separator: byte(separator)}}}
 	r.in = csv.NewReader(r.limit)
 	r.in.Comma, r.in.ReuseRecord = separator, true
 	r.in.FieldsPerRecord = -1 // checked below, since the number of fields concerns a record alone

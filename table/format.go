@@ -41,8 +41,8 @@ func init() { // not a literal, since opening a file reads it
 	formats = []fileFormat{
 		{CSV, "a table with a header, separated by commas", []string{".csv"}, nil, func(f *file) (Reader, error) { return newCSV(f, ',') }},
 		{TSV, "a table with a header, separated by tabs", []string{".tsv", ".tab"}, nil, func(f *file) (Reader, error) { return newCSV(f, '\t') }},
-		{Parquet, "a table", []string{".parquet", ".pq"}, func(start []byte) bool { return bytes.HasPrefix(start, []byte("PAR1")) }, newParquet},
-		{Array, "an array of JSON objects, or JSON objects one after another; what a line of jsonl may be",
+		{Parquet, "a table with types", []string{".parquet", ".pq"}, func(start []byte) bool { return bytes.HasPrefix(start, []byte("PAR1")) }, newParquet},
+		{Array, "an array of objects, or objects of several lines, each like a line of jsonl",
 			[]string{".json"}, beginsArray, newArray},
 		{Lines, `a JSON object per line: a request (an OpenAI Batch line, or a body with "messages" or "prompt") or a record`,
 			[]string{".jsonl", ".ndjson"}, beginsObject, newJSONLines},

@@ -65,7 +65,7 @@ func TestFormats(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"mark.csv", "\ufeffa,b\r\n1,\"x\r\ny, \"\"z\"\"\"\r\n\r\n2,\n", []string{`1: {"a":"1","b":"x\ny, \"z\""}`, `2: {"a":"2","b":""}`}},
+		{"mark.csv", "\ufeffa,b\r\n1,\"x\r\ny, \"\"z\"\"\"\r\n\r\n2,\n", []string{`1: {"a":"1","b":"x\r\ny, \"z\""}`, `2: {"a":"2","b":""}`}},
 		{"ragged.csv", "a,b\n1\n1,2\n1,2,3\n", []string{`1! the header has 2 columns, and this record has 1 (line 2 of ragged.csv)`, `2: {"a":"1","b":"2"}`,
 			`3! the header has 2 columns, and this record has 3 (line 4 of ragged.csv)`}},
 		{"quote.csv", "a,b\n1,x\"y\n\"1\"z,2\n1,2\n", []string{`1! line 2, column 4 of quote.csv: bare " in non-quoted-field`,

@@ -84,7 +84,7 @@ func TestCaptureIsRefused(t *testing.T) {
 		"--capture a.trace":                       "the file's name must end in .gputrace",
 		"--capture " + there:                      "the file exists",
 	} {
-		r := ingot(t, "", append(strings.Fields("run - -o - --model " + tinyLlama), strings.Fields(args)...)...)
+		r := ingot(t, "", append(strings.Fields("run - -o - --model "+tinyLlama), strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, r.code, r.stderr)
 		require.Contains(t, r.stderr, want)
 	}

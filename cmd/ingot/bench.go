@@ -29,7 +29,7 @@ func newBench() *cobra.Command {
 		weights: weightFlags{quant: "q4_0"},
 	}
 	cmd := &cobra.Command{
-		Use:   "bench --model FILE | --shape NAME",
+		Use:   "bench --model MODEL | --shape NAME",
 		Short: "Measure the engine's speed",
 		Long: `Bench measures the speed of a model, or of random weights in a known model's shape, which needs no download:
 

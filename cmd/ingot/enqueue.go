@@ -34,11 +34,14 @@ batch of weight 1. To change the weight of a queued batch, enqueue its file agai
 
 Formats of IN:` + formatsHelp() + `
 
+A table needs --prompt, unless it has the shape of a known kind of data set. Row defaults fill fields that a row leaves out.
+
 Rows that cannot be used get an error line in the results. With --deadline, so do rows that have no answer by then. To
 complete an interrupted run, repeat it with --batch ID: rows that are already queued or answered are skipped.`,
 		Example: `  ingot enqueue prompts.jsonl --redis redis://localhost:6379/0
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --batch nightly-2026-01-02 --model-name glm --priority bulk
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --deadline 24h
+  ingot enqueue reviews.csv --redis redis://localhost:6379/0 --prompt 'Translate: {{.text}}' --max-tokens 200
   generate-prompts | ingot enqueue - --redis redis://localhost:6379/0`,
 		Args: atLeast("IN"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -34,7 +34,7 @@ lm-evaluation-harness; docs/eval.md lists what is supported. A run is a director
 func newEvalRun() *cobra.Command {
 	var e evaluation
 	cmd := &cobra.Command{
-		Use:   "run TASK... -o DIR (--model FILE | --redis URL | --base-url URL)",
+		Use:   "run TASK... -o DIR (--model MODEL | --redis URL | --base-url URL)",
 		Short: "Evaluate a model",
 		Long: `Run asks a model the rows of tasks, and writes their scores to DIR: results.json, and a samples file per task with every
 row's prompt, answer and score. TASK is a file of a task or of a group of tasks, or the name of a built-in task:

@@ -140,7 +140,7 @@ func flagSections(cmd *cobra.Command) []flagSection {
 			sections = append(sections, flagSection{title, flags})
 		}
 	}
-	for _, title := range []string{"", prompting, choosing, sampling, tuning, debugging} {
+	for _, title := range []string{"", prompting, choosing, sampling, outputs, filters, tuning, debugging} {
 		add(strings.TrimSpace(title+" Flags"), cmd.LocalFlags().VisitAll, func(f *pflag.Flag) bool {
 			return strings.Join(f.Annotations[sectionKey], "") == title
 		})

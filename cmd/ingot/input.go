@@ -31,7 +31,7 @@ type inputFlags struct {
 const (
 	prompting = "Prompt"
 	choosing  = "Selection"
-	sampling  = "Default (for rows that leave a field out)"
+	sampling  = "Row Default"
 )
 
 // requestLines reads JSON Lines of requests as they stand.
@@ -57,7 +57,7 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 		s := &prompt.Settings[i]
 		switch s.Kind {
 		case prompt.Strings:
-			f.stops = flags.StringArray(s.Flag(), nil, "`TEXT`: "+s.Help)
+			f.stops = flags.StringArray(s.Flag(), nil, s.Help)
 		default:
 			v := &settingValue{setting: s}
 			f.defaults[s.Field] = &v.text

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job/redistest"
 )
 
 const people = "\ufeffid,text,lang\r\n" +
@@ -85,4 +88,68 @@ func TestDefaultsFillWhatRowsLeaveOut(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEnqueueQueuesATable: its rows are answered through Redis, queueing it again adds nothing, another template is another file, and a failed
+// row is retried.
+func TestEnqueueQueuesATable(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "1.csv"), []byte(people), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "2.csv"), []byte("lang,id,text\nde,e,Which month comes after March?\n"), 0o600))
+	enqueue := func(flags ...string) result {
+		return ingot(t, "", append([]string{"enqueue", filepath.Join(dir, "*.csv"), "--redis", url, "--batch", "b", "--temperature", "0", "--max-tokens", "20"}, flags...)...)
+	}
+	r := enqueue("--prompt", "{{.text}}")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "5 rows: 4 queued, 1 cannot be used")
+	r = enqueue("--prompt", "{{.text}}")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "5 rows: 0 queued, 5 known before")
+	r = enqueue("--prompt", "{{.text}}!")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "batch b was made from a different input file")
+	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
+
+	startWorker(t, url, "default")
+	r = ingot(t, "", "results", "b", "--redis", url, "-o", "-", "--follow")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	got := readAnswers(t, r.stdout)
+	require.Len(t, got, 5)
+	require.Equal(t, "April.", got["b"].Response.Body.Choices[0].Message.Content)
+	require.Equal(t, "April.", got["e"].Response.Body.Choices[0].Message.Content)
+	require.Contains(t, got["e"].ID, "batch_req_b-5-", "numbers go on")
+	require.Contains(t, got["line-3"].Error.Message, "line 3: the header has 3 columns, and this record has 2 (line 5 of "+dir+"/1.csv)")
+	r = ingot(t, "", "retry", "b", "--redis", url)
+	require.Equal(t, exitOK, r.code, r.stderr)
+}
+
+// TestRunContinuesASelection: after a run of a few rows, a run of all rows answers the rest.
+func TestRunContinuesASelection(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.csv", people)
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	args := []string{"run", in, "-o", out, "--model", tinyLlama, "--prompt", "{{.text}}", "--max-tokens", "3"}
+	r := ingot(t, "", append(args, "--where", `lang != "en"`, "--limit", "1")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "1 row done, ")
+	r = ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "3 rows done (1 failed), 1 kept, ")
+}
+
+// TestStdinIsATable without and with a second pass over it.
+func TestStdinIsATable(t *testing.T) {
+	t.Parallel()
+	args := []string{"run", "-", "-o", "-", "--model", tinyLlama, "--format", "csv", "--prompt", "{{.text}}", "--max-tokens", "3"}
+	r := ingot(t, people, args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Len(t, readAnswers(t, r.stdout), 4)
+	r = ingot(t, people, append(args, "--sample", "2", "--seed", "5")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Len(t, readAnswers(t, r.stdout), 2)
+	r = ingot(t, people, "run", "-", "-o", "-", "--model", tinyLlama, "--format", "csv")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, `the columns are "id", "text", "lang", and nothing says what to ask about them`)
 }

@@ -91,11 +91,6 @@ func openOutput(cmd *cobra.Command, path, batch string) (*rows.Output, error) {
 	return rows.OpenOutput(path, batch)
 }
 
-func addFormatFlag(flags *pflag.FlagSet, format *string) {
-	flags.StringVar(format, "format", string(rows.FormatAuto),
-		"`FORMAT` of the rows: "+rows.FormatNames()+"; auto uses the file's extension or, if that is unknown, the first line")
-}
-
 // Values of --unknown-fields.
 const (
 	unknownError  = "error"
@@ -113,18 +108,6 @@ func ignoresUnknown(s string) (bool, error) {
 		return false, usagef("--unknown-fields: %q is not known: use %s or %s", s, unknownError, unknownIgnore)
 	}
 	return s == unknownIgnore, nil
-}
-
-// parseFormat returns the format that --format names. For auto, it returns the format of the file's extension, if there is one.
-func parseFormat(s, path string) (rows.Format, error) {
-	f, err := rows.ParseFormat(s)
-	if err != nil {
-		return "", &usageError{fmt.Errorf("--format: %w", err)}
-	}
-	if f == rows.FormatAuto {
-		return rows.FormatOf(path), nil
-	}
-	return f, nil
 }
 
 // sameFile reports whether two paths lead to the same file.

@@ -228,3 +228,24 @@ func TestLineRanges(t *testing.T) {
 	}
 	require.True(t, strings.HasSuffix(lineRanges(odd), "37, 39, and 5 more"), lineRanges(odd))
 }
+
+// What rows and records of workers contain does not reach the terminal as it is.
+func TestErrorsAndWorkersPrintNoEscapes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	bad := `{"custom_id":"\u001b[31m","prompt":"x","\u001b[31mred":1}` + "\n" + `{"prompt":"x","model":"\u009b31m"}` + "\n"
+	require.Equal(t, exitOK, ingot(t, bad, "enqueue", "-", "--redis", server.URL, "--batch", "b").code)
+	escape := "\x1b]0;x\a"
+	record, err := json.Marshal(job.Worker{Name: escape, Model: escape, ModelSHA256: escape, Version: escape, Device: escape, Aliases: []string{escape}})
+	require.NoError(t, err)
+	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{:fleet}:records", "w", record).Err())
+	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{:fleet}:beats", "w", time.Now().UnixMilli()).Err())
+	require.NoError(t, server.Client.SAdd(t.Context(), "asynq:queues", escape+":default").Err())
+	require.NoError(t, server.Client.Set(t.Context(), "asynq:{"+escape+":default}:paused", 1, 0).Err())
+	for _, args := range [][]string{{"errors", "b"}, {"workers"}, {"pause"}} {
+		r := ingot(t, "", append(args, "--redis", server.URL)...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.NotContains(t, r.stdout+r.stderr, "\x1b", args)
+		require.NotContains(t, r.stdout+r.stderr, "\u009b", args)
+	}
+}

@@ -33,22 +33,23 @@ type outputFlags struct {
 	tables          *pflag.FlagSet // the flags that only tables have
 }
 
-// The sections of a command's flags about tables.
+// Sections of a command's flags in its help.
 const (
-	tables  = "Table"
-	filters = "Filter"
+	outputs = "Output"
+	filters = "Filter (of tables; failed rows are dropped too)"
 )
 
 func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	flags.StringVarP(&o.path, "out", "o", "", "write "+what+" to `OUT`; - for stdout")
 	flags.StringVar(&o.format, "output-format", "", "write OUT as `FORMAT`: "+formatNames()+" (default by its extension, else batch)")
 	flags.BoolVar(&o.ordered, "ordered", false, "put batch lines into the order of the input at the end; tables always have it")
+	section(flags, outputs, "output-format", "ordered")
 
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.tables = pflag.NewFlagSet("", pflag.ContinueOnError)
+	f := o.tables
 	f.SortFlags = false
 	f.StringVar(&o.prefix, "column-prefix", "", "put `PREFIX` before the names of generated columns")
 	f.StringVar(&o.failed, "failed", "", "write rows that failed to `FILE`, in the shape of the input, instead of OUT")
-	titles := map[string]string{"column-prefix": tables, "failed": tables}
 	f.StringSliceVar(&o.keepFinish, "keep-finish", nil, "drop answers with another finish reason than `REASON`,..., such as stop")
 	f.StringArrayVar(&o.match, "match", nil, "drop answers that the regular expression `RE` does not match; may be repeated")
 	f.StringArrayVar(&o.notMatch, "not-match", nil, "drop answers that the regular expression `RE` matches; may be repeated")
@@ -57,12 +58,11 @@ func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	f.IntVar(&o.minTokens, "min-answer-tokens", 0, "drop answers of fewer than `N` tokens")
 	f.IntVar(&o.maxTokens, "max-answer-tokens", 0, "drop answers of more than `N` tokens")
 	f.StringSliceVar(&o.unique, "unique", nil, "drop answers that have the same text in `COLUMN`,... as an earlier one, such as response")
-	o.tables = f
 	f.VisitAll(func(flag *pflag.Flag) {
 		flags.AddFlag(flag)
-		title := titles[flag.Name]
-		if title == "" {
-			title = filters
+		title := filters
+		if flag.Name == "column-prefix" || flag.Name == "failed" {
+			title = outputs
 		}
 		section(flags, title, flag.Name)
 	})
@@ -353,6 +353,9 @@ func (o *output) summary(c export.Counts) string {
 	}
 	if total > 0 {
 		text += fmt.Sprintf(", %d dropped (%s)", total, strings.Join(dropped, ", "))
+	}
+	if c.Unanswered > 0 {
+		text += fmt.Sprintf("; %s without an answer", countRows(c.Unanswered))
 	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf("; %s in %s", countRows(c.Failed), o.failed)

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -133,4 +139,103 @@ func TestPullErrors(t *testing.T) {
 		require.Contains(t, r.stderr, c.want)
 		require.Empty(t, r.stdout)
 	}
+}
+
+// connections is the number of requests that a pull reads with at the same time.
+const connections = 6
+
+// TestPullContinues: a pull that was killed, or interrupted, is continued by the next, which gets only what is missing.
+func TestPullContinues(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			const mib, there = 1 << 20, 6
+			m := newMachine(t)
+			model := hubtest.Random(3, 12*mib+77)
+			m.Add("maker/big-GGUF", &hubtest.Repo{Files: map[string][]byte{"big-Q8_0.gguf": model}})
+			var waiting atomic.Int32
+			all := make(chan struct{})
+			m.Bytes = func(_ http.ResponseWriter, r *http.Request) bool {
+				var first int
+				_, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &first)
+				if err != nil || first < there*mib {
+					return false
+				}
+				if waiting.Add(1) == connections { // then the blocks before are written
+					close(all)
+				}
+				<-r.Context().Done()
+				return true
+			}
+			cmd := m.command(t, "pull", "maker/big-GGUF")
+			require.NoError(t, cmd.Start())
+			<-all
+			require.NoError(t, cmd.Process.Signal(signal))
+			require.Error(t, cmd.Wait())
+			if signal == syscall.SIGINT {
+				require.Contains(t, cmd.Stderr.(*bytes.Buffer).String(), "interrupted; pull again to continue")
+			}
+			m.Heal()
+			before := len(m.Requests())
+			r := m.ingot(t, "", "pull", "maker/big-GGUF")
+			require.Equal(t, exitOK, r.code, r.stderr)
+			got, err := os.ReadFile(strings.TrimSpace(r.stdout))
+			require.NoError(t, err)
+			require.Equal(t, hubtest.SHA256(model), hubtest.SHA256(got))
+			require.Equal(t, len(model)-there*mib, bytesAsked(t, m.Requests()[before:]))
+		})
+	}
+}
+
+// bytesAsked returns the number of bytes that requests to the CDN ask for.
+func bytesAsked(t *testing.T, requests []hubtest.Request) (sum int) {
+	t.Helper()
+	for _, r := range requests {
+		if r.CDN {
+			var first, last int
+			_, err := fmt.Sscanf(r.Range, "bytes=%d-%d", &first, &last)
+			require.NoError(t, err)
+			sum += last - first + 1
+		}
+	}
+	return sum
+}
+
+// TestTwoPulls: two processes pull the same model at the same time. It is downloaded once.
+func TestTwoPulls(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	model := m.addTinyLlama(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	m.Bytes = func(http.ResponseWriter, *http.Request) bool {
+		once.Do(func() { close(begun) })
+		<-release
+		return false
+	}
+	first := m.command(t, "pull", "maker/tiny-GGUF:Q4_0")
+	var firstOut bytes.Buffer
+	first.Stdout = &firstOut
+	require.NoError(t, first.Start())
+	<-begun
+	second := m.command(t, "pull", "maker/tiny-GGUF:Q4_0")
+	var secondOut bytes.Buffer
+	second.Stdout, second.Stderr = &secondOut, nil
+	report, err := second.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, second.Start())
+	lines := bufio.NewScanner(report)
+	for lines.Scan() && !strings.Contains(lines.Text(), "another process downloads") { //nolint:revive // it reads until then
+	}
+	close(release)
+	for lines.Scan() {
+	}
+	require.NoError(t, first.Wait())
+	require.NoError(t, second.Wait())
+	require.Equal(t, firstOut.String(), secondOut.String())
+	got, err := os.ReadFile(strings.TrimSpace(firstOut.String()))
+	require.NoError(t, err)
+	require.Equal(t, model, got)
+	require.Equal(t, len(model), bytesAsked(t, m.Requests()))
 }

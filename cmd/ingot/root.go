@@ -120,7 +120,7 @@ func addCommands(root *cobra.Command) {
 		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Evaluate models", []*cobra.Command{newEval()}},
-		{"Get and look at models", []*cobra.Command{newPull(), newModel(), newTokenize(), newRender()}},
+		{"Get and look at models", []*cobra.Command{newPull(), newModels(), newModel(), newTokenize(), newRender()}},
 		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

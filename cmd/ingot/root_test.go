@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/table"
 )
 
@@ -28,7 +27,10 @@ func TestUsageErrors(t *testing.T) {
 		{"run", "IN is missing", "ingot run"},
 		{"run a --frobnicate", "unknown flag: --frobnicate", "ingot run"},
 		{"run a --model", "flag needs an argument: --model", "ingot run"},
-		{"run a -o b", "model is missing: give --model, set INGOT_MODEL, or write it in the config file", "ingot run"},
+		{"models lost", `unknown command "lost"; did you mean "list"?`, "ingot models"},
+		{"models rm", "NAME is missing", "ingot models rm"},
+		{"pull", "NAME is missing", "ingot pull"},
+		{"pull user/repo:", `not a model name: "user/repo:": give a quantisation such as Q4_K_M, or a file, after the colon`, "ingot pull"},
 		{"run a --model m", "-o OUT is missing", "ingot run"},
 		{"run " + empty + " -o " + empty + " --model m", empty + " is both IN and OUT", "ingot run"},
 		{"run a -o b --model m --concurrency none", `concurrency (from --concurrency): "none" is not allowed; give a whole number from 1 to 4096`, "ingot run"},
@@ -55,7 +57,7 @@ func TestUsageErrors(t *testing.T) {
 		{"status a:b --redis redis://x", `batch id "a:b": use 1 to 128 letters`, "ingot status"},
 		{"show", "ANSWERS is missing", "ingot show"},
 		{"show a --input a", "a is both ANSWERS and ROWS", "ingot show"},
-		{"show a --input b --format xml", `--format: format "xml" is not known: use ` + rows.FormatNames(), "ingot show"},
+		{"show a --input b --format xml", `--format: format "xml" is not known: use ` + table.FormatNames(), "ingot show"},
 		{"model", "a command is missing", "ingot model"},
 		{"help rum", `unknown command "rum"; did you mean "run"?`, "ingot help"},
 		{"help model inof", `unknown command "inof"; did you mean "info"?`, "ingot help"},
@@ -112,6 +114,7 @@ func TestFailures(t *testing.T) {
 		{"run " + text + " -o " + text + "/out --model m", "", "ingot: open " + text + "/out"},
 		{"show " + missing, "", "ingot: open " + missing},
 		{"model info " + missing, "", "ingot: open " + missing},
+		{"pull " + missing, "", missing + ": no such file or directory; to download a model, give user/repo, an https:// address"},
 		{"model info " + text, "", text + " is not a GGUF file: "},
 		{"tokenize --model " + text, "", text + " is not a GGUF file: "},
 		{"tokenize --model " + tinyLlama, "\"a\"\n{}\n", "read stdin: line 2: the line is not a JSON string"},

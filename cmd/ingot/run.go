@@ -23,12 +23,22 @@ func newRun() *cobra.Command {
 	var limit failLimit
 	var mix bool
 	cmd := &cobra.Command{
-		Use:   "run IN... -o OUT --model FILE",
+		Use:   "run IN... -o OUT --model MODEL",
 		Short: "Answer a file of prompts on this machine",
 		Long: `Run answers the rows of IN with a model and writes the answers to OUT as they finish. IN can be - for stdin, OUT - for
 stdout. "ingot show" prints OUT for reading.
 
 Formats of IN:` + formatsHelp() + `
+
+A table needs --prompt, unless it has the shape of a known kind of data set. Several files, and patterns such as 'data/*.csv.gz',
+are read as one; gzip and zstd are recognised. Row defaults fill fields that a row leaves out.
+
+OUT has the lines of OpenAI's Batch API. If it is named .csv, .tsv or .parquet, or with --output-format simple (flat JSON Lines), it is
+a table: the columns of IN and those of the answers, in the order of IN. It is made when all rows are answered; until then, and
+afterwards, OUT.answers.jsonl has the answers. ` + columnsHelp + `
+
+Several models answer one after another, and the column model tells their records apart. A row with a model of its own is answered by
+that one alone.
 
 A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
 A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Another model is
@@ -36,6 +46,10 @@ refused, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
+  ingot run 'data/*.csv.gz' -o answers.csv --model model.gguf --prompt 'Translate: {{.text}}' --max-tokens 200
+  ingot run questions.parquet --template prompt.txt --where 'lang == "de"' --dry-run 3
+  ingot run reviews.csv -o labels.csv --model small.gguf --model large.gguf --prompt 'Positive or negative? {{.review}}'
+  ingot run topics.csv -o data.parquet --model model.gguf --prompt 'Ask about {{.topic}}.' --n 5 --keep-finish stop --unique response
   echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
   ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
 		Args: atLeast("IN"),
@@ -43,8 +57,11 @@ refused, unless --mix-models is given.`,
 			if from.dryRun != 0 {
 				return dryRun(cmd, &from, args, unknown)
 			}
-			cfg, err := settings(cmd, config.Model)
+			cfg, err := settings(cmd)
 			if err != nil {
+				return err
+			}
+			if err := requireModel(cmd, cfg); err != nil {
 				return err
 			}
 			r := runner{cmd: cmd, cfg: cfg, in: args, from: &from, mixModels: mix, capture: capture}
@@ -54,6 +71,7 @@ refused, unless --mix-models is given.`,
 			if r.out, err = to.options(); err != nil {
 				return err
 			}
+			r.out.table.Selected = true // answers of rows that another run selected stay next to OUT
 			if r.models, err = runModels(cfg.Model); err != nil {
 				return err
 			}
@@ -75,7 +93,7 @@ refused, unless --mix-models is given.`,
 	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
 	addEngineFlags(cmd.Flags())
-	config.AllowList(cmd.Flags(), config.Model, "answer with the model `FILE`, in GGUF; several, as FILE or ALIAS=FILE, answer one after another")
+	config.AllowList(cmd.Flags(), config.Model, "answer with `MODEL`, a GGUF file or a pulled model's name; several, as MODEL or ALIAS=MODEL, answer one after another")
 	addCaptureFlag(cmd.Flags(), &capture)
 	cmd.Flags().StringVar(&points, "checkpoints", "",
 		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],...")

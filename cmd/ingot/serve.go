@@ -21,10 +21,10 @@ const defaultListen = "127.0.0.1:8080"
 
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve {--model FILE | --redis URL}",
+		Use:   "serve {--model MODEL | --redis URL}",
 		Short: "Answer OpenAI's API over HTTP",
 		Long: `Serve answers OpenAI's API: chats and completions, and files and batches with --data. With --model it loads the models itself;
---model can be given several times, as FILE or ALIAS=FILE. Requests name a model by its alias, which is the name of the file
+--model can be given several times, as MODEL or ALIAS=MODEL. Requests name a model by its alias, which is the name of the file
 without .gguf if none is given. With --redis it passes requests on to the workers of a fleet, whose --name is the alias.
 
 On SIGTERM, SIGINT or SIGHUP it takes no more requests and gives running ones 20 seconds to finish. Batches go on after the
@@ -42,7 +42,7 @@ next start.`,
 		},
 	}
 	flags := cmd.Flags()
-	config.AddListFlag(flags, config.Model, "`FILE` of a model, in GGUF, or ALIAS=FILE; can be given several times")
+	config.AddListFlag(flags, config.Model, "`MODEL` or ALIAS=MODEL: a GGUF file, or the name of a pulled model; can be given several times")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlagUsage(flags, config.Listen, "listen on `ADDR`, such as :8080 (default \""+defaultListen+"\")")
 	for _, n := range []config.Name{config.Data, config.APIKeyFile, config.TLSCert, config.TLSKey, config.CORSOrigin, config.Concurrency, config.Context} {

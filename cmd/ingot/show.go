@@ -22,48 +22,49 @@ import (
 )
 
 func newShow() *cobra.Command {
-	var input, format string
+	var input string
+	var from inputFlags
 	cmd := &cobra.Command{
 		Use:   "show ANSWERS [--input ROWS]",
 		Short: "Print answers as text, with their figures",
 		Long: `Show prints the rows of an output file as text: custom_id, answers or error, and figures such as tokens per second.
 ANSWERS can be - for stdin. With --input ROWS, the file that was answered, it also prints the questions and keeps their
-order; it then holds all answers in memory.`,
+order; it then holds all answers in memory. Give it the flags with which the file was answered, such as --prompt.`,
 		Example: `  ingot show answers.jsonl --input prompts.jsonl | less
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - | ingot show -`,
 		Args: arguments("ANSWERS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			err := show(cmd, out, args[0], input, format)
+			err := show(cmd, out, args[0], input, &from)
 			return errors.Join(err, out.Flush())
 		},
 	}
 	cmd.Flags().StringVar(&input, "input", "", "also print the questions of `ROWS`, the file that was answered")
-	addFormatFlag(cmd.Flags(), &format)
+	from.add(cmd.Flags())
 	return cmd
 }
 
-func show(cmd *cobra.Command, w io.Writer, answers, input, format string) error {
+func show(cmd *cobra.Command, w io.Writer, answers, input string, from *inputFlags) error {
 	if input == "" {
 		return readOutput(cmd, answers, func(a outputRow) error { return a.write(w, "") })
 	}
 	if input == answers || sameFile(input, answers) {
 		return usagef("%s is both ANSWERS and ROWS", input)
 	}
-	rowFormat, err := parseFormat(format, input)
-	if err != nil {
+	if _, _, err := from.options(); err != nil {
 		return err
 	}
 	byLine := map[int]outputRow{}
 	if err := readOutput(cmd, answers, func(a outputRow) error { byLine[a.line] = a; return nil }); err != nil {
 		return err
 	}
-	in, err := openInput(cmd, input)
+	in, err := from.open(cmd, []string{input})
 	if err != nil {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	return showRows(cmd.Context(), w, byLine, rows.NewReader(in, rows.Options{Format: rowFormat, IgnoreUnknown: true}), answers)
+	err = showRows(cmd.Context(), w, byLine, rows.NewReader(in, rows.Options{Format: in.format, IgnoreUnknown: true}), answers)
+	return in.hint(err)
 }
 
 // showRows prints the rows of a file with their answers.
@@ -76,7 +77,7 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 		if !ok {
 			a = outputRow{CustomID: row.CustomID, missing: true}
 		} else if a.sum != row.Sum {
-			return fmt.Errorf("line %d of the input is not the row answered in %s", row.Line, answers)
+			return fmt.Errorf("%s was %w: line %d of the input is not the row answered", answers, rows.ErrOtherFile, row.Line)
 		}
 		delete(byLine, row.Line)
 		if err := a.write(w, question(row)); err != nil {

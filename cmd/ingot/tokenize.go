@@ -19,7 +19,7 @@ import (
 func newTokenize() *cobra.Command {
 	var opts tokenizer.EncodeOptions
 	cmd := &cobra.Command{
-		Use:   "tokenize --model FILE",
+		Use:   "tokenize --model MODEL",
 		Short: "Turn texts into token ids",
 		Long: `Tokenize reads JSON strings from stdin, one per line, and writes the token ids of each as a JSON array on a line of stdout.
 By default, text that looks like a special token is plain text, and no BOS is added.`,

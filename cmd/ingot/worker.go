@@ -13,7 +13,7 @@ import (
 
 func newWorker() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "worker --redis URL --model FILE",
+		Use:   "worker --redis URL --model MODEL",
 		Short: "Answer queued rows",
 		Long: `Worker loads a model and answers the rows that are queued for its model name. On SIGTERM, SIGINT or SIGHUP it takes no
 more rows, gives running ones 20 seconds to finish, and returns the rest to the queue. With --listen it serves /healthz,

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -27,6 +28,8 @@ type Server struct {
 	// API, Resolve and Bytes are asked first for requests of the API, for addresses of files, and for bytes on the CDN. They return true
 	// if they have answered. They are set before the first request.
 	API, Resolve, Bytes func(w http.ResponseWriter, r *http.Request) bool
+
+	healed atomic.Bool
 
 	mu        sync.Mutex
 	repos     map[string]*Repo // by user/name
@@ -92,6 +95,14 @@ func (s *Server) Expire() {
 	s.signature++
 }
 
+// Heal ends API, Resolve and Bytes: the server answers as it should.
+func (s *Server) Heal() { s.healed.Store(true) }
+
+// fails reports whether a fault has answered a request.
+func (s *Server) fails(fault func(http.ResponseWriter, *http.Request) bool, w http.ResponseWriter, r *http.Request) bool {
+	return fault != nil && !s.healed.Load() && fault(w, r)
+}
+
 // Random returns n bytes that depend on the seed.
 func Random(seed uint64, n int) []byte {
 	b := make([]byte, n)
@@ -125,17 +136,18 @@ func (s *Server) record(r *http.Request, cdn bool) {
 
 func (s *Server) hub(w http.ResponseWriter, r *http.Request) {
 	s.record(r, false)
-	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
-	if api, ok := strings.CutPrefix(path, "api/models/"); ok {
-		if s.API == nil || !s.API(w, r) {
-			s.api(w, r, strings.Split(api, "/"))
+	if strings.HasPrefix(r.URL.Path, apiPath) {
+		if !s.fails(s.API, w, r) {
+			s.ServeAPI(w, r)
 		}
 		return
 	}
-	if s.Resolve == nil || !s.Resolve(w, r) {
-		s.resolve(w, r, strings.Split(path, "/"))
+	if !s.fails(s.Resolve, w, r) {
+		s.resolve(w, r, strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"))
 	}
 }
+
+const apiPath = "/api/models/"
 
 // Refuse answers with an error of the hub.
 func Refuse(w http.ResponseWriter, status int, code, message string) {
@@ -171,7 +183,9 @@ func (repo *Repo) at(escaped string) bool {
 	return escaped == "main" || escaped == repo.Commit || slices.Contains(repo.Branches, strings.ReplaceAll(escaped, "%2F", "/"))
 }
 
-func (s *Server) api(w http.ResponseWriter, r *http.Request, parts []string) {
+// ServeAPI answers a request of the API without asking s.API.
+func (s *Server) ServeAPI(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), apiPath), "/")
 	repo := s.repo(w, r, parts)
 	switch {
 	case repo == nil:
@@ -263,7 +277,7 @@ func (s *Server) resolve(w http.ResponseWriter, r *http.Request, parts []string)
 // cdn serves bytes by their hash. A signed address must come without a token.
 func (s *Server) cdn(w http.ResponseWriter, r *http.Request) {
 	s.record(r, true)
-	if s.Bytes != nil && s.Bytes(w, r) {
+	if s.fails(s.Bytes, w, r) {
 		return
 	}
 	if r.Header.Get("Authorization") != "" {

@@ -214,6 +214,7 @@ func testLater(t *testing.T, q job.Queue) {
 
 // A job that fails is delivered again after a pause, each time that it fails. It does not delay other jobs.
 func testRetry(t *testing.T, q job.Queue) {
+	create(t, q)
 	add(t, q, job.Default, newJobs(3)...)
 	tally := newTally()
 	times := make(chan time.Time, 2)
@@ -239,6 +240,7 @@ func testRetry(t *testing.T, q job.Queue) {
 
 // If a handler hands a job back, it is the next job of its queue.
 func testHandBack(t *testing.T, q job.Queue) {
+	create(t, q)
 	add(t, q, job.Default, newJobs(5)...)
 	tally := newTally()
 	stopping := make(chan struct{})
@@ -264,6 +266,7 @@ func testHandBack(t *testing.T, q job.Queue) {
 
 // When Serve stops, the deliveries of handlers that do not finish in time are ended. Their jobs are the next of their queues.
 func testAbandon(t *testing.T, q job.Queue) {
+	create(t, q)
 	add(t, q, job.Default, newJobs(5)...)
 	begun := make(chan int, 5)
 	stop := serve(t, q, job.ServeOptions{Concurrency: 2}, func(ctx context.Context, j *job.Job) error {
@@ -349,6 +352,7 @@ func testCancelRunning(t *testing.T, q job.Queue) {
 }
 
 func testDeliveryEnded(t *testing.T, q job.Queue) {
+	create(t, q)
 	add(t, q, job.Default, newJob(1))
 	tally := newTally()
 	serve(t, q, job.ServeOptions{Concurrency: 1}, tally.handle(func(context.Context, *job.Job) error {

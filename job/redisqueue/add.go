@@ -140,7 +140,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 		case state == "active":
 			return nil, job.ErrRowRunning
 		}
-		if err := a.deleteTask(ctx, a.queue, t.id); err != nil {
+		if err := a.deleteTask(ctx, a.queue, t.id, idle); err != nil {
 			return nil, err
 		}
 		dead = append(dead, t)

@@ -6,14 +6,11 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/openai"
 )
 
 // A worker that only slept takes back the deaths that were counted for it, and goes on under another id.
@@ -81,13 +78,8 @@ func TestASleepIsNoDeath(t *testing.T) {
 func TestAnOrphanGoesBackToTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
-	ctx := t.Context()
-	// What asynq does when it takes a task.
-	for _, id := range []string{"b:1", "b:2"} {
-		require.Equal(t, id, f.queue.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
-		require.NoError(t, f.queue.rdb.HSet(ctx, taskPrefix("m:default")+id, "state", "active").Err())
-		require.NoError(t, f.queue.rdb.ZAdd(ctx, asynqKey("m:default", "lease"), redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: id}).Err())
-	}
+	f.take(delivery{"b", 1, 0}, "")
+	f.take(delivery{"b", 2, 0}, "")
 	var mu sync.Mutex
 	deliveries := map[int]string{}
 	f.serve(1, func(ctx context.Context, q *Queue, j *job.Job) error {
@@ -108,14 +100,7 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
 	j := &job.Job{Batch: "b", Line: 1}
-	take := func() {
-		id := delivery{"b", 1, j.Delivery}.id()
-		require.Equal(t, id, q.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
-		require.NoError(t, q.rdb.HSet(ctx, taskPrefix("m:default")+id, "state", "active").Err())
-		held, err := q.hold(ctx, "m:default", delivery{"b", 1, j.Delivery}, "w")
-		require.NoError(t, err)
-		require.True(t, held)
-	}
+	take := func() { f.take(delivery{"b", 1, j.Delivery}, "w") }
 	handOver := func() bool {
 		moved, err := q.handOver(ctx, "m:default", delivery{"b", 1, j.Delivery}, "w")
 		require.NoError(t, err)
@@ -142,7 +127,7 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 		_, err = q.Begin(ctx, j)
 		require.ErrorIs(t, err, job.ErrSuperseded)
 	}
-	again := &job.Job{Batch: "b", Line: 1, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
+	again := fleetJob("b", 1)
 	added, err := q.Add(ctx, "m", job.Default, []*job.Job{again})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false}, added, "it is queued")
@@ -166,11 +151,8 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
 	d := delivery{"b", 1, 0}
-	require.Equal(t, d.id(), q.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
-	require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", d), "state", "active").Err())
-	_, err := q.hold(ctx, "m:default", d, "w")
-	require.NoError(t, err)
-	_, err = q.Begin(ctx, &job.Job{Batch: "b", Line: 1})
+	f.take(d, "w")
+	_, err := q.Begin(ctx, &job.Job{Batch: "b", Line: 1})
 	require.NoError(t, err)
 	moved, err := q.handOver(ctx, "m:default", d, "")
 	require.NoError(t, err)

@@ -2,8 +2,10 @@ package redisqueue
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -85,9 +87,9 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 	return numbers, nil
 }
 
-// hold makes a worker the owner of a delivery. held is false if the task was taken from it meanwhile.
-func (q *Queue) hold(ctx context.Context, queue string, d delivery, worker string) (held bool, err error) {
-	n, err := holdScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker, queue).Int()
+// own makes a worker the owner of a delivery. owned is false if the task was taken from it meanwhile.
+func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string) (owned bool, err error) {
+	n, err := ownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
 	return n == 1, failure(err, "become the owner of line %d of batch %s", d.line, d.batch)
 }
 
@@ -96,6 +98,31 @@ func (q *Queue) hold(ctx context.Context, queue string, d delivery, worker strin
 func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
 	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
 	return failure(err, "end the ownership of line %d of batch %s", d.line, d.batch)
+}
+
+// ownedTask is a delivery in asynq's list of running ones.
+type ownedTask struct {
+	delivery
+	owner    string        // empty if nobody owns it
+	orphaned time.Duration // time since it was first seen without an owner
+}
+
+// owners returns the running rows of a queue with their owners, in reverse order of taking.
+func (q *Queue) owners(ctx context.Context, queue string) ([]ownedTask, error) {
+	list, err := ownersScript.Run(ctx, q.rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
+	if err != nil {
+		return nil, failure(err, "list the owners of queue %s", queue)
+	}
+	var all []ownedTask
+	for row := range slices.Chunk(list, 3) {
+		id, _ := row[0].(string)
+		owner, _ := row[1].(string)
+		orphaned, _ := row[2].(int64)
+		if d, ok := parseDelivery(id); ok {
+			all = append(all, ownedTask{d, owner, time.Duration(orphaned) * time.Millisecond})
+		}
+	}
+	return all, nil
 }
 
 // deaths returns the number of workers that died while they ran a row.
@@ -124,7 +151,10 @@ func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner st
 	n, err := handoverScript.Run(ctx, q.rdb,
 		[]string{asynqKey(queue, "active"), asynqKey(queue, "lease"), pendingKey(queue), taskKey(queue, d), taskKey(queue, next)},
 		d.id(), owner, next.id(), idField(next.id())).Int()
-	return n == 1, failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
+	if err != nil || n == 0 {
+		return false, failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
+	}
+	return true, q.deleteTask(ctx, queue, next.id(), unwanted)
 }
 
 // supersede makes sure that the current delivery of a row is queued. It is called when an earlier delivery has arrived.
@@ -136,7 +166,10 @@ func (q *Queue) supersede(ctx context.Context, queue string, d delivery) error {
 	next := delivery{d.batch, d.line, numbers[0]}
 	err = continueScript.Run(ctx, q.rdb, []string{pendingKey(queue), taskKey(queue, d), taskKey(queue, next)},
 		next.id(), idField(next.id())).Err()
-	return failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
+	if err != nil {
+		return failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
+	}
+	return q.deleteTask(ctx, queue, next.id(), unwanted)
 }
 
 func taskKey(queue string, d delivery) string { return taskPrefix(queue) + d.id() }

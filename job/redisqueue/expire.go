@@ -110,5 +110,5 @@ func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first 
 	if err != nil {
 		return false, err
 	}
-	return first, q.deleteTask(ctx, queue, id)
+	return first, q.deleteTask(ctx, queue, id, idle)
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// answers is a hook of the client. It records when the server last answered any command, and when it last answered asynq's request for a
+// answers is a hook of the client. It records when the server last answered any command, and when it last answered a request for a
 // task, with or without a task. asynq itself only logs that such requests fail.
 type answers struct {
 	any, fetch moment
@@ -42,9 +41,6 @@ func (a *answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		err := next(ctx, cmd)
 		if err == nil || errors.Is(err, redis.Nil) {
 			a.any.now()
-			if isFetch(cmd.Args()) {
-				a.fetch.now()
-			}
 		}
 		return err
 	}
@@ -59,14 +55,4 @@ func (a *answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		}
 		return err
 	}
-}
-
-// isFetch recognises asynq's script by its first keys: the pending tasks of a queue and its pause.
-func isFetch(args []any) bool {
-	if len(args) < 5 || args[0] != "evalsha" && args[0] != "eval" {
-		return false
-	}
-	pending, _ := args[3].(string)
-	paused, _ := args[4].(string)
-	return strings.HasSuffix(pending, ":pending") && strings.HasSuffix(paused, ":paused")
 }

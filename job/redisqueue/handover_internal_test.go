@@ -198,9 +198,10 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 		return id
 	}
 	require.NoError(t, f.queue.rdb.HSet(t.Context(), taskKey("m:default", d), "state", "active").Err())
-	_, release, err := m.own(t.Context(), "m:default", d)
-	require.NoError(t, err)
-	require.Equal(t, m.worker(), owner())
+	_, release := m.hold(t.Context(), task{"m:default", d}, nil)
+	require.Empty(t, owner())
+	m.ownWaiting(t.Context())
+	require.Equal(t, m.worker(), owner(), "it waits in the worker")
 	s.setCut(true)
 	release(job.ErrDeliveryEnded)
 	require.Equal(t, m.worker(), owner())

@@ -19,22 +19,51 @@ type member struct {
 
 	mu    sync.Mutex
 	id    string
-	ends  map[*held]struct{} // the deliveries that the worker owns under this id
+	helds map[*held]struct{} // the deliveries that the worker has
 	debts []debt             // what could not be written when it was due
 }
 
 // debt is a write about a row that failed and must be repeated. Until then, the row seems to belong to this worker.
 type debt func(ctx context.Context) error
 
-// held is a delivery that a member owns.
+// held is a delivery that a member has. The member owns it from Begin on, or from a beat in which it waits for Begin.
 type held struct {
-	end  context.CancelFunc
-	lost bool // the member was declared lost; guarded by its mutex
+	task
+	member   *member
+	end      context.CancelFunc
+	recorded func() // called when Record has removed the task from its queue
+
+	// These are guarded by the member's mutex.
+	owner string // id under which the member owns it, or may own it; empty if it does not
+	lost  bool   // the member was declared lost
+}
+
+// heldKey is the key of a held delivery in its handler's context.
+type heldKey struct{}
+
+// heldIn returns the delivery whose handler has the given context, or nil if the context is not that of the row's handler.
+func heldIn(ctx context.Context, batch string, line, number int) *held {
+	if h, ok := ctx.Value(heldKey{}).(*held); ok && h.delivery == (delivery{batch, line, number}) {
+		return h
+	}
+	return nil
+}
+
+// newOwner returns the id of the worker that becomes the owner of the delivery. ok is false if the delivery has ended because the member was
+// declared lost.
+func (h *held) newOwner() (worker string, ok bool) {
+	h.member.mu.Lock()
+	defer h.member.mu.Unlock()
+	if h.lost {
+		return "", false
+	}
+	h.owner = h.member.id
+	return h.owner, true
 }
 
 // join registers a worker. A worker must have beaten before it may own rows.
 func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
-	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, outage: &outage{log: o.Logger}, id: newWorkerID(), ends: map[*held]struct{}{}}
+	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, outage: &outage{log: o.Logger}, id: newWorkerID(), helds: map[*held]struct{}{}}
 	_, err := q.beat(ctx, m.record())
 	return m, err
 }
@@ -42,7 +71,7 @@ func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
 // record returns the worker's record.
 func (m *member) record() job.Worker {
 	m.mu.Lock()
-	id, rows := m.id, len(m.ends)
+	id, rows := m.id, len(m.helds)
 	m.mu.Unlock()
 	return m.options.Record(id, m.started, rows)
 }
@@ -67,6 +96,7 @@ func (m *member) run(ctx context.Context) {
 		if err == nil {
 			m.outage.over()
 			m.settle(ctx)
+			m.ownWaiting(ctx)
 		}
 	})
 }
@@ -95,12 +125,12 @@ func (m *member) settle(ctx context.Context) {
 // lost ends all deliveries, since other workers have the rows. The worker then continues as a new member.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
-	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.ends))
-	for h := range m.ends {
+	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.helds))
+	for h := range m.helds {
 		h.lost = true
 		h.end()
 	}
-	clear(m.ends)
+	clear(m.helds)
 	m.id = newWorkerID()
 	m.mu.Unlock()
 	if _, err := m.queue.beat(ctx, m.record()); err != nil {
@@ -108,42 +138,52 @@ func (m *member) lost(ctx context.Context) {
 	}
 }
 
-// own makes the member the owner of a delivery, until release is called with the handler's error. owned ends when the member is lost. The
-// error is job.ErrDeliveryEnded if the delivery was already taken from the member.
-func (m *member) own(ctx context.Context, queue string, d delivery) (owned context.Context, release func(outcome error), err error) {
+// hold keeps a delivery for the member until release is called with the handler's error. owned ends when the member is lost.
+func (m *member) hold(ctx context.Context, t task, recorded func()) (owned context.Context, release func(outcome error)) {
 	owned, end := context.WithCancel(ctx)
-	h := &held{end: end}
+	h := &held{task: t, member: m, end: end, recorded: recorded}
 	m.mu.Lock()
-	id := m.id
-	m.ends[h] = struct{}{}
+	m.helds[h] = struct{}{}
 	m.mu.Unlock()
-	drop := func() (lost bool) {
+	return context.WithValue(owned, heldKey{}, h), func(outcome error) {
 		end()
 		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.ends, h)
-		return h.lost
-	}
-	disown := func(ctx context.Context) error { return m.queue.disown(ctx, queue, d, id) }
-	ok, err := m.queue.hold(ctx, queue, d, id)
-	if err != nil { // it may own the row nevertheless
-		drop()
-		m.pay(context.WithoutCancel(ctx), disown)
-		return nil, nil, err
-	}
-	if !ok {
-		drop()
-		return nil, nil, job.ErrDeliveryEnded
-	}
-	return owned, func(outcome error) {
+		delete(m.helds, h)
+		lost, owner := h.lost, h.owner
+		m.mu.Unlock()
 		ctx := context.WithoutCancel(ctx)
-		switch lost := drop(); {
-		case lost:
-			m.pay(ctx, func(ctx context.Context) error { return m.queue.survived(ctx, d) })
-		case outcome != nil:
-			m.pay(ctx, disown)
+		switch {
+		case lost && owner != "":
+			m.pay(ctx, func(ctx context.Context) error { return m.queue.survived(ctx, t.delivery) })
+		case outcome != nil && owner != "":
+			m.pay(ctx, func(ctx context.Context) error { return m.queue.disown(ctx, t.queue, t.delivery, owner) })
 		}
-	}, nil
+	}
+}
+
+// ownWaiting makes the member the owner of deliveries that wait for Begin. Otherwise, other workers would take them after a while.
+func (m *member) ownWaiting(ctx context.Context) {
+	m.mu.Lock()
+	var waiting []*held
+	for h := range m.helds {
+		if h.owner == "" {
+			waiting = append(waiting, h)
+		}
+	}
+	m.mu.Unlock()
+	for _, h := range waiting {
+		worker, ok := h.newOwner()
+		if !ok {
+			continue
+		}
+		owned, err := m.queue.own(ctx, h.queue, h.delivery, worker)
+		switch {
+		case err != nil:
+			m.outage.failed("could not own a row", err)
+		case !owned:
+			h.end()
+		}
+	}
 }
 
 // leave removes the record of a worker that has stopped.

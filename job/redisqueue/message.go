@@ -23,6 +23,9 @@ func pendingKey(queue string) string { return asynqKey(queue, "pending") }
 // taskPrefix returns the beginning of a task's key. The task's id follows.
 func taskPrefix(queue string) string { return asynqKey(queue, "t:") }
 
+// asynqStatsTTL is the time for which asynq counts the tasks of a day.
+const asynqStatsTTL = 90 * 24 * time.Hour
+
 // Numbers of fields of asynq's TaskMessage.
 const (
 	fieldType    protowire.Number = 1

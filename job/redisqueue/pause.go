@@ -55,10 +55,11 @@ func (q *Queue) Aliases(ctx context.Context) (paused map[string]bool, err error)
 		}
 	}
 	for _, queue := range queues {
-		if i := strings.LastIndexByte(queue, ':'); i > 0 && job.CheckAlias(queue[:i]) == nil {
+		if i := strings.LastIndexByte(queue, ':'); i > 0 {
 			names = append(names, queue[:i])
 		}
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return job.CheckAlias(name) != nil }) // not written by ingot
 	slices.Sort(names)
 	paused = map[string]bool{}
 	pipe := q.rdb.Pipeline()

@@ -3,7 +3,6 @@ package redisqueue
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/job"
@@ -80,9 +79,8 @@ func (r *reaper) look(ctx context.Context) error {
 // lookAt hands over the rows of a queue whose owners are not alive. Workers take turns in this; if now is set, the worker
 // does not wait for its turn.
 func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
-	rdb := r.queue.rdb
 	if !now {
-		turn, err := rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()
+		turn, err := r.queue.rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()
 		if err != nil || !turn {
 			return failure(err, "take the turn to check queue %s", queue)
 		}
@@ -90,12 +88,9 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if err := r.queue.fill(ctx, queue); err != nil {
 		return err
 	}
-	list, err := ownersScript.Run(ctx, rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
-	if err != nil {
-		return failure(err, "list the owners of queue %s", queue)
-	}
-	if len(list) == 0 {
-		return nil
+	running, err := r.queue.owners(ctx, queue)
+	if err != nil || len(running) == 0 {
+		return err
 	}
 	// The beats are read after the owners, because a worker has beaten before it owns a row.
 	beats, err := r.queue.beats(ctx)
@@ -103,22 +98,18 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 		return err
 	}
 	moved := 0
-	for row := range slices.Chunk(list, 3) { // in reverse order, so that the row that was taken first is at the head at the end
-		id, _ := row[0].(string)
-		owner, _ := row[1].(string)
-		orphaned, _ := row[2].(int64)
-		d, ok := parseDelivery(id)
-		_, alive := beats[owner]
-		if !ok || alive || owner == "" && time.Duration(orphaned)*time.Millisecond < r.watch.Silence {
+	for _, t := range running { // in reverse order, so that the row that was taken first is at the head at the end
+		_, alive := beats[t.owner]
+		if alive || t.owner == "" && t.orphaned < r.watch.Silence {
 			continue
 		}
-		ok, err := r.queue.handOver(ctx, queue, d, owner)
+		ok, err := r.queue.handOver(ctx, queue, t.delivery, t.owner)
 		if err != nil {
 			return err
 		}
 		if ok {
 			moved++
-			r.log.Debug("a row goes to another worker", "batch", d.batch, "line", d.line, "owner", owner)
+			r.log.Debug("a row goes to another worker", "batch", t.batch, "line", t.line, "owner", t.owner)
 		}
 	}
 	if moved > 0 {

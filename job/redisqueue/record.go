@@ -3,6 +3,7 @@ package redisqueue
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,8 +21,15 @@ func (q *Queue) Recorded(ctx context.Context, batch string) (job.Lines, error) {
 
 // Begin implements job.Store.
 func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
-	reply, err := beginScript.Run(ctx, q.rdb, keys(j.Batch, "meta", "done", "attempts", "deliveries", "checkpoints"),
-		j.Line, now(), j.File, j.Delivery, j.Pin).Slice()
+	ks, owner := keys(j.Batch, "meta", "done", "attempts", "deliveries", "checkpoints"), ""
+	if h := heldIn(ctx, j.Batch, j.Line, j.Delivery); h != nil {
+		var ok bool
+		if owner, ok = h.newOwner(); !ok {
+			return job.Start{}, job.ErrDeliveryEnded
+		}
+		ks = append(ks, taskKey(h.queue, h.delivery))
+	}
+	reply, err := beginScript.Run(ctx, q.rdb, ks, j.Line, now(), j.File, j.Delivery, j.Pin, owner).Slice()
 	if err != nil {
 		return job.Start{}, failure(err, "begin line %d of batch %s", j.Line, j.Batch)
 	}
@@ -61,7 +69,15 @@ func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first b
 	if r.Failed {
 		outcome = "failed"
 	}
-	args := []any{r.Line, r.Text, outcome, now(), r.Sum, r.File, r.Job, r.Delivery, r.Pin}
+	h, task, queue := heldIn(ctx, batch, r.Line, r.Delivery), "", ""
+	if h != nil {
+		task, queue = h.id(), h.queue
+	}
+	at := time.Now()
+	args := []any{
+		r.Line, r.Text, outcome, at.UnixMilli(), r.Sum, r.File, r.Job, r.Delivery, r.Pin,
+		task, queue, at.UTC().Format(time.DateOnly), at.Add(asynqStatsTTL).Unix(),
+	}
 	for _, c := range []struct {
 		name string
 		n    int
@@ -82,6 +98,9 @@ func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first b
 	}
 	if err != nil {
 		return false, failure(err, "record line %d of batch %s", r.Line, batch)
+	}
+	if h != nil && n == 1 {
+		h.recorded()
 	}
 	return n == 1, nil
 }

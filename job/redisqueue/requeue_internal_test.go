@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -15,26 +15,13 @@ import (
 // and progress. Late writes of an earlier worker are refused.
 func TestARequeuedRowBeginsAnew(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	q := New(redistest.Start(t).Client)
-	_, _, err := q.Create(ctx, job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
-	require.NoError(t, err)
-	j := &job.Job{
-		Batch: "b", Line: 1, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3,
-	}
-	add := func() {
-		t.Helper()
-		added, err := q.Add(ctx, "m", job.Default, []*job.Job{j})
-		require.NoError(t, err)
-		require.Equal(t, []bool{true}, added)
-	}
-	add()
+	f := newFleet(t, 1)
+	ctx, q, j := t.Context(), f.queue, fleetJob("b", 1)
 	require.NoError(t, q.Seal(ctx, "b", 1, ""))
-	_, err = q.Begin(ctx, j)
+	_, err := q.Begin(ctx, j)
 	require.NoError(t, err)
 	require.NoError(t, q.SaveCheckpoint(ctx, j, []byte("progress")))
-	require.Equal(t, "b:1", q.rdb.RPopLPush(ctx, pendingKey("m:default"), asynqKey("m:default", "active")).Val())
-	require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", delivery{"b", 1, 0}), "state", "active", "owner", "w").Err())
+	f.take(delivery{"b", 1, 0}, "w")
 	moved, err := q.handOver(ctx, "m:default", delivery{"b", 1, 0}, "w")
 	require.NoError(t, err)
 	require.True(t, moved)
@@ -69,4 +56,24 @@ func TestARequeuedRowBeginsAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []any{job.Completed, 1, 0}, []any{s.State, s.Done, s.Failed})
 	require.Zero(t, q.rdb.Exists(ctx, key("b", "jobs")).Val(), "the job is not needed any more")
+}
+
+// A version before this one wrote an outcome into the entries of the stream.
+func TestFailuresOfAnEarlierVersionAreQueuedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0)
+	ctx, q, j := t.Context(), f.queue, fleetJob("b", 1)
+	r := job.Failure(j, openai.Error{Code: openai.CodeTimeout, Message: "not finished"}, job.Stats{})
+	var err error
+	r.Job, err = j.Encode()
+	require.NoError(t, err)
+	_, err = q.Record(ctx, "b", r)
+	require.NoError(t, err)
+	require.NoError(t, q.rdb.Del(ctx, key("b", "stream")).Err())
+	require.NoError(t, q.rdb.XAdd(ctx, &redis.XAddArgs{
+		Stream: key("b", "stream"), Values: []string{"line", "1", "sum", "0badcafe", "outcome", "failed"},
+	}).Err())
+	done, err := q.Requeue(ctx, "b", openai.CodeTimeout)
+	require.NoError(t, err)
+	require.Equal(t, Requeued{Queued: 1}, done)
 }

@@ -71,7 +71,8 @@ func recording(m redis.XMessage) job.Recording {
 		return job.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream: %v", m.ID, err)}
 	}
 	requeued, _ := m.Values["was"].(string)
-	return job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: m.Values["outcome"] == "failed", Requeued: requeued}
+	failed := m.Values["failed"] == "1" || m.Values["outcome"] == "failed" // earlier versions wrote an outcome
+	return job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: failed, Requeued: requeued}
 }
 
 // Free implements job.Store.

@@ -53,8 +53,10 @@ var (
 	//go:embed lua/leave.lua
 	leaveSource string
 
-	//go:embed lua/hold.lua
-	holdSource string
+	//go:embed lua/take.lua
+	takeSource string
+	//go:embed lua/own.lua
+	ownSource string
 	//go:embed lua/disown.lua
 	disownSource string
 	//go:embed lua/owners.lua
@@ -91,7 +93,8 @@ var (
 	loseScript  = redis.NewScript(loseSource)
 	leaveScript = redis.NewScript(leaveSource)
 
-	holdScript     = redis.NewScript(fillSource + holdSource)
+	takeScript     = redis.NewScript(fillSource + takeSource)
+	ownScript      = redis.NewScript(ownSource)
 	disownScript   = redis.NewScript(disownSource)
 	ownersScript   = redis.NewScript(ownersSource)
 	revokeScript   = redis.NewScript(revokeSource)
@@ -115,6 +118,8 @@ func scriptError(n int) error {
 		return job.ErrNoRow
 	case -6:
 		return job.ErrOtherModel
+	case -7:
+		return job.ErrDeliveryEnded
 	}
 	return nil
 }

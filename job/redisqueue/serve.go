@@ -78,6 +78,9 @@ type server struct {
 	// running is read-locked by handlers, since asynq does not wait for all of them.
 	running sync.RWMutex
 
+	// recorded has the keys of tasks that Record has removed and that asynq has not ended yet.
+	recorded sync.Map
+
 	mu         sync.Mutex
 	handedBack []task
 }
@@ -87,7 +90,8 @@ const interactivePoll = 20 * time.Millisecond
 
 // takes returns asynq's server of some queues, which are polled at intervals.
 func (s *server) takes(deliveries context.Context, o job.ServeOptions, queues map[string]int, concurrency int, poll time.Duration) *asynq.Server {
-	return asynq.NewServerFromRedisClient(s.queue.rdb, asynq.Config{
+	client := &asynqClient{UniversalClient: s.queue.rdb, server: s, queues: queues, strict: o.Strict}
+	return asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency:              concurrency,
 		BaseContext:              func() context.Context { return deliveries },
 		Queues:                   queues,
@@ -135,10 +139,7 @@ func (s *server) process(ctx context.Context, t *asynq.Task) (err error) {
 		s.log.Error("archived a task whose id is not that of its row", "task", id, "batch", j.Batch, "line", j.Line)
 		return fmt.Errorf("task %q is not line %d of batch %s: %w", id, j.Line, j.Batch, asynq.SkipRetry)
 	}
-	owned, release, err := s.member.own(ctx, queue, d)
-	if err != nil {
-		return err
-	}
+	owned, release := s.member.hold(ctx, task{queue, d}, func() { s.recorded.Store(taskKey(queue, d), nil) })
 	defer func() { release(err) }()
 	if j.Delivery = d.number; d.number > 0 {
 		if j.Deaths, err = s.queue.deaths(ctx, d); err != nil {

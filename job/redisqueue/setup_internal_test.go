@@ -40,10 +40,16 @@ func (f *fleet) enqueue(batch string, first, last int) {
 	_, _, err := f.queue.Create(f.t.Context(), job.Batch{ID: batch, Alias: "m", Priority: job.Default, Retention: time.Hour})
 	require.NoError(f.t, err)
 	for line := first; line <= last; line++ {
-		j := &job.Job{Batch: batch, Line: line, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3}
-		added, err := f.queue.Add(f.t.Context(), "m", job.Default, []*job.Job{j})
+		added, err := f.queue.Add(f.t.Context(), "m", job.Default, []*job.Job{fleetJob(batch, line)})
 		require.NoError(f.t, err)
 		require.Equal(f.t, []bool{true}, added)
+	}
+}
+
+// fleetJob is the job of a row.
+func fleetJob(batch string, line int) *job.Job {
+	return &job.Job{
+		Batch: batch, Line: line, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3,
 	}
 }
 
@@ -140,6 +146,30 @@ func (f *fleet) serve(concurrency int, handle func(ctx context.Context, q *Queue
 		require.NoError(f.t, err)
 	})
 	return s
+}
+
+// take takes the next row, which must be a given delivery, and makes a worker its owner.
+func (f *fleet) take(d delivery, worker string) {
+	f.t.Helper()
+	ctx := f.t.Context()
+	leaseEnd := time.Now().Add(time.Hour).Unix()
+	require.NoError(f.t, takeScript.Run(ctx, f.queue.rdb, nil, leaseEnd, "m:default").Err())
+	require.Equal(f.t, []string{d.id()}, f.queue.rdb.LRange(ctx, asynqKey("m:default", "active"), 0, 0).Val())
+	if worker == "" {
+		return
+	}
+	owned, err := f.queue.own(ctx, "m:default", d, worker)
+	require.NoError(f.t, err)
+	require.True(f.t, owned)
+}
+
+// requireNoTask checks that Redis has no task, in whatever state.
+func (f *fleet) requireNoTask() {
+	f.t.Helper()
+	require.Empty(f.t, f.redis.Client.Keys(f.t.Context(), "asynq:*:t:*").Val())
+	for _, name := range []string{"active", "lease", "retry", "pending"} {
+		require.Zero(f.t, f.redis.Client.Exists(f.t.Context(), asynqKey("m:default", name)).Val(), name)
+	}
 }
 
 // answer begins and records a row, as a worker does.

@@ -33,7 +33,8 @@ func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
 // drainedAtOnce is the number of waiting rows that are removed at a time.
 const drainedAtOnce = 1000
 
-// drain removes the rows of a batch from a queue, except those that are running. It works while Redis has no memory left.
+// drain removes the rows of a batch from a queue, except those that live workers run: these leave the queue when their deliveries end. It
+// works while Redis has no memory left.
 func (q *Queue) drain(ctx context.Context, queue, batch string) error {
 	for {
 		n, err := drainScript.Run(ctx, q.rdb, []string{waitingPrefix(queue) + batch, turnsKey(queue)},
@@ -50,15 +51,47 @@ func (q *Queue) drain(ctx context.Context, queue, batch string) error {
 		return err
 	}
 	for _, id := range tasks {
-		if err := q.deleteTask(ctx, queue, id); err != nil {
+		if err := q.deleteTask(ctx, queue, id, idle); err != nil {
+			return err
+		}
+	}
+	return q.drainDead(ctx, queue, batch)
+}
+
+// drainDead removes the rows of a batch that are in the list of running rows but that no live worker has.
+func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
+	running, err := q.owners(ctx, queue)
+	if err != nil || len(running) == 0 {
+		return err
+	}
+	fleet, err := q.Fleet(ctx) // after the owners, because a worker has beaten before it owns a row
+	if err != nil {
+		return err
+	}
+	live := map[string]bool{}
+	for _, w := range fleet {
+		live[w.ID] = w.Live() && !q.Silent(w)
+	}
+	for _, r := range running {
+		if r.batch != batch || live[r.owner] || r.owner == "" && r.orphaned < q.Leases.Silence {
+			continue
+		}
+		if err := q.deleteTask(ctx, queue, r.id(), anyTask); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deleteTask deletes a task unless it is running. It is no error if the task does not exist.
-func (q *Queue) deleteTask(ctx context.Context, queue, id string) error {
-	err := deleteScript.Run(ctx, q.rdb, nil, id, queue).Err()
+// The tasks that deleteTask deletes, as delete.lua names them.
+const (
+	anyTask  = "any"
+	idle     = "idle"
+	unwanted = "unwanted"
+)
+
+// deleteTask deletes a task, if it is one of the given ones. It is no error if the task does not exist.
+func (q *Queue) deleteTask(ctx context.Context, queue, id, which string) error {
+	err := deleteScript.Run(ctx, q.rdb, nil, id, queue, which).Err()
 	return failure(err, "remove task %s from its queue", id)
 }

@@ -1,6 +1,8 @@
--- Counts an attempt at a row. Returns a list of the number of the attempt and the row's progress, if there is any. If the attempt is
--- refused, the list has one number: a refusal, or -6 if another model has answered rows of the batch. Follows refusal.lua.
--- KEYS: meta, done, attempts, deliveries, checkpoints. ARGV: line, now in ms, FileID or '', number of the delivery, model or ''.
+-- Counts an attempt at a row, and makes a worker the owner of its delivery. Returns a list of the number of the attempt and the row's
+-- progress, if there is any. If the attempt is refused, the list has one number: a refusal, -6 if another model has answered rows of the
+-- batch, -7 if the task was taken from the worker meanwhile. Follows refusal.lua.
+-- KEYS: meta, done, attempts, deliveries, checkpoints, and the task if there is an owner.
+-- ARGV: line, now in ms, FileID or '', number of the delivery, model or '', worker's id.
 local refused = refusal(KEYS[1], KEYS[2], KEYS[4], ARGV[1], ARGV[4], ARGV[3])
 if refused then
   return {refused}
@@ -10,6 +12,13 @@ if ARGV[5] ~= '' then
   if is[1] and is[1] ~= ARGV[5] and not is[2] then
     return {-6}
   end
+end
+if KEYS[6] then
+  if redis.call('HGET', KEYS[6], 'state') ~= 'active' then
+    return {-7}
+  end
+  redis.call('HSET', KEYS[6], 'owner', ARGV[6])
+  redis.call('HDEL', KEYS[6], 'orphan')
 end
 redis.call('HSETNX', KEYS[1], 'started_ms', ARGV[2])
 return {redis.call('HINCRBY', KEYS[3], ARGV[1], 1), redis.call('HGET', KEYS[5], ARGV[1]) or nil}

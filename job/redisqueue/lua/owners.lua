@@ -12,7 +12,7 @@ for i, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
     if is[3] then
       age = ms - tonumber(is[3])
     else
-      redis.call('HSET', key, 'orphan', string.format('%.0f', ms))
+      redis.pcall('HSET', key, 'orphan', string.format('%.0f', ms)) -- fails while Redis has no memory left
     end
   end
   if is[1] then

@@ -1,8 +1,10 @@
 -- Records a row: stores its result, counts it, and appends its line to the batch's stream. Returns 1, a refusal, or -6 if another model
--- has answered rows of the batch. The first answer pins the model. Follows refusal.lua.
+-- has answered rows of the batch. The first answer pins the model. The task of the row, if one is given, leaves its queue as asynq's
+-- tasks do when they are done. Follows refusal.lua.
 -- KEYS: meta, done, attempts, results, stream, jobs, checkpoints, deliveries, deaths.
 -- ARGV: line, result, 'done' or 'failed', now in ms, checksum of the row, FileID or '', job of a failed row or '',
--- number of the delivery, model of an answer or '', then names of counters of meta and their increments.
+-- number of the delivery, model of an answer or '', id of the task or '', its queue, today, time in s until which asynq counts the tasks
+-- of today, then names of counters of meta and their increments.
 local refused = refusal(KEYS[1], KEYS[2], KEYS[8], ARGV[1], ARGV[8], ARGV[6])
 if refused then
   return refused
@@ -20,7 +22,7 @@ for _, i in ipairs({3, 7, 8, 9}) do
   redis.call('HDEL', KEYS[i], ARGV[1])
 end
 redis.call('HSET', KEYS[4], ARGV[1], ARGV[2])
-redis.call('XADD', KEYS[5], '*', 'line', ARGV[1], 'sum', ARGV[5], 'outcome', ARGV[3])
+redis.call('XADD', KEYS[5], '*', 'line', ARGV[1], 'sum', ARGV[5], 'failed', ARGV[3] == 'failed' and 1 or 0) -- a number takes 2 bytes
 redis.call('HINCRBY', KEYS[1], ARGV[3], 1)
 redis.call('HSET', KEYS[1], 'last_ms', ARGV[4])
 if ARGV[7] ~= '' then
@@ -28,6 +30,17 @@ if ARGV[7] ~= '' then
 else
   redis.call('HDEL', KEYS[6], ARGV[1])
 end
-for i = 10, #ARGV, 2 do
+for i = 14, #ARGV, 2 do
   redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1])
+end
+if ARGV[10] ~= '' then
+  local asynq = 'asynq:{' .. ARGV[11] .. '}:'
+  if redis.call('LREM', asynq .. 'active', 1, ARGV[10]) == 1 then
+    redis.call('ZREM', asynq .. 'lease', ARGV[10])
+    redis.call('DEL', asynq .. 't:' .. ARGV[10])
+    redis.call('INCR', asynq .. 'processed')
+    if redis.call('INCR', asynq .. 'processed:' .. ARGV[12]) == 1 then
+      redis.call('EXPIREAT', asynq .. 'processed:' .. ARGV[12], ARGV[13])
+    end
+  end
 end

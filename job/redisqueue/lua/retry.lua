@@ -17,11 +17,11 @@ local fields = {}
 for i = 1, #entry[2], 2 do
   fields[entry[2][i]] = entry[2][i + 1]
 end
-if fields['line'] ~= ARGV[1] or fields['outcome'] ~= 'failed' then
+if fields['line'] ~= ARGV[1] or fields['failed'] ~= '1' and fields['outcome'] ~= 'failed' then -- earlier versions wrote an outcome
   return 0
 end
 redis.call('XDEL', KEYS[5], ARGV[2])
-redis.call('XADD', KEYS[5], '*', 'line', ARGV[1], 'sum', fields['sum'], 'outcome', 'requeued', 'was', string.sub(redis.sha1hex(text), 1, 16))
+redis.call('XADD', KEYS[5], '*', 'line', ARGV[1], 'sum', fields['sum'], 'failed', 0, 'was', string.sub(redis.sha1hex(text), 1, 16))
 redis.call('HDEL', KEYS[4], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])
 redis.call('SETBIT', KEYS[2], ARGV[1], 0)

@@ -23,6 +23,10 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       super = w;
       w += SUPER_BYTES;
     }
+#if LANES >= 8 // not measured on NEON
+    // The more rows a tile has, the slower it reads weights, and the less a processor fetches them by itself.
+    UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
+#endif
     const struct PART(block) b = PART(load)(w, super, lane);
     UNROLL for (int t = 0; t < T; t++) {
       acc[t] = PART(add)(acc[t], &b, q[t] + 32 * k, scales[t] + k);

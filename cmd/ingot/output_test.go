@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/job/redistest"
+)
+
+const questions = "id,text\n" +
+	"a,Name the capital of Finland.\n" +
+	"b,Which month comes after March?\n" +
+	"c,\"Name the\ncapital of Japan.\"\n"
+
+// readCSV returns the lines of a CSV file as maps by column.
+func readCSV(t *testing.T, path string) []map[string]string {
+	t.Helper()
+	lines, err := csv.NewReader(strings.NewReader(readFile(t, path))).ReadAll()
+	require.NoError(t, err)
+	rows := make([]map[string]string, len(lines)-1)
+	for i := range rows {
+		rows[i] = map[string]string{}
+		for j, cell := range lines[i+1] {
+			rows[i][lines[0][j]] = cell
+		}
+	}
+	return rows
+}
+
+// column returns the cells of a column.
+func column(rows []map[string]string, name string) []string {
+	cells := make([]string, len(rows))
+	for i, r := range rows {
+		cells[i] = r[name]
+	}
+	return cells
+}
+
+// TestRunWritesATable: in the order of the input, with its columns; another run with other filters makes it of the same answers.
+func TestRunWritesATable(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.csv", questions+"d\n")
+	out := filepath.Join(t.TempDir(), "out.csv")
+	args := []string{"run", in, "-o", out, "--model", tinyLlama, "--prompt", "{{.text}}", "--temperature", "0", "--max-tokens", "9"}
+	r := ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, out+": 4 records\n")
+	rows := readCSV(t, out)
+	require.Equal(t, []string{"a", "b", "c", ""}, column(rows, "id"))
+	require.Equal(t, []string{"Name the capital of Finland.", "Which month comes after March?", "Name the\ncapital of Japan.", ""}, column(rows, "text"))
+	require.Equal(t, "Helsinki.", rows[0]["response"])
+	require.Equal(t, []string{"stop", "stop", "stop", ""}, column(rows, "finish_reason"))
+	require.Equal(t, []string{"tiny-llama", "tiny-llama", "tiny-llama", ""}, column(rows, "model"))
+	require.Contains(t, rows[3]["error"], "invalid_record: line 4: the header has 2 columns, and this record has 1")
+
+	r = ingot(t, "", append(args, "--match", "^[A-Z]", "--column-prefix", "x_", "--not-match", "April")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "0 rows done, 4 kept (1 failed)")
+	require.Regexp(t, `out.csv: \d records?, \d dropped \(failed 1, (no match \d, )?match 1\)\n`, r.stderr)
+	require.Equal(t, "Helsinki.", readCSV(t, out)[0]["x_response"])
+
+	require.Len(t, readAnswers(t, readFile(t, out+".answers.jsonl")), 4)
+	r = ingot(t, "", "show", out+".answers.jsonl")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "Helsinki.")
+}
+
+// TestRunContinuesATable: a run that is stopped leaves no table; the next one makes it as if nothing had happened.
+func TestRunContinuesATable(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	in := write(t, "in.jsonl", strings.Join(someRows(n), ""))
+	folder := t.TempDir()
+	args := func(out string) []string {
+		return []string{"run", in, "-o", filepath.Join(folder, out), "--output-format", "simple", "--model", tinyLlama, "--concurrency", "2", "--threads", "1"}
+	}
+	r := ingot(t, "", args("whole.jsonl")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+
+	cmd := program(t, args("out.jsonl")...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	answers := filepath.Join(folder, "out.jsonl.answers.jsonl")
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(answers)
+		return err == nil && bytes.Count(text, []byte("\n")) > 0
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	if err := cmd.Wait(); err == nil {
+		t.Skip("the run was faster than the signal")
+	}
+	require.Contains(t, stderr.String(), "stopped before the end: run it again for the rest, which makes "+filepath.Join(folder, "out.jsonl"))
+	require.NoFileExists(t, filepath.Join(folder, "out.jsonl"))
+	kept := strings.Count(readFile(t, answers), "\n")
+
+	r = ingot(t, "", args("out.jsonl")...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, fmt.Sprintf("%d rows done, %d kept", n-kept, kept))
+	require.Equal(t, readFile(t, filepath.Join(folder, "whole.jsonl")), readFile(t, filepath.Join(folder, "out.jsonl")))
+}
+
+// TestSeveralModels: each answers each row, but a row with a model of its own is answered by that one alone.
+func TestSeveralModels(t *testing.T) {
+	t.Parallel()
+	const ask = `,"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0,"max_tokens":9`
+	in := write(t, "in.jsonl", `{"id":"a"`+ask+"}\n"+`{"id":"b","model":"large"`+ask+"}\n"+`{"id":"c","model":"nobody's"`+ask+"}\n")
+	out := filepath.Join(t.TempDir(), "out.csv")
+	args := []string{"run", in, "-o", out, "--model", tinyLlama, "--model", "large=" + tinyGLM}
+	r := ingot(t, "", args...)
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, `the input has a column "model", which is also the name of a column of the answers: give these a prefix, such as --column-prefix=answer_`)
+	require.NoFileExists(t, out)
+
+	args = append(args, "--column-prefix=answer_")
+	r = ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "tiny-llama.q4_0: 2 rows done (1 failed), ")
+	require.Contains(t, r.stderr, "large: 3 rows done (1 failed), ")
+	rows := readCSV(t, out)
+	require.Equal(t, []string{"a", "a", "b", "c", "c"}, column(rows, "id"))
+	require.Equal(t, []string{"tiny-llama.q4_0", "large", "large", "tiny-llama.q4_0", "large"}, column(rows, "answer_model"))
+	for _, r := range rows[:3] {
+		require.Equal(t, "Helsinki.", r["answer_response"])
+	}
+	require.Contains(t, rows[3]["answer_error"], "model_not_found: ")
+
+	r = ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "tiny-llama.q4_0: 0 rows done, 2 kept (1 failed)")
+	require.Equal(t, rows, readCSV(t, out))
+
+	lines := filepath.Join(t.TempDir(), "lines.jsonl")
+	r = ingot(t, "", "run", in, "-o", lines, "--model", tinyLlama, "--model", "large="+tinyGLM)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, 5, strings.Count(readFile(t, lines), "\n"), "batch lines are put together too")
+}
+
+// TestFailedRowsCanBeRunAgain: the file of failed rows is an input, and has just these rows.
+func TestFailedRowsCanBeRunAgain(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.csv", "id,text,limit\na,Name the capital of Finland.,1\nb,"+strings.Repeat("Name the capital of Finland. ", 400)+",2\n")
+	folder := t.TempDir()
+	again := filepath.Join(folder, "again.csv")
+	args := []string{"--model", tinyLlama, "--prompt", "{{.text}}", "--max-tokens", "9", "--context", "128"}
+	r := ingot(t, "", append([]string{"run", in, "-o", filepath.Join(folder, "out.parquet"), "--failed", again}, args...)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "out.parquet: 1 record, 1 dropped (failed 1); 1 row in "+again+"\n")
+	rows := readCSV(t, again)
+	require.Equal(t, []string{"b"}, column(rows, "id"))
+	require.Len(t, rows[0], 3)
+	r = ingot(t, "", append([]string{"run", again, "-o", filepath.Join(folder, "second.csv")}, args...)...)
+	require.Equal(t, exitRows, r.code, r.stderr)
+	require.Contains(t, r.stderr, "second.csv: 1 record\n")
+}
+
+// TestOrdered: batch lines have the order of the input on request, and a run can still continue them.
+func TestOrdered(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.jsonl", strings.Join(someRows(20), ""))
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	args := []string{"run", in, "-o", out, "--model", tinyLlama, "--concurrency", "8", "--ordered"}
+	r := ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	names := func() (names []string) {
+		for line := range strings.Lines(readFile(t, out)) {
+			var a answer
+			require.NoError(t, json.Unmarshal([]byte(line), &a))
+			names = append(names, a.CustomID)
+		}
+		return names
+	}
+	want := names()
+	require.Len(t, want, 20)
+	for i, name := range want {
+		require.Equal(t, fmt.Sprintf("r%d", i), name)
+	}
+	r = ingot(t, "", args...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "0 rows done, 20 kept")
+	require.Equal(t, want, names())
+}
+
+func TestOutputsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.csv", questions)
+	precious := write(t, "precious.csv", "years of work\n")
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, "-o OUT is missing"},
+		{[]string{"-o", in}, "is both IN and OUT"},
+		{[]string{"-o", precious}, "precious.csv exists, but not " + precious + ".answers.jsonl, of which this command makes it: choose another OUT, or remove it"},
+		{[]string{"-o", "x.parquet.gz"}, "-o x.parquet.gz: a Parquet file is compressed inside: leave out the extension .gz"},
+		{[]string{"-o", "x.csv", "--output-format", "xlsx"}, `--output-format: "xlsx" is not known: use batch, simple, csv, tsv or parquet`},
+		{[]string{"-o", "x.jsonl", "--keep-finish", "stop"}, "--keep-finish is for tables: name OUT .csv or .parquet, or give --output-format simple"},
+		{[]string{"-o", "-", "--ordered"}, "--ordered needs a file as OUT"},
+		{[]string{"-o", "x.csv", "--failed", in}, "is both IN and OUT"},
+		{[]string{"-o", "x.csv", "--failed", "x.csv"}, "--failed: give a file other than OUT"},
+		{[]string{"-o", "x.csv", "--match", "("}, "--match: error parsing regexp: missing closing ): `(`"},
+		{[]string{"-o", "x.csv", "--min-chars", "9", "--max-chars", "3"}, "--min-chars and --max-chars: 9 to 3 is not a range"},
+		{[]string{"-o", "x.csv", "--model", "a/m.gguf", "--model", "b/m.gguf"}, `there are two models with the name "m": give ALIAS=FILE`},
+	} {
+		r := ingot(t, "", append([]string{"run", in, "--model", "nowhere.gguf", "--prompt", "{{.text}}"}, c.flags...)...)
+		require.NotEqual(t, exitOK, r.code)
+		require.Contains(t, r.stderr, c.want)
+	}
+	require.Equal(t, "years of work\n", readFile(t, precious))
+	r := ingot(t, questions, "run", "-", "--format", "csv", "-o", filepath.Join(t.TempDir(), "x.csv"), "--model", tinyLlama, "--prompt", "{{.text}}")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "this cannot be read twice: write it to a file first")
+}
+
+// TestResultsWriteATable of a batch on Redis, and export makes others of the same answers.
+func TestResultsWriteATable(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	in := write(t, "in.csv", questions)
+	out := filepath.Join(t.TempDir(), "out.csv")
+	r := ingot(t, "", "enqueue", in, "--redis", url, "--batch", "nightly", "--prompt", "{{.text}}", "--temperature", "0", "--max-tokens", "9", "--n", "2")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	w := startWorker(t, url, "default")
+	r = ingot(t, "", "results", "nightly", "--redis", url, "-o", out, "--input", in, "--follow")
+	w.stop(t)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "out.csv: 6 records\n")
+	rows := readCSV(t, out)
+	require.Equal(t, []string{"a", "a", "b", "b", "c", "c"}, column(rows, "id"))
+	require.Equal(t, []string{"0", "1", "0", "1", "0", "1"}, column(rows, "sample_index"))
+	require.Equal(t, "Helsinki.", rows[1]["response"])
+
+	r = ingot(t, "", "export", out+".answers.jsonl", "-o", "-", "--output-format", "simple", "--unique", "custom_id")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "stdout: 3 records, 3 dropped (duplicate 3)\n")
+	require.Contains(t, r.stdout, `{"custom_id":"a","sample_index":0,"response":"Helsinki.","finish_reason":"stop","model":"tiny-llama",`)
+	r = ingot(t, "", "export", out+".answers.jsonl", "--input", write(t, "other.csv", "id,text\nb,x\n"), "-o", "-", "--output-format", "csv")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, `made from a different input file: row 1 is "a" there, and "b" in the input`)
+}
+
+// TestTablesOfOtherSoftware: CSV and Parquet files that Node's libraries wrote are answered, and the same libraries read the answers with
+// the columns of the input as they were, in type and value.
+func TestTablesOfOtherSoftware(t *testing.T) {
+	t.Parallel()
+	const questions = `{"text":"Name the capital of Finland.","count":"9223372036854775807","share":0.1,"flag":true,"nested":{"b":[1,"x"],"a":null}}
+{"text":"a, \"b\"\nand\r\nc\td","count":"-9223372036854775808","share":-2.5e-7,"flag":false,"nested":[{"role":"user","content":"a,\n\"b\""}]}
+{"text":" é 😀 {{.text}} ","count":"0","share":1e300,"nested":"text"}
+{"text":"=1+1","nested":1.5}
+`
+	node := func(program, path string) string {
+		cmd := exec.CommandContext(t.Context(), "node", program, path)
+		cmd.Dir, cmd.Stdin = filepath.Join("..", "..", "table", "node"), strings.NewReader(questions)
+		text, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(text))
+		return string(text)
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("no node here, so files of other software were not answered: install Node and run npm ci in table/node")
+	}
+	if _, err := os.Stat(filepath.Join("..", "..", "table", "node", "node_modules")); err != nil {
+		t.Skip("Node's libraries are not here, so files of other software were not answered: run npm ci in table/node")
+	}
+	for _, extension := range []string{".csv", ".tsv", ".parquet"} {
+		t.Run(extension, func(t *testing.T) {
+			t.Parallel()
+			in, out := filepath.Join(t.TempDir(), "in"+extension), filepath.Join(t.TempDir(), "out"+extension)
+			node("write.mjs", in)
+			r := ingot(t, "", "run", in, "-o", out, "--model", tinyLlama, "--prompt", "{{.text}}", "--temperature", "0", "--max-tokens", "9")
+			require.Equal(t, exitOK, r.code, r.stderr)
+			before, after := strings.Split(node("read.mjs", in), "\n"), strings.Split(node("read.mjs", out), "\n")
+			require.Len(t, after, len(before))
+			require.Len(t, before, 1+4+1, "columns, rows and nothing")
+			for i := 1; i < len(before)-1; i++ {
+				var want, got map[string]any
+				require.NoError(t, json.Unmarshal([]byte(before[i]), &want))
+				require.NoError(t, json.Unmarshal([]byte(after[i]), &got))
+				for name := range want {
+					require.Equal(t, want[name], got[name], "row %d, column %s", i, name)
+				}
+			}
+			require.Contains(t, after[1], `"response":"Helsinki."`)
+			if extension == ".parquet" {
+				require.Contains(t, after[1], `"completion_tokens":{"int64":"3"}`)
+				require.Contains(t, after[0], `["text","BYTE_ARRAY","STRING","OPTIONAL"],["count","INT64","INTEGER","OPTIONAL"],["share","DOUBLE",null,"OPTIONAL"],`+
+					`["flag","BOOLEAN",null,"OPTIONAL"],["nested","BYTE_ARRAY","JSON","OPTIONAL"],["response","BYTE_ARRAY","STRING",`)
+			}
+		})
+	}
+}

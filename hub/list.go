@@ -1,0 +1,124 @@
+package hub
+
+import (
+	"cmp"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Model is a model that is on this machine.
+type Model struct {
+	Name   string `json:"name"` // as --model takes it
+	Owner  string `json:"owner"`
+	Bytes  int64  `json:"bytes"`
+	Path   string `json:"path"`   // of its only or first file
+	Commit string `json:"commit"` // of a model in the cache; the newest that has it
+
+	files []string // all files, as they are named
+}
+
+// OwnerCache is the owner of models in Hugging Face's cache, OwnerURL of files from other servers. These can be removed.
+const (
+	OwnerCache = "cache"
+	OwnerURL   = "URL"
+)
+
+// List returns the models that are on this machine, by owner and name.
+func (s Store) List() []Model {
+	all := slices.Concat(s.cached(), s.fromURLs())
+	for _, f := range s.Env.Stores {
+		if f.Owner == ownerOllama {
+			all = append(all, f.listOllama()...)
+		} else {
+			all = append(all, f.listFolders()...)
+		}
+	}
+	order := []string{OwnerCache, OwnerURL, ownerLMStudio, ownerOllama}
+	slices.SortStableFunc(all, func(a, b Model) int {
+		return cmp.Or(slices.Index(order, a.Owner)-slices.Index(order, b.Owner), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// cached returns the models in the cache. One that is in several snapshots is listed once, at the newest.
+func (s Store) cached() (all []Model) {
+	folders, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*"))
+	for _, folder := range folders {
+		parts := strings.Split(filepath.Base(folder), "--")
+		if len(parts) < 3 {
+			continue
+		}
+		n := Name{Kind: Repo, User: parts[1], Repo: strings.Join(parts[2:], "--")}
+		dir, seen := s.Env.repoDir(n), map[string]bool{}
+		for _, commit := range dir.commits() {
+			found := models(dir.files(commit))
+			for _, m := range found {
+				if !m.isComplete() || seen[m.name] {
+					continue
+				}
+				seen[m.name] = true
+				all = append(all, modelAt(n.ID()+":"+m.selector(found), OwnerCache, filepath.Join(folder, "snapshots", commit), commit, m))
+			}
+		}
+	}
+	return all
+}
+
+// modelAt describes a model whose files are below a folder.
+func modelAt(name, owner, dir, commit string, m model) Model {
+	found := Model{Name: name, Owner: owner, Bytes: m.size(), Commit: commit}
+	for _, f := range m.files {
+		found.files = append(found.files, filepath.Join(dir, filepath.FromSlash(f.path)))
+	}
+	found.Path = found.files[0]
+	return found
+}
+
+// fromURLs returns the files that came from other servers. Their names are their paths.
+func (s Store) fromURLs() (all []Model) {
+	for _, m := range models(filesBelow(s.Env.URLs)) {
+		if m.isComplete() {
+			found := modelAt("", OwnerURL, s.Env.URLs, "", m)
+			found.Name = found.Path
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+// listFolders returns the models of LM Studio.
+func (f Foreign) listFolders() (all []Model) {
+	folders, _ := filepath.Glob(filepath.Join(f.Dir, "*", "*"))
+	for _, folder := range folders {
+		found := models(filesBelow(folder))
+		id := filepath.Base(filepath.Dir(folder)) + "/" + filepath.Base(folder)
+		for _, m := range found {
+			if m.isComplete() {
+				all = append(all, modelAt(id+":"+m.selector(found), f.Owner, folder, "", m))
+			}
+		}
+	}
+	return all
+}
+
+// listOllama returns the models of ollama.
+func (f Foreign) listOllama() (all []Model) {
+	root := filepath.Join(f.Dir, "manifests")
+	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // what cannot be read is not there
+		}
+		found, err := f.manifest(p)
+		rel, relErr := filepath.Rel(root, p)
+		if err != nil || relErr != nil {
+			return nil //nolint:nilerr // not a model that can be used
+		}
+		name := filepath.ToSlash(filepath.Dir(rel)) + ":" + filepath.Base(rel)
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "registry.ollama.ai/"), "library/")
+		all = append(all, Model{Name: "ollama:" + name, Owner: f.Owner, Bytes: found.Bytes, Path: found.Path, files: []string{found.Path}})
+		return nil
+	})
+	return all
+}

@@ -1,0 +1,155 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Unfinished returns the parts of downloads into the cache that have not ended. Name is the repository, Bytes what is there.
+func (s Store) Unfinished() (all []Model) {
+	partials, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*", "blobs", "*"+partialSuffix))
+	for _, p := range partials {
+		folder := filepath.Base(filepath.Dir(filepath.Dir(p)))
+		name := strings.Replace(strings.TrimPrefix(folder, "models--"), "--", "/", 1)
+		all = append(all, Model{Name: name, Owner: OwnerCache, Bytes: allocated(p), Path: p, files: []string{p}})
+	}
+	return all
+}
+
+// Remove deletes a model of the cache or from a URL, and returns the bytes that became free. If a repository has no complete model, its
+// unfinished downloads are deleted. Files of other programs are not deleted.
+func (s Store) Remove(n Name) (Model, int64, error) {
+	found, err := s.Find(n)
+	if errors.Is(err, ErrNotHere) && n.Kind == Repo {
+		return s.removeUnfinished(n)
+	}
+	if err != nil {
+		return Model{}, 0, err
+	}
+	switch found.Owner {
+	case "":
+	case ownerOllama:
+		return Model{}, 0, fmt.Errorf("remove %s: it belongs to ollama; use \"ollama list\" and \"ollama rm\"", n.Text)
+	default:
+		return Model{}, 0, fmt.Errorf("remove %s: it belongs to %s; remove it there, or delete %s", n.Text, found.Owner, found.Path)
+	}
+	list := s.List()
+	i := slices.IndexFunc(list, func(m Model) bool { return m.Path == found.Path })
+	if i < 0 {
+		return Model{}, 0, fmt.Errorf("remove %s: it is in no folder of models; delete the file itself", found.Path)
+	}
+	m := list[i]
+	var freed int64
+	if m.Owner == OwnerCache {
+		freed, err = s.Env.removeCached(m)
+	} else {
+		for _, f := range m.files {
+			err = errors.Join(err, os.Remove(f))
+			_ = os.Remove(f + ".lock")
+		}
+		_ = os.Remove(filepath.Dir(m.Path)) // if it is empty
+		freed = m.Bytes
+	}
+	if err != nil {
+		return m, freed, fmt.Errorf("remove %s: %w", n.Text, err)
+	}
+	return m, freed, nil
+}
+
+// removeUnfinished deletes the unfinished downloads of a repository, except those that another process works on.
+func (s Store) removeUnfinished(n Name) (removed Model, freed int64, err error) {
+	dir := s.Env.repoDir(n)
+	for _, m := range s.Unfinished() {
+		if filepath.Dir(m.Path) != dir.path("blobs") {
+			continue
+		}
+		// A lock that is not free at once is in use.
+		now, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
+		unlock, lockErr := dir.lock(now, strings.TrimSuffix(filepath.Base(m.Path), partialSuffix), nil)
+		cancel()
+		if lockErr != nil {
+			err = errors.Join(err, fmt.Errorf("remove %s: another process downloads it", n.Text))
+			continue
+		}
+		err = errors.Join(err, os.Remove(m.Path))
+		unlock()
+		removed, freed = m, freed+m.Bytes
+	}
+	if removed.Path == "" && err == nil {
+		return removed, 0, fmt.Errorf("remove %s: %w", n.Text, ErrNotHere)
+	}
+	removeEmpty(dir.path())
+	return removed, freed, err
+}
+
+// removeCached deletes a model's files from all snapshots, and their blobs unless another file is the same.
+func (e Env) removeCached(m Model) (freed int64, err error) {
+	rel, err := filepath.Rel(e.Cache, m.Path)
+	if err != nil {
+		return 0, err
+	}
+	root := filepath.Join(e.Cache, strings.Split(rel, string(filepath.Separator))[0])
+	snapshots := filepath.Join(root, "snapshots")
+	commits, err := os.ReadDir(snapshots)
+	if err != nil {
+		return 0, err
+	}
+	blobs := map[string]bool{}
+	for _, file := range m.files {
+		rel, err := filepath.Rel(filepath.Join(snapshots, m.Commit), file)
+		if err != nil {
+			return freed, err
+		}
+		for _, commit := range commits {
+			file := filepath.Join(snapshots, commit.Name(), rel)
+			info, err := os.Lstat(file)
+			if err != nil {
+				continue
+			}
+			if target, err := os.Readlink(file); err == nil {
+				blobs[filepath.Base(target)] = true
+			} else {
+				freed += info.Size()
+			}
+			if err := os.Remove(file); err != nil {
+				return freed, err
+			}
+		}
+	}
+	_ = filepath.WalkDir(snapshots, func(p string, _ fs.DirEntry, err error) error {
+		if target, linkErr := os.Readlink(p); err == nil && linkErr == nil {
+			delete(blobs, filepath.Base(target)) // another file is the same
+		}
+		return nil
+	})
+	for sum := range blobs {
+		blob := filepath.Join(root, "blobs", sum)
+		if info, statErr := os.Stat(blob); statErr == nil {
+			freed += info.Size()
+			err = errors.Join(err, os.Remove(blob))
+		}
+	}
+	removeEmpty(root)
+	return freed, err
+}
+
+// removeEmpty deletes the folder of a repository that has neither a file nor an unfinished download any more.
+func removeEmpty(root string) {
+	left := false
+	for _, sub := range []string{"snapshots", "blobs"} {
+		_ = filepath.WalkDir(filepath.Join(root, sub), func(_ string, d fs.DirEntry, err error) error {
+			left = left || err == nil && !d.IsDir()
+			return nil
+		})
+	}
+	if !left {
+		_ = os.RemoveAll(root)
+	}
+}

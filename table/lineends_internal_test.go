@@ -1,0 +1,66 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// readCSV returns all records, and the errors of damaged ones.
+func readCSV(r io.Reader) (records []string) {
+	in := csv.NewReader(r)
+	in.FieldsPerRecord = -1
+	for {
+		cells, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return records
+		}
+		text := strings.Join(cells, "|")
+		var damaged *csv.ParseError
+		if errors.As(err, &damaged) {
+			damaged.Column = 0 // a \r moves it
+			text = err.Error()
+		}
+		records = append(records, text)
+	}
+}
+
+// What a CSV writer wrote is read to the byte.
+func TestLineEndsInCells(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.StringOfN(rapid.RuneFrom([]rune("\r\n\",a ")), 0, 6, -1)
+		rows := rapid.SliceOfN(rapid.SliceOfN(cell, 2, 3), 1, 5).Draw(t, "rows")
+		var b bytes.Buffer
+		w := csv.NewWriter(&b)
+		require.NoError(t, w.WriteAll(rows))
+		in := csv.NewReader(iotest.OneByteReader(&lineEnds{in: bufio.NewReader(&b), separator: ','}))
+		in.FieldsPerRecord = -1
+		got, err := in.ReadAll()
+		require.NoError(t, err)
+		require.Equal(t, rows, got)
+	})
+}
+
+// Records and errors of any text are those of encoding/csv, which drops the \r.
+func TestLineEndsOfDamagedFiles(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("\r\n\n\"\",,ab")), 0, 40, -1).Draw(t, "text")
+		text = strings.TrimRight(text, "\r")
+		want := readCSV(strings.NewReader(text))
+		got := readCSV(&lineEnds{in: bufio.NewReader(strings.NewReader(text)), separator: ','})
+		require.Len(t, got, len(want))
+		for i := range want {
+			require.Equal(t, want[i], strings.ReplaceAll(got[i], "\r\n", "\n"))
+		}
+	})
+}
