@@ -14,8 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
@@ -92,11 +90,7 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	r := redistest.Start(t)
 	queue := redisqueue.New(r.Client)
 	queue.Leases = quick
-	backend, err := cpu.New(1)
-	require.NoError(t, err)
-	eng, err := engine.Open(tiny, backend, engine.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, eng.Close()) })
+	eng := openModel(t, tiny)
 	row := fmt.Sprintf("{\"custom_id\":\"row\",\"prompt\":\"Once upon a time\",\"max_tokens\":%d,\"temperature\":0.8,\"seed\":7,"+
 		"\"presence_penalty\":0.5,\"ignore_eos\":true,\"return_token_ids\":true}\n", tokens)
 	b := &bench{queue: queue}
@@ -206,10 +200,8 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 		t.Skip("a worker sleeps for 40 s, so this was not tested: set INGOT_LONG=1")
 	}
 	t.Parallel()
-	r := redistest.Start(t)
 	const n = 600
-	b := &bench{queue: redisqueue.New(r.Client)}
-	b.enqueue(t, longPrompts(n), enqueue.Options{})
+	b, r := onRedis(t, longPrompts(n))
 	sleeper, other := process{}.start(t, r), process{}.start(t, r)
 	require.Eventually(t, func() bool {
 		s, err := b.queue.Status(t.Context(), "b")
@@ -218,13 +210,7 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 	require.NoError(t, sleeper.Process.Signal(syscall.SIGSTOP))
 	wake := time.AfterFunc(40*time.Second, func() { sleeper.Process.Signal(syscall.SIGCONT) }) //nolint:errcheck // it is killed below
 	defer wake.Stop()
-	lines := b.results(t)
-	require.Len(t, lines, n)
-	for i := range n {
-		row := lines[fmt.Sprintf("row-%d", i+1)]
-		require.Nil(t, row.Error)
-		require.Equal(t, longTokens(i), row.Response.Body.Usage.CompletionTokens)
-	}
+	requireLongAnswers(t, b.results(t), n)
 	fleet, err := b.queue.Fleet(t.Context())
 	require.NoError(t, err)
 	lost := slices.ContainsFunc(fleet, func(w job.Worker) bool { return !w.Live() && isOf(sleeper, w.Name) })
@@ -248,10 +234,8 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 // lost, and none counts another attempt.
 func TestARollingUpgrade(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
 	const n = 120
-	b := &bench{queue: redisqueue.New(r.Client)}
-	b.enqueue(t, longPrompts(n), enqueue.Options{})
+	b, r := onRedis(t, longPrompts(n))
 	old := []*exec.Cmd{process{}.start(t, r), process{}.start(t, r)}
 	for i, p := range old {
 		require.Eventually(t, func() bool {
@@ -265,11 +249,8 @@ func TestARollingUpgrade(t *testing.T) {
 		process{}.start(t, r)
 	}
 	lines := b.results(t)
-	require.Len(t, lines, n)
-	for i := range n {
-		row := lines[fmt.Sprintf("row-%d", i+1)]
-		require.Nil(t, row.Error)
-		require.Equal(t, longTokens(i), row.Response.Body.Usage.CompletionTokens)
+	requireLongAnswers(t, lines, n)
+	for _, row := range lines {
 		require.Equal(t, 1, row.Stats.Attempts)
 	}
 	fleet, err := b.queue.Fleet(t.Context())

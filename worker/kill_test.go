@@ -13,8 +13,6 @@ import (
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/rows"
 )
 
@@ -30,13 +28,22 @@ func longPrompts(n int) string {
 // longTokens returns the number of tokens that row i of longPrompts generates.
 func longTokens(i int) int { return 300 + 13*i%150 }
 
+// requireLongAnswers checks that rows 1 to n of longPrompts have complete answers, and that there are no other rows.
+func requireLongAnswers(t *testing.T, lines map[string]resultLine, n int) {
+	t.Helper()
+	require.Len(t, lines, n)
+	for i := range n {
+		row := lines[fmt.Sprintf("row-%d", i+1)]
+		require.Nil(t, row.Error)
+		require.Equal(t, longTokens(i), row.Response.Body.Usage.CompletionTokens)
+	}
+}
+
 // Two worker processes share a batch, and one of them is killed in the middle.
 func TestNoRowIsLostWithAWorker(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
 	const n = 120
-	b := &bench{queue: redisqueue.New(r.Client)}
-	b.enqueue(t, longPrompts(n), enqueue.Options{})
+	b, r := onRedis(t, longPrompts(n))
 	workers := [2]*exec.Cmd{process{}.start(t, r), process{}.start(t, r)}
 	start := time.Now()
 	var text bytes.Buffer
@@ -62,12 +69,9 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	t.Logf("%d rows in %v, with one of two workers killed in the middle", n, time.Since(start))
 	require.Equal(t, enqueue.Collected{Written: n, Finished: true}, got)
 	lines := decode(t, text.String())
-	require.Len(t, lines, n)
+	requireLongAnswers(t, lines, n)
 	again := map[string]int{}
-	for i := range n {
-		row := lines[fmt.Sprintf("row-%d", i+1)]
-		require.Nil(t, row.Error)
-		require.Equal(t, longTokens(i), row.Response.Body.Usage.CompletionTokens)
+	for _, row := range lines {
 		again[row.Stats.Worker] += row.Stats.Attempts - 1
 	}
 	require.Error(t, killed.Wait())
@@ -97,10 +101,8 @@ func TestNoRowIsLostWithRedis(t *testing.T) {
 		t.Skip("a job that Redis handed out as it died comes back after one minute to two, so this was not tested: set INGOT_LONG=1")
 	}
 	t.Parallel()
-	r := redistest.Start(t)
 	const n = 300
-	b := &bench{queue: redisqueue.New(r.Client)}
-	b.enqueue(t, longPrompts(n), enqueue.Options{})
+	b, r := onRedis(t, longPrompts(n))
 	process := process{}.start(t, r)
 	start := time.Now()
 	var text bytes.Buffer
@@ -120,11 +122,7 @@ func TestNoRowIsLostWithRedis(t *testing.T) {
 	t.Logf("%d rows in %v, with Redis killed %d times", n, time.Since(start), kills)
 	require.Equal(t, 3, kills)
 	require.Equal(t, enqueue.Collected{Written: n, Finished: true}, got)
-	lines := decode(t, text.String())
-	require.Len(t, lines, n)
-	for _, row := range lines {
-		require.Nil(t, row.Error)
-	}
+	requireLongAnswers(t, decode(t, text.String()), n)
 	require.NoError(t, process.Process.Kill())
 	require.Error(t, process.Wait())
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
@@ -27,9 +28,14 @@ import (
 // microLlama returns a model with random weights that is part of the repository.
 func microLlama(t testing.TB) *engine.Engine {
 	t.Helper()
+	return openModel(t, micro)
+}
+
+func openModel(t testing.TB, path string) *engine.Engine {
+	t.Helper()
 	backend, err := cpu.New(1)
 	require.NoError(t, err)
-	eng, err := engine.Open(filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
+	eng, err := engine.Open(path, backend, engine.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, eng.Close()) })
 	return eng
@@ -55,6 +61,15 @@ func setUp(t testing.TB, q job.Queue, generate func(context.Context, generation.
 		w.generate = generate
 	}
 	return &bench{q, w}
+}
+
+// onRedis queues rows as batch b of a new server. The bench has no worker.
+func onRedis(t testing.TB, rows string) (*bench, *redistest.Server) {
+	t.Helper()
+	r := redistest.Start(t)
+	b := &bench{queue: redisqueue.New(r.Client)}
+	b.enqueue(t, rows, enqueue.Options{})
+	return b, r
 }
 
 func (b *bench) enqueue(t testing.TB, rows string, o enqueue.Options) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -35,8 +34,7 @@ func addJobs(t testing.TB, q *redisqueue.Queue, lines ...int) []bool {
 // archive a job by itself.
 func TestAddWritesWhatAsynqWrites(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	keys := func() map[string]any {
 		all := map[string]any{}
 		for _, key := range r.Client.Keys(t.Context(), "*").Val() {
@@ -87,8 +85,7 @@ func TestAddWritesWhatAsynqWrites(t *testing.T) {
 // A job that an operator's tool archived is queued again by the producer.
 func TestArchivedJobsAreAddedAgain(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	addJobs(t, q, 1, 2, 3)
 	inspector := asynq.NewInspectorFromRedisClient(r.Client)
 	require.NoError(t, inspector.ArchiveTask("m:default", "b:1"))
@@ -102,8 +99,7 @@ func TestArchivedJobsAreAddedAgain(t *testing.T) {
 // Serve queues archived jobs again, more than fit on a page of them, and leaves tasks that are not jobs.
 func TestArchivedJobsAreServed(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	const n = 35
 	for line := range n {
 		addJobs(t, q, line+1)

@@ -87,9 +87,9 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 	return numbers, nil
 }
 
-// hold makes a worker the owner of a delivery. held is false if the task was taken from it meanwhile.
-func (q *Queue) hold(ctx context.Context, queue string, d delivery, worker string) (held bool, err error) {
-	n, err := holdScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
+// own makes a worker the owner of a delivery. owned is false if the task was taken from it meanwhile.
+func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string) (owned bool, err error) {
+	n, err := ownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
 	return n == 1, failure(err, "become the owner of line %d of batch %s", d.line, d.batch)
 }
 

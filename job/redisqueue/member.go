@@ -49,9 +49,9 @@ func heldIn(ctx context.Context, batch string, line, number int) *held {
 	return nil
 }
 
-// own returns the id of the worker that becomes the owner of the delivery. ok is false if the delivery has ended because the member was
+// newOwner returns the id of the worker that becomes the owner of the delivery. ok is false if the delivery has ended because the member was
 // declared lost.
-func (h *held) own() (worker string, ok bool) {
+func (h *held) newOwner() (worker string, ok bool) {
 	h.member.mu.Lock()
 	defer h.member.mu.Unlock()
 	if h.lost {
@@ -172,15 +172,15 @@ func (m *member) ownWaiting(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	for _, h := range waiting {
-		worker, ok := h.own()
+		worker, ok := h.newOwner()
 		if !ok {
 			continue
 		}
-		held, err := m.queue.hold(ctx, h.queue, h.delivery, worker)
+		owned, err := m.queue.own(ctx, h.queue, h.delivery, worker)
 		switch {
 		case err != nil:
 			m.outage.failed("could not own a row", err)
-		case !held:
+		case !owned:
 			h.end()
 		}
 	}

@@ -61,8 +61,7 @@ func TestPause(t *testing.T) {
 // An operator can pause a model name, and end the pause, while Redis has no memory left.
 func TestPauseWithoutMemory(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	require.ErrorContains(t, r.Client.Set(t.Context(), "x", "y", 0).Err(), "OOM")
 	for i, do := range []func(context.Context, string) (bool, error){q.Pause, q.Pause, q.Resume, q.Resume} {

@@ -24,7 +24,7 @@ func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
 	ks, owner := keys(j.Batch, "meta", "done", "attempts", "deliveries", "checkpoints"), ""
 	if h := heldIn(ctx, j.Batch, j.Line, j.Delivery); h != nil {
 		var ok bool
-		if owner, ok = h.own(); !ok {
+		if owner, ok = h.newOwner(); !ok {
 			return job.Start{}, job.ErrDeliveryEnded
 		}
 		ks = append(ks, taskKey(h.queue, h.delivery))

@@ -30,8 +30,7 @@ func TestRetryWaitsForMemory(t *testing.T) {
 // The first write of Add is not that of a row.
 func TestAFullRedisIsReportedWithTheRow(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	newBatch(t, q)
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	jobs := []*job.Job{{Batch: "b", Line: 2}}

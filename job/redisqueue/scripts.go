@@ -55,8 +55,8 @@ var (
 
 	//go:embed lua/take.lua
 	takeSource string
-	//go:embed lua/hold.lua
-	holdSource string
+	//go:embed lua/own.lua
+	ownSource string
 	//go:embed lua/disown.lua
 	disownSource string
 	//go:embed lua/owners.lua
@@ -94,7 +94,7 @@ var (
 	leaveScript = redis.NewScript(leaveSource)
 
 	takeScript     = redis.NewScript(fillSource + takeSource)
-	holdScript     = redis.NewScript(holdSource)
+	ownScript      = redis.NewScript(ownSource)
 	disownScript   = redis.NewScript(disownSource)
 	ownersScript   = redis.NewScript(ownersSource)
 	revokeScript   = redis.NewScript(revokeSource)

@@ -158,9 +158,9 @@ func (f *fleet) take(d delivery, worker string) {
 	if worker == "" {
 		return
 	}
-	held, err := f.queue.hold(ctx, "m:default", d, worker)
+	owned, err := f.queue.own(ctx, "m:default", d, worker)
 	require.NoError(f.t, err)
-	require.True(f.t, held)
+	require.True(f.t, owned)
 }
 
 // requireNoTask checks that Redis has no task, in whatever state.

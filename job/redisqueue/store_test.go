@@ -12,20 +12,32 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
+// open returns a new server and its queue.
+func open(t testing.TB) (*redistest.Server, *redisqueue.Queue) {
+	t.Helper()
+	r := redistest.Start(t)
+	return r, redisqueue.New(r.Client)
+}
+
+// create creates batch b.
+func create(t testing.TB, q *redisqueue.Queue) {
+	t.Helper()
+	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
+	require.NoError(t, err)
+}
+
 // newBatch creates batch b with a recorded row.
 func newBatch(t testing.TB, q *redisqueue.Queue) {
 	t.Helper()
-	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, Retention: time.Hour})
-	require.NoError(t, err)
-	_, err = q.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}")})
+	create(t, q)
+	_, err := q.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}")})
 	require.NoError(t, err)
 }
 
 // All keys of a batch that has ended expire, and a purge leaves none.
 func TestABatchLeavesNoKeys(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	for _, end := range []func() error{
 		func() error { return q.Seal(t.Context(), "b", 1, "sha") },
 		func() error { _, err := q.Cancel(t.Context(), "b"); return err },
@@ -47,14 +59,12 @@ func TestABatchLeavesNoKeys(t *testing.T) {
 // A batch that is not finished can be cancelled and purged too.
 func TestAFullRedisCanBeEmptied(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
-	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
-	require.NoError(t, err)
+	r, q := open(t)
+	create(t, q)
 	for line := 1; line <= 300; line++ { // more than are pending at a time
 		addJobs(t, q, line)
 	}
-	_, err = q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2})
+	_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2})
 	require.NoError(t, err)
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	require.ErrorContains(t, r.Client.Set(t.Context(), "x", "y", 0).Err(), "OOM")
@@ -71,8 +81,7 @@ func TestAFullRedisCanBeEmptied(t *testing.T) {
 
 func TestAFullRedisCanBePurged(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	newBatch(t, q)
 	require.NoError(t, q.Seal(t.Context(), "b", 1, "sha"))
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -84,8 +93,7 @@ func TestAFullRedisCanBePurged(t *testing.T) {
 // Keys of other programs are not batches, whatever their form is.
 func TestOtherKeysAreNoBatches(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	q := redisqueue.New(r.Client)
+	r, q := open(t)
 	newBatch(t, q)
 	require.NoError(t, r.Client.Set(t.Context(), "ingot:other", "x", 0).Err())
 	all, err := q.Batches(t.Context())
@@ -122,8 +130,7 @@ func TestADamagedBatchIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := redistest.Start(t)
-			q := redisqueue.New(r.Client)
+			r, q := open(t)
 			newBatch(t, q)
 			require.NoError(t, r.Client.HSet(t.Context(), "ingot:{x}:meta", meta("total", "1")...).Err())
 			_, err := q.Status(t.Context(), "x")
