@@ -136,7 +136,7 @@ type (
 
 // nativeRoute records a routing. It returns false and records nothing if the portable kernel has to compute the routing.
 func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
-	if s.native.attention == nil || shape.BiasLogits || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts {
+	if s.native.attention == nil || shape.BiasLogits || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts || shape.Used > 32 {
 		return false
 	}
 	logits := Binding{Buffer: s.scratch.buffer}

@@ -9,7 +9,7 @@ type (
 	expertsArgs struct {
 		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride uint32
 	}
-	rowExpertsArgs   struct{ blocks, out, used, slots, sharedBlocks uint32 }
+	rowExpertsArgs   struct{ blocks, out, used, slots, sharedBlocks, experts uint32 }
 	weighChoicesArgs struct{ cols, used, slots, routingStride, dstStride uint32 }
 )
 
@@ -58,15 +58,6 @@ func (s *step) groupChoices(routing compute.Tensor, w *weight, slots int) groupe
 	return g
 }
 
-// choicesOf returns the bindings of kernels that process choices. A single row has no list of choices.
-func (s *step) choicesOf(routing compute.Tensor, w *weight, slots int) groupedChoices {
-	if routing.Rows == 1 {
-		none := Binding{Buffer: s.scratch.buffer}
-		return groupedChoices{tile: 1, count: slots, choices: none, tiles: none, rest: none}
-	}
-	return s.groupChoices(routing, w, slots)
-}
-
 // integerGatedExperts is GatedExperts for packed weights.
 func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
@@ -86,20 +77,32 @@ func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Exp
 		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
 	}
 	a.slots = uint32(slots)
+	if k := w.integer.rowGated; dst.Rows == 1 && s.fitsTwice(rowBytes(w.in)+2*k.rows/groupRows*groupBytes(w)) {
+		s.quantise(x, 1, w.in, 0)
+		g := grid{x: k.groups(widest), y: slots, simdgroups: k.simdgroups, shared: rowBytes(w.in) + 2*k.rows/groupRows*groupBytes(w)}
+		recordInteger(s, "gated_experts", k.pipeline, g, &a, dst, gate, up, sharedGate, sharedUp, Binding{Buffer: s.integer.activations}, at(routing), at(dst))
+	} else {
+		s.gatedChoices(dst, x, routing, w, a, gate, up, sharedGate, sharedUp)
+	}
+	if separate {
+		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp, e.Activation)
+	}
+}
+
+// gatedChoices is integerGatedExperts for any number of rows.
+func (s *step) gatedChoices(dst, x, routing compute.Tensor, w *weight, a expertsArgs, gate, up, sharedGate, sharedUp Binding) {
+	slots, widest := int(a.slots), max(w.out, int(a.sharedOut))
 	s.inParts(dst.Rows, slots*groupedInts, func(first, n int) {
 		s.inColumns(n, 1, w.in, func(more, n int) {
 			first := first + more
 			dst, routing := rowsFrom(dst, first, n), rowsFrom(routing, first, n)
 			s.quantise(rowsFrom(x, first, n), 1, w.in, 0)
-			g := s.choicesOf(routing, w, slots)
+			g := s.groupChoices(routing, w, slots)
 			k := forColumns(w.integer.gatedExperts, g.tile)
 			recordInteger(s, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups}, &a, dst,
 				gate, up, sharedGate, sharedUp, Binding{Buffer: s.integer.activations}, at(routing), g.choices, g.tiles, at(dst))
 		})
 	})
-	if separate {
-		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp, e.Activation)
-	}
 }
 
 // integerExpertsAdd is ExpertsAdd for packed weights.
@@ -113,16 +116,16 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 		blocks: uint32(w.in / blockValues), out: uint32(w.out), experts: uint32(w.matrices), used: uint32(used),
 		routingStride: uint32(routing.Stride), dstStride: uint32(dst.Stride),
 	}
-	width := used * w.in
+	bytes := used * (rowBytes(w.in) + groupBytes(w))
 	if shared != nil {
 		slots++
+		bytes += rowBytes(shared.in) + groupBytes(shared)
 		a.sharedBlocks = uint32(shared.in / blockValues)
 		sharedDown.Buffer = shared.buffer
-		width += shared.in
 	}
 	a.slots = uint32(slots)
-	if bytes := rowBytes(w.in)*used + rowBytes(width-used*w.in); dst.Rows == 1 && slots <= maxRowChoices && bytes <= maxRowBytes {
-		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.used, a.slots, a.sharedBlocks}
+	if dst.Rows == 1 && slots <= maxRowChoices && s.fitsTwice(bytes) {
+		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.used, a.slots, a.sharedBlocks, a.experts}
 		g := grid{x: k.groups(w.out), y: 1, simdgroups: k.simdgroups * slots, shared: max(bytes, slots*rowPartBytes)}
 		recordInteger(s, "experts_add", k.pipeline, g, &row, dst, down, sharedDown, at(h), at(routing), at(dst))
 	} else {
@@ -154,7 +157,7 @@ func (s *step) expertsDown(dst, h, routing compute.Tensor, w, shared *weight, a 
 			if shared != nil && shared.in != w.in {
 				s.quantiseTo(quantised{x: h.Slice(used*w.in, shared.in), count: 1, n: shared.in}, offset)
 			}
-			g := s.choicesOf(routing, w, slots)
+			g := s.groupChoices(routing, w, slots)
 			k := forColumns(w.integer.expertsDown, g.tile)
 			recordInteger(s, "experts_down", k.pipeline, grid{x: k.groups(w.out), y: g.count, simdgroups: k.simdgroups}, &a, dst,
 				down, sharedDown, Binding{Buffer: s.integer.activations}, Binding{s.integer.activations, offset}, at(routing), g.choices, g.tiles, g.rest)

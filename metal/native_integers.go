@@ -34,24 +34,24 @@ func (k integerKernel) tiles(columns int) int { return (columns + k.columns - 1)
 
 // integerGeometry lists the kernels of weights.cu. Its numbers follow from the template arguments in that file.
 var integerGeometry = map[string]integerKernel{
-	"row_product":      {rows: 16, columns: 1, simdgroups: 8},
-	"row_experts_add":  {rows: 16, columns: 1, simdgroups: 2},
-	"product_1":        {rows: 32, columns: 1, simdgroups: 4},
-	"product_2":        {rows: 32, columns: 2, simdgroups: 4},
-	"product_4":        {rows: 32, columns: 4, simdgroups: 4},
-	"product_8":        {rows: 16, columns: 8, simdgroups: 8},
-	"product_8_wide":   {rows: 64, columns: 8, simdgroups: 4},
-	"product_16":       {rows: 16, columns: 16, simdgroups: 8},
-	"product_32":       {rows: 32, columns: 32, simdgroups: 8},
-	"gated_product_1":  {rows: 32, columns: 1, simdgroups: 4},
-	"gated_product_8":  {rows: 32, columns: 8, simdgroups: 4},
-	"gated_product_32": {rows: 16, columns: 32, simdgroups: 8},
-	"gated_experts_1":  {rows: 32, columns: 1, simdgroups: 4},
-	"gated_experts_8":  {rows: 32, columns: 8, simdgroups: 4},
-	"gated_experts_32": {rows: 16, columns: 32, simdgroups: 8},
-	"experts_down_1":   {rows: 32, columns: 1, simdgroups: 4},
-	"experts_down_8":   {rows: 32, columns: 8, simdgroups: 4},
-	"experts_down_32":  {rows: 32, columns: 32, simdgroups: 8},
+	"row_product":       {rows: 16, columns: 1, simdgroups: 8},
+	"row_product_short": {rows: 64, columns: 1, simdgroups: 8},
+	"row_gated_experts": {rows: 32, columns: 1, simdgroups: 4},
+	"row_experts_add":   {rows: 16, columns: 1, simdgroups: 2},
+	"product_1":         {rows: 32, columns: 1, simdgroups: 4},
+	"product_2":         {rows: 32, columns: 2, simdgroups: 4},
+	"product_4":         {rows: 32, columns: 4, simdgroups: 4},
+	"product_8":         {rows: 16, columns: 8, simdgroups: 8},
+	"product_8_wide":    {rows: 64, columns: 8, simdgroups: 4},
+	"product_16":        {rows: 16, columns: 16, simdgroups: 8},
+	"product_32":        {rows: 32, columns: 32, simdgroups: 8},
+	"gated_product_1":   {rows: 32, columns: 1, simdgroups: 4},
+	"gated_product_8":   {rows: 32, columns: 8, simdgroups: 4},
+	"gated_product_32":  {rows: 16, columns: 32, simdgroups: 8},
+	"gated_experts_8":   {rows: 32, columns: 8, simdgroups: 4},
+	"gated_experts_32":  {rows: 16, columns: 32, simdgroups: 8},
+	"experts_down_8":    {rows: 32, columns: 8, simdgroups: 4},
+	"experts_down_32":   {rows: 32, columns: 32, simdgroups: 8},
 }
 
 const (
@@ -61,6 +61,8 @@ const (
 	rowAlign = 16
 	// rowPartBytes is the threadgroup memory for the partial sums of one choice in row_experts_add.
 	rowPartBytes = 640
+	// shortRow is the maximum number of blocks of a row for row_product_short.
+	shortRow = 32
 	// maxRowChoices is the maximum number of choices that row_experts_add takes.
 	maxRowChoices = 12
 	// wideRows is the minimum number of rows of weights for which threadgroups of 64 rows occupy the whole GPU.
@@ -69,12 +71,13 @@ const (
 
 // integerKernels are the pipelines for weights of a type.
 type integerKernels struct {
-	pack, embed, quantise, norm, rotate, group, weigh Pipeline
+	pack, embed, quantise, norm, latents, rotate, group, weigh Pipeline
 
 	product, gated, gatedExperts, expertsDown []integerKernel // by columns, ascending
 	wide                                      integerKernel
-	// row and rowExperts take one row of activations and quantise it themselves. The simdgroups of rowExperts are counted per choice.
-	row, rowExperts integerKernel
+	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated takes one quantised row. All of them
+	// stage their weights in threadgroup memory. The simdgroups of rowExperts are counted per choice.
+	row, shortRow, rowGated, rowExperts integerKernel
 }
 
 // forColumns returns the smallest kernel that takes all columns at once. If there is none, it returns the largest kernel.
@@ -136,10 +139,10 @@ func (b *Backend) integersOf(t gguf.Type) (*integerKernels, error) {
 	}
 	k := &integerKernels{
 		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), quantise: pipeline("quantise_rows"), norm: pipeline("norm_quantise"),
-		rotate: pipeline("rotate_queries"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
+		latents: pipeline("latents"), rotate: pipeline("rotate_queries"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
 		product: kernels("product", 1, 2, 4, 8, 16, 32), gated: kernels("gated_product", 1, 8, 32),
-		gatedExperts: kernels("gated_experts", 1, 8, 32), expertsDown: kernels("experts_down", 1, 8, 32),
-		wide: kernel("product_8_wide"), row: kernel("row_product"), rowExperts: kernel("row_experts_add"),
+		gatedExperts: kernels("gated_experts", 8, 32), expertsDown: kernels("experts_down", 8, 32),
+		wide: kernel("product_8_wide"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
 	}
 	if err != nil {
 		return nil, err
@@ -177,8 +180,13 @@ var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 
 // packedBytes returns the number of bytes of a weight's packed matrices.
 func packedBytes(w *weight) int {
-	size, blocks := packedSizes[w.kind], w.in/blockValues
-	return w.matrices * ((w.out + groupRows - 1) / groupRows) * (blocks / size.blocks) * (size.header + size.blocks*size.block)
+	return w.matrices * ((w.out + groupRows - 1) / groupRows) * groupBytes(w)
+}
+
+// groupBytes returns the number of bytes of a packed group of rows of a weight.
+func groupBytes(w *weight) int {
+	size := packedSizes[w.kind]
+	return w.in / blockValues / size.blocks * (size.header + size.blocks*size.block)
 }
 
 // packArgs is PackArgs of pack.h.

@@ -15,7 +15,7 @@ func TestIntegerGeometry(t *testing.T) {
 	src, err := nativeSource("weights.cu")
 	require.NoError(t, err)
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|ROW_PRODUCT|GATED|GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|ROW_PRODUCT|GATED|GATED_EXPERTS|ROW_GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
 		names = append(names, m[1])
 	}
 	var known []string

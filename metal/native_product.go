@@ -29,9 +29,6 @@ type (
 	integerGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
 )
 
-// maxRowBytes is the maximum threadgroup memory for activations that a kernel quantises itself.
-const maxRowBytes = 32 << 10
-
 // recordInteger is record for kernels that write only dst. After recordInteger, the quantised activations and grouped choices of
 // other tensors remain valid; after record, they do not.
 func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst compute.Tensor, buffers ...Binding) {
@@ -114,8 +111,8 @@ func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 // integerProduct records the product of up to three packed weights of one type.
 func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.Weight, add bool) {
 	w := ws[0].(*weight)
-	if s.rowFits(dst, w) && !s.isQuantised(quantised{x.Head(1), 1, w.in, 0}) {
-		s.rowProduct(name, dst, x, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
+	if k, ok := s.rowKernel(dst, w); ok && !s.isQuantised(quantised{x.Head(1), 1, w.in, 0}) {
+		s.rowProduct(name, k, dst, x, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
 		return
 	}
 	s.inColumns(dst.Rows, 1, w.in, func(first, rows int) {
@@ -141,21 +138,32 @@ func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws
 	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: s.integer.activations}, at(dst))
 }
 
-// rowFits reports whether row_product is the best kernel for a product. It is for one row of activations, unless the weight has
+// rowKernel returns the kernel for a product of one row of activations. It returns false if another kernel is better, as for a weight of
 // many rows: quantising the activations once is then cheaper than quantising them in every threadgroup.
-func (s *step) rowFits(dst compute.Tensor, w *weight) bool {
-	return dst.Rows == 1 && w.out < wideRows && w.in/blockValues*rowBlockBytes <= maxRowBytes
+func (s *step) rowKernel(dst compute.Tensor, w *weight) (integerKernel, bool) {
+	k := w.integer.row
+	if w.in/blockValues <= shortRow {
+		k = w.integer.shortRow
+	}
+	return k, dst.Rows == 1 && w.out < wideRows && s.fitsTwice(k.rowMemory(w))
 }
+
+// rowMemory returns the threadgroup memory of a kernel that stages a row of activations and its rows of a weight.
+func (k integerKernel) rowMemory(w *weight) int {
+	return rowBytes(w.in) + k.rows/groupRows*groupBytes(w)
+}
+
+// fitsTwice reports whether two threadgroups with that many bytes of threadgroup memory run on a multiprocessor at the same time.
+func (s *step) fitsTwice(bytes int) bool { return 2*bytes <= s.native.memory }
 
 // rowProduct records a product of one row. The caller sets the fields of a that depend on the operation. table has
 // the angles of rotations.
-func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weight, a rowArgs, table Binding) {
+func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
-	k := w.integer.row
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out = out
 	a.blocks, a.tiles0, a.tiles1 = uint32(w.in/blockValues), uint32(groups[0]), uint32(groups[1])
-	g := grid{x: groups[0] + groups[1] + groups[2], y: 1, z: w.matrices, simdgroups: k.simdgroups, shared: w.in / blockValues * rowBlockBytes}
+	g := grid{x: groups[0] + groups[1] + groups[2], y: 1, z: w.matrices, simdgroups: k.simdgroups, shared: k.rowMemory(w)}
 	if a.dims > 0 {
 		g.x++
 	}
@@ -164,8 +172,8 @@ func (s *step) rowProduct(name string, dst, x compute.Tensor, ws []compute.Weigh
 
 // integerMatrices records the products of a weight's matrices. Each matrix has its own slice of the rows of x.
 func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xMatrix, dstMatrix int) {
-	if s.rowFits(dst, w) {
-		s.rowProduct(name, dst, x, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
+	if k, ok := s.rowKernel(dst, w); ok {
+		s.rowProduct(name, k, dst, x, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
 		return
 	}
 	s.inColumns(dst.Rows, w.matrices, w.in, func(first, rows int) {
@@ -188,9 +196,9 @@ func (s *step) integerGated(dst, x compute.Tensor, gate, up *weight) {
 
 // integerAbsorb is Absorb for a packed weight.
 func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
-	if s.rowFits(dst, w) {
+	if k, ok := s.rowKernel(dst, w); ok {
 		a := rowArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims), dims: uint32(r.dims)}
-		s.rowProduct("absorb", dst, q, []compute.Weight{w}, a, Binding{Buffer: r.buffer})
+		s.rowProduct("absorb", k, dst, q, []compute.Weight{w}, a, Binding{Buffer: r.buffer})
 		return
 	}
 	a := rotateArgs{uint32(dst.Rows), uint32(w.in), uint32(r.dims), uint32(w.out), uint32(q.Stride), uint32(dst.Stride)}
@@ -216,6 +224,48 @@ func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
 		q.x.Cols = 0
 		s.integer.quantised = q
 	})
+}
+
+// nativeLatentsArgs is LatentsArgs of activations.h.
+type nativeLatentsArgs struct {
+	stride, q, latent, dims uint32
+	eps                     float32
+}
+
+// slotBytes is the number of bytes of Slot in base.h.
+const slotBytes = 12
+
+// maxLatents is the maximum number of values of a compressed query and of a latent that kernel latents takes.
+const maxLatents = 4096
+
+// nativeLatents is Latents for pages of float16. It also quantises the compressed queries. It returns false and records nothing if the
+// portable kernel has to compute the latents.
+func (s *step) nativeLatents(t compute.Tensor, qGain compute.Weight, gain *weight, eps float32, r *rope, c *cache, layer int) bool {
+	q := 0
+	if qGain != nil {
+		q = qGain.(*weight).in
+	}
+	if s.integer.shared == nil || c.shape.Type != gguf.TypeF16 || q%blockValues != 0 || gain.in%blockValues != 0 || r.dims%4 != 0 || max(q, gain.in) > maxLatents {
+		return false
+	}
+	add := func(first, rows int) {
+		part := rowsFrom(t, first, rows)
+		a := nativeLatentsArgs{uint32(t.Stride), uint32(q), uint32(gain.in), uint32(r.dims), eps}
+		slots := Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*first}
+		record(s, "latents", s.integer.shared.latents, grid{x: rows, y: 1, simdgroups: 8}, &a, at(part), bind(qGain, at(part)), Binding{Buffer: gain.buffer},
+			Binding{Buffer: r.buffer}, slots, Binding{Buffer: c.keys[layer]}, Binding{Buffer: s.integer.activations})
+	}
+	if q == 0 {
+		add(0, t.Rows)
+		return true
+	}
+	s.inColumns(t.Rows, 1, q, func(first, rows int) {
+		add(first, rows)
+		x := rowsFrom(t.Slice(0, q), first, rows)
+		x.Cols = 0
+		s.integer.quantised = quantised{x, 1, q, 0}
+	})
+	return true
 }
 
 // integerEmbed is Embed for a packed weight.

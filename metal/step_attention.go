@@ -53,6 +53,9 @@ type latentsArgs struct {
 func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
 	c, r, w := kv.(*cache), table.(*rope), kvGain.(*weight)
 	s.locate(c)
+	if s.nativeLatents(t, qGain, w, eps, r, c, layer) {
+		return
+	}
 	a := latentsArgs{stride: uint32(t.Stride), latent: uint32(w.in), dims: uint32(r.dims), pageSize: uint32(c.shape.PageSize), eps: eps}
 	widest := w.in
 	if qGain != nil {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/table"
 )
 
 // recipe returns the commands below a paragraph of README's recipes that begins with a title.
@@ -65,4 +70,66 @@ func TestRecipeTranslateATable(t *testing.T) {
 	require.Equal(t, []string{"1", "3", "4", "5"}, ids)
 	require.Equal(t, []string{"1", "de", "Sehr gut,\nimmer wieder."}, rows[1][:3])
 	require.Greater(t, len(rows[0]), 3, "and the answers")
+}
+
+func TestRecipeADataSet(t *testing.T) {
+	t.Parallel()
+	dir, _ := follow(t, "A data set, five answers a row.", map[string]string{"topics.csv": "topic,level\ncapitals of Europe,1\nmonths of the year,2\nprime numbers,3\n"})
+	r := ingot(t, "", "export", filepath.Join(dir, "data.parquet.answers.jsonl"), "--input", filepath.Join(dir, "topics.csv"), "-o", filepath.Join(dir, "all.csv"))
+	require.Equal(t, exitOK, r.code, r.stderr)
+	all := readCSV(t, filepath.Join(dir, "all.csv"))
+	require.Len(t, all, 15)
+	seen, want := map[string]bool{}, []string{}
+	for _, a := range all {
+		text := strings.Join(strings.Fields(a["response"]), " ")
+		if a["finish_reason"] == "stop" && len([]rune(a["response"])) >= 8 && !seen[text] {
+			seen[text] = true
+			want = append(want, a["topic"]+" "+a["sample_index"]+": "+a["response"])
+		}
+	}
+	in, err := table.Open([]string{filepath.Join(dir, "data.parquet")}, table.Options{})
+	require.NoError(t, err)
+	records, err := in.Records()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, errors.Join(records.Close(), in.Close())) }()
+	var got []string
+	for {
+		record, err := records.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		values := map[string]string{}
+		for _, f := range record.Fields {
+			var text string
+			if json.Unmarshal(f.Value, &text) != nil {
+				text = string(f.Value)
+			}
+			values[f.Name] = text
+		}
+		got = append(got, values["topic"]+" "+values["sample_index"]+": "+values["response"])
+	}
+	require.NotEmpty(t, got)
+	require.Less(t, len(got), 15)
+	require.Equal(t, want, got)
+	require.Equal(t, "topic,level\n", readFile(t, filepath.Join(dir, "again.csv")), "no row failed")
+}
+
+func TestRecipeClassifyWithSeveralModels(t *testing.T) {
+	t.Parallel()
+	small, err := os.ReadFile(tinyLlama)
+	require.NoError(t, err)
+	large, err := os.ReadFile(tinyGLM)
+	require.NoError(t, err)
+	dir, _ := follow(t, "Classify with several models.", map[string]string{
+		"reviews.csv": "review,stars\n\"Great, would buy again\",5\nBroke after a day,1\n", "small.gguf": string(small), "large.gguf": string(large),
+	})
+	rows := readCSV(t, filepath.Join(dir, "labels.csv"))
+	require.Equal(t, []string{"Great, would buy again", "Great, would buy again", "Broke after a day", "Broke after a day"}, column(rows, "review"))
+	require.Equal(t, []string{"5", "5", "1", "1"}, column(rows, "stars"))
+	require.Equal(t, []string{"small", "large", "small", "large"}, column(rows, "model"))
+	for _, r := range rows {
+		require.NotEmpty(t, r["response"])
+		require.Empty(t, r["error"])
+	}
 }

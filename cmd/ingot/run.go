@@ -35,7 +35,9 @@ are read as one; gzip and zstd are recognised. Row defaults fill fields that a r
 
 OUT has the lines of OpenAI's Batch API. If it is named .csv, .tsv or .parquet, or with --output-format simple (flat JSON Lines), it is
 a table: the columns of IN and those of the answers, in the order of IN. It is made when all rows are answered; until then, and
-afterwards, OUT.answers.jsonl has the answers. ` + columnsHelp + `
+afterwards, OUT.answers.jsonl has the answers.
+
+` + columnsHelp + `
 
 Several models answer one after another, and the column model tells their records apart. A row with a model of its own is answered by
 that one alone.

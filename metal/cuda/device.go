@@ -37,6 +37,7 @@ type Device struct {
 	closed   bool
 	lost     error // the error after which the context cannot be used
 	debug    bool  // kernels are compiled for debugging, and each launch is waited for
+	overlaps bool  // kernels of a graph can start before the kernels they depend on end; see graph.go
 
 	compiling sync.Mutex // guards libraries and info
 	libraries []*library
@@ -158,6 +159,7 @@ func (d *Device) describe() (arch string, err error) {
 	if 10*major+minor < minCapability {
 		return "", metal.Unsupported("%s has compute capability %d.%d, and the kernels require 8.0 or later", d.info.Name, major, minor)
 	}
+	d.overlaps = major >= 9 && c.at[cuGraphAddDependencies] != 0
 	return d.info.Family, nil
 }
 

@@ -53,6 +53,7 @@ const (
 	cuGraphInstantiate
 	cuGraphLaunch
 	cuGraphExecDestroy
+	cuGraphAddDependencies
 	functionCount
 )
 
@@ -71,6 +72,7 @@ var functions = [functionCount]string{
 	cuEventSynchronize: "cuEventSynchronize", cuEventElapsedTime: "cuEventElapsedTime", cuLaunchKernel: "cuLaunchKernel",
 	cuGraphCreate: "cuGraphCreate", cuGraphDestroy: "cuGraphDestroy", cuGraphAddKernelNode: "cuGraphAddKernelNode",
 	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch", cuGraphExecDestroy: "cuGraphExecDestroy",
+	cuGraphAddDependencies: "cuGraphAddDependencies_v2",
 }
 
 // Attributes of devices and functions: CUdevice_attribute and CUfunction_attribute.
@@ -129,7 +131,7 @@ func openDriver() (*driver, error) {
 	}
 	d := &driver{}
 	for i, name := range &functions {
-		if d.at[i], err = purego.Dlsym(handle, name); err != nil {
+		if d.at[i], err = purego.Dlsym(handle, name); err != nil && function(i) != cuGraphAddDependencies { // new in CUDA 12.3
 			return nil, fmt.Errorf("find %s in libcuda.so.1: %w; update NVIDIA's driver", name, err)
 		}
 	}

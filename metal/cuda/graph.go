@@ -23,7 +23,20 @@ type graphs struct {
 type building struct {
 	before, stage []uintptr // nodes of the previous and of the current stage
 	node          nodeParams
+	from, to      uintptr // the nodes of an edge
+	edge          edgeData
 }
+
+// edgeData is CUgraphEdgeData.
+type edgeData struct {
+	fromPort, toPort, kind byte
+	_                      [5]byte
+}
+
+// programmatic is an edge from one kernel to the next that lets the second kernel start as soon as every threadgroup of the first has
+// called ingot_wait (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC and CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC). In ingot_wait, the second kernel
+// waits until the first has ended. So the launch of a kernel takes place while the kernel before it runs.
+var programmatic = edgeData{fromPort: 1, kind: 1}
 
 // graph is a submission. The first time, its launches are launched in the stream. The second time, it becomes a CUDA graph.
 type graph struct {
@@ -87,7 +100,7 @@ func (d *Device) destroy(g *graph) error {
 }
 
 // build makes a graph. A barrier begins a stage. The launches of a stage depend on all launches of the previous
-// stage, and run at the same time.
+// stage, and run at the same time. Between two stages of one launch each, the edge is programmatic if the device supports that.
 func (d *Device) build(l launches) (exec uintptr, err error) {
 	c := d.driver
 	made, err := c.value(cuGraphCreate, 0)
@@ -109,10 +122,22 @@ func (d *Device) build(l launches) (exec uintptr, err error) {
 			b.before, b.stage = b.stage, b.before[:0]
 		}
 		b.node = nodeParams{function: h.function, groups: h.groups, threads: [3]uint32{h.threads, 1, 1}, shared: h.shared, extra: d.queue.extra.set(parameters)}
-		node, err := c.value(cuGraphAddKernelNode, uintptr(made), uintptr(unsafe.Pointer(unsafe.SliceData(b.before))), uintptr(len(b.before)),
+		overlaps := d.overlaps && len(b.before) == 1 && len(b.stage) == 0 && (len(rest) == 0 || rest.begins())
+		dependencies := b.before
+		if overlaps {
+			dependencies = nil
+		}
+		node, err := c.value(cuGraphAddKernelNode, uintptr(made), uintptr(unsafe.Pointer(unsafe.SliceData(dependencies))), uintptr(len(dependencies)),
 			uintptr(unsafe.Pointer(&b.node)))
 		if err != nil {
 			return 0, err
+		}
+		if overlaps {
+			b.from, b.to, b.edge = b.before[0], uintptr(node), programmatic
+			if err := c.call(cuGraphAddDependencies, uintptr(made), uintptr(unsafe.Pointer(&b.from)), uintptr(unsafe.Pointer(&b.to)),
+				uintptr(unsafe.Pointer(&b.edge)), 1); err != nil {
+				return 0, err
+			}
 		}
 		b.stage = append(b.stage, uintptr(node))
 	}

@@ -63,6 +63,9 @@ func (l launches) next() (h *launchHeader, parameters, rest launches) {
 	return h, l[launchHeaderBytes:end], l[(end+7)&^7:]
 }
 
+// begins reports whether the first launch waits for all launches before it.
+func (l launches) begins() bool { return (*launchHeader)(unsafe.Pointer(&l[0])).barrier != 0 }
+
 // extra tells CUDA where the parameters of a kernel are. It must not move in memory.
 type extra struct {
 	size  uint64

@@ -109,6 +109,7 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
 #define INGOT_KERNEL(id, name, function, ...)                                                      \
     extern "C" __device__ const char ingot_name_##id[] = name;                                     \
     extern "C" __global__ INGOT_BOUNDS_##function void ingot_##id(INGOT_PARAMETERS_##function) {   \
+        ingot_wait();                                                                              \
         __VA_ARGS__(INGOT_PASS_##function);                                                        \
     }
 extern __shared__ float4 ingot_shared[];

@@ -9,6 +9,14 @@ typedef signed int int32_t;
 #define INFINITY __int_as_float(0x7f800000)
 #define UNROLL _Pragma("unroll")
 
+// ingot_wait waits for the kernels before this one, and lets the kernel after this one start. Kernels of a graph may start while the kernel
+// before them runs (see metal/cuda/graph.go), so every kernel calls ingot_wait before it reads or writes what other kernels write.
+inline void ingot_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" : : : "memory");
+#endif
+}
+
 namespace metal {
 
 // half is a number of 16 bits in memory; arithmetic is in float.

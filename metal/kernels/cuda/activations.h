@@ -64,6 +64,7 @@ struct QuantiseArgs {
 // quantise_rows quantises slices of rows. Slice z of row r becomes row z*room+r of the result. Four lanes take a block. Grid:
 // (4·blocks·rows / threads, 1, slices).
 extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs args) {
+    wait_for_previous();
     uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks;
     bool there = row < args.rows;
     const float* p = x + ulong(there ? row : 0) * args.x_stride + ulong(blockIdx.z) * args.x_slice + 32 * b + 4 * q;
@@ -95,10 +96,66 @@ __device__ inline void rotate(const float* src, float* dst, const float* angles,
 // rotate_queries writes the rotated values of MLA's queries to dst, after each head's product with W_kb. Grid: (rows·dims/2 / threads,
 // heads).
 extern "C" __global__ void rotate_queries(const float* q, const float* table, const Slot* slots, float* dst, RotateArgs args) {
+    wait_for_previous();
     uint i = blockIdx.x * blockDim.x + threadIdx.x, row = i / (args.dims / 2), pair = i % (args.dims / 2);
     if (row >= args.rows) return;
     rotate_pair(q + ulong(row) * args.q_stride + blockIdx.y * (args.nope + args.dims) + args.nope,
                 dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(slots[row].position) * args.dims, pair);
+}
+
+// Normed is a thread's values of a row that is normalised: up to 4 times 8 values. threads threads take a row.
+struct Normed {
+    float4 v[4][2], g[4][2];
+    uint thread, threads, lanes;  // lanes is the number of threads that the row's values would take at once
+
+    __device__ Normed(uint thread, uint threads, uint cols) : thread(thread), threads(threads), lanes(cols / 8) {}
+
+    __device__ bool has(uint u) const { return thread + u * threads < lanes; }
+    // block and offset return the block of the thread's values in round u, and the offset of the values; 0 if the thread has none.
+    __device__ uint block(uint u) const { return has(u) ? (thread + u * threads) / 4 : 0; }
+    __device__ uint offset(uint u) const { return has(u) ? 32 * block(u) + 4 * (thread % 4) : 0; }
+
+    // read reads the values and their gains. It returns the sum of the values' squares.
+    __device__ float read(const float* x, const float* gain) {
+        UNROLL for (uint u = 0; u < 4; u++) {
+            if (u * threads >= lanes) break;
+            UNROLL for (uint h = 0; h < 2; h++) {
+                v[u][h] = read_four(x + offset(u) + 16 * h);
+                g[u][h] = read_four(gain + offset(u) + 16 * h);
+            }
+        }
+        float sum = 0;
+        UNROLL for (uint u = 0; u < 4; u++) {
+            if (u * threads >= lanes) break;
+            UNROLL for (uint h = 0; h < 2; h++) {
+                float4 x = v[u][h];
+                if (has(u)) sum = fmaf(x.w, x.w, fmaf(x.z, x.z, fmaf(x.y, x.y, fmaf(x.x, x.x, sum))));
+            }
+        }
+        return sum;
+    }
+
+    // write multiplies the values by scale and their gains, and writes them. use(u, low, high) receives them.
+    template <class Use>
+    __device__ void write(float* y, float scale, Use use) {
+        UNROLL for (uint u = 0; u < 4; u++) {
+            if (u * threads >= lanes) break;
+            UNROLL for (uint h = 0; h < 2; h++) {
+                float4 &x = v[u][h], by = g[u][h];
+                x = make_float4(x.x * scale * by.x, x.y * scale * by.y, x.z * scale * by.z, x.w * scale * by.w);
+                float* to = y + offset(u) + 16 * h;
+                if (has(u)) to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+            }
+            use(u, v[u][0], v[u][1]);
+        }
+    }
+};
+
+// rms_scale returns 1/sqrt(mean(x²)+eps) of a row of cols values, given the sums of warps.
+__device__ inline float rms_scale(const float* sums, uint warps, uint cols, float eps) {
+    float total = 0;
+    for (uint i = 0; i < warps; i++) total += sums[i];
+    return 1.0f / sqrtf(total / float(cols) + eps);
 }
 
 struct NormArgs {
@@ -110,51 +167,62 @@ struct NormArgs {
 };
 
 // norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A threadgroup of up to 256 threads
-// takes a row; a thread holds 8 values of each of up to 4 blocks.
+// takes a row.
 extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
-    __shared__ float sums[32];
-    uint tid = threadIdx.x, lanes = args.cols / 8;
-    src += ulong(blockIdx.x) * args.src_stride;
-    dst += ulong(blockIdx.x) * args.dst_stride;
-    float4 v[4][2], g[4][2];
-    auto offset_of = [&](uint u) { // offset of a thread's values; 0 if the thread has none
-        uint i = tid + u * blockDim.x;
-        return i < lanes ? 32 * (i / 4) + 4 * (i % 4) : 0;
-    };
-    float sum = 0;
-    UNROLL for (uint u = 0; u < 4; u++) {
-        if (u * blockDim.x >= lanes) break;
-        UNROLL for (uint h = 0; h < 2; h++) {
-            v[u][h] = read_four(src + offset_of(u) + 16 * h);
-            g[u][h] = read_four(gain + offset_of(u) + 16 * h);
-        }
-    }
-    UNROLL for (uint u = 0; u < 4; u++) {
-        if (u * blockDim.x >= lanes) break;
-        UNROLL for (uint h = 0; h < 2; h++) {
-            float4 x = v[u][h];
-            if (tid + u * blockDim.x < lanes) sum = fmaf(x.w, x.w, fmaf(x.z, x.z, fmaf(x.y, x.y, fmaf(x.x, x.x, sum))));
-        }
-    }
-    UNROLL for (uint m = 16; m > 0; m /= 2) sum += __shfl_xor_sync(~0u, sum, m);
-    if (tid % 32 == 0) sums[tid / 32] = sum;
+    __shared__ float sums[8];
+    wait_for_previous();
+    Normed row(threadIdx.x, blockDim.x, args.cols);
+    float sum = warp_sum(row.read(src + ulong(blockIdx.x) * args.src_stride, gain));
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
     __syncthreads();
-    float total = 0;
-    for (uint i = 0; i < blockDim.x / 32; i++) total += sums[i];
-    float scale = 1.0f / sqrtf(total / float(args.cols) + args.eps);
-    UNROLL for (uint u = 0; u < 4; u++) {
-        if (u * blockDim.x >= lanes) break;
-        UNROLL for (uint h = 0; h < 2; h++) {
-            float4 &x = v[u][h], by = g[u][h];
-            x = make_float4(x.x * scale * by.x, x.y * scale * by.y, x.z * scale * by.z, x.w * scale * by.w);
+    float scale = rms_scale(sums, blockDim.x / 32, args.cols, args.eps);
+    row.write(dst + ulong(blockIdx.x) * args.dst_stride, scale, [&](uint u, float4 low, float4 high) {
+        Quantised v = quantise(low, high);
+        if (row.has(u)) store(to, blockIdx.x, row.block(u), args.cols / 32, row.thread % 4, v);
+    });
+}
+
+struct LatentsArgs {
+    uint stride;
+    uint q;       // values of the compressed query, a multiple of 32
+    uint latent;  // likewise
+    uint dims;
+    float eps;
+};
+
+// latents normalises a row [query | latent | key] and rotates the key, in place. It stores latent and key in a page of float16, and
+// writes the query also quantised. A threadgroup of 256 threads takes a row. One half of its threads takes the query, the other the
+// rest; a half takes up to 4096 values.
+extern "C" __global__ void __launch_bounds__(256) latents(float* a, const float* q_gain, const float* kv_gain, const float* table, const Slot* slots, uchar* keys,
+                                                          uchar* to, LatentsArgs args) {
+    enum { half = 128 };
+    __shared__ float sums[8];
+    Slot at = slots[blockIdx.x];
+    bool query = threadIdx.x < half;
+    ushort* page = (ushort*)keys + ulong(at.slot) * (args.latent + args.dims);
+    float* x = a + ulong(blockIdx.x) * args.stride + (query ? 0 : args.q);
+    uint cols = query ? args.q : args.latent;
+    wait_for_previous();
+    Normed row(threadIdx.x % half, half, cols);
+    float sum = warp_sum(row.read(x, query ? q_gain : kv_gain));
+    if (!query) {
+        float* key = x + args.latent;
+        const float* angles = table + ulong(at.position) * args.dims;
+        for (uint i = row.thread; i < args.dims / 2; i += half) {
+            rotate_pair(key, key, angles, i);
+            *(uint*)(page + args.latent + 2 * i) = two_halves(key[2 * i], key[2 * i + 1]);
         }
-        Quantised out = quantise(v[u][0], v[u][1]);
-        uint i = tid + u * blockDim.x;
-        if (i >= lanes) continue;
-        UNROLL for (uint h = 0; h < 2; h++) {
-            float* y = dst + offset_of(u) + 16 * h;
-            y[0] = v[u][h].x, y[1] = v[u][h].y, y[2] = v[u][h].z, y[3] = v[u][h].w;
-        }
-        store(to, blockIdx.x, i / 4, args.cols / 32, i % 4, out);
     }
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    float scale = rms_scale(sums + (query ? 0 : half / 32), half / 32, cols, args.eps);
+    row.write(x, scale, [&](uint u, float4 low, float4 high) {
+        if (query) {
+            Quantised v = quantise(low, high);
+            if (row.has(u)) store(to, blockIdx.x, row.block(u), cols / 32, row.thread % 4, v);
+        } else if (row.has(u)) {
+            *(uint2*)(page + row.offset(u)) = make_uint2(two_halves(low.x, low.y), two_halves(low.z, low.w));
+            *(uint2*)(page + row.offset(u) + 16) = make_uint2(two_halves(high.x, high.y), two_halves(high.z, high.w));
+        }
+    });
 }

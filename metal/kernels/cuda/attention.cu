@@ -27,12 +27,6 @@ struct PairTile {
 
 enum { pairs = 16, split_keys = 128, warps = 8, score_stride = split_keys + 4, weight_stride = split_keys + 8, infinite = 0x7f800000 };
 
-__device__ inline uint halves(float a, float b) {
-    uint v;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(b), "f"(a));
-    return v;
-}
-
 // multiply_add adds the product of 16 by 16 and 16 by 8 values of float16 to c.
 __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
@@ -78,11 +72,29 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     uint begin = blockIdx.z * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
     if (begin >= n) return;
     const int* pages = tables + slots[tile.row].pages;
+    auto find_rows = [&](uint split) {
+        if (tid >= split_keys) return;
+        uint p = min(split + tid, n - 1);
+        rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
+    };
+    find_rows(begin);
+    wait_for_previous();
 
-    for (uint i = tid; i < pairs * args.key_dim / 2; i += 32 * warps) {
-        uint pair = i / (args.key_dim / 2), d = i % (args.key_dim / 2) * 2;
-        const float* from = q + ulong(row_of(pair)) * args.q_stride + head_of(pair) * args.key_dim + d;
-        *(uint*)(query + pair * stride + d) = halves(from[0], from[1]);
+    // A warp stages the queries of two pairs. It issues the reads of many values before it uses the first.
+    UNROLL for (uint h = 0; h < 2; h++) {
+        enum { together = 5 };
+        uint pair = 2 * warp + h;
+        const float* from = q + ulong(row_of(pair)) * args.q_stride + head_of(pair) * args.key_dim;
+        for (uint first = 4 * lane; first < args.key_dim; first += 128 * together) {
+            float4 v[together];
+            UNROLL for (uint u = 0; u < together; u++) {
+                if (first + 128 * u < args.key_dim) v[u] = read_four(from + first + 128 * u);
+            }
+            UNROLL for (uint u = 0; u < together; u++) {
+                if (first + 128 * u >= args.key_dim) break;
+                *(uint2*)(query + pair * stride + first + 128 * u) = make_uint2(two_halves(v[u].x, v[u].y), two_halves(v[u].z, v[u].w));
+            }
+        }
     }
     uint position[2] = {slots[row_of(r)].position, slots[row_of(r + 8)].position};
     uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane has 8 neighbouring values
@@ -92,10 +104,9 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = 0;
 
     for (uint split = begin; split < end; split += split_keys) {
-        __syncthreads();
-        if (tid < split_keys) {
-            uint p = min(split + tid, n - 1);
-            rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
+        if (split > begin) {
+            __syncthreads();
+            find_rows(split);
         }
         __syncthreads();
 
@@ -129,8 +140,8 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             UNROLL for (uint k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
             uint w[2] = {0, 0};
             if (most > __int_as_float(infinite | 0x80000000)) {
-                w[0] = halves(expf(s.x - most), expf(s.y - most));
-                w[1] = halves(expf(s.z - most), expf(s.w - most));
+                w[0] = two_halves(expf(s.x - most), expf(s.y - most));
+                w[1] = two_halves(expf(s.z - most), expf(s.w - most));
             }
             float sum = half_float(w[0] & 0xffff) + half_float(w[0] >> 16) + (half_float(w[1] & 0xffff) + half_float(w[1] >> 16));
             UNROLL for (uint k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
@@ -219,6 +230,7 @@ ATTENTION(attention_split_512, 8, true, 1)
 
 // attention_join joins the splits of a row and head. Grid: (values / 64, heads, rows).
 extern "C" __global__ void attention_join(const float* parts, const Slot* slots, float* dst, AttentionArgs args) {
+    wait_for_previous();
     uint d = blockIdx.x * blockDim.x + threadIdx.x;
     parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * (args.value_dim + 2);
     float m = __int_as_float(infinite | 0x80000000), l = 0, total = 0;

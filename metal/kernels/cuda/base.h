@@ -24,6 +24,13 @@ __device__ inline float half_float(uint bits) {
     return v;
 }
 
+// two_halves rounds two numbers to float16. a is in the low half.
+__device__ inline uint two_halves(float a, float b) {
+    uint v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(b), "f"(a));
+    return v;
+}
+
 // MAGIC is 1.5·2^23. Adding an integer below 2^22 to the bits of MAGIC gives the bits of the float MAGIC plus that integer. So an
 // integer sum that starts from MAGIC_BITS needs no conversion to float.
 #define MAGIC_BITS 0x4b400000
@@ -49,7 +56,32 @@ __device__ inline void dots16(int* c, uint a0, uint a1, uint b) {
         : "r"(a0), "r"(a1), "r"(b), "r"(MAGIC_BITS));
 }
 
+// wait_for_previous waits for the kernels before this one, and lets the kernel after this one start. Kernels of a graph may start while the kernel
+// before them runs (see metal/cuda/graph.go), so every kernel calls wait_for_previous before it reads or writes what other kernels write.
+__device__ inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" : : : "memory");
+#endif
+}
+
+// prefetch requests memory that is read later.
+__device__ inline void prefetch(const void* p, uint bytes, uint thread, uint threads) {
+    for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"((const uchar*)p + at));
+}
+
+// stage copies bytes, a multiple of 16, to shared memory in the background. After staged and a barrier, all threads see the copy.
+__device__ inline void stage(void* to, const uchar* from, uint bytes, uint thread, uint threads) {
+    uint at = uint(__cvta_generic_to_shared(to));
+    for (uint i = 16 * thread; i < bytes; i += 16 * threads) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at + i), "l"(from + i) : "memory");
+}
+__device__ inline void staged() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
 __device__ inline float silu(float x) { return x / (1.0f + expf(-x)); }
+
+__device__ inline float warp_sum(float v) {
+    UNROLL for (uint m = 16; m > 0; m /= 2) v += __shfl_xor_sync(~0u, v, m);
+    return v;
+}
 
 __device__ inline float4 read_four(const float* p) {
     if (ulong(p) % 16 == 0) return *(const float4*)p;

@@ -2,11 +2,6 @@
 // would read too slowly.
 #include "base.h"
 
-__device__ inline float tree_sum(float v) {
-    UNROLL for (uint m = 16; m > 0; m /= 2) v += __shfl_xor_sync(~0u, v, m);
-    return v;
-}
-
 struct RouteArgs {
     uint n;
     uint experts;
@@ -28,7 +23,7 @@ __device__ inline float4 read_part(const float* p, uint i, uint n) {
 
 // logits_of computes the logits of an expert for up to four rows. A warp calls it.
 __device__ inline void logits_of(const float* router, const float* x, uint rows, float* logits, const RouteArgs& args) {
-    enum { together = 8 };
+    enum { together = 16 };
     uint lane = threadIdx.x % 32;
     float sums[4] = {0, 0, 0, 0};
     for (uint first = 4 * lane; first < args.n; first += 128 * together) {
@@ -43,7 +38,7 @@ __device__ inline void logits_of(const float* router, const float* x, uint rows,
         }
     }
     UNROLL for (uint j = 0; j < 4; j++) {
-        float v = tree_sum(sums[j]);
+        float v = warp_sum(sums[j]);
         if (lane == 0 && j < rows) logits[ulong(j) * args.experts] = v;
     }
 }
@@ -66,13 +61,13 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
         probabilities[e] = p;
         sum += p;
     }
-    sum = tree_sum(sum);
+    sum = warp_sum(sum);
     for (uint e = lane; e < args.experts; e += 32) {
         if (args.sigmoid == 0) probabilities[e] /= sum;
         float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
         scores[e] = score > lowest ? score : lowest; // NaN can be chosen, too
     }
-    float weights = 0;
+    float weights = 0, choice = 0, weight = 0; // lane k has choice k and its weight
     for (uint k = 0; k < args.used; k++) {
         float own = -infinity;
         uint index = ~0u;
@@ -89,14 +84,12 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
         }
         p = __shfl_sync(~0u, p, chosen % 32);
         weights += p;
-        if (lane == 0) {
-            dst[k] = float(chosen);
-            dst[args.used + k] = p;
-        }
+        if (lane == k) choice = float(chosen), weight = p;
     }
     float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
-    if (lane == 0) {
-        for (uint k = 0; k < args.used; k++) dst[args.used + k] *= scale;
+    if (lane < args.used) {
+        dst[lane] = choice;
+        dst[args.used + lane] = weight * scale;
     }
 }
 
@@ -109,6 +102,8 @@ extern "C" __global__ void __launch_bounds__(128) route(const float* router, con
     __shared__ bool last;
     uint warp = threadIdx.x / 32, e = blockIdx.x * 4 + warp, first = blockIdx.y * 4, rows = min(args.rows - first, 4u);
     logits += ulong(first) * args.experts;
+    if (e < args.experts) prefetch(router + ulong(e) * args.n, 4 * args.n, threadIdx.x % 32, 32);
+    wait_for_previous();
     if (e < args.experts) logits_of(router + ulong(e) * args.n, x + ulong(first) * args.x_stride, rows, logits + e, args);
     __threadfence();
     __syncthreads();
@@ -156,6 +151,7 @@ __device__ inline void best_of(float& value, uint& index) {
 // top_parts finds the largest value of each part of a row. Grid: (parts, rows); 256 threads.
 extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, TopPart* parts, TopArgs args) {
     __shared__ float sums[8];
+    wait_for_previous();
     const float infinity = __int_as_float(0x7f800000);
     uint each = (args.cols + args.parts - 1) / args.parts, begin = blockIdx.x * each, end = min(begin + each, args.cols);
     src += ulong(blockIdx.y) * args.src_stride;
@@ -168,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, To
     best_of(value, index);
     float sum = 0;
     for (uint i = begin + threadIdx.x; i < end; i += 256) sum += is_finite(src[i]) ? expf(src[i] - value) : infinity;
-    sum = tree_sum(sum);
+    sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x > 0) return;
@@ -179,6 +175,7 @@ extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, To
 
 // top_join writes [index | value | logarithm of the sum of all exponentials] of a row. A warp takes a row, and each lane a part of it.
 extern "C" __global__ void top_join(const TopPart* parts, float* dst, TopArgs args) {
+    wait_for_previous();
     const float infinity = __int_as_float(0x7f800000);
     uint lane = threadIdx.x;
     TopPart part = {-infinity, ~0u, 0};
@@ -190,7 +187,7 @@ extern "C" __global__ void top_join(const TopPart* parts, float* dst, TopArgs ar
         uint i = __shfl_xor_sync(~0u, index, m);
         if (before(v, i, value, index)) value = v, index = i;
     }
-    float sum = tree_sum(part.sum > 0 ? (part.sum < infinity ? part.sum * expf(part.value - value) : infinity) : 0.0f);
+    float sum = warp_sum(part.sum > 0 ? (part.sum < infinity ? part.sum * expf(part.value - value) : infinity) : 0.0f);
     if (lane > 0) return;
     dst += ulong(blockIdx.x) * args.dst_stride;
     dst[0] = float(index);

@@ -25,6 +25,7 @@ struct ExpertTile {
 extern "C" __global__ void __launch_bounds__(256) group_choices(const float* routing, uint* choices, ExpertTile* tiles, GroupArgs args) {
     extern __shared__ uint counts[];
     __shared__ uint before[8], place[2];
+    wait_for_previous();
     uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, e = blockIdx.x, all = args.rows * args.used;
     auto expert = [&](uint i) { return uint(routing[ulong(i / args.used) * args.routing_stride + i % args.used]); };
     for (uint i = tid; i <= args.experts; i += blockDim.x) counts[i] = i < args.experts ? 0 : (args.slots - args.used) * args.rows;
@@ -78,10 +79,10 @@ struct ExpertsArgs {
 
 // Choices are the choices that a threadgroup takes.
 struct Choices {
-    const uint* list;  // nullptr if first is the only choice
+    const uint* list;
     uint first, count, expert;
 
-    __device__ uint at(uint i) const { return list == nullptr ? first : list[first + min(i, count - 1)]; }
+    __device__ uint at(uint i) const { return list[first + min(i, count - 1)]; }
 };
 
 // listed returns the choices of tile blockIdx.y.
@@ -90,18 +91,14 @@ __device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
     return {list, t.first, t.count, t.expert};
 }
 
-// alone returns choice blockIdx.y, for a step with a single row.
-__device__ inline Choices alone(const float* routing, const ExpertsArgs& args) {
-    uint y = blockIdx.y;
-    return {nullptr, y, 1, y < args.used ? uint(routing[y]) : args.experts};
-}
-
 // gated_experts writes silu(gate·x)*(up·x) of choices. A row of dst has its choices side by side. Grid: (tiles of rows of weights,
 // tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x,
-                                     const Choices& choices, float* dst, const ExpertsArgs& args) {
+                                     const uint* list, const ExpertTile* tiles, float* dst, const ExpertsArgs& args) {
     enum { groups = A::groups / 2 };
+    wait_for_previous();
+    Choices choices = listed(list, tiles);
     bool shared = choices.expert == args.experts;
     uint out = shared ? args.shared_out : args.out, all = groups_of(out), first = blockIdx.x * teams * groups;
     if (choices.count == 0 || first >= all) return;
@@ -120,8 +117,10 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
 
 // experts_down writes the down products of choices to dst: [rows*slots, out]. Grid: (tiles of rows of weights, tiles of choices).
 template <class W, class A, int teams>
-__device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const Choices& choices, float* dst,
+__device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const uint* list, const ExpertTile* tiles, float* dst,
                                     const ExpertsArgs& args) {
+    wait_for_previous();
+    Choices choices = listed(list, tiles);
     if (choices.count == 0) return;
     bool shared = choices.expert == args.experts;
     uint all = groups_of(args.out), blocks = shared ? args.shared_blocks : args.blocks, first = blockIdx.x * teams * A::groups;
@@ -149,6 +148,7 @@ struct WeighArgs {
 // weigh_choices adds the down products of a row's choices to dst: first the weighted sum over the routing, then the product of the
 // shared experts. Grid: (columns / threads, rows).
 extern "C" __global__ void weigh_choices(const float* products, const float* routing, float* dst, WeighArgs args) {
+    wait_for_previous();
     uint i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= args.cols) return;
     products += ulong(blockIdx.y) * args.slots * args.cols + i;
@@ -161,28 +161,76 @@ extern "C" __global__ void weigh_choices(const float* products, const float* rou
     *to = result;
 }
 
+// row_gated_experts is gated_experts for one row of activations. A threadgroup stages its weights in shared memory; those of the shared
+// experts are known before the kernel before this one has ended. Shared memory holds the quantised row, and teams groups of gate and of
+// up. Grid: (groups of rows / teams, choices).
+template <class W, class A, int teams>
+__device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* routing,
+                                         float* dst, const ExpertsArgs& args) {
+    extern __shared__ uint4 shared[];
+    uint k = blockIdx.y, out = k < args.used ? args.out : args.shared_out, all = groups_of(out), first = blockIdx.x * teams;
+    uint bytes = group_bytes<W>(args.blocks), count = first < all ? min(uint(teams), all - first) : 0;
+    uchar *gates = (uchar*)shared + Row::bytes(args.blocks), *ups = gates + teams * bytes;
+    auto stage_both = [&](const uchar* gate, const uchar* up, uint expert) {
+        ulong at = (ulong(expert) * all + first) * bytes;
+        stage(gates, gate + at, count * bytes, threadIdx.x, blockDim.x);
+        stage(ups, up + at, count * bytes, threadIdx.x, blockDim.x);
+    };
+    if (k == args.used) stage_both(shared_gate, shared_up, 0);
+    wait_for_previous();
+    if (k < args.used) stage_both(gate, up, min(uint(routing[k]), args.experts - 1));
+    Row row(shared, args.blocks);
+    row.copy(Packed<1>(x, args.blocks, [](uint) { return 0u; }), args.blocks, threadIdx.x, blockDim.x);
+    staged();
+    __syncthreads();
+    Team<A> team;
+    const uchar* groups[2] = {gates + team.index * bytes, ups + team.index * bytes};
+    float sums[A::values];
+    if (team.index < count) A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
+    finish_gated<A, teams>(sums, [&](uint team, uint, uint, uint r, float v) {
+        uint o = (first + team) * group_rows + r;
+        if (o < out) dst[k * args.out + o] = v;
+    });
+}
+
 struct RowExpertsArgs {
     uint blocks;          // blocks of 32 weights in a row
     uint out;             // rows of an expert
     uint used;
     uint slots;           // choices, which is also the number of teams
     uint shared_blocks;   // of the shared experts
+    uint experts;
 };
 
 // row_experts_add is experts_down and weigh_choices for one row of activations. A threadgroup takes a group of rows of weights. Each of
-// its teams takes a choice and quantises the activations of that choice. Shared memory holds the quantised activations, and later
-// the partial sums. Grid: groups of rows.
+// its teams takes a choice, stages the choice's weights and quantises its activations. Shared memory holds the quantised activations of
+// all choices, then the weights, and later the partial sums. Grid: groups of rows.
 template <class W, class A>
 __device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, const RowExpertsArgs& args) {
     extern __shared__ uint4 shared[];
     Team<A> team;
-    uint k = team.index, threads = 32 * A::warps, all = groups_of(args.out), blocks = k < args.used ? args.blocks : args.shared_blocks;
-    const uchar* w = k < args.used ? down + uint(routing[k]) * all * group_bytes<W>(blocks) : shared_down;
-    const uchar* groups[1] = {w + blockIdx.x * group_bytes<W>(blocks)};
-    prefetch(groups[0], group_bytes<W>(blocks), threadIdx.x % threads, threads);
-    Row row((uchar*)shared + k * Row::bytes(args.blocks), blocks);
-    row.fill(h + k * 32 * args.blocks, blocks, threadIdx.x % threads, threads);
+    uint k = team.index, threads = 32 * A::warps, thread = threadIdx.x % threads, all = groups_of(args.out);
+    uint blocks = k < args.used ? args.blocks : args.shared_blocks, bytes = group_bytes<W>(blocks);
+    uchar* rows = (uchar*)shared + k * Row::bytes(args.blocks);
+    uchar* weights = (uchar*)shared + args.used * Row::bytes(args.blocks) + (args.slots - args.used) * Row::bytes(args.shared_blocks) + k * group_bytes<W>(args.blocks);
+    auto expert = [&] { return k < args.used ? min(uint(__ldcg(routing + k)), args.experts - 1) : 0u; };
+    auto stage_group = [&](uint expert) {
+        stage(weights, (k < args.used ? down : shared_down) + (ulong(expert) * all + blockIdx.x) * bytes, bytes, thread, threads);
+    };
+    // The routing is usually complete before the kernel before this one has ended. If it was not, the weights are staged again.
+    uint early = expert();
+    stage_group(early);
+    wait_for_previous();
+    uint chosen = expert();
+    if (chosen != early) {
+        staged();
+        stage_group(chosen);
+    }
+    Row row(rows, blocks);
+    row.fill(h + k * 32 * args.blocks, blocks, thread, threads);
+    staged();
     __syncthreads();
+    const uchar* groups[1] = {weights};
     float sums[A::values];
     A().multiply(groups, row, blocks, team.warp, team.lane, sums);
     __syncthreads();

@@ -54,6 +54,7 @@ template <> struct Words<Q8_0> {
 template <class W>
 __device__ void pack(const uchar* from, uchar* to, const PackArgs& args) {
     uint lane = threadIdx.x % 32, r = lane / 4, q = lane % 4, b = blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32;
+    wait_for_previous();
     if (b >= args.blocks) return;
     from += ulong(blockIdx.z) * args.rows * args.row_bytes;
     uchar* super = (uchar*)super_block<W>(to + (ulong(blockIdx.z) * args.groups + blockIdx.x) * group_bytes<W>(args.blocks), b);
@@ -84,6 +85,7 @@ struct EmbedArgs {
 template <class W>
 __device__ void embed(const uchar* table, const float* tokens, float* dst, const EmbedArgs& args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, b = i / 4, q = i % 4;
+    wait_for_previous();
     if (b >= args.blocks) return;
     uint row = uint(tokens[blockIdx.y * args.token_stride]), r = row % group_rows;
     const uchar* super = super_block<W>(table + row / group_rows * group_bytes<W>(args.blocks), b);

@@ -41,11 +41,6 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
     }
 }
 
-// prefetch requests memory that is read later.
-__device__ inline void prefetch(const uchar* p, uint bytes, uint thread, uint threads) {
-    for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"(p + at));
-}
-
 // multiply computes a team's sums for the groups of w from first on. all is the number of groups of w.
 template <class A, class W, class RowOf>
 __device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, RowOf row, float (&sums)[A::values]) {
@@ -70,6 +65,26 @@ __device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint f
 
 __device__ inline uint groups_of(uint rows) { return (rows + group_rows - 1) / group_rows; }
 
+// Part is a threadgroup's part of the rows of up to three weights, side by side.
+struct Part {
+    const uchar* w;
+    uint tile;    // of the rows of w
+    uint out;     // rows of w
+    uint before;  // rows of the weights before w
+
+    template <class Args>
+    __device__ Part(const uchar* w0, const uchar* w1, const uchar* w2, uint tile, const Args& args) : w(w0), tile(tile), out(args.out0), before(0) {
+        if (tile < args.tiles0) return;
+        before = out, w = w1, out = args.out1, this->tile -= args.tiles0;
+        if (this->tile < args.tiles1) return;
+        before += out, w = w2, out = args.out2, this->tile -= args.tiles1;
+    }
+};
+
+// max_prefetching is the maximum number of threadgroups of a product that request their weights before the kernel before them has ended.
+// More do not run at the same time.
+enum { max_prefetching = 1024 };
+
 struct ProductArgs {
     uint blocks;      // of 32 weights in a row
     uint rows;        // of activations
@@ -86,25 +101,16 @@ struct ProductArgs {
 // 1, matrices).
 template <class W, class A, int teams>
 __device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, const ProductArgs& args) {
-    uint tile = blockIdx.x / args.column_tiles, column = blockIdx.x % args.column_tiles * A::columns;
-    const uchar* w = w0;
-    uint out = args.out0;
-    dst += ulong(blockIdx.z) * args.dst_matrix;
-    if (tile >= args.tiles0) {
-        w = w1;
-        tile -= args.tiles0;
-        dst += out;
-        out = args.out1;
-        if (tile >= args.tiles1) {
-            w = w2;
-            tile -= args.tiles1;
-            dst += out;
-            out = args.out2;
-        }
+    Part part(w0, w1, w2, blockIdx.x / args.column_tiles, args);
+    uint column = blockIdx.x % args.column_tiles * A::columns, first = part.tile * teams * A::groups, out = part.out, all = groups_of(out);
+    const uchar* w = part.w + blockIdx.z * all * group_bytes<W>(args.blocks);
+    if (A::columns <= 4 && gridDim.x * gridDim.z <= max_prefetching) {
+        prefetch(w + first * group_bytes<W>(args.blocks), min(uint(teams * A::groups), all - first) * group_bytes<W>(args.blocks), threadIdx.x, blockDim.x);
     }
-    uint first = tile * teams * A::groups, all = groups_of(out);
+    wait_for_previous();
+    dst += ulong(blockIdx.z) * args.dst_matrix + part.before;
     float sums[A::values];
-    multiply<A, W>(w + blockIdx.z * all * group_bytes<W>(args.blocks), first + Team<A>().index * A::groups, all, x, args.blocks,
+    multiply<A, W>(w, first + Team<A>().index * A::groups, all, x, args.blocks,
                    [&](uint c) { return blockIdx.z * args.room + min(column + c, args.rows - 1); }, sums);
     finish<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
         uint o = (first + team * A::groups + group) * group_rows + r;
@@ -128,6 +134,7 @@ template <class W, class A, int teams>
 __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x, float* dst, const GatedArgs& args) {
     enum { groups = A::groups / 2 };
     uint first = blockIdx.x / args.column_tiles * teams * groups, column = blockIdx.x % args.column_tiles * A::columns;
+    wait_for_previous();
     float sums[A::values];
     multiply_gated<A, W>(gate, up, first + Team<A>().index * groups, groups_of(args.out), x, args.blocks,
                          [&](uint c) { return min(column + c, args.rows - 1); }, sums);
@@ -147,49 +154,41 @@ struct RowArgs {
     uint dims;        // number of values after each matrix's activations that are rotated and written after the matrix's results; can be 0
 };
 
-// row_product is product for one row of activations. Each threadgroup quantises the row into shared memory; then its first warps
-// multiply a group of rows of weights. If dims is not 0, it computes MLA's Absorb, and one more threadgroup per matrix rotates.
-// Grid: (groups of rows, 1, matrices).
-template <class W, class A>
+// row_product is product for one row of activations. Each threadgroup stages its weights in shared memory, which begins before the kernel
+// before this one has ended, and quantises the row into shared memory. Then each team multiplies a group of rows of weights. If dims is
+// not 0, it computes MLA's Absorb, and one more threadgroup per matrix rotates. Grid: (groups of rows / teams, 1, matrices).
+template <class W, class A, int teams>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, float* dst,
                             const RowArgs& args) {
     extern __shared__ uint4 shared[];
-    __shared__ Parts<A::parts, A::columns> parts;
-    uint group = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uchar* w = w0;
-    uint out = args.out0;
+    __shared__ Parts<A::parts, A::columns> parts[teams];
     x += ulong(blockIdx.z) * args.x_matrix;
     dst += ulong(blockIdx.z) * args.dst_matrix;
-    if (args.dims > 0 && group == args.tiles0) {
-        rotate(x + 32 * args.blocks, dst + out, table + ulong(at->position) * args.dims, args.dims / 2);
+    if (args.dims > 0 && blockIdx.x == args.tiles0) {
+        wait_for_previous();
+        rotate(x + 32 * args.blocks, dst + args.out0, table + ulong(at->position) * args.dims, args.dims / 2);
         return;
     }
-    if (group >= args.tiles0) {
-        w = w1;
-        group -= args.tiles0;
-        dst += out;
-        out = args.out1;
-        if (group >= args.tiles1) {
-            w = w2;
-            group -= args.tiles1;
-            dst += out;
-            out = args.out2;
-        }
-    }
-    const uchar* groups[1] = {w + (ulong(blockIdx.z) * groups_of(out) + group) * group_bytes<W>(args.blocks)};
-    prefetch(groups[0], group_bytes<W>(args.blocks), threadIdx.x, blockDim.x);
+    Part part(w0, w1, w2, blockIdx.x, args);
+    uint bytes = group_bytes<W>(args.blocks), all = groups_of(part.out), first = part.tile * teams, count = min(uint(teams), all - first);
+    uchar* weights = (uchar*)shared + Row::bytes(args.blocks);
+    stage(weights, part.w + (ulong(blockIdx.z) * all + first) * bytes, count * bytes, threadIdx.x, blockDim.x);
+    wait_for_previous();
     Row row(shared, args.blocks);
     row.fill(x, args.blocks, threadIdx.x, blockDim.x);
+    staged();
     __syncthreads();
-    if (warp < A::warps) {
+    Team<A> team;
+    if (team.index < count) {
+        const uchar* groups[1] = {weights + team.index * bytes};
         float sums[A::values];
-        A().multiply(groups, row, args.blocks, warp, lane, sums);
-        A::put(sums, parts, 0, warp, lane);
+        A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
+        A::put(sums, parts[team.index], 0, team.warp, team.lane);
     }
     __syncthreads();
-    uint o = group * group_rows + threadIdx.x;
-    if (threadIdx.x < group_rows && o < out) {
-        float v = parts.sum(0, threadIdx.x);
-        dst[o] = args.add != 0 ? dst[o] + v : v;
+    dst += part.before + first * group_rows;
+    for (uint i = threadIdx.x; i < teams * group_rows && first * group_rows + i < part.out; i += blockDim.x) {
+        float v = parts[i / group_rows].sum(0, i % group_rows);
+        dst[i] = args.add != 0 ? dst[i] + v : v;
     }
 }

@@ -189,6 +189,14 @@ struct Row {
         }
     }
 
+    // copy copies a quantised row from memory.
+    __device__ void copy(const Packed<1>& from, uint blocks, uint thread, uint threads) {
+        for (uint i = thread; i < 2 * blocks; i += threads) {
+            *(uint4*)(q + 16 * i) = from.values(0, i / 2)[i % 2];
+            if (i % 2 == 0) s[i / 2] = from.scale(0, i / 2);
+        }
+    }
+
     // bytes returns the shared memory of a row, rounded up so that another can follow.
     static __device__ uint bytes(uint blocks) { return (40 * blocks + 15) / 16 * 16; }
 };

@@ -16,21 +16,26 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, GatedArgs args) { \
         gated_product<WEIGHT, A, teams>(gate, up, x, dst, args); \
     }
-#define GATED_EXPERTS(name, A, teams, min_blocks, choices) \
+#define GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
-        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, choices, dst, args); \
+        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, list, tiles, dst, args); \
     }
-#define EXPERTS_DOWN(name, A, teams, min_blocks, choices) \
+#define EXPERTS_DOWN(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
-        experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, choices, dst, args); \
+        experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, list, tiles, dst, args); \
     }
 
-#define ROW_PRODUCT(name, A, threads, min_blocks) \
+#define ROW_PRODUCT(name, A, teams, threads, min_blocks) \
     extern "C" __global__ void __launch_bounds__(threads, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
                                                             const Slot* at, float* dst, RowArgs args) { \
-        row_product<WEIGHT, A>(w0, w1, w2, x, table, at, dst, args); \
+        row_product<WEIGHT, A, teams>(w0, w1, w2, x, table, at, dst, args); \
+    }
+#define ROW_GATED_EXPERTS(name, A, teams, min_blocks) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
+                                                            const float* routing, float* dst, ExpertsArgs args) { \
+        row_gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, routing, dst, args); \
     }
 // teams is the maximum number of choices.
 #define ROW_EXPERTS(name, A, teams, min_blocks) \
@@ -50,11 +55,15 @@ typedef Tensor<WEIGHT, 2, 4, 1, 1> Many;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> WideFew; // for matrices of many rows
 typedef Tensor<WEIGHT, 1, 1, 4, 4> DownFew;
 typedef Lanes<WEIGHT, 1, 1, 4, 2> RowDown;
+typedef Lanes<WEIGHT, 1, 1, 4, 2> RowShort; // for rows of few blocks
+typedef Lanes<WEIGHT, 2, 1, 4, 2> RowGated;
 typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> GatedFew;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> GatedMany;
 
-ROW_PRODUCT(row_product, One, 256, 2)
+ROW_PRODUCT(row_product, One, 1, 256, 2)
+ROW_PRODUCT(row_product_short, RowShort, 4, 256, 3)
+ROW_GATED_EXPERTS(row_gated_experts, RowGated, 2, 2)
 PRODUCT(product_1, One, 2, 4)
 PRODUCT(product_2, Two, 2, 4)
 PRODUCT(product_4, Four, 2, 3)
@@ -65,10 +74,8 @@ PRODUCT(product_32, Many, 1, 2)
 GATED(gated_product_1, GatedOne, 2, 4)
 GATED(gated_product_8, GatedFew, 2, 4)
 GATED(gated_product_32, GatedMany, 1, 2)
-GATED_EXPERTS(gated_experts_1, GatedOne, 2, 4, alone(routing, args))
-GATED_EXPERTS(gated_experts_8, GatedFew, 2, 4, listed(list, tiles))
-GATED_EXPERTS(gated_experts_32, GatedMany, 1, 2, listed(list, tiles))
-EXPERTS_DOWN(experts_down_1, One, 2, 4, alone(routing, args))
-EXPERTS_DOWN(experts_down_8, DownFew, 2, 5, listed(list, tiles))
-EXPERTS_DOWN(experts_down_32, Many, 1, 2, listed(list, tiles))
+GATED_EXPERTS(gated_experts_8, GatedFew, 2, 4)
+GATED_EXPERTS(gated_experts_32, GatedMany, 1, 2)
+EXPERTS_DOWN(experts_down_8, DownFew, 2, 5)
+EXPERTS_DOWN(experts_down_32, Many, 1, 2)
 ROW_EXPERTS(row_experts_add, RowDown, 12, 1)
