@@ -15,11 +15,13 @@ SHARE ?= bin
 
 # TEST is `go test` that lists skipped tests and why; RECORD names a file that the outcomes of several runs go to.
 export GO
+# Without the path of the checkout in compiled packages, all checkouts on a machine share them.
+export GOFLAGS += -trimpath
 TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
 
 .PHONY: build
 build: ## build bin/ingot
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
+	CGO_ENABLED=0 $(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
 
 .PHONY: share
 share: build ## write manual pages and shell completions to $SHARE/share (bin)
@@ -67,9 +69,8 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
 
 .PHONY: test
-test: ## install what the tests need where it is missing, vet, and run all tests
+test: ## install what the tests need where it is missing, and run all tests
 	@sh .ci/install
-	$(GO) vet ./... ./.ci/test
 	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself. Tests of the queue
 	@# mostly wait, so two packages run at a time per processor.
 	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -v '/metal$$') ./.ci/test
@@ -98,7 +99,8 @@ lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; t
 			grep -qF "\"**/$$package/*.go\"" .golangci.yml || { echo "$$package has no depguard rule in .golangci.yml"; exit 1; }; \
 		done
 	$(GOLANGCI) run ./... ./.ci/test
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run ./...
+	@# Packages that have the same files on both systems are linted once.
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run $$(sh .ci/darwin)
 
 $(GOLANGCI):
 	@# A network may fail for a moment.

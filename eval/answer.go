@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// answer is the part of an answer that scores need.
+// answer has the parts of an answer that scoring needs.
 type answer struct {
 	texts     []string // texts of the choices
 	truncated bool     // a choice reached max_tokens

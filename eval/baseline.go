@@ -17,20 +17,20 @@ import (
 // BaselinesFile has the pinned baselines of a folder of runs.
 const BaselinesFile = "baselines.json"
 
-// Baseline is a run that is pinned under a name, so that gates compare with it and not with whatever ran last.
+// Baseline is a run that is pinned under a name. Gates compare with it, whatever ran last.
 type Baseline struct {
 	Run    string    `json:"run"`
 	Pinned time.Time `json:"pinned"`
 	SHA256 string    `json:"sha256"` // hash of the run's results and samples
 }
 
-// ErrNoBaseline is wrapped by the errors of names under which nothing is pinned.
+// ErrNoBaseline means that no run is pinned under a name.
 var ErrNoBaseline = errors.New("no run is pinned under this name")
 
-// ErrChangedBaseline is wrapped by the errors of baselines whose files are no longer those that were pinned.
+// ErrChangedBaseline means that the files of a baseline have changed since it was pinned.
 var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change is meant")
 
-// baselineName is what a name may be: it is written into file names, addresses and tables.
+// baselineName is the form of names: they become parts of file names, addresses and tables.
 var baselineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // CheckBaselineName checks a baseline's name.
@@ -131,13 +131,13 @@ func noBaseline(name string, all map[string]Baseline) error {
 	return fmt.Errorf("baseline %q: %w (%s; \"ingot eval baseline set\" pins one)", name, ErrNoBaseline, known)
 }
 
-// contentSum is a hash of what a run measured: its results except their date, and its samples.
+// contentSum is a hash of what a run measured: its samples, and its results without their date.
 func contentSum(dir string) (string, error) {
 	r, err := ReadResults(dir)
 	if err != nil {
 		return "", err
 	}
-	r.Date = time.Time{} // scoring the same answers again changes nothing else
+	r.Date = time.Time{} // nothing else changes when the same answers are scored again
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("read the results of a run: %w", err)

@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Cache has answers of earlier runs in a folder, by who answered and what was asked. A request with the same text gets the same answer, so a
-// cache is of no use for measuring how much answers vary.
+// Cache is a folder with the answers of earlier runs, by who answered and what was asked. A request with the same text gets the same
+// answer. Do not use a cache to measure how much answers vary.
 type Cache struct {
 	Folder   string
 	Identity string // who answers: model and program, or server and model
@@ -41,8 +41,7 @@ type kept struct {
 	Stats    json.RawMessage `json:"stats"`
 }
 
-// Fill writes the answers to requests that the cache has, and out has not, and returns their number. requests is the path of the requests'
-// file.
+// Fill writes answers from the cache that out lacks, and returns their number. requests is the path of the file of requests.
 func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n int, err error) {
 	err = c.each(ctx, requests, func(row *rows.Row) error {
 		if out.Has(row.Line) {
@@ -70,7 +69,7 @@ func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n 
 	return n, errors.Join(err, out.Flush())
 }
 
-// Store puts the answers in a file into the cache, those that are errors excepted.
+// Store adds the answers in a file to the cache, except errors.
 func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 	paths := map[string]string{}
 	err := c.each(ctx, requests, func(row *rows.Row) error {

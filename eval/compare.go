@@ -28,22 +28,22 @@ type Compared struct {
 	Verdict statistics.Verdict `json:"verdict"`
 }
 
-// ErrOtherPrompts is wrapped by the errors of runs whose prompts differ, so that their scores cannot be compared.
+// ErrOtherPrompts means that the prompts of two runs differ, so that their scores cannot be compared.
 var ErrOtherPrompts = errors.New("the prompts differ, so that the scores cannot be compared: run the same tasks with the same rows and settings")
 
-// ErrOtherTasks is wrapped by the errors of gates over runs that have not the same tasks.
-var ErrOtherTasks = errors.New("the runs have different tasks, so that a gate would pass over some: run the baseline's tasks, or pin another baseline")
+// ErrOtherTasks means that a gate was asked about runs with different tasks.
+var ErrOtherTasks = errors.New("the runs have different tasks, so that a gate would skip some: run the baseline's tasks, or pin another baseline")
 
-// ErrOtherScores is wrapped by the errors of runs of the same prompts with different metrics or filters.
+// ErrOtherScores means that two runs have the same prompts, but different metrics or filters.
 var ErrOtherScores = errors.New("the metrics or filters differ: run both evaluations again with the same task files; answers that exist already are used again")
 
-// maxFailedShare is the share of rows without an answer from which on a run fails, whatever its scores.
+// maxFailedShare is the largest share of rows without an answer. A run with more of them fails, whatever its scores.
 const maxFailedShare = 0.01
 
 // TooManyFailed reports whether so many rows have no answer that a run fails, whatever its scores.
 func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
 
-// CompareAll compares two runs as Compare does, and refuses runs of which one has a task that the other lacks.
+// CompareAll is Compare, but refuses two runs if one has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, err := ReadResults(baseline)
 	if err != nil {
@@ -63,7 +63,7 @@ func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) 
 	return Compare(baseline, candidate, margin)
 }
 
-// Compare compares two runs on all tasks that both have. A margin below 0 stands for each task's own.
+// Compare compares two runs on all tasks that both have. If margin is negative, each task has its own.
 func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, err := ReadResults(baseline)
 	if err != nil {
@@ -101,8 +101,8 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	return list, nil
 }
 
-// sameScores reports whether two runs have the same scores of a task. A run without any answer has no scores, and
-// fails for that reason.
+// sameScores reports whether two runs have the same kinds of scores of a task. A run without any answer has no scores; it fails for that
+// reason, not for this one.
 func sameScores(base, cand map[string]float64) bool {
 	names := func(scores map[string]float64) []string {
 		return slices.Sorted(func(yield func(string) bool) {
@@ -116,7 +116,7 @@ func sameScores(base, cand map[string]float64) bool {
 	return len(base) == 0 || len(cand) == 0 || slices.Equal(names(base), names(cand))
 }
 
-// setVerdicts sets the verdicts: the probabilities are adjusted for the number of comparisons.
+// setVerdicts sets the verdicts. It adjusts probabilities for the number of comparisons.
 func setVerdicts(list []Compared) {
 	p := make([]float64, len(list))
 	for i := range list {
@@ -131,7 +131,7 @@ func setVerdicts(list []Compared) {
 	}
 }
 
-// Verdict returns the verdict of a gate over comparisons: the worst of theirs.
+// Verdict returns the verdict of a gate: the worst verdict of its comparisons.
 func Verdict(list []Compared) statistics.Verdict {
 	verdict := statistics.Pass
 	for _, c := range list {
@@ -201,8 +201,8 @@ func compareTask(task, baseline, candidate string, margin float64, higher map[st
 	return list, nil
 }
 
-// comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared per byte of the text: a higher one is
-// better, also where the metric that is made of them is a perplexity.
+// comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared per byte of the text; higher is
+// better, even if the metric is a perplexity.
 func comparePairs(list []pair, metric string) Compared {
 	var c Compared
 	var base, cand []float64
@@ -240,7 +240,8 @@ func comparePairs(list []pair, metric string) Compared {
 	return c
 }
 
-// same reports whether a row has the same answer and scores in both runs, to the last bit. A judge can score the same answer otherwise.
+// same reports whether a row has the same answer and the same scores in both runs, to the last bit. The scores can differ if a judge
+// scored the same answer twice.
 func (p pair) same() bool {
 	return maps.Equal(p.base.Scores, p.cand.Scores) && p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
 		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
@@ -275,7 +276,7 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	return list, nil
 }
 
-// texts are what a sample shows of its answer.
+// texts returns the answer of a sample as it is shown.
 func (s *Sample) texts() []string {
 	switch {
 	case s.Failed != "":

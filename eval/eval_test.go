@@ -175,7 +175,7 @@ func TestDamagedModel(t *testing.T) {
 	require.Equal(t, statistics.Pass, eval.Verdict(list[:1]), "the other way it is an improvement: %+v", list)
 }
 
-// TestPrepareRefusesAnotherRun checks that a directory keeps one run: the same requests go on, others are refused.
+// TestPrepareRefusesAnotherRun checks that a directory belongs to one run: the same requests continue it, others are refused.
 func TestPrepareRefusesAnotherRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -198,7 +198,8 @@ func TestOtherPromptsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no task in common")
 }
 
-// TestRowsWithoutAnAnswer checks that failed rows are no wrong answers, that they fail a gate, and that missing rows are an error.
+// TestRowsWithoutAnAnswer checks that a failed row does not count as a wrong answer, that failed rows fail a gate, and that missing rows
+// are an error.
 func TestRowsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "answers", 10)}

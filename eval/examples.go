@@ -14,7 +14,7 @@ import (
 type examples struct {
 	task *task.Task
 	rows []*ordered.Object
-	own  bool // they are the rows of the task, none of which is its own example
+	own  bool // rows are the rows of the task; no row is its own example
 }
 
 func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
@@ -28,8 +28,8 @@ func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
 	return &examples{t, rows, true}, nil
 }
 
-// choose returns the examples for a row: the first ones, or others at random, drawn by the task's name, its seed and the row's number
-// alone.
+// choose returns the examples for a row: the first ones, or random ones. The draw depends only on the name and seed of the task and the
+// number of the row.
 func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, error) {
 	t := e.task
 	if t.Shots == 0 {
@@ -61,7 +61,7 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 	return nil, fmt.Errorf("the task has %d examples for it, and %d are needed", len(chosen), t.Shots)
 }
 
-// order returns the numbers of the rows in the order in which they are taken for a row.
+// order returns the numbers of the rows of examples in random order; a row gets the first ones. The order depends on the row.
 func (e *examples) order(number int) []int {
 	order := make([]int, len(e.rows))
 	for i := range order {

@@ -24,7 +24,7 @@ func replaceFile(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed, or is of no use
+	defer os.Remove(f.Name()) //nolint:errcheck // after a success, it was renamed
 	_, err = f.Write(content)
 	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
@@ -32,7 +32,7 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// sum is the start of a text's SHA-256, to compare texts of two runs.
+// sum returns the start of the SHA-256 of texts, to compare them between runs.
 func sum(parts ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(h[:16])

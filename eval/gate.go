@@ -20,8 +20,8 @@ type GateVerdict struct {
 	Compared []Compared         `json:"compared"`
 }
 
-// Gate compares a run of the folder with a baseline. It refuses a run that has other tasks than the baseline, since a gate would pass
-// over them. A margin below 0 stands for each task's own.
+// Gate compares a run of the folder with a baseline. It refuses a run with other tasks than the baseline, since it would skip them. If
+// margin is negative, each task has its own.
 func Gate(folder, baseline, run string, margin float64) (*GateVerdict, error) {
 	pinned, err := PinnedRun(folder, baseline)
 	if err != nil {

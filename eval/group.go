@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// addGroups adds the scores of groups. A group's score is the mean of its tasks' scores by their weights; its standard error is that of a
-// sum of independent scores. A metric or filter that a task does not have is left out with the task; without a list of metrics a group has
-// none.
+// addGroups adds the scores of groups. The score of a group is the weighted mean of the scores of its tasks. Its standard error is that
+// of a sum of independent scores. A task that lacks a metric or filter is left out of that mean. A group without a list of metrics has no
+// scores.
 func (r *Results) addGroups(groups []task.Group) {
 	for _, g := range groups {
 		if r.Groups == nil {
@@ -31,7 +31,7 @@ func (r *Results) addGroups(groups []task.Group) {
 	}
 }
 
-// filtersOf returns the filters after which the tasks of a group have a metric.
+// filtersOf returns the filters with which the tasks of a group have scores by a metric.
 func (r *Results) filtersOf(g *task.Group, metric string) []string {
 	all := map[string]bool{}
 	for _, m := range g.Members {

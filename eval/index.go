@@ -59,8 +59,8 @@ func stampOf(path string) stamp {
 	return stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
-// ReadIndex returns the finished runs in a folder: its directories that have results. Runs that the index lacks, or has as they were
-// before, are read, and the index is written again. A damaged index is thus repaired.
+// ReadIndex returns the finished runs in a folder: its directories that have results. It reads only runs that are new or have changed,
+// and writes the index again. This also repairs a damaged index.
 func ReadIndex(folder string) (*Index, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -49,7 +49,7 @@ func namesIn(t *testing.T, folder string) []string {
 	return names
 }
 
-// TestIndex checks that the index has the runs of the folder as they are, whatever became of it and of them.
+// TestIndex checks that the index shows the runs as they are in the folder, after changes to the index and to the runs.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	folder := folderOf(t, answered(t, []*eval.Set{load(t, "answers", 3)}, 4, engine.Options{}), "c", "a", "b")
@@ -71,7 +71,7 @@ func TestIndex(t *testing.T) {
 		require.Equal(t, string(whole), string(repaired), name)
 	}
 
-	// A line whose run has not changed is used: only a hand could make it differ.
+	// The line of an unchanged run is used as it is. The test edits it, to see that.
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(whole), `"n-shot":{"answers":0}`, `"n-shot":{"answers":7}`, 1)), 0o600))
 	index, err := eval.ReadIndex(folder)
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestIndex(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(folder, "c")))
 	require.Equal(t, []string{"b", "a"}, namesIn(t, folder), "a run that is gone is not listed")
 
-	// What only a later version of the program knows is in the index too, so that this version may write it.
+	// The index also has fields that only a later version of the program knows, so this version may write it.
 	results := filepath.Join(folder, "b", eval.ResultsFile)
 	text, err := os.ReadFile(results)
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestBaselines(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, j, index.Runs[1].Gate)
 
-	// Scoring again changes the date alone, which is no other baseline.
+	// Scoring again changes only the date. The baseline stays the same.
 	editResults(t, filepath.Join(folder, "first"), func(r *eval.Results) { r.Date = time.Now() })
 	_, err = eval.PinnedRun(folder, "main")
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestBaselines(t *testing.T) {
 	require.ErrorContains(t, err, "delete the file and pin the baselines again")
 }
 
-// TestHashOfATask checks that a task's hash is the same each time it is loaded, and another one with other settings.
+// TestHashOfATask checks that the hash of a task is the same each time the task is loaded, and differs with other settings.
 func TestHashOfATask(t *testing.T) {
 	t.Parallel()
 	hash := func(edit func(read *task.Task)) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// The files of the judge in a run's directory, which only runs with tasks of type judge have.
+// The files of the judge in the directory of a run. Only runs with tasks of type judge have them.
 const (
 	JudgeRequestsFile = "judge_requests.jsonl"
 	JudgeAnswersFile  = "judge_answers.jsonl"
@@ -85,7 +85,7 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 	return list, nil
 }
 
-// judged scores an answer by the judge's. A judge that fails, or gives no score, is not a low score: the row has none.
+// judged scores an answer by the judge's reply. If the judge fails or gives no score, the row has no score; a low one would be wrong.
 func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample {
 	pipeline := 0
 	for i := range s.Filters {

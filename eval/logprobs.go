@@ -35,7 +35,7 @@ func (s *scored) align(text string) {
 	s.Offsets = offsets
 }
 
-// shift corrects the server's offsets if they count a first token that is not the text.
+// shift corrects the offsets of a server that counts a first token which is not part of the text.
 func (s *scored) shift(first int) {
 	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
 		for i := range s.Offsets {
@@ -44,8 +44,8 @@ func (s *scored) shift(first int) {
 	}
 }
 
-// between adds up the log-probabilities of the tokens that begin at or after one character and before another. greedy reports whether each of them is the
-// likeliest token of its place. ok is false if there is none, or one has no log-probability.
+// between adds up the log-probabilities of the tokens whose first character is in [from, to). greedy reports whether each of them is the
+// likeliest token at its position. ok is false if there is no such token, or if one has no log-probability.
 func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 	greedy = true
 	for i, offset := range s.Offsets {

@@ -1,6 +1,6 @@
-// Package eval evaluates models: it makes the rows of evaluation tasks, which are answered as any file of rows is, scores the answers,
-// and compares the scores of two runs. A run is a directory: requests.jsonl, answers.jsonl, results.json and a samples file per task,
-// the last two laid out as EleutherAI's lm-evaluation-harness does.
+// Package eval evaluates models. It writes the requests of evaluation tasks as a file of rows, scores the answers to them, and compares
+// the scores of two runs. A run is a directory: requests.jsonl, answers.jsonl, results.json and a samples file per task. The layout of
+// results and samples is that of EleutherAI's lm-evaluation-harness.
 package eval
 
 import (
@@ -40,7 +40,7 @@ func writeOnce(path string, requests []request) error {
 	if err != nil {
 		return fmt.Errorf("write requests: %w", err)
 	}
-	defer os.Remove(fresh) //nolint:errcheck // it is renamed, or of no use
+	defer os.Remove(fresh) //nolint:errcheck // after a success, it was renamed
 	if err := errors.Join(writeRequests(f, requests), f.Close()); err != nil {
 		return fmt.Errorf("write requests: %w", err)
 	}
@@ -106,7 +106,7 @@ func (s *Set) id(item, choice int) string {
 	return id + ":" + strconv.Itoa(choice)
 }
 
-// requests returns the requests of a row. Choices follow one another, so that their context is computed once.
+// requests returns the requests of a row. The choices of a row are neighbours, so their context is computed once.
 func (s *Set) requests(item *Item) []request {
 	p := &item.Prompt
 	switch s.Type {

@@ -159,7 +159,7 @@ func TestScoresAgainstTransformers(t *testing.T) {
 	}
 }
 
-// checkTexts compares each token of whole texts with the reference, where that has it among the likeliest eight, and their sums.
+// checkTexts compares the tokens of whole texts with the reference, where it has them among the eight likeliest, and compares the sums.
 func (r *reference) checkTexts(t *testing.T, folder string, cases []modeltest.Case) {
 	t.Helper()
 	samples, err := eval.ReadSamples(folder, "texts")

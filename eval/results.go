@@ -37,7 +37,7 @@ type Count struct {
 	Effective int `json:"effective"` // with a score
 	Failed    int `json:"failed"`    // without an answer: an error, not a wrong answer
 	Truncated int `json:"truncated"` // whose answer reached the limit of tokens
-	Skipped   int `json:"skipped"`   // left out, because a score would need something that is not supported
+	Skipped   int `json:"skipped"`   // left out: a score needs something that is not supported
 }
 
 // Config is what a run was made with.

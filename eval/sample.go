@@ -31,8 +31,8 @@ type Sample struct {
 	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
 	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row
 	Metrics   []string           `json:"metrics"`
-	Scores    map[string]float64 `json:"scores"`            // by metric; of metrics made of log-probabilities, the log-probability
-	Weights   map[string]float64 `json:"weights,omitempty"` // words, bytes or instructions that a score is per, by metric; 1 without
+	Scores    map[string]float64 `json:"scores"`            // by metric; the log-probability, if the metric is made of it
+	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: the number of words, bytes or instructions that a score is divided by; 1 if absent
 }
 
 // SamplesFile is the name of a task's samples file.

@@ -32,8 +32,8 @@ var attentionGeometry = []attentionKernel{
 // attentionTileGeometry lists the kernels of attention_tile.metal.
 var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
 
-// attentionChoice is the geometry of attention whose keys have in values and whose values have out. It is for all
-// shapes if in and out are 0.
+// attentionChoice is a geometry of attention. in and out are the numbers of values of a key and of a value; if both are 0, the geometry
+// is for all shapes.
 type attentionChoice struct {
 	in, out           int
 	heads, simdgroups int // maximum heads and simdgroups per threadgroup

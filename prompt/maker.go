@@ -168,7 +168,7 @@ func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Fie
 		if m.o.Shape == Completion {
 			return openai.Completions, []table.Field{{Name: "prompt", Value: marshal(messages[0].Content)}}, nil
 		}
-		endpoint, body, err = chat(messages...)
+		endpoint, body, _ = chat(messages...)
 		if messages[len(messages)-1].Role == "assistant" {
 			body = append(body, table.Field{Name: "continue_final_message", Value: json.RawMessage("true")})
 		}
@@ -263,7 +263,7 @@ func (m *maker) id(r table.Record) string {
 			continue
 		}
 		h := fnv.New64a()
-		h.Write([]byte(id)) //nolint:errcheck // a hash takes everything
+		h.Write([]byte(id))
 		if _, taken := m.ids[h.Sum64()]; taken {
 			return ""
 		}

@@ -131,12 +131,12 @@ func text(fields []table.Field, name string) (string, error) {
 	return s, nil
 }
 
-// chat returns the body of a chat. A last message of the assistant is the answer that the row had: it is left out.
+// chat returns the body of a chat.
 func chat(messages ...chatMessage) (openai.Endpoint, []table.Field, error) {
 	return openai.Chat, []table.Field{{Name: "messages", Value: marshal(messages)}}, nil
 }
 
-// list returns a column's list. In formats without lists, it is JSON in a text.
+// elements returns a column's list. In formats without lists, it is JSON in a text.
 func elements(fields []table.Field, name string) ([]json.RawMessage, error) {
 	v := value(fields, name)
 	if v == nil {

@@ -238,7 +238,8 @@ func index(v any, keys ...any) (any, error) {
 	for _, key := range keys {
 		switch at := v.(type) {
 		case object:
-			name, ok := key.(string)
+			name, _ := key.(string)
+			var ok bool
 			if v, ok = at[name]; !ok {
 				return nil, fmt.Errorf("there is no %q, only %s", name, quoted(slices.Sorted(maps.Keys(at))))
 			}
@@ -314,7 +315,7 @@ func convert(v any) any {
 		if i, err := v.Int64(); err == nil {
 			return i
 		}
-		f, _ := v.Float64() //nolint:errcheck // out of range is infinite
+		f, _ := v.Float64() // out of range is infinite
 		return number(f)
 	case []any:
 		l := make(list, len(v))

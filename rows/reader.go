@@ -20,7 +20,7 @@ import (
 // MaxLine is the maximum length of a line of input, in bytes. A longer line becomes an error row and is not held in memory.
 const MaxLine = 16 << 20
 
-// largeLine is the length from which a line is large: its memory is not kept for the next, which is not read before the row was handled.
+// largeLine is the length from which the memory of a line is freed after the row was handled, and not used again for the next line.
 const largeLine = 1 << 20
 
 // Row is a checked line of an input file.

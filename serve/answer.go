@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Answerer makes the answers of requests, with engines in this process or with the workers of a fleet.
+// Answerer answers requests, with engines in this process or with the workers of a fleet.
 type Answerer interface {
 	// Models are the models that can be asked, in order of name.
 	Models(ctx context.Context) ([]Model, error)

@@ -42,7 +42,7 @@ func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error)
 	return all.Bytes(), func() { s.bodies.Release(held) }, nil
 }
 
-// decodeBody reads a JSON request whose unknown fields are of no importance.
+// decodeBody reads a JSON request. It ignores unknown fields.
 func (s *Server) decodeBody(r *http.Request, into any) error {
 	body, done, err := s.readBody(r)
 	if err != nil {
@@ -59,7 +59,7 @@ func parseBody(body []byte, into any) error {
 	return nil
 }
 
-// limited limits size and time of a request's body. Each part of that many bytes may take Options.BodyTimeout.
+// limited limits the size of a request's body. Each part of part bytes has to arrive within Options.BodyTimeout.
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}
@@ -74,8 +74,9 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 // filePart is the number of bytes of a file that must arrive within Options.BodyTimeout.
 const filePart = 1 << 20
 
-// timedBody limits the time for each part of a request's body. Once the body is read, there is no limit: net/http reads on to notice
-// that the client is gone. The limit stays for what a handler has not read, which net/http reads before the next request.
+// timedBody limits the time for each part of a request's body. When the body has been read, the limit ends: net/http reads on to notice
+// that the client is gone. If a handler does not read the whole body, the limit stays, since net/http reads the rest before the next
+// request.
 type timedBody struct {
 	io.ReadCloser
 	conn    *http.ResponseController

@@ -31,8 +31,8 @@ func (b *bench) description(t testing.TB) *openapi3.T {
 	return doc
 }
 
-// TestDescriptionHasAllPaths: the description has the paths and methods that server.go registers, and no others. The console, which is
-// for people, is not a part.
+// TestDescriptionHasAllPaths: the description has the paths and methods that server.go registers, except the pages of the console, and no
+// others.
 func TestDescriptionHasAllPaths(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("server.go")

@@ -26,7 +26,7 @@ const (
 	fleetTimeout = time.Hour
 	// fleetAttempts is the maximum number of attempts.
 	fleetAttempts = 3
-	// fleetRetention is how long a result waits for a server that stopped before it had it.
+	// fleetRetention is the time for which a result is kept if its server stops before it reads the result.
 	fleetRetention = 10 * time.Minute
 	// resultPoll is the time between looks for a result whose event was lost.
 	resultPoll = time.Second

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// setUpFleet starts a server that is the front of a worker on the shared engine.
+// setUpFleet starts a server that queues requests for a worker on the shared engine.
 func setUpFleet(t testing.TB, q job.Queue) *bench {
 	t.Helper()
 	eng, err := shared()

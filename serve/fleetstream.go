@@ -43,7 +43,7 @@ func (s *fleetStream) pass(e job.Event) error {
 	at := position{e.Prompt, e.Piece.Choice}
 	piece, ok := e.Since(s.have[at])
 	if !ok {
-		return nil // events were lost; finish makes up for them
+		return nil // events were lost; finish sends their content
 	}
 	if s.done[at] || len(piece.Tokens) == 0 && piece.Text == "" && piece.Reasoning == "" && piece.FinishReason == "" {
 		return nil // an earlier attempt has sent it
@@ -61,7 +61,7 @@ func (s *fleetStream) send(at position, piece generation.Piece) error {
 	return s.call.Stream(at.prompt, piece)
 }
 
-// finish passes on what the events did not have of the choices, given the whole response.
+// finish sends the parts of the whole response that the events lacked.
 func (s *fleetStream) finish(body []byte) error {
 	if s.call.Request.Whole() {
 		return nil

@@ -37,7 +37,7 @@ func (s *Server) generate(e openai.Endpoint) handler {
 	}
 }
 
-// answer answers a call at the expense of the request's key. A stream that ends early costs the tokens that were sent.
+// answer answers a call and charges its tokens to the request's key. A stream that ends early is charged for the tokens that were sent.
 func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	k := keyOf(r.Context())
 	if err := k.begin(time.Now()); err != nil {
@@ -62,7 +62,7 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	return answer, nil
 }
 
-// untilCut returns a context that also ends when the server does not wait for running requests any longer.
+// untilCut returns a context that also ends when the server stops waiting for running requests.
 func (s *Server) untilCut(ctx context.Context) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.cutOff, cancel)

@@ -171,7 +171,7 @@ func tooMany(what string, l *rate.Limiter, wait time.Duration) error {
 	return err
 }
 
-// spend counts the tokens of a request that was answered. They may be more than are left, so that the next request waits longer.
+// spend charges the tokens of an answered request. They may exceed what is left; the next request then waits longer.
 func (k *key) spend(now time.Time, tokens int) {
 	if k == nil || k.tokens == nil {
 		return

@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// lmEvalPair is a context and its continuation, as lm-eval scores them: the tokens of both together, cut where those of the context
-// end.
+// lmEvalPair is a context and its continuation, as lm-eval scores them: the tokens of both together, divided after the tokens of the
+// context.
 type lmEvalPair struct {
 	text    string
 	ids     []int32

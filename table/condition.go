@@ -45,7 +45,7 @@ func newCondition(source string, columns []string) (*condition, error) {
 }
 
 // Visit collects the names in the expression.
-func (c *condition) Visit(node *ast.Node) {
+func (c *condition) Visit(node *ast.Node) { //nolint:gocritic // ast.Visitor has it so
 	if n, ok := (*node).(*ast.IdentifierNode); ok && !slices.Contains(c.names, n.Value) {
 		c.names = append(c.names, n.Value)
 	}
@@ -89,7 +89,7 @@ func withNumbers(v any) any {
 		if i, err := v.Int64(); err == nil {
 			return int(i)
 		}
-		f, _ := v.Float64() //nolint:errcheck // out of range is infinite
+		f, _ := v.Float64() // out of range is infinite
 		return f
 	case []any:
 		for i := range v {

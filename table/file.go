@@ -61,7 +61,7 @@ func (f *file) start() ([]byte, error) {
 		}
 		known := len(bytes.TrimSpace(bytes.TrimPrefix(start, byteOrderMark))) > 1
 		if known || err != nil || len(start) == peekSize {
-			return start, nil
+			return start, nil //nolint:nilerr // the file is shorter
 		}
 	}
 }

@@ -108,6 +108,17 @@ func expand(path string) ([]string, error) {
 // Paths returns the files.
 func (in *Input) Paths() []string { return in.paths }
 
+// Name names the input in messages: its first file, and how many more there are.
+func (in *Input) Name() string {
+	switch {
+	case len(in.paths) > 1:
+		return fmt.Sprintf("%s and %d more", in.paths[0], len(in.paths)-1)
+	case in.paths[0] == Stdin:
+		return stdinName
+	}
+	return in.paths[0]
+}
+
 // Seekable reports whether the input can be read again.
 func (in *Input) Seekable() bool { return in.once == "" || in.copied != nil }
 
@@ -263,7 +274,8 @@ func (in *Input) Content() (io.ReadCloser, error) {
 func (in *Input) openFile(path string) (*file, error) {
 	if in.copied != nil && (path == in.once || path == Stdin) {
 		f := &file{name: in.once, in: bufio.NewReaderSize(io.NewSectionReader(in.copied, 0, math.MaxInt64), 64<<10)}
-		return f, f.decompress()
+		err := f.decompress()
+		return f, err
 	}
 	if path == Stdin && in.Seekable() {
 		if _, err := in.options.Stdin.(io.Seeker).Seek(in.start, io.SeekStart); err != nil {

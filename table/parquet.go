@@ -36,8 +36,8 @@ var indexColumn = regexp.MustCompile(`^__index_level_\d+__$`)
 var errDamaged = errors.New("the Parquet file is damaged")
 
 // guard turns a panic of the library on a damaged file into an error.
-func guard(err *error) {
-	if p := recover(); p != nil {
+func guard(err *error) { //nolint:gocritic // it sets the result of the function that defers it
+	if p := recover(); p != nil { //nolint:revive // guard is deferred
 		*err = fmt.Errorf("%w: %.200s", errDamaged, fmt.Sprint(p))
 	}
 }

@@ -88,7 +88,7 @@ func TestReadsWhatDuckDBWrote(t *testing.T) {
 				var a, b float32
 				require.NoError(t, json.Unmarshal(f.Value, &a))
 				require.NoError(t, json.Unmarshal(g.Value, &b))
-				require.Equal(t, a, b) //nolint:testifylint // the same bits
+				require.Equal(t, a, b)
 				continue
 			}
 			require.JSONEq(t, string(f.Value), string(g.Value), "row %d, column %s", i+1, f.Name)
@@ -134,7 +134,7 @@ func FuzzParquet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		defer r.Close() //nolint:errcheck // it was only read
+		defer r.Close()
 		for {
 			record, err := r.Next()
 			var one *table.RecordError
@@ -175,7 +175,7 @@ func TestReadsAMillionRowsInLittleMemory(t *testing.T) { // not parallel: it mea
 	require.NoError(t, err)
 	r, err := in.Records()
 	require.NoError(t, err)
-	defer r.Close() //nolint:errcheck // it was only read
+	defer r.Close()
 	var peak uint64
 	for n := range rows {
 		record, err := r.Next()

@@ -25,25 +25,25 @@ type leafType struct {
 
 // newLeafType returns the JSON of a column's values. Times and decimals are strings, since JSON has no types for them.
 func newLeafType(t parquet.Type) (leafType, error) {
-	text := func(kind Kind, value func(v parquet.Value) (string, error)) (leafType, error) {
-		return leafType{kind, func(dst []byte, v parquet.Value) ([]byte, error) {
+	text := func(value func(v parquet.Value) (string, error)) (leafType, error) {
+		return leafType{String, func(dst []byte, v parquet.Value) ([]byte, error) {
 			s, err := value(v)
 			return append(dst, quote(s)...), err
 		}}, nil
 	}
 	switch l := logicalType(t).(type) {
 	case *format.StringType, *format.EnumType:
-		return text(String, utf8Text)
+		return text(utf8Text)
 	case *format.JsonType:
 		return leafType{JSON, appendJSON}, nil
 	case *format.DecimalType:
-		return text(String, func(v parquet.Value) (string, error) { return decimal(v, int(l.Scale)), nil })
+		return text(func(v parquet.Value) (string, error) { return decimal(v, int(l.Scale)), nil })
 	case *format.DateType:
-		return text(String, func(v parquet.Value) (string, error) {
+		return text(func(v parquet.Value) (string, error) {
 			return time.Unix(int64(v.Int32())*86400, 0).UTC().Format(time.DateOnly), nil
 		})
 	case *format.TimeType:
-		return text(String, func(v parquet.Value) (string, error) {
+		return text(func(v parquet.Value) (string, error) {
 			return timeOf(v, l.Unit).Format("15:04:05.999999999"), nil
 		})
 	case *format.TimestampType:
@@ -51,9 +51,9 @@ func newLeafType(t parquet.Type) (leafType, error) {
 		if l.IsAdjustedToUTC {
 			layout += "Z"
 		}
-		return text(String, func(v parquet.Value) (string, error) { return timeOf(v, l.Unit).Format(layout), nil })
+		return text(func(v parquet.Value) (string, error) { return timeOf(v, l.Unit).Format(layout), nil })
 	case *format.UUIDType:
-		return text(String, func(v parquet.Value) (string, error) {
+		return text(func(v parquet.Value) (string, error) {
 			b := v.ByteArray()
 			if len(b) != 16 {
 				return "", errors.New("a UUID has not 16 bytes")
@@ -86,11 +86,11 @@ func newLeafType(t parquet.Type) (leafType, error) {
 	case parquet.Double:
 		return leafType{Number, func(dst []byte, v parquet.Value) ([]byte, error) { return appendFloat(dst, v.Double(), 64), nil }}, nil
 	case parquet.Int96:
-		return text(String, func(v parquet.Value) (string, error) {
+		return text(func(v parquet.Value) (string, error) {
 			return int96Time(v).Format("2006-01-02T15:04:05.999999999"), nil
 		})
 	}
-	return text(String, bytesText)
+	return text(bytesText)
 }
 
 func utf8Text(v parquet.Value) (string, error) {

@@ -37,7 +37,7 @@ func NewSweep(open func() (*metal.Backend, error), each func(Swept)) *Sweep {
 }
 
 const (
-	// gain is the maximum of a better candidate's time, as a share of the default's time. A smaller difference can be chance.
+	// A candidate replaces the default if it takes at most this share of the default's time. A smaller difference can be chance.
 	gain = 0.97
 	// tileRows is the number of rows with which sizes of tiles are compared.
 	tileRows = 128

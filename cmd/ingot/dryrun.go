@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +45,7 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 	out.SetEscapeHTML(false)
 	for row, err := range rows.NewReader(in, rows.Options{Format: in.format, IgnoreUnknown: ignore}).Rows(cmd.Context()) {
 		if err != nil {
-			return fmt.Errorf("read %s: %w", strings.Join(paths, " "), err)
+			return err
 		}
 		line := dryLine{CustomID: row.CustomID, Method: "POST", URL: row.Endpoint, Body: row.Body}
 		if row.Err == nil {

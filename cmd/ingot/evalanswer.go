@@ -67,10 +67,10 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 		return usagef("--model and --base-url are given: choose one")
 	}
 	if e.who.model == "" && e.who.url == "" && cfg.Redis == "" {
-		return usagef("--model FILE to run on this machine, --base-url URL to ask a server, or --redis URL to ask a fleet, is missing")
+		return usagef("a model is missing: give --model FILE to run on this machine, --base-url URL to ask a server, or --redis URL to ask a fleet")
 	}
 	if eval.Judged(sets) && e.judge.model == "" && e.judge.url == "" && e.judge.name == "" {
-		return usagef("--judge-model FILE, --judge-base-url URL, or --judge-model-name NAME for a fleet, is missing: a task of type judge needs a second model")
+		return usagef("a task of type judge needs a second model: give --judge-model FILE, --judge-base-url URL, or --judge-model-name NAME of a fleet")
 	}
 	for _, model := range []*string{&e.who.model, &e.judge.model} {
 		if *model != "" {

@@ -105,8 +105,8 @@ func TestEvalCache(t *testing.T) {
 	require.Contains(t, r.stderr, "--cache is for --model and --base-url")
 }
 
-// TestEvalByServerWithoutEcho checks that a server which does not score prompts is asked nothing that would need it, and that tasks which
-// do not need it run.
+// TestEvalByServerWithoutEcho evaluates by a server that does not score prompts. It is not asked to score any, and tasks that do not need
+// scores of prompts run.
 func TestEvalByServerWithoutEcho(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 100)

@@ -269,7 +269,7 @@ func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*input, error) {
 		return in, nil
 	}
 	if err := in.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", strings.Join(paths, " "), err), in.Close())
+		return nil, errors.Join(err, in.Close())
 	}
 	in.format = rows.FormatJSONL
 	if in.Text() {

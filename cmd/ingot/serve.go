@@ -116,7 +116,7 @@ func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sour
 	return nil, usagef("a model is missing: give --model FILE, or --redis URL for the models of a fleet")
 }
 
-// runServer runs a server until ctx is done, and what works for it until the server has ended.
+// runServer runs a server until ctx is done. The batches, and the source of answers, run until the server has ended.
 func runServer(ctx context.Context, from *source, store *batch.Store, listen func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if store != nil {

@@ -19,8 +19,8 @@ const (
 	slowStep = 50 * time.Millisecond
 	// slowest is the duration of a step beyond which larger ones are not measured.
 	slowest = 500 * time.Millisecond
-	// A quicker step is timed at least measurements times and at most maxRounds times. It is timed no more than measurements times if
-	// that took longer than enough. The minimum duration counts.
+	// A faster step is timed at least measurements times. If that takes less than enough, it is timed again until it does, at most
+	// maxRounds times in all. The shortest time counts.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
 	// The cost of attention is measured with chunk rows of a prompt that end at position depth.
 	chunk, depth = 16, 2048

@@ -82,7 +82,7 @@ func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture) {
 	name := func(s string) string { return blockTensor(layer, s) }
 	if route.Used == 0 {
-		l.fail(fmt.Errorf("%s is missing or 0, but %s are tensors of a layer of experts", l.key("expert_used_count"), name("*")))
+		l.fail(fmt.Errorf("%s is missing or 0, but the layer has experts (tensors %s)", l.key("expert_used_count"), name("*")))
 		return e
 	}
 	n, ffn := route.Experts, l.expertFFN()

@@ -19,7 +19,7 @@ const spaceMark = "▁" // U+2581, the space of SentencePiece vocabularies
 type spm struct {
 	vocab          *vocabulary
 	ranks          []int32          // by id: 0 for the best score; equal scores have equal ranks
-	joinable       map[string]int32 // tokens that characters may be joined to
+	joinable       map[string]int32 // tokens that can result from joining characters
 	bytes          [256]int32       // the <0xXX> tokens
 	hasBytes       bool             // all 256 byte tokens exist
 	addSpacePrefix bool

@@ -65,7 +65,7 @@ func sans(size font.Length) font.Font {
 
 var svgSize = regexp.MustCompile(`width="[^"]*" height="[^"]*"`)
 
-// svg draws a plot as an element of a page. label describes it for those who do not see it.
+// svg draws a plot as an element of a page. label describes the plot for screen readers.
 func svg(p *plot.Plot, label string) (template.HTML, error) {
 	canvas := vgsvg.New(chartWidth, chartHeight)
 	p.Draw(draw.Crop(draw.New(canvas), 2, -8, 2, -6))

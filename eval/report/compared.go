@@ -60,7 +60,7 @@ type change struct {
 // maxShown is how many changed rows of a task a page shows.
 const maxShown = 25
 
-// changes finds the rows that changed: those that lost first.
+// changes finds the rows that changed, with lost rows first.
 func (c *content) changes(base, cand string, list []eval.Compared) error {
 	metrics := map[string]string{} // the first of each task
 	for _, each := range list {
@@ -95,7 +95,8 @@ func (c *content) changes(base, cand string, list []eval.Compared) error {
 	return nil
 }
 
-// kindOf reports what a change did to a row's score by a metric. Scores are better the higher they are, log-probabilities too.
+// kindOf returns what a change did to a row's score by a metric: lost, won or other. Higher scores are better, also those that are
+// log-probabilities.
 func kindOf(scores [2]map[string]float64, metric string) string {
 	before, hasBefore := scores[0][metric]
 	after, hasAfter := scores[1][metric]

@@ -63,7 +63,7 @@ func (c *content) histories(runs []eval.Run) error {
 	return nil
 }
 
-// changesOf names what two runs were made with differently: the marks of a history.
+// changesOf names the settings in which two runs differ. These are the marks of a history.
 func changesOf(before, after *eval.Results, task string) string {
 	var list []string
 	if !slices.Equal(before.Config.ModelSHA256, after.Config.ModelSHA256) {
@@ -81,7 +81,8 @@ func changesOf(before, after *eval.Results, task string) string {
 // maxName is the number of characters of a run's name under a chart.
 const maxName = 10
 
-// axisNames are what runs are called under a chart: by date, by time if all are of one day, or by name if several would be called alike.
+// axisNames returns the names of runs below a chart: dates; times if all runs are of one day; or the names of the runs if two would get
+// the same date or time.
 func axisNames(runs []eval.Run) map[string]string {
 	form := "Jan 2"
 	first, last := runs[0].Results.Date.UTC(), runs[len(runs)-1].Results.Date.UTC()

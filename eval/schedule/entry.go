@@ -1,6 +1,6 @@
 // Package schedule runs evaluations at set times. Any number of schedulers may serve one schedule: asynq's PeriodicTaskManager wakes
-// them, and a table of slots in Redis decides. Each time of an entry is a slot, which enters the table once, is run by the scheduler
-// that holds the entry's lease, and ends with one outcome.
+// them, and a table of slots in Redis decides. A slot is one time of an entry. It enters the table once, is run by the scheduler that
+// holds the lease of the entry, and ends with one outcome.
 package schedule
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// MissedPolicy is what becomes of slots at whose time no scheduler ran.
+// MissedPolicy selects which slots run if no scheduler ran at their times.
 type MissedPolicy string
 
 // The values of MissedPolicy.
@@ -57,13 +57,13 @@ type Entry struct {
 // DefaultDeadline is the deadline of an entry that has none.
 const DefaultDeadline = 24 * time.Hour
 
-// Gate is what a run is judged by.
+// Gate is the comparison that judges a run.
 type Gate struct {
 	Baseline string   `yaml:"baseline" json:"baseline"` // name of a pinned run
 	Margin   *float64 `yaml:"margin" json:"margin,omitempty"`
 }
 
-// Notify is who is informed of verdicts.
+// Notify names who is informed of verdicts.
 type Notify struct {
 	On      []Verdict `yaml:"on"` // Fail and Error if empty
 	Webhook string    `yaml:"webhook"`
@@ -82,7 +82,7 @@ const (
 	Error        Verdict = "error" // the evaluation or its gate could not be run
 )
 
-// wants reports whether a verdict is to be notified.
+// wants reports whether to notify of a verdict.
 func (n *Notify) wants(v Verdict) bool {
 	if n == nil {
 		return false
@@ -93,7 +93,7 @@ func (n *Notify) wants(v Verdict) bool {
 	return slices.Contains(n.On, v)
 }
 
-// nameForm is what an entry's name may be: it is part of names of runs, batches and keys.
+// nameForm is the form of an entry's name, which becomes part of the names of runs, batches and keys.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // CheckName checks an entry's name.
@@ -234,13 +234,13 @@ func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 // Next returns the entry's first time after t.
 func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 
-// onTime is how late a slot can be noticed and is not yet missed.
+// onTime is the maximum delay after which a slot does not count as missed.
 const onTime = 5 * time.Minute
 
 // maxDue is the maximum number of slots that are entered at once. Older ones are left out.
 const maxDue = 1000
 
-// due returns the entry's slots after last up to now, and which of them are to be run.
+// due returns the entry's slots after last up to now. The state of a slot is Waiting if it is to be run.
 func (e *Entry) due(last, now time.Time) []slot {
 	var list []slot
 	for t := e.times.Next(last); !t.IsZero() && !t.After(now); t = e.times.Next(t) {

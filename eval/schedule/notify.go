@@ -40,7 +40,7 @@ type notice struct {
 	Ended    string  `json:"ended"`
 }
 
-// notifier delivers the notices of verdicts. Each is in Redis until it was delivered, so a crash repeats it at most.
+// notifier delivers the notices of verdicts. A notice stays in Redis until it was delivered, so a crash can only repeat it.
 type notifier struct {
 	table *Table
 	entry func(name string) *Entry
@@ -89,7 +89,7 @@ func (n *notifier) next(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// deliver sends a notice, and records what became of it.
+// deliver sends a notice and records the outcome.
 func (n *notifier) deliver(ctx context.Context, id string, attempt int) error {
 	name, slot, _ := strings.Cut(id, "/")
 	e := n.entry(name)

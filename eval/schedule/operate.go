@@ -12,13 +12,13 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// ErrWaiting means that an entry cannot be run now, since a slot waits already.
+// ErrWaiting means that an entry cannot be run now, because a slot is already waiting.
 var ErrWaiting = errors.New("a run waits already")
 
-// ErrNoEntry means that no scheduler has an entry of a name.
+// ErrNoEntry means that no scheduler has an entry with this name.
 var ErrNoEntry = errors.New("no scheduler has this entry")
 
-// RunNow enters a slot of an entry for now, and returns the name of its run. Schedulers run it as any other.
+// RunNow enters a slot for the present time, and returns the name of its run. Schedulers run it like any other slot.
 func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error) {
 	if err := t.check(ctx, entry); err != nil {
 		return "", err
@@ -33,13 +33,13 @@ func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error
 		err = ErrWaiting
 	}
 	if err == nil {
-		// A tick wakes a scheduler. Without one the run begins at the next look of a scheduler.
+		// A tick wakes a scheduler. Without it, the run begins when a scheduler next looks at the table.
 		asynq.NewClientFromRedisClient(t.rdb).EnqueueContext(ctx, tickOf(entry), tickOptions()...) //nolint:errcheck // see above
 	}
 	return entry + "-" + name, failure(err, "run %s now", entry)
 }
 
-// Pause stops an entry: the slots at whose time it is paused are not run. It reports whether this changed anything.
+// Pause stops an entry: slots whose time comes while it is paused are not run. It reports whether this changed anything.
 func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
 	if err := t.check(ctx, entry); err != nil {
 		return false, err
@@ -48,7 +48,7 @@ func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
 	return n > 0, failure(err, "pause %s", entry)
 }
 
-// Resume lets a paused entry go on with its next slot. It reports whether this changed anything.
+// Resume ends the pause of an entry, from its next slot on. It reports whether this changed anything.
 func (t *Table) Resume(ctx context.Context, entry string) (bool, error) {
 	n, err := t.rdb.SRem(ctx, key("paused"), entry).Result()
 	return n > 0, failure(err, "resume %s", entry)
@@ -72,7 +72,7 @@ func (t *Table) check(ctx context.Context, entry string) error {
 // ticks is the asynq queue and the type of the tasks that wake schedulers at the times of entries.
 const ticks = "ingot-evaluations"
 
-// tickTime is the longest time that a tick is handled. A tick is only a hint, so one that fails is not repeated.
+// tickTime limits the handling of a tick. A tick is only a hint, so a failed one is not repeated.
 const tickTime = time.Minute
 
 func tickOf(entry string) *asynq.Task { return asynq.NewTask(ticks, []byte(entry)) }

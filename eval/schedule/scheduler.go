@@ -22,8 +22,8 @@ type Outcome struct {
 	Message string // one line for people
 }
 
-// Evaluate runs the evaluation of an entry, whose run has a name. After a crash or an error it is called again with the same name, maybe
-// in another process on another machine, and has to continue. ctx ends when another scheduler took the run over.
+// Evaluate runs the evaluation of an entry. run is the name of the run. After a crash or an error, it is called again with the same name,
+// maybe in another process on another machine, and has to continue the run. ctx ends when another scheduler takes the run over.
 type Evaluate func(ctx context.Context, e *Entry, run string) (Outcome, error)
 
 // Options are the settings of a scheduler. Times that are 0 have defaults.
@@ -98,7 +98,7 @@ func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// Run serves the schedule until ctx ends. Runs that are going on are then given back, and other schedulers continue them.
+// Run serves the schedule until ctx ends. It then gives up its runs, and other schedulers continue them.
 func (s *Scheduler) Run(ctx context.Context) error {
 	manager, err := asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
 		RedisUniversalClient: s.rdb, PeriodicTaskConfigProvider: s, SyncInterval: s.options.Interval,
@@ -114,7 +114,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
-	// The first look begins the marks of new entries, before a tick can come.
+	// The first look enters new entries before a tick can come.
 	s.look(ctx)
 	server := asynq.NewServerFromRedisClient(s.rdb, asynq.Config{
 		Concurrency: 1, Queues: map[string]int{ticks: 1}, Logger: asynqLog{ctx, s.log}, LogLevel: asynq.InfoLevel, ShutdownTimeout: time.Second,
@@ -165,7 +165,7 @@ func (s *Scheduler) tick(context.Context, *asynq.Task) error {
 	return nil
 }
 
-// lookUntil looks at the table at each tick, and at intervals: a tick can be lost, and a run can be left behind.
+// lookUntil looks at the table at each tick, and also at intervals: a tick can be lost, and a scheduler can die with a run.
 func (s *Scheduler) lookUntil(ctx context.Context) {
 	interval := time.NewTicker(s.options.Interval)
 	defer interval.Stop()
@@ -180,7 +180,8 @@ func (s *Scheduler) lookUntil(ctx context.Context) {
 	}
 }
 
-// look enters the slots that are due, and takes those that nobody runs. Errors are those of Redis: the next look repeats what failed.
+// look enters the slots that are due, and runs those that no scheduler is running. It only fails if Redis does; the next look tries
+// again.
 func (s *Scheduler) look(ctx context.Context) {
 	s.mu.Lock()
 	entries := slices.Clone(s.entries)
@@ -278,7 +279,8 @@ func (s *Scheduler) attempt(ctx context.Context, e *Entry, t *taken) (Outcome, e
 	return o, err
 }
 
-// renewUntil extends the lease of a run until ctx ends. lost is called when it was lost, or could not be extended for its whole length.
+// renewUntil extends the lease of a run until ctx ends. It calls lost if another scheduler has the lease, or if the lease ran out because
+// it could not be extended.
 func (s *Scheduler) renewUntil(ctx context.Context, entry string, lost context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.Lease / 4)
 	defer ticker.Stop()
@@ -318,8 +320,8 @@ func (s *Scheduler) entry(name string) *Entry {
 	return nil
 }
 
-// asynqLog passes the log of asynq on. Nothing below an error in it is of use to who runs a scheduler.
-// At the end it reports connections that it cannot close, since they are not its own.
+// asynqLog passes asynq's messages to the log at lower levels: errors as warnings, all others as debug messages. At the end, errors are
+// debug messages too: asynq then reports connections that it cannot close, because they are not its own.
 type asynqLog struct {
 	ctx context.Context //nolint:containedctx // asynq's loggers get none
 	log *slog.Logger

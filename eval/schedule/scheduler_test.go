@@ -56,7 +56,8 @@ func (f *fleet) minute(m int, later time.Duration) {
 	f.setClock(start.Add(time.Duration(m)*time.Minute + later))
 }
 
-// TestNothingPilesUp checks that one slot waits behind a run that outlasts its period, and the following ones are not run.
+// TestNothingPilesUp checks a run that takes longer than the time between slots: one slot waits for its end, and the later ones are not
+// run.
 func TestNothingPilesUp(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
@@ -78,8 +79,8 @@ func TestNothingPilesUp(t *testing.T) {
 	f.until(func() bool { return strings.HasPrefix(f.states(), "0306 done") }, "it goes on")
 }
 
-// TestMissedSlots stops the clock's schedulers over four slots, and checks what each policy makes of them. The last slot is late by more
-// than a slot may be, or it is not.
+// TestMissedSlots kills the scheduler for four slots, and checks which of them each policy runs. With skip, a slot runs only if it is
+// noticed within five minutes.
 func TestMissedSlots(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]string{
@@ -104,7 +105,7 @@ func TestMissedSlots(t *testing.T) {
 	}
 }
 
-// TestPause pauses an entry, runs it by hand, and resumes it: what it passed over is not caught up.
+// TestPause pauses an entry, runs it by hand, and resumes it. The slots during the pause are not run later.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	_, err := schedule.NewTable(redistest.Start(t).Client).Pause(t.Context(), "quick")
@@ -135,8 +136,8 @@ func TestPause(t *testing.T) {
 	require.ErrorContains(t, err, "the known entries are: quick")
 }
 
-// TestStoppedScheduler stops a scheduler in the middle of a run, as a machine does that sleeps. Another one takes the run over and ends it.
-// The first one goes on afterwards, and changes nothing.
+// TestStoppedScheduler stops a scheduler in the middle of a run, like a machine that sleeps. Another scheduler takes the run over and
+// ends it. The first one then continues, and changes nothing.
 func TestStoppedScheduler(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often, time.Second)
@@ -162,7 +163,7 @@ func TestStoppedScheduler(t *testing.T) {
 	require.LessOrEqual(t, f.ended[ended.Name], 1)
 }
 
-// TestForgottenEntry checks that an entry which no scheduler had for a month is deleted with all its keys, and no other.
+// TestForgottenEntry checks that an entry is deleted with all its keys if no scheduler had it for a month, and that other entries stay.
 func TestForgottenEntry(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 1, often, schedule.DefaultLease)
@@ -191,7 +192,7 @@ func TestForgottenEntry(t *testing.T) {
 	}
 }
 
-// TestFailedRun checks that a run that fails is tried again, and ends with an error at last.
+// TestFailedRun checks that a failed run is tried again, and ends with the verdict error after the last attempt.
 func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
@@ -256,8 +257,8 @@ func TestReload(t *testing.T) {
 	require.Equal(t, 4, list.Entries[0].Next.In(time.FixedZone("", 0)).Hour()+map[bool]int{true: 1}[list.Entries[0].Next.IsDST()])
 }
 
-// TestNotices kills a scheduler while it calls a webhook, whose address answers with an error next. The notice is repeated with the same
-// key until it was received, and not after that. The command receives the same.
+// TestNotices kills a scheduler while it calls a webhook. The webhook answers the next attempt with an error. The notice is repeated with
+// the same key until it is received, and not after that. The command receives the same notice.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -290,7 +291,7 @@ func TestNotices(t *testing.T) {
 	f.minute(1, 0)
 	f.until(func() bool { mu.Lock(); defer mu.Unlock(); return len(keys) == 1 }, "the webhook is called")
 	f.kill(0)
-	// The dead scheduler has the notice for a minute, which is over now.
+	// The dead scheduler held the notice for a minute, which is over now.
 	f.until(func() bool {
 		return f.redis.Client.ZScore(t.Context(), "ingot:{:eval}:notices", "quick/20260102T030100Z").Val() > 0
 	}, "it is taken")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is what became of a slot.
+// State is the state of a slot.
 type State string
 
 // The states. Waiting and Running slots are open.
@@ -33,7 +33,7 @@ const (
 
 func (s slot) name() string { return s.at.UTC().Format(slotForm) }
 
-// Slot is a time of an entry and what became of it.
+// Slot is a time of an entry, with its state and outcome.
 type Slot struct {
 	Name     string  `json:"slot"`
 	State    State   `json:"state"`

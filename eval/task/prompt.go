@@ -65,8 +65,8 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	return p, nil
 }
 
-// within reports whether choices are in the middle of a text: then doc_to_text gives the number of the right one, doc_to_choice the texts up
-// to the end of each choice, and doc_to_target the rest.
+// within reports whether the choices are in the middle of a text. Then doc_to_text is the number of the right choice, doc_to_choice the
+// texts up to the end of each choice, and doc_to_target the rest of the text.
 func (t *Task) within(asked ordered.Value) bool {
 	_, number := asked.(int64)
 	return t.Type == MultipleChoice && number

@@ -350,7 +350,7 @@ func (r *reader) finish() error {
 		return fmt.Errorf("a task of type %s scores texts, which a chat does not give: remove \"chat\"", t.Type)
 	}
 	if t.Shots < 0 || t.Repeats < 1 || t.Generation.MaxTokens < 1 {
-		return fmt.Errorf("%d examples, %d repeats and %d tokens: at least 0, 1 and 1 are needed", t.Shots, t.Repeats, t.Generation.MaxTokens)
+		return fmt.Errorf("num_fewshot is %d, repeats is %d and max_gen_toks is %d: the minimum is 0, 1 and 1", t.Shots, t.Repeats, t.Generation.MaxTokens)
 	}
 	if len(t.Filters) == 0 {
 		t.Filters = []Pipeline{{Name: "none"}}

@@ -95,7 +95,7 @@ type Fault struct {
 
 func newFaults(list ...Fault) *Faults { return &Faults{Object: "list", Data: list} }
 
-// record is what is stored of a batch.
+// record is the stored state of a batch.
 type record struct {
 	Batch        Batch         `json:"batch"`
 	OutputExpiry time.Duration `json:"output_expiry,omitempty"` // time to live of the batch's files

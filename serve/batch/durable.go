@@ -48,7 +48,7 @@ func discard(temp *os.File) {
 	os.Remove(temp.Name()) //nolint:errcheck // Open removes what is left
 }
 
-// remove removes a file, which need not exist, and waits until that is on the disk.
+// remove removes a file, if it exists, and waits until the removal is on the disk.
 func remove(path string) error {
 	err := os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ var (
 	ErrTooLarge = errors.New("file is too large")
 )
 
-// RequestError means that what was asked for is not possible, and would not be possible at another try.
+// RequestError means that a request cannot be fulfilled. The same request would fail again.
 type RequestError struct {
 	Param   string // name of the parameter that has to change; may be empty
 	Code    string

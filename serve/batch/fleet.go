@@ -46,8 +46,8 @@ func (f *Fleet) turnsOf(model string) *turns {
 	return f.turns[model]
 }
 
-// Models implements Runner. They are those of the workers, with those that were lost within the last hour. If there have been no
-// workers, rows may wait for workers of any model.
+// Models implements Runner. It returns the models of the workers, those included that were lost within the last hour. If there are none,
+// any model is accepted, and rows wait for a worker.
 func (f *Fleet) Models(ctx context.Context) ([]string, error) {
 	workers, err := f.queue.Fleet(ctx)
 	var names []string
@@ -105,7 +105,8 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	return err
 }
 
-// watch abandons a batch, so that it is queued again, if the queue has lost rows of it. A Redis that is killed can lose what it was told last.
+// watch abandons a batch if the queue has lost rows of it, so that they are queued again. A Redis that is killed can lose its last
+// writes.
 func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelCauseFunc) {
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()

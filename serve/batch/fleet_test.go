@@ -140,7 +140,7 @@ func TestFleetKnowsItsModels(t *testing.T) {
 	require.Equal(t, "model_not_found", b.Errors.Data[0].Code)
 }
 
-// Rows that a Redis has lost, as one that is killed can, are queued again.
+// Rows that Redis has lost, for example because it was killed, are queued again.
 func TestFleetQueuesLostRowsAgain(t *testing.T) {
 	t.Parallel()
 	f := setUpFront(t)

@@ -9,7 +9,7 @@ import (
 // Progress is how far a batch is.
 type Progress struct {
 	Batch           Batch
-	Tokens          Tokens  // of the rows; of a batch that was interrupted and runs alone, of those after the interruption
+	Tokens          Tokens  // of the finished rows; if Alone continues a batch after an interruption, only of the rows since then
 	RowsPerSecond   float64 // over the last minute; 0 if the batch does not run
 	TokensPerSecond float64 // generated ones
 }

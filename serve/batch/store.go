@@ -169,7 +169,7 @@ func (s *Store) loadBatches() error {
 	return nil
 }
 
-// names returns the names of the files in a folder, after it removed the temporary ones.
+// names removes the temporary files from a folder and returns the names of the others.
 func (s *Store) names(folder string) ([]string, error) {
 	entries, err := os.ReadDir(s.folder(folder))
 	if err != nil {

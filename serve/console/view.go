@@ -11,7 +11,7 @@ type Frame struct {
 	Section  Section // section that the page belongs to
 	Version  string  // version of the program
 	KeyName  string  // name of the API key that the person signed in with; empty if the server has no keys
-	Error    string  // why what the person wanted was not done; empty if it was
+	Error    string  // error of the person's last action; empty if it succeeded
 	HasStore bool    // the server has batches
 }
 

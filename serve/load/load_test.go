@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// A short load: no request fails next to a batch, of which no row fails.
+// A short load: neither a request nor a row of the batch fails.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)

@@ -57,7 +57,7 @@ func (p *rowTimes) inversion() int {
 	return 0
 }
 
-// A step has any number of rows. None takes longer than one row more would.
+// A product with fewer rows is never slower than one with more rows.
 func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel: it measures
 	s := Sets()[0]
 	if s.Name == "portable" {

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Stream reads the records of an input as request lines: JSON Lines, or the lines of a text file as they stand. The number of a line is the number of its
-// record; lines of records that are not in the input are empty. A record that cannot be used is an error line.
+// Stream reads the records of an input as request lines: JSON Lines, or the lines of a text file as they stand. The number of a line is
+// that of its record; the lines of records that a selection leaves out are empty. A record that cannot be used is an error line.
 type Stream struct {
 	in      *table.Input
 	o       Options
@@ -19,14 +19,11 @@ type Stream struct {
 	content io.ReadCloser // the file as it stands, if its lines stay as they are; nil otherwise
 	first   []item        // records that were read before the shape was known
 	maker   *maker
-	parts   net // unread
-	number  int // of the last line
+	parts   [][]byte // of the text that is not read yet
+	number  int      // of the last line
 	offset  int64
 	err     error
 }
-
-// net is the text that is not read yet, in pieces.
-type net [][]byte
 
 // item is a record or the error of one.
 type item struct {
@@ -88,7 +85,7 @@ func (s *Stream) Start() (err error) {
 		m, err = &maker{o: s.o, raw: true}, nil // one record says too little: those that are no requests become errors
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("read %s: %w", s.in.Name(), err)
 	}
 	if guess != "" && s.o.Notice != nil {
 		s.o.Notice(guess)
@@ -106,7 +103,12 @@ func (s *Stream) open(lines bool) (err error) {
 	if s.content, err = s.in.Content(); errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
 	s.first = nil
+	err = s.records.Close()
+	s.records = nil // it may hold a large line
 	return err
 }
 
@@ -206,10 +208,10 @@ func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 
 // Close closes the files.
 func (s *Stream) Close() error {
-	if s.records == nil {
-		return nil
+	var err error
+	if s.records != nil {
+		err = s.records.Close()
 	}
-	err := s.records.Close()
 	if s.content != nil {
 		err = errors.Join(err, s.content.Close())
 	}
