@@ -24,7 +24,8 @@ import (
 // cache in some type; requests arrive and are cancelled in any step, and go on from the progress of a cancelled attempt. The lone
 // engine has one thread and one sequence, drafts nothing and shares nothing.
 //
-// It takes 20 seconds, ten minutes with INGOT_LONG=1, and a few seconds with -short. INGOT_SEED repeats the rounds of a seed.
+// It ends after 2,000 requests or a minute; with INGOT_LONG=1 after 20,000 requests or ten minutes, and with -short after five seconds.
+// INGOT_SEED repeats the rounds of a seed.
 func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -33,15 +34,15 @@ func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 		seed, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
 	}
-	budget := 20 * time.Second
+	requests, budget := 2000, time.Minute
 	switch {
 	case testing.Short():
 		budget = 5 * time.Second
 	case os.Getenv("INGOT_LONG") == "1":
-		budget = 10 * time.Minute
+		requests, budget = 20_000, 10*time.Minute
 	}
 	c := &comparison{lone: map[loneKey]*engine.Engine{}}
-	for start, round := time.Now(), uint64(0); time.Since(start) < budget || round < minRounds; round++ {
+	for start, round := time.Now(), uint64(0); c.Compared < requests && time.Since(start) < budget || round < minRounds; round++ {
 		about := fmt.Sprintf("INGOT_SEED=%d, round %d", seed, round)
 		c.round(t, draws{rand.New(rand.NewPCG(seed, round))}, about)
 		if t.Failed() {

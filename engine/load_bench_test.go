@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/generation"
 )
@@ -73,8 +75,14 @@ func (m *meter) spentBy(token time.Time) time.Duration {
 // openLoaded opens the model of a benchmark.
 func openLoaded(b *testing.B, opts engine.Options) (*engine.Engine, *meter) {
 	b.Helper()
-	be := &meter{b: b, Backend: backendOf(b, fromEnv(b, "INGOT_BENCH_THREADS", runtime.NumCPU()))}
+	be := &meter{b: b, Backend: benchBackend(b)}
 	return openOn(b, longModel(b), be, opts), be
+}
+
+// benchBackend returns the backend of a benchmark.
+func benchBackend(b *testing.B) *cpu.Backend {
+	b.Helper()
+	return backendOf(b, fromEnv(b, "INGOT_BENCH_THREADS", runtime.NumCPU()))
 }
 
 func fromEnv(b *testing.B, name string, def int) int {
@@ -327,11 +335,8 @@ func BenchmarkFile(b *testing.B) {
 	for _, streams := range []int{8, 32, 64} {
 		for _, share := range []int{1, 4} {
 			b.Run(fmt.Sprintf("%d streams in the memory of %d", streams, streams/share), func(b *testing.B) {
-				opts := engine.Options{Context: context, MaxSequences: streams, KV: gguf.TypeF16, Memory: 1 << 40}
-				fit, err := engine.CheckFit(longModel(b), backend(b), opts)
-				require.NoError(b, err)
-				cache := fit.PerToken * context * int64(streams/share)
-				opts.Memory = fit.Weights + fit.Steps + cache + max(cache/3, 1<<20) // rows get a quarter
+				opts := engine.Options{Context: context, MaxSequences: streams, KV: gguf.TypeF16}
+				opts.Memory = memoryHolding(b, opts, context*streams/share)
 				for b.Loop() {
 					e, be := openLoaded(b, opts)
 					_, err := e.SHA256(b.Context())
@@ -350,6 +355,18 @@ func BenchmarkFile(b *testing.B) {
 			})
 		}
 	}
+}
+
+// memoryHolding returns the memory with which the cache holds the given number of tokens.
+func memoryHolding(b *testing.B, opts engine.Options, tokens int) int64 {
+	b.Helper()
+	path, be := longModel(b), benchBackend(b)
+	memory := func(i int) int64 { return int64(i+1) << 12 }
+	return memory(sort.Search(1<<28, func(i int) bool {
+		opts.Memory = memory(i)
+		fit, err := engine.CheckFit(path, be, opts)
+		return err == nil && fit.Tokens >= tokens
+	}))
 }
 
 // processorTime is what the process has used. It depends less than time does on other programs on the machine.

@@ -49,11 +49,11 @@ func (c *counted) Next() (table.Record, error) {
 
 // A table is made of a million answers without holding them in memory; they came in any order.
 func TestMemoryOfALargeTable(t *testing.T) { // not parallel: it measures memory
-	rows, size := 50_000, 2000
+	rows, size := 12_000, 6000
 	if os.Getenv("INGOT_LONG") != "" {
 		rows, size = 1_000_000, 500
 	}
-	const perRow, rest = 24, 80 << 20 // a row group, and what compresses it
+	const perRow, rest = 24, 60 << 20 // a row group, and what compresses it
 	folder := t.TempDir()
 	path := filepath.Join(folder, "answers.jsonl")
 	writeAnswers(t, path, rows, size)

@@ -378,6 +378,22 @@ func TestTheTokenIsForTheHubAlone(t *testing.T) {
 	require.Contains(t, strings.Join(b.notes, "\n"), "is sent to "+b.URL+", because HF_ENDPOINT is set")
 }
 
+// TestALateRedirect: a mirror serves a file itself at first, and redirects when the bytes are asked for. The token does not follow.
+func TestALateRedirect(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.env.Token = "secret"
+	b.Resolve = func(w http.ResponseWriter, r *http.Request) bool {
+		return r.Method == http.MethodHead && status(http.StatusOK)(w, r)
+	}
+	got, err := b.pull(t, modelName)
+	require.NoError(t, err)
+	b.requireModel(t, got, b.model)
+	for _, r := range b.Requests() {
+		require.False(t, r.CDN && r.Auth != "")
+	}
+}
+
 // TestADamagedPartIsNotUsed: if what was there before a pull is damaged, the pull starts over.
 func TestADamagedPartIsNotUsed(t *testing.T) {
 	t.Parallel()

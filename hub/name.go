@@ -127,7 +127,7 @@ func parseRepo(n Name, text string) (Name, error) {
 // parseURL reads an address. An address of a file or a model on the hub is the same as its name.
 func parseURL(n Name) (Name, error) {
 	u, err := url.Parse(n.Text)
-	if err != nil || u.Host == "" {
+	if err != nil || strings.Trim(u.Hostname(), ".") == "" || !safePath(strings.NewReplacer(":", "", "[", "", "]", "").Replace(u.Host)) {
 		return n, fmt.Errorf("%w: %q is not an address", ErrName, n.Text)
 	}
 	if h := strings.ToLower(u.Hostname()); h == "huggingface.co" || h == "hf.co" || h == "www.huggingface.co" {

@@ -52,6 +52,8 @@ func TestParseName(t *testing.T) {
 		"user/repo:../../etc/passwd":   "neither a quantisation nor a file",
 		"user/repo:/etc/passwd":        "neither a quantisation nor a file",
 		"ftp://host/a.gguf":            "must begin with https:// or http://",
+		"https://../a.gguf":            "is not an address",
+		"https:///a.gguf":              "is not an address",
 		"https://host/page":            "must end in the name of a .gguf file",
 		"https://host/a.gguf#x":        "may follow # is sha256=HEX",
 		"https://host/a.gguf#sha256=1": "the 64 hexadecimal digits",

@@ -81,6 +81,9 @@ func (p *Puller) pullRepo(ctx context.Context, n Name) (Pulled, error) {
 	}
 	commit, err := c.commit(ctx, n)
 	if err != nil {
+		if _, findErr := (Store{c.env}).Find(n); findErr == nil {
+			err = fmt.Errorf("%w; a version of the model is on this machine, and --model %s uses it", err, n.Text)
+		}
 		return Pulled{}, err
 	}
 	files, err := c.tree(ctx, n, commit)

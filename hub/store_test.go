@@ -113,6 +113,11 @@ func TestNoRequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.Path, again.Path)
 	require.Len(t, b.Requests(), n)
+
+	b.env.Offline, b.env.Endpoint = false, "http://127.0.0.1:1"
+	_, err = b.pull(t, modelName)
+	require.ErrorContains(t, err, "reach 127.0.0.1:1: ")
+	require.ErrorContains(t, err, "a version of the model is on this machine, and --model user/model-GGUF uses it")
 }
 
 // TestRevisions: a branch whose name has slashes is asked for and remembered.

@@ -41,6 +41,15 @@ func TestText(t *testing.T) {
 	require.Equal(t, "0 rows, 0.0 rows/s", m.text(false))
 }
 
+func TestBytesText(t *testing.T) {
+	t.Parallel()
+	var m Meter
+	m.Add(at(0), Counts{Total: 2_500_000_000, Before: 500_000_000})
+	require.Equal(t, "500 MB of 2.5 GB, 0 B/s", m.bytesText())
+	m.Add(at(10), Counts{Total: 2_500_000_000, Before: 500_000_000, Done: 1_000_000_000})
+	require.Equal(t, "1.5 GB of 2.5 GB, 100 MB/s, 10s left", m.bytesText())
+}
+
 // The speed is measured over the last minute, not over the whole time.
 func TestSpeedIsOfTheLastMinute(t *testing.T) {
 	t.Parallel()

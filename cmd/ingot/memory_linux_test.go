@@ -23,7 +23,7 @@ import (
 func TestMemoryOfHostileRows(t *testing.T) { // not parallel: other tests would slow it down, and it them
 	const (
 		limit   = 100 << 20
-		program = 96 << 20 // as docs/settings.md has it
+		program = 112 << 20 // as docs/settings.md has it
 	)
 	in, out := filepath.Join(t.TempDir(), "in.jsonl"), filepath.Join(t.TempDir(), "out.jsonl")
 	require.NoError(t, os.WriteFile(in, hostileRows(t), 0o600))

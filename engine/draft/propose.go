@@ -112,15 +112,15 @@ func (sp *Speculator) judge(running int) {
 	if p.Plan(sp.fresh, 0) > 0 {
 		sp.vain = max(0, sp.vain-forgives)
 	} else {
-		sp.vain = min(sp.vain+1, patience)
+		sp.vain = min(sp.vain+1, maxVain)
 	}
 }
 
-// The drafting layer or model stops after patience steps in which drafting was not worth it. A step in which drafting was worth it
+// The drafting layer or model stops after maxVain steps in which drafting was not worth it. A step in which drafting was worth it
 // cancels forgives of them, so that a few wrong estimates do not keep the layer or model running.
-const patience, forgives = 64, 4
+const maxVain, forgives = 16, 4
 
-// catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. It
-// returns true even if drafting is not worth it for a few steps: an MTP layer that missed a step of a sequence can draft for it only from the
-// next page on, and without what was before.
-func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.vain < patience }
+// catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. A few
+// steps in which drafting was not worth it do not end that: an MTP layer that missed a step of a sequence can draft for the sequence only
+// from the next page on, and without what was before.
+func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.vain < maxVain }

@@ -45,7 +45,7 @@ type Speculator struct {
 
 // New makes a Speculator. It measures the cost of drafting passes, in pages of the cache that nothing uses yet.
 func New(o Options) (*Speculator, error) {
-	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}}
+	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, vain: maxVain}
 	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
 	switch {
 	case o.Small != nil:

@@ -48,6 +48,40 @@ func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 	}
 }
 
+// Rows whose answers stop at random, long before the length that they may have, are seldom preempted: few rows are computed twice.
+func TestAdmissionComputesLittleTwice(t *testing.T) {
+	t.Parallel()
+	const context, sequences = 256, 32
+	for _, contexts := range []int{1, 2, 4, 8} {
+		m := newManual(t, setup{
+			path: microLlama, limits: model.Limits{Context: context, Pages: contexts * context / 16},
+			options: Options{MaxSequences: sequences},
+		})
+		r := rand.New(rand.NewPCG(3, 4))
+		stops := make([]int32, m.loop.Model.Config().Vocab/40)
+		for i := range stops {
+			stops[i] = int32(40 * i)
+		}
+		var all []*request
+		for i := range 5 * sequences {
+			req := rowOf(int32(100+i), 1+r.IntN(60), 1+r.IntN(120))
+			if i%2 == 0 {
+				req.MaxTokens, req.StopIDs, req.Sampling = context-len(req.Tokens), stops, generation.Sampling{Temperature: 50, Seed: uint64(i)}
+			}
+			all = append(all, m.begin(req))
+		}
+		rows, needed := 0, 0
+		for _, c := range all {
+			for c.open > 0 {
+				rows += m.rows()
+			}
+			needed += c.seqs[0].Length() - 1
+		}
+		t.Logf("memory for %d: %d preemptions, %d rows for %d (%.3f)", contexts, m.loop.preemptions, rows, needed, float64(rows)/float64(needed))
+		require.LessOrEqual(t, float64(rows), 1.1*float64(needed), "memory for %d", contexts)
+	}
+}
+
 // If there is memory for as many whole contexts as there may be sequences, all of them run at once.
 func TestAdmissionFillsTheMemory(t *testing.T) {
 	t.Parallel()

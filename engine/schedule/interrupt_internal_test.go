@@ -70,7 +70,7 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 				m.loop.turn()
 			}
 			row := m.begin(rowOf(300, 40, 9))
-			before := []int{all[0].seqs[0].Length(), all[1].seqs[0].Length(), 0}
+			first, second := all[0].seqs[0].Length(), all[1].seqs[0].Length()
 
 			be.ran = 0
 			be.call = func() {
@@ -81,17 +81,18 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 				all = append(all, r)
 			}
 			m.loop.turn()
-			require.Equal(t, c.interrupts, m.loop.hurry.interrupted)
+			require.Equal(t, c.interrupts, m.loop.interrupter.interrupted)
 			arrived := all[3]
 			if c.interrupts {
 				require.Equal(t, 1, be.ran, "the layers that are left are left out")
-				require.Equal(t, before[:2], []int{all[0].seqs[0].Length(), all[1].seqs[0].Length()})
+				require.Equal(t, first, all[0].seqs[0].Length())
+				require.Equal(t, second, all[1].seqs[0].Length())
 				require.Zero(t, row.seqs[0].Computed)
 				m.loop.turn()
 				require.True(t, arrived.answered(), "the next step has its prompt")
 			} else {
 				require.Equal(t, layers, be.ran)
-				require.Equal(t, before[1]+1, all[1].seqs[0].Length())
+				require.Equal(t, second+1, all[1].seqs[0].Length())
 			}
 			for _, r := range append(all, row) {
 				for i := 0; r.open > 0; i++ {
@@ -129,7 +130,7 @@ func TestInterruptionsDoNotStarveABatch(t *testing.T) {
 	for i := 0; row.open > 0; i++ {
 		require.Less(t, i, 20)
 		m.loop.turn()
-		if m.loop.hurry.interrupted {
+		if m.loop.interrupter.interrupted {
 			interrupted++
 		}
 	}

@@ -21,11 +21,11 @@ type loop struct {
 	failed chan struct{} // closed when the loop ends itself, after err is set
 	err    error
 
-	batch    batch
-	hurry    *hurry
-	drafting drafting
-	scratch  sample.Scratch
-	steps    uint64
+	batch       batch
+	interrupter *interrupter
+	drafting    drafting
+	scratch     sample.Scratch
+	steps       uint64
 }
 
 // run is the loop. It returns when the inbox is closed, after failing all requests that are not done, and when it cannot recover
@@ -69,12 +69,12 @@ func (l *loop) step() {
 	b := &l.batch
 	b.fill(l.running, l.top)
 	size := b.size()
-	b.Interrupt = l.hurry.interrupt(l.people.expected(start), n, start.Add(duration(l.Steps.Seconds(size))))
+	b.Interrupt = l.interrupter.interrupt(l.people.expected(start), n, start.Add(duration(l.Steps.Seconds(size))))
 	if err := l.Model.Decode(&b.Batch, n); err != nil {
 		fail(b.seqs, err)
 		return
 	}
-	if l.hurry.interrupted {
+	if l.interrupter.interrupted {
 		l.people.last = time.Now() // the next steps are short, so that no other request interrupts one
 		return
 	}

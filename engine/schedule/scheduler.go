@@ -38,7 +38,7 @@ func New(o Options) *Scheduler {
 		failed:   make(chan struct{}),
 		drafting: drafting{Speculator: o.Speculator},
 	}
-	s.loop.hurry = newHurry(s.inbox)
+	s.loop.interrupter = newInterrupter(s.inbox)
 	s.loop.batch.Trace = o.Trace
 	return s
 }

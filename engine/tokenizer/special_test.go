@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -33,6 +34,24 @@ func TestFindSpecialTokens(t *testing.T) {
 		gotAt, gotLength, gotID := newSpecialTokens(specialVocabulary(tokens), kindControl).find(text, &pacer{ctx: t.Context()})
 		require.Equal(t, []int{at, length, int(id)}, []int{gotAt, gotLength, int(gotID)})
 	})
+}
+
+// Special tokens of many lengths that begin with the same character make it hardly slower to search a text with that character.
+func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel: it measures
+	const characters, perCharacter = 10_000, 2 * time.Microsecond // some nanoseconds; a look-up for each length takes 80 µs
+	tokens := make([]string, 1748)
+	for i := range tokens {
+		tokens[i] = strings.Repeat("a", i+1) + "b"
+	}
+	s, text := newSpecialTokens(specialVocabulary(tokens), kindControl), strings.Repeat("a<", characters/2)
+	fastest := time.Hour
+	for begun := time.Now(); fastest > characters*perCharacter; {
+		require.Less(t, time.Since(begun), 5*time.Second, "%v per character", fastest/characters)
+		start := time.Now()
+		_, length, _ := s.find(text, &pacer{ctx: t.Context()})
+		fastest = min(fastest, time.Since(start))
+		require.Zero(t, length)
+	}
 }
 
 // BenchmarkFindSpecial searches 100 KB of a text in which every character begins many special tokens and none occurs, and one in
