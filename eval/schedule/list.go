@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"maps"
 	"slices"

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	_ "embed"
 	"strconv"
 	"time"
 )

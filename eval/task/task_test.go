@@ -139,7 +139,7 @@ func TestReadRefuses(t *testing.T) {
 		"not YAML":           {"{", "read task"},
 		"not keys":           {"- a", "it is not a list of keys with values"},
 		"includes itself":    {"include: task.yaml", "it includes itself"},
-		"negative shots":     {base + "num_fewshot: -1", "-1 examples"},
+		"negative shots":     {base + "num_fewshot: -1", "num_fewshot is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
