@@ -82,7 +82,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.PrefillChunk = o.StepTokens
 	}
 	if o.StepTime < 0 {
-		return o, fmt.Errorf("the time of a step is %v; it must be above 0, or 0 for one that follows from what steps take", o.StepTime)
+		return o, fmt.Errorf("the time of a step is %v; it must be positive, or 0 to derive it from measured step times", o.StepTime)
 	}
 	if o.Memory < 0 {
 		return o, fmt.Errorf("the memory is %d bytes, but must be at least 1", o.Memory)

@@ -155,7 +155,7 @@ func (a *Answers) end() error {
 var ErrOtherFile = errors.New("made from a different input file")
 
 func (a *Answers) errNoRow(e entry) error {
-	return fmt.Errorf("%s was %w: this one has no row %d", a.path, ErrOtherFile, e.row)
+	return fmt.Errorf("%s was %w: the given input has no row %d", a.path, ErrOtherFile, e.row)
 }
 
 // line has the parts of a line of answers that a table has.

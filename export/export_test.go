@@ -284,8 +284,8 @@ func TestTablesAreRefused(t *testing.T) {
 	}{
 		{"a column's name", from(`{"model":"x","answer_model":"y"}`), nil, `the input has a column "model", which is also the name of a column of the answers: give ` +
 			`these a prefix, such as --column-prefix=answer2_`, false},
-		{"a row too few", in, []string{answer(t, 3, "c", stop("three"))}, "this one has no row 3", true},
-		{"a row between", in, []string{answer(t, 2, "b", stop("two")), answer(t, 9, "c", stop("nine"))}, "this one has no row 9", true},
+		{"a row too few", in, []string{answer(t, 3, "c", stop("three"))}, "the given input has no row 3", true},
+		{"a row between", in, []string{answer(t, 2, "b", stop("two")), answer(t, 9, "c", stop("nine"))}, "the given input has no row 9", true},
 		{"another row", in, []string{answer(t, 2, "c", stop("two"))}, `row 2 is "c" there, and "b" in the input`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -36,8 +36,8 @@ func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 	}
 }
 
-// Order puts the lines of a file of answers into the order of the rows. The file is replaced at once, so that it is complete at every
-// moment. It must not be open elsewhere.
+// Order puts the lines of a file of answers into the order of the rows. The file is replaced atomically, so a reader never sees a part of
+// it. It must not be open elsewhere.
 func Order(ctx context.Context, path string) error {
 	a, err := OpenAnswers(path)
 	if err != nil {

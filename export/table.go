@@ -280,7 +280,7 @@ type FailedRows struct {
 	out     table.Writer // nil before the first row that is not written as its line
 }
 
-// NewFailedRows returns a FailedRows that writes to w. Batch and Simple write a row that is a line of its file as it stands, other
+// NewFailedRows returns a FailedRows that writes to w. With Batch and Simple, a row that is a line of its file is written unchanged. Other
 // formats write its columns.
 func NewFailedRows(w io.Writer, f Format) *FailedRows {
 	if f == Batch {

@@ -158,7 +158,7 @@ func (d *download) read(body io.Reader, r *reading) error {
 	return nil
 }
 
-// source returns where to read from. It asks the hub if it is not known.
+// source returns the address to read from. If the address is not known, it asks the hub.
 func (d *download) source(ctx context.Context) (source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,7 +203,7 @@ func (d *download) refused(from source, res *http.Response) error {
 	d.expire(from) // a signed address is good for an hour
 	switch code := res.StatusCode; {
 	case code == http.StatusRequestedRangeNotSatisfiable:
-		return &finalError{fmt.Errorf("pull %s: the server's file is shorter than %d bytes, which it should have; try again later, or another mirror", d.what, d.part.size)}
+		return &finalError{fmt.Errorf("pull %s: the server's file is shorter than the expected %d bytes; try again later, or use another mirror", d.what, d.part.size)}
 	case code == http.StatusTooManyRequests || code >= 500 || code == http.StatusRequestTimeout:
 		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: %s: %s", d.what, hostOf(from.url), res.Status)}
 	}
@@ -224,13 +224,13 @@ func (d *download) checkRange(header string, first int64) error {
 	case size != d.part.size:
 		return d.wrongSize(size)
 	case start != first:
-		return fmt.Errorf("pull %s: the server sent byte %d and following instead of %d", d.what, start, first)
+		return fmt.Errorf("pull %s: the server sent bytes from %d on, but was asked for bytes from %d on", d.what, start, first)
 	}
 	return nil
 }
 
 func (d *download) wrongSize(size int64) error {
-	return &finalError{fmt.Errorf("pull %s: the server's file has %d bytes instead of %d; try again later, or another mirror", d.what, size, d.part.size)}
+	return &finalError{fmt.Errorf("pull %s: the server's file has %d bytes instead of %d; try again later, or use another mirror", d.what, size, d.part.size)}
 }
 
 // errStalled is why a connection was cut that sent nothing.

@@ -273,13 +273,13 @@ func TestFaults(t *testing.T) {
 		}, want: "is HF_ENDPOINT ("},
 		{name: "a commit that is none", fault: func(b *bundle) {
 			b.API = changed(b, "/revision/", func(v any) { v.(map[string]any)["sha"] = "../../../etc" })
-		}, want: `the server's answer has the commit "../../../etc", which is not one`},
+		}, want: `the server's answer has "../../../etc" where a commit's hash is expected`},
 		{name: "a path out of the folder", fault: func(b *bundle) {
 			b.API = changed(b, "/tree/", func(v any) { entry(v)["path"] = "model-Q4_K_M/../../../evil.gguf" })
-		}, want: `a file with the path "model-Q4_K_M/../../../evil.gguf", which is not allowed here`},
+		}, want: `a file with the path "model-Q4_K_M/../../../evil.gguf", which is not allowed`},
 		{name: "an absolute path", fault: func(b *bundle) {
 			b.API = changed(b, "/tree/", func(v any) { entry(v)["path"] = "/tmp/evil.gguf" })
-		}, want: `which is not allowed here`},
+		}, want: `which is not allowed`},
 		{name: "a hash that is none", fault: func(b *bundle) {
 			b.API = changed(b, "/tree/", func(v any) { entry(v)["lfs"].(map[string]any)["oid"] = "../../evil" })
 		}, want: "no valid hash and size for model-Q4_K_M.gguf"},

@@ -96,7 +96,7 @@ func ParseName(text string) (Name, error) {
 	return parseRepo(n, text)
 }
 
-// looksLikePath reports whether a text that is no existing file can only be meant as one.
+// looksLikePath reports whether a text must be the path of a file, although no such file exists.
 func looksLikePath(text string) bool {
 	head, _, _ := strings.Cut(text, ":")
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||
@@ -165,7 +165,7 @@ func parseHubURL(n Name, u *url.URL) (Name, error) {
 	return n, fmt.Errorf("%w: %q is the address of neither a model nor a file on the hub", ErrName, n.Text)
 }
 
-// safePath reports whether a path from outside stays below the folder that it is used in, and is a path on every system.
+// safePath reports whether a path from outside stays below the folder that it is used in, and is a valid path on every operating system.
 func safePath(p string) bool {
 	return p != "" && len(p) <= 1024 && filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\\\x00\n\r:*?\"<>|") && p != "."
 }

@@ -133,7 +133,7 @@ func (p *partial) stop() {
 	p.changed.Broadcast()
 }
 
-// waitFor waits until a block is there. It returns false if it will not come.
+// waitFor waits until a block has been written. It returns false if the download stopped before that.
 func (p *partial) waitFor(block int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -44,7 +44,7 @@ func (c *client) commit(ctx context.Context, n Name) (string, error) {
 		return "", err
 	}
 	if !commitPattern.MatchString(answer.SHA) {
-		return "", fmt.Errorf("pull %s: the server's answer has the commit %.60q, which is not one", n.ID(), answer.SHA)
+		return "", fmt.Errorf("pull %s: the server's answer has %.60q where a commit's hash is expected", n.ID(), answer.SHA)
 	}
 	return answer.SHA, nil
 }
@@ -78,7 +78,7 @@ func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoF
 			}
 			switch {
 			case !safePath(f.path):
-				return nil, fmt.Errorf("pull %s: it has a file with the path %.80q, which is not allowed here; report it to the hub", n.ID(), f.path)
+				return nil, fmt.Errorf("pull %s: the repository has a file with the path %.80q, which is not allowed; report the repository to the hub", n.ID(), f.path)
 			case !pattern.MatchString(f.hash) || f.size < 0:
 				return nil, fmt.Errorf("pull %s: the server gives no valid hash and size for %s (%.80q, %d bytes)", n.ID(), f.path, f.hash, f.size)
 			}
@@ -168,7 +168,7 @@ func (c *client) locate(ctx context.Context, n Name, commit string, f repoFile) 
 		case next == nil && res.StatusCode != http.StatusOK:
 			return false, c.refusal(n, res)
 		case res.Header.Get("X-Linked-Size") != "" && res.Header.Get("X-Linked-Size") != fmt.Sprint(f.size):
-			return false, &finalError{fmt.Errorf("pull %s: the server gives two sizes for %s: %d bytes in the list of files, %s for the file itself; try again later, or another mirror",
+			return false, &finalError{fmt.Errorf("pull %s: the server gives two sizes for %s: %d bytes in the list of files, %s for the file itself; try again later, or use another mirror",
 				n.ID(), f.path, f.size, res.Header.Get("X-Linked-Size"))}
 		case next == nil:
 			s = source{res.Request.URL.String(), true}

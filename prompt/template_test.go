@@ -40,7 +40,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestTemplatesNameColumns: a column that is not there is found before the first record is rendered, wherever the template names it.
+// TestTemplatesNameColumns: Check refuses a template that names a missing column, wherever the name stands in it.
 func TestTemplatesNameColumns(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

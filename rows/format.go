@@ -2,7 +2,7 @@ package rows
 
 import "github.com/ingot-run/ingot/openai"
 
-// Format names a format of input files.
+// Format names a format of lines. Formats of files, such as CSV, are in package table.
 type Format string
 
 // The formats.
@@ -25,7 +25,7 @@ type format struct {
 	parse func(line []byte) (openai.InputLine, error)
 }
 
-// formats are all formats. FormatAuto selects the first format that claims a file.
+// formats are the formats of lines. FormatAuto selects the first format that claims a file.
 var formats = []format{
 	{
 		name:   FormatJSONL,

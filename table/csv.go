@@ -28,7 +28,7 @@ func newCSV(f *file, separator rune) (Reader, error) {
 	r.in.FieldsPerRecord = -1 // checked below, since the number of fields concerns a record alone
 	names, err := r.read()
 	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read %s: the file is empty: its first line names the columns", f.name)
+		return nil, fmt.Errorf("read %s: the file is empty: its first line must name the columns", f.name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: header: %w", f.name, err)

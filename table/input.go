@@ -100,7 +100,7 @@ func expand(path string) ([]string, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("open %s: no file has such a name", path)
+		return nil, fmt.Errorf("open %s: no file matches the pattern", path)
 	}
 	return files, nil
 }
@@ -216,11 +216,11 @@ func (in *Input) selected(s Selection) (Reader, error) {
 	return r, nil
 }
 
-// sampled is the number of records whose names are known columns, if each record has its own.
+// sampled is the number of records that are read to find the columns of a file without a header, such as JSON Lines.
 const sampled = 100
 
-// knownColumns returns the names of the columns. If each record has its own, they are those of the first records. It returns nil if
-// nothing is known before records are read.
+// knownColumns returns the names of the columns. Without a header, they are the names in the first records. It returns nil if the columns
+// cannot be known in advance, as for stdin.
 func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 	if files.columns != nil {
 		list := make([]string, len(files.columns))

@@ -132,7 +132,7 @@ func TestRefusedFiles(t *testing.T) {
 	gzipPart(&cut, strings.Repeat("a,b\n1,2\n", 1000))
 	gzipPart(&twice, cut.String())
 	for _, c := range []struct{ name, text, want string }{
-		{"empty.csv", "", "the file is empty: its first line names the columns"},
+		{"empty.csv", "", "the file is empty: its first line must name the columns"},
 		{"twice.csv", "a,b,a\n", `the header has the column "a" twice: rename one`},
 		{"unnamed.csv", "a,,b\n", "column 2 of the header has no name: give it one"},
 		{"latin.csv", "caf\xe9\n", "the header is not UTF-8"},
@@ -175,7 +175,7 @@ func TestSeveralFiles(t *testing.T) {
 		want  string
 	}{
 		{[]string{at("a.csv"), at("other.csv")}, `other.csv has other columns ("y") than ` + at("a.csv") + ` ("x"): read them separately`},
-		{[]string{at("none*.csv")}, "no file has such a name"},
+		{[]string{at("none*.csv")}, "no file matches the pattern"},
 		{[]string{at("missing.csv")}, "open " + at("missing.csv") + ": no such file or directory"},
 		{[]string{dir}, "it is a folder: give its files, such as '" + dir + "/*.csv'"},
 		{[]string{"-", at("a.csv")}, "stdin (-) cannot be read together with files"},

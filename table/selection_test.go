@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// TestSelection compares a selection with one that is made of a list of all records.
+// TestSelection compares a selection with the same choice made from a list of all records.
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// dryLine is a request that is printed and not answered: a line of OpenAI's Batch API, which is an input itself, with a count.
+// dryLine is a line that --dry-run prints: a request as a line of OpenAI's Batch API, with the number of its prompt tokens. The output can be used as input.
 type dryLine struct {
 	CustomID     string          `json:"custom_id"`
 	Method       string          `json:"method,omitempty"`

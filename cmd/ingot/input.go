@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -216,13 +218,38 @@ type input struct {
 	table  *table.Input
 	format rows.Format // of the lines
 	made   bool        // lines are not those of the files
+
+	reading sync.Mutex // held during a Read
+	closed  atomic.Bool
+}
+
+// Read implements io.Reader. A run that is stopped abandons a Read that blocks, so Close can be called during it.
+func (in *input) Read(p []byte) (int, error) {
+	in.reading.Lock()
+	defer func() {
+		in.reading.Unlock()
+		if in.closed.Load() {
+			_ = in.Close() //nolint:errcheck // nobody waits for this Read
+		}
+	}()
+	if in.closed.Load() {
+		return 0, os.ErrClosed
+	}
+	return in.Stream.Read(p)
 }
 
 // Records reads the records from the start. Their numbers are those of rows and answers.
 func (in *input) Records() (table.Reader, error) { return in.table.Records() }
 
-// Close closes the files.
-func (in *input) Close() error { return errors.Join(in.Stream.Close(), in.table.Close()) }
+// Close closes the files. During a Read it does nothing: the Read closes them when it ends.
+func (in *input) Close() error {
+	in.closed.Store(true)
+	if !in.reading.TryLock() {
+		return nil
+	}
+	defer in.reading.Unlock()
+	return errors.Join(in.Stream.Close(), in.table.Close())
+}
 
 // refuse returns an error if the output is one of the input's files.
 func (in *input) refuse(output string) error {

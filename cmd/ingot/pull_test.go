@@ -153,7 +153,6 @@ func TestPullContinues(t *testing.T) {
 			const mib, there = 1 << 20, 6
 			m := newMachine(t)
 			model := hubtest.Random(3, 12*mib+77)
-			m.Add("maker/big-GGUF", &hubtest.Repo{Files: map[string][]byte{"big-Q8_0.gguf": model}})
 			var waiting atomic.Int32
 			all := make(chan struct{})
 			m.Bytes = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -168,6 +167,7 @@ func TestPullContinues(t *testing.T) {
 				<-r.Context().Done()
 				return true
 			}
+			m.Add("maker/big-GGUF", &hubtest.Repo{Files: map[string][]byte{"big-Q8_0.gguf": model}})
 			cmd := m.command(t, "pull", "maker/big-GGUF")
 			require.NoError(t, cmd.Start())
 			<-all
@@ -206,7 +206,6 @@ func bytesAsked(t *testing.T, requests []hubtest.Request) (sum int) {
 func TestTwoPulls(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	model := m.addTinyLlama(t)
 	begun, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	m.Bytes = func(http.ResponseWriter, *http.Request) bool {
@@ -214,6 +213,7 @@ func TestTwoPulls(t *testing.T) {
 		<-release
 		return false
 	}
+	model := m.addTinyLlama(t)
 	first := m.command(t, "pull", "maker/tiny-GGUF:Q4_0")
 	var firstOut bytes.Buffer
 	first.Stdout = &firstOut

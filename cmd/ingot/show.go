@@ -87,7 +87,7 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 	if len(byLine) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s was %w: this one has no row on line %d", answers, rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byLine))))
+	return fmt.Errorf("%s was %w: the given input has no row on line %d", answers, rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byLine))))
 }
 
 // outputRow has the parts of a line of output that are printed.

@@ -62,7 +62,7 @@ func TestShowRefusesOtherFiles(t *testing.T) {
 		{"rows", askMarch + "\n", ":1: not a result of ingot"},
 		{"text", line("1", "2cf24dba") + "hello\n", ":2: not a result of ingot"},
 		{"another row", line("1", "0badcafe"), "line 1 of the input is not the row answered"},
-		{"a row too many", line("1", "2cf24dba") + line("2", "2cf24dba"), "this one has no row on line 2"},
+		{"a row too many", line("1", "2cf24dba") + line("2", "2cf24dba"), "the given input has no row on line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,7 @@ type pair struct {
 	from, to         int
 }
 
-// gatedRows and gatedGroups limit the results that a thread holds at once.
+// A thread computes at most gatedRows rows of activations by gatedGroups groups of weight rows at once, which limits its buffer.
 const (
 	gatedRows   = 64
 	gatedGroups = 16

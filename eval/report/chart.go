@@ -34,7 +34,7 @@ var (
 
 var variables = strings.NewReplacer(
 	"#010000", "var(--ink)", "#020000", "var(--muted)", "#030000", "var(--grid)", "#040000", "var(--baseline)", "#050000", "var(--candidate)",
-	// Its widths are those of Arial, with which plots are laid out.
+	// Plots are laid out with Liberation Sans, whose characters are as wide as Arial's.
 	"font-family:Liberation Sans", "font-family:Arial,Helvetica,'Liberation Sans',sans-serif",
 	"&#34;", "",
 )

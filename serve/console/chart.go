@@ -46,7 +46,7 @@ type Label struct {
 	Text   string
 }
 
-// NewChart draws tokens per second. The last of the values is of the current interval.
+// NewChart draws tokens per second. The last value belongs to the current interval.
 func NewChart(values []float64, interval time.Duration) Chart {
 	c := Chart{Width: chartWidth, Height: chartHeight}
 	if len(values) == 0 {

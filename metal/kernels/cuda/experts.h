@@ -217,7 +217,7 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     auto stage_group = [&](uint expert) {
         stage(weights, (k < args.used ? down : shared_down) + (ulong(expert) * all + blockIdx.x) * bytes, bytes, thread, threads);
     };
-    // The routing is usually complete before the kernel before this one has ended. If it was not, the weights are staged again.
+    // The routing is usually complete before the previous kernel ends. If the expert differs after the wait, the weights are staged again.
     uint early = expert();
     stage_group(early);
     wait_for_previous();

@@ -118,7 +118,7 @@ struct Q5_0 : NoMinimum {
         r.high = *(const ushort*)(p + 256 + 2 * lane);
         r.d = *(const uint*)(p + 320 + lane / 4 * 4);
     }
-    // Signed numbers of five bits become the high bits of bytes, which multiplies them by 8.
+    // A signed five-bit number goes into the upper five bits of a byte. Its value is then multiplied by 8.
     static __device__ void values(const Registers& r, uint* a) {
         uint h = spread(r.high);
         a[0] = (r.q.x << 3 & 0x78787878) | (h << 7 & 0x80808080);
