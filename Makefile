@@ -68,14 +68,17 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 	@# Compiling GPU kernels for the processor takes minutes: `make test` does.
 	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
 
+# SEQUENTIAL matches packages without goroutines of their own. The race detector finds nothing in them, and makes their arithmetic slow.
+# Package metal only compares kernels; metal/apple's tests run its Go code under the race detector.
+SEQUENTIAL := /(metal|bench/(roofline|shape|kernels)|engine/(cpu/kernels|cpu/kernels/generate|compute/computetest|model)|eval/statistics|release|table)$$
+
 .PHONY: test
 test: ## install what the tests need where it is missing, and run all tests
 	@sh .ci/install
 	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself. Tests of the queue
 	@# mostly wait, so two packages run at a time per processor.
-	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -v '/metal$$') ./.ci/test
-	@# Package metal compares kernels, of which the race detector sees nothing; metal/apple's tests run its Go code under it.
-	$(TEST) -timeout 45m ./metal
+	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
+	$(TEST) -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
 	$(TEST) -run AllocatesNothing $$(grep -rl --include='*_test.go' AllocatesNothing . | xargs -n 1 dirname)
 
 .PHONY: long
