@@ -99,9 +99,9 @@ func writeAnswers(t *testing.T, path string, rows, size int) {
 	w := bufio.NewWriterSize(f, 1<<20)
 	random := rand.New(rand.NewPCG(1, 1))
 	for _, i := range random.Perm(rows) {
-		fmt.Fprintf(w, `{"id":"batch_req_local-%d-00000000","custom_id":"line-%[1]d","response":{"body":{"model":"m","choices":[{"message":{"content":"answer %[1]d `, i+1)
+		fmt.Fprintf(w, `{"id":"batch_req_local-%d-00000000","custom_id":"line-%[1]d","response":{"body":{"model":"m","choices":[{"message":{"content":"answer %[1]d `, i+1) //nolint:errcheck // Flush returns the error
 		for n := 0; n < size; n += 16 {
-			fmt.Fprintf(w, "%016x", random.Uint64())
+			fmt.Fprintf(w, "%016x", random.Uint64()) //nolint:errcheck // likewise
 		}
 		_, err := w.WriteString(`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}},"error":null}` + "\n")
 		require.NoError(t, err)

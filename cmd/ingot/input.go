@@ -229,7 +229,7 @@ func (in *input) Read(p []byte) (int, error) {
 	defer func() {
 		in.reading.Unlock()
 		if in.closed.Load() {
-			_ = in.Close() //nolint:errcheck // nobody waits for this Read
+			_ = in.Close() // nobody waits for this Read
 		}
 	}()
 	if in.closed.Load() {
