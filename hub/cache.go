@@ -197,7 +197,7 @@ func freeBytes(dir string) (int64, error) {
 		err := unix.Statfs(dir, &s)
 		parent := filepath.Dir(dir)
 		if err == nil {
-			return int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert // the types differ between systems
+			return int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert,nolintlint // the types differ between systems
 		}
 		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
 			return 0, fmt.Errorf("read the free space of %s: %w", dir, err)
