@@ -70,7 +70,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 
 # SEQUENTIAL matches packages without goroutines of their own. The race detector finds nothing in them, and makes their arithmetic slow.
 # Package metal only compares kernels; metal/apple's tests run its Go code under the race detector.
-SEQUENTIAL := /(metal|bench/(roofline|shape|kernels)|engine/(cpu/kernels|cpu/kernels/generate|compute/computetest|model)|eval/statistics|release|table)$$
+SEQUENTIAL := /(metal|bench/(roofline|shape|kernels)|engine/(cpu/kernels|cpu/kernels/generate|compute/computetest|model|jinja|tokenizer)|eval/statistics|export|models|release|table)$$
 
 .PHONY: test
 test: ## install what the tests need where it is missing, and run all tests
