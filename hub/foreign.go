@@ -147,7 +147,7 @@ func (f Foreign) ollama(host, namespace, name, tag string) (Pulled, error) {
 	return f.manifest(file)
 }
 
-// entryOf returns the name of a folder's entry that equals name but for case.
+// entryOf returns the name of a folder's entry that equals name, apart from upper and lower case.
 func entryOf(dir, name string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

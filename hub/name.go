@@ -59,7 +59,7 @@ var (
 // ErrName is returned for a text that is no name.
 var ErrName = errors.New("not a model name")
 
-// ParseName reads a name. A text that is the path of a file is that file, whatever else it could mean.
+// ParseName reads a name. A text that is the path of an existing file means that file, even if it is also a valid name of a model.
 func ParseName(text string) (Name, error) {
 	n := Name{Text: text}
 	if text == "" {
