@@ -77,9 +77,11 @@ func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Exp
 		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
 	}
 	a.slots = uint32(slots)
-	if k := w.integer.rowGated; dst.Rows == 1 && s.fitsTwice(rowBytes(w.in)+2*k.rows/groupRows*groupBytes(w)) {
+	k := w.integer.rowGated
+	memory := rowBytes(w.in) + 2*k.rows/groupRows*groupBytes(w)
+	if dst.Rows == 1 && s.fitsTwice(memory) {
 		s.quantise(x, 1, w.in, 0)
-		g := grid{x: k.groups(widest), y: slots, simdgroups: k.simdgroups, shared: rowBytes(w.in) + 2*k.rows/groupRows*groupBytes(w)}
+		g := grid{x: k.groups(widest), y: slots, simdgroups: k.simdgroups, shared: memory}
 		recordInteger(s, "gated_experts", k.pipeline, g, &a, dst, gate, up, sharedGate, sharedUp, Binding{Buffer: s.integer.activations}, at(routing), at(dst))
 	} else {
 		s.gatedChoices(dst, x, routing, w, a, gate, up, sharedGate, sharedUp)
