@@ -14,13 +14,15 @@ import (
 type nativeKernels struct {
 	attention, attentionSplit map[int]Pipeline // by number of values per head; nil without native kernels
 	attentionJoin             Pipeline
-	route, topParts, topJoin  Pipeline
-	counters                  Buffer // counters of kernel route; all 0 between dispatches
+	route, rowRoute           Pipeline
+	topParts, topJoin         Pipeline
+	counters                  Buffer // counters of kernels route and row_route; all 0 between dispatches
 	memory                    int    // bytes of threadgroup memory that the device allows
 }
 
 const (
-	nativeSplitKeys = 128 // split_keys of attention.cu
+	nativeSplitKeys = 128 // split_keys of join.h
+	partHeader      = 4   // part_header of join.h
 	nativeWarps     = 8
 	logitRows       = 4     // rows per warp of kernel route
 	counterRows     = 16384 // maximum number of rows per dispatch of kernel route
@@ -51,7 +53,7 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 	n.attentionSplit = map[int]Pipeline{}
 	n.attention = map[int]Pipeline{64: 0, 128: 0, 256: 0, 512: 0}
 	for file, pipelines := range map[string]map[string]*Pipeline{
-		"choose.cu":    {"route": &n.route, "top_parts": &n.topParts, "top_join": &n.topJoin},
+		"choose.cu":    {"route": &n.route, "row_route": &n.rowRoute, "top_parts": &n.topParts, "top_join": &n.topJoin},
 		"attention.cu": {"attention_join": &n.attentionJoin},
 	} {
 		src, err := nativeSource(file)
@@ -108,7 +110,7 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 	a := attentionArgsOf(dst, q, shape, c)
 	longest := int(slices.Max(s.batch.Positions[:dst.Rows])) + 1
 	splits := (longest + nativeSplitKeys - 1) / nativeSplitKeys
-	if splits == 1 || n*shape.KVHeads >= busyTiles || dst.Rows*shape.Heads*splits*(shape.ValueDim+2)*4 > s.scratch.bytes {
+	if splits == 1 || n*shape.KVHeads >= busyTiles || dst.Rows*shape.Heads*splits*(shape.ValueDim+partHeader)*4 > s.scratch.bytes {
 		splits = 0
 	}
 	a.splits = uint32(splits)
@@ -119,9 +121,19 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 	record(s, "attention", p, g, &a,
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, Binding{Buffer: s.scratch.buffer}, at(dst))
 	if splits > 0 {
-		record(s, "attention_join", s.native.attentionJoin, grid{x: shape.ValueDim / 64, y: shape.Heads, z: dst.Rows, simdgroups: 2}, &a,
-			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
+		s.pending = pending{dst: dst, join: a}
+		if dst.Rows > 1 {
+			s.flush()
+		}
 	}
+}
+
+// attentionJoin records the join of an attention's splits.
+func (s *step) attentionJoin(dst compute.Tensor, a attentionArgs) {
+	const simdgroups = 2
+	eights := int(a.valueDim) / 8
+	record(s, "attention_join", s.native.attentionJoin, grid{x: (eights + 32*simdgroups - 1) / (32 * simdgroups), y: int(a.heads), z: dst.Rows, simdgroups: simdgroups}, &a,
+		Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
 }
 
 // The argument structs of choose.cu.
@@ -131,22 +143,24 @@ type (
 		sigmoid, normalise, biased                 uint32
 		scale                                      float32
 	}
+	rowRouteArgs struct {
+		nativeRouteArgs
+		normThreads uint32
+		eps         float32
+	}
 	nativeTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
 )
 
 // nativeRoute records a routing. It returns false and records nothing if the portable kernel has to compute the routing.
 func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
-	if s.native.attention == nil || shape.BiasLogits || w.kind != gguf.TypeF32 || shape.Experts > maxNativeExperts || shape.Used > 32 {
+	if !s.routes(w, shape) {
 		return false
 	}
 	logits := Binding{Buffer: s.scratch.buffer}
 	s.inParts(dst.Rows, shape.Experts, func(from, rows int) {
 		for first := from; first < from+rows; first += counterRows {
 			n := min(counterRows, from+rows-first)
-			a := nativeRouteArgs{
-				uint32(w.in), uint32(shape.Experts), uint32(n), uint32(shape.Used), uint32(x.Stride), uint32(dst.Stride),
-				flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise), flag(bias != nil), shape.Scale,
-			}
+			a := nativeRouteArgsOf(rowsFrom(dst, first, n), x, w, bias, shape)
 			g := grid{x: (shape.Experts + 3) / 4, y: (n + logitRows - 1) / logitRows, simdgroups: 4, shared: 8 * logitRows * shape.Experts}
 			recordInteger(s, "route", s.native.route, g, &a, dst,
 				Binding{Buffer: w.buffer}, bind(bias, logits), at(rowsFrom(x, first, n)), logits, Binding{Buffer: s.native.counters}, at(rowsFrom(dst, first, n)))
@@ -154,6 +168,37 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 	})
 	s.integer.grouped = groupedChoices{} // the logits have overwritten the grouped choices in scratch memory
 	return true
+}
+
+// rowRoute records the routing of one row together with the RMSNorm that makes the row. It returns false and records nothing but
+// pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
+func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
+	p := s.fold(dst, x, func(p *pending) bool { return p.gain != nil && p.gain.in == w.in && s.routes(w, shape) })
+	if p.dst.Buffer == nil {
+		return false
+	}
+	const simdgroups = 8 // each computes the logit of an expert
+	logits := Binding{Buffer: s.scratch.buffer}
+	a := rowRouteArgs{nativeRouteArgsOf(dst, x, w, bias, shape), uint32(32 * normGroups(w.in)), p.eps}
+	g := grid{x: (shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4*w.in + 8*shape.Experts}
+	record(s, "route", s.native.rowRoute, g, &a, Binding{Buffer: w.buffer}, bind(bias, logits), at(p.src), Binding{Buffer: p.gain.buffer}, at(x),
+		Binding{Buffer: s.integer.activations}, logits, Binding{Buffer: s.native.counters}, at(dst))
+	row := x.Head(1)
+	row.Cols = 0
+	s.integer.quantised = quantised{row, 1, w.in, 0}
+	return true
+}
+
+// routes reports whether the native kernels can compute a routing.
+func (s *step) routes(w *weight, shape compute.RouteShape) bool {
+	return s.native.attention != nil && !shape.BiasLogits && w.kind == gguf.TypeF32 && shape.Experts <= maxNativeExperts && shape.Used <= 32
+}
+
+func nativeRouteArgsOf(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) nativeRouteArgs {
+	return nativeRouteArgs{
+		uint32(w.in), uint32(shape.Experts), uint32(dst.Rows), uint32(shape.Used), uint32(x.Stride), uint32(dst.Stride),
+		flag(shape.Gating == compute.GatingSigmoid), flag(shape.Normalise), flag(bias != nil), shape.Scale,
+	}
 }
 
 // nativeTop records the search for the largest logit of each row. It returns false and records nothing on devices

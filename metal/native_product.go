@@ -25,6 +25,9 @@ type (
 		out                             [3]uint32
 		tiles0, tiles1                  uint32
 		dims                            uint32
+		normThreads                     uint32
+		eps                             float32
+		splits, valueDim                uint32
 	}
 	integerGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
 )
@@ -111,8 +114,10 @@ func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 // integerProduct records the product of up to three packed weights of one type.
 func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.Weight, add bool) {
 	w := ws[0].(*weight)
-	if k, ok := s.rowKernel(dst, w); ok && !s.isQuantised(quantised{x.Head(1), 1, w.in, 0}) {
-		s.rowProduct(name, k, dst, x, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
+	k, ok := s.rowKernel(dst, w)
+	p := s.fold(dst, x, func(p *pending) bool { return ok && suitsRow(k, w, p) })
+	if ok && (p.dst.Buffer != nil || !s.isQuantised(quantised{x.Head(1), 1, w.in, 0})) {
+		s.rowProduct(name, k, dst, x, p, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
 		return
 	}
 	s.inColumns(dst.Rows, 1, w.in, func(first, rows int) {
@@ -156,10 +161,28 @@ func (k integerKernel) rowMemory(w *weight) int {
 // fitsTwice reports whether two threadgroups with that many bytes of threadgroup memory run on a multiprocessor at the same time.
 func (s *step) fitsTwice(bytes int) bool { return 2*bytes <= s.native.memory }
 
-// rowProduct records a product of one row. The caller sets the fields of a that depend on the operation. table has
-// the angles of rotations.
-func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, ws []compute.Weight, a rowArgs, table Binding) {
+// suitsRow reports whether kernel k can compute a pending operation before its product with w.
+func suitsRow(k integerKernel, w *weight, p *pending) bool {
+	cols := w.matrices * w.in
+	if p.gain != nil {
+		return p.gain.in == cols && cols <= k.normCols
+	}
+	return int(p.join.heads*p.join.valueDim) == cols && int(p.join.splits)*w.in <= maxFoldedJoin
+}
+
+// rowProduct records a product of one row. p is the operation that makes x, if the kernel is to compute it. The caller sets the fields of
+// a that depend on the operation. table has the angles of rotations.
+func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p pending, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
+	from, gain := at(x), table
+	switch {
+	case p.gain != nil:
+		a.normThreads, a.eps = uint32(32*normGroups(w.in)), p.eps
+		from, gain = at(p.src), Binding{Buffer: p.gain.buffer}
+	case p.dst.Buffer != nil:
+		a.splits, a.valueDim = p.join.splits, p.join.valueDim
+		from = Binding{Buffer: s.scratch.buffer}
+	}
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out = out
 	a.blocks, a.tiles0, a.tiles1 = uint32(w.in/blockValues), uint32(groups[0]), uint32(groups[1])
@@ -167,13 +190,15 @@ func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, w
 	if a.dims > 0 {
 		g.x++
 	}
-	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], at(x), table, s.slotMapping, at(dst))
+	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], from, table, s.slotMapping, gain, at(x), at(dst))
 }
 
 // integerMatrices records the products of a weight's matrices. Each matrix has its own slice of the rows of x.
 func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xMatrix, dstMatrix int) {
-	if k, ok := s.rowKernel(dst, w); ok {
-		s.rowProduct(name, k, dst, x, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
+	k, ok := s.rowKernel(dst, w)
+	p := s.fold(dst, x, func(p *pending) bool { return ok && suitsRow(k, w, p) })
+	if ok {
+		s.rowProduct(name, k, dst, x, p, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
 		return
 	}
 	s.inColumns(dst.Rows, w.matrices, w.in, func(first, rows int) {
@@ -198,7 +223,7 @@ func (s *step) integerGated(dst, x compute.Tensor, gate, up *weight) {
 func (s *step) integerAbsorb(dst, q compute.Tensor, w *weight, r *rope) {
 	if k, ok := s.rowKernel(dst, w); ok {
 		a := rowArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims), dims: uint32(r.dims)}
-		s.rowProduct("absorb", k, dst, q, []compute.Weight{w}, a, Binding{Buffer: r.buffer})
+		s.rowProduct("absorb", k, dst, q, pending{}, []compute.Weight{w}, a, Binding{Buffer: r.buffer})
 		return
 	}
 	a := rotateArgs{uint32(dst.Rows), uint32(w.in), uint32(r.dims), uint32(w.out), uint32(q.Stride), uint32(dst.Stride)}
@@ -216,10 +241,11 @@ func (s *step) normQuantises(cols int) bool {
 }
 
 // integerNorm is RMSNorm that also quantises its result.
-func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, a *normArgs) {
+func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, eps float32) {
+	a := normArgs{uint32(gain.in), uint32(src.Stride), uint32(dst.Stride), eps, 0}
 	s.inColumns(dst.Rows, 1, gain.in, func(first, rows int) {
 		q := quantised{rowsFrom(dst, first, rows), 1, gain.in, 0}
-		record(s, "rms_norm", s.integer.shared.norm, grid{x: rows, y: 1, simdgroups: normGroups(gain.in)}, a,
+		record(s, "rms_norm", s.integer.shared.norm, grid{x: rows, y: 1, simdgroups: normGroups(gain.in)}, &a,
 			at(rowsFrom(src, first, rows)), Binding{Buffer: gain.buffer}, at(q.x), Binding{Buffer: s.integer.activations})
 		q.x.Cols = 0
 		s.integer.quantised = q

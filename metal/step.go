@@ -36,6 +36,8 @@ type step struct {
 	long        bool    // the step possibly occupies the GPU too long for one command buffer
 	splitNext   bool    // the next dispatch may begin a new command buffer
 
+	pending pending // the operation that the next kernel may compute
+
 	pairs                          Binding // tiles of attention for pairHeads heads per key head; they begin at row pairFrom
 	pairHeads, pairFrom, pairCount int
 }
@@ -109,6 +111,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.batch, s.err, s.unread, s.pairHeads = batch, s.unread, nil, 0
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
+	s.pending = pending{}
 	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
 	s.freeStaging()
 	if s.inFlight == maxInFlight {
@@ -219,6 +222,7 @@ func (s *step) Run() error {
 
 // submit starts the recorded dispatches. It sets s.err on failure.
 func (s *step) submit() {
+	s.flush()
 	if s.err != nil || len(s.work) == 0 {
 		return
 	}

@@ -28,6 +28,7 @@ type ropeStoreArgs struct {
 
 // RopeStore implements compute.Step.
 func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
+	s.flush()
 	c := kv.(*cache)
 	s.locate(c)
 	a := ropeStoreArgs{
@@ -51,6 +52,7 @@ type latentsArgs struct {
 
 // Latents implements compute.Step.
 func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
+	s.flush()
 	c, r, w := kv.(*cache), table.(*rope), kvGain.(*weight)
 	s.locate(c)
 	if s.nativeLatents(t, qGain, w, eps, r, c, layer) {
@@ -71,6 +73,7 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 // Attention implements compute.Step. The rows before the first sequence with many rows are decoding rows; each is processed by
 // itself. All rows from that sequence on are processed in tiles.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
+	s.flush()
 	c := kv.(*cache)
 	if p, ok := s.native.attentionFor(shape, c); ok {
 		s.nativeAttention(p, dst, q, shape, c, layer)

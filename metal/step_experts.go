@@ -10,6 +10,9 @@ type routeArgs struct {
 
 // Route implements compute.Step.
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	if s.rowRoute(dst, x, router.(*weight), bias, shape) {
+		return
+	}
 	have := s.integer.quantised
 	w := s.floats(router.(*weight))
 	if s.nativeRoute(dst, x, w, bias, shape) {
@@ -52,6 +55,7 @@ type gatedExpertsArgs struct {
 // GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
 // of the routed experts.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
+	s.flush()
 	if e.GateBias != nil || e.Activation != compute.SiLU { // no native kernel computes these
 		e.Gate, e.Up = s.floats(e.Gate.(*weight)), s.floats(e.Up.(*weight))
 	}
@@ -92,6 +96,7 @@ type expertsAddArgs struct {
 
 // ExpertsAdd implements compute.Step.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+	s.flush()
 	if e.DownBias != nil {
 		e.Down = s.floats(e.Down.(*weight))
 	}

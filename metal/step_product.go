@@ -15,6 +15,7 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 
 // matMul is MatMul with the portable kernels.
 func (s *step) matMul(dst, x compute.Tensor, ws []compute.Weight) {
+	s.flush()
 	concurrent := false
 	if dst.Rows >= ws[0].(*weight).kernels.productTile.from {
 		for _, w := range ws {
@@ -41,6 +42,7 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 		s.integerProduct("product_add", dst, x, []compute.Weight{w}, true)
 		return
 	}
+	s.flush()
 	if dst.Rows >= w.(*weight).kernels.productTile.from {
 		s.productTile("product_add", dst, x, w.(*weight), tileArgs{add: 1}, false)
 		return
@@ -119,6 +121,7 @@ type gatedArgs struct {
 
 // GatedMatMul implements compute.Step.
 func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
+	s.flush()
 	w := gate.(*weight)
 	if gate.Type() != up.Type() || w.integer != nil && act != compute.SiLU {
 		s.gateSeparately(dst, x, gate, up, act)
@@ -162,6 +165,7 @@ func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 		s.integerMatrices("expand", dst, ctx, w, w.in, w.out)
 		return
 	}
+	s.flush()
 	if dst.Rows >= w.kernels.productTile.from {
 		s.productTile("expand", dst, ctx, w, tileArgs{xMatrix: uint32(w.in), dstMatrix: uint32(w.out)}, false)
 		return
@@ -182,6 +186,7 @@ type absorbArgs struct {
 
 // Absorb implements compute.Step.
 func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
+	s.flush()
 	w, r := kb.(*weight), table.(*rope)
 	if w.integer != nil {
 		s.integerAbsorb(dst, q, w, r)

@@ -8,6 +8,7 @@ type embedArgs struct {
 
 // Embed implements compute.Step.
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
+	s.flush()
 	w := table.(*weight)
 	if w.integer != nil {
 		s.integerEmbed(dst, w, s.tokens, s.tokenStep)
@@ -25,6 +26,7 @@ type gatherArgs struct {
 
 // Gather implements compute.Step.
 func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
+	s.flush()
 	list, ints := s.take(len(rows))
 	copy(ints, rows)
 	a := gatherArgs{uint32(dst.Cols), uint32(src.Stride), uint32(dst.Stride)}
@@ -43,25 +45,29 @@ type normArgs struct {
 
 // RMSNorm implements compute.Step.
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
+	s.flush()
 	w := gain.(*weight)
-	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps, 0}
-	if s.normQuantises(w.in) {
-		s.integerNorm(dst, src, w, &a)
+	if !s.normQuantises(w.in) {
+		s.norm(dst, src, w, eps, false)
 		return
 	}
-	s.norm(dst, src, w, &a)
+	s.pending = pending{dst: dst, src: src, gain: w, eps: eps}
+	if dst.Rows > 1 || w.in > maxFoldedNorm || overlap(dst, src) {
+		s.flush()
+	}
 }
 
 // RMSNormAdd implements compute.Step.
 func (s *step) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps float32) {
-	w := gain.(*weight)
-	s.norm(dst, src, w, &normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps, 1})
+	s.flush()
+	s.norm(dst, src, gain.(*weight), eps, true)
 }
 
 // norm records the portable kernel.
-func (s *step) norm(dst, src compute.Tensor, w *weight, a *normArgs) {
+func (s *step) norm(dst, src compute.Tensor, w *weight, eps float32, add bool) {
 	groups := normGroups(w.in)
-	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, a,
+	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps, flag(add)}
+	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, &a,
 		at(src), Binding{Buffer: w.buffer}, at(dst))
 }
 
@@ -72,6 +78,7 @@ type affineArgs struct {
 
 // Affine implements compute.Step.
 func (s *step) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
+	s.flush()
 	a := affineArgs{uint32(t.Cols), uint32(t.Stride), flag(bias != nil), scale}
 	record(s, "affine", s.kernels.affine, grid{x: (t.Cols + copyThreads - 1) / copyThreads, y: t.Rows, simdgroups: copyThreads / 32}, &a,
 		at(t), bind(bias, at(t)))
@@ -83,6 +90,7 @@ type topArgs struct {
 
 // Top implements compute.Step.
 func (s *step) Top(dst, logits compute.Tensor, k int) {
+	s.flush()
 	if k == 1 && s.nativeTop(dst, logits) {
 		return
 	}

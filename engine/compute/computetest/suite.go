@@ -48,6 +48,7 @@ var checks = []check{
 	{"Top", checkTop},
 	{"Checkpoint", checkCheckpoint},
 	{"Sequence", checkSequence},
+	{"Pairs", checkPairs},
 	{"InFlight", checkInFlight},
 }
 

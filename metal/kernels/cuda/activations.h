@@ -103,9 +103,11 @@ extern "C" __global__ void rotate_queries(const float* q, const float* table, co
                 dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(slots[row].position) * args.dims, pair);
 }
 
-// Normed is a thread's values of a row that is normalised: up to 4 times 8 values. threads threads take a row.
+// Normed is a thread's values of a row that is normalised: up to R rounds of 8 values. threads threads take a row. The number of threads
+// decides the order of the sum, so that all kernels that normalise a row take the same number.
+template <int R>
 struct Normed {
-    float4 v[4][2], g[4][2];
+    float4 v[R][2], g[R][2];
     uint thread, threads, lanes;  // lanes is the number of threads that the row's values would take at once
 
     __device__ Normed(uint thread, uint threads, uint cols) : thread(thread), threads(threads), lanes(cols / 8) {}
@@ -115,17 +117,22 @@ struct Normed {
     __device__ uint block(uint u) const { return has(u) ? (thread + u * threads) / 4 : 0; }
     __device__ uint offset(uint u) const { return has(u) ? 32 * block(u) + 4 * (thread % 4) : 0; }
 
-    // read reads the values and their gains. It returns the sum of the values' squares.
-    __device__ float read(const float* x, const float* gain) {
-        UNROLL for (uint u = 0; u < 4; u++) {
+    // read_gains reads the gains of the values.
+    __device__ void read_gains(const float* gain) {
+        UNROLL for (uint u = 0; u < R; u++) {
             if (u * threads >= lanes) break;
-            UNROLL for (uint h = 0; h < 2; h++) {
-                v[u][h] = read_four(x + offset(u) + 16 * h);
-                g[u][h] = read_four(gain + offset(u) + 16 * h);
-            }
+            UNROLL for (uint h = 0; h < 2; h++) g[u][h] = read_four(gain + offset(u) + 16 * h);
+        }
+    }
+
+    // read reads the values. It returns the sum of their squares.
+    __device__ float read(const float* x) {
+        UNROLL for (uint u = 0; u < R; u++) {
+            if (u * threads >= lanes) break;
+            UNROLL for (uint h = 0; h < 2; h++) v[u][h] = read_four(x + offset(u) + 16 * h);
         }
         float sum = 0;
-        UNROLL for (uint u = 0; u < 4; u++) {
+        UNROLL for (uint u = 0; u < R; u++) {
             if (u * threads >= lanes) break;
             UNROLL for (uint h = 0; h < 2; h++) {
                 float4 x = v[u][h];
@@ -135,16 +142,15 @@ struct Normed {
         return sum;
     }
 
-    // write multiplies the values by scale and their gains, and writes them. use(u, low, high) receives them.
+    // write multiplies the values by scale and their gains, and writes them to y unless y is null. use(u, low, high) receives them.
     template <class Use>
     __device__ void write(float* y, float scale, Use use) {
-        UNROLL for (uint u = 0; u < 4; u++) {
+        UNROLL for (uint u = 0; u < R; u++) {
             if (u * threads >= lanes) break;
             UNROLL for (uint h = 0; h < 2; h++) {
                 float4 &x = v[u][h], by = g[u][h];
                 x = make_float4(x.x * scale * by.x, x.y * scale * by.y, x.z * scale * by.z, x.w * scale * by.w);
-                float* to = y + offset(u) + 16 * h;
-                if (has(u)) to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+                if (y && has(u)) write_four(y + offset(u) + 16 * h, x);
             }
             use(u, v[u][0], v[u][1]);
         }
@@ -158,6 +164,29 @@ __device__ inline float rms_scale(const float* sums, uint warps, uint cols, floa
     return 1.0f / sqrtf(total / float(cols) + eps);
 }
 
+// NormRow normalises a row with the first threads of a threadgroup. It reads the gains when it is constructed, which can be before the
+// kernel before this one has ended. All threads of the threadgroup call it.
+template <int R>
+struct NormRow {
+    Normed<R> values;
+    uint threads;
+
+    __device__ NormRow(const float* gain, uint blocks, uint threads) : values(threadIdx.x, threads, 32 * blocks), threads(threads) {
+        if (threadIdx.x < threads) values.read_gains(gain);
+    }
+
+    // normalise writes the result to y unless y is null, and passes the values of each round u to put(u, low, high).
+    template <class Put>
+    __device__ void normalise(const float* x, float* y, uint blocks, float eps, Put put) {
+        __shared__ float sums[8];
+        bool takes = threadIdx.x < threads;
+        float sum = takes ? warp_sum(values.read(x)) : 0.0f;
+        if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+        __syncthreads();
+        if (takes) values.write(y, rms_scale(sums, threads / 32, 32 * blocks, eps), put);
+    }
+};
+
 struct NormArgs {
     uint cols;  // a multiple of 32
     uint src_stride;
@@ -170,9 +199,10 @@ struct NormArgs {
 // takes a row.
 extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
     __shared__ float sums[8];
+    Normed<4> row(threadIdx.x, blockDim.x, args.cols);
+    row.read_gains(gain);
     wait_for_previous();
-    Normed row(threadIdx.x, blockDim.x, args.cols);
-    float sum = warp_sum(row.read(src + ulong(blockIdx.x) * args.src_stride, gain));
+    float sum = warp_sum(row.read(src + ulong(blockIdx.x) * args.src_stride));
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
     __syncthreads();
     float scale = rms_scale(sums, blockDim.x / 32, args.cols, args.eps);
@@ -202,9 +232,10 @@ extern "C" __global__ void __launch_bounds__(256) latents(float* a, const float*
     ushort* page = (ushort*)keys + ulong(at.slot) * (args.latent + args.dims);
     float* x = a + ulong(blockIdx.x) * args.stride + (query ? 0 : args.q);
     uint cols = query ? args.q : args.latent;
+    Normed<4> row(threadIdx.x % half, half, cols);
+    row.read_gains(query ? q_gain : kv_gain);
     wait_for_previous();
-    Normed row(threadIdx.x % half, half, cols);
-    float sum = warp_sum(row.read(x, query ? q_gain : kv_gain));
+    float sum = warp_sum(row.read(x));
     if (!query) {
         float* key = x + args.latent;
         const float* angles = table + ulong(at.position) * args.dims;

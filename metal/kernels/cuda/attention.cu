@@ -4,7 +4,7 @@
 // The result of a pair does not depend on the other pairs of its tile, since a row of a matrix product depends on no other row. A
 // split has a largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in
 // order: by the threadgroup that computed them, or from memory by attention_join, with the same arithmetic.
-#include "base.h"
+#include "join.h"
 
 struct AttentionArgs {
     uint heads;
@@ -25,7 +25,7 @@ struct PairTile {
     uint row, first, count;
 };
 
-enum { pairs = 16, split_keys = 128, warps = 8, score_stride = split_keys + 4, weight_stride = split_keys + 8, infinite = 0x7f800000 };
+enum { pairs = 16, warps = 8, score_stride = split_keys + 4, weight_stride = split_keys + 8 };
 
 // multiply_add adds the product of 16 by 16 and 16 by 8 values of float16 to c.
 __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
@@ -34,18 +34,20 @@ __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Joined has the new largest score, and the factors of the running result and of the split.
-struct Joined {
-    float m, so_far, split;
-};
-__device__ inline Joined join(float m, float split_m) {
-    float larger = fmaxf(m, split_m);
-    return {larger, expf(m - larger), expf(split_m - larger)};
-}
-
 // query_stride returns the number of float16 values from one query to the next in shared memory. Neighbouring queries are in
 // different banks.
 __device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
+
+// warm reads count rows of a page into the multiprocessor's cache, which begins before the kernel before this one has ended. These rows
+// must not be rows of this step: the cache would retain their former contents.
+__device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes, uint count) {
+    enum { sector = 32 };
+    __shared__ uint unused[32 * warps];
+    uint to = uint(__cvta_generic_to_shared(unused + threadIdx.x)), each = row_bytes / sector;
+    for (uint i = threadIdx.x; i < count * each; i += blockDim.x) {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(to), "l"(page + ulong(rows[i / each]) * row_bytes + i % each * sector) : "memory");
+    }
+}
 
 // attend computes a tile. The values of a head are divided among V warps, 64 each; the keys of a
 // split are divided among 8/V groups of such warps. Deep keeps more reads in flight, for
@@ -78,6 +80,10 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
     };
     find_rows(begin);
+    if (Deep) {
+        __syncthreads();
+        warm(keys, rows, 2 * args.key_dim, min(slots[tile.row].position, end) - min(slots[tile.row].position, begin));
+    }
     wait_for_previous();
 
     // A warp stages the queries of two pairs. It issues the reads of many values before it uses the first.
@@ -100,7 +106,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane has 8 neighbouring values
     uint value_bytes = 2 * (args.latent != 0 ? args.key_dim : args.value_dim);
     float m[2], l[2] = {0, 0}, total[8][4];
-    m[0] = m[1] = __int_as_float(infinite | 0x80000000);
+    m[0] = m[1] = lowest();
     UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = 0;
 
     for (uint split = begin; split < end; split += split_keys) {
@@ -128,7 +134,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         UNROLL for (uint i = 0; i < 8; i++) {
             uint key = 16 * warp + i / 4 * 8 + 2 * c + i % 2, h = i / 2 % 2;
-            scores[(r + 8 * h) * score_stride + key] = split + key <= position[h] ? score[i / 4][i % 4] * args.scale : __int_as_float(infinite | 0x80000000);
+            scores[(r + 8 * h) * score_stride + key] = split + key <= position[h] ? score[i / 4][i % 4] * args.scale : lowest();
         }
         __syncthreads();
 
@@ -139,7 +145,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             float most = fmaxf(fmaxf(s.x, s.y), fmaxf(s.z, s.w));
             UNROLL for (uint k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
             uint w[2] = {0, 0};
-            if (most > __int_as_float(infinite | 0x80000000)) {
+            if (most > lowest()) {
                 w[0] = two_halves(expf(s.x - most), expf(s.y - most));
                 w[1] = two_halves(expf(s.z - most), expf(s.w - most));
             }
@@ -184,9 +190,9 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             UNROLL for (uint h = 0; h < 2; h++) {
                 uint pair = r + 8 * h;
                 if (pair >= tile.count) continue;
-                float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + 2);
+                float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + part_header);
                 if (c == 0 && warp == 0) part[0] = split_m[pair], part[1] = split_l[pair];
-                part += 2 + warp % V * 64;
+                part += part_header + warp % V * 64;
                 UNROLL for (uint i = 0; i < 2; i++) {
                     UNROLL for (uint t = 0; t < 8; t++) part[8 * (2 * c + i) + t] = sum[t][2 * h + i];
                 }
@@ -228,20 +234,15 @@ ATTENTION(attention_split_128, 2, true, 1)
 ATTENTION(attention_split_256, 4, true, 1)
 ATTENTION(attention_split_512, 8, true, 1)
 
-// attention_join joins the splits of a row and head. Grid: (values / 64, heads, rows).
+// attention_join joins the splits of a row and head. A thread joins eight values. Grid: (values / 8 / threads, heads, rows).
 extern "C" __global__ void attention_join(const float* parts, const Slot* slots, float* dst, AttentionArgs args) {
     wait_for_previous();
-    uint d = blockIdx.x * blockDim.x + threadIdx.x;
-    parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * (args.value_dim + 2);
-    float m = __int_as_float(infinite | 0x80000000), l = 0, total = 0;
-    uint position = slots[blockIdx.z].position;
-#pragma unroll 4
-    for (uint split = 0; split * split_keys <= position; split++) {
-        Joined j = join(m, parts[0]);
-        m = j.m;
-        l = fmaf(l, j.so_far, parts[1] * j.split);
-        total = fmaf(total, j.so_far, parts[2 + d] * j.split);
-        parts += args.value_dim + 2;
-    }
-    dst[ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d] = total / l;
+    uint i = blockIdx.x * blockDim.x + threadIdx.x, d = 32 * (i / 4) + 4 * (i % 4);
+    if (d >= args.value_dim) return;
+    parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * (args.value_dim + part_header);
+    dst += ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d;
+    float4 low, high;
+    join_splits(parts, args.value_dim, slots[blockIdx.z].position, d, low, high);
+    write_four(dst, low);
+    write_four(dst + 16, high);
 }

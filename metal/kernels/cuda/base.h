@@ -88,6 +88,12 @@ __device__ inline float4 read_four(const float* p) {
     return make_float4(p[0], p[1], p[2], p[3]);
 }
 
+// write_four writes four neighbouring values.
+__device__ inline void write_four(float* p, float4 v) {
+    if (ulong(p) % 16 == 0) *(float4*)p = v;
+    else p[0] = v.x, p[1] = v.y, p[2] = v.z, p[3] = v.w;
+}
+
 // Slot is a row's entry in the slot mapping, as in pages.h.
 struct Slot {
     uint position, slot, pages;

@@ -1,6 +1,6 @@
 // Routing, and the largest logit of a row. A row is divided among several threadgroups, since a single threadgroup
 // would read too slowly.
-#include "base.h"
+#include "activations.h"
 
 struct RouteArgs {
     uint n;
@@ -112,6 +112,59 @@ extern "C" __global__ void __launch_bounds__(128) route(const float* router, con
     if (!last || warp >= rows) return;
     __threadfence();
     choose(logits + ulong(warp) * args.experts, bias, dst + ulong(first + warp) * args.dst_stride, probabilities + 2 * warp * args.experts, args);
+}
+
+struct RowRouteArgs {
+    RouteArgs route;
+    uint norm_threads;
+    float eps;
+};
+
+// row_route is route for one row, and the RMSNorm before it. Each threadgroup normalises the row x and computes the logits of eight
+// experts. It reads the first columns of the router before the kernel before this one has ended. The first threadgroup writes the
+// normalised row to normed, and quantised to packed. Shared memory has the normalised row, and two floats per expert. Grid: experts / 8,
+// 256 threads.
+extern "C" __global__ void __launch_bounds__(256) row_route(const float* router, const float* bias, const float* x, const float* gain, float* normed, uchar* packed,
+                                                            float* logits, uint* counters, float* dst, RowRouteArgs args) {
+    enum { early = 16 };
+    extern __shared__ float row[];
+    __shared__ bool last;
+    uint n = args.route.n, lane = threadIdx.x % 32, e = blockIdx.x * 8 + threadIdx.x / 32;
+    router += ulong(min(e, args.route.experts - 1)) * n;
+    float4 w[early];
+    UNROLL for (uint u = 0; u < early; u++) {
+        uint at = 4 * lane + 128 * u;
+        w[u] = at < n ? *(const float4*)(router + at) : make_float4(0, 0, 0, 0);
+    }
+    NormRow<2> norm(gain, n / 32, args.norm_threads);
+    wait_for_previous();
+    norm.normalise(x, row, n / 32, args.eps, [&](uint u, float4 low, float4 high) {
+        if (blockIdx.x > 0) return;
+        Quantised v = quantise(low, high);
+        if (!norm.values.has(u)) return;
+        write_four(normed + norm.values.offset(u), low);
+        write_four(normed + norm.values.offset(u) + 16, high);
+        store(packed, 0, norm.values.block(u), n / 32, threadIdx.x % 4, v);
+    });
+    __syncthreads();
+    float sum = 0;
+    auto add = [&](float4 w, uint at) {
+        float4 v = *(const float4*)(row + at);
+        sum = fmaf(w.w, v.w, fmaf(w.z, v.z, fmaf(w.y, v.y, fmaf(w.x, v.x, sum))));
+    };
+    UNROLL for (uint u = 0; u < early; u++) {
+        if (4 * lane + 128 * u < n) add(w[u], 4 * lane + 128 * u);
+    }
+    for (uint at = 4 * lane + 128 * early; at < n; at += 128) add(*(const float4*)(router + at), at);
+    sum = warp_sum(sum);
+    if (lane == 0 && e < args.route.experts) logits[e] = sum;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicInc(counters, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last || threadIdx.x >= 32) return;
+    __threadfence();
+    choose(logits, bias, dst, row + n, args.route);
 }
 
 struct TopArgs {

@@ -227,7 +227,7 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
         stage_group(chosen);
     }
     Row row(rows, blocks);
-    row.fill(h + k * 32 * args.blocks, blocks, thread, threads);
+    row.fill([&](uint i) { return read_four(h + k * 32 * args.blocks + i); }, blocks, thread, threads);
     staged();
     __syncthreads();
     const uchar* groups[1] = {weights};

@@ -1,4 +1,5 @@
 // Products of packed weights, and their gated form. Template argument A is the algorithm of a team: Tensor or Lanes of tile.h.
+#include "join.h"
 #include "tile.h"
 
 // Team identifies a warp's team and the warp's place in it.
@@ -152,30 +153,65 @@ struct RowArgs {
     uint out0, out1, out2;   // rows of each weight
     uint tiles0, tiles1;     // threadgroups of the first two weights
     uint dims;        // number of values after each matrix's activations that are rotated and written after the matrix's results; can be 0
+    uint norm_threads;  // threads that normalise the row; 0 if the row is not normalised
+    float eps;          // of the norm
+    uint splits;        // splits of attention that are joined to make the row; 0 if the row exists already
+    uint value_dim;     // values of a head of that attention
 };
 
+// join_row joins the splits of attention for values first to first+32·blocks-1 of a row, and quantises them. It also writes the values to
+// made unless made is null.
+__device__ inline void join_row(Row& row, const float* parts, float* made, uint first, uint position, const RowArgs& args) {
+    for (uint i = threadIdx.x; i - threadIdx.x % 32 < 4 * args.blocks; i += blockDim.x) {
+        uint at = i < 4 * args.blocks ? 32 * (i / 4) + 4 * (i % 4) : 0, value = first + at;
+        const float* of_head = parts + ulong(value / args.value_dim) * args.splits * (args.value_dim + part_header);
+        float4 low, high;
+        join_splits(of_head, args.value_dim, position, value % args.value_dim, low, high);
+        Quantised v = quantise(low, high);
+        if (i >= 4 * args.blocks) continue;
+        row.put(i, v);
+        if (made) {
+            write_four(made + value, low);
+            write_four(made + value + 16, high);
+        }
+    }
+}
+
 // row_product is product for one row of activations. Each threadgroup stages its weights in shared memory, which begins before the kernel
-// before this one has ended, and quantises the row into shared memory. Then each team multiplies a group of rows of weights. If dims is
-// not 0, it computes MLA's Absorb, and one more threadgroup per matrix rotates. Grid: (groups of rows / teams, 1, matrices).
-template <class W, class A, int teams>
-__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, float* dst,
+// before this one has ended, and quantises the row into shared memory. Then each team multiplies a group of rows of weights. The row is
+// x, or the threadgroup makes it from x: RMSNorm of x, or the attention whose splits x has. The first threadgroup writes that row to
+// made. If dims is not 0, the kernel computes MLA's Absorb, and one more threadgroup per matrix rotates. R is the number of rounds of
+// RMSNorm. Grid: (groups of rows / teams, 1, matrices).
+template <class W, class A, int teams, int R>
+__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
                             const RowArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ Parts<A::parts, A::columns> parts[teams];
-    x += ulong(blockIdx.z) * args.x_matrix;
+    uint begin = blockIdx.z * args.x_matrix;
     dst += ulong(blockIdx.z) * args.dst_matrix;
     if (args.dims > 0 && blockIdx.x == args.tiles0) {
         wait_for_previous();
-        rotate(x + 32 * args.blocks, dst + args.out0, table + ulong(at->position) * args.dims, args.dims / 2);
+        rotate(x + begin + 32 * args.blocks, dst + args.out0, table + ulong(at->position) * args.dims, args.dims / 2);
         return;
     }
     Part part(w0, w1, w2, blockIdx.x, args);
     uint bytes = group_bytes<W>(args.blocks), all = groups_of(part.out), first = part.tile * teams, count = min(uint(teams), all - first);
     uchar* weights = (uchar*)shared + Row::bytes(args.blocks);
     stage(weights, part.w + (ulong(blockIdx.z) * all + first) * bytes, count * bytes, threadIdx.x, blockDim.x);
-    wait_for_previous();
+    NormRow<R> norm(gain, args.blocks, args.norm_threads);
+    if (blockIdx.x > 0) made = nullptr;
     Row row(shared, args.blocks);
-    row.fill(x, args.blocks, threadIdx.x, blockDim.x);
+    wait_for_previous();
+    if (args.norm_threads > 0) {
+        norm.normalise(x, made, args.blocks, args.eps, [&](uint u, float4 low, float4 high) {
+            Quantised v = quantise(low, high);
+            if (norm.values.has(u)) row.put(threadIdx.x + u * args.norm_threads, v);
+        });
+    } else if (args.splits > 0) {
+        join_row(row, x, made, begin, at->position, args);
+    } else {
+        row.fill([&](uint i) { return read_four(x + begin + i); }, args.blocks, threadIdx.x, blockDim.x);
+    }
     staged();
     __syncthreads();
     Team<A> team;

@@ -167,24 +167,28 @@ struct Row {
     __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 32 * b); }
     __device__ float2 scale(uint, uint b) const { return s[b]; }
 
-    // fill quantises x. threads is a multiple of 32. A thread issues the reads of four rounds before it uses them.
-    __device__ void fill(const float* x, uint blocks, uint thread, uint threads) {
+    // put stores values 8i to 8i+7 of the packed order, which four neighbouring lanes have quantised together.
+    __device__ void put(uint i, const Quantised& v) {
+        *(uint2*)(q + 8 * i) = v.q;
+        if (i % 4 == 0) s[i / 4] = make_float2(v.d, v.sum);
+    }
+
+    // fill quantises a row. read(i) returns values i to i+3. threads is a multiple of 32. A thread issues the reads of four rounds
+    // before it uses them.
+    template <class Read>
+    __device__ void fill(Read read, uint blocks, uint thread, uint threads) {
         for (uint first = thread; first - thread % 32 < 4 * blocks; first += 4 * threads) {
             float4 v[4][2];
             UNROLL for (uint u = 0; u < 4; u++) {
-                uint i = first + u * threads;
-                const float* p = x + (i < 4 * blocks ? 32 * (i / 4) + 4 * (i % 4) : 0);
-                v[u][0] = read_four(p);
-                v[u][1] = read_four(p + 16);
+                uint i = first + u * threads, at = i < 4 * blocks ? 32 * (i / 4) + 4 * (i % 4) : 0;
+                v[u][0] = read(at);
+                v[u][1] = read(at + 16);
             }
             UNROLL for (uint u = 0; u < 4; u++) {
                 uint i = first + u * threads;
                 if (i - thread % 32 >= 4 * blocks) break;
                 Quantised r = quantise(v[u][0], v[u][1]);
-                if (i < 4 * blocks) {
-                    *(uint2*)(q + 32 * (i / 4) + 8 * (i % 4)) = r.q;
-                    if (i % 4 == 0) s[i / 4] = make_float2(r.d, r.sum);
-                }
+                if (i < 4 * blocks) put(i, r);
             }
         }
     }

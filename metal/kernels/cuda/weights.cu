@@ -27,10 +27,10 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
         experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, list, tiles, dst, args); \
     }
 
-#define ROW_PRODUCT(name, A, teams, threads, min_blocks) \
+#define ROW_PRODUCT(name, A, teams, threads, min_blocks, rounds) \
     extern "C" __global__ void __launch_bounds__(threads, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
-                                                            const Slot* at, float* dst, RowArgs args) { \
-        row_product<WEIGHT, A, teams>(w0, w1, w2, x, table, at, dst, args); \
+                                                            const Slot* at, const float* gain, float* made, float* dst, RowArgs args) { \
+        row_product<WEIGHT, A, teams, rounds>(w0, w1, w2, x, table, at, gain, made, dst, args); \
     }
 #define ROW_GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
@@ -61,8 +61,8 @@ typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> GatedFew;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> GatedMany;
 
-ROW_PRODUCT(row_product, One, 1, 256, 2)
-ROW_PRODUCT(row_product_short, RowShort, 4, 256, 3)
+ROW_PRODUCT(row_product, One, 1, 256, 2, 2)
+ROW_PRODUCT(row_product_short, RowShort, 4, 256, 3, 1)
 ROW_GATED_EXPERTS(row_gated_experts, RowGated, 2, 2)
 PRODUCT(product_1, One, 2, 4)
 PRODUCT(product_2, Two, 2, 4)

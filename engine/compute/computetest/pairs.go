@@ -1,0 +1,150 @@
+package computetest
+
+import (
+	"fmt"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// checkPairs runs an operation and the next operation, which reads its result, in one step and in two. A backend may compute both with
+// one kernel. Each tensor must have the same bits, including the first operation's result.
+func checkPairs(r *rig) error {
+	for _, cols := range []int{32, 576, 1024, 1056, 2048, 4096, 4352} {
+		for _, rows := range []int{1, 3} {
+			if err := r.normThenProduct(rows, cols); err != nil {
+				return fmt.Errorf("%d rows of %d values: %w", rows, cols, err)
+			}
+			if err := r.normThenRoute(rows, cols); err != nil {
+				return fmt.Errorf("%d rows of %d values: %w", rows, cols, err)
+			}
+		}
+	}
+	for _, length := range []int{1, 128, 129, 700, 1100} {
+		if err := r.attentionThenProduct(length); err != nil {
+			return fmt.Errorf("%d positions: %w", length, err)
+		}
+		if err := r.attentionThenExpand(length); err != nil {
+			return fmt.Errorf("%d positions: %w", length, err)
+		}
+	}
+	return nil
+}
+
+// together runs operations in a step each, restores the sheets, and runs the operations in one step. It compares all sheets.
+func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...func(s compute.Step)) error {
+	for _, s := range sheets {
+		r.load(s)
+	}
+	for _, op := range ops {
+		step := r.be.Begin(b)
+		op(step)
+		if err := step.Run(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	var want [][][]float32
+	for _, s := range sheets {
+		values, err := r.read(s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		want = append(want, values)
+		r.load(s)
+	}
+	step := r.be.Begin(b)
+	for _, op := range ops {
+		op(step)
+	}
+	if err := step.Run(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for i, s := range sheets {
+		got, err := r.read(s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		for row := range got {
+			if err := sameBits(got[row], want[i][row]); err != nil {
+				return fmt.Errorf("%s: tensor %d, row %d: in one step and in %d: %w", what, i, row, len(ops), err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *rig) normThenProduct(rows, cols int) error {
+	const out = 80
+	kind := []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeF16}[r.rand.IntN(3)]
+	if cols%256 == 0 && r.rand.IntN(2) == 0 {
+		kind = gguf.TypeQ4K
+	}
+	x, h, y, z := r.blank(rows, cols), r.blank(rows, cols), r.blank(rows, out), r.blank(rows, 2*out)
+	sheets := []*sheet{x, h, y, z}
+	gain, w, v := r.matrix(gguf.TypeF32, cols), r.matrix(kind, cols, out), r.matrix(kind, cols, cols)
+	b := r.flat(rows, 1)
+	norm := func(s compute.Step) { s.RMSNorm(h.Tensor, x.Tensor, gain.weight, 1e-5) }
+	first := func(s compute.Step) { s.MatMul(y.Tensor, h.Tensor, w.weight) }
+	for _, c := range []struct {
+		what string
+		ops  []func(s compute.Step)
+	}{
+		{"a product", []func(s compute.Step){norm, first}},
+		{"two products", []func(s compute.Step){norm, first, func(s compute.Step) { s.MatMul(z.Tensor, h.Tensor, w.weight, w.weight) }}},
+		{"a product that is added to what was normalised", []func(s compute.Step){norm, func(s compute.Step) { s.MatMulAdd(x.Tensor, h.Tensor, v.weight) }}},
+		{"a product of what was normalised", []func(s compute.Step){norm, func(s compute.Step) { s.MatMul(y.Tensor, x.Tensor, w.weight) }, first}},
+		{"a gated product", []func(s compute.Step){norm, func(s compute.Step) { s.GatedMatMul(y.Tensor, h.Tensor, w.weight, w.weight, compute.SiLU) }}},
+		{"a norm in place", []func(s compute.Step){func(s compute.Step) { s.RMSNorm(x.Tensor, x.Tensor, gain.weight, 1e-5) }, func(s compute.Step) { s.MatMul(y.Tensor, x.Tensor, w.weight) }}},
+		{"two norms", []func(s compute.Step){norm, func(s compute.Step) { s.RMSNorm(x.Tensor, h.Tensor, gain.weight, 1e-5) }, first}},
+		{"nothing", []func(s compute.Step){norm}},
+	} {
+		if err := r.together(fmt.Sprintf("a norm and %s of %v", c.what, kind), b, sheets, c.ops...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rig) normThenRoute(rows, cols int) error {
+	shape := compute.RouteShape{Experts: r.among(4, 70), Used: r.among(1, 4), Gating: compute.GatingSigmoid, Normalise: true, Scale: 1.8}
+	const ffn = 64
+	kind := []gguf.Type{gguf.TypeQ80, gguf.TypeF16}[r.rand.IntN(2)]
+	x, h, routing, act := r.blank(rows, cols), r.blank(rows, cols), r.blank(rows, 2*shape.Used), r.blank(rows, shape.Used*ffn)
+	gain, router := r.matrix(gguf.TypeF32, cols), r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF16}[r.rand.IntN(2)], cols, shape.Experts)
+	experts := compute.Experts{Gate: r.matrix(kind, cols, ffn, shape.Experts).weight, Up: r.matrix(kind, cols, ffn, shape.Experts).weight}
+	return r.together(fmt.Sprintf("a norm, the routing %+v and experts of %v", shape, kind), r.flat(rows, 1), []*sheet{x, h, routing, act},
+		func(s compute.Step) { s.RMSNorm(h.Tensor, x.Tensor, gain.weight, 1e-5) },
+		func(s compute.Step) { s.Route(routing.Tensor, h.Tensor, router.weight, nil, shape) },
+		func(s compute.Step) { s.GatedExperts(act.Tensor, h.Tensor, routing.Tensor, experts) },
+	)
+}
+
+func (r *rig) attentionThenProduct(length int) error {
+	const out = 96
+	c := r.grouped(4, 2, 64, 64, 64, 16, length)
+	m, err := r.storeAll(c, r.rope(c))
+	if err != nil {
+		return err
+	}
+	w := r.matrix(gguf.TypeQ80, c.shape.Heads*c.shape.ValueDim, out)
+	q, attn, y := r.blank(1, c.shape.Heads*c.shape.KeyDim), r.blank(1, c.shape.Heads*c.shape.ValueDim), r.blank(1, out)
+	return r.together("attention and a product", batch([]seqRow{{0, length - 1}}, m.pages), []*sheet{q, attn, y},
+		func(s compute.Step) { s.Attention(attn.Tensor, q.Tensor, c.shape, m.cache, m.layer) },
+		func(s compute.Step) { s.MatMulAdd(y.Tensor, attn.Tensor, w.weight) },
+	)
+}
+
+func (r *rig) attentionThenExpand(length int) error {
+	const rank, dims, value = 64, 32, 48
+	c := r.latent(5, rank, dims, 48, 16, r.matrix(gguf.TypeF32, rank), length)
+	m, err := r.storeAll(c, r.rope(c))
+	if err != nil {
+		return err
+	}
+	w := r.matrix(gguf.TypeQ80, rank, value, c.shape.Heads)
+	q, ctx, y := r.blank(1, c.shape.Heads*(rank+dims)), r.blank(1, c.shape.Heads*rank), r.blank(1, c.shape.Heads*value)
+	return r.together("attention to latents and their expansion", batch([]seqRow{{0, length - 1}}, m.pages), []*sheet{q, ctx, y},
+		func(s compute.Step) { s.Attention(ctx.Tensor, q.Tensor, c.shape, m.cache, m.layer) },
+		func(s compute.Step) { s.Expand(y.Tensor, ctx.Tensor, w.weight) },
+	)
+}

@@ -1,0 +1,37 @@
+// The splits of attention, and how they are joined. The positions of a row are divided into splits of split_keys. A split of a row
+// and head has a largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. In memory it is
+// [m | l | two unused floats | values].
+#include "base.h"
+
+enum { split_keys = 128, part_header = 4 };
+
+// lowest returns -infinity, the largest score of no positions.
+__device__ inline float lowest() { return __int_as_float(0xff800000); }
+
+// Joined has the new largest score, and the factors of the running result and of the split.
+struct Joined {
+    float m, so_far, split;
+};
+__device__ inline Joined join(float m, float split_m) {
+    float larger = fmaxf(m, split_m);
+    return {larger, expf(m - larger), expf(split_m - larger)};
+}
+
+// join_splits computes values d to d+3 and d+16 to d+19 of the attention of a row and head whose positions are 0 to position. parts
+// points to the first of its splits.
+__device__ inline void join_splits(const float* parts, uint value_dim, uint position, uint d, float4& low, float4& high) {
+    float m = lowest(), l = 0, total[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll 4
+    for (uint split = 0; split * split_keys <= position; split++) {
+        Joined j = join(m, parts[0]);
+        float4 a = *(const float4*)(parts + part_header + d), b = *(const float4*)(parts + part_header + d + 16);
+        float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+        m = j.m;
+        l = fmaf(l, j.so_far, parts[1] * j.split);
+        UNROLL for (uint i = 0; i < 8; i++) total[i] = fmaf(total[i], j.so_far, v[i] * j.split);
+        parts += value_dim + part_header;
+    }
+    UNROLL for (uint i = 0; i < 8; i++) total[i] /= l;
+    low = make_float4(total[0], total[1], total[2], total[3]);
+    high = make_float4(total[4], total[5], total[6], total[7]);
+}

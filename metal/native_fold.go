@@ -1,0 +1,56 @@
+package metal
+
+import "github.com/ingot-run/ingot/engine/compute"
+
+// A kernel for one row often takes less time than its launch. So two operations on one row are not recorded at once: RMSNorm, and the
+// join of attention's splits. If the next operation is a product or a routing of the result, its kernel computes that result itself.
+// Otherwise flush records the operation.
+
+const (
+	// maxFoldedNorm is the maximum number of columns of an RMSNorm that another kernel computes. Each of its threadgroups of 256 threads
+	// then takes two rounds of 8 values per thread.
+	maxFoldedNorm = 4096
+	// maxFoldedJoin is the maximum number of values, over all splits, from which each threadgroup of a product joins attention. A
+	// kernel of its own joins more values faster.
+	maxFoldedJoin = 1 << 15
+)
+
+// pending is an operation on one row that is not recorded yet.
+type pending struct {
+	dst compute.Tensor // the result; without a buffer if nothing is pending
+
+	src  compute.Tensor // of RMSNorm
+	gain *weight        // of RMSNorm; nil if the operation is a join
+	eps  float32        // of RMSNorm
+
+	join attentionArgs // of the attention whose splits are joined
+}
+
+// flush records the pending operation. Each operation that cannot be combined with a pending one calls flush before anything else.
+func (s *step) flush() {
+	p := s.pending
+	s.pending = pending{}
+	switch {
+	case p.gain != nil:
+		s.integerNorm(p.dst, p.src, p.gain, p.eps)
+	case p.dst.Buffer != nil:
+		s.attentionJoin(p.dst, p.join)
+	}
+}
+
+// fold returns the pending operation if it makes x and suits the kernel that is to be recorded. That kernel computes the operation,
+// and writes x as well as dst. Otherwise fold records the pending operation and returns one without a buffer.
+func (s *step) fold(dst, x compute.Tensor, suits func(*pending) bool) pending {
+	p := s.pending
+	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 || overlap(dst, p.src) || !suits(&p) {
+		s.flush()
+		return pending{}
+	}
+	s.pending = pending{}
+	return p
+}
+
+// overlap reports whether two rows have values in common.
+func overlap(a, b compute.Tensor) bool {
+	return a.Buffer == b.Buffer && a.Offset < b.Offset+b.Cols && b.Offset < a.Offset+a.Cols
+}
