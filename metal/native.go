@@ -131,8 +131,8 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 // attentionJoin records the join of an attention's splits.
 func (s *step) attentionJoin(dst compute.Tensor, a attentionArgs) {
 	const simdgroups = 2
-	eights := int(a.valueDim) / 8
-	record(s, "attention_join", s.native.attentionJoin, grid{x: (eights + 32*simdgroups - 1) / (32 * simdgroups), y: int(a.heads), z: dst.Rows, simdgroups: simdgroups}, &a,
+	g := grid{x: (int(a.valueDim) + 32*simdgroups - 1) / (32 * simdgroups), y: int(a.heads), z: dst.Rows, simdgroups: simdgroups, shared: 8 * int(a.splits)}
+	record(s, "attention_join", s.native.attentionJoin, g, &a,
 		Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst))
 }
 
@@ -173,7 +173,7 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 // rowRoute records the routing of one row together with the RMSNorm that makes the row. It returns false and records nothing but
 // pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
 func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
-	p := s.fold(dst, x, func(p *pending) bool { return p.gain != nil && p.gain.in == w.in && s.routes(w, shape) })
+	p := s.fold(dst, x, func(p *pending) bool { return p.gain != nil && p.latents.gain == nil && p.gain.in == w.in && s.routes(w, shape) })
 	if p.dst.Buffer == nil {
 		return false
 	}

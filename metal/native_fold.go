@@ -2,28 +2,37 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// A kernel for one row often takes less time than its launch. So two operations on one row are not recorded at once: RMSNorm, and the
-// join of attention's splits. If the next operation is a product or a routing of the result, its kernel computes that result itself.
-// Otherwise flush records the operation.
+// A kernel for one row often takes less time than its launch. So three operations on one row are not recorded at once: RMSNorm, MLA's
+// Latents, and the join of attention's splits. If the next operation is a product or a routing of the result, its kernel computes that
+// result itself. Otherwise flush records the operation.
 
 const (
-	// maxFoldedNorm is the maximum number of columns of an RMSNorm that another kernel computes. Each of its threadgroups of 256 threads
-	// then takes two rounds of 8 values per thread.
+	// maxFoldedNorm is the maximum number of columns of an RMSNorm that another kernel computes. Each of its threadgroups has 256 threads,
+	// which take two rounds of 8 values each.
 	maxFoldedNorm = 4096
 	// maxFoldedJoin is the maximum number of values, over all splits, from which each threadgroup of a product joins attention. A
 	// kernel of its own joins more values faster.
-	maxFoldedJoin = 1 << 15
+	maxFoldedJoin = 1 << 12
 )
 
 // pending is an operation on one row that is not recorded yet.
 type pending struct {
 	dst compute.Tensor // the result; without a buffer if nothing is pending
 
-	src  compute.Tensor // of RMSNorm
-	gain *weight        // of RMSNorm; nil if the operation is a join
-	eps  float32        // of RMSNorm
+	src     compute.Tensor // what RMSNorm normalises, and the compressed query of Latents
+	gain    *weight        // of the norm; nil if the operation is a join
+	eps     float32        // of the norm
+	latents latentsOf      // what else Latents finishes; without a gain if the operation is RMSNorm
 
 	join attentionArgs // of the attention whose splits are joined
+}
+
+// threads returns the number of threads that normalise src.
+func (p *pending) threads() int {
+	if p.latents.gain != nil {
+		return latentThreads
+	}
+	return 32 * normGroups(p.gain.in)
 }
 
 // flush records the pending operation. Each operation that cannot be combined with a pending one calls flush before anything else.
@@ -31,6 +40,8 @@ func (s *step) flush() {
 	p := s.pending
 	s.pending = pending{}
 	switch {
+	case p.latents.gain != nil:
+		s.storeLatents(p.dst, p.src, p.gain, p.latents)
 	case p.gain != nil:
 		s.integerNorm(p.dst, p.src, p.gain, p.eps)
 	case p.dst.Buffer != nil:
@@ -42,7 +53,8 @@ func (s *step) flush() {
 // and writes x as well as dst. Otherwise fold records the pending operation and returns one without a buffer.
 func (s *step) fold(dst, x compute.Tensor, suits func(*pending) bool) pending {
 	p := s.pending
-	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 || overlap(dst, p.src) || !suits(&p) {
+	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 ||
+		overlap(dst, p.src) || overlap(dst, p.latents.t) || !suits(&p) {
 		s.flush()
 		return pending{}
 	}

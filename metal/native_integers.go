@@ -23,7 +23,7 @@ const (
 type integerKernel struct {
 	rows, columns int // rows and columns per threadgroup
 	simdgroups    int // per threadgroup
-	normCols      int // maximum number of columns of an RMSNorm that the kernel computes before the product
+	normRounds    int // rounds of 8 values per thread in which the kernel can normalise a row
 	pipeline      Pipeline
 }
 
@@ -35,8 +35,8 @@ func (k integerKernel) tiles(columns int) int { return (columns + k.columns - 1)
 
 // integerGeometry lists the kernels of weights.cu. Its numbers follow from the template arguments in that file.
 var integerGeometry = map[string]integerKernel{
-	"row_product":       {rows: 16, columns: 1, simdgroups: 8, normCols: maxFoldedNorm},
-	"row_product_short": {rows: 64, columns: 1, simdgroups: 8, normCols: blockValues * shortRow},
+	"row_product":       {rows: 16, columns: 1, simdgroups: 8, normRounds: 2},
+	"row_product_short": {rows: 64, columns: 1, simdgroups: 8, normRounds: 1},
 	"row_gated_experts": {rows: 32, columns: 1, simdgroups: 4},
 	"row_experts_add":   {rows: 16, columns: 1, simdgroups: 2},
 	"product_1":         {rows: 32, columns: 1, simdgroups: 4},

@@ -28,6 +28,7 @@ type (
 		normThreads                     uint32
 		eps                             float32
 		splits, valueDim                uint32
+		latent                          latentArgs
 	}
 	integerGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
 )
@@ -165,20 +166,27 @@ func (s *step) fitsTwice(bytes int) bool { return 2*bytes <= s.native.memory }
 func suitsRow(k integerKernel, w *weight, p *pending) bool {
 	cols := w.matrices * w.in
 	if p.gain != nil {
-		return p.gain.in == cols && cols <= k.normCols
+		longest := k.normRounds * 8 * p.threads()
+		return p.gain.in == cols && cols <= longest && (p.latents.gain == nil || p.latents.gain.in <= longest)
 	}
 	return int(p.join.heads*p.join.valueDim) == cols && int(p.join.splits)*w.in <= maxFoldedJoin
 }
 
 // rowProduct records a product of one row. p is the operation that makes x, if the kernel is to compute it. The caller sets the fields of
-// a that depend on the operation. table has the angles of rotations.
+// a that depend on the operation. table has the angles of Absorb's rotations.
 func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p pending, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
-	from, gain := at(x), table
+	from, gain, latent, latentGain, keys := at(x), table, table, table, table
+	g := grid{y: 1, z: w.matrices, simdgroups: k.simdgroups, shared: k.rowMemory(w)}
 	switch {
 	case p.gain != nil:
-		a.normThreads, a.eps = uint32(32*normGroups(w.in)), p.eps
+		a.normThreads, a.eps = uint32(p.threads()), p.eps
 		from, gain = at(p.src), Binding{Buffer: p.gain.buffer}
+		if l := p.latents; l.gain != nil {
+			a.latent, table = l.args(), Binding{Buffer: l.rope.buffer}
+			latent, latentGain, keys = at(l.t), Binding{Buffer: l.gain.buffer}, Binding{Buffer: l.keys}
+			g.x++
+		}
 	case p.dst.Buffer != nil:
 		a.splits, a.valueDim = p.join.splits, p.join.valueDim
 		from = Binding{Buffer: s.scratch.buffer}
@@ -186,11 +194,11 @@ func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out = out
 	a.blocks, a.tiles0, a.tiles1 = uint32(w.in/blockValues), uint32(groups[0]), uint32(groups[1])
-	g := grid{x: groups[0] + groups[1] + groups[2], y: 1, z: w.matrices, simdgroups: k.simdgroups, shared: k.rowMemory(w)}
+	g.x += groups[0] + groups[1] + groups[2]
 	if a.dims > 0 {
 		g.x++
 	}
-	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], from, table, s.slotMapping, gain, at(x), at(dst))
+	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], from, table, s.slotMapping, gain, at(x), at(dst), latent, latentGain, keys)
 }
 
 // integerMatrices records the products of a weight's matrices. Each matrix has its own slice of the rows of x.
@@ -252,21 +260,38 @@ func (s *step) integerNorm(dst, src compute.Tensor, gain *weight, eps float32) {
 	})
 }
 
-// nativeLatentsArgs is LatentsArgs of activations.h.
-type nativeLatentsArgs struct {
-	stride, q, latent, dims uint32
-	eps                     float32
+// The argument structs of Latents in activations.h.
+type (
+	latentArgs struct {
+		latent, dims uint32
+		eps          float32
+	}
+	nativeLatentsArgs struct {
+		latentArgs
+		q, stride, dstStride uint32
+	}
+)
+
+const (
+	slotBytes     = 12   // bytes of Slot in base.h
+	latentThreads = 128  // latent_threads of activations.h
+	maxLatents    = 4096 // maximum number of values of a compressed query and of a latent
+)
+
+// latentsOf is what Latents stores: rows of latent and key.
+type latentsOf struct {
+	t    compute.Tensor
+	gain *weight
+	rope *rope
+	keys Buffer
+	eps  float32
 }
 
-// slotBytes is the number of bytes of Slot in base.h.
-const slotBytes = 12
-
-// maxLatents is the maximum number of values of a compressed query and of a latent that kernel latents takes.
-const maxLatents = 4096
+func (l *latentsOf) args() latentArgs { return latentArgs{uint32(l.gain.in), uint32(l.rope.dims), l.eps} }
 
 // nativeLatents is Latents for pages of float16. It also quantises the compressed queries. It returns false and records nothing if the
 // portable kernel has to compute the latents.
-func (s *step) nativeLatents(t compute.Tensor, qGain compute.Weight, gain *weight, eps float32, r *rope, c *cache, layer int) bool {
+func (s *step) nativeLatents(dst, t compute.Tensor, qGain compute.Weight, gain *weight, eps float32, r *rope, c *cache, layer int) bool {
 	q := 0
 	if qGain != nil {
 		q = qGain.(*weight).in
@@ -274,24 +299,44 @@ func (s *step) nativeLatents(t compute.Tensor, qGain compute.Weight, gain *weigh
 	if s.integer.shared == nil || c.shape.Type != gguf.TypeF16 || q%blockValues != 0 || gain.in%blockValues != 0 || r.dims%4 != 0 || max(q, gain.in) > maxLatents {
 		return false
 	}
-	add := func(first, rows int) {
-		part := rowsFrom(t, first, rows)
-		a := nativeLatentsArgs{uint32(t.Stride), uint32(q), uint32(gain.in), uint32(r.dims), eps}
-		slots := Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*first}
-		record(s, "latents", s.integer.shared.latents, grid{x: rows, y: 1, simdgroups: 8}, &a, at(part), bind(qGain, at(part)), Binding{Buffer: gain.buffer},
-			Binding{Buffer: r.buffer}, slots, Binding{Buffer: c.keys[layer]}, Binding{Buffer: s.integer.activations})
-	}
+	l := latentsOf{t.Slice(q, gain.in+r.dims), gain, r, c.keys[layer], eps}
 	if q == 0 {
-		add(0, t.Rows)
+		s.latents(0, t.Rows, compute.Tensor{}, t, nil, l)
 		return true
 	}
-	s.inColumns(t.Rows, 1, q, func(first, rows int) {
-		add(first, rows)
-		x := rowsFrom(t.Slice(0, q), first, rows)
-		x.Cols = 0
-		s.integer.quantised = quantised{x, 1, q, 0}
-	})
+	s.pending = pending{dst: dst, src: t.Slice(0, q), gain: qGain.(*weight), eps: eps, latents: l}
+	if t.Rows > 1 || overlap(dst, t) {
+		s.flush()
+	}
 	return true
+}
+
+// storeLatents records Latents of compressed queries.
+func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latentsOf) {
+	s.inColumns(queries.Rows, 1, gain.in, func(first, rows int) {
+		s.latents(first, rows, dst, queries, gain, l)
+		x := rowsFrom(dst, first, rows)
+		x.Cols = 0
+		s.integer.quantised = quantised{x, 1, gain.in, 0}
+	})
+}
+
+// latents records Latents of some rows. queries are the rows' first columns. Without compressed queries, gain is nil.
+func (s *step) latents(first, rows int, dst, queries compute.Tensor, gain *weight, l latentsOf) {
+	from := at(rowsFrom(queries, first, rows))
+	a, g, to := nativeLatentsArgs{latentArgs: l.args(), stride: uint32(queries.Stride)}, grid{x: rows, y: 1, simdgroups: latentThreads / 32}, from
+	gains := Binding{Buffer: l.gain.buffer}
+	if gain != nil {
+		a.q, a.dstStride, g.y = uint32(gain.in), uint32(dst.Stride), 2
+		gains, to = Binding{Buffer: gain.buffer}, at(rowsFrom(dst, first, rows))
+	}
+	record(s, "latents", s.integer.shared.latents, g, &a, from, gains, Binding{Buffer: l.gain.buffer}, Binding{Buffer: l.rope.buffer}, s.slotsFrom(first),
+		Binding{Buffer: l.keys}, to, Binding{Buffer: s.integer.activations})
+}
+
+// slotsFrom binds the slot mapping of the rows from row first on.
+func (s *step) slotsFrom(first int) Binding {
+	return Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*first}
 }
 
 // integerEmbed is Embed for a packed weight.

@@ -46,19 +46,22 @@ func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute
 }
 
 type latentsArgs struct {
-	stride, q, latent, dims, pageSize uint32
-	eps                               float32
+	stride, dstStride, q, latent, dims, pageSize uint32
+	eps                                          float32
 }
 
 // Latents implements compute.Step.
-func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
+func (s *step) Latents(dst, t compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
 	s.flush()
 	c, r, w := kv.(*cache), table.(*rope), kvGain.(*weight)
 	s.locate(c)
-	if s.nativeLatents(t, qGain, w, eps, r, c, layer) {
+	if s.nativeLatents(dst, t, qGain, w, eps, r, c, layer) {
 		return
 	}
-	a := latentsArgs{stride: uint32(t.Stride), latent: uint32(w.in), dims: uint32(r.dims), pageSize: uint32(c.shape.PageSize), eps: eps}
+	if qGain == nil {
+		dst = t // bound, but not used
+	}
+	a := latentsArgs{stride: uint32(t.Stride), dstStride: uint32(dst.Stride), latent: uint32(w.in), dims: uint32(r.dims), pageSize: uint32(c.shape.PageSize), eps: eps}
 	widest := w.in
 	if qGain != nil {
 		a.q = uint32(qGain.(*weight).in)
@@ -67,7 +70,7 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 	groups := normGroups(widest)
 	gain := Binding{Buffer: w.buffer}
 	record(s, "latents", c.kernels.latents, grid{x: t.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a,
-		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]})
+		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]}, at(dst))
 }
 
 // Attention implements compute.Step. The rows before the first sequence with many rows are decoding rows; each is processed by

@@ -231,7 +231,7 @@ func mlaWork(r *rig, f *family) work {
 	r.fill(tables, func(s compute.Step) {
 		for layer := range layers {
 			s.Gather(a, values, rows) // a copy, since Latents works in place
-			s.Latents(a, nil, gain, epsilon, rope, cache, layer)
+			s.Latents(compute.Tensor{}, a, nil, gain, epsilon, rope, cache, layer)
 		}
 	})
 	q, dst := r.values(f.Rows, mlaHeads*keyDim), r.buffer(f.Rows, mlaHeads*latent)

@@ -28,10 +28,10 @@ type Step interface {
 	// [Heads*KeyDim | KVHeads*KeyDim | KVHeads*ValueDim]. RopeStore adds the projection's bias, then normalises each head of the
 	// queries and keys, then rotates these heads. If rope is nil, nothing is rotated.
 	RopeStore(qkv Tensor, p Projection, shape AttentionShape, rope Rope, cache Cache, layer int)
-	// Latents finishes MLA's compressed projections in place and stores the latent and the rotated key in the cache. A row of a is [q
-	// | c | k_pe]. q has the length of qGain, c has the length of kvGain, and k_pe has rope.Dims() values. q and c are normed, k_pe is
-	// rotated. If qGain is nil, a has no q.
-	Latents(a Tensor, qGain, kvGain Weight, eps float32, rope Rope, cache Cache, layer int)
+	// Latents finishes MLA's compressed projections and stores the latent and the rotated key in the cache. A row of a is [q | c | k_pe].
+	// q has the length of qGain, c has the length of kvGain, and k_pe has rope.Dims() values. Latents writes the normed q to dst, which may
+	// be the same columns of a. c is normed and k_pe is rotated in place. If qGain is nil, a has no q, and dst is not used.
+	Latents(dst, a Tensor, qGain, kvGain Weight, eps float32, rope Rope, cache Cache, layer int)
 	// Absorb projects MLA's queries into the latent space: per head, q [nope | rope] becomes [kb[head]·nope | rotated rope]. kb has
 	// shape {nope, latent, heads}; q is [rows, heads*(nope+rope)], dst is [rows, heads*(latent+rope)].
 	Absorb(dst, q Tensor, kb Weight, rope Rope)

@@ -3,9 +3,9 @@ package cpu
 import "github.com/ingot-run/ingot/engine/compute"
 
 // Latents implements compute.Step.
-func (s *step) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
+func (s *step) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
 	t := &s.byRow
-	t.src, t.gain, t.second, t.eps = a, kvGain.(*weight).vector, nil, eps
+	t.dst, t.src, t.gain, t.second, t.eps = dst, a, kvGain.(*weight).vector, nil, eps
 	if qGain != nil {
 		t.second = qGain.(*weight).vector
 	}
@@ -17,7 +17,7 @@ func (s *step) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float
 func (t *rowsTask) latents(thread, r int) {
 	s, line := t.step, row(t.src, r)
 	if q := len(t.second); q > 0 {
-		s.norm(thread, line[:q], line[:q], t.second, t.eps)
+		s.norm(thread, row(t.dst, r)[:q], line[:q], t.second, t.eps)
 		line = line[q:]
 	}
 	latent, key := line[:len(t.gain)], line[len(t.gain):len(t.gain)+t.rope.dims]

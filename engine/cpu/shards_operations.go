@@ -101,12 +101,12 @@ func (o *operation) ropeStore(s *step, p part) {
 }
 
 // Latents implements compute.Step.
-func (l *shards) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
-	l.add(operation{do: (*operation).latents, dst: a, a: qGain, b: kvGain, eps: eps, rope: table, cache: kv, layer: layer})
+func (l *shards) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
+	l.add(operation{do: (*operation).latents, dst: a, x: dst, a: qGain, b: kvGain, eps: eps, rope: table, cache: kv, layer: layer})
 }
 
 func (o *operation) latents(s *step, p part) {
-	s.Latents(p.dst, o.a, o.b, o.eps, o.rope, o.cache, o.layer)
+	s.Latents(p.x, p.dst, o.a, o.b, o.eps, o.rope, o.cache, o.layer)
 }
 
 // Absorb implements compute.Step.

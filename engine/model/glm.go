@@ -16,6 +16,7 @@ type glm struct {
 	mtp    *glmMTP // nil if the file has none
 
 	a       compute.Tensor // [rows, qA + kvRank + rope] compressed query, latent, shared key
+	normedQ compute.Tensor // [rows, qA] compressed query after its norm, if queries are compressed
 	q       compute.Tensor // [rows, heads*(nope+rope)], if queries are compressed
 	absorb  compute.Tensor // [rows, heads*(kvRank+rope)] queries in the latent space
 	ctx     compute.Tensor // [rows, heads*kvRank] contexts in the latent space
@@ -138,11 +139,13 @@ func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) 
 	a, shape := m.a.Head(h.Rows), m.mla
 	s.MatMul(a, h, l.attnA...)
 	if shape.qA > 0 {
-		s.Latents(a, l.attnQANorm, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
-	} else {
-		s.Latents(a.Slice(shape.queryCols(), shape.kvRank+shape.rope), nil, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
+		q = m.normedQ.Head(h.Rows)
+		s.Latents(q, a, l.attnQANorm, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
+		return q
 	}
-	return a.Slice(0, shape.queryCols())
+	q = a.Slice(0, shape.queryCols())
+	s.Latents(compute.Tensor{}, a.Slice(q.Cols, shape.kvRank+shape.rope), nil, l.attnKVNorm, m.eps, m.rope, m.cache, layer)
+	return q
 }
 
 // Draft implements Drafter.

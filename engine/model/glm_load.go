@@ -48,6 +48,7 @@ func (m *glm) buffers(l *loader, lim Limits) {
 	m.hidden = l.buffer(lim.Rows, m.config.Hidden)
 	m.a = l.buffer(lim.Rows, s.queryCols()+s.kvRank+s.rope)
 	if s.qA > 0 {
+		m.normedQ = l.buffer(lim.Rows, s.qA)
 		m.q = l.buffer(lim.Rows, s.heads*(s.nope+s.rope))
 	}
 	m.absorb = l.buffer(lim.Rows, s.heads*(s.kvRank+s.rope))

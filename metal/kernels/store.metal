@@ -68,6 +68,7 @@ kernel void rope_store(
 
 struct LatentsArgs {
     uint stride;
+    uint dst_stride;
     uint q;       // values of the compressed query; 0 if there is none
     uint latent;
     uint dims;
@@ -75,7 +76,8 @@ struct LatentsArgs {
     float eps;
 };
 
-// latents normalises a row [query | latent | key] and rotates the key, in place, and stores latent and key. A threadgroup takes a row.
+// latents finishes a row [query | latent | key]: it writes the normalised query to dst, normalises the latent and rotates the key in
+// place, and stores latent and key. A threadgroup takes a row.
 template <typename P>
 kernel void latents(
     device float* a [[buffer(0)]],
@@ -84,7 +86,8 @@ kernel void latents(
     device const float* table [[buffer(3)]],
     device const Slot* slots [[buffer(4)]],
     device uchar* keys [[buffer(5)]],
-    constant LatentsArgs& args [[buffer(6)]],
+    device float* dst [[buffer(6)]],
+    constant LatentsArgs& args [[buffer(7)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
@@ -98,7 +101,7 @@ kernel void latents(
     device float* key = latent + args.latent;
     if (args.q > 0) {
         float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
-        for (uint i = tid; i < args.q; i += threads) q[i] = q[i] * scale * q_gain[i];
+        for (uint i = tid; i < args.q; i += threads) dst[group.x * args.dst_stride + i] = q[i] * scale * q_gain[i];
     }
     // The norm of the latent has separate memory, since a simdgroup may still read the memory of the query's norm.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);

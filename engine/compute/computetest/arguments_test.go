@@ -125,8 +125,8 @@ func (s wrongEps) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps floa
 	s.Step.RMSNorm(dst, src, gain, eps/10)
 }
 
-func (s wrongEps) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
-	s.Step.Latents(a, qGain, kvGain, 1000*eps, rope, cache, layer)
+func (s wrongEps) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.Step.Latents(dst, a, qGain, kvGain, 1000*eps, rope, cache, layer)
 }
 
 type swapped struct{ site }
@@ -219,8 +219,8 @@ func (s moved) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute
 	s.inRoom(cache, func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
-func (s moved) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
-	s.inRoom(cache, func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
+func (s moved) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.inRoom(cache, func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
 // inRoom moves the positions of rows whose page table has room for it.
@@ -263,8 +263,8 @@ func (s misplaced) RopeStore(qkv compute.Tensor, p compute.Projection, shape com
 	s.swap("store", func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
-func (s misplaced) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
-	s.swap("store", func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
+func (s misplaced) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.swap("store", func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
 func (s misplaced) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {

@@ -177,8 +177,8 @@ func (s *spoiled) RopeStore(qkv compute.Tensor, p compute.Projection, shape comp
 	s.on("RopeStore", qkv, func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
-func (s *spoiled) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
-	s.on("Latents", a, func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
+func (s *spoiled) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
+	s.on("Latents", a, func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
 func (s *spoiled) Absorb(dst, q compute.Tensor, kb compute.Weight, rope compute.Rope) {

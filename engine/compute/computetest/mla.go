@@ -18,7 +18,7 @@ func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, le
 		keyCols: kvRank + dims, pageSize: pageSize, freqs: r.freqs(dims),
 	}
 	c.store = func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int) {
-		s.Latents(t, nil, kvGain.weight, latentEps, rope, cache, layer)
+		s.Latents(compute.Tensor{}, t, nil, kvGain.weight, latentEps, rope, cache, layer)
 	}
 	c.stored = func(line []float32, position int) (key, value []float64) {
 		key = numbers(c.latents(line, nil, kvGain, position))
@@ -57,7 +57,7 @@ func checkLatents(r *rig) error {
 				}
 			}
 			c.store = func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int) {
-				s.Latents(t, qGain.weight, kvGain.weight, latentEps, rope, cache, layer)
+				s.Latents(t.Slice(0, h.q), t, qGain.weight, kvGain.weight, latentEps, rope, cache, layer)
 			}
 		}
 		err := r.verifyStore(fmt.Sprintf("latents %+v", h), c, func(line []float32, position int) []approx {

@@ -3,6 +3,8 @@ package computetest
 import (
 	"fmt"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -17,6 +19,13 @@ func checkPairs(r *rig) error {
 			}
 			if err := r.normThenRoute(rows, cols); err != nil {
 				return fmt.Errorf("%d rows of %d values: %w", rows, cols, err)
+			}
+		}
+	}
+	for _, q := range []int{32, 768, 1536, 2080} {
+		for _, rank := range []int{32, 512, 1056} {
+			if err := r.latentsThenProduct(q, rank); err != nil {
+				return err
 			}
 		}
 	}
@@ -116,6 +125,29 @@ func (r *rig) normThenRoute(rows, cols int) error {
 		func(s compute.Step) { s.RMSNorm(h.Tensor, x.Tensor, gain.weight, 1e-5) },
 		func(s compute.Step) { s.Route(routing.Tensor, h.Tensor, router.weight, nil, shape) },
 		func(s compute.Step) { s.GatedExperts(act.Tensor, h.Tensor, routing.Tensor, experts) },
+	)
+}
+
+// latentsThenProduct stores a sequence of one position. Attention to it shows what was stored. The steps use another layer each time.
+func (r *rig) latentsThenProduct(q, rank int) error {
+	const dims, out, heads, layers = 16, 80, 2, 2
+	keyDim := rank + dims
+	cache, err := r.be.Cache(compute.CacheShape{Layers: layers, Pages: 1, PageSize: 4, KeyCols: keyDim})
+	require.NoError(r.tb, err)
+	rope, err := r.be.Rope(r.freqs(dims), 4)
+	require.NoError(r.tb, err)
+	shape := compute.AttentionShape{Heads: heads, KVHeads: 1, KeyDim: keyDim, ValueDim: rank, Scale: 0.1}
+	qGain, kvGain, w := r.matrix(gguf.TypeF32, q), r.matrix(gguf.TypeF32, rank), r.matrix(gguf.TypeQ80, q, out)
+	a, normed, y := r.blank(1, q+keyDim), r.blank(1, q), r.blank(1, out)
+	queries, ctx := r.blank(1, heads*keyDim), r.blank(1, heads*rank)
+	layer := 0
+	return r.together(fmt.Sprintf("latents of %d values and a product of %d", rank, q), batch([]seqRow{{0, 0}}, [][]int32{{0}}), []*sheet{a, normed, y, queries, ctx},
+		func(s compute.Step) {
+			layer = (layer + 1) % layers
+			s.Latents(normed.Tensor, a.Tensor, qGain.weight, kvGain.weight, latentEps, rope, cache, layer)
+		},
+		func(s compute.Step) { s.MatMul(y.Tensor, normed.Tensor, w.weight) },
+		func(s compute.Step) { s.Attention(ctx.Tensor, queries.Tensor, shape, cache, layer) },
 	)
 }
 

@@ -212,48 +212,55 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
     });
 }
 
-struct LatentsArgs {
-    uint stride;
-    uint q;       // values of the compressed query, a multiple of 32
-    uint latent;  // likewise
+struct LatentArgs {
+    uint latent;  // values of the latent, a multiple of 32
     uint dims;
     float eps;
 };
 
-// latents normalises a row [query | latent | key] and rotates the key, in place. It stores latent and key in a page of float16, and
-// writes the query also quantised. A threadgroup of 256 threads takes a row. One half of its threads takes the query, the other the
-// rest; a half takes up to 4096 values.
-extern "C" __global__ void __launch_bounds__(256) latents(float* a, const float* q_gain, const float* kv_gain, const float* table, const Slot* slots, uchar* keys,
-                                                          uchar* to, LatentsArgs args) {
-    enum { half = 128 };
-    __shared__ float sums[8];
-    Slot at = slots[blockIdx.x];
-    bool query = threadIdx.x < half;
-    ushort* page = (ushort*)keys + ulong(at.slot) * (args.latent + args.dims);
-    float* x = a + ulong(blockIdx.x) * args.stride + (query ? 0 : args.q);
-    uint cols = query ? args.q : args.latent;
-    Normed<4> row(threadIdx.x % half, half, cols);
-    row.read_gains(query ? q_gain : kv_gain);
+// latent_threads is the number of threads that normalise a latent or a compressed query. They take up to 4096 values.
+enum { latent_threads = 128 };
+
+// store_latent finishes a row [latent | key]: it normalises the latent and rotates the key, in place, and stores both in a page of
+// float16. It waits for the kernel before this one. All threads of the threadgroup call it. R is the number of rounds of the norm.
+template <int R>
+__device__ inline void store_latent(float* x, const float* gain, const float* table, const Slot& slot, uchar* keys, const LatentArgs& args) {
+    ushort* page = (ushort*)keys + ulong(slot.slot) * (args.latent + args.dims);
+    const float* angles = table + ulong(slot.position) * args.dims;
+    NormRow<R> row(gain, args.latent / 32, latent_threads);
     wait_for_previous();
-    float sum = warp_sum(row.read(x));
-    if (!query) {
-        float* key = x + args.latent;
-        const float* angles = table + ulong(at.position) * args.dims;
-        for (uint i = row.thread; i < args.dims / 2; i += half) {
-            rotate_pair(key, key, angles, i);
-            *(uint*)(page + args.latent + 2 * i) = two_halves(key[2 * i], key[2 * i + 1]);
-        }
+    float* key = x + args.latent;
+    for (uint i = threadIdx.x; i < args.dims / 2; i += blockDim.x) {
+        rotate_pair(key, key, angles, i);
+        *(uint*)(page + args.latent + 2 * i) = two_halves(key[2 * i], key[2 * i + 1]);
     }
-    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-    __syncthreads();
-    float scale = rms_scale(sums + (query ? 0 : half / 32), half / 32, cols, args.eps);
-    row.write(x, scale, [&](uint u, float4 low, float4 high) {
-        if (query) {
-            Quantised v = quantise(low, high);
-            if (row.has(u)) store(to, blockIdx.x, row.block(u), cols / 32, row.thread % 4, v);
-        } else if (row.has(u)) {
-            *(uint2*)(page + row.offset(u)) = make_uint2(two_halves(low.x, low.y), two_halves(low.z, low.w));
-            *(uint2*)(page + row.offset(u) + 16) = make_uint2(two_halves(high.x, high.y), two_halves(high.z, high.w));
-        }
+    row.normalise(x, x, args.latent / 32, args.eps, [&](uint u, float4 low, float4 high) {
+        if (!row.values.has(u)) return;
+        *(uint2*)(page + row.values.offset(u)) = make_uint2(two_halves(low.x, low.y), two_halves(low.z, low.w));
+        *(uint2*)(page + row.values.offset(u) + 16) = make_uint2(two_halves(high.x, high.y), two_halves(high.z, high.w));
+    });
+}
+
+struct LatentsArgs {
+    LatentArgs latent;
+    uint q;       // values of the compressed query, a multiple of 32
+    uint stride;
+    uint dst_stride;
+};
+
+// latents finishes rows [query | latent | key]: see store_latent. It writes the normalised query to dst and, quantised, to packed. Grid:
+// (rows, 2), or (rows, 1) without a query; latent_threads threads.
+extern "C" __global__ void __launch_bounds__(latent_threads) latents(float* a, const float* q_gain, const float* kv_gain, const float* table, const Slot* slots,
+                                                                     uchar* keys, float* dst, uchar* packed, LatentsArgs args) {
+    float* x = a + ulong(blockIdx.x) * args.stride;
+    if (blockIdx.y == 0) {
+        store_latent<4>(x + args.q, kv_gain, table, slots[blockIdx.x], keys, args.latent);
+        return;
+    }
+    NormRow<4> row(q_gain, args.q / 32, latent_threads);
+    wait_for_previous();
+    row.normalise(x, dst + ulong(blockIdx.x) * args.dst_stride, args.q / 32, args.latent.eps, [&](uint u, float4 low, float4 high) {
+        Quantised v = quantise(low, high);
+        if (row.values.has(u)) store(packed, blockIdx.x, row.values.block(u), args.q / 32, threadIdx.x % 4, v);
     });
 }

@@ -234,15 +234,37 @@ ATTENTION(attention_split_128, 2, true, 1)
 ATTENTION(attention_split_256, 4, true, 1)
 ATTENTION(attention_split_512, 8, true, 1)
 
-// attention_join joins the splits of a row and head. A thread joins eight values. Grid: (values / 8 / threads, heads, rows).
+// attention_join joins the splits of a row and head, with the same bits as join_splits. First a warp computes the factors of all splits. Then each
+// thread joins a value. Shared memory has two floats per split. Grid: (values / threads, heads, rows).
 extern "C" __global__ void attention_join(const float* parts, const Slot* slots, float* dst, AttentionArgs args) {
+    extern __shared__ float2 factors[]; // of the running result and of the split, as in Joined
+    uint d = blockIdx.x * blockDim.x + threadIdx.x, stride = args.value_dim + part_header, n = slots[blockIdx.z].position / split_keys + 1;
+    parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * stride;
     wait_for_previous();
-    uint i = blockIdx.x * blockDim.x + threadIdx.x, d = 32 * (i / 4) + 4 * (i % 4);
+    float before = lowest(); // the largest score of the splits before those of this round
+    for (uint first = 0; threadIdx.x < 32 && first < n; first += 32) {
+        uint split = first + threadIdx.x;
+        float own = split < n ? parts[ulong(split) * stride] : lowest(), upto = own;
+        UNROLL for (uint k = 1; k < 32; k *= 2) {
+            float v = __shfl_up_sync(~0u, upto, k);
+            if (threadIdx.x >= k) upto = fmaxf(v, upto);
+        }
+        upto = fmaxf(before, upto);
+        float without = __shfl_up_sync(~0u, upto, 1);
+        if (threadIdx.x == 0) without = before;
+        Joined j = join(without, own);
+        if (split < n) factors[split] = make_float2(j.so_far, j.split);
+        before = __shfl_sync(~0u, upto, 31);
+    }
+    __syncthreads();
     if (d >= args.value_dim) return;
-    parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * (args.value_dim + part_header);
-    dst += ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d;
-    float4 low, high;
-    join_splits(parts, args.value_dim, slots[blockIdx.z].position, d, low, high);
-    write_four(dst, low);
-    write_four(dst + 16, high);
+    float l = 0, total = 0;
+#pragma unroll 8
+    for (uint split = 0; split < n; split++) {
+        const float* part = parts + ulong(split) * stride;
+        float2 by = factors[split];
+        l = fmaf(l, by.x, part[1] * by.y);
+        total = fmaf(total, by.x, part[part_header + d] * by.y);
+    }
+    dst[ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d] = total / l;
 }

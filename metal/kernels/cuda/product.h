@@ -157,6 +157,7 @@ struct RowArgs {
     float eps;          // of the norm
     uint splits;        // splits of attention that are joined to make the row; 0 if the row exists already
     uint value_dim;     // values of a head of that attention
+    LatentArgs latent;  // of the latent that one more threadgroup stores; its size can be 0
 };
 
 // join_row joins the splits of attention for values first to first+32·blocks-1 of a row, and quantises them. It also writes the values to
@@ -180,11 +181,12 @@ __device__ inline void join_row(Row& row, const float* parts, float* made, uint 
 // row_product is product for one row of activations. Each threadgroup stages its weights in shared memory, which begins before the kernel
 // before this one has ended, and quantises the row into shared memory. Then each team multiplies a group of rows of weights. The row is
 // x, or the threadgroup makes it from x: RMSNorm of x, or the attention whose splits x has. The first threadgroup writes that row to
-// made. If dims is not 0, the kernel computes MLA's Absorb, and one more threadgroup per matrix rotates. R is the number of rounds of
-// RMSNorm. Grid: (groups of rows / teams, 1, matrices).
+// made. If dims is not 0, the kernel computes MLA's Absorb, and one more threadgroup per matrix rotates. If there is a latent, one more
+// threadgroup stores it: the kernel computes MLA's Latents and the product of the compressed query. R is the number of rounds of RMSNorm.
+// Grid: (groups of rows / teams, 1, matrices).
 template <class W, class A, int teams, int R>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
-                            const RowArgs& args) {
+                            float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ Parts<A::parts, A::columns> parts[teams];
     uint begin = blockIdx.z * args.x_matrix;
@@ -192,6 +194,10 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
     if (args.dims > 0 && blockIdx.x == args.tiles0) {
         wait_for_previous();
         rotate(x + begin + 32 * args.blocks, dst + args.out0, table + ulong(at->position) * args.dims, args.dims / 2);
+        return;
+    }
+    if (args.latent.latent > 0 && blockIdx.x == gridDim.x - 1) {
+        store_latent<R>(latent, latent_gain, table, *at, keys, args.latent);
         return;
     }
     Part part(w0, w1, w2, blockIdx.x, args);

@@ -29,8 +29,9 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
 
 #define ROW_PRODUCT(name, A, teams, threads, min_blocks, rounds) \
     extern "C" __global__ void __launch_bounds__(threads, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
-                                                            const Slot* at, const float* gain, float* made, float* dst, RowArgs args) { \
-        row_product<WEIGHT, A, teams, rounds>(w0, w1, w2, x, table, at, gain, made, dst, args); \
+                                                            const Slot* at, const float* gain, float* made, float* dst, float* latent, \
+                                                            const float* latent_gain, uchar* keys, RowArgs args) { \
+        row_product<WEIGHT, A, teams, rounds>(w0, w1, w2, x, table, at, gain, made, dst, latent, latent_gain, keys, args); \
     }
 #define ROW_GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
