@@ -80,6 +80,9 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
     };
     find_rows(begin);
+    const float* staged[2]; // the queries that this warp stages
+    UNROLL for (uint h = 0; h < 2; h++) staged[h] = q + ulong(row_of(2 * warp + h)) * args.q_stride + head_of(2 * warp + h) * args.key_dim;
+    uint position[2] = {slots[row_of(r)].position, slots[row_of(r + 8)].position};
     if (Deep) {
         __syncthreads();
         warm(keys, rows, 2 * args.key_dim, min(slots[tile.row].position, end) - min(slots[tile.row].position, begin));
@@ -87,22 +90,19 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     wait_for_previous();
 
     // A warp stages the queries of two pairs. It issues the reads of many values before it uses the first.
-    UNROLL for (uint h = 0; h < 2; h++) {
-        enum { together = 5 };
-        uint pair = 2 * warp + h;
-        const float* from = q + ulong(row_of(pair)) * args.q_stride + head_of(pair) * args.key_dim;
-        for (uint first = 4 * lane; first < args.key_dim; first += 128 * together) {
-            float4 v[together];
-            UNROLL for (uint u = 0; u < together; u++) {
-                if (first + 128 * u < args.key_dim) v[u] = read_four(from + first + 128 * u);
-            }
-            UNROLL for (uint u = 0; u < together; u++) {
-                if (first + 128 * u >= args.key_dim) break;
-                *(uint2*)(query + pair * stride + first + 128 * u) = make_uint2(two_halves(v[u].x, v[u].y), two_halves(v[u].z, v[u].w));
-            }
+    enum { together = 5 };
+    for (uint first = 4 * lane; first < args.key_dim; first += 128 * together) {
+        float4 v[2][together];
+        UNROLL for (uint i = 0; i < 2 * together; i++) {
+            uint at = first + i % together * 128;
+            if (at < args.key_dim) v[i / together][i % together] = read_four(staged[i / together] + at);
+        }
+        UNROLL for (uint i = 0; i < 2 * together; i++) {
+            uint at = first + i % together * 128;
+            float4 x = v[i / together][i % together];
+            if (at < args.key_dim) *(uint2*)(query + (2 * warp + i / together) * stride + at) = make_uint2(two_halves(x.x, x.y), two_halves(x.z, x.w));
         }
     }
-    uint position[2] = {slots[row_of(r)].position, slots[row_of(r + 8)].position};
     uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane has 8 neighbouring values
     uint value_bytes = 2 * (args.latent != 0 ? args.key_dim : args.value_dim);
     float m[2], l[2] = {0, 0}, total[8][4];
@@ -117,8 +117,9 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         __syncthreads();
 
         // Scores: a warp takes 16 keys. A lane has 8 neighbouring dimensions of every 32, of queries and of keys.
-        float score[2][4];
-        UNROLL for (uint i = 0; i < 8; i++) score[i / 4][i % 4] = 0;
+        // Products of values 0 to 3 and of values 4 to 7 are added apart, so that fewer products wait for each other.
+        float score[2][2][4]; // [keys 0 to 7, 8 to 15][first, second values]
+        UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
         const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
         const uchar* key1 = keys + ulong(rows[16 * warp + 8 + r]) * (2 * args.key_dim) + 16 * c;
         const ushort* query0 = query + r * stride + 8 * c;
@@ -127,14 +128,14 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         for (uint d = 0; d < args.key_dim; d += 32) {
             uint4 k0 = *(const uint4*)(key0 + 2 * d), k1 = *(const uint4*)(key1 + 2 * d);
             uint4 q0 = *(const uint4*)(query0 + d), q1 = *(const uint4*)(query1 + d);
-            multiply_add(score[0], q0.x, q1.x, q0.y, q1.y, k0.x, k0.y);
-            multiply_add(score[1], q0.x, q1.x, q0.y, q1.y, k1.x, k1.y);
-            multiply_add(score[0], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
-            multiply_add(score[1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
+            multiply_add(score[0][0], q0.x, q1.x, q0.y, q1.y, k0.x, k0.y);
+            multiply_add(score[1][0], q0.x, q1.x, q0.y, q1.y, k1.x, k1.y);
+            multiply_add(score[0][1], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
+            multiply_add(score[1][1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
         }
         UNROLL for (uint i = 0; i < 8; i++) {
             uint key = 16 * warp + i / 4 * 8 + 2 * c + i % 2, h = i / 2 % 2;
-            scores[(r + 8 * h) * score_stride + key] = split + key <= position[h] ? score[i / 4][i % 4] * args.scale : lowest();
+            scores[(r + 8 * h) * score_stride + key] = split + key <= position[h] ? (score[i / 4][0][i % 4] + score[i / 4][1][i % 4]) * args.scale : lowest();
         }
         __syncthreads();
 

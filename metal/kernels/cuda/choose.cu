@@ -43,46 +43,53 @@ __device__ inline void logits_of(const float* router, const float* x, uint rows,
     }
 }
 
+// ordered returns an integer that orders floats as the floats themselves are ordered. The order of -0 and 0, and of NaN, is by their bits.
+__device__ inline uint ordered(float v) {
+    uint bits = __float_as_uint(v);
+    return bits >> 31 != 0 ? ~bits : bits | 0x80000000;
+}
+
 // choose chooses a row's experts in the same way as route of experts.metal. A warp calls it. probabilities is shared memory with
 // two floats per expert.
 __device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
-    const float infinity = __int_as_float(0x7f800000), lowest = -3.0e38f;
+    const float infinity = __int_as_float(0x7f800000), least = -3.0e38f;
     float* scores = probabilities + args.experts;
     uint lane = threadIdx.x % 32;
-    float best = -infinity;
+    float best = -infinity, sum = 0;
     for (uint e = lane; e < args.experts; e += 32) {
         probabilities[e] = __ldcg(logits + e);
         best = fmaxf(best, probabilities[e]);
     }
-    UNROLL for (uint m = 16; m > 0; m /= 2) best = fmaxf(best, __shfl_xor_sync(~0u, best, m));
-    float sum = 0;
+    if (args.sigmoid == 0) {
+        UNROLL for (uint m = 16; m > 0; m /= 2) best = fmaxf(best, __shfl_xor_sync(~0u, best, m));
+        for (uint e = lane; e < args.experts; e += 32) sum += expf(probabilities[e] - best);
+        sum = warp_sum(sum);
+    }
     for (uint e = lane; e < args.experts; e += 32) {
-        float p = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-probabilities[e])) : expf(probabilities[e] - best);
+        float p = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-probabilities[e])) : expf(probabilities[e] - best) / sum;
+        float score = p + (args.biased != 0 ? bias[e] : 0.0f);
         probabilities[e] = p;
-        sum += p;
+        scores[e] = score > least ? score + 0.0f : least; // NaN can be chosen, too; adding 0 turns -0 into 0
     }
-    sum = warp_sum(sum);
-    for (uint e = lane; e < args.experts; e += 32) {
-        if (args.sigmoid == 0) probabilities[e] /= sum;
-        float score = probabilities[e] + (args.biased != 0 ? bias[e] : 0.0f);
-        scores[e] = score > lowest ? score : lowest; // NaN can be chosen, too
-    }
+    float own;  // the lane's highest score, and its expert
+    uint expert;
+    auto find = [&] {
+        own = -infinity, expert = ~0u;
+        for (uint e = lane; e < args.experts; e += 32) {
+            if (scores[e] > own) own = scores[e], expert = e;
+        }
+    };
+    find();
+    __syncwarp();
     float weights = 0, choice = 0, weight = 0; // lane k has choice k and its weight
     for (uint k = 0; k < args.used; k++) {
-        float own = -infinity;
-        uint index = ~0u;
-        for (uint e = lane; e < args.experts; e += 32) {
-            if (scores[e] > own) own = scores[e], index = e;
-        }
-        float top = own;
-        UNROLL for (uint m = 16; m > 0; m /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, m));
-        uint chosen = __reduce_min_sync(~0u, own == top ? index : ~0u);
-        float p = 0;
+        uint top = __reduce_max_sync(~0u, ordered(own));
+        uint chosen = __reduce_min_sync(~0u, ordered(own) == top ? expert : ~0u);
+        float p = probabilities[chosen];
         if (chosen % 32 == lane) {
-            p = probabilities[chosen];
             scores[chosen] = -infinity;
+            find();
         }
-        p = __shfl_sync(~0u, p, chosen % 32);
         weights += p;
         if (lane == k) choice = float(chosen), weight = p;
     }
@@ -137,6 +144,7 @@ extern "C" __global__ void __launch_bounds__(256) row_route(const float* router,
         w[u] = at < n ? *(const float4*)(router + at) : make_float4(0, 0, 0, 0);
     }
     NormRow<2> norm(gain, n / 32, args.norm_threads);
+    if (args.route.biased != 0) prefetch(bias, 4 * args.route.experts, threadIdx.x, blockDim.x);
     wait_for_previous();
     norm.normalise(x, row, n / 32, args.eps, [&](uint u, float4 low, float4 high) {
         if (blockIdx.x > 0) return;
