@@ -218,12 +218,14 @@ extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, To
     src += ulong(blockIdx.y) * args.src_stride;
     float value = -infinity;
     uint index = ~0u;
+#pragma unroll 8
     for (uint i = begin + threadIdx.x; i < end; i += 256) {
         float v = src[i] >= -infinity ? src[i] : -infinity; // NaN counts as the smallest
         if (before(v, i, value, index)) value = v, index = i;
     }
     best_of(value, index);
     float sum = 0;
+#pragma unroll 8
     for (uint i = begin + threadIdx.x; i < end; i += 256) sum += is_finite(src[i]) ? expf(src[i] - value) : infinity;
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
