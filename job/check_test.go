@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Anybody who can reach Redis can write a payload. The result of Decode must be a row that a producer could have queued.
+// Anyone who can reach Redis can write a payload, so Decode must refuse a job that no producer could have queued.
 func TestPayloadsAreWithinLimits(t *testing.T) {
 	t.Parallel()
 	valid := map[string]any{
@@ -70,7 +70,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 	}
 }
 
-// If a result is longer than a line of output may be, the row's result is an error.
+// A result that is longer than the maximum output line is replaced by an error.
 func TestAResultHasAMaximumLength(t *testing.T) {
 	t.Parallel()
 	j := *testJob
