@@ -64,7 +64,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		{"enqueued_ms", -1, "enqueued_ms -1 is not a time"},
 		{"enqueued_ms", int64(9_000_000_000_000_000_000), "is not a time"},
 		{"body", strings.Repeat("x", openai.MaxBody), "the body has"},
-		{"note", strings.Repeat("x", maxPayload), "bytes, which is more than"},
+		{"note", strings.Repeat("x", maxPayload), "bytes, the maximum is"},
 	} {
 		require.ErrorContains(t, decode(c.field, c.value), c.want)
 	}

@@ -68,7 +68,7 @@ func recording(m redis.XMessage) job.Recording {
 		err = fmt.Errorf("line %.40q is not a number", text)
 	}
 	if err = cmp.Or(err, job.CheckLine(line), job.CheckSum(sum)); err != nil {
-		return job.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream is damaged: %v", m.ID, err)}
+		return job.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream: %v", m.ID, err)}
 	}
 	requeued, _ := m.Values["was"].(string)
 	failed := m.Values["failed"] == "1" || m.Values["outcome"] == "failed" // earlier versions wrote "outcome" instead of "failed"
