@@ -21,7 +21,7 @@ type Leases struct {
 	Silence time.Duration // a worker's rows go to other workers after this time without a beat
 }
 
-// With DefaultLeases, other workers get the rows of a killed worker within 20 s: Silence, two checks, and one poll interval.
+// DefaultLeases let other workers take the rows of a killed worker within 20 s: Silence, two checks, and one poll interval.
 var DefaultLeases = Leases{Beat: 2 * time.Second, Silence: 12 * time.Second, Stop: 4 * time.Second}
 
 // maxLostAge is how long a lost worker stays in the list of workers.
