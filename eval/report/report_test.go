@@ -160,7 +160,7 @@ func TestOneRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(runs, "damaged", eval.ResultsFile), []byte("{"), 0o600))
 	page := write(t, runs, report.Options{})
 	has(t, page, "<h2>Scores</h2>")
-	has(t, page, `<td class="n">0.7500<td class="n">±0.0693`) // sqrt(0.75*0.25/39)
+	has(t, page, `<td class="n">0.7500<td class="n">±0.0693`) // standard error of 30 right answers to 40 rows
 	lacks(t, page, "Against the baseline")
 	has(t, page, "Left out: ")
 }
