@@ -15,7 +15,7 @@ func checkJSONL(first []byte) error {
 	case beginsArray(first):
 		return errors.New("the input looks like one JSON array: put each object on a separate line, for example with jq -c '.[]'")
 	case string(first) == "{":
-		return errors.New("the input looks like JSON objects that span several lines: put each object on one line, for example with jq -c .")
+		return errors.New("the input looks like JSON objects that span several lines: put each object on one line (jq -c . does this)")
 	}
 	return nil
 }
