@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// A recorded row has left the queue in the same step, and counts as done for asynq's tools.
+// Record removes the row's task in the same step, and asynq's tools count the task as done.
 func TestARecordedRowHasNoTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -71,7 +71,7 @@ func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
 	require.NotContains(t, log.String(), "level=WARN")
 }
 
-// An id in the list of pending tasks whose task is gone is skipped, and leaves nothing behind.
+// An id in the list of pending tasks without a task is skipped and removed.
 func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
@@ -81,7 +81,7 @@ func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	require.Equal(t, []string{taskKey("m:default", delivery{"b", 3, 0})}, f.redis.Client.Keys(t.Context(), "asynq:*:t:*").Val())
 }
 
-// A row that waits in its worker for others to end is the worker's own although it has not begun: nobody takes it.
+// A worker also owns a row that waits in it and has not begun. No other worker takes the row.
 func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -95,14 +95,14 @@ func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	})
 	t.Cleanup(release)
 	<-waiting
-	f.eventually("it has an owner", func() bool {
+	f.eventually("the row has an owner", func() bool {
 		running, err := f.queue.owners(t.Context(), "m:default")
 		require.NoError(t, err)
 		require.Len(t, running, 1)
 		return running[0].owner != ""
 	})
 	release()
-	f.eventually("it is answered", func() bool { return f.recorded("b")[1] == "answered" })
+	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
 }
 
 // One request looks at all queues. They are drawn by weight, or are in their order.

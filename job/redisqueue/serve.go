@@ -41,7 +41,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	var searches, beats, handlers, rounds sync.WaitGroup
 	searches.Go(func() { q.requeueArchivedUntil(ctx, o, member.outage) })
 	searches.Go(func() { newReaper(q, member, o.Alias, o.Logger).run(ctx) })
-	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // until the last row is returned
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row has returned to the queue
 	beats.Go(func() { member.run(beating) })
 	beats.Go(func() { member.renewLeases(beating) })
 	beats.Go(func() { member.listenForCancellations(beating) })
@@ -79,7 +79,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 			if time.Since(q.answers.any.time()) >= q.Leases.Stop {
 				stopBeating()
 				q.abandoned.Store(true)
-				return fmt.Errorf("stop serving: redis does not answer, so the rows go to other workers later: %w", job.ErrUnavailable)
+				return fmt.Errorf("return the running rows to the queue: redis does not answer; other workers get the rows when it does: %w", job.ErrUnavailable)
 			}
 		}
 	}
@@ -118,8 +118,7 @@ func (s *server) asynqServer(o job.ServeOptions, stopping <-chan struct{}) *asyn
 	})
 }
 
-// isFailure reports whether asynq counts an error as a failure of the job. Errors that are caused by the
-// worker's state do not count.
+// isFailure reports whether asynq counts an error as a failure of the job. Errors whose cause is the worker, not the job, do not count.
 func isFailure(err error) bool {
 	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, job.ErrDeliveryEnded) && !errors.Is(err, job.ErrHandedBack) &&
 		!errors.Is(err, job.ErrOtherModel) && !errors.Is(err, context.Canceled)
