@@ -56,16 +56,18 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	timeout := time.AfterFunc(o.ShutdownTimeout, abandon)
 	defer timeout.Stop()
 	ended := make(chan error, 1)
+	searches.Go(func() {
+		close(stopping)
+		asynqs.Shutdown() // now, since it panics if the connections are closed while it waits for Redis
+	})
 	go func() {
-		searches.Wait()
 		handlers.Wait()
 		close(handled)
 		rounds.Wait()
 		for _, f := range feeds {
 			f.returnTasks()
 		}
-		close(stopping)
-		asynqs.Shutdown()
+		searches.Wait()
 		stopBeating()
 		beats.Wait()
 		member.settle(context.WithoutCancel(ctx))
