@@ -1,5 +1,5 @@
-// Package roofline predicts the speed of decoding on Apple's chips from the bytes that a step must read, its number of dispatches
-// on the GPU, and the bandwidth that Apple specifies. Nothing is measured.
+// Package roofline predicts the speed of decoding on Apple's chips from the bytes that a step must read, its number of dispatches on the
+// GPU, and the bandwidth that Apple specifies. It runs nothing on a GPU.
 package roofline
 
 import (
@@ -15,7 +15,7 @@ type Chip struct {
 	Bandwidths []float64
 }
 
-// chips are the Mac chips whose GPU can run the kernels.
+// chips has the Mac chips whose GPU can run the kernels.
 var chips = []Chip{
 	{"M1", []float64{68}}, {"M1-Pro", []float64{200}}, {"M1-Max", []float64{400}}, {"M1-Ultra", []float64{800}},
 	{"M2", []float64{100}}, {"M2-Pro", []float64{200}}, {"M2-Max", []float64{400}}, {"M2-Ultra", []float64{800}},

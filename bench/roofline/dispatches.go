@@ -11,15 +11,15 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Dispatches returns the number of dispatches of a decoding step. Each stream has one row after context positions in a cache of
-// type kv and is greedy. The GPU backend records the step as usual, on a device that only counts dispatches.
+// Dispatches returns the number of dispatches of a decoding step. Each stream is greedy and has one row after context positions in a cache
+// of type kv. The GPU backend records the step as usual, on a device that only counts dispatches.
 func Dispatches(f *gguf.File, kv gguf.Type, streams, context int) (n int, err error) {
 	be, err := metal.New(&counter{shared: map[metal.Buffer][]byte{}}, metal.Options{})
 	if err != nil {
 		return 0, fmt.Errorf("count dispatches: %w", err)
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	pages := context/engine.DefaultPageSize + 1 // pages of a stream
+	pages := context/engine.DefaultPageSize + 1 // number of pages of a stream
 	m, err := model.Load(be, f, model.Limits{
 		Rows: streams, Outputs: streams, Context: context + 1, Pages: streams * pages, PageSize: engine.DefaultPageSize, KV: kv,
 	})

@@ -13,7 +13,7 @@ import (
 // MaxBatch is the maximum number of streams of a prediction. The time of larger steps depends on arithmetic, which is not modelled.
 const MaxBatch = 8
 
-// DispatchTime is the overhead of a dispatch on the GPU. The value was published by others, who measured it on an M1 Pro.
+// DispatchTime is the overhead of a dispatch on the GPU. It is a published value, which others measured on an M1 Pro.
 const DispatchTime = 3800 * time.Nanosecond
 
 // Prediction is a range for the speed of decoding on a chip. It is not a measurement.
@@ -21,12 +21,12 @@ type Prediction struct {
 	Chip      string  `json:"chip"`
 	Bandwidth float64 `json:"bandwidth"` // bytes per second
 	Batch     int     `json:"batch"`     // streams with one row each
-	Context   int     `json:"context"`   // positions that each row sees
+	Context   int     `json:"context"`   // number of positions before each row
 
 	BytesPerStep  float64 `json:"bytes_per_step"`
 	Dispatches    int     `json:"dispatches"`
-	ReadingMs     float64 `json:"reading_ms"`     // per step: bytes divided by bandwidth
-	DispatchingMs float64 `json:"dispatching_ms"` // per step: dispatches times DispatchTime
+	ReadingMs     float64 `json:"reading_ms"`     // milliseconds per step: bytes divided by bandwidth
+	DispatchingMs float64 `json:"dispatching_ms"` // milliseconds per step: dispatches times DispatchTime
 
 	LimitTokensPerS    float64 `json:"limit_tokens_per_s"`    // speed at the full bandwidth
 	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"` // speed at the shares of the bandwidth that kernels reached on MeasuredOn
@@ -36,10 +36,10 @@ type Prediction struct {
 //
 //	seconds per step = bytes / bandwidth + dispatches * DispatchTime
 //
-// A step's dispatches wait for each other, so their overheads add up. For the limit, all bytes are read at the specified bandwidth.
-// For the expectation, the bytes of each part of the step are divided by the share of the bandwidth that the part's kernels reached
-// on another GPU. That GPU has 3 to 50 times the bandwidth of Apple's GPUs. Kernels that reach only a small share there should
-// reach a larger share of a lower bandwidth.
+// A dispatch waits for the one before it, so the overheads add up. For the limit, all bytes are read at the specified bandwidth. For the
+// expected speed, the bytes of each part of the step are divided by the share of the bandwidth that the part's kernels reached on another
+// GPU; see MeasuredOn. That GPU has 3 to 50 times the bandwidth of Apple's GPUs. Kernels that reach only a small share there should reach a
+// larger share of a lower bandwidth.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Prediction, error) {
 	if batch < 1 || batch > MaxBatch {
 		return nil, fmt.Errorf("predict a step of %d streams: the number must be from 1 to %d", batch, MaxBatch)
@@ -80,6 +80,6 @@ func WriteTable(w io.Writer, list []Prediction) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "A prediction, not a measurement: nothing was run. Limit: bytes over bandwidth, and %v per dispatch.\n"+
-		"Expected: the same at the shares of the bandwidth that our kernels reached on an %s.\n", DispatchTime, MeasuredOn())
+		"Expected: the same with the shares of the bandwidth that Ingot's kernels reached on an %s.\n", DispatchTime, MeasuredOn())
 	return err
 }

@@ -46,12 +46,12 @@ func retyped(t *testing.T, path string, to gguf.Type, suffixes ...string) *gguf.
 	return gguf.New(f.Path(), f.Meta(), list)
 }
 
-// counted returns the number of dispatches on the emulator, for a step of rows at a position.
+// counted returns the number of dispatches on the emulator for a step with the given number of rows at a position.
 func counted(t *testing.T, f *gguf.File, rows, position int) int {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
-		t.Skipf("predicted dispatches are not compared with those on the emulator: %v", err)
+		t.Skipf("cannot compare predicted dispatches with those on the emulator: %v", err)
 	}
 	require.NoError(t, err)
 	be, err := metal.New(dev, metal.Options{})
@@ -76,8 +76,8 @@ func counted(t *testing.T, f *gguf.File, rows, position int) int {
 	return be.Counters().Dispatches - before
 }
 
-// TestDispatches compares the counted dispatches with the dispatches on the emulator. Some files have weights of one type,
-// others of several types.
+// TestDispatches compares the result of Dispatches with the dispatches on the emulator. Some files have weights of one type, others of
+// several types.
 func TestDispatches(t *testing.T) {
 	const (
 		llama = "../../models/tiny-llama.q4_0.gguf"
@@ -113,8 +113,8 @@ func parse(t *testing.T, name string) *gguf.File {
 	return f
 }
 
-// TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per weight. The output head is also
-// the embedding; it has 8.5 bits per weight, since its rows are not whole blocks of Q6_K.
+// TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per weight. The output head is also the
+// embedding; it has 8.5 bits per weight, because its rows are not whole blocks of Q6_K.
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	const (
@@ -122,7 +122,7 @@ func TestPredict(t *testing.T) {
 		norms = (2*30 + 1) * 576 * 4
 		head  = 576 * 49152 * 8.5 / 8
 		row   = 576 * 8.5 / 8
-		cache = 30 * 2 * 192 * 2 // bytes per position
+		cache = 30 * 2 * 192 * 2 // bytes of the cache per position
 	)
 	chip, err := roofline.ParseChip("m4 max")
 	require.NoError(t, err)
