@@ -36,12 +36,17 @@ type Gaps struct {
 //   - its bytes at the share of the chip's bandwidth that the kernel reached
 //   - its operations at the share of the chip's arithmetic that the kernel reached
 //
-// A measurement gives the larger one of its two shares, and the best of a kernel counts. Measurements with fewer threadgroups than the
-// device has cores give none: they leave a part of the device idle.
+// See Measurements.shares for what a kernel reached. A kernel without shares has those of the same kernel with any type.
 func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds float64, known bool) {
 	same := m.of(d, g)
 	bandwidth, arithmetic := m.shares(same)
-	if len(same) == 0 || bandwidth == 0 && arithmetic == 0 && l.Limit(d) > 0 {
+	if bandwidth == 0 && arithmetic == 0 && l.Limit(d) > 0 {
+		if bandwidth, arithmetic = m.shares(m.named(d.Kernel)); bandwidth > 0 || arithmetic > 0 {
+			add(&g.OtherType, d)
+		} else {
+			add(&g.Missing, d)
+		}
+	} else if len(same) == 0 {
 		add(&g.Missing, d)
 	}
 	near := nearest(same, rows)
@@ -91,17 +96,42 @@ func add(names *[]string, d Dispatch) {
 	}
 }
 
-// shares returns the best shares of the bandwidth and of the arithmetic that kernels reached with threadgroups for all cores. A share
-// is 0 if there are none.
+// named returns the measurements of a kernel with all types.
+func (m *Measurements) named(kernel string) (list []Measurement) {
+	for _, k := range m.Kernels {
+		if k.Kernel == kernel {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// minShareTime is the minimum number of microseconds of a measurement that gives a share. The error of shorter times is too large: what
+// they read can still be in a cache, and the time of the launch, which is subtracted, is as long.
+const minShareTime = 5
+
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if something else took
+// the time in all measurements: in a measurement, the larger share counts, if there was a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
+	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {
+		if k.Microseconds < minShareTime {
+			continue
+		}
+		best.bandwidth, best.arithmetic = max(best.bandwidth, k.Share), max(best.arithmetic, k.Arithmetic)
 		switch {
 		case k.Groups < m.Cores:
 		case k.Share >= k.Arithmetic:
-			bandwidth = max(bandwidth, k.Share)
+			bandwidth = k.Share
 		default:
-			arithmetic = max(arithmetic, k.Arithmetic)
+			arithmetic = k.Arithmetic
 		}
+	}
+	if bandwidth > 0 {
+		bandwidth = best.bandwidth
+	}
+	if arithmetic > 0 {
+		arithmetic = best.arithmetic
 	}
 	return bandwidth, arithmetic
 }

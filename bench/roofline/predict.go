@@ -153,11 +153,15 @@ func WriteTable(w io.Writer, list []Prediction) error {
 // note writes what the table is, and what the expectations lack.
 func note(w io.Writer, list []Prediction) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "A prediction, not a measurement: nothing was run, and no Mac was measured.\n"+
+	fmt.Fprintf(&text, "A prediction, not a measurement: nothing was run.\n"+
 		"Limit: bytes over bandwidth or operations over arithmetic, and %v per dispatch.\n", DispatchTime)
 	if len(list) > 0 {
-		fmt.Fprintf(&text, "Expected: the same with the times and shares that our kernels reached on an %s; - if too much of the step was not measured.\n",
-			list[0].MeasuredOn)
+		device, mac := list[0].MeasuredOn, ""
+		if !strings.HasPrefix(device, "Apple") {
+			mac = " No Mac was measured."
+		}
+		fmt.Fprintf(&text, "Expected: the same with the times and shares that our kernels reached on an %s.%s A - means that too much of the step was not measured.\n",
+			device, mac)
 	}
 	var all Gaps
 	for i := range list {
