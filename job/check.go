@@ -4,31 +4,35 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"time"
 	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Limits of a job. They hold whoever has queued it.
+// Limits of a job. Decode enforces them, whichever program queued the job.
 const (
-	MaxLineNumber = math.MaxInt32 // maximum in the id of a result
+	MaxLineNumber = math.MaxInt32
 	MinTimeout    = time.Second
 	MaxTimeout    = 30 * 24 * time.Hour
 	MaxAttempts   = 1000
 
-	maxPayload = openai.MaxBody + 64<<10 // the body and the other fields
+	maxPayload = openai.MaxBody + 64<<10 // maximum bytes of an encoded job: the body plus 64 KiB for all other fields
 )
 
-var (
-	sumForm  = regexp.MustCompile(`^[0-9a-f]{8}$`)
-	fileForm = regexp.MustCompile(`^([0-9a-f]{16})?$`)
-)
+// isHex reports whether a text is lower-case hex digits of a number.
+func isHex(s string, digits int) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(s) == digits
+}
 
 // CheckSum returns an error if a row's checksum is not 8 hex digits.
 func CheckSum(sum string) error {
-	if sumForm.MatchString(sum) {
+	if isHex(sum, 8) {
 		return nil
 	}
 	return fmt.Errorf("checksum %.20q is not 8 hex digits", sum)
@@ -53,13 +57,13 @@ func CheckLimits(timeout time.Duration, attempts int) error {
 	return nil
 }
 
-// check returns an error if a job from the queue cannot come from a row.
+// check returns an error if a field of a decoded job is missing, malformed or out of its limits.
 func (j *Job) check() error {
 	err := errors.Join(CheckBatch(j.Batch), CheckLine(j.Line), CheckSum(j.Sum), checkTimeout(j.TimeoutMS, j.MaxAttempts))
 	switch {
 	case err != nil:
 		return err
-	case !fileForm.MatchString(j.File):
+	case j.File != "" && !isHex(j.File, 16):
 		return fmt.Errorf("file %.40q is not 16 hex digits", j.File)
 	case j.CustomID == "" || len(j.CustomID) > openai.MaxCustomID || !utf8.ValidString(j.CustomID):
 		return fmt.Errorf("custom_id %.40q is not a text of 1 to %d bytes", j.CustomID, openai.MaxCustomID)
@@ -68,9 +72,9 @@ func (j *Job) check() error {
 	case len(j.Body) > openai.MaxBody:
 		return fmt.Errorf("the body has %d bytes, which is more than %d", len(j.Body), openai.MaxBody)
 	case j.Live != nil && CheckBatch(j.Live.Channel) != nil:
-		return fmt.Errorf("channel %.40q is not a name", j.Live.Channel)
+		return fmt.Errorf("live.channel %.40q is not 1 to 128 letters, digits and . _ -", j.Live.Channel)
 	case j.EnqueuedMS < 0 || j.EnqueuedMS > maxUnixMilli:
-		return fmt.Errorf("enqueued_ms %d is not a time", j.EnqueuedMS)
+		return fmt.Errorf("enqueued_ms %d is not a time: it must be Unix milliseconds before the year 10000", j.EnqueuedMS)
 	}
 	return nil
 }
@@ -78,7 +82,7 @@ func (j *Job) check() error {
 // maxUnixMilli is the end of the year 9999.
 const maxUnixMilli = 253402300799999
 
-// checkTimeout is CheckLimits of a timeout in milliseconds, which may be too large for a time.Duration.
+// checkTimeout calls CheckLimits with a timeout in milliseconds. It clips the timeout first, since a large one overflows time.Duration.
 func checkTimeout(ms int64, attempts int) error {
 	return CheckLimits(time.Duration(min(max(ms, 0), 2*MaxTimeout.Milliseconds()))*time.Millisecond, attempts)
 }

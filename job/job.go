@@ -1,4 +1,4 @@
-// Package job defines the data that producers and workers exchange: jobs, their results and figures.
+// Package job defines the data that producers and workers exchange through the queue: jobs, results and statistics.
 package job
 
 import (
@@ -6,42 +6,50 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/ordered"
 )
 
-// Job is one row on the queue: the payload of a task. Body is the row's body, byte for byte. Jobs are kept small, because asynq's
-// heartbeat writes the payloads of all running tasks again every 5 s.
+// Job is one row on the queue. Encoded, it is the payload of an asynq task. Body is the row's body, byte for byte.
 type Job struct {
 	Batch       string          `json:"batch"`
-	Line        int             `json:"line"`           // line number in the file, from 1; identifies the row in the batch
+	Line        int             `json:"line"`           // line number in the input, from 1; identifies the row in the batch
 	Sum         string          `json:"sum"`            // the start of the SHA-256 of the line, 8 hex digits
 	File        string          `json:"file,omitempty"` // FileID of the batch's file; empty in a local run
 	CustomID    string          `json:"custom_id"`
 	Endpoint    openai.Endpoint `json:"url"`
 	Body        json.RawMessage `json:"body"`
-	EnqueuedMS  int64           `json:"enqueued_ms"` // Unix time
+	EnqueuedMS  int64           `json:"enqueued_ms"` // Unix time in ms
 	TimeoutMS   int64           `json:"timeout_ms"`  // maximum time of one attempt
 	MaxAttempts int             `json:"max_attempts"`
-	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch as Unix time; 0 for none
+	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch, Unix time in ms; 0 for none
 	Live        *Live           `json:"live,omitempty"`        // settings of a request whose client waits; nil for a row of a file
 
 	// The queue sets these when it delivers the job.
 
-	Delivery int    `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
-	Pin      string `json:"-"` // Pin of the worker's model; set by the worker, and empty while the worker does not know it
-	Deaths   int    `json:"-"` // workers that died while they ran the row
+	Delivery int    `json:"-"` // how often the row was taken from a silent worker; writes of earlier deliveries are refused
+	Pin      string `json:"-"` // Pin of the worker's model, set by the worker; empty until the model file is hashed
+	Deaths   int    `json:"-"` // number of workers that died while they ran the row
+	Begun    *Begun `json:"-"` // set if Serve has begun the job, since ServeOptions.Admit has admitted it
 }
 
-// Live is what a job has whose client waits for the answer.
+// Begun is what a job has that Serve has begun.
+type Begun struct {
+	Start
+	Leave func() // ends the admission; the handler calls it when it has ended
+}
+
+// Live has the settings of a job whose client waits for the answer.
 type Live struct {
-	Channel string `json:"channel"` // on which events are announced
-	Seed    int64  `json:"seed"`    // if the request has none
+	Channel string `json:"channel"` // channel of the job's events
+	Seed    int64  `json:"seed"`    // seed if the request has none
 }
 
-// Deadline returns the time after which the job is not answered any longer. ok is false if there is no deadline.
+// Deadline returns the time after which the job expires. ok is false if there is no deadline.
 func (j *Job) Deadline() (deadline time.Time, ok bool) {
 	return time.UnixMilli(j.DeadlineMS), j.DeadlineMS > 0
 }
@@ -52,7 +60,7 @@ func (j *Job) Overdue() bool {
 	return ok && time.Now().After(deadline)
 }
 
-// Timeout returns the time that one attempt may take.
+// Timeout returns the maximum time of one attempt.
 func (j *Job) Timeout() time.Duration { return time.Duration(j.TimeoutMS) * time.Millisecond }
 
 // Generation returns the engine's request for prompt i of r, the job's parsed body.
@@ -60,7 +68,7 @@ func (j *Job) Generation(r *openai.Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(j.defaultSeed()), time.UnixMilli(j.EnqueuedMS))
 }
 
-// Parse checks the body.
+// Parse parses and checks the body.
 func (j *Job) Parse() (*openai.Request, error) {
 	if j.Live != nil {
 		return openai.ParseLive(j.Endpoint, j.Body)
@@ -81,17 +89,69 @@ func (j *Job) defaultSeed() int64 {
 // Encode returns the job as the payload of a task.
 func (j *Job) Encode() ([]byte, error) { return openai.Marshal(j) }
 
-// Decode reads a payload. The returned job is within the limits of a row.
+// Decode reads the payload of a task. It returns an error if the job is not within the limits.
 func Decode(payload []byte) (*Job, error) {
 	if len(payload) > maxPayload {
-		return nil, fmt.Errorf("read a job's payload: the payload has %d bytes, which is more than %d", len(payload), maxPayload)
+		return nil, fmt.Errorf("read a job's payload: it has %d bytes, the maximum is %d", len(payload), maxPayload)
 	}
 	j := new(Job)
-	if err := json.Unmarshal(payload, j); err != nil {
-		return nil, fmt.Errorf("read a job's payload: %w", err)
+	if !json.Valid(payload) || !j.read(payload) {
+		*j = Job{}
+		if err := json.Unmarshal(payload, j); err != nil {
+			return nil, fmt.Errorf("read a job's payload: %w", err)
+		}
 	}
 	if err := j.check(); err != nil {
 		return nil, fmt.Errorf("read a job's payload: not a valid job: %w", err)
 	}
 	return j, nil
+}
+
+// read reads a payload, which must be valid JSON, in a fraction of the time of encoding/json. ok is false if something is not as Encode
+// writes it.
+func (j *Job) read(payload []byte) (ok bool) {
+	if payload[0] != '{' {
+		return false
+	}
+	for key, value := range ordered.Members(payload) {
+		ok = true
+		switch key {
+		case "batch":
+			j.Batch, ok = ordered.Plain(value)
+		case "line":
+			ok = readNumber(value, &j.Line)
+		case "sum":
+			j.Sum, ok = ordered.Plain(value)
+		case "file":
+			j.File, ok = ordered.Plain(value)
+		case "custom_id":
+			j.CustomID, ok = ordered.Plain(value)
+		case "url":
+			var url string
+			url, ok = ordered.Plain(value)
+			j.Endpoint = openai.Endpoint(url)
+		case "body":
+			j.Body = value
+		case "enqueued_ms":
+			ok = readNumber(value, &j.EnqueuedMS)
+		case "timeout_ms":
+			ok = readNumber(value, &j.TimeoutMS)
+		case "max_attempts":
+			ok = readNumber(value, &j.MaxAttempts)
+		case "deadline_ms":
+			ok = readNumber(value, &j.DeadlineMS)
+		default:
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return ok
+}
+
+func readNumber[T int | int64](value []byte, to *T) bool {
+	n, err := strconv.ParseInt(string(value), 10, strconv.IntSize)
+	*to = T(n)
+	return err == nil
 }

@@ -63,7 +63,7 @@ func (s *step) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps floa
 	s.norm(dst, src, gain.(*weight), eps, true)
 }
 
-// norm records the portable kernel.
+// norm records the portable kernel of RMSNorm, or of RMSNormAdd if add is set.
 func (s *step) norm(dst, src compute.Tensor, w *weight, eps float32, add bool) {
 	groups := normGroups(w.in)
 	a := normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps, flag(add)}

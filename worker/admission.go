@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxAdmitted is the maximum size of the bodies of all rows in the engine together. A larger row runs alone.
+	// maxAdmitted is the maximum total size, in bytes, of the bodies of the running rows. A larger row runs alone.
 	maxAdmitted = 32 << 20
 	// A row runs alone after suspectDeaths workers died while they ran it.
 	suspectDeaths = 2
@@ -22,9 +22,9 @@ const (
 // errDraining means that a row was not admitted because the worker stops.
 var errDraining = errors.New("worker is stopping")
 
-// admission decides when a row that the worker holds may begin. The bytes of the running rows are limited. A row during which
-// workers died runs alone: if this worker dies as well, no other row is suspected. Rows are admitted in order: a row that must run
-// alone waits for the running rows, and later rows wait for it.
+// admission decides when a row that the worker holds may begin. It limits the total size of the running rows. A row runs alone if
+// workers died while they ran it: if this worker dies too, only that row can be the cause. Rows are admitted in order: a row that must
+// run alone waits for the running rows, and later rows wait for it.
 type admission struct {
 	bytes   *semaphore.Weighted
 	closed  chan struct{}
@@ -35,22 +35,18 @@ func newAdmission() *admission {
 	return &admission{bytes: semaphore.NewWeighted(maxAdmitted), closed: make(chan struct{})}
 }
 
-// enter waits until a row may begin. The caller must call leave when the row ends. The error is errDraining after
-// close, or ctx's error.
+// enter waits until a row may begin. The caller must call leave when the row ends. The error is errDraining if close was called, or
+// ctx's error.
 func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err error) {
 	select {
 	case <-a.closed:
 		return nil, errDraining
 	default:
 	}
-	n := min(max(int64(len(j.Body)), 1), maxAdmitted)
-	if j.Deaths >= suspectDeaths {
-		n = maxAdmitted
-	}
-	leave = func() { a.bytes.Release(n) }
-	if a.bytes.TryAcquire(n) {
+	if leave, ok := a.tryEnter(j); ok {
 		return leave, nil
 	}
+	n := room(j)
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -66,8 +62,27 @@ func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err er
 		}
 		return nil, err
 	}
-	return leave, nil
+	return func() { a.bytes.Release(n) }, nil
 }
 
-// close refuses waiting rows and further rows.
+// tryEnter is enter for a row that does not have to wait. ok is false if it has to, or after close.
+func (a *admission) tryEnter(j *job.Job) (leave func(), ok bool) {
+	select {
+	case <-a.closed:
+		return nil, false
+	default:
+	}
+	n := room(j)
+	return func() { a.bytes.Release(n) }, a.bytes.TryAcquire(n)
+}
+
+// room returns the part of maxAdmitted that a row takes.
+func room(j *job.Job) int64 {
+	if j.Deaths >= suspectDeaths {
+		return maxAdmitted
+	}
+	return min(max(int64(len(j.Body)), 1), maxAdmitted)
+}
+
+// close makes enter return errDraining for waiting rows and all later ones.
 func (a *admission) close() { a.closing.Do(func() { close(a.closed) }) }

@@ -1,14 +1,14 @@
-// Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and
-// values are in the backend's memory. A page is a number, which is the same in every layer. A sequence's page table lists the pages
-// of its positions in order.
+// Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and values
+// are in the backend's memory; this package handles only page numbers. A page has the same number in every layer. A sequence's page table
+// lists the pages of its positions in order.
 //
-// A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after
-// it. (The token after it is included because the MTP layer computes the slot of a position from the next token.) Pages that are in
-// no table any longer keep their content until they are needed; the least recently used page is evicted first. Content that turns
-// out to be wrong is discarded, together with all content that was computed from it.
+// A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
+// token after it is included because the MTP layer computes the slot of a position from the next token.) A page that leaves its last table
+// keeps its content until the page is needed for other content. The least recently used page is evicted first. Content that turns out to be
+// wrong is discarded, together with all content that was computed from it.
 package cache
 
-// Pool is a fixed number of pages. It is not safe for concurrent use.
+// Pool gives pages to tables. Its number of pages is fixed. It is not safe for concurrent use.
 type Pool struct {
 	pageSize int
 	pages    []page
@@ -22,8 +22,8 @@ type Pool struct {
 // page is the pool's record of a page.
 type page struct {
 	tables     int32 // number of tables that hold the page
-	isKnown    bool
-	discarded  bool // the content may be wrong, although tables still hold the page
+	isKnown    bool  // the page is registered in Pool.known under key
+	discarded  bool  // the content may be wrong; set while tables still hold the page
 	key        Key
 	before     Key   // key of the previous page of the text; zero for the first page
 	prev, next int32 // neighbours in idle
@@ -61,7 +61,7 @@ func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 // Available returns the number of pages that tables can still take: the pages without content and the known pages in no table.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
-// Needed returns the number of pages that the given number of positions take.
+// Needed returns the number of pages that hold the given number of positions.
 func (p *Pool) Needed(positions int) int { return (positions + p.pageSize - 1) / p.pageSize }
 
 // Stats returns the counts so far.
@@ -87,7 +87,7 @@ func (p *Pool) take() (int32, bool) {
 	return id, true
 }
 
-// share counts one more table that holds a known page.
+// share records that one more table holds a known page.
 func (p *Pool) share(id int32) {
 	if p.pages[id].tables == 0 {
 		p.idle.remove(p.pages, id)
@@ -96,7 +96,7 @@ func (p *Pool) share(id int32) {
 	p.stats.Shared++
 }
 
-// drop counts one table fewer that holds a page.
+// drop records that one table fewer holds a page. A page that no table holds becomes idle if it is known, and free otherwise.
 func (p *Pool) drop(id int32) {
 	pg := &p.pages[id]
 	pg.tables--
@@ -120,7 +120,7 @@ func (p *Pool) learn(id int32, key, before Key) {
 	p.pages[id].isKnown, p.pages[id].key, p.pages[id].before = true, key, before
 }
 
-// discard makes the content of known pages unknown, and also the content of all pages that were computed from them.
+// discard removes pages from the known ones, and with them all pages that were computed from their content.
 func (p *Pool) discard(ids []int32) {
 	after := make(map[Key][]int32, len(p.known))
 	for _, id := range p.known {

@@ -6,12 +6,12 @@ import "slices"
 type Table struct {
 	pool  *Pool
 	pages []int32
-	last  Key // key of the last known page, number known-1
+	last  Key // key of the page known-1; zero if known is 0
 	known int // number of leading pages whose content has a key
 
-	adopted int // pages that the table did not compute
+	adopted int // number of pages that Adopt took from the cache
 
-	claim   Key // content of the page that this table has announced to compute
+	claim   Key // key of the page that this table has announced to compute
 	claimed bool
 }
 
@@ -21,8 +21,8 @@ func (p *Pool) NewTable() *Table { return &Table{pool: p} }
 // Pages returns the table's pages: position i is in slot i%PageSize of Pages()[i/PageSize].
 func (t *Table) Pages() []int32 { return t.pages }
 
-// Adopt takes the known pages of a text and returns the number of positions that the table then has. The table must hold whole
-// pages of the text and nothing else. The last token is never covered, because its logits are needed.
+// Adopt appends the known pages that continue the table's text. It returns the number of positions that the table then has. The table must
+// hold only full pages of the text. The page of the last token is never adopted, because the token must be computed for its logits.
 func (t *Table) Adopt(tokens []int32) (positions int) {
 	for {
 		key, ok := t.nextKey(tokens)
@@ -42,20 +42,21 @@ func (t *Table) Adopt(tokens []int32) (positions int) {
 	return len(t.pages) * t.pool.pageSize
 }
 
-// Adopted is the number of pages that the table has taken from the cache, and that others may hold too.
+// Adopted returns the number of pages that the table has taken from the cache. Other tables may hold them too.
 func (t *Table) Adopted() int { return t.adopted }
 
 // PageSize returns the number of positions of a page.
 func (t *Table) PageSize() int { return t.pool.pageSize }
 
-// Note returns the note of the table's page i; 0 if it has none. A page keeps its note for as long as it keeps its content.
+// Note returns the number that SetNote attached to the table's page i; 0 if there is none. A page keeps its note for as long as it keeps
+// its content.
 func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[i]].note }
 
-// SetNote gives the table's page i a note, which those who share the page see. The pool does not read it.
+// SetNote attaches a number to the table's page i. All tables that share the page have the note. The pool does not interpret it.
 func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[i]].note = note }
 
-// nextKey is the content of the page after those that the table holds; it is false if the text ends before the token that follows
-// the page, or if the table holds a page that is not full.
+// nextKey returns the key of the page that follows the table's pages. It returns false if the text ends before the token after that page,
+// or if the table holds a page without a key.
 func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	size := t.pool.pageSize
 	end := (t.known + 1) * size
@@ -65,8 +66,8 @@ func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	return t.last.next(tokens[end-size : end+1]), true
 }
 
-// Claim announces the page that the table will compute next. busy reports whether another table has announced it: wait for it
-// rather than compute it twice. Call Adopt before.
+// Claim announces that the table will compute its next page. busy reports whether another table has already announced the same page; the
+// caller then waits for that table instead of computing the page again. Call Adopt before.
 func (t *Table) Claim(tokens []int32) (busy bool) {
 	key, ok := t.nextKey(tokens)
 	if !ok {
@@ -81,7 +82,7 @@ func (t *Table) Claim(tokens []int32) (busy bool) {
 	return false
 }
 
-// Unclaim withdraws what Claim announced, so that another table can compute it.
+// Unclaim withdraws the announcement of Claim, so that another table can compute the page.
 func (t *Table) Unclaim() {
 	if t.claimed {
 		delete(t.pool.claims, t.claim)
@@ -102,8 +103,8 @@ func (t *Table) Grow(positions int) bool {
 	return true
 }
 
-// Commit makes full pages known, so that other sequences can share them. The first filled positions of tokens must have been
-// computed.
+// Commit registers the table's full pages under their keys, so that other sequences can share them. tokens is the text so far. Its first
+// filled positions must have been computed.
 func (t *Table) Commit(tokens []int32, filled int) {
 	size := t.pool.pageSize
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {
@@ -115,8 +116,8 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	}
 }
 
-// Discard makes the content of the table's pages unknown, and also the content of all other pages that were computed from them. If
-// another table holds such a page, its sequence must be computed again: see HoldsDiscarded.
+// Discard removes the table's pages from the cache, and with them all pages that were computed from their content. If another table holds
+// such a page, its sequence must be computed again: see HoldsDiscarded.
 func (t *Table) Discard() { t.pool.discard(slices.Clone(t.pages)) }
 
 // HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released
@@ -128,7 +129,7 @@ func (t *Table) HoldsDiscarded() bool {
 // Release frees all pages and leaves the table empty. A second call does nothing.
 func (t *Table) Release() {
 	t.Unclaim()
-	// The last page first, so that the beginning of a text outlives its end.
+	// Drop the last page first, so that the beginning of a text is evicted after its end.
 	for i := len(t.pages) - 1; i >= 0; i-- {
 		t.pool.drop(t.pages[i])
 	}

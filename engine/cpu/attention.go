@@ -17,7 +17,7 @@ func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute
 	t.run((*rowsTask).ropeStore, qkv.Rows, 2*qkv.Cols)
 }
 
-// ropeStore finishes and stores a row of RopeStore.
+// ropeStore does row r of RopeStore.
 func (t *rowsTask) ropeStore(thread, r int) {
 	s, c, line := t.step, t.cache, row(t.src, r)
 	queries, keys := t.shape.Heads*t.shape.KeyDim, t.shape.KVHeads*t.shape.KeyDim
@@ -58,12 +58,11 @@ type queryBlock struct {
 	from, to    int32
 }
 
-// Limits of the queries in a block: small enough that every thread has work, and that the scores of a block stay in the
-// processor's cache.
+// Limits of a block. A block is small enough that every thread has work and that its scores stay in the processor's cache.
 const (
 	minQueries = 4
 	maxQueries = 32
-	maxScores  = 1 << 17
+	maxScores  = 1 << 17 // a block with minQueries may have more
 )
 
 // Attention implements compute.Step.
@@ -125,7 +124,7 @@ func (t *attention) part(thread, i int) {
 		own := m.attention[int(q-b.from)*stride:][:stride]
 		end := int(positions[b.first+q/group]) + 1
 		first := t.shape.First(end - 1)
-		clear(own[begin:first]) // positions that only earlier rows see have no weight
+		clear(own[begin:first]) // positions before the row's sliding window have weight 0
 		if t.sinks != nil {
 			own[end] = t.sinks[b.kvHead*group+q%group]
 			end++
@@ -137,11 +136,11 @@ func (t *attention) part(thread, i int) {
 	t.weigh(thread, b, begin, shortest, longest, stride)
 }
 
-// scoreStride returns the distance between the scores of two queries over n positions. There is room for a sink.
+// scoreStride returns the distance between the scores of two queries over n positions, with room for a sink.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
-// scores computes the scores of a block's queries for the positions from begin up to, but not including, longest. Scores of
-// positions that a query does not see are not used.
+// scores computes the scores of a block's queries for the positions from begin up to, but not including, longest. It also computes scores
+// of positions that a query does not attend to; they are not used.
 func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -160,8 +159,8 @@ func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int)
 	}
 }
 
-// prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes.
-// The kernel prefetches them while it works on the previous page, since a processor cannot predict the order of pages.
+// prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes. The kernel
+// prefetches these rows while it works on the previous page, because a processor cannot predict the order of pages.
 func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	n := min(t.cache.shape.PageSize, longest-i*t.cache.shape.PageSize)
 	if n <= 0 {
@@ -180,8 +179,8 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh adds the values multiplied with their weights, for each query of a block, from position begin on. Up to position shortest,
-// which every query has passed, it processes all queries at once.
+// weigh adds the values, multiplied with their weights, to the result of each query of a block, from position begin on. It processes the
+// positions before shortest, to which every query attends, for all queries at once.
 func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]

@@ -13,7 +13,7 @@ func (s *step) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps 
 	t.run((*rowsTask).latents, a.Rows, 2*a.Cols)
 }
 
-// latents finishes and stores a row of Latents.
+// latents does row r of Latents.
 func (t *rowsTask) latents(thread, r int) {
 	s, line := t.step, row(t.src, r)
 	if q := len(t.second); q > 0 {
@@ -38,7 +38,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	t.run((*rowsTask).turn, dst.Rows, w.matrices*t.rope.dims)
 }
 
-// turn rotates the heads of a row, for Absorb.
+// turn rotates the heads of row r for Absorb.
 func (t *rowsTask) turn(thread, r int) {
 	w := t.table
 	out, in := row(t.dst, r), row(t.src, r)

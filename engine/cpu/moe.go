@@ -25,7 +25,7 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	t.run((*rowsTask).choose, dst.Rows, shape.Experts*(shape.Used+1))
 }
 
-// choose writes the indices of the best experts of a row, then their weights. Among experts with equal scores, the first wins.
+// choose writes the indices of the best experts of row r, then their weights. Of experts with equal scores, it chooses the first.
 func (t *rowsTask) choose(thread, r int) {
 	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
 	bias := t.bias
@@ -102,7 +102,7 @@ func (g *grouping) group(routing compute.Tensor, experts int) {
 		sum += n
 		g.first[e] = sum
 	}
-	for r := routing.Rows - 1; r >= 0; r-- { // backwards, since first counts down to each expert's start
+	for r := routing.Rows - 1; r >= 0; r-- { // backwards, because first[e] counts down from the end of expert e's choices to their start
 		ids := row(routing, r)[:used]
 		for k := used - 1; k >= 0; k-- {
 			e := int(ids[k])
@@ -132,7 +132,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 		from := len(t.at)
 		for _, choice := range by.choices[by.first[m]:by.first[m+1]] {
 			r, k := int(choice)/used, int(choice)%used
-			t.add(start(x, r), r*n/blockValues, start(dst, r)+k*gate.out)
+			t.add(start(x, r), r*rowBlocks(n), start(dst, r)+k*gate.out)
 		}
 		if len(t.at) > from {
 			p := t.addPair(gate, up, m, from, len(t.at))
@@ -174,20 +174,20 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	t.group(routing, down.matrices)
 	for _, choice := range t.choices[:dst.Rows*used] {
 		r, k := int(choice)/used, int(choice)%used
-		t.add(start(h, r)+k*down.in, (r*width+k*down.in)/blockValues, start(dst, r))
+		t.add(start(h, r)+k*down.in, r*rowBlocks(width)+k*down.in/blockValues, start(dst, r))
 		t.factors = append(t.factors, row(routing, r)[used+k])
 	}
 	t.sharedFrom = len(t.at)
 	if t.shared != nil {
 		for r := range dst.Rows {
-			t.add(start(h, r)+used*down.in, (r*width+used*down.in)/blockValues, start(dst, r))
+			t.add(start(h, r)+used*down.in, r*rowBlocks(width)+used*down.in/blockValues, start(dst, r))
 			t.factors = append(t.factors, 1)
 		}
 	}
 	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
 		s.quantize(h, dst.Rows, 1, width, width)
 	}
-	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // as if each operand had its own matrix
+	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // an estimate: as if each operand had its own matrix
 	s.pool.do(t, t.cut.parts())
 }
 

@@ -10,20 +10,29 @@ import (
 // blockValues is the number of activations that share a scale.
 const blockValues = 32
 
-// scaleBytes is the size of a block's scale.
+// scaleBytes is the size of a block's scale in bytes.
 const scaleBytes = int64(unsafe.Sizeof(kernels.Scale{}))
 
-// activations are rows of 8-bit activations, in blocks.
+// activations are rows of 8-bit activations, in blocks of blockValues.
 type activations struct {
 	q      []int8
 	scales []kernels.Scale
 }
 
-// quantize converts slices of the rows of x to blocks. Each row has count slices of n values, which are stride values apart. Slice
-// i of row r starts at block (r*count+i)*n/blockValues.
+// rowBlocks returns the number of blocks from the start of a row of n activations to the start of the next row: those of an odd number of
+// cache lines. If 16 rows of 4096 bytes followed one another without a gap, all their bytes of a column would be in one set of the
+// first-level cache, which has room for fewer.
+func rowBlocks(n int) int {
+	const lineBlocks = 64 / blockValues
+	return lineBlocks * ((n+63)/64 | 1)
+}
+
+// quantize converts slices of the rows of x to blocks of the step's activations. Each row has count slices of n values, which are stride
+// values apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
 func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
-	s.bytes.q = grow(s.bytes.q, rows*count*n)
-	s.bytes.scales = grow(s.bytes.scales, rows*count*n/blockValues)
+	blocks := rows * rowBlocks(count*n)
+	s.bytes.q = grow(s.bytes.q, blocks*blockValues)
+	s.bytes.scales = grow(s.bytes.scales, blocks)
 	t := &s.quantizer
 	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
 	t.each = s.rowsEach(rows, count*n)
@@ -43,12 +52,12 @@ func (t *quantizer) part(thread, i int) {
 	x, out := values(t.x), &t.step.bytes
 	for r := i * t.each; r < min((i+1)*t.each, t.rows); r++ {
 		slices, n := t.count, t.n
-		if t.n == t.stride { // the slices of a row are one run of values
+		if t.n == t.stride { // the slices of a row are contiguous
 			slices, n = 1, t.n*t.count
 		}
 		for k := range slices {
-			to := r*t.count*t.n + k*n
-			a.X, a.Q, a.Scales, a.Blocks = &x[start(t.x, r)+k*t.stride], &out.q[to], &out.scales[to/blockValues], int64(n/blockValues)
+			to := r*rowBlocks(t.count*t.n) + k*n/blockValues
+			a.X, a.Q, a.Scales, a.Blocks = &x[start(t.x, r)+k*t.stride], &out.q[to*blockValues], &out.scales[to], int64(n/blockValues)
 			t.step.kernels.Quantize(a)
 		}
 	}

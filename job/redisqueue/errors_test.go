@@ -23,15 +23,15 @@ func TestWhichErrorsMayGoAway(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	require.EqualError(t, err, "read batch b: x: EOF")
 	require.NotErrorIs(t, failure(job.ErrNoBatch, "read"), job.ErrUnavailable)
-	require.ErrorIs(t, failure(redis.ErrPoolTimeout, "read"), job.ErrUnavailable, "other connections are slow")
+	require.ErrorIs(t, failure(redis.ErrPoolTimeout, "read"), job.ErrUnavailable, "a full connection pool is transient")
 }
 
 func TestEventsOfAWorkerAreNoFailures(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{job.ErrDeliveryEnded, asynq.ErrLeaseExpired, fmt.Errorf("x: %w", job.ErrHandedBack), context.Canceled} {
 		require.False(t, isFailure(err), "%v", err)
-		require.Zero(t, retryDelay(3, err, nil))
+		require.Zero(t, retryDelay(3, err))
 	}
 	require.True(t, isFailure(errors.New("x")))
-	require.Equal(t, time.Second, retryDelay(0, errors.New("x"), nil))
+	require.Equal(t, time.Second, retryDelay(0, errors.New("x")))
 }
