@@ -37,7 +37,7 @@ func (k integerKernel) tiles(columns int) int { return (columns + k.columns - 1)
 var integerGeometry = map[string]integerKernel{
 	"row_product":       {rows: 16, columns: 1, simdgroups: 8, normRounds: 2},
 	"row_product_short": {rows: 64, columns: 1, simdgroups: 8, normRounds: 1},
-	"row_gated_experts": {rows: 32, columns: 1, simdgroups: 8},
+	"row_gated_experts": {rows: 32, columns: 1, simdgroups: 4},
 	"row_experts_add":   {rows: 16, columns: 1, simdgroups: 2},
 	"product_1":         {rows: 32, columns: 1, simdgroups: 4},
 	"product_2":         {rows: 32, columns: 2, simdgroups: 4},

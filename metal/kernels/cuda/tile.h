@@ -205,60 +205,6 @@ struct Row {
     static __device__ uint bytes(uint blocks) { return (40 * blocks + 15) / 16 * 16; }
 };
 
-// OneRow multiplies a row of activations with dp4a. A lane takes one row of weights of every eighth block. A warp takes two strands and
-// reads U rounds of blocks before it uses the first; a team has 4 warps.
-template <class W, int M, int U>
-struct OneRow {
-    enum { groups = M, columns = 1, warps = 4, parts = strands, values = M };
-
-    struct Block {
-        typename W::Registers w[M][4];
-        uint4 x[2];
-        float2 s;
-    };
-
-    __device__ void multiply(const uchar* const* w, const Row& x, uint blocks, uint warp, uint lane, float (&sums)[M]) {
-        UNROLL for (uint m = 0; m < M; m++) sums[m] = 0;
-        for (uint first = 2 * warp + lane / 16; first < blocks; first += strands * U) {
-            Block read[U];
-            UNROLL for (uint u = 0; u < U; u++) {
-                uint b = first + strands * u;
-                if (b >= blocks) continue;
-                UNROLL for (uint m = 0; m < M; m++) {
-                    const uchar* super = super_block<W>(w[m], b);
-                    W::load4(block<W>(super, b), super, lane % 8, read[u].w[m]);
-                }
-                read[u].s = x.scale(0, b);
-                UNROLL for (uint i = 0; i < 2; i++) read[u].x[i] = x.values(0, b)[i];
-            }
-            UNROLL for (uint u = 0; u < U; u++) {
-                if (first + strands * u < blocks) add(read[u], lane / 8 % 2, sums);
-            }
-        }
-    }
-
-    // add adds the products of row r (second 0) or r+8 (1) of each group.
-    static __device__ void add(Block& read, uint second, float (&sums)[M]) {
-        UNROLL for (uint m = 0; m < M; m++) {
-            int low = MAGIC_BITS, high = MAGIC_BITS;
-            UNROLL for (uint q = 0; q < 4; q++) {
-                if (second) W::second(read.w[m][q]);
-                uint a[4];
-                W::values(read.w[m][q], a);
-                uint4 x = read.x[q / 2];
-                low = dot4(a[0], q % 2 == 0 ? x.x : x.z, low);
-                int& rest = W::halves ? high : low;
-                rest = dot4(a[2], q % 2 == 0 ? x.y : x.w, rest);
-            }
-            Scales k = W::scales(read.w[m][0]);
-            float v = W::halves ? whole<W>(read.w[m][0], second, low, high) : number(low);
-            sums[m] = add_block<W>(sums[m], v, second ? k.d1 : k.d0, second ? k.m1 : k.m0, read.s);
-        }
-    }
-
-    static __device__ void put(const float (&sums)[M], Parts<strands, 1>& parts, uint m, uint warp, uint lane) { parts.at(2 * warp + lane / 16, 0, lane % 16) = sums[m]; }
-};
-
 // Lanes multiplies with dp4a. For few columns (N) this takes fewer instructions than tensor cores. Lane 8j+r takes rows r and r+8 of
 // every fourth block: with S = 8 strands j and j+4, with S = 4 one of them. A team has 8/S warps. A warp reads U rounds of
 // blocks before it uses the first.

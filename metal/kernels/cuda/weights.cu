@@ -55,15 +55,14 @@ typedef Tensor<WEIGHT, 1, 2, 1, 4> Some;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> Many;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> WideFew; // for matrices of many rows
 typedef Tensor<WEIGHT, 1, 1, 4, 4> DownFew;
-typedef OneRow<WEIGHT, 1, 4> RowLong;
 typedef Lanes<WEIGHT, 1, 1, 4, 2> RowDown;
 typedef Lanes<WEIGHT, 1, 1, 4, 2> RowShort; // for rows of few blocks
-typedef OneRow<WEIGHT, 2, 2> RowGated;
+typedef Lanes<WEIGHT, 2, 1, 4, 2> RowGated;
 typedef Lanes<WEIGHT, 2, 1, 4, 2> GatedOne;
 typedef Tensor<WEIGHT, 2, 1, 4, 4> GatedFew;
 typedef Tensor<WEIGHT, 2, 4, 1, 1> GatedMany;
 
-ROW_PRODUCT(row_product, RowLong, 1, 256, 2, 2)
+ROW_PRODUCT(row_product, One, 1, 256, 2, 2)
 ROW_PRODUCT(row_product_short, RowShort, 4, 256, 3, 1)
 ROW_GATED_EXPERTS(row_gated_experts, RowGated, 2, 2)
 PRODUCT(product_1, One, 2, 4)

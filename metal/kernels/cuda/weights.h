@@ -64,7 +64,6 @@ struct Q4_0 : NoMinimum {
         a[2] = r.q.x & 0xf0f0f0f0;
         a[3] = r.q.y & 0xf0f0f0f0;
     }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y; }
     static __device__ Scales scales(const Registers& r) { return {half_float(low_half(r.d)) * 0.0625f, half_float(r.d >> 16) * 0.0625f, 0, 0}; }
     static __device__ void load4(const uchar* p, const uchar* s, uint r, Registers* q) {
         load(p, s, 4 * r, q[0]);
@@ -88,7 +87,6 @@ struct Q4_1 {
         r.dm = *(const uint2*)(p + 256 + lane / 4 * 8);
     }
     static __device__ void values(const Registers& r, uint* a) { unsigned_nibbles(r.q, a); }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y; }
     static __device__ Scales scales(const Registers& r) {
         return {half_float(low_half(r.dm.x)), half_float(low_half(r.dm.y)), half_float(r.dm.x >> 16), half_float(r.dm.y >> 16)};
     }
@@ -128,7 +126,6 @@ struct Q5_0 : NoMinimum {
         a[2] = (r.q.x >> 1 & 0x78787878) | (h << 5 & 0x80808080);
         a[3] = (r.q.y >> 1 & 0x78787878) | (h << 4 & 0x80808080);
     }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y, r.high >>= 1; }
     static __device__ Scales scales(const Registers& r) { return {half_float(low_half(r.d)) * 0.125f, half_float(r.d >> 16) * 0.125f, 0, 0}; }
     static __device__ void load4(const uchar* p, const uchar* s, uint r, Registers* q) {
         load(p, s, 4 * r, q[0]);
@@ -165,7 +162,6 @@ struct Q5_1 {
         r.dm = *(const uint2*)(p + 320 + lane / 4 * 8);
     }
     static __device__ void values(const Registers& r, uint* a) { unsigned_fives(r.q, r.high, a); }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y, r.high >>= 1; }
     static __device__ Scales scales(const Registers& r) {
         return {half_float(low_half(r.dm.x)), half_float(low_half(r.dm.y)), half_float(r.dm.x >> 16), half_float(r.dm.y >> 16)};
     }
@@ -201,7 +197,6 @@ struct Q8_0 : NoMinimum {
         a[2] = r.q.z;
         a[3] = r.q.w;
     }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y, r.q.z = r.q.w; }
     static __device__ Scales scales(const Registers& r) { return {half_float(low_half(r.d)), half_float(r.d >> 16), 0, 0}; }
     static __device__ void load4(const uchar* p, const uchar* s, uint r, Registers* q) {
         load(p, s, 4 * r, q[0]);
@@ -246,7 +241,6 @@ struct Q4_K {
         r.super = *(const uint2*)(s + lane / 4 * 8);
     }
     static __device__ void values(const Registers& r, uint* a) { unsigned_nibbles(r.q, a); }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y; }
     static __device__ Scales scales(const Registers& r) { return k_scales(r.super, r.bytes); }
     static __device__ void load4(const uchar* p, const uchar* s, uint r, Registers* q) {
         load(p, s, 4 * r, q[0]);
@@ -273,7 +267,6 @@ struct Q5_K {
         r.super = *(const uint2*)(s + lane / 4 * 8);
     }
     static __device__ void values(const Registers& r, uint* a) { unsigned_fives(r.q, r.high, a); }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y, r.high >>= 1; }
     static __device__ Scales scales(const Registers& r) { return k_scales(r.super, r.bytes); }
     static __device__ void load4(const uchar* p, const uchar* s, uint r, Registers* q) {
         load(p, s, 4 * r, q[0]);
@@ -309,7 +302,6 @@ struct Q6_K {
         a[2] = (r.q.x >> 2 & 0x3c3c3c3c) | (r.high << 2 & 0xc0c0c0c0);
         a[3] = (r.q.y >> 2 & 0x3c3c3c3c) | (r.high & 0xc0c0c0c0);
     }
-    static __device__ void second(Registers& r) { r.q.x = r.q.y, r.high >>= 2; }
     static __device__ Scales scales(const Registers& r) { return {half_float(low_half(r.d)) * 0.25f, half_float(r.d >> 16) * 0.25f, 0, 0}; }
     // half_scale returns the scale of the first or second 16 weights of row r (0) or r+8 (1).
     static __device__ float half_scale(const Registers& r, uint row, uint half) { return float(int(r.bytes << (24 - 16 * row - 8 * half)) >> 24); }
