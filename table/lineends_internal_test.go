@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// readCSV returns all records, and the errors of damaged ones.
+// readCSV returns all records, and the errors of damaged records.
 func readCSV(r io.Reader) (records []string) {
 	in := csv.NewReader(r)
 	in.FieldsPerRecord = -1
@@ -26,14 +26,14 @@ func readCSV(r io.Reader) (records []string) {
 		text := strings.Join(cells, "|")
 		var damaged *csv.ParseError
 		if errors.As(err, &damaged) {
-			damaged.Column = 0 // a \r moves it
+			damaged.Column = 0 // a \r changes the column
 			text = err.Error()
 		}
 		records = append(records, text)
 	}
 }
 
-// What a CSV writer wrote is read to the byte.
+// The content of cells is read exactly as a CSV writer wrote it.
 func TestLineEndsInCells(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -50,7 +50,7 @@ func TestLineEndsInCells(t *testing.T) {
 	})
 }
 
-// Records and errors of any text are those of encoding/csv, which drops the \r.
+// For any text, records and errors equal those of encoding/csv, except for the \r that it drops.
 func TestLineEndsOfDamagedFiles(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
