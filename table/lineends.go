@@ -19,9 +19,10 @@ type cellState byte
 
 const (
 	cellStart cellState = iota
-	plainCell           // in an unquoted cell; after a quote in it, encoding/csv reports an error and continues with the next line
+	plainCell           // in an unquoted cell
 	quotedCell
-	afterQuote // after a quote that ends a quoted cell, or that is the first of two quotes for one
+	afterQuote  // after a quote that ends a quoted cell, or that is the first of two quotes for one
+	damagedLine // after a misplaced quote: encoding/csv reports an error and skips the rest of the line
 )
 
 // Read implements io.Reader.
@@ -61,8 +62,10 @@ func (l *lineEnds) advance(c byte) {
 		}
 	case c == '"' && (l.state == cellStart || l.state == afterQuote):
 		l.state = quotedCell
-	case c == l.separator || c == '\n':
+	case c == '\n', c == l.separator && l.state != damagedLine:
 		l.state = cellStart
+	case c == '"' || l.state == afterQuote || l.state == damagedLine:
+		l.state = damagedLine
 	default:
 		l.state = plainCell
 	}
