@@ -76,7 +76,7 @@ func (s *Server) untilCut(ctx context.Context) (limited context.Context, end fun
 // causeOf returns the error of a request. If the request was cut off because the server stops, the error says so.
 func (s *Server) causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && s.cutOff.Err() != nil {
-		return failf(http.StatusServiceUnavailable, "", "unavailable", "the server stops, and the request did not finish in time: send it again")
+		return failf(http.StatusServiceUnavailable, "", "unavailable", "the server is stopping, and the request did not finish in time: send it again")
 	}
 	return err
 }

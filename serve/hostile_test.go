@@ -172,7 +172,7 @@ func TestDrain(t *testing.T) {
 				require.Contains(t, string(text), `"last"`)
 				require.Contains(t, string(text), "data: [DONE]")
 			} else {
-				require.Contains(t, string(text), "the server stops")
+				require.Contains(t, string(text), "the server is stopping")
 			}
 		})
 	}

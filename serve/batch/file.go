@@ -119,7 +119,7 @@ func checkFirstLine(f *os.File) error {
 	}
 	line, err := rows.NewReader(f, rows.Options{Format: rows.FormatJSONL}).NextLine()
 	if errors.Is(err, io.EOF) {
-		return &RequestError{Param: "file", Code: codeEmptyFile, Message: "the file has no lines"}
+		return &RequestError{Param: "file", Code: codeEmptyFile, Message: "the file has no lines: upload a file with one request per line"}
 	}
 	if err != nil {
 		return &RequestError{Param: "file", Code: codeInvalidLine, Message: err.Error()}

@@ -72,7 +72,7 @@ func (v *validation) read(ctx context.Context, in io.Reader) error {
 // conclude adds the faults that are known only after the last line.
 func (v *validation) conclude() {
 	if v.total == 0 {
-		v.fault(Fault{Code: codeEmptyFile, Message: "the file has no lines"})
+		v.fault(Fault{Code: codeEmptyFile, Message: "the file has no lines: upload a file with one request per line"})
 	}
 	if more := v.count - len(v.faults); more > 0 {
 		last := &v.faults[len(v.faults)-1]
