@@ -132,7 +132,7 @@ func TestGeometry(t *testing.T) {
 	r = ingot(t, "", answer...)
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, path+": read a geometry: choice 1: ")
-	require.Contains(t, r.stderr, "remove the file, or sweep again")
+	require.Contains(t, r.stderr, "remove the file, or write it again")
 	require.Contains(t, doctor(t, exitFailure, "--backend", "emulator").backend(t, "emulator").Reason, path+": read a geometry")
 
 	require.NoError(t, os.Remove(path))
