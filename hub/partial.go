@@ -1,7 +1,7 @@
 package hub
 
 import (
-	"crypto/sha1" //nolint:gosec // git names blobs by it
+	"crypto/sha1" //nolint:gosec // git names blobs by their SHA-1
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"

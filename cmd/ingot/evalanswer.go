@@ -179,7 +179,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 	return e.answerByFleet(cfg, requests, answers)
 }
 
-// client makes a client of a server.
+// client returns a client of the server that who names.
 func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
 	cfg, err := settings(e.cmd)
 	if err != nil {
