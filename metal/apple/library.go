@@ -16,13 +16,6 @@ type pipeline struct {
 	info  metal.PipelineInfo
 }
 
-// languageCheck makes the compiler check the language version. Without an effective setLanguageVersion, programs that name no
-// minimum system version, such as Go's, get an old language. __METAL_VERSION__ has three digits.
-const languageCheck = `#if defined(__METAL_VERSION__) && __METAL_VERSION__ < 310
-#error "Metal 3.1 is required, and the compiler reads the source as an older version"
-#endif
-`
-
 // Compile implements metal.Device. Metal can compile on several threads at once, so each call has its own thread.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if d.closed {
@@ -67,7 +60,7 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	if version != languageVersion {
 		return compiled{}, fmt.Errorf("the language version was set to %s, but is %s", versionText(languageVersion), versionText(version))
 	}
-	text := o.string(languageCheck + src.Text)
+	text := o.string(src.Text)
 	if text == 0 {
 		return compiled{}, errors.New("the source is not UTF-8")
 	}

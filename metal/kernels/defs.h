@@ -1,6 +1,11 @@
 // Included by every kernel file. Kernels are plain Metal Shading Language; drivers other than Apple's define these macros
 // themselves.
 #if defined(__METAL_VERSION__)
+// Without an effective setLanguageVersion, programs that name no minimum system version, such as Go's, get an old language.
+// __METAL_VERSION__ has three digits.
+#if __METAL_VERSION__ < 310
+#error "Metal 3.1 is required, and the compiler reads the source as an older version"
+#endif
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
 // Only fma fuses products and sums, so that a row has the same bits in kernels that are written differently.
