@@ -47,8 +47,9 @@ func tilesFrom(rows int) (g metal.Geometry) {
 }
 
 // TestConformance runs the suite with the released settings, with kernels that are otherwise used for larger batches only, and with
-// checked memory and fibres in a random order. A case with tiles fails if the backend falls back to plain tiles. Checked memory without
-// tiles needs INGOT_LONG=1.
+// checked memory and fibres in a random order. A case with tiles fails if the backend falls back to plain tiles. Cases that
+// repeat the kernels of another case, with memory of their own or checked memory, run fewer batches. All batches in every case, and
+// checked memory without tiles, need INGOT_LONG=1.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -71,9 +72,13 @@ func TestConformance(t *testing.T) {
 		if raced && c.device.Seed > 0 { // this case runs no Go code that could race
 			continue
 		}
+		suite := computetest.Run
+		if !long && (c.options.Mode == metal.Debug || c.device.Discrete) {
+			suite = computetest.RunBrief
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			computetest.Run(t, func(tb testing.TB) compute.Backend {
+			suite(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				be := open(tb, c.options, c.device)
 				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
