@@ -17,11 +17,15 @@ SHARE ?= bin
 export GO
 # Without the path of the checkout in compiled packages, all checkouts on a machine share them.
 export GOFLAGS += -trimpath
+# The program has no cgo. With one setting for builds, tests, vet and lint, each package is compiled once.
+export CGO_ENABLED := 0
+# DARWIN precedes commands for Apple silicon. They only check code: compiling without optimisation takes two thirds of the time.
+DARWIN := GOOS=darwin GOARCH=arm64 GOFLAGS="$(GOFLAGS) '-gcflags=all=-N -l'"
 TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
 
 .PHONY: build
 build: ## build bin/ingot
-	CGO_ENABLED=0 $(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
+	$(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
 
 .PHONY: share
 share: build ## write manual pages and shell completions to $SHARE/share (bin)
@@ -63,23 +67,26 @@ eval: build ## evaluate each bundled model twice and a damaged copy of it: the g
 check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests
 	$(GOLANGCI) fmt
 	$(GO) vet ./... ./.ci/test
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(DARWIN) $(GO) vet ./...
 	$(GOLANGCI) run ./... ./.ci/test
 	@# Compiling GPU kernels for the processor takes minutes: `make test` does.
 	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
 
 # SEQUENTIAL matches packages without goroutines of their own. The race detector finds nothing in them, and makes their arithmetic slow.
 # Package metal only compares kernels; metal/apple's tests run its Go code under the race detector.
-SEQUENTIAL := /(metal|bench/(roofline|shape|kernels)|engine/(cpu/kernels|cpu/kernels/generate|compute/computetest|model|jinja|tokenizer)|eval/statistics|export|models|release|table)$$
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(cache|chat|compute/computetest|cost|cpu/kernels|cpu/kernels/generate|draft|gguf|jinja|model|sample|tokenizer)|eval|eval/(report|statistics|task)|export|generation|metal|metal/(drivers|kernelcache|translate)|models|ordered|prompt|release|serve/console|table)$$
+# UNRACED matches tests of other packages that run without the race detector: it allocates, or arithmetic takes most of their time.
+# With the race detector, the random requests are those of -short.
+UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution
 
 .PHONY: test
 test: ## install what the tests need where it is missing, and run all tests
 	@sh .ci/install
-	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself. Tests of the queue
-	@# mostly wait, so two packages run at a time per processor.
-	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
-	$(TEST) -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(TEST) -run AllocatesNothing $$(grep -rl --include='*_test.go' AllocatesNothing . | xargs -n 1 dirname)
+	@# The time limit is for tests that hang: a slow machine may take long. Tests of the queue mostly wait, so two packages run at a time
+	@# per processor. `make lint` vets.
+	CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
+	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
+	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: long
 long: ## run the tests with those that take minutes, such as killing workers
@@ -103,7 +110,7 @@ lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; t
 		done
 	$(GOLANGCI) run ./... ./.ci/test
 	@# Packages that have the same files on both systems are linted once.
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run $$(sh .ci/darwin)
+	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)
 
 $(GOLANGCI):
 	@# A network may fail for a moment.
@@ -114,8 +121,8 @@ $(GOLANGCI):
 
 .PHONY: cross
 cross: ## build and vet for Apple silicon
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(DARWIN) $(GO) build ./...
+	$(DARWIN) $(GO) vet ./...
 
 .PHONY: generate
 generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
@@ -123,8 +130,8 @@ generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
 
 .PHONY: arm
 arm: ## test the arm64 kernels under qemu-aarch64-static (Debian: qemu-user-static)
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static ./engine/cpu/kernels
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static -run Steady ./engine/cpu
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64-static ./engine/cpu/kernels
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -run Steady ./engine/cpu
 
 .PHONY: clean
 clean: ## remove what was built
