@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/ingot-run/ingot/ordered"
 )
 
 // object is a JSON object whose fields are read with a check of their types. err is the error of the first field that failed its
@@ -20,8 +22,15 @@ type object struct {
 
 func parseObject(raw []byte, path string) (*object, *Error) {
 	o := &object{path: path}
-	if err := json.Unmarshal(raw, &o.fields); err != nil {
-		return nil, jsonError(err)
+	if kindOf(raw) != dict || !json.Valid(raw) {
+		if err := json.Unmarshal(raw, &o.fields); err != nil {
+			return nil, jsonError(err)
+		}
+		return o, nil // null
+	}
+	o.fields = make(map[string]json.RawMessage, 8)
+	for key, value := range ordered.Members(raw) {
+		o.fields[key] = value
 	}
 	return o, nil
 }
@@ -158,20 +167,11 @@ func parseInteger(raw []byte) (int64, error) {
 	return int64(f), nil
 }
 
-// elements reads an array.
-func (o *object) elements(name string, raw json.RawMessage) []json.RawMessage {
-	var list []json.RawMessage
-	if err := json.Unmarshal(raw, &list); err != nil {
-		o.fail(CodeInvalidJSON, "%q: %v", o.named(name), err)
-	}
-	return list
-}
-
 // ids reads an array of token ids.
 func (o *object) ids(name string, raw json.RawMessage) []int32 {
-	list := o.elements(name, raw)
-	ids := make([]int32, 0, len(list))
-	for i, e := range list {
+	ids := make([]int32, 0, bytes.Count(raw, []byte(","))+1)
+	for e := range ordered.Items(raw) {
+		i := len(ids)
 		if k := kindOf(e); k != number {
 			o.fail(CodeInvalidType, `"%s[%d]" must be a number, not %s`, o.named(name), i, k)
 			return nil
@@ -200,7 +200,9 @@ const (
 
 // kindOf returns the type of a valid JSON value, which its first byte determines.
 func kindOf(raw json.RawMessage) kind {
-	raw = bytes.TrimLeft(raw, " \t\r\n")
+	for len(raw) > 0 && (raw[0] == ' ' || raw[0] == '\t' || raw[0] == '\r' || raw[0] == '\n') {
+		raw = raw[1:]
+	}
 	if len(raw) == 0 {
 		return null
 	}

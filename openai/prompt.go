@@ -1,6 +1,11 @@
 package openai
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/ingot-run/ingot/ordered"
+)
 
 // maxPrompts is the maximum number of prompts in a completion's array of prompts.
 const maxPrompts = 2048
@@ -22,14 +27,17 @@ func (o *object) prompts() []prompt {
 		s, _ := o.text("prompt")
 		return []prompt{{text: s}}
 	}
-	list := o.elements("prompt", raw)
+	first := null
+	for e := range ordered.Items(raw) {
+		if first = kindOf(e); first == number {
+			return []prompt{{ids: o.ids("prompt", raw)}}
+		}
+		break
+	}
+	list := slices.Collect(ordered.Items(raw))
 	if len(list) == 0 {
 		o.fail(CodeInvalidValue, `"prompt" is an empty array`)
 		return nil
-	}
-	first := kindOf(list[0])
-	if first == number {
-		return []prompt{{ids: o.ids("prompt", raw)}}
 	}
 	if len(list) > maxPrompts {
 		o.fail(CodeInvalidValue, `"prompt" holds %d prompts, more than %d`, len(list), maxPrompts)

@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"slices"
 )
 
@@ -60,7 +59,11 @@ var understood = []string{
 
 // refuse sets an error for unsupported fields and misspelt names. A live request may be streamed.
 func (o *object) refuse(e Endpoint, live bool) {
+	odd := o.odd(e)
 	for _, f := range refused {
+		if len(odd) == 0 {
+			break
+		}
 		if !o.has(f.field) || (f.only != "" && f.only != e) || live && f.field == "stream" {
 			continue
 		}
@@ -74,11 +77,23 @@ func (o *object) refuse(e Endpoint, live bool) {
 			o.fail(CodeUnsupported, `"best_of" is not supported: use "n" with "logprobs" and choose`)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+	for _, name := range odd {
 		if meant := misspelt(name); meant != "" {
 			o.fail(CodeInvalidValue, "%q is unknown: did you mean %q?", name, meant)
 		}
 	}
+}
+
+// odd returns the names of the fields that do not reach the engine or the chat template, in order.
+func (o *object) odd(e Endpoint) []string {
+	var names []string
+	for name := range o.fields {
+		if !slices.Contains(supported[""], name) && !slices.Contains(supported[e], name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func compact(raw json.RawMessage) string {

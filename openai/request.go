@@ -204,7 +204,7 @@ func (r *Request) readStops(o *object) {
 	if raw, ok := o.get("stop", text, array); ok {
 		list := []json.RawMessage{raw}
 		if kindOf(raw) == array {
-			list = o.elements("stop", raw)
+			list = slices.Collect(ordered.Items(raw))
 		}
 		if len(list) > maxStops {
 			o.fail(CodeInvalidValue, "%q has %d strings, more than %d", o.named("stop"), len(list), maxStops)

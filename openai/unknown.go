@@ -86,8 +86,8 @@ func (o *object) renameAliases() {
 // unknown returns the error of the first unknown field that might be meant to change the answer. The fields are
 // checked in order of name.
 func (o *object) unknown(e Endpoint) *Error {
-	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
-		if !o.has(name) || slices.Contains(supported[""], name) || slices.Contains(supported[e], name) || slices.Contains(inert, name) {
+	for _, name := range o.odd(e) {
+		if !o.has(name) || slices.Contains(inert, name) {
 			continue
 		}
 		if err := o.unknownField(name); err != nil {
