@@ -7,8 +7,9 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// counter is a metal.Device that computes nothing: it accepts all work and counts it. Only shared buffers have memory, so that a
-// model of any size can be loaded on it.
+// counter is a metal.Device that computes nothing: it accepts all work and counts it. Every result is 0, so that the backend finds the
+// same values with and without simdgroup matrices and uses them. Only shared buffers have memory, so that a model of any size can be
+// loaded on it.
 type counter struct {
 	handles  uint32 // number of handles so far, of libraries, pipelines and private buffers
 	shared   map[metal.Buffer][]byte
@@ -73,6 +74,15 @@ func (c *counter) Read([]byte, metal.Buffer, int) error { return nil }
 // Submit implements metal.Device.
 func (c *counter) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	c.counters.Dispatches += len(work)
+	written := map[metal.Buffer]bool{}
+	for i := range work {
+		for _, b := range work[i].Buffers {
+			if !written[b.Buffer] {
+				clear(c.shared[b.Buffer])
+				written[b.Buffer] = true
+			}
+		}
+	}
 	c.ticket++
 	return c.ticket, nil
 }

@@ -41,14 +41,19 @@ Prompts are random tokens that differ between streams. Lists for --batch, --prom
 combination. After one warm-up run, --repeat runs are timed; the reported speed is their median.
 
 The table goes to stdout, and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
-directory. On a GPU they include its work per step. With --roofline nothing is measured: it predicts how fast one of
-Apple's chips can decode. docs/benchmarks.md explains every figure. "ingot bench kernels" measures single operations.`,
+directory. On a GPU they include its work per step. docs/benchmarks.md explains every figure. "ingot bench kernels"
+measures single operations.
+
+With --roofline nothing is measured: it predicts the speed on one of Apple's chips, the limit and an expectation. By default
+it predicts glm-4.7-flash and smollm-135m, for 1, 16 and 64 streams after 2,048 positions and for a prompt of 2,048;
+--mode, --batch, --context and --prompt choose others. docs/metal.md explains the figures.`,
 		Example: `  ingot bench --shape smollm-135m --mode decode --batch 1,8,32 --draft off
   ingot bench --model model.gguf --mode prefill --prompt 512 --context 0,2k,8k
   ingot bench --model model.gguf --mode full --batch 32 --rows 1000 --prompt 640 --shared-prefix 600 --repeat 1
   ingot bench --model models/tiny-glm.q8_0.gguf --mode decode --questions models/heldout.jsonl
   ingot bench --shape glm-4.7-flash:8 --quant q4_0 --write glm.gguf
-  ingot bench --roofline M5-Max --shape glm-4.7-flash --quant q4_k --context 0,8k --batch 1,8`,
+  ingot bench --roofline M5-Max
+  ingot bench --roofline M4 --shape qwen3-0.6b --mode decode --context 0,8k --batch 1,8`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd)
