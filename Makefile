@@ -17,11 +17,15 @@ SHARE ?= bin
 export GO
 # Compiled packages do not contain the path of the checkout, so that all checkouts on a machine share the build cache.
 export GOFLAGS += -trimpath
+# The program has no cgo. With one setting for builds, tests, vet and lint, each package is compiled once.
+export CGO_ENABLED := 0
+# DARWIN precedes commands for Apple silicon. They only check code: compiling without optimisation takes two thirds of the time.
+DARWIN := GOOS=darwin GOARCH=arm64 GOFLAGS="$(GOFLAGS) '-gcflags=all=-N -l'"
 TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
 
 .PHONY: build
 build: ## build bin/ingot
-	CGO_ENABLED=0 $(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
+	$(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
 
 .PHONY: share
 share: build ## write manual pages and shell completions to $SHARE/share (bin)
@@ -63,23 +67,25 @@ eval: build ## evaluate each bundled model twice and a damaged copy of it: the g
 check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests
 	$(GOLANGCI) fmt
 	$(GO) vet ./... ./.ci/test
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(DARWIN) $(GO) vet ./...
 	$(GOLANGCI) run ./... ./.ci/test
 	@# Tests that compile GPU kernels for the CPU take minutes, so only `make test` runs them.
 	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
 
 # SEQUENTIAL matches packages that start no goroutines. The race detector would find nothing in them and slow down their arithmetic. The tests of
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
-SEQUENTIAL := /(metal|bench/(roofline|shape|kernels)|engine/(cpu/kernels|cpu/kernels/generate|compute/computetest|model|jinja|tokenizer)|eval/statistics|export|models|release|table)$$
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(cache|chat|compute/computetest|cost|cpu/kernels|cpu/kernels/generate|draft|gguf|jinja|model|sample|tokenizer)|eval|eval/(report|statistics|task)|export|generation|metal|metal/(drivers|kernelcache|translate)|models|ordered|prompt|release|serve/console|table)$$
+# UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
+UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution
 
 .PHONY: test
 test: ## install missing programs that the tests need, and run all tests
 	@sh .ci/install
-	@# The timeout is long, since a slow machine may need it. Tests named AllocatesNothing run without the race detector, which allocates memory.
-	@# Tests of the queue mostly wait, so two packages per processor run at a time.
-	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
-	$(TEST) -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(TEST) -run AllocatesNothing $$(grep -rl --include='*_test.go' AllocatesNothing . | xargs -n 1 dirname)
+	@# The timeout is long, since a slow machine may need it. `make lint` vets. Tests of the queue mostly wait, so two packages per
+	@# processor run at a time. Of the random requests, few run with the race detector (-short) and all without it.
+	CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
+	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
+	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: long
 long: ## run all tests, including those that take minutes, such as killing workers
@@ -103,7 +109,7 @@ lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; t
 		done
 	$(GOLANGCI) run ./... ./.ci/test
 	@# For Apple silicon, lint only packages that have different files there.
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run $$(sh .ci/darwin)
+	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)
 
 $(GOLANGCI):
 	@# Try three times, since the network may fail briefly.
@@ -114,8 +120,8 @@ $(GOLANGCI):
 
 .PHONY: cross
 cross: ## build and vet for Apple silicon
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(DARWIN) $(GO) build ./...
+	$(DARWIN) $(GO) vet ./...
 
 .PHONY: generate
 generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
@@ -123,8 +129,8 @@ generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
 
 .PHONY: arm
 arm: ## test the arm64 kernels under qemu-aarch64-static (Debian: qemu-user-static)
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static ./engine/cpu/kernels
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static -run Steady ./engine/cpu
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64-static ./engine/cpu/kernels
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -run Steady ./engine/cpu
 
 .PHONY: clean
 clean: ## remove what was built

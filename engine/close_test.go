@@ -114,7 +114,7 @@ func TestCloseFailsWhatIsNotDone(t *testing.T) {
 	calls.Wait()
 	require.NoError(t, closeErr)
 	require.Equal(t, int32(5), closed.Load())
-	require.NoError(t, e.Close(), "again")
+	require.NoError(t, e.Close(), "a second Close does nothing")
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 

@@ -265,7 +265,7 @@ type attempt struct {
 	arrives, cancels int64 // numbers of steps; cancels is 0 for never
 
 	cancelled bool
-	progress  *generation.Progress // of the cancelled attempt
+	progress  *generation.Progress // progress of the cancelled attempt; nil if it cannot be resumed
 	got       generation.Completion
 	err       error
 }

@@ -90,6 +90,6 @@ func TestTheLargestContext(t *testing.T) {
 	for more, fits := range map[int]bool{0: true, 1: false} {
 		opts.Context = fit.Context + more
 		_, err = engine.CheckFit(path, be, opts)
-		require.Equal(t, fits, err == nil, "%d more: %v", more, err)
+		require.Equal(t, fits, err == nil, "a context that is %d positions longer: %v", more, err)
 	}
 }

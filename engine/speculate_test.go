@@ -80,7 +80,7 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 		delete(counts, l.ID)
 	}
 	require.Empty(t, counts, "only the four likeliest tokens can be drawn")
-	require.Less(t, chi, 16.3, "chi-squared of 3 degrees of freedom at 0.001")
+	require.Less(t, chi, 16.3, "chi-squared is above the 0.001 limit for 3 degrees of freedom")
 }
 
 // Rejected drafts have no later effect: up to the end of the context, the text is the same with and without drafts.

@@ -47,7 +47,8 @@ func tilesFrom(rows int) (g metal.Geometry) {
 }
 
 // TestConformance runs the conformance suite with several settings: the defaults, tiles for small batches, checked memory (Debug), and fibres
-// in a random order. A case with tiles fails if the backend falls back to plain tiles. Checked memory without tiles needs INGOT_LONG=1.
+// in a random order. A case with tiles fails if the backend falls back to plain tiles. Cases that repeat the kernels of another case, with
+// memory of their own or checked memory, compute fewer batches. All batches, and checked memory without tiles, need INGOT_LONG=1.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -70,9 +71,13 @@ func TestConformance(t *testing.T) {
 		if raced && c.device.Seed > 0 { // a shuffled order of fibres changes no Go code, so the race detector finds nothing more
 			continue
 		}
+		suite := computetest.Run
+		if !long && (c.options.Mode == metal.Debug || c.device.Discrete) {
+			suite = computetest.RunBrief
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			computetest.Run(t, func(tb testing.TB) compute.Backend {
+			suite(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				be := open(tb, c.options, c.device)
 				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())

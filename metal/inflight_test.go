@@ -45,7 +45,9 @@ func TestStepsInFlight(t *testing.T) {
 					require.Equal(t, choice, got[i].Choices[j], "request %d", i)
 				}
 			}
-			require.Less(t, several.Counters().Waits, waiting.Counters().Waits)
+			// How many steps there are depends on when requests come: only counts of one engine can be compared.
+			require.Less(t, several.Counters().Waits, several.Counters().CommandBuffers)
+			require.Equal(t, waiting.Counters().CommandBuffers, waiting.Counters().Waits)
 		})
 	}
 }

@@ -6,37 +6,40 @@ import (
 	"slices"
 )
 
-// Limits are what a chip can do in a second at most.
+// Limits has the maximum speeds of a chip.
 type Limits struct {
-	Bandwidth float64 // bytes
-	FLOPS     float64 // float32 operations; a multiplication with an addition counts as two
+	Bandwidth float64 // bytes per second
+	FLOPS     float64 // float32 operations per second; a multiply-add counts as two
 }
 
-// Limit returns the seconds of a dispatch at the limits, without its launch.
+// Limit returns the minimum seconds of a dispatch, without its launch.
 func (l Limits) Limit(d Dispatch) float64 {
 	return max(d.Bytes/l.Bandwidth, 2*d.Macs/l.FLOPS)
 }
 
-// Gaps are the kernels that an expectation could not take from measurements of the same kind. A name is followed by its type.
+// Gaps lists the kernels whose expected time does not come from measurements of the same kernel, type and about the same number of rows.
+// Each name is followed by the type.
 type Gaps struct {
-	// Missing have no measured share: they were not measured, or only their time. What they read and compute counts at the limits of the
-	// chip.
+	// Missing has kernels without a measured share: they were not measured, or the measurements give only a time. Their bytes and
+	// operations are expected to take as long as at the limits of the chip.
 	Missing []string `json:"missing,omitempty"`
-	// OtherType were measured with another type of weights or pages.
+	// OtherType has kernels that were measured with another type of weights or pages.
 	OtherType []string `json:"other_type,omitempty"`
-	// OtherRows were measured in steps with less than a quarter or more than 4 times the number of rows.
+	// OtherRows has kernels that were measured only in steps with less than a quarter or more than 4 times the number of rows.
 	OtherRows []string `json:"other_rows,omitempty"`
 }
 
-// Expect returns the expected seconds of a dispatch in a step with a number of rows, without its launch, and adds to the gaps. known is
-// false if the kernel was not measured, or only at a very different number of rows (Gaps.OtherRows). The expectation is the longest of three times:
+// Expect returns the expected seconds of a dispatch in a step with the given number of rows, without its launch. It adds the kernel to g if
+// there are no measurements of the same kind. known is false if the kernel was not measured, or only at a very different number of rows
+// (Gaps.OtherRows). The expected time is the longest of three times:
 //
 //   - the time that the dispatch takes on the device that was measured, which does not depend on the chip: small kernels wait for
 //     latencies, which are similar on all GPUs
 //   - its bytes at the share of the chip's bandwidth that the kernel reached
 //   - its operations at the share of the chip's arithmetic that the kernel reached
 //
-// See Measurements.shares for what a kernel reached. A kernel without shares has those of the same kernel with any type.
+// Measurements.shares returns the shares that a kernel reached. For a kernel without shares, those of the same kernel with any type are
+// used.
 func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds float64, known bool) {
 	same := m.of(d, g)
 	bandwidth, arithmetic := m.shares(same)
@@ -65,8 +68,8 @@ func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds 
 	return t, known
 }
 
-// of returns the measurements of a dispatch's kernel with its type. If there are none, it returns those with the type that is
-// listed first.
+// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns the
+// measurements of the kernel with another type, the first in the list.
 func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	var other []Measurement
 	for _, k := range m.Kernels {
@@ -85,7 +88,7 @@ func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	return same
 }
 
-// add adds a dispatch's kernel to a list of names, once.
+// add adds the kernel and type of a dispatch to a sorted list of names, unless the list has it already.
 func add(names *[]string, d Dispatch) {
 	name := d.Kernel
 	if d.Type != "" {
@@ -96,7 +99,7 @@ func add(names *[]string, d Dispatch) {
 	}
 }
 
-// named returns the measurements of a kernel with all types.
+// named returns the measurements of a kernel, with any type.
 func (m *Measurements) named(kernel string) (list []Measurement) {
 	for _, k := range m.Kernels {
 		if k.Kernel == kernel {
@@ -106,12 +109,12 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 	return list
 }
 
-// minShareTime is the minimum number of microseconds of a measurement that gives a share. The error of shorter times is too large: what
-// they read can still be in a cache, and the time of the launch, which is subtracted, is as long.
+// minShareTime is the minimum time, in microseconds, of a measurement from which a share is computed. The error of shorter times is too
+// large: the data can still be in a cache, and the subtracted time of the launch is about as long.
 const minShareTime = 5
 
-// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if something else took
-// the time in all measurements: in a measurement, the larger share counts, if there was a threadgroup for every core.
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it limited the kernel in no
+// measurement. The larger share of a measurement is taken as its limit, if the kernel had a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {
@@ -136,8 +139,8 @@ func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64
 	return bandwidth, arithmetic
 }
 
-// nearest returns the measurements with the number of rows whose ratio to rows is closest to 1, the smaller number if two are equally
-// close. They are sorted by size.
+// nearest returns the measurements with the number of rows whose ratio to rows is closest to 1; of two equally close numbers, the smaller
+// one. The measurements are sorted by size.
 func nearest(list []Measurement, rows int) (near []Measurement) {
 	distance := func(k Measurement) float64 { return math.Abs(math.Log(float64(k.Rows) / float64(rows))) }
 	best := 0
@@ -157,8 +160,8 @@ func nearest(list []Measurement, rows int) (near []Measurement) {
 	return slices.CompactFunc(near, func(a, b Measurement) bool { return a.MB == b.MB }) // the shortest time of each size
 }
 
-// interpolate returns the seconds for the bytes of a dispatch between the next smaller and the next larger measurement. Outside of
-// all measurements, it returns the time of the nearest.
+// interpolate returns the seconds of a dispatch, interpolated by its bytes between the next smaller and the next larger measurement. Beyond
+// the smallest or largest measurement, it returns that measurement's time.
 func interpolate(list []Measurement, d Dispatch) float64 {
 	if len(list) == 0 {
 		return 0

@@ -44,17 +44,17 @@ func TestExpect(t *testing.T) {
 		us   float64
 		gaps roofline.Gaps
 	}{
-		"latency, below the smallest":  {product(0.1, 0.2), 1, 10, roofline.Gaps{}},
-		"bandwidth":                    {product(100, 200), 1, 100 / 0.1 / 0.5, roofline.Gaps{}},
-		"bandwidth, two rows":          {product(100, 400), 2, 100 / 0.1 / 0.5, roofline.Gaps{}},
-		"arithmetic":                   {product(100, 3200), 16, 2 * 3200 / 5 / 0.4, roofline.Gaps{}},
-		"the nearest rows are far":     {product(100, 25600), 128, 2 * 25600 / 5 / 0.4, roofline.Gaps{OtherRows: []string{"product Q4_K"}}},
-		"another type":                 {roofline.Dispatch{Kernel: "product", Type: "Q6_K", Bytes: 100e6}, 1, 2000, roofline.Gaps{OtherType: []string{"product Q6_K"}}},
-		"too short for a share":        {roofline.Dispatch{Kernel: "product", Type: "Q4_0", Bytes: 1e6}, 1, 20, roofline.Gaps{OtherType: []string{"product Q4_0"}}},
-		"time alone":                   {roofline.Dispatch{Kernel: "rms_norm"}, 1, 5, roofline.Gaps{}},
-		"too few threadgroups":         {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 1e6}, 1, 50, roofline.Gaps{Missing: []string{"route F32"}}},
-		"too few threadgroups, larger": {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 10e6}, 1, 100, roofline.Gaps{Missing: []string{"route F32"}}},
-		"not measured":                 {roofline.Dispatch{Kernel: "gate", Bytes: 1e6, Macs: 50e6}, 1, 20, roofline.Gaps{Missing: []string{"gate"}}},
+		"latency, below the smallest size": {product(0.1, 0.2), 1, 10, roofline.Gaps{}},
+		"bandwidth":                        {product(100, 200), 1, 100 / 0.1 / 0.5, roofline.Gaps{}},
+		"bandwidth, two rows":              {product(100, 400), 2, 100 / 0.1 / 0.5, roofline.Gaps{}},
+		"arithmetic":                       {product(100, 3200), 16, 2 * 3200 / 5 / 0.4, roofline.Gaps{}},
+		"only measured at far fewer rows":  {product(100, 25600), 128, 2 * 25600 / 5 / 0.4, roofline.Gaps{OtherRows: []string{"product Q4_K"}}},
+		"another type":                     {roofline.Dispatch{Kernel: "product", Type: "Q6_K", Bytes: 100e6}, 1, 2000, roofline.Gaps{OtherType: []string{"product Q6_K"}}},
+		"too short for a share":            {roofline.Dispatch{Kernel: "product", Type: "Q4_0", Bytes: 1e6}, 1, 20, roofline.Gaps{OtherType: []string{"product Q4_0"}}},
+		"only a time":                      {roofline.Dispatch{Kernel: "rms_norm"}, 1, 5, roofline.Gaps{}},
+		"too few threadgroups":             {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 1e6}, 1, 50, roofline.Gaps{Missing: []string{"route F32"}}},
+		"too few threadgroups, larger":     {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 10e6}, 1, 100, roofline.Gaps{Missing: []string{"route F32"}}},
+		"not measured":                     {roofline.Dispatch{Kernel: "gate", Bytes: 1e6, Macs: 50e6}, 1, 20, roofline.Gaps{Missing: []string{"gate"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,8 +74,8 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// TestExpectOnTheMeasuredDevice expects every measured kernel of the file to take its measured time on the device itself, except times
-// that are too short to give a share, and times of the same size in two models.
+// TestExpectOnTheMeasuredDevice checks that the expected time of every measured kernel on the measured device is its measured time, except
+// times that are too short to give a share, and times of the same size in two models.
 func TestExpectOnTheMeasuredDevice(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()
@@ -120,7 +120,8 @@ func TestExpectIsMonotonic(t *testing.T) {
 	})
 }
 
-// TestKernelsAreMeasuredOrListed checks that each kernel of the predicted steps has a measurement at similar rows, or is listed.
+// TestKernelsAreMeasuredOrListed checks that each kernel of the predicted steps has a measurement at a similar number of rows, or is listed
+// in Gaps.
 func TestKernelsAreMeasuredOrListed(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()
@@ -152,7 +153,7 @@ func TestKernelsAreMeasuredOrListed(t *testing.T) {
 	}
 }
 
-// TestReadMeasurements checks the errors of files that contradict themselves.
+// TestReadMeasurements checks the errors of files that are incomplete or inconsistent.
 func TestReadMeasurements(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ from, to, want string }{

@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// all is a device whose kernels reach half of 1,000 GB/s and take 1 microsecond for nothing, and 10 for 5 MB.
+// all is a device on which every kernel is measured. The kernels reach half of 1,000 GB/s: 10 microseconds for 5 MB, and 1 microsecond if
+// they read nothing.
 const all = `{"device": "all", "gb_per_s": 1000, "tflops": 1000, "cores": 1, "kernels": [
 	{"kernel":"product","type":"Q4_0","rows":1,"groups":1,"us":1,"source":"x"},
 	{"kernel":"product","type":"Q4_0","rows":1,"groups":1,"mb":5,"us":10,"source":"x"},
@@ -27,8 +28,8 @@ const all = `{"device": "all", "gb_per_s": 1000, "tflops": 1000, "cores": 1, "ke
 	{"kernel":"top","rows":1,"groups":1,"mb":5,"us":10,"source":"x"}
 ]}`
 
-// TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per weight. The output head is also
-// the embedding; it has 8.5 bits per weight, since its rows are not whole blocks of Q6_K.
+// TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per weight. The output head is also the
+// embedding; it has 8.5 bits per weight, because its rows are not whole blocks of Q6_K.
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	const (
@@ -62,8 +63,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// TestPredictWithoutMeasurements checks that no expectation is printed if much of a step was not measured, and that the table names
-// what was not.
+// TestPredictWithoutMeasurements checks that no expected speed is printed if much of a step was not measured, and that the table names the
+// kernels without measurements.
 func TestPredictWithoutMeasurements(t *testing.T) {
 	t.Parallel()
 	chip, err := roofline.ParseChip("M1")
@@ -83,7 +84,7 @@ func TestPredictWithoutMeasurements(t *testing.T) {
 	require.Contains(t, table.String(), "another type of weights or cache: embed Q4_K, gated_product Q4_K, product Q4_K, product Q6_K.\n")
 }
 
-// TestPredictPrompt checks that a prompt is computed in steps, of which only the last has an output, and takes their time.
+// TestPredictPrompt checks that a prompt takes the time of its steps, of which only the last has an output.
 func TestPredictPrompt(t *testing.T) {
 	t.Parallel()
 	chip, err := roofline.ParseChip("M1")

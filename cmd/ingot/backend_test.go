@@ -42,7 +42,7 @@ func TestNoMetalHere(t *testing.T) {
 	} {
 		r := ingot(t, "", append(strings.Fields(args), "--backend", "metal")...)
 		require.Equal(t, exitFailure, r.code, args)
-		require.Contains(t, r.stderr, "backend metal: it requires macOS on Apple silicon", args)
+		require.Contains(t, r.stderr, "backend metal: Metal requires macOS on Apple silicon", args)
 	}
 }
 

@@ -100,10 +100,16 @@ func TestModelTooLarge(t *testing.T) {
 	require.Empty(t, s.Live())
 }
 
-// TestConformance runs the conformance suite of backends with this driver: on a Mac's GPU or, on other machines, with the fake.
-func TestConformance(t *testing.T) {
+// TestDriverConformance runs the conformance suite of backends with this driver: on a Mac's GPU or, on other machines, with the fake.
+// `make test` runs it without the race detector, which would slow down the computation of expected values.
+func TestDriverConformance(t *testing.T) {
 	t.Parallel()
-	computetest.Run(t, func(tb testing.TB) compute.Backend {
+	suite := computetest.RunBrief // package metal runs the whole suite with the same kernels on the emulator
+	if d, err := Open(); err == nil {
+		require.NoError(t, d.Close())
+		suite = computetest.Run
+	}
+	suite(t, func(tb testing.TB) compute.Backend {
 		tb.Helper()
 		d, err := Open()
 		if errors.Is(err, metal.ErrUnsupported) {

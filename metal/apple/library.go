@@ -16,13 +16,6 @@ type pipeline struct {
 	info  metal.PipelineInfo
 }
 
-// languageCheck makes the compiler check the language version. If setLanguageVersion had no effect, programs without a minimum system version,
-// such as Go programs, would get an old version. __METAL_VERSION__ has three digits.
-const languageCheck = `#if defined(__METAL_VERSION__) && __METAL_VERSION__ < 310
-#error "the kernels require Metal 3.1, but the compiler uses an older version"
-#endif
-`
-
 // Compile implements metal.Device. Each call runs on its own thread, since Metal can compile on several threads at once.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if d.closed {
@@ -67,7 +60,7 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	if version != languageVersion {
 		return compiled{}, fmt.Errorf("set the language version to %s: Metal uses %s", versionText(languageVersion), versionText(version))
 	}
-	text := o.string(languageCheck + src.Text)
+	text := o.string(src.Text)
 	if text == 0 {
 		return compiled{}, errors.New("the source is not UTF-8")
 	}

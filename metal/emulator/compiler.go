@@ -98,7 +98,7 @@ func (p *program) flags(mode metal.Mode) []string {
 	}
 	switch mode {
 	case metal.Debug:
-		return slices.Concat([]string{"-O1", "-DINGOT_DEBUG", "-ffp-contract=off"}, common)
+		return slices.Concat([]string{"-O1", "-DINGOT_DEBUG", "-ffp-contract=off"}, native(), common)
 	case metal.FastMath:
 		fast := []string{"-O2", "-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"}
 		return slices.Concat(fast, native(), common)

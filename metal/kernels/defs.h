@@ -1,6 +1,11 @@
 // Definitions for every kernel file. Kernels are written in Metal Shading Language. Drivers other than Apple's define the macros in the first
 // part differently.
 #if defined(__METAL_VERSION__)
+// If setLanguageVersion had no effect, programs without a minimum system version, such as Go programs, would get an old version.
+// __METAL_VERSION__ has three digits.
+#if __METAL_VERSION__ < 310
+#error "the kernels require Metal 3.1, but the compiler uses an older version"
+#endif
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
 // The compiler must not fuse products and sums; kernels call fma for that. So differently written kernels compute the same bits.
