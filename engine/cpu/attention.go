@@ -9,7 +9,8 @@ import (
 // RopeStore implements compute.Step.
 func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	t := &s.byRow
-	t.src, t.shape, t.rope, t.cache, t.layer = qkv, shape, nil, kv.(*cache), layer
+	t.src, t.shape, t.rope, t.cache = qkv, shape, nil, kv.(*cache)
+	t.group, t.layer = t.cache.at(layer)
 	if table != nil {
 		t.rope = table.(*rope)
 	}
@@ -34,7 +35,7 @@ func (t *rowsTask) ropeStore(thread, r int) {
 	if t.rope != nil {
 		s.rotate(thread, line, line, t.rope, s.batch.Positions[r], t.shape.Heads+t.shape.KVHeads, t.shape.KeyDim, t.shape.KeyDim)
 	}
-	page, slot := s.slot(c, r)
+	page, slot := s.slot(c, t.group, r)
 	s.store(thread, c, c.keys[t.layer], line[queries:queries+keys], t.shape.KeyDim, page, slot)
 	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
 }
@@ -46,7 +47,8 @@ type attention struct {
 	dst, q compute.Tensor
 	shape  compute.AttentionShape
 	cache  *cache
-	layer  int
+	group  int // of layers
+	layer  int // in a page
 	sinks  []float32 // a score per query head, or nil
 	blocks []queryBlock
 }
@@ -69,7 +71,8 @@ const (
 // Attention implements compute.Step.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.attention
-	t.dst, t.q, t.shape, t.cache, t.layer, t.sinks = dst, q, shape, kv.(*cache), layer, vectorOf(shape.Sinks)
+	t.dst, t.q, t.shape, t.cache, t.sinks = dst, q, shape, kv.(*cache), vectorOf(shape.Sinks)
+	t.group, t.layer = t.cache.at(layer)
 	t.blocks = t.blocks[:0]
 	share := dst.Rows * shape.Heads / (4 * len(s.scratch))
 	first, longest := 0, 0
@@ -151,13 +154,18 @@ func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int)
 	size := c.shape.PageSize
 	for i, from := begin/size, begin/size*size; from < longest; i, from = i+1, from+size {
 		n := min(size, longest-from)
-		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, s.batch.Seqs[b.seq].Pages[i], int(b.kvHead), n, m.keys)
+		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, t.page(b, i), int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
 		if a.Next, a.NextBytes = t.prefetch(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, longest); a.Next == nil {
 			a.Next, a.NextBytes = t.prefetchValues(b, begin/size, longest)
 		}
 		c.scores(a)
 	}
+}
+
+// page returns the i-th page of a block's sequence.
+func (t *attention) page(b queryBlock, i int) int32 {
+	return t.step.batch.Seqs[b.seq].Table(t.group)[i]
 }
 
 // prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes.
@@ -168,7 +176,7 @@ func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, long
 		return nil, 0
 	}
 	kind := t.cache.shape.Type
-	page := t.step.batch.Seqs[b.seq].Pages[i]
+	page := t.page(b, i)
 	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
 }
 
@@ -220,7 +228,7 @@ func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, st
 // pageValues returns the values of a page's first n positions, and their stride.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
-	page, head := s.batch.Seqs[b.seq].Pages[i], int(b.kvHead)
+	page, head := t.page(b, i), int(b.kvHead)
 	m := &s.scratch[thread]
 	if c.values == nil {
 		return s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, page, head, n, m.keys), t.shape.KeyDim
