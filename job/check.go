@@ -11,14 +11,14 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Limits of a job. They hold whoever has queued it.
+// Limits of a job. Decode enforces them, whichever program queued the job.
 const (
-	MaxLineNumber = math.MaxInt32 // maximum in the id of a result
+	MaxLineNumber = math.MaxInt32
 	MinTimeout    = time.Second
 	MaxTimeout    = 30 * 24 * time.Hour
 	MaxAttempts   = 1000
 
-	maxPayload = openai.MaxBody + 64<<10 // the body and the other fields
+	maxPayload = openai.MaxBody + 64<<10 // maximum bytes of an encoded job: the body plus 64 KiB for all other fields
 )
 
 var (
@@ -53,7 +53,7 @@ func CheckLimits(timeout time.Duration, attempts int) error {
 	return nil
 }
 
-// check returns an error if a job from the queue cannot come from a row.
+// check returns an error if a field of a decoded job is missing, malformed or out of its limits.
 func (j *Job) check() error {
 	err := errors.Join(CheckBatch(j.Batch), CheckLine(j.Line), CheckSum(j.Sum), checkTimeout(j.TimeoutMS, j.MaxAttempts))
 	switch {
@@ -68,9 +68,9 @@ func (j *Job) check() error {
 	case len(j.Body) > openai.MaxBody:
 		return fmt.Errorf("the body has %d bytes, which is more than %d", len(j.Body), openai.MaxBody)
 	case j.Live != nil && CheckBatch(j.Live.Channel) != nil:
-		return fmt.Errorf("channel %.40q is not a name", j.Live.Channel)
+		return fmt.Errorf("live.channel %.40q is not 1 to 128 letters, digits and . _ -", j.Live.Channel)
 	case j.EnqueuedMS < 0 || j.EnqueuedMS > maxUnixMilli:
-		return fmt.Errorf("enqueued_ms %d is not a time", j.EnqueuedMS)
+		return fmt.Errorf("enqueued_ms %d is not a time: it must be Unix milliseconds before the year 10000", j.EnqueuedMS)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (j *Job) check() error {
 // maxUnixMilli is the end of the year 9999.
 const maxUnixMilli = 253402300799999
 
-// checkTimeout is CheckLimits of a timeout in milliseconds, which may be too large for a time.Duration.
+// checkTimeout calls CheckLimits with a timeout in milliseconds. It clips the timeout first, since a large one overflows time.Duration.
 func checkTimeout(ms int64, attempts int) error {
 	return CheckLimits(time.Duration(min(max(ms, 0), 2*MaxTimeout.Milliseconds()))*time.Millisecond, attempts)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Anybody who can reach Redis can write a payload. The result of Decode must be a row that a producer could have queued.
+// Anyone who can reach Redis can write a payload, so Decode must refuse a job that no producer could have queued.
 func TestPayloadsAreWithinLimits(t *testing.T) {
 	t.Parallel()
 	valid := map[string]any{
@@ -64,13 +64,13 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		{"enqueued_ms", -1, "enqueued_ms -1 is not a time"},
 		{"enqueued_ms", int64(9_000_000_000_000_000_000), "is not a time"},
 		{"body", strings.Repeat("x", openai.MaxBody), "the body has"},
-		{"note", strings.Repeat("x", maxPayload), "bytes, which is more than"},
+		{"note", strings.Repeat("x", maxPayload), "bytes, the maximum is"},
 	} {
 		require.ErrorContains(t, decode(c.field, c.value), c.want)
 	}
 }
 
-// If a result is longer than a line of output may be, the row's result is an error.
+// A result that is longer than the maximum output line is replaced by an error.
 func TestAResultHasAMaximumLength(t *testing.T) {
 	t.Parallel()
 	j := *testJob

@@ -7,17 +7,17 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// MaxCheckpoint is the maximum size of an encoded checkpoint. Larger progress is not stored: if the row's worker
-// dies, the row begins again.
+// MaxCheckpoint is the maximum size of an encoded checkpoint in bytes. Larger checkpoints are not stored: if the worker of such a row
+// dies, the row starts from the beginning.
 const MaxCheckpoint = 256 << 10
 
 // checkpointVersion is the first byte of an encoded checkpoint.
 const checkpointVersion = 1
 
-// Checkpoint is the stored progress of a row, in case its worker dies.
+// Checkpoint is the progress of a row. If the row's worker dies, another worker continues from the stored checkpoint.
 type Checkpoint struct {
-	Fingerprint string                // identifies the origin: only the same model on the same kind of backend can continue from the checkpoint
-	Prompts     []generation.Progress // one for each of the row's prompts; without choices if the prompt has no generated tokens yet
+	Fingerprint string                // identifies model and kind of backend; a worker with another fingerprint cannot use the checkpoint
+	Prompts     []generation.Progress // one for each prompt of the row; it has no choices while the prompt has no generated tokens
 }
 
 // Tokens returns the number of generated tokens of all prompts.
@@ -36,7 +36,7 @@ func (c *Checkpoint) Resume(i int) *generation.Progress {
 	return &c.Prompts[i]
 }
 
-// Encode returns the checkpoint as bytes, usually one to three per token. It returns nil if they are more than MaxCheckpoint.
+// Encode returns the encoded checkpoint, usually one to three bytes per token. It returns nil if that is longer than MaxCheckpoint.
 func (c *Checkpoint) Encode() []byte {
 	if c.Tokens() > MaxCheckpoint { // a token takes at least a byte
 		return nil
@@ -91,9 +91,9 @@ func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 	return c, nil
 }
 
-var errCheckpoint = errors.New("read a checkpoint: the data is damaged, or comes from another version of the program")
+var errCheckpoint = errors.New("read a checkpoint: the data is damaged, or another version of ingot wrote it")
 
-// checkpointReader reads values from bytes. If a value is missing, it returns zeros from then on.
+// checkpointReader reads values from bytes. After the end of the bytes it returns zeros and sets failed.
 type checkpointReader struct {
 	rest   []byte
 	failed bool
@@ -127,7 +127,7 @@ func (r *checkpointReader) uvarint() uint64 {
 	return v
 }
 
-// count reads a number of elements. Each element has at least size bytes, and all must fit into the rest.
+// count reads a number of elements. It fails if that many elements of size bytes each are more than the bytes that are left.
 func (r *checkpointReader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)/size) {

@@ -42,7 +42,7 @@ func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 	require.Nil(t, (*job.Checkpoint)(nil).Resume(0))
 }
 
-// A damaged checkpoint is an error, whatever is in it: no panic, and no allocation that its size does not justify.
+// Decoding a damaged checkpoint returns an error. It does not panic, and does not allocate much more than the checkpoint's size.
 func TestADamagedCheckpoint(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// RowError is the error line of a row.
+// RowError is the content of a failed row's output line.
 type RowError struct {
 	Line     int    `json:"line"` // line number in the input
 	CustomID string `json:"custom_id"`
@@ -21,9 +21,9 @@ type RowError struct {
 }
 
 const (
-	// scannedAtOnce is the number of recordings that are read at a time without their results.
+	// scannedAtOnce is the number of recordings that one Read without results returns.
 	scannedAtOnce = 1000
-	// maxErrorBytes is the maximum size of the error lines that are read at a time.
+	// maxErrorBytes is the maximum size of the error lines that one Read returns.
 	maxErrorBytes = 4 << 20
 )
 
@@ -41,7 +41,7 @@ func Errors(ctx context.Context, s Store, batch string, each func(RowError) erro
 				failed[r.Line] = true
 			}
 		}
-		// A page with results can have fewer recordings.
+		// A Read with results may return fewer recordings than asked for.
 		if len(failed) > 0 {
 			page, err = s.Read(ctx, batch, Page{
 				After: after, Count: len(page), MaxBytes: maxErrorBytes, Want: func(line int) bool { return failed[line] },

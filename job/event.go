@@ -7,34 +7,35 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Event is a message about a job whose client waits. Events can be lost; the result of the job is stored like that of any row.
+// Event is a message to the server whose client waits for a job: a piece of the answer, or the news that the job has ended. Events can
+// be lost. The complete result is recorded in the queue.
 type Event struct {
 	Batch string `json:"batch"`
 	// Ended means that the job's result is recorded. The other fields are not set then.
 	Ended bool `json:"ended,omitempty"`
 
 	Prompt int              `json:"prompt"`
-	Before Progress         `json:"before"` // what the choice had before the piece
+	Before Progress         `json:"before"` // size of the choice before Piece
 	Piece  generation.Piece `json:"piece"`
 }
 
-// Progress is how much of a choice there is. Another attempt at the job makes the same choice again, in other pieces.
+// Progress is the size of a choice so far. A repeated attempt at a job generates the same choice, but may cut it into other pieces.
 type Progress struct {
 	Tokens int `json:"tokens"`
-	Text   int `json:"text"` // bytes, as of Reasoning
+	Text   int `json:"text"` // bytes
 
-	Reasoning int `json:"reasoning"`
+	Reasoning int `json:"reasoning"` // bytes
 }
 
-// Add counts a piece.
+// Add adds the size of a piece.
 func (p *Progress) Add(piece generation.Piece) {
 	p.Tokens += len(piece.Tokens)
 	p.Text += len(piece.Text)
 	p.Reasoning += len(piece.Reasoning)
 }
 
-// Since returns the part of an event's piece that a client does not have, which has p of the choice so far. ok is false if events in
-// between were lost.
+// Since returns the part of the event's piece that is new to a client that has received p of the choice. ok is false if the client
+// has missed an earlier event.
 func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	rest = e.Piece
 	if e.Before.Tokens > p.Tokens || e.Before.Text > p.Text || e.Before.Reasoning > p.Reasoning {
@@ -54,7 +55,7 @@ func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 func (e *Event) Encode() ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
-		return nil, fmt.Errorf("write an event: %w", err)
+		return nil, fmt.Errorf("encode an event of batch %s: %w", e.Batch, err)
 	}
 	return text, nil
 }

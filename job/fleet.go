@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// Worker is a worker's record in the queue. The worker writes it again with every beat, every few seconds.
+// Worker is a worker's record in the queue. The worker renews it with every heartbeat, every few seconds.
 type Worker struct {
 	ID              string    `json:"id"`   // identifies a call of Serve; a worker that was lost and comes back has another id
 	Name            string    `json:"name"` // HOST:PID
@@ -14,11 +14,11 @@ type Worker struct {
 	Device          string    `json:"device"`
 	Context         int       `json:"context,omitempty"` // maximum tokens of prompt and answer
 	Concurrency     int       `json:"concurrency"`       // maximum number of held rows
-	Rows            int       `json:"rows"`              // rows that the worker holds
+	Rows            int       `json:"rows"`              // number of rows that the worker holds now
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	Started         time.Time `json:"started"`
-	Beat            time.Time `json:"beat"`          // time of the last beat, by the queue's clock
-	Lost            time.Time `json:"lost,omitzero"` // time when other workers took the silent worker's rows; zero for a live worker
+	Beat            time.Time `json:"beat"`          // time of the last heartbeat, by the queue's clock
+	Lost            time.Time `json:"lost,omitzero"` // time when the worker was declared lost and its rows went to others; zero for a live worker
 }
 
 // Live reports whether the worker is not lost.

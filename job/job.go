@@ -1,4 +1,4 @@
-// Package job defines the data that producers and workers exchange: jobs, their results and figures.
+// Package job defines the data that producers and workers exchange through the queue: jobs, results and statistics.
 package job
 
 import (
@@ -12,36 +12,36 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Job is one row on the queue: the payload of a task. Body is the row's body, byte for byte. Jobs are kept small, because asynq's
-// heartbeat writes the payloads of all running tasks again every 5 s.
+// Job is one row on the queue. Encoded, it is the payload of an asynq task. Body is the row's body, byte for byte. Jobs must be small,
+// because asynq's heartbeat rewrites the payloads of all running tasks every 5 s.
 type Job struct {
 	Batch       string          `json:"batch"`
-	Line        int             `json:"line"`           // line number in the file, from 1; identifies the row in the batch
+	Line        int             `json:"line"`           // line number in the input, from 1; identifies the row in the batch
 	Sum         string          `json:"sum"`            // the start of the SHA-256 of the line, 8 hex digits
 	File        string          `json:"file,omitempty"` // FileID of the batch's file; empty in a local run
 	CustomID    string          `json:"custom_id"`
 	Endpoint    openai.Endpoint `json:"url"`
 	Body        json.RawMessage `json:"body"`
-	EnqueuedMS  int64           `json:"enqueued_ms"` // Unix time
+	EnqueuedMS  int64           `json:"enqueued_ms"` // Unix time in ms
 	TimeoutMS   int64           `json:"timeout_ms"`  // maximum time of one attempt
 	MaxAttempts int             `json:"max_attempts"`
-	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch as Unix time; 0 for none
+	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch, Unix time in ms; 0 for none
 	Live        *Live           `json:"live,omitempty"`        // settings of a request whose client waits; nil for a row of a file
 
 	// The queue sets these when it delivers the job.
 
-	Delivery int    `json:"-"` // how often the row was taken from a silent worker; what an earlier delivery writes is refused
-	Pin      string `json:"-"` // Pin of the worker's model; set by the worker, and empty while the worker does not know it
-	Deaths   int    `json:"-"` // workers that died while they ran the row
+	Delivery int    `json:"-"` // how often the row was taken from a silent worker; writes of earlier deliveries are refused
+	Pin      string `json:"-"` // Pin of the worker's model, set by the worker; empty until the model file is hashed
+	Deaths   int    `json:"-"` // number of workers that died while they ran the row
 }
 
-// Live is what a job has whose client waits for the answer.
+// Live has the settings of a job whose client waits for the answer.
 type Live struct {
-	Channel string `json:"channel"` // on which events are announced
-	Seed    int64  `json:"seed"`    // if the request has none
+	Channel string `json:"channel"` // channel of the job's events
+	Seed    int64  `json:"seed"`    // seed if the request has none
 }
 
-// Deadline returns the time after which the job is not answered any longer. ok is false if there is no deadline.
+// Deadline returns the time after which the job expires. ok is false if there is no deadline.
 func (j *Job) Deadline() (deadline time.Time, ok bool) {
 	return time.UnixMilli(j.DeadlineMS), j.DeadlineMS > 0
 }
@@ -52,7 +52,7 @@ func (j *Job) Overdue() bool {
 	return ok && time.Now().After(deadline)
 }
 
-// Timeout returns the time that one attempt may take.
+// Timeout returns the maximum time of one attempt.
 func (j *Job) Timeout() time.Duration { return time.Duration(j.TimeoutMS) * time.Millisecond }
 
 // Generation returns the engine's request for prompt i of r, the job's parsed body.
@@ -60,7 +60,7 @@ func (j *Job) Generation(r *openai.Request, i int) generation.Request {
 	return r.Generation(i, r.Seed(j.defaultSeed()), time.UnixMilli(j.EnqueuedMS))
 }
 
-// Parse checks the body.
+// Parse parses and checks the body.
 func (j *Job) Parse() (*openai.Request, error) {
 	if j.Live != nil {
 		return openai.ParseLive(j.Endpoint, j.Body)
@@ -81,10 +81,10 @@ func (j *Job) defaultSeed() int64 {
 // Encode returns the job as the payload of a task.
 func (j *Job) Encode() ([]byte, error) { return openai.Marshal(j) }
 
-// Decode reads a payload. The returned job is within the limits of a row.
+// Decode reads the payload of a task. It returns an error if the job is not within the limits.
 func Decode(payload []byte) (*Job, error) {
 	if len(payload) > maxPayload {
-		return nil, fmt.Errorf("read a job's payload: the payload has %d bytes, which is more than %d", len(payload), maxPayload)
+		return nil, fmt.Errorf("read a job's payload: it has %d bytes, the maximum is %d", len(payload), maxPayload)
 	}
 	j := new(Job)
 	if err := json.Unmarshal(payload, j); err != nil {

@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// Priority orders the batches of a model.
+// Priority is the priority of a batch among the batches of the same model.
 type Priority string
 
-// The priorities. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1. A strict worker takes them
-// from the first queue that is not empty.
+// The priorities of batches. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1. A strict worker takes
+// each job from the first of the three queues that is not empty.
 const (
 	Critical Priority = "critical"
 	Default  Priority = "default"
 	Bulk     Priority = "bulk"
 )
 
-// Interactive is the priority of requests whose clients wait for the answer. Such jobs do not take turns with those of batches: a
-// worker has places for them besides (see ServeOptions). Batches cannot have it.
+// Interactive is the priority of requests whose clients wait for the answer. A worker has separate slots for such jobs (see
+// ServeOptions), so they do not compete with the jobs of batches. A batch cannot have this priority.
 const Interactive Priority = "interactive"
 
 // AllPriorities returns the priorities of all queues of a model.
@@ -37,7 +37,7 @@ func ParsePriority(s string) (Priority, error) {
 	return "", fmt.Errorf("priority %q is not known: use critical, default or bulk", s)
 }
 
-// DefaultAlias is the model alias of producers and workers for which none is set.
+// DefaultAlias is the model alias of producers and workers that set none.
 const DefaultAlias = "default"
 
 var (

@@ -2,6 +2,6 @@ package job
 
 import "github.com/ingot-run/ingot/openai"
 
-// Pin identifies what decides the answers of a batch besides its rows: the model's file, which holds the chat template too, and the
-// defaults of sampling. A batch takes answers with the pin of its first one only, unless it may mix models.
+// Pin identifies the model file (weights and chat template) and the default sampling options of a worker. A batch accepts only
+// answers with the same pin as its first answer, unless MixModels is set.
 func Pin(modelSHA256 string) string { return modelSHA256 + "/" + openai.DefaultsID() }

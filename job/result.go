@@ -9,13 +9,13 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Line is a line of output: OpenAI's fields and the row's figures.
+// Line is a line of output: OpenAI's fields and the row's statistics.
 type Line struct {
 	openai.OutputLine
 	Stats Stats `json:"stats"`
 }
 
-// Result is the outcome of a row: its line of output, and the figures that its batch adds up.
+// Result is the outcome of a row: its line of output, and the statistics that are summed for its batch.
 type Result struct {
 	Line     int
 	Sum      string // the job's Sum
@@ -34,10 +34,10 @@ func Failure(j *Job, e openai.Error, s Stats) Result {
 	return newResult(j, openai.OutputLine{Error: &e}, s)
 }
 
-// TooLarge returns the result of a row whose result would have more bytes than the maximum.
+// TooLarge returns the error result of a row whose answer has more bytes than the queue accepts.
 func TooLarge(j *Job, bytes, maximum int, s Stats) Result {
 	return Failure(j, openai.Error{Code: openai.CodeTooLarge, Message: fmt.Sprintf(
-		"the result has %d bytes, more than %d: ask for fewer choices, tokens or log-probabilities", bytes, maximum)}, s)
+		"the result has %d bytes, the maximum is %d: ask for fewer choices, tokens or log-probabilities", bytes, maximum)}, s)
 }
 
 // ExpiredError returns the error of a row that was not answered before the deadline of its batch.
@@ -46,7 +46,7 @@ func ExpiredError(j *Job) openai.Error {
 	return openai.Error{Code: openai.CodeExpired, Message: "not answered before the deadline of its batch, " + deadline.UTC().Format(time.RFC3339)}
 }
 
-// Expired returns the result of a job that is in the queue when the deadline of its batch passes.
+// Expired returns the error result of a job that is still in the queue after the deadline of its batch.
 func Expired(j *Job) (Result, error) {
 	r := Failure(j, ExpiredError(j), Stats{})
 	var err error
@@ -54,8 +54,8 @@ func Expired(j *Job) (Result, error) {
 	return r, err
 }
 
-// Answered returns the result of a job with the completions of its prompts. s has the figures that are not in done: queue
-// wait, attempts and origin.
+// Answered returns the result of a job from done, the completions of its prompts. s gives the statistics that done lacks: queue wait,
+// attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.Add(done)
 	answer := openai.Answer{
@@ -65,7 +65,7 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 		Fingerprint: s.Fingerprint(),
 		Seed:        r.Seed(j.defaultSeed()),
 	}
-	if j.Live != nil { // a server has checked the name
+	if j.Live != nil { // the server has checked the model name
 		answer.ID, answer.Model = j.CustomID, r.Model()
 	}
 	body := r.Response(answer, done)

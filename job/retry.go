@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Retry calls f until its error is not ErrUnavailable, with growing pauses. It gives up after maxWait. Workers and collectors therefore
-// survive a restart of Redis, and workers also a time without free memory in Redis.
+// Retry calls f again, with growing pauses, while f returns ErrUnavailable. It gives up after maxWait and returns the last error.
+// With Retry, workers and collectors survive a restart of Redis, and workers survive a time in which Redis has no free memory.
 func Retry(ctx context.Context, maxWait time.Duration, f func() error) error {
 	deadline := time.Now().Add(maxWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

@@ -13,8 +13,8 @@ type Speed struct {
 	last   float64
 }
 
-// Measure returns the speed since the last call; tokens is the number that were generated so far. If hardly any time has passed, it
-// returns the same result as the last call.
+// Measure returns the speed since the last call. tokens is the total number of generated tokens. If hardly any time has passed since
+// the last call, Measure returns the same speed again.
 func (s *Speed) Measure(tokens uint64, now time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

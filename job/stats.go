@@ -7,11 +7,11 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Stats are a row's figures. They are zero for a row that never reached a worker.
+// Stats are a row's statistics. All are zero for a row that no worker ran.
 type Stats struct {
 	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the successful attempt
 	TTFTMS           float64 `json:"ttft_ms"`       // from the start of the attempt to the first generated token
-	TotalMS          float64 `json:"total_ms"`      // from the start of the attempt to the end
+	TotalMS          float64 `json:"total_ms"`      // from the start to the end of the attempt
 	PromptTokens     int     `json:"prompt_tokens"`
 	CachedTokens     int     `json:"cached_tokens"` // prompt tokens found in the cache
 	CompletionTokens int     `json:"completion_tokens"`
@@ -20,11 +20,11 @@ type Stats struct {
 	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps do not include them
 	PrefillTPS       float64 `json:"prefill_tps"`              // prompt tokens computed per second, from admission to the first token
 	DecodeTPS        float64 `json:"decode_tps"`               // tokens per second after the first
-	Steps            int     `json:"steps"`                    // forward passes with tokens of this row
+	Steps            int     `json:"steps"`                    // number of forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
 	Attempts         int     `json:"attempts"`   // number of attempts, including the last, plus the number of workers that died while they ran the row
-	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in its steps
+	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in these steps
 	Origin
 }
 
@@ -43,11 +43,11 @@ func (o Origin) Fingerprint() string {
 	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
 }
 
-// Add sets the figures of a row's prompts, which ran concurrently. Counts and times in steps are summed. The time of the row's
-// first token is the earliest of all prompts; the time of the row's end is the latest.
+// Add sets the statistics of a row from the completions of its prompts, which ran concurrently. Counts and times in steps are summed.
+// TTFTMS is the minimum of the prompts, TotalMS the maximum.
 func (s *Stats) Add(done []generation.Completion) {
 	var prefill, decode, ttft, total time.Duration
-	later := 0 // number of tokens, without the first of each choice
+	later := 0 // number of tokens, not counting the first token of each choice
 	var choices []int
 	for i, c := range done {
 		e := c.Stats

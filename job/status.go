@@ -9,12 +9,12 @@ import (
 // State is a batch's state.
 type State string
 
-// The states, in their order.
+// The states, in the order in which a batch passes through them.
 const (
 	Enqueueing State = "enqueueing" // rows are being queued, or the producer was interrupted
 	InProgress State = "in_progress"
 	Completed  State = "completed" // every row is recorded
-	Cancelled  State = "cancelled" // before every row was recorded
+	Cancelled  State = "cancelled" // cancelled before every row was recorded
 )
 
 // Status is the progress of a batch.
@@ -26,14 +26,14 @@ type Status struct {
 	FileSHA  string   `json:"file_sha256"`
 	Pin      string   `json:"answered_by,omitempty"` // Pin of the model that gave the first answer
 	Weight   int      `json:"weight"`                // share among the batches of the same priority, see Batch
-	Damage   string   `json:"damage,omitempty"`      // the reason why the batch cannot be read; only Batch is set then
+	Damage   string   `json:"damage,omitempty"`      // why the batch cannot be read (only Batch is set then); empty if it can
 
 	Created   time.Time  `json:"created_at"`
 	Started   *time.Time `json:"started_at"`  // when a worker took the first row
 	Finished  *time.Time `json:"finished_at"` // when the last row was recorded
 	Cancelled *time.Time `json:"cancelled_at"`
 	Expires   *time.Time `json:"expires_at"`  // when the results will be deleted
-	Deadline  *time.Time `json:"deadline_at"` // time after which rows are not answered any longer
+	Deadline  *time.Time `json:"deadline_at"` // time after which rows expire
 
 	Total   int `json:"total"`   // rows; 0 until all are queued
 	Done    int `json:"done"`    // answered
@@ -54,7 +54,7 @@ type Status struct {
 // Waiting returns the number of queued rows that no worker has taken.
 func (s Status) Waiting() int { return max(0, s.Total-s.Done-s.Failed-s.Running) }
 
-// Ended reports whether the batch records no more results.
+// Ended reports whether the batch is completed or cancelled, so that it accepts no more results.
 func (s Status) Ended() bool { return s.State == Completed || s.State == Cancelled }
 
 // Overdue reports whether the deadline has passed and the batch has not ended.
@@ -69,7 +69,7 @@ func (s *Status) SetRates(last time.Time) {
 	s.TokensPerSecond = rate(s.CompletionTokens, s.Took())
 }
 
-// Took returns the time from the start of the first row to the last recorded row.
+// Took returns the time from the start of the batch to the last recorded row.
 func (s Status) Took() time.Duration {
 	if s.Started == nil || s.last == nil {
 		return 0

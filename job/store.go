@@ -9,41 +9,43 @@ import (
 // Store holds batches and the results of their rows. A row is recorded once, even if calls are repeated. A finished or cancelled
 // batch is deleted when its retention is over; an unfinished batch is not deleted. All methods are safe for concurrent use.
 //
-// An error is ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used for a moment.
+// Methods return ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used at the moment.
 type Store interface {
-	// Create creates a batch, or returns the settings of the existing one. An existing one gets the weight of b, if b has one, and may
-	// mix models from then on if b may.
+	// Create creates a batch, or returns the settings of the existing one. It updates an existing batch in two ways: it sets the
+	// weight if b.Weight is not 0, and it sets MixModels if b.MixModels is set.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
-	// Seal declares that all rows of a batch are queued, with their number and the SHA-256 of their file. The batch is finished
-	// when that many rows are recorded. The error is ErrCancelled if the batch is cancelled.
+	// Seal declares that all rows of a batch are queued. total is their number, fileSHA the SHA-256 of their file. The batch is
+	// finished when total rows are recorded. The error is ErrCancelled if the batch is cancelled.
 	Seal(ctx context.Context, batch string, total int, fileSHA string) error
 
-	// Recorded is the set of a batch's recorded lines.
+	// Recorded returns the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
 	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile
-	// or ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if the delivery was
-	// ended. A job without a File belongs to any file.
+	// or ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if the row was taken
+	// from this delivery. A job with an empty File is accepted for any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
-	// Release subtracts an attempt that Begin has counted, because the job returned to the queue unfinished. If the delivery was
-	// ended, Release changes nothing.
+	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If the row was taken
+	// from this delivery, Release changes nothing.
 	Release(ctx context.Context, j *Job) error
 
-	// SaveCheckpoint stores an encoded Checkpoint of a row that Begin has begun. It replaces the previous one. Record deletes the
-	// checkpoint. The error is ErrSuperseded if the delivery was ended, ErrNoBatch or ErrCancelled if the row needs no work.
+	// SaveCheckpoint stores an encoded Checkpoint of a row for which Begin was called. It replaces the row's previous checkpoint. Record
+	// deletes it. The error is ErrSuperseded if the row was taken from this delivery, ErrNoBatch or ErrCancelled if the row needs no
+	// work.
 	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
 	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
-	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if the delivery was ended.
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if the row was taken from
+	// this delivery.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
-	// MaxBytes is the maximum size of a job and of a result. A larger one would never be taken, however often it is tried.
+	// MaxBytes returns the maximum size in bytes of a job and of a result. The store always refuses larger ones.
 	MaxBytes(ctx context.Context) (int, error)
 
-	// Read returns the next recordings of a batch's stream. If the batch does not exist, there are none.
+	// Read returns the next recordings of a batch's stream. It returns none if the batch does not exist.
 	Read(ctx context.Context, batch string, p Page) ([]Recording, error)
 
 	// Drop deletes results that are stored elsewhere, and their entries in the stream. The rows stay recorded.
@@ -53,20 +55,20 @@ type Store interface {
 	// compared with the batch.
 	Free(ctx context.Context, batch string, rows []Recording) error
 
-	// Status reads the progress of a batch. The error is ErrDamaged if what is stored is not a batch.
+	// Status returns the progress of a batch. The error is ErrDamaged if the stored data is not a valid batch.
 	Status(ctx context.Context, batch string) (Status, error)
 
-	// Batches reads the progress of all batches, the newest first. If a batch cannot be read, its status has only the Damage.
+	// Batches returns the progress of all batches, the newest first. For a batch that cannot be read, only Batch and Damage are set.
 	Batches(ctx context.Context) ([]Status, error)
 
-	// Lost is the number of rows of a batch that are neither recorded nor in the queue, so that no worker will answer them until
-	// the batch's file is queued again. It is 0 while the queue holds jobs, because other batches may share the queue, and
-	// while the batch is still being queued. s is the batch's status.
+	// Lost returns the number of lost rows of a batch with status s: rows that are neither recorded nor in the queue. No worker will
+	// answer them until the batch's file is queued again. Lost returns 0 while the batch is still being queued, and while the queue
+	// of its priority holds jobs of any batch.
 	Lost(ctx context.Context, s Status) (int, error)
 
-	// Cancel ends an unfinished batch: its rows are no longer begun or recorded, and its results are deleted after their retention.
-	// Deliveries that are running are ended, and waiting rows leave the queue. If the batch is finished, Cancel changes nothing and
-	// finished is true.
+	// Cancel ends an unfinished batch: running deliveries end, waiting rows leave the queue, and no more rows are begun or recorded.
+	// Its results are deleted when the retention is over. If the batch is already finished, Cancel changes nothing and finished is
+	// true.
 	Cancel(ctx context.Context, batch string) (finished bool, err error)
 
 	// Cancelled reports whether a batch was cancelled.
@@ -79,17 +81,17 @@ type Store interface {
 
 // Errors of a Store.
 var (
-	ErrNoBatch     = errors.New("no such batch") // it was never queued, or its retention is over
+	ErrNoBatch     = errors.New("no such batch") // never queued, purged, or its retention is over
 	ErrCancelled   = errors.New("batch is cancelled")
 	ErrUnfinished  = errors.New("batch is not finished")
 	ErrRecorded    = errors.New("row is recorded")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
-	ErrOtherFile   = errors.New("row is of another file than its batch") // an earlier batch with the same id has left the row
+	ErrOtherFile   = errors.New("row is of another file than its batch") // the row is left over from an earlier batch with the same id
 	ErrNoRow       = errors.New("file of the batch has no such line")
 	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
-	ErrUnavailable = errors.New("the queue cannot be used now") // another try may succeed; see Retry
-	ErrFull        = errors.New("the queue has no memory left") // is ErrUnavailable too
+	ErrUnavailable = errors.New("the queue cannot be used now") // a later attempt may succeed; see Retry
+	ErrFull        = errors.New("the queue has no memory left") // errors that wrap ErrFull wrap ErrUnavailable too
 )
 
 // Start is the result of Begin.
@@ -105,11 +107,11 @@ type Batch struct {
 	Priority  Priority
 	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
-	Deadline  time.Time // time after which rows are not answered any longer; zero for none
+	Deadline  time.Time // time after which rows expire; zero for none
 	Cancelled bool
 	Lines     int  // lines of the whole input; 0 if the number is not known
-	MixModels bool // take answers of several models
-	Weight    int  // rows that workers take for each row of a batch of weight 1 of the same priority; 0 stands for 1
+	MixModels bool // accept answers of several models
+	Weight    int  // share of the workers among the batches of the same priority; 0 means 1
 }
 
 // FileID returns the id of a file: the first 16 digits of its SHA-256.
@@ -133,7 +135,7 @@ func (l *Lines) Add(line int) {
 type Page struct {
 	After    string              // the ID of the recording before the first one; empty for the beginning of the stream
 	Count    int                 // maximum number of recordings
-	MaxBytes int                 // maximum size of their results, except that the first result is always returned
+	MaxBytes int                 // maximum size of their results together; the first result is returned even if it is larger
 	Wait     time.Duration       // maximum time to wait for a recording if there is none
 	Want     func(line int) bool // reports whether the result of a line is wanted
 }
@@ -145,9 +147,9 @@ type Recording struct {
 	Sum    string // checksum of the input line
 	Failed bool
 	Text   []byte // the line of output; nil if it was not wanted or was freed
-	Damage string // the reason why the entry cannot be used; only ID is set then
+	Damage string // why the entry cannot be used (only ID is set then); empty if it can
 
-	// Requeued is set if the recording is not a result: the row was queued again, and its earlier error line is not valid any longer.
-	// Requeued is the checksum of that line: the first 16 hex digits of the SHA-1 of its text.
+	// Requeued is empty for a result. Otherwise the entry says that the failed row was queued again and its error line is no longer
+	// valid. Requeued then identifies that error line: the first 16 hex digits of the SHA-1 of its text.
 	Requeued string
 }

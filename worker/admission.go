@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxAdmitted is the maximum size of the bodies of all rows in the engine together. A larger row runs alone.
+	// maxAdmitted is the maximum total size, in bytes, of the bodies of the running rows. A larger row runs alone.
 	maxAdmitted = 32 << 20
 	// A row runs alone after suspectDeaths workers died while they ran it.
 	suspectDeaths = 2
@@ -22,9 +22,9 @@ const (
 // errDraining means that a row was not admitted because the worker stops.
 var errDraining = errors.New("worker is stopping")
 
-// admission decides when a row that the worker holds may begin. The bytes of the running rows are limited. A row during which
-// workers died runs alone: if this worker dies as well, no other row is suspected. Rows are admitted in order: a row that must run
-// alone waits for the running rows, and later rows wait for it.
+// admission decides when a row that the worker holds may begin. It limits the total size of the running rows. A row runs alone if
+// workers died while they ran it: if this worker dies too, only that row can be the cause. Rows are admitted in order: a row that must
+// run alone waits for the running rows, and later rows wait for it.
 type admission struct {
 	bytes   *semaphore.Weighted
 	closed  chan struct{}
@@ -35,8 +35,8 @@ func newAdmission() *admission {
 	return &admission{bytes: semaphore.NewWeighted(maxAdmitted), closed: make(chan struct{})}
 }
 
-// enter waits until a row may begin. The caller must call leave when the row ends. The error is errDraining after
-// close, or ctx's error.
+// enter waits until a row may begin. The caller must call leave when the row ends. The error is errDraining if close was called, or
+// ctx's error.
 func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err error) {
 	select {
 	case <-a.closed:
@@ -69,5 +69,5 @@ func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err er
 	return leave, nil
 }
 
-// close refuses waiting rows and further rows.
+// close makes enter return errDraining for waiting rows and all later ones.
 func (a *admission) close() { a.closing.Do(func() { close(a.closed) }) }

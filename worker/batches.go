@@ -11,7 +11,7 @@ import (
 // watchInterval is the time between two checks of all batches.
 const watchInterval = time.Minute
 
-// watchBatches ends overdue rows and searches for lost jobs, at once and then at intervals, until ctx is done.
+// watchBatches calls lookAtBatches at once and then at intervals, until ctx is done.
 func (w *Worker) watchBatches(ctx context.Context) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -28,13 +28,14 @@ func (w *Worker) watchBatches(ctx context.Context) {
 	}
 }
 
-// lookAtBatches ends the overdue rows of all batches, even if no worker serves them. It also logs lost rows.
+// lookAtBatches records the overdue rows of all batches as expired, including batches of models that no worker serves. It also logs lost
+// rows.
 func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) error {
 	batches, err := w.queue.Batches(ctx)
 	if err != nil {
 		return err
 	}
-	var failed error // an error of one batch does not affect the others
+	var failed error // after an error in one batch, the other batches are still checked
 	for _, b := range batches {
 		if !b.Overdue() {
 			continue
@@ -42,17 +43,17 @@ func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) erro
 		n, err := w.queue.Expire(ctx, b.Batch)
 		failed = errors.Join(failed, err)
 		if n > 0 {
-			w.log.Warn("the deadline of a batch is over: its rows are recorded as expired", "batch", b.Batch, "rows", n)
+			w.log.Warn("the deadline of a batch has passed: its rows are recorded as expired", "batch", b.Batch, "rows", n)
 		}
 	}
 	return errors.Join(failed, w.warnOfLost(ctx, batches, warned))
 }
 
-// warnOfLost logs the batches that have lost rows, once for each batch. Lost rows are neither recorded nor queued; their bodies are
-// only in the batch's file.
+// warnOfLost logs the batches that have lost rows, each batch once. A lost row is neither recorded nor queued, so its body exists only
+// in the batch's file.
 func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned map[string]bool) error {
 	if s := w.snapshot(); s.Running+s.Waiting > 0 {
-		return nil // rows in this worker may still be queued
+		return nil // this worker's rows may still be in the queue
 	}
 	for _, b := range batches {
 		if b.Alias != w.config.Alias || warned[b.Batch] {

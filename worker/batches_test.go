@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Rows that an earlier batch with the same id has left are not answered in the new batch.
+// Rows that are left over from an earlier batch with the same id are not answered in the new batch.
 func TestRowsOfAnEarlierBatchAreDropped(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		b := setUp(t, q, nil, Config{})
@@ -60,8 +60,8 @@ func TestLostRowsAreReported(t *testing.T) {
 	require.Contains(t, log.String(), "batch=b rows=5")
 }
 
-// Rows that no worker took in time expire at once, whatever model name a worker serves. A row that is running at the deadline ends
-// and is not tried again.
+// A starting worker records all overdue rows as expired, even those of other model names. A row that runs at its deadline is ended and
+// not tried again.
 func TestOverdueRowsExpire(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		var generated atomic.Int64

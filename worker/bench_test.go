@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// BenchmarkQueue passes rows whose answers cost nothing through a queue, a worker and a collector. Half the time of a row is spent
-// on its JSON.
+// BenchmarkQueue passes rows through a queue, a worker with an engine that computes nothing, and a collector. Half the time of a row
+// goes into reading and writing its JSON.
 func BenchmarkQueue(b *testing.B) {
 	for name, open := range map[string]func() job.Queue{
 		"redis": func() job.Queue {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// defaultCheckpointInterval is the time between two checkpoints of a row, and before the first one.
+	// defaultCheckpointInterval is the time before a row's first checkpoint and between two checkpoints of a row.
 	defaultCheckpointInterval = 4 * time.Second
-	// checkpointGrowth determines when a row gets another checkpoint: an eighth of the row's tokens must be new. All checkpoints of a
-	// row together are then at most nine times as large as the last one.
+	// checkpointGrowth sets the minimum growth between two checkpoints of a row: 1/checkpointGrowth of the row's tokens must be new. All
+	// checkpoints of a row together are then at most nine times as large as the last one.
 	checkpointGrowth = 8
-	// maxCheckpointBytes is the maximum number of bytes that a worker stores in one interval. The other checkpoints are stored
-	// in the next interval.
+	// maxCheckpointBytes is the maximum total size of the checkpoints that a worker stores in one interval. Checkpoints beyond that wait
+	// for the next interval.
 	maxCheckpointBytes = 1 << 20
 )
 
-// progress has the tokens that a delivery has generated, as reported by the engine.
+// progress holds the tokens that the engine has generated for a delivery.
 type progress struct {
 	job *job.Job
 	end context.CancelFunc // ends the delivery
-	// every is the interval of the engine's reports.
+	// every is the interval between two reports of the engine.
 	every time.Duration
 
 	mu     sync.Mutex
@@ -36,7 +36,7 @@ type progress struct {
 	stored int // tokens of the last checkpoint
 }
 
-// reporting lets the engine report the progress of prompt i.
+// reporting returns the settings with which the engine reports the progress of prompt i.
 func (p *progress) reporting(i int) generation.Reporting {
 	return generation.Reporting{Every: p.every, To: func(now generation.Progress) {
 		p.mu.Lock()
@@ -48,7 +48,7 @@ func (p *progress) reporting(i int) generation.Reporting {
 	}}
 }
 
-// checkpoint returns the encoded progress, or nil if the progress is not worth storing. tokens is its number of tokens.
+// checkpoint returns the encoded progress and its number of tokens. encoded is nil if too few tokens are new.
 func (p *progress) checkpoint(fingerprint string) (encoded []byte, tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *progress) wasStored(tokens int) {
 	p.stored = tokens
 }
 
-// tracked has the running deliveries.
+// tracked holds the progress of the running deliveries.
 type tracked struct {
 	mu  sync.Mutex
 	all map[*progress]struct{}
@@ -78,8 +78,7 @@ func (t *tracked) list() []*progress {
 	return slices.Collect(maps.Keys(t.all))
 }
 
-// track collects the progress of a delivery until untrack is called. The returned context ends if another worker
-// turns out to have the delivery.
+// track collects the progress of a delivery until untrack is called. The returned context ends if the row was taken from this worker.
 func (w *Worker) track(ctx context.Context, j *job.Job) (context.Context, *progress) {
 	ctx, end := context.WithCancel(ctx)
 	p := &progress{job: j, end: end, every: w.checkpointInterval}
@@ -99,8 +98,8 @@ func (w *Worker) untrack(p *progress) {
 	delete(w.tracked.all, p)
 }
 
-// saveCheckpoints stores the progress of rows that run for a long time, until ctx is done. If the worker dies, another
-// worker continues from there.
+// saveCheckpoints stores the progress of long rows at intervals, until ctx is done. If this worker dies, another worker continues from
+// the stored progress.
 func (w *Worker) saveCheckpoints(ctx context.Context) {
 	tick := time.NewTicker(w.checkpointInterval)
 	defer tick.Stop()
@@ -144,27 +143,26 @@ func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
 func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *job.Checkpoint {
 	c, err := job.DecodeCheckpoint(encoded)
 	if err != nil {
-		log.Warn("could not read a checkpoint: its row begins again", "error", err)
+		log.Warn("could not use the checkpoint of a row: the row starts from the beginning", "error", err)
 		return nil
 	}
 	origin := w.origin
 	if origin.ModelSHA256, err = w.sha256(ctx); err != nil || c.Fingerprint != origin.Fingerprint() {
-		log.Info("a row begins again: its progress is of another model or backend", "tokens", c.Tokens())
+		log.Info("a row starts from the beginning: its checkpoint is of another model or backend", "tokens", c.Tokens())
 		return nil
 	}
-	log.Info("a row goes on from its progress", "tokens", c.Tokens())
+	log.Info("a row continues from its checkpoint", "tokens", c.Tokens())
 	return c
 }
 
-// learnHash waits for the hash of the model's file.
+// learnHash waits until the model file is hashed, and stores the hash in w.hash.
 func (w *Worker) learnHash(ctx context.Context) {
 	if hash, err := w.sha256(ctx); err == nil {
 		w.hash.Store(&hash)
 	}
 }
 
-// fingerprint returns a text that identifies the model and the kind of backend. It is empty while the hash of the
-// model's file is not known.
+// fingerprint returns a text that identifies the model and the kind of backend. It is empty until the model file is hashed.
 func (w *Worker) fingerprint() string {
 	hash := w.hash.Load()
 	if hash == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// EngineCollector exports the engine's figures to Prometheus. It reads them at each scrape.
+// EngineCollector exports the engine's statistics to Prometheus. It reads them at each scrape.
 type EngineCollector struct {
 	snapshot func() engine.Snapshot
 	figures  []engineFigure
@@ -25,19 +25,19 @@ func NewEngineCollector(snapshot func() engine.Snapshot) *EngineCollector {
 		c.figures = append(c.figures, engineFigure{prometheus.NewDesc("ingot_engine_"+name, help, nil, nil), kind, value})
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	add("running_sequences", "Sequences in the engine's steps.", gauge,
+	add("running_sequences", "Sequences that the engine is generating.", gauge,
 		func(s engine.Snapshot) float64 { return float64(s.Running) })
 	add("waiting_sequences", "Sequences waiting for admission.", gauge,
 		func(s engine.Snapshot) float64 { return float64(s.Waiting) })
 	add("steps_total", "Forward passes.", counter,
 		func(s engine.Snapshot) float64 { return float64(s.Steps) })
-	add("step_seconds_total", "Time in forward passes; over steps_total it is the mean of a step.", counter,
+	add("step_seconds_total", "Time in forward passes; divided by steps_total, the mean time of a step.", counter,
 		func(s engine.Snapshot) float64 { return s.StepTime.Seconds() })
 	add("last_step_seconds", "Time of the last forward pass.", gauge,
 		func(s engine.Snapshot) float64 { return s.LastStep.Seconds() })
-	add("prompt_tokens_total", "Prompt tokens computed, recorded or not.", counter,
+	add("prompt_tokens_total", "Prompt tokens computed, including those of jobs that were not recorded.", counter,
 		func(s engine.Snapshot) float64 { return float64(s.PromptTokens) })
-	add("generated_tokens_total", "Tokens generated, recorded or not.", counter,
+	add("generated_tokens_total", "Tokens generated, including those of jobs that were not recorded.", counter,
 		func(s engine.Snapshot) float64 { return float64(s.GeneratedTokens) })
 	add("cache_pages_used", "Pages of the KV cache in use.", gauge,
 		func(s engine.Snapshot) float64 { return float64(s.PagesUsed) })

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// announcing returns a function that announces the pieces of the choices of a job's prompt.
+// announcing returns a function that sends each piece of the answer to one prompt of a job to the job's client.
 func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(generation.Piece) error {
 	before := map[int]job.Progress{}
 	return func(p generation.Piece) error {
@@ -19,7 +19,7 @@ func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(ge
 	}
 }
 
-// announce announces an event of a job whose client waits. A failure does no harm: the client still gets the result at the end.
+// announce sends an event to the client of a job. A failure is only logged, since the client still gets the recorded result.
 func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
 	if j.Live == nil {
 		return
@@ -30,6 +30,6 @@ func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
 		err = w.queue.Announce(ctx, j.Live.Channel, message)
 	}
 	if err != nil {
-		w.log.Debug("could not announce a part of an answer", "batch", j.Batch, "error", err)
+		w.log.Debug("could not send a part of an answer to its client", "batch", j.Batch, "error", err)
 	}
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Device is an engine with the number of its device.
+// Device is an engine and the number of the GPU on which it runs.
 type Device struct {
 	Number int
 	Engine Engine
 }
 
-// Group is the workers of one process, one for each device. They share the jobs through the queue: each takes jobs as it has room.
+// Group is the workers of one process, one for each device. Each worker takes jobs from the queue when it has a free slot.
 type Group struct {
 	workers  []*Worker
 	registry *prometheus.Registry
 }
 
-// NewGroup makes a worker on each engine, each with the Concurrency of c. If there are several engines, the number of the device is added
-// to their names and is a label of their metrics.
+// NewGroup makes a worker on each engine. Each worker has the Concurrency of c. If there are several engines, the device number is part of
+// each worker's name and a label of its metrics.
 func NewGroup(devices []Device, queue job.Queue, c Config) (*Group, error) {
 	g := &Group{registry: newRegistry()}
-	rows := newAdmission() // shared, since a row that ends the process ends all its workers
+	rows := newAdmission() // shared by all workers, since a row that kills the process kills all of them
 	for _, d := range devices {
 		one, to := c, prometheus.Registerer(g.registry)
 		if len(devices) > 1 {
@@ -60,7 +60,7 @@ func (g *Group) Handler() http.Handler {
 	return handler(g.registry, g.each((*Worker).ready), g.each((*Worker).healthy))
 }
 
-// each returns a check of all workers.
+// each returns a function that runs a check on all workers and joins their errors.
 func (g *Group) each(check func(*Worker) error) func() error {
 	return func() error {
 		if len(g.workers) == 1 {
@@ -76,7 +76,7 @@ func (g *Group) each(check func(*Worker) error) func() error {
 	}
 }
 
-// Serve serves Handler on an address until ctx is done. An error means that it could not listen or serve.
+// Serve serves Handler on an address until ctx is done. It returns an error if it cannot listen or serve.
 func (g *Group) Serve(ctx context.Context, addr string) error {
 	return listenAndServe(ctx, addr, g.Handler(), g.workers[0].log)
 }

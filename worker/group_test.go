@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// newTestGroup makes a group of two workers on engines of their own, as on two devices.
+// newTestGroup makes a group of two workers, each with its own engine, as on two devices.
 func newTestGroup(t *testing.T, q *redisqueue.Queue) *Group {
 	t.Helper()
 	g, err := NewGroup([]Device{{0, microLlama(t)}, {3, microLlama(t)}}, q, Config{
@@ -34,7 +34,7 @@ func TestDevicesShareTheJobs(t *testing.T) {
 	t.Parallel()
 	q := redisqueue.New(redistest.Start(t).Client)
 	g := newTestGroup(t, q)
-	var both sync.WaitGroup // a row of each device
+	var both sync.WaitGroup // done when both devices run a row
 	both.Add(len(g.workers))
 	for _, w := range g.workers {
 		generate, first := w.generate, sync.OnceFunc(both.Done)
@@ -88,7 +88,7 @@ func TestDevicesShareTheJobs(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// If the engine of a device fails, the worker stops with that error, and rows of the others return to the queue.
+// If the engine of one device fails, the group stops with that error, and all its unfinished rows return to the queue.
 func TestADeviceThatFailsEndsTheWorker(t *testing.T) {
 	t.Parallel()
 	q := redisqueue.New(redistest.Start(t).Client)

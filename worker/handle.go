@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// maxPromptsAtOnce is the maximum number of prompts of one row in the engine.
+// maxPromptsAtOnce is the maximum number of prompts of one row that are in the engine at once.
 const maxPromptsAtOnce = 16
 
 // handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded.
@@ -35,12 +35,12 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	start, err := w.queue.Begin(ctx, j)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
-		return nil // by a worker that then died or lost its lease
+		return nil // an earlier worker recorded the row and then died or lost its lease
 	case errors.Is(err, job.ErrNoBatch):
 		log.Warn("dropped a job: its batch does not exist any more")
 		return nil
 	case errors.Is(err, job.ErrOtherFile):
-		log.Warn("dropped a job: it is of an earlier batch with the same id")
+		log.Warn("dropped a job: it is left over from an earlier batch with the same id")
 		return nil
 	case errors.Is(err, job.ErrCancelled):
 		log.Debug("dropped a job: its batch is cancelled")
@@ -86,11 +86,11 @@ type delivery struct {
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
 
-// answer makes the result of a job. If there is an error, the job has no result yet and returns to the queue.
+// answer returns the result of a job, an answer or an error line. If answer returns an error, the job returns to the queue.
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
 	switch {
 	case d.Deaths >= maxDeaths:
-		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row, the last %d of them with no other row",
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row, the last %d while they ran no other row",
 			d.Deaths, maxDeaths-suspectDeaths)), nil
 	case d.attempt > d.MaxAttempts:
 		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
@@ -132,8 +132,8 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.expired(d), nil
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
-		err = fmt.Errorf("not finished within %v", d.Timeout())
-	case errors.Is(err, generation.ErrNotFinite): // probably a temporary fault of the device, unless it is repeated
+		err = fmt.Errorf("not finished within the timeout of %v", d.Timeout())
+	case errors.Is(err, generation.ErrNotFinite): // a temporary fault of the device if the next attempt succeeds
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if d.attempt < d.MaxAttempts {
@@ -151,7 +151,7 @@ func (w *Worker) handBack(ctx context.Context, d delivery, log *slog.Logger) err
 	return errors.Join(job.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Job))
 }
 
-// cancelled reports whether a delivery ended because its batch was cancelled.
+// cancelled reports whether the batch of a delivery is cancelled.
 func (w *Worker) cancelled(ctx context.Context, d delivery) bool {
 	cancelled, err := w.queue.Cancelled(context.WithoutCancel(ctx), d.Batch)
 	return err == nil && cancelled
@@ -225,7 +225,7 @@ func (w *Worker) request(ctx context.Context, d delivery, r *openai.Request, i i
 	return req
 }
 
-// generateOne calls generate on a separate goroutine, where a panic would end the process, and turns a panic into an error.
+// generateOne calls generate and turns a panic into an error. It runs on a goroutine of its own, where a panic would end the process.
 func (w *Worker) generateOne(ctx context.Context, d delivery, r generation.Request) (c generation.Completion, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -249,15 +249,15 @@ func (w *Worker) failure(d delivery, code, message string) job.Result {
 	})
 	var err error
 	if r.Job, err = d.Encode(); err != nil {
-		w.log.Error("could not keep a failed job for a retry", "batch", d.Batch, "line", d.Line, "error", err)
+		w.log.Error("could not store a failed job: its row cannot be queued again with ingot retry", "batch", d.Batch, "line", d.Line, "error", err)
 	}
 	return r
 }
 
-// alwaysTaken is the size of results, in bytes, that every queue takes.
+// alwaysTaken is a result size in bytes that every queue accepts.
 const alwaysTaken = 1 << 20
 
-// limited returns the result r, or an error of the row if the queue can never take a result of this size.
+// limited returns r, or an error result if r is larger than the queue accepts.
 func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Result {
 	if len(r.Text) <= alwaysTaken {
 		return r
@@ -268,20 +268,20 @@ func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Resu
 		return err
 	})
 	if err != nil || len(r.Text) <= most {
-		return r // Record returns the error
+		return r // if the queue cannot be reached, recording the result fails too and reports it
 	}
 	return job.TooLarge(j, len(r.Text), most, r.Stats)
 }
 
-// record records a result, even if the lease is lost, since only the first result of a row counts. While the queue cannot be reached,
-// record waits, but not longer than Run waits for running jobs.
+// record records a result. It does so even if the lease is lost, since only the first result of a row counts. While the queue cannot be
+// reached, record retries, but not longer than maxRecordWait, and not after the shutdown timeout of Run.
 func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	r = w.limited(ctx, j, r)
 	first := false
 	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
 		first, err = w.queue.Record(ctx, j.Batch, r)
-		if notTaken(err) || errors.Is(err, job.ErrSuperseded) || errors.Is(err, job.ErrOtherModel) { // Redis works
+		if notTaken(err) || errors.Is(err, job.ErrSuperseded) || errors.Is(err, job.ErrOtherModel) { // the queue answered
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)
@@ -292,7 +292,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
-	case errors.Is(err, job.ErrOtherModel): // its first answer was recorded in the meantime
+	case errors.Is(err, job.ErrOtherModel): // another model has answered the batch's first row in the meantime
 		return errors.Join(w.refuse(ctx, j, err), w.queue.Release(ctx, j))
 	case errors.Is(err, job.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
@@ -308,7 +308,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	return nil
 }
 
-// notTaken reports whether an error means that a batch does not accept a result, although results of other batches can be recorded.
+// notTaken reports whether an error means that the batch accepts no more results. The queue itself works.
 func notTaken(err error) bool {
 	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile) ||
 		errors.Is(err, job.ErrNoRow)

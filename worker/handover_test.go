@@ -23,11 +23,12 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// quick are leases for tests in which one worker lives at a time, so that a loaded machine loses none by mistake.
+// quick are short leases for tests with one live worker at a time. With no other worker to watch it, a slow worker cannot be declared
+// lost by mistake.
 var quick = redisqueue.Leases{Beat: 50 * time.Millisecond, Silence: time.Second, Stop: time.Minute}
 
-// One of 16 rows kills every worker that runs it. Two workers die running all 16 rows, then three running that row alone. After that the
-// row is an error line, and the other 15 have answers.
+// One of 16 rows kills every worker that runs it. Two workers die while they run all 16 rows, then three while they run that row alone.
+// The row is then recorded as an error, and the other 15 rows have answers.
 func TestARowThatKillsWorkers(t *testing.T) {
 	t.Parallel()
 	const rows, poison, bad = 16, 777, 5
@@ -45,7 +46,7 @@ func TestARowThatKillsWorkers(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	deaths := 0
 	var workers sync.WaitGroup
-	workers.Go(func() { // a supervisor
+	workers.Go(func() { // starts a new worker whenever one has died
 		for ctx.Err() == nil {
 			p := process{Concurrency: rows, Leases: quick, Poison: poison}
 			if deaths < suspectDeaths {
@@ -78,12 +79,12 @@ func TestARowThatKillsWorkers(t *testing.T) {
 		}
 		require.Nil(t, row.Error, name)
 		require.Equal(t, 8, row.Response.Body.Usage.CompletionTokens)
-		require.Equal(t, 1+suspectDeaths, row.Stats.Attempts, "%s: not more deaths than those that it shared", name)
+		require.Equal(t, 1+suspectDeaths, row.Stats.Attempts, "%s: only the deaths of workers that ran all rows are counted", name)
 	}
 }
 
-// A worker is killed at token 1500 of 2000. The other goes on from the stored tokens: it generates only the rest, and the text is that of a
-// row that ran without a fault.
+// A worker is killed at token 1500 of 2000. Another worker continues from the stored tokens: it generates only the missing ones, and the
+// text is the same as without the kill.
 func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	t.Parallel()
 	const tokens, killedAt = 2000, 1500
@@ -105,8 +106,8 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 		c, err := job.DecodeCheckpoint(text)
 		require.NoError(t, err)
 		stored = c.Tokens()
-		return stored > killedAt-killedAt/checkpointGrowth // then no checkpoint follows
-	}, 2*time.Minute, 5*time.Millisecond, "it is at token %d of its checkpoint", stored)
+		return stored > killedAt-killedAt/checkpointGrowth // no later checkpoint is possible before killedAt
+	}, 2*time.Minute, 5*time.Millisecond, "the last checkpoint has %d tokens", stored)
 	require.NoError(t, doomed.Process.Kill())
 	require.Error(t, doomed.Wait())
 	text, err := r.Client.HGet(t.Context(), "ingot:{b}:checkpoints", "1").Bytes()
@@ -138,8 +139,8 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	require.Equal(t, want.Choices[0].Text, got.Response.Body.Choices[0].Text)
 }
 
-// Ten times, one of two workers is killed while it runs rows. The other has them at most 20 s later, and answers them before a batch that was
-// queued after the kill.
+// Ten times, one of two workers is killed while it runs rows. The other worker takes these rows at most 20 s later, and answers them before
+// a batch that was queued after the kill.
 func TestHandOverTimes(t *testing.T) {
 	if os.Getenv("INGOT_LONG") == "" {
 		t.Skip("ten hand-overs take three minutes, so their times were not measured: set INGOT_LONG=1")
@@ -156,7 +157,7 @@ func TestHandOverTimes(t *testing.T) {
 	require.LessOrEqual(t, times[rounds-1], 20*time.Second)
 }
 
-// handOverTime is the time from SIGKILL at a worker to the moment at which another has begun all its rows.
+// handOverTime kills a worker with SIGKILL. It returns the time from the kill until another worker has begun all rows of the killed one.
 func handOverTime(t *testing.T, rows int) time.Duration {
 	t.Helper()
 	r := redistest.Start(t)
@@ -194,7 +195,7 @@ func handOverTime(t *testing.T, rows int) time.Duration {
 	return last.Sub(killed)
 }
 
-// One of two workers is stopped for 40 s and goes on. Every row is answered once.
+// One of two workers is stopped for 40 s and then continues. Every row is answered once.
 func TestASleepingWorkerChangesNothing(t *testing.T) {
 	if os.Getenv("INGOT_LONG") == "" {
 		t.Skip("a worker sleeps for 40 s, so this was not tested: set INGOT_LONG=1")
@@ -208,14 +209,14 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 		return err == nil && s.Running == 16
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, sleeper.Process.Signal(syscall.SIGSTOP))
-	wake := time.AfterFunc(40*time.Second, func() { sleeper.Process.Signal(syscall.SIGCONT) }) //nolint:errcheck // it is killed below
+	wake := time.AfterFunc(40*time.Second, func() { sleeper.Process.Signal(syscall.SIGCONT) }) //nolint:errcheck // the process may be dead already
 	defer wake.Stop()
 	requireLongAnswers(t, b.results(t), n)
 	fleet, err := b.queue.Fleet(t.Context())
 	require.NoError(t, err)
 	lost := slices.ContainsFunc(fleet, func(w job.Worker) bool { return !w.Live() && isOf(sleeper, w.Name) })
-	require.True(t, lost, "it was declared lost")
-	// When it wakes, it registers again, and asynq's last steps find nothing.
+	require.True(t, lost, "the stopped worker was declared lost")
+	// When the stopped worker continues, it registers again, and asynq's last scripts find no tasks.
 	require.Eventually(t, func() bool {
 		fleet, err := b.queue.Fleet(t.Context())
 		require.NoError(t, err)
@@ -230,8 +231,8 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 	}
 }
 
-// Two workers are replaced one after the other in the middle of a batch. Each lets its rows finish or returns them, within its time; no row is
-// lost, and none counts another attempt.
+// Two workers are replaced one after the other in the middle of a batch. Each finishes its rows or returns them to the queue within its
+// shutdown timeout. No row is lost, and no returned row counts an attempt.
 func TestARollingUpgrade(t *testing.T) {
 	t.Parallel()
 	const n = 120
@@ -255,5 +256,5 @@ func TestARollingUpgrade(t *testing.T) {
 	}
 	fleet, err := b.queue.Fleet(t.Context())
 	require.NoError(t, err)
-	require.Len(t, fleet, 2, "workers that stop in order leave no record")
+	require.Len(t, fleet, 2, "workers that shut down leave no record")
 }

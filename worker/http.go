@@ -13,16 +13,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A worker is not ready if it could not reach the queue for rows, or record a result, for readyPatience. It is not healthy after
-// alivePatience.
+// If a worker could not get an answer to a request for rows, or could not record a result, it is not ready after readyPatience and not
+// healthy after alivePatience.
 const (
 	readyPatience = 10 * time.Second
 	alivePatience = time.Minute
 )
 
-// Handler serves /metrics for Prometheus, and /readyz and /healthz, which answer 200, or 503 with the reason. A worker is ready if
-// it can take rows and record results. It is healthy until it has failed to do so for a longer time. If the engine makes no
-// progress, the worker is neither ready nor healthy. A worker that is stopping is healthy but not ready.
+// Handler serves /metrics for Prometheus, and the checks /readyz and /healthz. A check answers 200, or 503 with the reason. A worker is
+// not ready if it could not take rows or record results for readyPatience, and not healthy after alivePatience. A worker whose engine
+// makes no progress is neither ready nor healthy. A stopping worker is healthy but not ready.
 func (w *Worker) Handler() http.Handler { return handler(w.registry, w.ready, w.healthy) }
 
 func handler(registry *prometheus.Registry, ready, healthy func() error) http.Handler {
@@ -42,14 +42,14 @@ func (w *Worker) ready() error {
 
 func (w *Worker) healthy() error { return w.health(w.alivePatience) }
 
-// check serves the outcome of a check.
+// check returns a handler that answers 200 if health returns nil, otherwise 503 with the error.
 func check(health func() error) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
 		if err := health(); err != nil {
 			http.Error(out, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(out, "ok") //nolint:errcheck // the client is gone
+		fmt.Fprintln(out, "ok") //nolint:errcheck // fails only if the client has closed the connection
 	})
 }
 
@@ -61,7 +61,7 @@ func (w *Worker) health(patience time.Duration) error {
 	return w.engine.check(w.snapshot(), now)
 }
 
-// Serve serves Handler on an address until ctx is done. An error means that it could not listen or serve.
+// Serve serves Handler on an address until ctx is done. It returns an error if it cannot listen or serve.
 func (w *Worker) Serve(ctx context.Context, addr string) error {
 	return listenAndServe(ctx, addr, w.Handler(), w.log)
 }
@@ -84,7 +84,7 @@ func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
 		IdleTimeout:       2 * time.Minute,
 	}
 	stop := context.AfterFunc(ctx, func() {
-		server.Close() //nolint:errcheck // scrapes can be cut
+		server.Close() //nolint:errcheck // running scrapes are cut off
 	})
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -69,7 +69,7 @@ func TestMetrics(t *testing.T) {
 	require.Contains(t, text, "ingot_engine_step_seconds_total")
 }
 
-// TestMetricsOfDrafts repeats a prompt's words, so that n-grams give drafts, and compares the counters with the rows' figures.
+// TestMetricsOfDrafts compares the draft counters with the rows' statistics. Its prompts repeat words, so that n-gram look-up gives drafts.
 func TestMetricsOfDrafts(t *testing.T) {
 	t.Parallel()
 	backend, err := cpu.New(1)
@@ -95,7 +95,7 @@ func TestMetricsOfDrafts(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf("ingot_accepted_tokens_total %d\n", row.Stats.AcceptedTokens))
 }
 
-// Health depends on what the worker can do, not on PING: a server that answers PING can refuse everything else.
+// Health does not depend on PING, since a Redis server can answer PING and refuse everything else.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -114,7 +114,7 @@ func TestHealth(t *testing.T) {
 		}, time.Minute, 10*time.Millisecond)
 	}
 	const starved = "no row could be taken from the queue"
-	ready(http.StatusServiceUnavailable, starved) // it does not run yet
+	ready(http.StatusServiceUnavailable, starved) // the worker does not run yet
 	stop := b.start(t)
 	ready(http.StatusOK, "ok\n")
 
@@ -127,7 +127,7 @@ func TestHealth(t *testing.T) {
 			func() {
 				require.NoError(t, os.RemoveAll(folder["dir"]))
 				set("save", "3600 1")
-				r.Client.BgSave(t.Context()) // fails, and from then on the server refuses writes
+				r.Client.BgSave(t.Context()) // fails; the server then refuses writes
 			},
 			func() { set("stop-writes-on-bgsave-error", "no") },
 		},
@@ -145,7 +145,7 @@ func TestHealth(t *testing.T) {
 			require.NoError(t, r.Client.Ping(t.Context()).Err(), name)
 		}
 		code, _ := get(t, server.URL+"/healthz")
-		require.Equal(t, http.StatusOK, code, "not for as long")
+		require.Equal(t, http.StatusOK, code, "the worker stays healthy until alivePatience is over")
 		fault.end()
 		ready(http.StatusOK, "ok\n")
 	}

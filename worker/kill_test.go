@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// longPrompts returns a file of n rows. They are long and of different lengths, so that a worker is always in the middle of some.
+// longPrompts returns a file of n rows. Their answers are long and of different lengths, so that a worker always has unfinished rows.
 func longPrompts(n int) string {
 	var rows strings.Builder
 	for i := range n {
@@ -55,7 +55,7 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 			if held, _ := out.Counts(); held < n/3 || killed != nil {
 				return nil
 			}
-			killed, survivor = workers[0], workers[1] // the one that has answered last, and so is at work
+			killed, survivor = workers[0], workers[1] // kill the worker of the last answer, which is running rows
 			for _, row := range decode(t, string(rows[len(rows)-1].Text)) {
 				if isOf(survivor, row.Stats.Worker) {
 					killed, survivor = survivor, killed
@@ -89,16 +89,16 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	require.Error(t, survivor.Wait())
 }
 
-// isOf reports whether the name of a worker in results is that of a process.
+// isOf reports whether a worker name in a result is that of a process.
 func isOf(process *exec.Cmd, worker string) bool {
 	return strings.HasSuffix(worker, fmt.Sprintf(":%d", process.Process.Pid))
 }
 
-// Redis is killed three times during a batch, and restarts with the data on its disk. A job whose delivery the worker did not
-// receive is delivered again when its lease ends.
+// Redis is killed three times during a batch, and restarts with the data on its disk. If Redis dies while it delivers a job, the job is
+// delivered again when its lease ends.
 func TestNoRowIsLostWithRedis(t *testing.T) {
 	if os.Getenv("INGOT_LONG") == "" {
-		t.Skip("a job that Redis handed out as it died comes back after one minute to two, so this was not tested: set INGOT_LONG=1")
+		t.Skip("takes up to two minutes until jobs return that Redis delivered as it died, so this was not tested: set INGOT_LONG=1")
 	}
 	t.Parallel()
 	const n = 300

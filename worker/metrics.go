@@ -36,7 +36,7 @@ func newMetrics(registry prometheus.Registerer, snapshot func() engine.Snapshot)
 			Help: "Deliveries of jobs by outcome. Jobs that were retried, handed_back or lease_lost are delivered again.",
 		}, []string{"outcome"}),
 		prompt:     counter("ingot_prompt_tokens_total", "Prompt tokens of recorded jobs."),
-		cached:     counter("ingot_cached_tokens_total", "Prompt tokens of recorded jobs that the cache had."),
+		cached:     counter("ingot_cached_tokens_total", "Prompt tokens of recorded jobs that were in the prefix cache."),
 		completion: counter("ingot_completion_tokens_total", "Generated tokens of recorded jobs."),
 		drafted:    counter("ingot_draft_tokens_total", "Tokens drafted for recorded jobs."),
 		accepted:   counter("ingot_accepted_tokens_total", "Drafted tokens that were accepted."),

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// A worker that is stopped while Redis is away ends within the time that it has for that, with an answer that it cannot record.
+// A worker that is stopped while Redis is unreachable ends within its shutdown timeout, although it has an answer that it cannot record.
 func TestAWorkerWithoutRedisEndsInTime(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -37,11 +37,11 @@ func TestAWorkerWithoutRedisEndsInTime(t *testing.T) {
 	cancel()
 	close(finish)
 	start := time.Now()
-	require.ErrorIs(t, <-ended, job.ErrUnavailable, "its record stays in Redis")
+	require.ErrorIs(t, <-ended, job.ErrUnavailable, "the worker's record could not be removed from Redis")
 	require.Less(t, time.Since(start), maxRecordWait/2)
 }
 
-// A worker that is stopped while its connections to Redis are stalled does not wait until they time out.
+// A worker that is stopped while its connections to Redis are stalled does not wait for their timeouts.
 func TestAWorkerWithAStalledRedisEnds(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -68,11 +68,11 @@ func TestAWorkerWithAStalledRedisEnds(t *testing.T) {
 	case err := <-ended:
 		require.ErrorIs(t, err, job.ErrUnavailable)
 	case <-time.After(time.Minute):
-		require.Fail(t, "the worker waits for Redis")
+		require.Fail(t, "the stopped worker still waits for Redis")
 	}
 }
 
-// stalling returns the address of a proxy to a server. After stall, nothing passes any longer, and connections stay open.
+// stalling returns the address of a proxy to a server. After a call of stall, the proxy forwards nothing but keeps its connections open.
 func stalling(t *testing.T, server string) (addr string, stall func()) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -27,19 +27,19 @@ import (
 // The models of worker processes.
 var (
 	micro = filepath.Join("..", "engine", "model", "testdata", "micro-llama.gguf")
-	tiny  = filepath.Join("..", "models", "tiny-llama.q4_0.gguf") // has a longer context
+	tiny  = filepath.Join("..", "models", "tiny-llama.q4_0.gguf") // has a longer context than micro
 )
 
-// process is a worker process: the test binary, run again. Its fields are settings; zero values are those of a plain worker.
+// process is a worker process: the test binary started again with these settings. The zero value gives a worker without faults.
 type process struct {
 	URL         string // of Redis; set by start
 	Model       string // micro if empty
 	Concurrency int    // 8 if 0
 	Leases      redisqueue.Leases
-	Checkpoint  time.Duration // interval
+	Checkpoint  time.Duration // interval of checkpoints; the default if 0
 
 	Poison     int32 // a prompt that begins with this id kills the process; 0 for none
-	Neighbours int   // the poison waits for this number of other rows, which wait for it; 0 to kill at once
+	Neighbours int   // the poison kills when this many other rows run, which wait for it; 0 to kill at once
 	FreezeAt   int   // the engine stops for good when a row has this many tokens; 0 for never
 }
 
@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts the process. It ends with the test at the latest.
+// start starts the process. It is killed when the test ends.
 func (p process) start(t testing.TB, r *redistest.Server) *exec.Cmd {
 	t.Helper()
 	p.URL = r.URL
@@ -75,7 +75,7 @@ func (p process) start(t testing.TB, r *redistest.Server) *exec.Cmd {
 	return cmd
 }
 
-// serve is the process.
+// serve is the main function of the process.
 func (p process) serve(ctx context.Context) error {
 	if p.Model == "" {
 		p.Model = micro
@@ -113,7 +113,7 @@ func (p process) serve(ctx context.Context) error {
 
 type generate func(context.Context, generation.Request) (generation.Completion, error)
 
-// faulty is next with the faults of the process.
+// faulty returns next with the faults that the settings ask for.
 func (p process) faulty(next generate) generate {
 	var running atomic.Int64
 	return func(ctx context.Context, r generation.Request) (generation.Completion, error) {

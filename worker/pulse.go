@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// pulse records whether the worker can take rows from the queue and record results. A PING shows neither: a server without free
-// memory answers it, too.
+// pulse records whether the worker can take rows from the queue and record results. PING cannot show this, since a Redis server without
+// free memory still answers it.
 type pulse struct {
 	slots int // rows that the worker may hold
 
 	mu       sync.Mutex
 	rows     int       // rows that the worker holds
 	free     time.Time // time when a slot became free after all were taken
-	refused  error     // error of the last attempt to record a result; nil if it succeeded
-	refusing time.Time // when such errors began
+	refused  error     // error of the last attempt to record a result; nil if that succeeded
+	refusing time.Time // time of the first of the errors since the last success
 }
 
 func newPulse(slots int, now time.Time) *pulse { return &pulse{slots: slots, free: now} }
 
-// begin and end record that the worker begins and ceases to hold a row. While all slots are taken, it does not ask for rows.
+// begin and end count the rows that the worker holds. While all slots are taken, the worker does not ask for rows.
 func (p *pulse) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,9 +23,9 @@ func TestPulse(t *testing.T) {
 	p.begin()
 	require.Error(t, check(30), "a slot is free")
 	p.begin()
-	require.NoError(t, check(1000), "with all slots taken it does not ask for rows")
+	require.NoError(t, check(1000), "a worker without a free slot does not ask for rows")
 	p.end(at(2000))
-	require.NoError(t, check(2009), "it has had no time to ask since then")
+	require.NoError(t, check(2009), "the patience starts when a slot becomes free")
 	require.Error(t, check(2010))
 	fetched = at(2010)
 
@@ -38,5 +38,5 @@ func TestPulse(t *testing.T) {
 	fetched = at(2025)
 	require.NoError(t, check(2030))
 	p.recorded(at(2030), errors.New("OOM"))
-	require.NoError(t, check(2034), "the time begins with the first error")
+	require.NoError(t, check(2034), "the patience starts with the first error")
 }

@@ -16,14 +16,14 @@ const (
 	refusalInterval = time.Minute
 )
 
-// refusals has the batches that a worker refuses, each with the time of the last log line about it.
+// refusals holds, for each batch that the worker refuses, the time of the last log line about it.
 type refusals struct {
 	mu     sync.Mutex
 	logged map[string]time.Time
 }
 
-// refuse leaves a row of a batch to the workers whose model has answered its other rows: the error that it returns makes the queue
-// deliver the row again later. The delivery does not count as an attempt.
+// refuse leaves a row to workers with the model that has answered other rows of the batch. Its error makes the queue deliver the row
+// again later. The delivery does not count as an attempt.
 func (w *Worker) refuse(ctx context.Context, j *job.Job, reason error) error {
 	if w.refusals.due(j.Batch, time.Now()) {
 		w.log.Error("refuse a batch: another model, or other defaults of sampling, have answered its first row; give this worker that model file, "+
@@ -37,7 +37,7 @@ func (w *Worker) refuse(ctx context.Context, j *job.Job, reason error) error {
 	return reason
 }
 
-// due reports whether a refusal of a batch is to be logged now.
+// due reports whether a refusal of a batch should be logged now.
 func (r *refusals) due(batch string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,7 @@ func (r *refusals) due(batch string, now time.Time) bool {
 	return true
 }
 
-// pin returns the Pin of the worker's model, or empty while the hash of its file is not known.
+// pin returns the Pin of the worker's model. It is empty until the model file is hashed.
 func (w *Worker) pin() string {
 	if hash := w.hash.Load(); hash != nil {
 		return job.Pin(*hash)

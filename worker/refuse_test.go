@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// answering is a worker whose model has this hash and gives this text.
+// answering returns a worker whose model file has the given hash and whose answers are text.
 func answering(t *testing.T, q job.Queue, hash, text string) *bench {
 	t.Helper()
 	b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {
@@ -30,8 +30,8 @@ func answering(t *testing.T, q job.Queue, hash, text string) *bench {
 	return b
 }
 
-// Workers with different model files under one alias do not mix their answers. The one whose model did not give the first answer
-// leaves the rows to the other, and logs why, once.
+// Workers with different model files under one alias do not mix their answers. The worker whose model did not give the first answer
+// leaves the rows to the other worker and logs the reason once.
 func TestAnotherModelLeavesTheRows(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		right, wrong := answering(t, q, strings.Repeat("a", 64), "right"), answering(t, q, strings.Repeat("b", 64), "wrong")

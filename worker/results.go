@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// resultRoom is the memory for results with log-probabilities, from the end of a generation until its row is recorded. Other results
-// are small.
+// resultRoom limits the memory for results with log-probabilities, from the end of a generation until its row is recorded. Other results
+// are small and do not count.
 type resultRoom struct {
 	semaphore *semaphore.Weighted
 	bytes     int64
@@ -20,7 +20,7 @@ func newResultRoom(bytes int64) *resultRoom {
 	return &resultRoom{semaphore.NewWeighted(bytes), bytes}
 }
 
-// reservation is a row's part of the room.
+// reservation is the memory that one row has reserved in a resultRoom.
 type reservation struct {
 	room *resultRoom
 
@@ -29,16 +29,16 @@ type reservation struct {
 	held    int64
 }
 
-// reserve waits until there is room for a result of the row, which has the given number of prompts. It is used as Reserve of a
-// generation.Request. A row with several prompts takes the whole room for its first result. After that, it need not wait again, so
-// that rows never wait for each other.
+// reserve waits until there is room for a result of the row. prompts is the row's number of prompts. It is used as Reserve of a
+// generation.Request. A row with several prompts reserves the whole room for its first result. Its other results then need not wait, so
+// two such rows cannot block each other.
 func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results += bytes
 	if r.results > r.room.bytes {
-		return generation.BadRequest("the log-probabilities of its %d prompts take more memory than there is for rows: "+
-			"ask for fewer prompts, choices, tokens or alternatives, or allow more memory", prompts)
+		return generation.BadRequest("the log-probabilities of the row's %d prompts need more memory than a worker has for results: "+
+			"ask for fewer prompts, choices, tokens or alternatives, or give the worker more memory with --memory", prompts)
 	}
 	if r.held > 0 {
 		return nil
@@ -53,7 +53,7 @@ func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) err
 	return nil
 }
 
-// release frees the row's room.
+// release frees the row's memory.
 func (r *reservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

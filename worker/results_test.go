@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// A result waits for room until the rows before it are recorded. The wait can be cancelled.
+// A result waits for room until earlier rows are recorded. The wait can be cancelled.
 func TestResultsWaitForRoom(t *testing.T) {
 	t.Parallel()
 	room := newResultRoom(100)
@@ -20,19 +20,19 @@ func TestResultsWaitForRoom(t *testing.T) {
 	go func() { ended <- second.reserve(ctx, 1, 60) }()
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	second.release() // holds nothing
+	second.release() // has reserved nothing
 
 	third := &reservation{room: room}
 	go func() { ended <- third.reserve(t.Context(), 1, 60) }()
 	first.release()
-	first.release() // once is enough
+	first.release() // the second release does nothing
 	require.NoError(t, <-ended)
 	third.release()
-	require.True(t, room.semaphore.TryAcquire(100), "all is given back")
+	require.True(t, room.semaphore.TryAcquire(100), "all memory is free again")
 }
 
-// A row of several prompts has the whole room, so that two such rows cannot wait for each other. All its results together
-// must fit into the room.
+// A row with several prompts reserves the whole room, so that two such rows cannot block each other. All its results together must fit
+// into the room.
 func TestRowsOfSeveralPromptsTakeAllTheRoom(t *testing.T) {
 	t.Parallel()
 	room := newResultRoom(100)

@@ -41,7 +41,7 @@ func openModel(t testing.TB, path string) *engine.Engine {
 	return eng
 }
 
-// bench is a worker on a queue with one batch.
+// bench is a worker and its queue. Tests queue their rows as batch b.
 type bench struct {
 	queue  job.Queue
 	worker *Worker
@@ -63,7 +63,7 @@ func setUp(t testing.TB, q job.Queue, generate func(context.Context, generation.
 	return &bench{q, w}
 }
 
-// onRedis queues rows as batch b of a new server. The bench has no worker.
+// onRedis queues rows as batch b on a new Redis server. The returned bench has no worker.
 func onRedis(t testing.TB, rows string) (*bench, *redistest.Server) {
 	t.Helper()
 	r := redistest.Start(t)

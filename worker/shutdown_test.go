@@ -51,12 +51,12 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 		require.Len(t, answered, 5)
 		for _, row := range answered {
 			require.Nil(t, row.Error)
-			require.Equal(t, 1, row.Stats.Attempts, "a job that was returned to the queue was no attempt")
+			require.Equal(t, 1, row.Stats.Attempts, "returning a job to the queue does not count as an attempt")
 		}
 	})
 }
 
-// If the engine fails and stops, the worker returns its jobs to the queue and ends in order. Its error has the reason.
+// If the engine fails and stops, the worker returns its jobs to the queue and shuts down. Run returns the engine's error.
 func TestAFailedEngineEndsTheWorker(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {
@@ -72,7 +72,7 @@ func TestAFailedEngineEndsTheWorker(t *testing.T) {
 		require.Len(t, answered, 5)
 		for _, row := range answered {
 			require.Nil(t, row.Error)
-			require.Equal(t, 1, row.Stats.Attempts, "a job that was returned to the queue was no attempt")
+			require.Equal(t, 1, row.Stats.Attempts, "returning a job to the queue does not count as an attempt")
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestAWorkerNeedsItsQueue(t *testing.T) {
 	b := setUp(t, redisqueue.New(r.Client), nil, Config{})
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	require.NoError(t, b.worker.Run(stopped), "stopped before it began")
+	require.NoError(t, b.worker.Run(stopped), "a worker that is stopped before it begins")
 
 	closed := redis.NewClient(r.Client.Options())
 	require.NoError(t, closed.Close())

@@ -11,7 +11,7 @@ import (
 // stuckAfter is the maximum time that an engine with work may take without finishing a step.
 const stuckAfter = 2 * time.Minute
 
-// watchdog detects an engine that makes no progress, from snapshots of its figures.
+// watchdog detects an engine that makes no progress. It compares snapshots of the engine's statistics.
 type watchdog struct {
 	mu    sync.Mutex
 	steps uint64

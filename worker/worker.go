@@ -1,5 +1,5 @@
-// Package worker is the consumer: it takes jobs from the queue, passes them to the engine, records results, and serves metrics
-// and health.
+// Package worker takes jobs from the queue, passes them to the engine and records the results. It also serves metrics and health
+// checks.
 package worker
 
 import (
@@ -23,28 +23,28 @@ import (
 const (
 	DefaultShutdownTimeout = 20 * time.Second
 	DefaultPollInterval    = 250 * time.Millisecond
-	DefaultInteractive     = 64 // maximum number of jobs with a waiting client that a worker of a fleet has at once
+	DefaultInteractive     = 64 // maximum number of jobs with a waiting client that a worker runs at once
 )
 
-// maxRecordWait is the maximum time that a worker waits for the queue to record a result. After the same time, asynq's lease on the job
-// is over, and another worker gets the job.
+// maxRecordWait is the maximum time for which a worker retries to record a result. asynq's lease on the job ends after the same time, and
+// another worker gets the job.
 const maxRecordWait = 30 * time.Second
 
-// stopPatience is the time that Run waits at its end for a queue that does not answer, after Serve has returned.
+// stopPatience is how long Run waits for its goroutines after Serve has returned. They can hang if the queue does not answer.
 const stopPatience = 2 * time.Second
 
-// Config has the settings of a worker. Zero values mean the named defaults.
+// Config has the settings of a worker. A zero value stands for the default that the field's comment names.
 type Config struct {
-	Alias           string        // model alias whose queues are served; job.DefaultAlias
-	Name            string        // name of the worker in results; HOST:PID
+	Alias           string        // model alias whose queues are served; default job.DefaultAlias
+	Name            string        // name of the worker in results; default HOST:PID
 	Version         string        // version of the program in results
-	Concurrency     int           // maximum jobs in the engine's steps at once, at least 1
-	Ahead           int           // jobs held in addition: they wait in the engine, so that a place which becomes free is taken at once
+	Concurrency     int           // maximum number of jobs that the engine computes at once, at least 1
+	Ahead           int           // number of further jobs that the worker holds: they wait in the engine and start when a job ends
 	Interactive     int           // maximum additional jobs with a waiting client; 0 to take none
-	Strict          bool          // serve a queue only while the queues of higher priority are empty; if not set, the ratio is 6 to 3 to 1
-	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; DefaultShutdownTimeout
-	PollInterval    time.Duration // time between checks of empty queues; DefaultPollInterval
-	Logger          *slog.Logger  // slog.Default()
+	Strict          bool          // serve a queue only while the queues of higher priority are empty; false: in the ratio 6 to 3 to 1
+	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; default DefaultShutdownTimeout
+	PollInterval    time.Duration // time between checks of empty queues; default DefaultPollInterval
+	Logger          *slog.Logger  // default slog.Default()
 }
 
 // Worker serves the queues of one model alias.
@@ -67,7 +67,7 @@ type Worker struct {
 
 	admission *admission
 	tracked   tracked                // deliveries that are running
-	hash      atomic.Pointer[string] // hash of the model's file, after it is known
+	hash      atomic.Pointer[string] // SHA-256 of the model file in hex; nil until the file is hashed
 	speed     job.Speed
 
 	checkpointInterval time.Duration
@@ -76,8 +76,8 @@ type Worker struct {
 	refusalPause time.Duration
 
 	failed   chan error      // holds the error with which the engine stopped
-	stopping atomic.Bool     // Run is stopping: a job whose context ends returns to the queue
-	waiting  context.Context // ends when the time for running jobs is over; results then do not wait for the queue any longer
+	stopping atomic.Bool     // set while Run stops: a job whose context ends then returns to the queue
+	waiting  context.Context // ends when the shutdown timeout is over: recording a result is then not retried
 
 	readyPatience, alivePatience, stopPatience time.Duration
 }
@@ -108,7 +108,8 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
-// newWorker makes a worker with metrics in a registry and with an admission that it may share with other workers.
+// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. rows may be shared with other
+// workers.
 func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
@@ -158,9 +159,9 @@ func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Regis
 	}, nil
 }
 
-// Run takes and answers jobs until ctx is done. It then takes no more jobs. Running jobs have ShutdownTimeout to finish; the others
-// return to the head of their queues. Run then returns nil. If the engine fails and stops, Run does the same and returns an error.
-// Any other error means that it could not start.
+// Run takes and answers jobs until ctx is done. It then takes no more jobs. Running jobs have ShutdownTimeout to finish; after that,
+// unfinished jobs return to the head of their queues, and Run returns nil. If the engine fails, Run stops in the same way and returns
+// the engine's error. Any other error means that Run could not start.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -175,11 +176,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() {
 		select {
-		case <-serving.Done(): // it could not start
+		case <-serving.Done(): // Serve could not start
 			return
 		case <-ctx.Done():
 		case failure = <-w.failed:
-			w.log.Error("the engine ended itself", "error", failure)
+			w.log.Error("the engine has failed and stopped", "error", failure)
 		}
 		w.log.Info("stopping: no more jobs are taken", "timeout", w.config.ShutdownTimeout)
 		w.stopping.Store(true)
@@ -199,7 +200,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	})
 	background.Go(func() { w.watchBatches(serving) })
 	background.Go(func() { w.learnHash(serving) })
-	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // also while running jobs finish
+	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // checkpoints continue while running jobs finish
 	background.Go(func() { w.saveCheckpoints(checkpoints) })
 	err := w.queue.Serve(serving, job.ServeOptions{
 		Alias:           w.config.Alias,
@@ -229,11 +230,11 @@ func (w *Worker) wait(background *sync.WaitGroup) {
 	select {
 	case <-ended:
 	case <-time.After(w.stopPatience):
-		w.log.Warn("the queue does not answer: stopping without it")
+		w.log.Warn("the queue does not answer: stopping without waiting for it")
 	}
 }
 
-// stop makes Run stop with an error.
+// stop makes Run stop and return err.
 func (w *Worker) stop(err error) {
 	select {
 	case w.failed <- err:

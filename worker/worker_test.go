@@ -79,7 +79,7 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 	})
 }
 
-// The tokens of a row depend only on its batch and line, not on the kind of queue, on the worker or on the other rows.
+// The tokens of a row depend on the row, its batch id and its line number, but not on the kind of queue, the worker or the other rows.
 func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	t.Parallel()
 	run := func(rows string, concurrency int) map[string]resultLine {
@@ -94,7 +94,7 @@ func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	}
 }
 
-// faults makes the first attempts at each row fail.
+// faults injects failures into the first attempts at each row.
 type faults struct {
 	attempts sync.Map // by prompt
 	times    int64
@@ -172,7 +172,7 @@ func TestAnAttemptIsLimitedInTime(t *testing.T) {
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 1, Timeout: time.Second})
 	stop := b.start(t)
 	row := b.results(t)["row-1"]
-	require.Equal(t, &openai.Error{Code: openai.CodeTimeout, Message: "line 1: not finished within 1s (attempt 1 of 1)"}, row.Error)
+	require.Equal(t, &openai.Error{Code: openai.CodeTimeout, Message: "line 1: not finished within the timeout of 1s (attempt 1 of 1)"}, row.Error)
 	stop()
 	b.requireEmptyQueue(t)
 }
@@ -196,10 +196,10 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, memqueue.New(), func(context.Context, generation.Request) (generation.Completion, error) {
-		panic("it is recorded")
+		panic("a recorded row must not run again")
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
-	// An earlier worker recorded the row and died before it acknowledged the task.
+	// An earlier worker recorded the row and died before asynq removed the task.
 	_, err := b.queue.Record(t.Context(), "b", job.Answered(
 		&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, new(openai.Request), nil, time.Now(), job.Stats{}))
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)
 }
 
-// When a batch is cancelled, its running row is stopped and the others are dropped. Other batches are not affected.
+// When a batch is cancelled, its running row is stopped and its waiting rows are dropped. Other batches are not affected.
 func TestACancelledBatchIsDropped(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		begun, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -311,7 +311,7 @@ func TestPriorities(t *testing.T) {
 	require.Equal(t, "critical critical critical default default default bulk bulk bulk", strings.Join(order, " "))
 }
 
-// More rows than the engine computes at once wait in the engine, so that a place which becomes free is taken at once.
+// A worker holds more rows than the engine computes at once. The others wait in the engine and start as soon as a row ends.
 func TestRowsWaitInTheEngine(t *testing.T) {
 	t.Parallel()
 	const held = 3
@@ -326,7 +326,7 @@ func TestRowsWaitInTheEngine(t *testing.T) {
 	for range held {
 		<-entered
 	}
-	require.Empty(t, entered, "the last row has no place")
+	require.Empty(t, entered, "the last row waits for a free slot")
 	close(finish)
 	require.Len(t, b.results(t), held+1)
 	stop()

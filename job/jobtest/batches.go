@@ -72,7 +72,7 @@ func testFinish(t *testing.T, q job.Queue, sealFirst bool) {
 	record(t, q, result(1, false))
 	s := status(t, q)
 	require.Nil(t, s.Finished)
-	require.Nil(t, s.Expires, "an unfinished batch stays")
+	require.Nil(t, s.Expires, "an unfinished batch does not expire")
 	require.Equal(t, sealFirst, s.State == job.InProgress)
 	record(t, q, result(3, true))
 	if !sealFirst {
@@ -120,7 +120,7 @@ func testCancel(t *testing.T, q job.Queue) {
 	require.NoError(t, err)
 	require.False(t, cancelled)
 
-	for range 2 { // it can be repeated
+	for range 2 { // Seal can be repeated
 		finished, err := q.Cancel(t.Context(), "b")
 		require.NoError(t, err)
 		require.False(t, finished)
@@ -141,7 +141,7 @@ func testCancel(t *testing.T, q job.Queue) {
 	require.Equal(t, []int{1, 0, 0}, []int{s.Done, s.Failed, s.Running})
 	require.WithinDuration(t, time.Now(), *s.Cancelled, time.Minute)
 	require.WithinDuration(t, time.Now().Add(time.Hour), *s.Expires, time.Minute)
-	require.Len(t, page(t, q, "", 10), 1, "what was recorded can be collected")
+	require.Len(t, page(t, q, "", 10), 1, "recorded results can be collected")
 	known, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, Retention: time.Hour})
 	require.NoError(t, err)
 	require.False(t, created)
@@ -172,7 +172,7 @@ func testPurge(t *testing.T, q job.Queue) {
 			_, err := q.Status(t.Context(), "b")
 			require.ErrorIs(t, err, job.ErrNoBatch)
 			_, err = q.Record(t.Context(), "b", result(2, false))
-			require.ErrorIs(t, err, job.ErrNoBatch, "a late result does not make it again")
+			require.ErrorIs(t, err, job.ErrNoBatch, "a late result does not create the batch again")
 			require.Empty(t, page(t, q, "", 10))
 		}
 	}
@@ -181,7 +181,7 @@ func testPurge(t *testing.T, q job.Queue) {
 func testBatches(t *testing.T, q job.Queue) {
 	var want []string
 	for i := range 30 {
-		if i%10 == 0 && i > 0 { // batches of one millisecond are sorted by name
+		if i%10 == 0 && i > 0 { // batches that were created in the same millisecond are sorted by name
 			last := want[len(want)-1]
 			eventually(t, "time passes", func() bool {
 				s, err := q.Status(t.Context(), last)
@@ -213,7 +213,7 @@ func testLost(t *testing.T, q job.Queue) {
 		require.NoError(t, err)
 		return n
 	}
-	require.Zero(t, lost(), "it is still being queued")
+	require.Zero(t, lost(), "the batch is still being queued")
 	add(t, q, job.Bulk, newJob(1))
 	require.NoError(t, q.Seal(t.Context(), "b", 3, file))
 	require.Zero(t, lost(), "other jobs are in the queue")

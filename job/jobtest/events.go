@@ -31,10 +31,10 @@ var liveTests = map[string]func(t *testing.T, q job.Queue){
 		require.Equal(t, "a\x00b", <-got)
 		stop()
 		listening.Wait()
-		require.NoError(t, q.Announce(t.Context(), "front", []byte("late")), "nobody listens")
+		require.NoError(t, q.Announce(t.Context(), "front", []byte("late")), "an announcement without listeners")
 		require.Empty(t, got)
 	},
-	"InteractiveJobsHaveTheirOwnPlaces": func(t *testing.T, q job.Queue) {
+	"InteractiveJobsHaveTheirOwnSlots": func(t *testing.T, q job.Queue) {
 		create(t, q)
 		add(t, q, job.Default, newJob(1), newJob(2))
 		running := make(chan int, 4)
@@ -53,7 +53,7 @@ var liveTests = map[string]func(t *testing.T, q job.Queue){
 		})
 		require.Contains(t, []int{1, 2}, <-running)
 		add(t, q, job.Interactive, newJob(3), newJob(4))
-		require.Contains(t, []int{3, 4}, <-running, "although no place for rows is free")
+		require.Contains(t, []int{3, 4}, <-running, "although all slots for rows of batches are taken")
 		close(release)
 		require.Len(t, map[int]bool{<-running: true, <-running: true}, 2)
 		stop()

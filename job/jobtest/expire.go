@@ -42,13 +42,13 @@ func testDeadline(t *testing.T, q job.Queue) {
 	require.False(t, s.Overdue())
 	n, err := q.Expire(t.Context(), "b")
 	require.NoError(t, err)
-	require.Zero(t, n, "there is time left")
+	require.Zero(t, n, "no row expires before the deadline")
 	Take(t, q, "m", job.Bulk, 1)
 	_, err = q.Expire(t.Context(), "other")
 	require.True(t, err == nil || errors.Is(err, job.ErrNoBatch), "%v", err)
 }
 
-// Rows without a result get an error as result. Rows with a result, and rows of other batches, do not change.
+// Overdue rows without a result are recorded as errors. Recorded rows and rows of other batches do not change.
 func testExpire(t *testing.T, q job.Queue) {
 	createWithDeadline(t, q, time.Now().Add(-time.Minute), 5)
 	record(t, q, result(2, false))

@@ -47,7 +47,7 @@ func OnEach(t *testing.T, test func(t *testing.T, q job.Queue)) {
 	})
 }
 
-// maxWait is the maximum time that a test waits for something to happen.
+// maxWait is the maximum time that a test waits for a condition.
 const maxWait = time.Minute
 
 // file is the SHA-256 of the file of batch b.
@@ -105,7 +105,7 @@ func newJobs(lines int) []*job.Job {
 	return jobs
 }
 
-// add queues jobs of alias m. It returns, for each job, whether it was added.
+// add queues jobs of alias m. It reports for each job whether it was added.
 func add(t testing.TB, q job.Queue, p job.Priority, jobs ...*job.Job) []bool {
 	t.Helper()
 	added, err := q.Add(t.Context(), "m", p, jobs)

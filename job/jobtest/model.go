@@ -28,7 +28,7 @@ func (m *model) recorded(line int) bool {
 
 func (m *model) finished() bool { return m.sealed && len(m.stream) >= m.total }
 
-// refusal returns the error for a row of any operation that changes the batch.
+// refusal returns the error that the batch gives to any write about a row of a file, or nil.
 func (m *model) refusal(file string) error {
 	switch {
 	case !m.exists:
@@ -43,7 +43,7 @@ func (m *model) refusal(file string) error {
 
 const otherFile = "ffffffffffffffff"
 
-// testRandomOperations applies random operations to batches and compares each answer, and the batch after it, with a model.
+// testRandomOperations applies random operations to a queue. After each one it compares the answer and the batch with a model.
 func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 	t.Helper()
 	q := open(t)
@@ -102,7 +102,7 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 			},
 			"seal": func(t *rapid.T) {
 				if m.sealed {
-					t.Skip("a batch is sealed once")
+					t.Skip("the batch is sealed already")
 				}
 				total := rapid.IntRange(0, 6).Draw(t, "total")
 				err := q.Seal(ctx, id, total, file)
@@ -113,7 +113,7 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 			},
 			"cancel": func(t *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
-					t.Skip("most sequences continue after the batch was sealed")
+					t.Skip("cancel only a few sealed batches, so that most sequences continue")
 				}
 				finished, err := q.Cancel(ctx, id)
 				if !m.exists {

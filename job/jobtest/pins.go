@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// A line that the file does not have is neither begun nor recorded.
+// Begin and Record refuse a line number that is larger than the number of lines of the file.
 func testNoRow(t *testing.T, q job.Queue) {
 	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, Lines: 3})
 	require.NoError(t, err)
@@ -39,7 +39,8 @@ func answerBy(pin string, line int) job.Result {
 	return r
 }
 
-// After its first answer a batch takes no answer of another model. Errors pin nothing, and are taken from any worker.
+// After its first answer a batch refuses answers of other models. An error does not pin the batch to a model, and errors are accepted
+// from any worker.
 func testPin(t *testing.T, q job.Queue) {
 	create(t, q)
 	for line, pin := range map[int]string{1: "one", 2: "two"} {
@@ -56,18 +57,18 @@ func testPin(t *testing.T, q job.Queue) {
 	require.ErrorIs(t, err, job.ErrOtherModel)
 	_, err = q.Begin(t.Context(), by("two", 3))
 	require.ErrorIs(t, err, job.ErrOtherModel)
-	require.Equal(t, before, status(t, q), "nothing was counted")
+	require.Equal(t, before, status(t, q), "a refused answer does not change the batch")
 
-	for _, pin := range []string{"one", ""} { // a worker may not know its model's hash yet
+	for _, pin := range []string{"one", ""} { // empty: the worker does not know its model's hash yet
 		_, err = q.Begin(t.Context(), by(pin, 3))
 		require.NoError(t, err)
 	}
 	require.True(t, record(t, q, answerBy("one", 2)))
 	require.True(t, record(t, q, result(3, true)))
-	require.False(t, record(t, q, answerBy("two", 1)), "it is recorded")
+	require.False(t, record(t, q, answerBy("two", 1)), "the row is already recorded")
 }
 
-// A batch may be allowed to mix models from the beginning, or later.
+// MixModels can be set when a batch is created, or later.
 func testMixModels(t *testing.T, q job.Queue) {
 	create(t, q)
 	require.True(t, record(t, q, answerBy("one", 1)))

@@ -24,7 +24,7 @@ var recordTests = map[string]func(*testing.T, job.Queue){
 	"ABatchMayMixModels":            testMixModels,
 }
 
-// The first delivery of any row starts a batch. Later deliveries do not change the start time.
+// A batch starts with the first delivery of one of its rows. Later deliveries do not change the start time.
 func testStart(t *testing.T, q job.Queue) {
 	create(t, q)
 	require.Nil(t, status(t, q).Started)
@@ -56,7 +56,7 @@ func testRecordedOnce(t *testing.T, q job.Queue) {
 		require.Equal(t, line == 7, lines.Has(line), line)
 	}
 	record(t, q, result(90, false))
-	require.False(t, lines.Has(90), "the set is a copy")
+	require.False(t, lines.Has(90), "the returned set is a copy")
 }
 
 func testManyRecord(t *testing.T, q job.Queue) {
@@ -110,7 +110,7 @@ func testDeliveries(t *testing.T, q job.Queue) {
 	require.Equal(t, 1, status(t, q).Running)
 }
 
-// A row that an earlier batch with the same id has left is neither begun nor recorded.
+// Begin and Record refuse a row of an earlier batch with the same id.
 func testOtherFile(t *testing.T, q job.Queue) {
 	create(t, q)
 	other := job.FileID(strings.Repeat("cd", 32))

@@ -33,7 +33,7 @@ func page(t testing.TB, q job.Queue, after string, count int) []job.Recording {
 	return rows
 }
 
-// readAll reads batch b to its end in pages. It checks that each line is there once, with its result.
+// readAll reads batch b to its end in pages. It checks that each line appears once, with its result.
 func readAll(t testing.TB, q job.Queue, count int) (lines []int) {
 	t.Helper()
 	seen := map[int]bool{}
@@ -126,15 +126,15 @@ func testDrop(t *testing.T, q job.Queue) {
 	require.NoError(t, q.Drop(t.Context(), "b", nil))
 	require.Equal(t, []int{3, 5}, readAll(t, q, 10))
 	left := page(t, q, rows[3].ID, 10)
-	require.Len(t, left, 1, "a page begins after an entry that is gone")
+	require.Len(t, left, 1, "a page can begin after a dropped entry")
 	require.Equal(t, 5, left[0].Line)
-	require.False(t, record(t, q, result(1, false)), "what was dropped stays recorded")
+	require.False(t, record(t, q, result(1, false)), "the row of a dropped result stays recorded")
 	require.Equal(t, 5, status(t, q).Done)
 	require.True(t, record(t, q, result(6, false)))
 	require.Equal(t, []int{3, 5, 6}, readAll(t, q, 10))
 }
 
-// Read returns as soon as a row is recorded.
+// A waiting Read returns as soon as a row is recorded.
 func testReadWaits(t *testing.T, q job.Queue) {
 	create(t, q)
 	after := ""
@@ -177,7 +177,7 @@ func testFree(t *testing.T, q job.Queue) {
 	rows := page(t, q, "", 2)
 	require.NoError(t, q.Free(t.Context(), "b", rows))
 	require.NoError(t, q.Free(t.Context(), "b", nil))
-	require.False(t, record(t, q, result(1, false)), "it stays recorded")
+	require.False(t, record(t, q, result(1, false)), "the row of a freed result stays recorded")
 	after := page(t, q, "", 10)
 	require.Len(t, after, 4)
 	for i, r := range after {

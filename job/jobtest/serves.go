@@ -30,7 +30,7 @@ var serveTests = map[string]func(*testing.T, job.Queue){
 	"WorkersAreCounted":                 testWorkers,
 }
 
-// serve serves the jobs of alias m, unless o names another, until stop is called or the test ends.
+// serve serves the jobs of alias o.Alias (m if empty) until stop is called or the test ends.
 func serve(t testing.TB, q job.Queue, o job.ServeOptions, handle job.Handler) (stop func()) {
 	t.Helper()
 	if o.Alias == "" {
@@ -131,10 +131,10 @@ func testConcurrency(t *testing.T, q job.Queue) {
 		mu.Unlock()
 		return nil
 	})
-	for range limit { // they run concurrently
+	for range limit { // the first limit jobs run concurrently
 		<-begun
 	}
-	for range 20 - limit { // each makes room for one
+	for range 20 - limit { // each handler that returns makes room for one job
 		hold <- struct{}{}
 		<-begun
 	}
@@ -157,7 +157,7 @@ func fill(t testing.TB, q job.Queue, rows map[job.Priority]int) {
 }
 
 func testShares(t *testing.T, q job.Queue) {
-	const n = 500 // deliveries while no queue is empty
+	const n = 500 // number of deliveries that are counted; no queue is empty meanwhile
 	fill(t, q, map[job.Priority]int{job.Critical: n, job.Default: n, job.Bulk: n})
 	counts := map[string]int{}
 	var total int
@@ -212,7 +212,7 @@ func testLater(t *testing.T, q job.Queue) {
 	}
 }
 
-// A job that fails is delivered again after a pause, each time that it fails. It does not delay other jobs.
+// After every failure, a job is delivered again after a pause. It does not delay other jobs.
 func testRetry(t *testing.T, q job.Queue) {
 	create(t, q)
 	add(t, q, job.Default, newJobs(3)...)
@@ -231,8 +231,8 @@ func testRetry(t *testing.T, q job.Queue) {
 	tally.wait(t, 4)
 	require.Equal(t, []string{"b:1", "b:2", "b:3", "b:1"}, tally.order())
 	first := <-times
-	require.Greater(t, (<-times).Sub(first), time.Millisecond) // asynq counts in whole seconds, so that one can be short
-	eventually(t, "it leaves the queue", func() bool { return add(t, q, job.Default, newJob(1))[0] })
+	require.Greater(t, (<-times).Sub(first), time.Millisecond) // asynq counts in whole seconds, so a pause of one second can be nearly zero
+	eventually(t, "the job leaves the queue", func() bool { return add(t, q, job.Default, newJob(1))[0] })
 	require.Equal(t, time.Second, job.RetryDelay(0))
 	require.Equal(t, 8*time.Second, job.RetryDelay(3))
 	require.Equal(t, time.Minute, job.RetryDelay(1000))
@@ -259,12 +259,12 @@ func testHandBack(t *testing.T, q job.Queue) {
 	again.wait(t, 5)
 	order := again.order()
 	require.ElementsMatch(t, []string{"b:1", "b:2", "b:3", "b:4", "b:5"}, order)
-	if taken := tally.order(); len(taken) == 2 { // otherwise more were taken before Serve stopped
+	if taken := tally.order(); len(taken) == 2 { // otherwise Serve took more jobs before it stopped
 		require.ElementsMatch(t, taken, order[:2])
 	}
 }
 
-// When Serve stops, the deliveries of handlers that do not finish in time are ended. Their jobs are the next of their queues.
+// When Serve stops, it ends the deliveries whose handlers do not finish in time, and returns their jobs to the head of their queues.
 func testAbandon(t *testing.T, q job.Queue) {
 	create(t, q)
 	add(t, q, job.Default, newJobs(5)...)
@@ -277,7 +277,7 @@ func testAbandon(t *testing.T, q job.Queue) {
 	<-begun
 	<-begun
 	stop()
-	require.Empty(t, begun, "no more jobs are taken")
+	require.Empty(t, begun, "a stopping Serve takes no more jobs")
 	tally := newTally()
 	serve(t, q, job.ServeOptions{Concurrency: 1}, tally.handle(nil))
 	tally.wait(t, 5)
@@ -309,7 +309,7 @@ func testDrain(t *testing.T, q job.Queue) {
 	}
 	<-stopped
 	require.NoError(t, ended)
-	require.Equal(t, []bool{true}, add(t, q, job.Default, newJob(1)), "it has left the queue")
+	require.Equal(t, []bool{true}, add(t, q, job.Default, newJob(1)), "the job has left the queue")
 }
 
 func testCancelRunning(t *testing.T, q job.Queue) {
@@ -333,7 +333,7 @@ func testCancelRunning(t *testing.T, q job.Queue) {
 			return nil
 		}
 	}))
-	eventually(t, "all run", func() bool {
+	eventually(t, "all jobs run", func() bool {
 		s, err := q.Status(t.Context(), "other")
 		return err == nil && status(t, q).Running == 2 && s.Running == 1
 	})
@@ -362,7 +362,7 @@ func testDeliveryEnded(t *testing.T, q job.Queue) {
 		return nil
 	}))
 	tally.wait(t, 3)
-	eventually(t, "it leaves the queue", func() bool { return add(t, q, job.Default, newJob(1))[0] })
+	eventually(t, "the job leaves the queue", func() bool { return add(t, q, job.Default, newJob(1))[0] })
 }
 
 func testWorkers(t *testing.T, q job.Queue) {
@@ -374,7 +374,7 @@ func testWorkers(t *testing.T, q job.Queue) {
 	require.Zero(t, workers("m"))
 	stop := serve(t, q, job.ServeOptions{Concurrency: 1}, newTally().handle(nil))
 	serve(t, q, job.ServeOptions{Concurrency: 1}, newTally().handle(nil))
-	eventually(t, "two are counted", func() bool { return workers("m") == 2 })
+	eventually(t, "two workers are counted", func() bool { return workers("m") == 2 })
 	require.Zero(t, workers("other"))
 	stop()
 	require.Equal(t, 1, workers("m"))

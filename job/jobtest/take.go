@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Take takes n jobs of a model alias from a queue, as a worker does that answers none of them, and checks that there are no
-// more. They are sorted by delivery.
+// Take takes n jobs of a model alias from a queue without answering them, and checks that the queue has no more jobs. The jobs are in
+// the order of delivery.
 func Take(t testing.TB, q job.Queue, alias string, p job.Priority, n int) []*job.Job {
 	t.Helper()
 	var jobs []*job.Job
@@ -44,6 +44,6 @@ func wait(t testing.TB, c <-chan struct{}, what string) {
 	select {
 	case <-c:
 	case <-time.After(maxWait):
-		require.Fail(t, "not within "+maxWait.String(), what)
+		require.Fail(t, "did not happen within "+maxWait.String(), what)
 	}
 }

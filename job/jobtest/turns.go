@@ -29,7 +29,7 @@ func createWeighted(t testing.TB, q job.Queue, id string, weight, n int) {
 	addTo(t, q, id, 1, n)
 }
 
-// addTo queues n rows of a batch, beginning with a line.
+// addTo queues n rows of a batch. line is the number of the first one.
 func addTo(t testing.TB, q job.Queue, batch string, line, n int) {
 	t.Helper()
 	jobs := newJobs(line + n - 1)[line-1:]
@@ -39,8 +39,8 @@ func addTo(t testing.TB, q job.Queue, batch string, line, n int) {
 	add(t, q, job.Default, jobs...)
 }
 
-// shares returns how many of the ids are of each batch, from the first delivery of the batch that began last to the last delivery of
-// the batch that ended first.
+// shares counts the deliveries of each batch while all batches have rows: from the first delivery of the batch that began last to the
+// last delivery of the batch that ended first.
 func shares(ids []string, batches ...string) map[string]int {
 	from, to := 0, len(ids)
 	for _, b := range batches {
@@ -63,7 +63,7 @@ func shares(ids []string, batches ...string) map[string]int {
 	return counts
 }
 
-// A batch that is queued behind a large one of the same priority shares the workers with it.
+// A batch that is queued after a large one of the same priority shares the workers with the large one.
 func testWeights(t *testing.T, q job.Queue) {
 	const n = 400
 	createWeighted(t, q, "one", 0, n)
@@ -91,10 +91,10 @@ func testSmallBatch(t *testing.T, q job.Queue) {
 			last = i
 		}
 	}
-	require.Less(t, last, 200, "rows before its last one")
+	require.Less(t, last, 200, "deliveries before the last one of the small batch")
 }
 
-// A weight that is given when a batch is queued again counts for the rows that wait.
+// A new weight that is given when a batch is queued again applies to its waiting rows.
 func testNewWeight(t *testing.T, q job.Queue) {
 	const n = 400
 	createWeighted(t, q, "one", 0, n)
@@ -114,7 +114,7 @@ func testNewWeight(t *testing.T, q job.Queue) {
 	require.InEpsilon(t, 4*counts["one"], counts["four"], 0.1, "%v", counts)
 }
 
-// A batch that is queued a few rows at a time gets its share and no more, even if it has no waiting rows in between.
+// A batch that is queued a few rows at a time gets no more than its share, even if it has no waiting rows at times.
 func testParts(t *testing.T, q job.Queue) {
 	const n, parts = 600, 100
 	createWeighted(t, q, "whole", 0, n)

@@ -10,14 +10,14 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// alias has the jobs of a model alias. Its fields are guarded by the queue's mutex.
+// alias holds the jobs of a model alias. The queue's mutex guards its fields.
 type alias struct {
 	waiting map[job.Priority]*turns
 	tasks   map[row]*task // the tasks that are waiting, delayed or running
 	weight  func(batch string) int
-	arrived *sync.Cond // signalled when a task is put into waiting; broadcast when a Serve stops
+	arrived *sync.Cond // signalled when a batch's task is put into waiting; broadcast when a Serve stops
 
-	interactive *sync.Cond // the same for tasks of priority Interactive
+	interactive *sync.Cond // like arrived, for tasks of priority Interactive
 }
 
 // row identifies a row.
@@ -99,7 +99,7 @@ func (a *alias) putFirst(t *task) {
 	a.signal(t)
 }
 
-// signal wakes a handler that takes a task.
+// signal wakes one goroutine that waits to take a task.
 func (a *alias) signal(t *task) {
 	if t.priority == job.Interactive {
 		a.interactive.Signal()
@@ -154,7 +154,8 @@ func (a *alias) takeInteractive(ctx context.Context) *task {
 	return nil
 }
 
-// choose returns the tasks of a priority that has waiting ones, or nil if none has.
+// choose returns the tasks of one batch priority that has waiting tasks: the highest if strict, otherwise one drawn by weight. It
+// returns nil if no task waits.
 func (a *alias) choose(strict bool) *turns {
 	var chosen *turns
 	sum := 0
@@ -174,7 +175,7 @@ func (a *alias) choose(strict bool) *turns {
 	return chosen
 }
 
-// retryLater puts a task at the end of its batch after a time.
+// retryLater puts a task at the end of its batch after a delay.
 func (a *alias) retryLater(t *task, delay time.Duration) {
 	time.AfterFunc(delay, func() {
 		a.arrived.L.Lock()

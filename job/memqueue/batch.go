@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// batch is a batch with its results. Its fields are guarded by the queue's mutex.
+// batch is a batch with its results. The queue's mutex guards its fields.
 type batch struct {
 	job.Batch
 	status   job.Status // without State, Running, Expires and rates
@@ -17,7 +17,7 @@ type batch struct {
 	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
 	recorded job.Lines
-	attempts map[int]int // number of deliveries of each line that was begun but is not recorded
+	attempts map[int]int // number of attempts at each line that was begun but is not recorded
 	running  map[int]context.CancelFunc
 
 	checkpoints map[int][]byte // progress of lines that are not recorded
@@ -27,7 +27,7 @@ type batch struct {
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
 }
 
-// find returns a batch. If the retention of the batch is over, find deletes it.
+// find returns a batch. If the retention of the batch is over, find deletes it and returns job.ErrNoBatch.
 func (q *Queue) find(id string) (*batch, error) {
 	b := q.batches[id]
 	if b == nil {
@@ -40,7 +40,7 @@ func (q *Queue) find(id string) (*batch, error) {
 	return b, nil
 }
 
-// open returns a batch that accepts a line of a file. An empty file means any file.
+// open returns a batch, or an error if the batch does not accept a result of this line of this file. An empty file means any file.
 func (q *Queue) open(id, file string, line int) (*batch, error) {
 	b, err := q.find(id)
 	switch {
@@ -81,7 +81,7 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	return b, true, nil
 }
 
-// deadline returns a batch's deadline as it is stored, in milliseconds; nil for none.
+// deadline returns a batch's deadline rounded to milliseconds; nil for none.
 func deadline(b job.Batch) *time.Time {
 	if b.Deadline.IsZero() {
 		return nil
@@ -89,7 +89,7 @@ func deadline(b job.Batch) *time.Time {
 	return new(b.Deadline.UTC().Truncate(time.Millisecond))
 }
 
-// takes returns an error if the batch does not take answers of a model with this pin.
+// takes returns an error if the batch does not accept answers of a model with this pin.
 func (b *batch) takes(pin string) error {
 	if pin == "" || b.status.Pin == "" || pin == b.status.Pin || b.MixModels {
 		return nil
@@ -97,7 +97,7 @@ func (b *batch) takes(pin string) error {
 	return job.ErrOtherModel
 }
 
-// now returns the time as it is stored, in milliseconds.
+// now returns the time, truncated to milliseconds as in Redis.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
 // Seal implements job.Store.

@@ -26,7 +26,7 @@ func (q *Queue) Expire(ctx context.Context, id string) (n int, err error) {
 	return n, nil
 }
 
-// overdue returns the tasks of a batch, if its deadline is over.
+// overdue returns the tasks of a batch if its deadline has passed, else none.
 func (q *Queue) overdue(id string) (tasks []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

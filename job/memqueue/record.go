@@ -54,8 +54,8 @@ func (q *Queue) Release(_ context.Context, j *job.Job) error {
 	return nil
 }
 
-// SaveCheckpoint implements job.Store. The worker is in the same process and does not die alone. Checkpoints are used for rows that
-// were handed back, or whose attempt failed.
+// SaveCheckpoint implements job.Store. The worker dies only with the queue, so checkpoints serve only rows that were handed back or
+// whose attempt failed.
 func (q *Queue) SaveCheckpoint(_ context.Context, j *job.Job, checkpoint []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

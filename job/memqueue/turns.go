@@ -2,15 +2,14 @@ package memqueue
 
 import "container/list"
 
-// turns are the waiting tasks of one priority. Tasks that were taken before and are to be the next again come first. The others are
-// in lists of their batches, which take turns. The turn of a batch is a number: the batch with the lowest one is next, and its next
-// turn is 1/weight higher.
+// turns are the waiting tasks of one priority. Tasks that were handed back come first. The others are in one list per batch, and the
+// batches take turns. A turn is a number: the batch with the lowest number gives the next task, and its number then grows by 1/weight.
 type turns struct {
 	first   *list.List
 	batches map[string]*turn
 }
 
-// turn has the waiting tasks of a batch.
+// turn holds the waiting tasks of a batch.
 type turn struct {
 	tasks *list.List
 	next  float64
@@ -18,7 +17,7 @@ type turn struct {
 
 func newTurns() *turns { return &turns{first: list.New(), batches: map[string]*turn{}} }
 
-// put adds a task at the end of its batch. A batch without waiting tasks has the next turn.
+// put adds a task at the end of its batch. A batch that had no waiting tasks gets the lowest turn.
 func (w *turns) put(t *task) {
 	id := t.job.Batch
 	if w.batches[id] == nil {
@@ -53,11 +52,11 @@ func (w *turns) take(weight func(batch string) int) *task {
 			b.next += 1 / float64(weight(id))
 			return unlink(e.Value.(*task))
 		}
-		delete(w.batches, id) // only now, so that a batch cannot come back before its turn
+		delete(w.batches, id) // not as soon as it is empty, since a batch that is refilled at once must not get an earlier turn
 	}
 }
 
-// lowest returns the batch whose turn is next; nil if there is none.
+// lowest returns the batch with the lowest turn; nil if no batch has waiting tasks.
 func (w *turns) lowest() (id string, b *turn) {
 	for i, other := range w.batches {
 		if b == nil || other.next < b.next || other.next == b.next && i < id {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxAddTries is the maximum number of attempts to queue a job whose id is taken by a dead task.
+	// maxAddTries is the maximum number of attempts to queue a job whose id a dead task has.
 	maxAddTries = 3
-	// A script adds at most this number of tasks, and stops adding at this size, so that Redis can answer other clients in between.
+	// One call of the script adds at most addedAtOnce tasks, so that Redis can answer other clients between two calls.
 	addedAtOnce = 256
 	addedBytes  = 512 << 10
 )
@@ -45,17 +45,17 @@ func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*j
 	return added, nil
 }
 
-// adding adds jobs to a queue.
+// adding is a running Add.
 type adding struct {
 	*Queue
 	queue string
 	added []bool // by the index of the job
 
-	tasks []newTask // tasks that are not in Redis yet
+	tasks []newTask // tasks for the next flush
 	bytes int       // size of the messages of these tasks
 }
 
-// newTask is a task to be added.
+// newTask is a task that is not in Redis yet.
 type newTask struct {
 	index   int
 	job     *job.Job
@@ -63,7 +63,7 @@ type newTask struct {
 	message []byte
 }
 
-// append adds a job as the task of its current delivery. The task has the given id.
+// append adds a job to a.tasks. id is the task id of the row's current delivery.
 func (a *adding) append(index int, j *job.Job, id string) error {
 	message, err := message(a.queue, id, j)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *adding) append(index int, j *job.Job, id string) error {
 	return nil
 }
 
-// flush adds the tasks. It replaces dead tasks that have their ids.
+// flush adds a.tasks to Redis. It replaces dead tasks with the same ids.
 func (a *adding) flush(ctx context.Context) error {
 	for range maxAddTries {
 		dead, err := a.try(ctx)
@@ -89,10 +89,10 @@ func (a *adding) flush(ctx context.Context) error {
 		a.tasks = dead
 	}
 	first := a.tasks[0].job
-	return fmt.Errorf("queue line %d of batch %s: other producers queue the same line", first.Line, first.Batch)
+	return fmt.Errorf("queue line %d of batch %s: another producer queues the same line: try again when it has ended", first.Line, first.Batch)
 }
 
-// try adds the tasks once. If dead tasks have the same ids, try removes the dead tasks and returns the tasks that can now be added.
+// try adds the tasks once. It removes dead tasks that have the same ids, and returns in again the tasks that can be added now.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, a.queue, time.Now().UnixNano())
@@ -115,8 +115,8 @@ func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	return a.removeDead(ctx, known)
 }
 
-// removeDead removes dead tasks that have the ids of the given tasks. A task is dead if it is archived, or if an earlier batch with
-// the same id has left it. removeDead returns the given tasks whose ids are free now.
+// removeDead removes dead tasks from Redis that have the ids of the tasks in known. A task is dead if it is archived, or if it is left
+// over from an earlier batch with the same id. removeDead returns the tasks of known whose ids are free now.
 func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTask, err error) {
 	if len(known) == 0 {
 		return nil, nil
@@ -133,7 +133,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 		state, _ := found[i].Val()[0].(string)
 		message, _ := found[i].Val()[1].(string)
 		switch {
-		case state == "": // it has just been answered
+		case state == "": // the row has just been answered
 			continue
 		case state != "archived" && fileOf([]byte(message)) == t.job.File:
 			continue

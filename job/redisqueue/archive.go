@@ -15,7 +15,7 @@ import (
 const (
 	// archiveInterval is the time between two searches for archived jobs.
 	archiveInterval = time.Minute
-	// archivePage is the number of archived tasks that are read at a time, with their payloads.
+	// archivePage is the number of archived tasks that are read at a time.
 	archivePage = 16
 )
 
@@ -35,9 +35,9 @@ func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions, ou
 	}
 }
 
-// requeueArchived queues archived jobs of a model alias again. asynq archives no job by itself, but an operator's tool can, and a batch
-// with an archived job would never end. If the row of a queued job needs no answer any longer, the worker drops the job. Tasks that are
-// not jobs stay archived.
+// requeueArchived queues archived jobs of a model alias again. asynq itself archives no job, but an operator can with asynq's tools, and
+// a batch with an archived job would never end. The worker drops the queued job if its row needs no answer. Tasks that are not jobs stay
+// archived.
 func (q *Queue) requeueArchived(alias string, log *slog.Logger) error {
 	for _, p := range job.AllPriorities() {
 		queue := queueName(alias, p)
@@ -47,7 +47,7 @@ func (q *Queue) requeueArchived(alias string, log *slog.Logger) error {
 		}
 		for _, id := range archived {
 			if err := q.inspector.RunTask(queue, id); err != nil {
-				log.Debug("an archived job was taken by another worker", "task", id, "error", err)
+				log.Debug("could not queue an archived job again: another worker may have done so", "task", id, "error", err)
 				continue
 			}
 			log.Warn("queued an archived job again", "task", id)

@@ -11,20 +11,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// asynqClient is the client of one of asynq's servers. It changes what some of asynq's scripts do. A row then takes three round trips
-// instead of six.
+// asynqClient is the Redis client of one asynq server. It replaces some of asynq's scripts, so that a row takes three round trips
+// instead of six:
 //
-//   - A request for a task of one queue asks all queues of the server at once, and refills the queue (take.lua).
-//   - The last step of a task is not sent if Record has removed the task already. If the task is gone for another reason, for example
-//     because another worker has it, the step counts as successful. asynq would repeat it until its lease is over.
-//   - A task that returns to the queue is deleted if its batch is cancelled or does not exist any more.
+//   - asynq asks one queue for a task. take.lua asks all queues of the server at once, and refills the queue that had a task.
+//   - asynq removes a task when its handler has returned. This script is not sent if Record has already removed the task. It counts as
+//     successful if the task is gone for another reason, for example because another worker has it; asynq would otherwise repeat the
+//     script until the lease ends.
+//   - asynq returns a failed task to the queue. The task is then deleted if its batch is cancelled or no longer exists.
 type asynqClient struct {
 	redis.UniversalClient
 	server *server
 	queues map[string]int // weights, as in asynq's settings
 	strict bool
-	// empty is the number of queues that asynq will ask next although they are known to be empty. asynq asks its queues one after
-	// another, on one goroutine, until it has a task.
+	// empty is the number of asynq's next requests that are answered with "no task" without asking Redis. asynq asks its queues one
+	// after another, on one goroutine. If all are empty, the first request has shown it for the others.
 	empty int
 }
 
@@ -84,7 +85,7 @@ func (c *asynqClient) order(asked string) []string {
 	return slices.SortedFunc(maps.Keys(turns), func(a, b string) int { return cmp.Compare(turns[a], turns[b]) })
 }
 
-// step sends a script of asynq. If it is the last step of a task that Record has removed, it is not sent.
+// step sends a script of asynq, unless it is the last one for a task that Record has removed.
 func (c *asynqClient) step(ctx context.Context, keys []string, send func() *redis.Cmd) *redis.Cmd {
 	succeeded := func() *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
@@ -113,7 +114,7 @@ func (c *asynqClient) step(ctx context.Context, keys []string, send func() *redi
 	return reply
 }
 
-// deleteUnwanted deletes a task that asynq has returned to its queue if its batch was cancelled.
+// deleteUnwanted deletes a task that asynq has returned to its queue if the task's batch is cancelled or no longer exists.
 func (c *asynqClient) deleteUnwanted(ctx context.Context, keys []string) {
 	for _, key := range keys {
 		queue, id, ok := strings.Cut(strings.TrimPrefix(key, "asynq:{"), "}:t:")

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// A recorded row has left the queue in the same step, and counts as done for asynq's tools.
+// Record removes the row's task in the same step, and asynq's tools count the task as done.
 func TestARecordedRowHasNoTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -69,7 +69,7 @@ func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
 	require.NotContains(t, log.String(), "level=WARN")
 }
 
-// An id in the list of pending tasks whose task is gone is skipped, and leaves nothing behind.
+// An id in the list of pending tasks without a task is skipped and removed.
 func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
@@ -79,7 +79,7 @@ func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	require.Equal(t, []string{taskKey("m:default", delivery{"b", 3, 0})}, f.redis.Client.Keys(t.Context(), "asynq:*:t:*").Val())
 }
 
-// A row that waits in its worker for others to end is the worker's own although it has not begun: nobody takes it.
+// A worker also owns a row that waits in it and has not begun. No other worker takes the row.
 func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -93,17 +93,18 @@ func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	})
 	t.Cleanup(release)
 	<-waiting
-	f.eventually("it has an owner", func() bool {
+	f.eventually("the row has an owner", func() bool {
 		running, err := f.queue.owners(t.Context(), "m:default")
 		require.NoError(t, err)
 		require.Len(t, running, 1)
 		return running[0].owner != ""
 	})
 	release()
-	f.eventually("it is answered", func() bool { return f.recorded("b")[1] == "answered" })
+	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
 }
 
-// One request looks at all queues, starting with the one that asynq has drawn. The others are drawn by weight, or are in their order.
+// One request looks at all queues, first at the one that asynq asks for. The order of the others is drawn by weight, or is that of the
+// weights if the server is strict.
 func TestTheOrderOfQueues(t *testing.T) {
 	t.Parallel()
 	c := asynqClient{queues: map[string]int{"a": 6, "b": 3, "c": 1}}
@@ -120,7 +121,7 @@ func TestTheOrderOfQueues(t *testing.T) {
 	require.Equal(t, []string{"c", "a", "b"}, c.order("c"))
 }
 
-// While all queues are empty, asynq's three questions are one request. A paused queue is not asked.
+// While all queues are empty, asynq's requests for its three queues cause one request to Redis. A paused queue is not asked.
 func TestEmptyQueuesAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

@@ -51,9 +51,9 @@ func usedMemory(b testing.TB, c *redis.Client) int {
 	return n
 }
 
-// BenchmarkBytesPerRow reports the memory that Redis takes for a row with a chat of 200 bytes and an answer of 64: while it
-// waits, when its result waits for a collector, and when that has stored it. What then remains identifies the row, so that it is
-// not recorded again and outputs can be compared.
+// BenchmarkBytesPerRow reports the memory that Redis takes for a row with a chat of 200 bytes and an answer of 64 bytes: while the row
+// waits for a worker, while its result waits for a collector, and after the collector has stored the result. The entry that remains
+// then prevents a second recording, and lets collectors compare outputs with the batch.
 func BenchmarkBytesPerRow(b *testing.B) {
 	const n = 50_000
 	r := redistest.Start(b)

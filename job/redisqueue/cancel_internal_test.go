@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// A row that runs when its batch is cancelled leaves no task, even if its worker stops before it could take the task again.
+// A row that runs while its batch is cancelled leaves no task, even if its worker stops before asynq delivers the task again.
 func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -22,12 +22,12 @@ func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 		ended <- struct{}{}
 		return job.ErrDeliveryEnded
 	})
-	f.eventually("it runs, and asynq listens for cancellations", func() bool {
+	f.eventually("the row runs, and asynq listens for cancellations", func() bool {
 		s, err := f.queue.Status(t.Context(), "b")
 		require.NoError(t, err)
 		return s.Running == 1 && f.queue.rdb.PubSubNumSub(t.Context(), cancelChannel).Val()[cancelChannel] > 0
 	})
-	w.sleep() // asynq's step follows when the batch has been cancelled
+	w.sleep() // so that asynq's last script runs after the batch is cancelled
 	_, err := f.queue.Cancel(t.Context(), "b")
 	require.NoError(t, err)
 	<-ended
@@ -36,8 +36,8 @@ func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 	f.requireNoTask()
 }
 
-// The rows of a dead worker leave no tasks either: not if its batch is cancelled or purged while no worker lives, also without memory, and
-// not if they are handed over later.
+// The rows of a dead worker leave no tasks: neither if their batch is cancelled or purged while no worker lives, even if Redis has no
+// memory left, nor if the rows are handed over later.
 func TestRowsOfADeadWorkerLeaveNoTasks(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(f *fleet) error{
@@ -46,14 +46,14 @@ func TestRowsOfADeadWorkerLeaveNoTasks(t *testing.T) {
 			return err
 		},
 		"cancel without memory": func(f *fleet) error {
-			f.take(delivery{"b", 2, 0}, "") // its worker has died before it owned the row
+			f.take(delivery{"b", 2, 0}, "") // the row's worker died before it owned the row
 			f.queue.Leases.Silence = 0
 			require.NoError(f.t, f.redis.Client.ConfigSet(f.t.Context(), "maxmemory", "1").Err())
 			_, err := f.queue.Cancel(f.t.Context(), "b")
 			return err
 		},
 		"hand over": func(f *fleet) error {
-			_, err := f.queue.beat(f.t.Context(), job.Worker{ID: "w"}) // it seems to live
+			_, err := f.queue.beat(f.t.Context(), job.Worker{ID: "w"}) // the dead worker counts as alive
 			require.NoError(f.t, err)
 			_, err = f.queue.Cancel(f.t.Context(), "b")
 			require.NoError(f.t, err)

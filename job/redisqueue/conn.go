@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// writeChunk is the number of bytes of a request that are written before the timeout starts again.
+	// writeChunk is the number of bytes of a request that must be written within one timeout.
 	writeChunk = 64 << 10
-	// minSpeed is the speed, in bytes per second, at which a request is expected to leave the buffers of the system.
+	// minSpeed is the speed, in bytes per second, at which the system is expected to send a written request.
 	minSpeed = 1 << 20
 )
 
-// dialSteady makes the connections of o steady: a timeout of o then limits the time without progress, instead of
-// the time of a whole request or reply. So a result of many megabytes passes through a slow link, and a server that
-// does not answer is still noticed.
+// dialSteady changes the meaning of o's timeouts: they limit the time without progress instead of the time of a whole request or
+// reply. A result of many megabytes then passes through a slow link, and a server that does not answer is still noticed.
 func dialSteady(o *redis.Options) {
 	dial := redis.NewDialer(o)
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -35,11 +34,11 @@ func dialSteady(o *redis.Options) {
 	}
 }
 
-// steadyConn is a connection that extends its deadlines by their original length with each part of the data that passes.
+// steadyConn is a connection that renews its deadline whenever part of the data has passed.
 type steadyConn struct {
 	net.Conn
-	read, write atomic.Int64 // each is a time.Duration; 0 for no deadline
-	sent        atomic.Int64 // bytes written since something was read
+	read, write atomic.Int64 // timeouts as time.Duration; 0 for none
+	sent        atomic.Int64 // bytes written since the last byte was read
 }
 
 // steadyRawConn is a steadyConn whose connection the client can check for having been closed.
@@ -82,7 +81,7 @@ func (c *steadyConn) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline implements net.Conn. A large request may still be on its way, so the reply also has the time that this takes.
+// SetReadDeadline implements net.Conn. It extends the deadline by the time in which the system sends the written request at minSpeed.
 func (c *steadyConn) SetReadDeadline(t time.Time) error {
 	remember(&c.read, t)
 	if !t.IsZero() {

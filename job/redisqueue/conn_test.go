@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// throttled forwards connections to a server with a pause after each part of the data, in both directions, and returns its address.
+// throttled returns the address of a proxy to a server. The proxy pauses after each part of the data, in both directions.
 func throttled(t *testing.T, server string, part int, pause time.Duration) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func throttled(t *testing.T, server string, part int, pause time.Duration) strin
 				_, err = to.Write(buffer[:n])
 			}
 			if err != nil {
-				to.CloseWrite() //nolint:errcheck // the other side may be gone
+				to.CloseWrite() //nolint:errcheck // the other side may have closed the connection
 				return
 			}
 		}
@@ -42,8 +42,8 @@ func throttled(t *testing.T, server string, part int, pause time.Duration) strin
 				c.Close()
 				return
 			}
-			for _, conn := range []net.Conn{c, s} { // otherwise the kernel holds most of what is on its way
-				conn.(*net.TCPConn).SetReadBuffer(part)  //nolint:errcheck // it is slow enough without
+			for _, conn := range []net.Conn{c, s} { // small buffers, since the kernel would otherwise take most of the data at once
+				conn.(*net.TCPConn).SetReadBuffer(part)  //nolint:errcheck // without it, the link is still slow enough
 				conn.(*net.TCPConn).SetWriteBuffer(part) //nolint:errcheck // likewise
 			}
 			go forward(s.(*net.TCPConn), c.(*net.TCPConn))
@@ -53,7 +53,7 @@ func throttled(t *testing.T, server string, part int, pause time.Duration) strin
 	return l.Addr().String()
 }
 
-// A timeout limits the time without progress: a value that takes many times as long passes in both directions.
+// A timeout limits the time without progress, so a value whose transfer takes longer than the timeout passes in both directions.
 func TestALargeValuePassesThroughASlowLink(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// A worker that only slept takes back the deaths that were counted for it, and goes on under another id.
+// A worker that was only asleep subtracts the deaths that were counted for it, and continues under another id.
 func TestASleepIsNoDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -41,13 +41,13 @@ func TestASleepIsNoDeath(t *testing.T) {
 		}
 		return ""
 	}
-	f.eventually("its record has the row", func() bool { return id() != "" })
+	f.eventually("the worker's record has the row", func() bool { return id() != "" })
 	before := id()
 	a.sleep()
 	r := newReaper(f.queue, new(member), "m", slog.New(slog.DiscardHandler))
 	r.watch.Leases = shortLeases
 	r.queue.Leases = shortLeases
-	f.eventually("the row is taken from it", func() bool {
+	f.eventually("the row is taken from the worker", func() bool {
 		require.NoError(t, r.look(t.Context()))
 		n, err := f.queue.deaths(t.Context(), delivery{"b", 1, 0})
 		require.NoError(t, err)
@@ -55,12 +55,12 @@ func TestASleepIsNoDeath(t *testing.T) {
 	})
 	a.wake()
 	<-ended
-	f.eventually("it answers the row", func() bool { return f.recorded("b")[1] == "after its sleep" })
+	f.eventually("the worker answers the row", func() bool { return f.recorded("b")[1] == "after its sleep" })
 	all, err := f.queue.Fleet(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	for _, w := range all {
-		require.Equal(t, w.ID == before, !w.Live(), "lost under its old id")
+		require.Equal(t, w.ID == before, !w.Live(), "the worker is lost only under its old id")
 		require.Equal(t, []string{"m"}, w.Aliases)
 		require.False(t, w.Beat.IsZero())
 	}
@@ -71,10 +71,10 @@ func TestASleepIsNoDeath(t *testing.T) {
 	f.requireEmptyQueue()
 	all, err = f.queue.Fleet(t.Context())
 	require.NoError(t, err)
-	require.Len(t, all, 1, "one that stops in order leaves no record")
+	require.Len(t, all, 1, "a worker that shuts down leaves no record")
 }
 
-// A task that was taken by a worker that died before it owned it goes back to the queue, and does not count as a death.
+// If a worker takes a task and dies before it owns the task, the task returns to the queue, and no death is counted.
 func TestAnOrphanGoesBackToTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -88,13 +88,13 @@ func TestAnOrphanGoesBackToTheQueue(t *testing.T) {
 		deliveries[j.Line] = fmt.Sprint(j.Delivery, " ", j.Deaths)
 		return answer(ctx, q, j, "found")
 	})
-	f.eventually("both are answered", func() bool { return len(f.recorded("b")) == 2 })
+	f.eventually("both rows are answered", func() bool { return len(f.recorded("b")) == 2 })
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, map[int]string{1: "1 0", 2: "1 0"}, deliveries)
 }
 
-// Deaths and attempts are counted apart, and a row that is queued again is the present delivery.
+// Deaths and attempts are counted separately. A row that is queued again keeps its delivery number.
 func TestDeathsAreNotAttempts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -112,7 +112,7 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 		return n
 	}
 	take()
-	require.True(t, handOver(), "taken, but not begun")
+	require.True(t, handOver(), "a row that was taken but not begun is handed over")
 	require.Zero(t, deaths())
 	for i := range 3 {
 		j.Delivery++
@@ -122,7 +122,7 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 		require.Equal(t, 1, start.Attempt)
 		require.Equal(t, i, deaths())
 		require.True(t, handOver())
-		require.False(t, handOver(), "only once")
+		require.False(t, handOver(), "a row is handed over only once")
 		require.Equal(t, i+1, deaths())
 		_, err = q.Begin(ctx, j)
 		require.ErrorIs(t, err, job.ErrSuperseded)
@@ -130,12 +130,12 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	again := fleetJob("b", 1)
 	added, err := q.Add(ctx, "m", job.Default, []*job.Job{again})
 	require.NoError(t, err)
-	require.Equal(t, []bool{false}, added, "it is queued")
+	require.Equal(t, []bool{false}, added, "the row is already queued")
 	_, err = q.inspector.DeleteAllPendingTasks("m:default")
 	require.NoError(t, err)
 	added, err = q.Add(ctx, "m", job.Default, []*job.Job{again})
 	require.NoError(t, err)
-	require.Equal(t, []bool{true}, added, "it was lost")
+	require.Equal(t, []bool{true}, added, "a lost row can be queued again")
 	info, err := q.inspector.GetTaskInfo("m:default", "b:1:4")
 	require.NoError(t, err)
 	require.Equal(t, asynq.TaskStatePending, info.State)
@@ -144,8 +144,8 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A delivery that ended while asynq's lease was over, so that asynq left its task in the list of running ones, goes back to the queue.
-// Its worker lives, and no death is counted.
+// If a delivery ends after asynq's lease, asynq leaves the task in the list of running tasks. The row then returns to the queue. No
+// death is counted, since the worker is alive.
 func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -156,7 +156,7 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	require.NoError(t, err)
 	moved, err := q.handOver(ctx, "m:default", d, "")
 	require.NoError(t, err)
-	require.False(t, moved, "it has an owner")
+	require.False(t, moved, "a row with an owner is not handed over")
 	require.NoError(t, q.disown(ctx, "m:default", d, "another"))
 	require.NoError(t, q.disown(ctx, "m:default", d, "w"))
 	moved, err = q.handOver(ctx, "m:default", d, "")

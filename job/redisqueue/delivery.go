@@ -12,14 +12,14 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// If a row is taken from a silent worker, its next delivery gets a number, and the task gets a new id. The silent worker's asynq
-// still uses the old id, in its heartbeat and, if the worker comes back, in its last steps. So these have no effect.
+// Each time a row is taken from a silent worker, its delivery number grows by 1, and the row gets a task with a new id. asynq in the
+// silent worker still uses the old id, so its heartbeats and its last scripts have no effect on the new task.
 
 // delivery identifies an asynq task of a row.
 type delivery struct {
 	batch  string
 	line   int
-	number int // number of times that the row was taken from a silent worker before
+	number int // how often the row was taken from a silent worker before
 }
 
 // id returns the asynq id of the task.
@@ -43,13 +43,13 @@ func parseDelivery(id string) (d delivery, ok bool) {
 	return d, err == nil && d.id() == id && job.CheckBatch(batch) == nil && d.line > 0
 }
 
-// idField returns an id as a field of a message. Appending it to a message replaces the message's id, since the last of several
-// fields with the same number counts.
+// idField returns an encoded field of asynq's TaskMessage that holds an id. Appended to a message, it replaces the message's id, because
+// the last of several fields with the same number counts.
 func idField(id string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
 }
 
-// numbers returns the numbers of the current deliveries of lines. Most are 0.
+// numbers returns the current delivery number of each line. Most are 0.
 func (q *Queue) numbers(ctx context.Context, batch string, lines ...int) (numbers []int, err error) {
 	fields := make([]string, len(lines))
 	for i, line := range lines {
@@ -67,7 +67,7 @@ func (q *Queue) numbers(ctx context.Context, batch string, lines ...int) (number
 	return numbers, nil
 }
 
-// numbersOf is numbers for jobs of any batches.
+// numbersOf returns the current delivery number of each job. The jobs may be of several batches.
 func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, err error) {
 	for len(jobs) > 0 {
 		n := 1
@@ -87,20 +87,20 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 	return numbers, nil
 }
 
-// own makes a worker the owner of a delivery. owned is false if the task was taken from it meanwhile.
+// own makes a worker the owner of a delivery. owned is false if another worker has the row by now.
 func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string) (owned bool, err error) {
 	n, err := ownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
 	return n == 1, failure(err, "become the owner of line %d of batch %s", d.line, d.batch)
 }
 
-// disown leaves a delivery without an owner, so that it is handed over if it stays in the list of running deliveries. It can stay
-// there, since asynq does not remove a delivery that ended after its lease was over.
+// disown removes the owner of a delivery that has ended. asynq leaves the task in the list of running tasks if the delivery ended after
+// asynq's lease. A reaper hands over such a task because it has no owner.
 func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
 	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
 	return failure(err, "end the ownership of line %d of batch %s", d.line, d.batch)
 }
 
-// ownedTask is a delivery in asynq's list of running ones.
+// ownedTask is a delivery in asynq's list of running tasks.
 type ownedTask struct {
 	delivery
 	owner    string        // empty if nobody owns it
@@ -134,14 +134,15 @@ func (q *Queue) deaths(ctx context.Context, d delivery) (int, error) {
 	return n, failure(err, "read the deaths of workers with line %d of batch %s", d.line, d.batch)
 }
 
-// survived subtracts a death that was counted for a worker that was only asleep.
+// survived subtracts a death that was counted wrongly, because the worker was only asleep.
 func (q *Queue) survived(ctx context.Context, d delivery) error {
 	return failure(surviveScript.Run(ctx, q.rdb, keys(d.batch, "deaths"), d.line).Err(), "subtract a death from line %d of batch %s", d.line, d.batch)
 }
 
-// handOver takes a delivery from its owner and puts the row back at the head of its queue. An empty owner means that nobody owns
-// the delivery. moved is false if the delivery is over. Between the two steps, the row's task still has the old id. Whoever finds
-// such a task repeats the steps.
+// handOver takes a delivery from its owner and returns the row to the head of its queue. An empty owner means that nobody owns the
+// delivery. moved is false if the delivery is over. handOver runs two scripts: revoke.lua raises the delivery number, handover.lua queues
+// the new delivery's task. If only the first one ran, the row's task keeps the old id until a worker or reaper finds it and runs the
+// second.
 func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner string) (moved bool, err error) {
 	next := d
 	next.number, err = revokeScript.Run(ctx, q.rdb, keys(d.batch, "meta", "done", "attempts", "deliveries", "deaths"), d.line, d.number, owner != "").Int()
@@ -157,7 +158,7 @@ func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner st
 	return true, q.deleteTask(ctx, queue, next.id(), unwanted)
 }
 
-// supersede makes sure that the current delivery of a row is queued. It is called when an earlier delivery has arrived.
+// supersede queues the current delivery of a row if it is not queued yet. It is called when a worker receives an earlier delivery.
 func (q *Queue) supersede(ctx context.Context, queue string, d delivery) error {
 	numbers, err := q.numbers(ctx, d.batch, d.line)
 	if err != nil {

@@ -13,21 +13,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// moreConnections is the number of connections in addition to one for each running row. They are for
-// producers, collectors and asynq.
+// moreConnections is the number of connections for producers, collectors and asynq. In addition, there is one for each running row.
 const moreConnections = 16
 
 // Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks that
-// it answers, holds data of its own and is version 6.2 or later. There is one connection for each of the rows that run at the same time.
-// The warnings name settings of the server that can lose jobs. While the server loads its data, Dial calls waiting with the reason, and
-// then waits. If waiting is nil, Dial returns an error instead.
+// it answers, is a single primary (no replica, Sentinel or cluster) and has version 6.2 or later. rows is the number of rows that run at
+// the same time; it determines the number of connections. warnings name settings of the server that can lose jobs. If the server is
+// loading its data, Dial calls waiting once with a message for the user and then waits. If waiting is nil, Dial returns an error instead.
 func Dial(ctx context.Context, url string, rows int, waiting func(reason string)) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("redis URL: %w (it looks like redis://localhost:6379/0)", err)
+		return nil, nil, fmt.Errorf("redis URL: %w (a valid URL is redis://localhost:6379/0)", err)
 	}
-	if opts.PoolSize == 0 { // the URL gives none
+	if opts.PoolSize == 0 { // the URL sets no pool size
 		opts.PoolSize = rows + moreConnections
 	}
 	dialSteady(opts)
@@ -37,9 +36,9 @@ func Dial(ctx context.Context, url string, rows int, waiting func(reason string)
 		left := info["loading_eta_seconds"]
 		if waiting == nil {
 			c.Close() //nolint:errcheck // nothing was written
-			return nil, nil, fmt.Errorf("use redis at %s: it loads its data: try again in %s s", opts.Addr, left)
+			return nil, nil, fmt.Errorf("use redis at %s: it is loading its data: try again in %s s", opts.Addr, left)
 		}
-		waiting(fmt.Sprintf("redis at %s loads its data: waiting for it (%s s left)", opts.Addr, left))
+		waiting(fmt.Sprintf("redis at %s is loading its data: waiting for it (%s s left)", opts.Addr, left))
 		info, err = waitUntilLoaded(ctx, c, info)
 	}
 	if err != nil {
@@ -57,7 +56,7 @@ func Dial(ctx context.Context, url string, rows int, waiting func(reason string)
 // loadingInterval is the time between two checks of a server that loads its data.
 const loadingInterval = 250 * time.Millisecond
 
-// waitUntilLoaded reads a server's INFO again until it has loaded its data.
+// waitUntilLoaded reads a server's INFO repeatedly until the server has loaded its data. It returns the last INFO.
 func waitUntilLoaded(ctx context.Context, c *redis.Client, info map[string]string) (map[string]string, error) {
 	for info["loading"] == "1" {
 		select {
@@ -73,22 +72,22 @@ func waitUntilLoaded(ctx context.Context, c *redis.Client, info map[string]strin
 	return info, nil
 }
 
-// hint suggests what to change in the URL, or is empty if the error itself is clear.
+// hint returns a suggestion what to change in the URL. It is empty if the error itself is clear.
 func hint(opts *redis.Options, err error) string {
 	switch {
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
-		return " (the URL takes them as redis://user:password@host:port, or redis://:password@host:port)"
+		return " (give user and password in the URL: redis://user:password@host:port, or redis://:password@host:port)"
 	case opts.TLSConfig == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		return " (is it restarting? If it wants TLS, the URL begins with rediss://)"
+		return " (is it restarting? If it uses TLS, give a URL that begins with rediss://)"
 	case opts.TLSConfig != nil && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))):
-		return " (does it speak TLS? Without, the URL begins with redis://)"
+		return " (does it use TLS? If not, give a URL that begins with redis://)"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return " (is it running there?)"
 	}
 	return ""
 }
 
-// clientLog passes the Redis client's log on at debug level. Anything important in it is also returned as an error.
+// clientLog passes the Redis client's log on at debug level. The client also returns everything important as an error.
 type clientLog struct{}
 
 func (clientLog) Printf(ctx context.Context, format string, args ...any) {

@@ -43,10 +43,10 @@ func TestDialSuggestsAnotherURL(t *testing.T) {
 	addr := strings.TrimPrefix(r.URL, "redis://")
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "requirepass", "secret").Err())
 	for url, want := range map[string]string{
-		r.URL:                                  "NOAUTH Authentication required. (the URL takes them as redis://user:password@host:port",
-		"redis://:wrong@" + addr:               "(the URL takes them as redis://user:password@host:port",
-		"redis://" + answering(t, ""):          "(is it restarting? If it wants TLS, the URL begins with rediss://)",
-		"rediss://" + answering(t, "-ERR\r\n"): "(does it speak TLS? Without, the URL begins with redis://)",
+		r.URL:                                  "NOAUTH Authentication required. (give user and password in the URL: redis://user:password@host:port",
+		"redis://:wrong@" + addr:               "(give user and password in the URL: redis://user:password@host:port",
+		"redis://" + answering(t, ""):          "(is it restarting? If it uses TLS, give a URL that begins with rediss://)",
+		"rediss://" + answering(t, "-ERR\r\n"): "(does it use TLS? If not, give a URL that begins with redis://)",
 	} {
 		_, _, err := redisqueue.Dial(t.Context(), url, 1, nil)
 		require.ErrorContains(t, err, want)
@@ -57,7 +57,7 @@ func TestDialSuggestsAnotherURL(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// answering returns the address of a server that is not Redis: it sends reply to each client and hangs up.
+// answering returns the address of a server that is not Redis: it sends reply to each client and closes the connection.
 func answering(t *testing.T, reply string) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -70,10 +70,10 @@ func answering(t *testing.T, reply string) string {
 				return
 			}
 			go func() {
-				io.ReadAtLeast(c, make([]byte, 1), 1) //nolint:errcheck // whatever it was
-				io.WriteString(c, reply)              //nolint:errcheck // the asker may be gone
+				io.ReadAtLeast(c, make([]byte, 1), 1) //nolint:errcheck // the request is ignored
+				io.WriteString(c, reply)              //nolint:errcheck // the client may have closed the connection
 				c.(*net.TCPConn).CloseWrite()         //nolint:errcheck // likewise
-				io.Copy(io.Discard, c)                //nolint:errcheck // closed with something unread, it may take the reply back
+				io.Copy(io.Discard, c)                //nolint:errcheck // a connection that is closed with unread data may lose the reply
 				c.Close()
 			}()
 		}

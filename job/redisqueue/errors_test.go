@@ -23,7 +23,7 @@ func TestWhichErrorsMayGoAway(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	require.EqualError(t, err, "read batch b: x: EOF")
 	require.NotErrorIs(t, failure(job.ErrNoBatch, "read"), job.ErrUnavailable)
-	require.ErrorIs(t, failure(redis.ErrPoolTimeout, "read"), job.ErrUnavailable, "other connections are slow")
+	require.ErrorIs(t, failure(redis.ErrPoolTimeout, "read"), job.ErrUnavailable, "a full connection pool is transient")
 }
 
 func TestEventsOfAWorkerAreNoFailures(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// expiredAtOnce is the number of rows that are ended at a time. Most of the time is round trips to Redis.
+// expiredAtOnce is the number of rows that expire concurrently. Most of the time is spent on round trips to Redis.
 const expiredAtOnce = 16
 
 // Expire implements job.Queue.
@@ -41,7 +41,8 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
 }
 
-// tasksOf returns the ids of a batch's tasks. It reads the lists in the order in which a row passes through them, so that none is missed.
+// tasksOf returns the ids of a batch's tasks. It reads the queue's lists in the order in which a task passes through them, so that it
+// misses no task that moves meanwhile.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
 	list := func(key string, start int64) ([]string, error) {
@@ -79,9 +80,8 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 	return ids, nil
 }
 
-// expireTask records the row of a task as expired, then deletes the task. A task that a worker is running is not deleted: the worker will
-// find its row recorded.
-// first reports whether the row was not recorded before.
+// expireTask records the row of a task as expired, then deletes the task unless it is running. The worker of a running task finds the
+// row recorded. first reports whether the row was not recorded before.
 func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first bool, err error) {
 	message, err := q.rdb.HGet(ctx, taskPrefix(queue)+id, "msg").Bytes()
 	if isNil(err) {
@@ -92,12 +92,12 @@ func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first 
 	}
 	payload, err := payloadOf(message)
 	if err != nil {
-		return false, nil //nolint:nilerr // it is no job: a worker archives it
+		return false, nil //nolint:nilerr // the task is not a job: a worker archives it
 	}
 	j, err := job.Decode(payload)
 	d, ok := parseDelivery(id)
 	if err != nil || !ok || j.Batch != batch || !j.Overdue() {
-		return false, nil //nolint:nilerr // it is no job of this batch: a worker archives or drops it
+		return false, nil //nolint:nilerr // the task is not a job of this batch: a worker archives or drops it
 	}
 	j.Delivery = d.number
 	r, err := job.Expired(j)

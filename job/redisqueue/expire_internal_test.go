@@ -29,7 +29,7 @@ func TestOverdueRowsExpireInEveryState(t *testing.T) {
 	}
 	require.NoError(t, q.Seal(ctx, "b", 4, ""))
 	pending, active := pendingKey("m:default"), asynqKey("m:default", "active")
-	for _, line := range []int{1, 2} { // as a worker takes them
+	for _, line := range []int{1, 2} { // take two rows as a worker does
 		id := job.TaskID("b", line)
 		require.NoError(t, q.rdb.LRem(ctx, pending, 1, id).Err())
 		require.NoError(t, q.rdb.LPush(ctx, active, id).Err())
@@ -47,5 +47,5 @@ func TestOverdueRowsExpireInEveryState(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []any{job.Completed, 4, 0}, []any{s.State, s.Failed, s.Running})
 	require.Zero(t, q.rdb.LLen(ctx, pending).Val())
-	require.EqualValues(t, 1, q.rdb.LLen(ctx, active).Val(), "its worker finds the row recorded")
+	require.EqualValues(t, 1, q.rdb.LLen(ctx, active).Val(), "the task of a running row stays: its worker finds the row recorded")
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answers is a hook of the client. It records when the server last answered any command, and when it last answered a request for a
-// task, with or without a task. asynq itself only logs that such requests fail.
+// answers is a hook of the Redis client. It records when the server last answered any command, and when it last answered a request for
+// a task, even if there was none. asynq itself logs failed requests but does not report them.
 type answers struct {
 	any, fetch moment
 }
 
-// moment is a time that several goroutines set.
+// moment is a time that several goroutines can set and read.
 type moment struct{ ns atomic.Int64 } // Unix time; 0 for never
 
 func (m *moment) now() { m.ns.Store(time.Now().UnixNano()) }

@@ -14,24 +14,24 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Leases are the times by which workers watch each other.
+// Leases are the intervals with which workers watch each other's heartbeats.
 type Leases struct {
-	Beat    time.Duration // time between two beats of a worker, and between two checks of the other workers' beats
-	Stop    time.Duration // time without an answer from Redis after which a stopping worker no longer waits for Redis
-	Silence time.Duration // time without a beat after which other workers get a worker's rows
+	Beat    time.Duration // time between two heartbeats ("beats") of a worker, and between two checks of the other workers' beats
+	Stop    time.Duration // a stopping worker no longer waits for Redis after this time without an answer
+	Silence time.Duration // a worker's rows go to other workers after this time without a beat
 }
 
-// DefaultLeases give the rows of a killed worker to others within 20 s: Silence, two checks, and the pause of a polling worker.
+// DefaultLeases let other workers take the rows of a killed worker within 20 s: Silence, two checks, and one poll interval.
 var DefaultLeases = Leases{Beat: 2 * time.Second, Silence: 12 * time.Second, Stop: 4 * time.Second}
 
-// maxLostAge is the time for which lost workers are listed.
+// maxLostAge is how long a lost worker stays in the list of workers.
 const maxLostAge = time.Hour
 
-// fleetKeys returns the keys about workers:
+// fleetKeys returns the keys with the state of workers:
 //
 //	records  hash: the record of each worker, by its id
 //	beats    hash: the time of the last beat of each worker that is not lost, in ms
-//	lost     hash: when each lost worker was declared lost and when it had last beaten, in ms
+//	lost     hash: for each lost worker, the time when it was declared lost and the time of its last beat, in ms
 func fleetKeys() []string {
 	const prefix = "ingot:{:fleet}:" // no batch id begins like this
 	return []string{prefix + "records", prefix + "beats", prefix + "lost"}
@@ -41,7 +41,7 @@ func fleetKeys() []string {
 func (q *Queue) beat(ctx context.Context, w job.Worker) (alive bool, err error) {
 	record, err := json.Marshal(w)
 	if err != nil {
-		return false, failure(err, "register worker %s", w.Name)
+		return false, failure(err, "encode the record of worker %s", w.Name)
 	}
 	ms, err := beatScript.Run(ctx, q.rdb, fleetKeys(), w.ID, record).Int64()
 	return ms != 0, failure(err, "register worker %s", w.Name)
@@ -58,7 +58,7 @@ func (q *Queue) lose(ctx context.Context, id, beat string) (lost bool, err error
 	return n == 1, failure(err, "declare a worker lost")
 }
 
-// beats returns the last beat of each worker that is not lost.
+// beats returns the time of the last beat of each worker that is not lost, in ms, by worker id.
 func (q *Queue) beats(ctx context.Context) (map[string]string, error) {
 	beats, err := q.rdb.HGetAll(ctx, fleetKeys()[1]).Result()
 	return beats, failure(err, "read the beats of workers")
@@ -76,7 +76,7 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 	for id, record := range records.Val() {
 		var w job.Worker
 		if json.Unmarshal([]byte(record), &w) != nil {
-			continue // written by another version
+			continue // another version of ingot wrote the record
 		}
 		w.ID, w.Beat, w.Lost = id, parseMoment(beats.Val()[id]), time.Time{}
 		if state := lost.Val()[id]; state != "" {
@@ -91,7 +91,7 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 	return all, nil
 }
 
-// Silent reports whether a worker has not beaten for so long that another worker, if there is one, would have declared it lost.
+// Silent reports whether a worker's last beat is so old that any other live worker would have declared the worker lost.
 func (q *Queue) Silent(w job.Worker) bool { return time.Since(w.Beat) >= 2*q.Leases.Silence }
 
 // Workers implements job.Queue.
@@ -115,14 +115,14 @@ func parseMoment(ms string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// newWorkerID returns the id of a worker until it stops or is lost.
+// newWorkerID returns a random id, which a worker has until it stops or is lost.
 func newWorkerID() string { return uuid.NewString() }
 
-// watch finds silent workers. It does not compare clocks: a worker is silent if its beat has not changed for some time during which
-// the watch could read beats. So a restart of Redis, or a pause of the watching process, does not make any worker silent.
+// watch finds silent workers: those whose beat has not changed for some time. It compares no clocks, and it counts only time in which
+// it could read beats. So neither a restart of Redis nor a pause of the watching process makes a worker silent.
 type watch struct {
 	Leases
-	last time.Time // the last look
+	last time.Time // time of the last call of look
 	seen map[string]sighting
 }
 
@@ -132,7 +132,7 @@ type sighting struct {
 	since time.Time
 }
 
-// look takes the beats of all workers and returns the ids of silent ones.
+// look compares the beats of all workers with those of the last call, and returns the ids of silent workers.
 func (w *watch) look(now time.Time, beats map[string]string) (silent []string) {
 	rested := now.Sub(w.last) > 3*w.Beat
 	w.last = now

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// The rows of a worker that falls silent go to another, before those that were queued later and in their order. When the worker
-// wakes, it cannot change these rows any longer: neither with its results nor with asynq's steps after its handlers return.
+// The rows of a silent worker go to another worker, in their order and before rows that were queued later. When the silent worker
+// wakes, it cannot change these rows: neither its results nor asynq's scripts after its handlers return have an effect.
 func TestASleepingWorkerLosesItsRows(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []string{"record", "fail", "hand back"} {
@@ -59,7 +59,7 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 				order = append(order, fmt.Sprint(j.Batch, " ", j.Line, " ", j.Delivery, " ", j.Deaths))
 				mu.Unlock()
 				if j.Batch == "later" && j.Line == 1 && len(order) == 1 {
-					<-held // until the rows of the sleeper are back
+					<-held // wait until the rows of the sleeping worker are back in the queue
 				}
 				return answer(ctx, q, j, "by the other")
 			})
@@ -69,11 +69,11 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 				return n == rows
 			})
 			close(held)
-			f.eventually("all is recorded", func() bool { return len(f.recorded("b")) == rows && len(f.recorded("later")) == 2 })
+			f.eventually("all rows are recorded", func() bool { return len(f.recorded("b")) == rows && len(f.recorded("later")) == 2 })
 			mu.Lock()
 			require.Contains(t, [][]string{
 				{"later 1 0 0", "b 1 1 1", "b 2 1 1", "b 3 1 1", "b 4 1 1", "later 2 0 0"},
-				{"later 1 0 0", "later 2 0 0", "b 1 1 1", "b 2 1 1", "b 3 1 1", "b 4 1 1"}, // it took two before the rows were back
+				{"later 1 0 0", "later 2 0 0", "b 1 1 1", "b 2 1 1", "b 3 1 1", "b 4 1 1"}, // this worker took two rows before the others were back
 			}, order)
 			mu.Unlock()
 
@@ -93,14 +93,14 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 			for _, name := range []string{"attempts", "deliveries", "deaths", "checkpoints"} {
 				n, err := f.queue.rdb.Exists(t.Context(), key("b", name)).Result()
 				require.NoError(t, err)
-				require.Zero(t, n, "%s holds nothing about recorded rows", name)
+				require.Zero(t, n, "%s still holds recorded rows", name)
 			}
 		})
 	}
 }
 
-// While the other worker runs a row, what the one that slept does with it changes nothing, and the row stays in the queue: it is there
-// if the second worker dies too.
+// A row goes from a sleeping worker to a second one. When the first worker wakes, its writes do not change the row, and the row's task
+// stays in the queue in case the second worker dies too.
 func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -117,7 +117,7 @@ func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 		late <- err
 		late <- q.SaveCheckpoint(context.WithoutCancel(ctx), j, []byte("late"))
 		late <- q.Release(context.WithoutCancel(ctx), j)
-		return nil // as if all were well: asynq removes the task
+		return nil // as after a success, so that asynq removes the task
 	})
 	<-begun
 	a.sleep()
@@ -149,12 +149,12 @@ func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{1}, n)
 	close(finish)
-	f.eventually("it is recorded", func() bool { return f.recorded("b")[1] == "by the other" })
+	f.eventually("the row is recorded", func() bool { return f.recorded("b")[1] == "by the other" })
 	b.stop()
 	f.requireEmptyQueue()
 }
 
-// A worker comes back between the two steps of a hand-over, and asynq queues its old task again. The row is still delivered.
+// A worker wakes between the two scripts of a hand-over, and asynq queues its old task again. The row is still delivered.
 func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -175,12 +175,12 @@ func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 		require.Equal(t, 1, n)
 		return job.ErrDeliveryEnded
 	})
-	f.eventually("it is answered", func() bool { return f.recorded("b")[1] == "answered" })
+	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
 	require.Equal(t, []int{0, 0, 1}, []int{<-numbers, <-numbers, <-numbers})
 	f.requireEmptyQueue()
 }
 
-// A worker that could not give up a row while Redis was away does so with its next beat. Otherwise the row would seem to be its own.
+// A worker that could not give up a row because Redis was unreachable does so with its next beat. Otherwise it would stay the row's owner.
 func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -201,7 +201,7 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	_, release := m.hold(t.Context(), task{"m:default", d}, nil)
 	require.Empty(t, owner())
 	m.ownWaiting(t.Context())
-	require.Equal(t, m.worker(), owner(), "it waits in the worker")
+	require.Equal(t, m.worker(), owner(), "the worker owns a row that waits in it")
 	s.setCut(true)
 	release(job.ErrDeliveryEnded)
 	require.Equal(t, m.worker(), owner())

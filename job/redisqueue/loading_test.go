@@ -25,17 +25,17 @@ func TestDialWaitsWhileDataIsLoaded(t *testing.T) {
 		return err == nil && info["Persistence"]["loading"] == "1"
 	}, time.Minute, time.Millisecond)
 	_, _, err := redisqueue.Dial(ctx, r.URL, 1, nil)
-	require.ErrorContains(t, err, "it loads its data: try again in ")
+	require.ErrorContains(t, err, "it is loading its data: try again in ")
 	var reasons []string
 	q, _, err := redisqueue.Dial(ctx, r.URL, 1, func(reason string) {
 		reasons = append(reasons, reason)
-		require.NoError(t, r.Client.ConfigSet(ctx, "key-load-delay", "0").Err()) // it may finish
+		require.NoError(t, r.Client.ConfigSet(ctx, "key-load-delay", "0").Err()) // let the server finish loading
 	})
 	require.NoError(t, err)
 	require.Len(t, reasons, 1)
-	require.Contains(t, reasons[0], "loads its data")
+	require.Contains(t, reasons[0], "is loading its data")
 	_, _, err = q.Create(ctx, job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
-	require.NoError(t, err, "commands are not refused any longer")
+	require.NoError(t, err, "a server that has loaded its data accepts commands")
 	require.NoError(t, <-reloaded)
 	require.NoError(t, q.Close())
 }

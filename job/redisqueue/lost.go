@@ -18,7 +18,7 @@ func (q *Queue) Lost(ctx context.Context, b job.Status) (int, error) {
 	if err != nil || !empty {
 		return 0, err
 	}
-	// The batch is read after the queue, because a row is recorded before its task leaves the queue.
+	// A row is recorded before its task leaves the queue. So the status is read again, after the queue was found empty.
 	if b, err = q.Status(ctx, b.Batch); err != nil || b.State != job.InProgress {
 		return 0, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// member is a worker as a member of the fleet.
+// member is this worker's membership in the fleet: its id, its beats and the deliveries that it holds.
 type member struct {
 	queue   *Queue
 	options job.ServeOptions
@@ -19,29 +19,29 @@ type member struct {
 
 	mu    sync.Mutex
 	id    string
-	helds map[*held]struct{} // the deliveries that the worker has
-	debts []debt             // what could not be written when it was due
+	helds map[*held]struct{} // the deliveries that the worker holds
+	debts []debt             // failed writes that must be repeated
 }
 
-// debt is a write about a row that failed and must be repeated. Until then, the row seems to belong to this worker.
+// debt is a failed write that would have ended this worker's ownership of a row. It is repeated with each beat until it succeeds.
 type debt func(ctx context.Context) error
 
-// held is a delivery that a member has. The member owns it from Begin on, or from a beat in which it waits for Begin.
+// held is a delivery that a member holds. The member becomes its owner in Begin, or in a beat if the delivery still waits for Begin.
 type held struct {
 	task
 	member   *member
 	end      context.CancelFunc
 	recorded func() // called when Record has removed the task from its queue
 
-	// These are guarded by the member's mutex.
-	owner string // id under which the member owns it, or may own it; empty if it does not
+	// The member's mutex guards these fields.
+	owner string // worker id under which the member owns, or may own, the delivery; empty if it does not
 	lost  bool   // the member was declared lost
 }
 
 // heldKey is the key of a held delivery in its handler's context.
 type heldKey struct{}
 
-// heldIn returns the delivery whose handler has the given context, or nil if the context is not that of the row's handler.
+// heldIn returns the delivery of a row whose handler has the given context. It returns nil for any other context.
 func heldIn(ctx context.Context, batch string, line, number int) *held {
 	if h, ok := ctx.Value(heldKey{}).(*held); ok && h.delivery == (delivery{batch, line, number}) {
 		return h
@@ -49,8 +49,8 @@ func heldIn(ctx context.Context, batch string, line, number int) *held {
 	return nil
 }
 
-// newOwner returns the id of the worker that becomes the owner of the delivery. ok is false if the delivery has ended because the member was
-// declared lost.
+// newOwner makes the member the owner of the delivery and returns the worker id to write to Redis. ok is false if the delivery has ended
+// because the member was declared lost.
 func (h *held) newOwner() (worker string, ok bool) {
 	h.member.mu.Lock()
 	defer h.member.mu.Unlock()
@@ -61,7 +61,7 @@ func (h *held) newOwner() (worker string, ok bool) {
 	return h.owner, true
 }
 
-// join registers a worker. A worker must have beaten before it may own rows.
+// join registers a worker with its first beat. A worker must not own rows before.
 func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
 	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, outage: &outage{log: o.Logger}, id: newWorkerID(), helds: map[*held]struct{}{}}
 	_, err := q.beat(ctx, m.record())
@@ -76,14 +76,14 @@ func (m *member) record() job.Worker {
 	return m.options.Record(id, m.started, rows)
 }
 
-// worker is the worker's present id.
+// worker returns the worker's present id.
 func (m *member) worker() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.id
 }
 
-// run beats until ctx is done.
+// run sends beats until ctx is done.
 func (m *member) run(ctx context.Context) {
 	every(ctx, m.queue.Leases.Beat, func() {
 		alive, err := m.queue.beat(ctx, m.record())
@@ -101,7 +101,7 @@ func (m *member) run(ctx context.Context) {
 	})
 }
 
-// pay makes a write, or leaves it for settle if that fails.
+// pay tries a write. If it fails, settle repeats it.
 func (m *member) pay(ctx context.Context, d debt) {
 	if err := d(ctx); err != nil {
 		m.outage.failed("could not give up a row", err)
@@ -122,7 +122,7 @@ func (m *member) settle(ctx context.Context) {
 	}
 }
 
-// lost ends all deliveries, since other workers have the rows. The worker then continues as a new member.
+// lost ends all held deliveries, since other workers have their rows. The worker then continues under a new id.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
 	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.helds))
@@ -138,7 +138,8 @@ func (m *member) lost(ctx context.Context) {
 	}
 }
 
-// hold keeps a delivery for the member until release is called with the handler's error. owned ends when the member is lost.
+// hold adds a delivery to the held ones. The caller must call release with the handler's error. The context owned is for the handler; it
+// ends when the member is declared lost.
 func (m *member) hold(ctx context.Context, t task, recorded func()) (owned context.Context, release func(outcome error)) {
 	owned, end := context.WithCancel(ctx)
 	h := &held{task: t, member: m, end: end, recorded: recorded}
@@ -161,7 +162,7 @@ func (m *member) hold(ctx context.Context, t task, recorded func()) (owned conte
 	}
 }
 
-// ownWaiting makes the member the owner of deliveries that wait for Begin. Otherwise, other workers would take them after a while.
+// ownWaiting makes the member the owner of deliveries that still wait for Begin, so that other workers do not take them.
 func (m *member) ownWaiting(ctx context.Context) {
 	m.mu.Lock()
 	var waiting []*held

@@ -36,8 +36,8 @@ const (
 	fieldTimeout protowire.Number = 8
 )
 
-// grace is added to asynq's timeout of an attempt, so that the worker's own timeout ends it first. asynq would only retry; the
-// worker can record the error.
+// grace is added to the timeout that asynq gets, so that the worker's own timeout ends an attempt first. The worker can then record the
+// error; asynq could only retry.
 const grace = 5 * time.Minute
 
 // message returns the message of a job's task with the given id.
@@ -57,14 +57,14 @@ func message(queue, id string, j *job.Job) ([]byte, error) {
 	m = protowire.AppendBytes(protowire.AppendTag(m, fieldPayload, protowire.BytesType), payload)
 	text(fieldID, id)
 	text(fieldQueue, queue)
-	// asynq archives a task, and so loses it, if the worker dies during the last attempt that asynq allows. The worker therefore
-	// counts attempts itself and records the error of the last one.
+	// asynq would archive a task, and so lose it, if the worker died during the last attempt that asynq allows. So asynq gets no limit: the
+	// worker counts attempts itself and records the error of the last one.
 	number(fieldRetry, math.MaxInt32)
 	number(fieldTimeout, uint64((j.Timeout()+grace)/time.Second))
 	return m, nil
 }
 
-var errNoPayload = errors.New("message has no payload")
+var errNoPayload = errors.New("asynq's message has no payload")
 
 // payloadOf returns the payload in a task's message.
 func payloadOf(message []byte) ([]byte, error) {

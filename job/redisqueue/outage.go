@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// outage merges what the parts of a worker log while Redis cannot be used: one line when that begins, and one when it ends. The other lines
-// are logged at debug level.
+// outage limits a worker's log while Redis cannot be used to two lines: one when the outage begins and one when it ends. All other errors
+// of the outage are logged at debug level.
 type outage struct {
 	log *slog.Logger
 
@@ -21,7 +21,7 @@ type outage struct {
 	errors int
 }
 
-// failed logs that something could not be done.
+// failed logs a failed operation. what names the operation.
 func (o *outage) failed(what string, err error) {
 	if !errors.Is(err, job.ErrUnavailable) {
 		o.log.Warn(what, "error", err)
@@ -53,8 +53,8 @@ func (o *outage) over() {
 	o.since, o.errors = time.Time{}, 0
 }
 
-// asynqLog forwards asynq's log. Messages about asynq's state are interesting only for debugging. Its warnings are routine: they are
-// about retries and returned jobs, which the worker logs itself. Its errors are failures of Redis, or panics.
+// asynqLog forwards asynq's log. Warnings are logged at debug level, since the worker itself logs retries and returned jobs. Errors are
+// failures of Redis, or panics.
 type asynqLog struct {
 	log    *slog.Logger
 	outage *outage

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// An outage of Redis is two lines of the log, however many parts of a worker notice it.
+// An outage of Redis gives two lines of log, however many parts of a worker notice it.
 func TestAnOutageIsTwoLines(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
@@ -36,5 +36,5 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 	}
 	fromAsynq.Error("recovering from panic. See the stack trace below")
 	o.failed("could not give up a row", job.ErrNoBatch)
-	require.Equal(t, 6, lines(), "these are no outage")
+	require.Equal(t, 6, lines(), "errors that are no outage are logged one by one")
 }

@@ -15,8 +15,8 @@ func pausedKey(alias string, p job.Priority) string {
 	return "asynq:{" + queueName(alias, p) + "}:paused"
 }
 
-// Pause stops workers from taking rows of a model alias, and Resume lets them. Rows that are running are finished. changed reports
-// whether any of the alias's queues was not paused before.
+// Pause stops workers from taking rows of a model alias until Resume is called. Running rows are finished. changed reports whether any
+// of the alias's queues was not paused before.
 func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err error) {
 	for _, p := range job.AllPriorities() {
 		n, err := pauseScript.Run(ctx, q.rdb, []string{pausedKey(alias, p)}, now()/1000).Int()

@@ -1,5 +1,5 @@
-// Package redisqueue is the queue of a fleet: jobs are asynq tasks in Redis, batches and results are keys of our own that Lua
-// scripts change. The only other package that accesses Redis is eval/schedule.
+// Package redisqueue implements job.Queue in Redis, for workers on many machines. Jobs are asynq tasks. Batches and results are keys of
+// this package, which Lua scripts change. The only other package that accesses Redis is eval/schedule.
 package redisqueue
 
 import (
@@ -17,8 +17,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Queue implements job.Queue in Redis. Jobs are asynq tasks. Batches are under these keys (the braces put all keys of a batch on
-// one node of a cluster):
+// Queue implements job.Queue in Redis. A batch has these keys (the braces would put all keys of a batch on one node of a cluster):
 //
 //	ingot:{BATCH}:meta      hash: the batch's settings, counts and times
 //	ingot:{BATCH}:done      bitmap: a bit for each recorded line, so that nothing is recorded twice
@@ -27,19 +26,19 @@ import (
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
 //	ingot:{BATCH}:jobs      hash: the jobs of rows that failed, for Requeue
 //
-// The following keys have only lines that are not recorded, and only a few of them:
+// These keys hold entries only for lines that are not recorded, and only for some of those:
 //
 //	ingot:{BATCH}:checkpoints  hash: the progress of each line that has run for a while
-//	ingot:{BATCH}:deliveries   hash: number of times that each line was taken from a silent worker; writes of earlier deliveries are refused
+//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes of earlier deliveries are refused
 //	ingot:{BATCH}:deaths       hash: number of workers that died while they ran each line
 type Queue struct {
-	// Leases are DefaultLeases after New. Tests shorten them before Serve.
+	// Leases are DefaultLeases. Tests replace them before Serve.
 	Leases Leases
 
 	rdb       redis.UniversalClient
 	inspector *asynq.Inspector
 	answers   *answers
-	abandoned atomic.Bool // a Serve ended while asynq waited for Redis
+	abandoned atomic.Bool // set when Serve has returned while asynq still waits for Redis
 }
 
 var _ job.Queue = (*Queue)(nil)
@@ -54,7 +53,8 @@ func New(rdb redis.UniversalClient) *Queue {
 // Client returns the connections to Redis, for packages with their own keys on the same server.
 func (q *Queue) Client() redis.UniversalClient { return q.rdb }
 
-// Close closes the connections to Redis. It leaves them open if a Serve ended without Redis, since asynq would panic.
+// Close closes the connections to Redis. If a Serve has ended while asynq still waits for Redis, Close does nothing, since asynq panics
+// when its connections are closed.
 func (q *Queue) Close() error {
 	if q.abandoned.Load() {
 		return nil
@@ -114,10 +114,10 @@ func (u unavailable) Is(target error) bool {
 }
 func (u unavailable) Unwrap() error { return u.error }
 
-// overMaxMemory begins the reply to a write when Redis uses more than its setting maxmemory.
+// overMaxMemory is the prefix of Redis's reply to a write while it uses more memory than its setting maxmemory.
 const overMaxMemory = "OOM"
 
-// transient reports whether an operation can succeed later, when Redis is reachable or has free memory again.
+// transient reports whether the failed operation can succeed later, when Redis is reachable or has free memory again.
 func transient(err error) bool {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// reaper watches the other workers and hands over the rows of silent workers.
+// reaper watches the other workers. It returns the rows of silent workers to the queue.
 type reaper struct {
 	queue  *Queue
 	self   *member
@@ -25,7 +25,7 @@ func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
 	return r
 }
 
-// run looks after the other workers until ctx is done.
+// run checks the other workers at intervals until ctx is done.
 func (r *reaper) run(ctx context.Context) {
 	every(ctx, r.queue.Leases.Beat, func() {
 		if err := r.look(ctx); err != nil && ctx.Err() == nil {
@@ -48,7 +48,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// look declares silent workers lost, and hands over the rows of workers that are not alive.
+// look declares silent workers lost, and hands over the rows of lost workers.
 func (r *reaper) look(ctx context.Context) error {
 	beats, err := r.queue.beats(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *reaper) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAt hands over the rows of a queue whose owners are not alive. Workers take turns in this; if now is set, the worker
+// lookAt hands over the running rows of a queue whose owners are not alive. Workers take turns in this check. If now is set, this worker
 // does not wait for its turn.
 func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if !now {
@@ -92,13 +92,13 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if err != nil || len(running) == 0 {
 		return err
 	}
-	// The beats are read after the owners, because a worker has beaten before it owns a row.
+	// A worker sends its first beat before it owns a row. So the beats are read after the owners, and a live owner has a beat.
 	beats, err := r.queue.beats(ctx)
 	if err != nil {
 		return err
 	}
 	moved := 0
-	for _, t := range running { // in reverse order, so that the row that was taken first is at the head at the end
+	for _, t := range running { // last taken first, so that the row that was taken first ends up at the head
 		_, alive := beats[t.owner]
 		if alive || t.owner == "" && t.orphaned < r.watch.Silence {
 			continue

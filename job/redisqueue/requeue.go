@@ -12,19 +12,19 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// requeuedAtOnce is the number of rows that are queued again at a time.
+// requeuedAtOnce is the maximum number of rows that one call of queueAgain queues.
 const requeuedAtOnce = 100
 
 // Requeued is the result of Requeue.
 type Requeued struct {
 	Queued int // rows that are queued again
-	Kept   int // error lines that stay, because their rows cannot be used
+	Kept   int // failed rows that stay recorded, because a row that is invalid cannot be queued
 }
 
-// Requeue queues failed rows of a batch again: the rows with an error code or, if code is empty, all failed rows. These
-// rows are then not recorded any longer, and collectors remove their error lines from outputs. A finished batch is in
-// progress again. Requeue also queues rows that an earlier call left unqueued because it was interrupted. The error is
-// job.ErrCancelled for a cancelled batch.
+// Requeue queues failed rows of a batch again: the rows with the given error code or, if code is empty, all failed rows. These
+// rows are no longer recorded, and collectors remove their error lines from outputs. A finished batch is in progress again.
+// Requeue also queues the rows that an earlier, interrupted call has left unqueued. The error is job.ErrCancelled for a
+// cancelled batch.
 func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued, err error) {
 	s, err := q.Status(ctx, batch)
 	if err != nil {
@@ -60,7 +60,7 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 	return done, nil
 }
 
-// unrecorded returns the lines of failed rows that are not recorded any longer.
+// unrecorded returns the lines of failed rows that an earlier call has made unrecorded.
 func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err error) {
 	recorded, err := q.Recorded(ctx, batch)
 	if err != nil {
@@ -80,7 +80,7 @@ func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err 
 	return lines, nil
 }
 
-// queueAgain queues failed rows, unless they are queued.
+// queueAgain queues the jobs of failed rows, unless they are queued already. added is the number of queued rows.
 func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (added int, err error) {
 	fields := make([]string, len(lines))
 	for i, line := range lines {
@@ -94,11 +94,11 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 	for i, p := range payloads {
 		text, ok := p.(string)
 		if !ok {
-			continue // it has just been answered
+			continue // the row has just been answered
 		}
 		j, err := job.Decode([]byte(text))
 		if err == nil && (j.Batch != s.Batch || j.Line != lines[i]) {
-			err = errors.New("it is the job of another row")
+			err = errors.New("the stored job is that of another row")
 		}
 		if err != nil {
 			return 0, fmt.Errorf("read the failed rows of batch %s: line %d: %w", s.Batch, lines[i], err)

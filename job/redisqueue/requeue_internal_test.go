@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// If a row failed because its workers died and is queued again, it starts from the beginning: without its earlier attempts, deaths
-// and progress. Late writes of an earlier worker are refused.
+// A row that failed because its workers died starts from the beginning when it is queued again: its attempts, deaths and progress are
+// cleared. Late writes of an earlier worker are refused.
 func TestARequeuedRowBeginsAnew(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -55,10 +55,10 @@ func TestARequeuedRowBeginsAnew(t *testing.T) {
 	s, err := q.Status(ctx, "b")
 	require.NoError(t, err)
 	require.Equal(t, []any{job.Completed, 1, 0}, []any{s.State, s.Done, s.Failed})
-	require.Zero(t, q.rdb.Exists(ctx, key("b", "jobs")).Val(), "the job is not needed any more")
+	require.Zero(t, q.rdb.Exists(ctx, key("b", "jobs")).Val(), "the job is deleted when its row is answered")
 }
 
-// A version before this one wrote an outcome into the entries of the stream.
+// Earlier versions wrote a field "outcome" into the entries of the stream. Requeue still finds the failed rows.
 func TestFailuresOfAnEarlierVersionAreQueuedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 0)

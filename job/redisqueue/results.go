@@ -31,7 +31,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 		return nil, failure(err, "read results of batch %s", batch)
 	}
 	var rows []job.Recording
-	var wanted []int // indices of rows
+	var wanted []int // indices of rows whose results are read
 	args := []any{p.MaxBytes}
 	for _, m := range streams[0].Messages {
 		r := recording(m)
@@ -59,7 +59,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 	return rows, nil
 }
 
-// recording is an entry of a stream without its result.
+// recording converts an entry of a stream. The result is not set yet.
 func recording(m redis.XMessage) job.Recording {
 	text, _ := m.Values["line"].(string)
 	sum, _ := m.Values["sum"].(string)
@@ -71,7 +71,7 @@ func recording(m redis.XMessage) job.Recording {
 		return job.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream: %v", m.ID, err)}
 	}
 	requeued, _ := m.Values["was"].(string)
-	failed := m.Values["failed"] == "1" || m.Values["outcome"] == "failed" // earlier versions wrote an outcome
+	failed := m.Values["failed"] == "1" || m.Values["outcome"] == "failed" // earlier versions wrote "outcome" instead of "failed"
 	return job.Recording{ID: m.ID, Line: line, Sum: sum, Failed: failed, Requeued: requeued}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// A server without free memory refuses writes until it has memory again.
+// Retry repeats a write that Redis refuses for lack of memory until Redis has memory again.
 func TestRetryWaitsForMemory(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -27,7 +27,7 @@ func TestRetryWaitsForMemory(t *testing.T) {
 	require.Equal(t, 2, calls)
 }
 
-// The first write of Add is not that of a row.
+// Add names the row in the error even if the write that fails is not the write of a row.
 func TestAFullRedisIsReportedWithTheRow(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)

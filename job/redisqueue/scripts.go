@@ -103,7 +103,7 @@ var (
 	surviveScript  = redis.NewScript(surviveSource)
 )
 
-// scriptError returns the error for a script's answer, or nil.
+// scriptError returns the error that a script's reply stands for, or nil.
 func scriptError(n int) error {
 	switch n {
 	case -1:

@@ -41,7 +41,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	var searches, beats sync.WaitGroup
 	searches.Go(func() { q.requeueArchivedUntil(ctx, o, member.outage) })
 	searches.Go(func() { newReaper(q, member, o.Alias, o.Logger).run(ctx) })
-	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row is returned
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row has returned to the queue
 	beats.Go(func() { member.run(beating) })
 	<-ctx.Done()
 	ended := make(chan error, 1)
@@ -49,7 +49,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 		searches.Wait()
 		shutDown(servers)
 		abandon()
-		s.running.Lock() // and keep it locked: a handler that begins now returns at once
+		s.running.Lock() // never unlocked, so that a handler that begins now returns at once
 		err := s.returnToHead(context.WithoutCancel(ctx))
 		stopBeating()
 		beats.Wait()
@@ -63,7 +63,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 			if time.Since(q.answers.any.time()) >= q.Leases.Stop {
 				stopBeating()
 				q.abandoned.Store(true)
-				return fmt.Errorf("stop serving: redis does not answer, so the rows go to other workers later: %w", job.ErrUnavailable)
+				return fmt.Errorf("return the running rows to the queue: redis does not answer; other workers get the rows when it does: %w", job.ErrUnavailable)
 			}
 		}
 	}
@@ -75,10 +75,10 @@ type server struct {
 	member *member
 	handle job.Handler
 	log    *slog.Logger
-	// running is read-locked by handlers, since asynq does not wait for all of them.
+	// Each handler holds a read lock of running. Serve uses it to wait for all handlers, since asynq does not.
 	running sync.RWMutex
 
-	// recorded has the keys of tasks that Record has removed and that asynq has not ended yet.
+	// recorded holds the keys of tasks that Record has removed and for which asynq has not sent its last script.
 	recorded sync.Map
 
 	mu         sync.Mutex
@@ -88,7 +88,7 @@ type server struct {
 // interactivePoll is the time between checks of the queue of Interactive jobs while it is empty.
 const interactivePoll = 20 * time.Millisecond
 
-// takes returns asynq's server of some queues, which are polled at intervals.
+// takes returns an asynq server that takes tasks of the given queues. It polls them at the interval poll while they are empty.
 func (s *server) takes(deliveries context.Context, o job.ServeOptions, queues map[string]int, concurrency int, poll time.Duration) *asynq.Server {
 	client := &asynqClient{UniversalClient: s.queue.rdb, server: s, queues: queues, strict: o.Strict}
 	return asynq.NewServerFromRedisClient(client, asynq.Config{
@@ -158,8 +158,8 @@ func (s *server) process(ctx context.Context, t *asynq.Task) (err error) {
 	return err
 }
 
-// returnToHead puts the tasks that handlers have handed back to the head of their queues. asynq does this itself only if a handler
-// outlasts the shutdown. It schedules other tasks for a retry, which would put them at the end.
+// returnToHead moves the tasks that handlers have handed back to the heads of their queues. asynq does this only for handlers that are
+// still running at the end of its shutdown; it schedules the other tasks for a retry, which would put them at the ends.
 func (s *server) returnToHead(ctx context.Context) error {
 	for _, t := range s.handedBack {
 		keys := []string{asynqKey(t.queue, "retry"), pendingKey(t.queue), taskKey(t.queue, t.delivery)}
@@ -171,8 +171,7 @@ func (s *server) returnToHead(ctx context.Context) error {
 	return nil
 }
 
-// isFailure reports whether asynq counts an error as a failure of the job. Errors that are caused by the
-// worker's state do not count.
+// isFailure reports whether asynq counts an error as a failure of the job. Errors whose cause is the worker, not the job, do not count.
 func isFailure(err error) bool {
 	return !errors.Is(err, asynq.ErrLeaseExpired) && !errors.Is(err, job.ErrDeliveryEnded) && !errors.Is(err, job.ErrHandedBack) &&
 		!errors.Is(err, job.ErrOtherModel) && !errors.Is(err, context.Canceled)

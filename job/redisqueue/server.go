@@ -26,7 +26,7 @@ var (
 	rightsScript = redis.NewScript(rightsSource)
 )
 
-// readInfo reads a server's INFO. It is empty if the user may not run that command.
+// readInfo returns the fields of a server's INFO. They are empty if the user may not run that command.
 func readInfo(ctx context.Context, c *redis.Client) (map[string]string, error) {
 	text, err := c.Info(ctx).Result()
 	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") {
@@ -47,13 +47,13 @@ func checkServer(info map[string]string) (warnings []string, err error) {
 	case info["redis_mode"] == "sentinel":
 		return nil, errors.New("it is a Sentinel, which holds no data: give the address of the primary")
 	case info["cluster_enabled"] == "1":
-		return nil, errors.New("it is a node of a cluster, which is not supported: give a single server")
+		return nil, errors.New("it is a node of a cluster, which is not supported: give the address of a single server")
 	case info["role"] == "slave":
 		return nil, fmt.Errorf("it is a replica, to which nothing can be written: give its primary, %s",
 			net.JoinHostPort(info["master_host"], info["master_port"]))
 	}
 	if v := info["redis_version"]; v != "" && tooOld(v) {
-		return nil, fmt.Errorf("version %s is too old: 6.2 or later is needed", v)
+		return nil, fmt.Errorf("its version %s is too old: install Redis 6.2 or later", v)
 	}
 	if p := info["maxmemory_policy"]; p != "" && p != "noeviction" && info["maxmemory"] != "0" {
 		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s: jobs are lost when memory runs out; set noeviction", p))
@@ -74,8 +74,8 @@ func tooOld(version string) bool {
 	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
 }
 
-// CheckServer checks the server for a producer or a worker: its clock must agree with the clock of this machine, and the user must
-// have the rights to use the queue's commands, keys and channel.
+// CheckServer checks that a producer or worker can use the server: its clock must agree with the clock of this machine, and the user
+// must have the rights to the queue's commands, keys and channel.
 func (q *Queue) CheckServer(ctx context.Context) error {
 	if err := checkClock(ctx, q.rdb, time.Now); err != nil {
 		return fmt.Errorf("use redis: %w", err)
@@ -86,17 +86,17 @@ func (q *Queue) CheckServer(ctx context.Context) error {
 	return nil
 }
 
-// probe is the name of a batch and a queue in the keys that are used to check rights.
+// probe is the batch id and queue name in the keys with which rights are checked.
 const probe = "ingot-rights"
 
-// checkRights returns an error that names the commands, keys and channels that the user may not use. It leaves nothing behind.
+// checkRights returns an error that names the commands, keys and channels that the user may not use. It leaves no keys on the server.
 func checkRights(ctx context.Context, c redis.UniversalClient) error {
 	failed, err := rightsScript.Run(ctx, c, []string{key(probe, "x"), "asynq:{" + probe + "}:x"}).StringSlice()
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return fmt.Errorf("the user lacks rights to run scripts, or to use the keys ingot:* and asynq:*: %w", err)
 	}
 	if err != nil {
-		return failure(err, "try the commands of the queue")
+		return failure(err, "check the user's rights to the commands of the queue")
 	}
 	if len(failed) > 0 {
 		return fmt.Errorf("the user lacks rights: %s", strings.Join(failed, "; "))
@@ -120,7 +120,7 @@ func checkClock(ctx context.Context, c redis.UniversalClient, now func() time.Ti
 		return fmt.Errorf("read the clock: %w", err)
 	}
 	after := now()
-	// The server's time was read between before and after.
+	// The server read its clock at a time between before and after.
 	skew := max(server.Sub(after), before.Sub(server))
 	if skew > maxClockSkew {
 		return fmt.Errorf("its clock and the clock of this machine differ by %v, more than %v: synchronise them (NTP)", skew.Round(time.Second), maxClockSkew)

@@ -38,7 +38,7 @@ func TestServerChecks(t *testing.T) {
 	}
 }
 
-// A replica and a node of a cluster are refused, and the error reports which of them the server is. The servers are real.
+// Dial refuses a replica and a node of a cluster, and the error names the kind of server. The servers are real.
 func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	t.Parallel()
 	primary, replica, node := redistest.Start(t), redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes")
@@ -47,7 +47,7 @@ func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	_, _, err := Dial(t.Context(), replica.URL, 1, nil)
 	require.ErrorContains(t, err, "it is a replica, to which nothing can be written: give its primary, "+primary.Client.Options().Addr)
 	_, _, err = Dial(t.Context(), node.URL, 1, nil)
-	require.ErrorContains(t, err, "it is a node of a cluster, which is not supported: give a single server")
+	require.ErrorContains(t, err, "it is a node of a cluster, which is not supported: give the address of a single server")
 }
 
 // The rights that docs/queue.md names must be enough.

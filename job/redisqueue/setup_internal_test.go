@@ -17,11 +17,11 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// fleet is workers of one Redis, with short leases.
+// fleet is a Redis server with workers that have short leases.
 type fleet struct {
 	t     testing.TB
 	redis *redistest.Server
-	queue *Queue // of nobody: to look from outside
+	queue *Queue // used by the test itself, not by a worker
 }
 
 // shortLeases are short, but long enough that no live worker is declared lost on a loaded machine.
@@ -53,13 +53,13 @@ func fleetJob(batch string, line int) *job.Job {
 	}
 }
 
-// sleeper is a worker that can be put to sleep: then nothing that it sends reaches Redis until it wakes.
+// sleeper is a worker that can be put to sleep. The commands of a sleeping worker reach Redis only when it wakes.
 type sleeper struct {
 	queue *Queue
 	stop  func()
 
 	mu     sync.Mutex
-	asleep chan struct{} // closed when it wakes; nil while it is awake
+	asleep chan struct{} // closed when the worker wakes; nil while it is awake
 	cut    bool          // all commands fail
 }
 
@@ -121,7 +121,7 @@ func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// serve starts a worker. Its handler gets the worker's own queue.
+// serve starts a worker. handle gets the worker's queue, whose commands wait while the worker is asleep.
 func (f *fleet) serve(concurrency int, handle func(ctx context.Context, q *Queue, j *job.Job) error) *sleeper {
 	f.t.Helper()
 	client := redis.NewClient(f.redis.Client.Options())
@@ -148,7 +148,7 @@ func (f *fleet) serve(concurrency int, handle func(ctx context.Context, q *Queue
 	return s
 }
 
-// take takes the next row, which must be a given delivery, and makes a worker its owner.
+// take takes the next row and makes a worker its owner. The row must be the given delivery.
 func (f *fleet) take(d delivery, worker string) {
 	f.t.Helper()
 	ctx := f.t.Context()
@@ -163,7 +163,7 @@ func (f *fleet) take(d delivery, worker string) {
 	require.True(f.t, owned)
 }
 
-// requireNoTask checks that Redis has no task, in whatever state.
+// requireNoTask checks that Redis has no task in any state.
 func (f *fleet) requireNoTask() {
 	f.t.Helper()
 	require.Empty(f.t, f.redis.Client.Keys(f.t.Context(), "asynq:*:t:*").Val())

@@ -8,12 +8,11 @@ import (
 )
 
 const (
-	// defaultMaxBulk is Redis's default of proto-max-bulk-len, the maximum size of a part of a request.
+	// defaultMaxBulk is Redis's default of proto-max-bulk-len, the maximum bytes of one argument of a command.
 	defaultMaxBulk = 512 << 20
-	// minMaxBytes is the minimum result of MaxBytes. Redis does not allow a smaller proto-max-bulk-len.
+	// minMaxBytes is the minimum of MaxBytes, and the minimum that Redis allows for proto-max-bulk-len.
 	minMaxBytes = 1 << 20
-	// memoryShare limits a job or a result to this fraction of maxmemory: a half. While Redis receives a request, it
-	// holds the data a second time.
+	// memoryShare limits a job or a result to maxmemory/memoryShare, since Redis holds the data twice while it receives them.
 	memoryShare = 2
 )
 

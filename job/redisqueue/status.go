@@ -26,7 +26,7 @@ func (q *Queue) Status(ctx context.Context, batch string) (job.Status, error) {
 		return job.Status{}, failure(err, "read batch %q", batch)
 	}
 	if len(meta.Val()) == 0 {
-		return job.Status{}, fmt.Errorf("batch %s: %w (it was never queued here, or its retention is over; list all batches with ingot status)",
+		return job.Status{}, fmt.Errorf("batch %s: %w: it was never queued here, or its retention is over (ingot status lists all batches)",
 			batch, job.ErrNoBatch)
 	}
 	st, err := newStatus(batch, meta.Val(), int(running.Val()), life.Val())
@@ -48,7 +48,7 @@ func (q *Queue) Batches(ctx context.Context) ([]job.Status, error) {
 		}
 		seen[batch] = true
 		st, err := q.Status(ctx, batch)
-		if errors.Is(err, job.ErrNoBatch) { // its retention has just ended
+		if errors.Is(err, job.ErrNoBatch) { // the batch's retention has just ended
 			continue
 		}
 		if errors.Is(err, job.ErrDamaged) {
@@ -116,13 +116,13 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 	return s, m.err
 }
 
-// fields are the fields of a batch's hash. err is the error of the first malformed field.
+// fields reads the fields of a batch's hash. err is the error of the first malformed field.
 type fields struct {
 	values map[string]string
 	err    error
 }
 
-// number is a field's value, or 0 if it is not set yet.
+// number returns a field's value, or 0 if the field is not set.
 func (f *fields) number(name string) int {
 	text, ok := f.values[name]
 	if !ok {
@@ -135,10 +135,10 @@ func (f *fields) number(name string) int {
 	return int(n)
 }
 
-// maxNumber is the largest number that a field may have. JSON readers with float64 numbers hold it exactly.
+// maxNumber is the largest number that a field may have. A JSON reader that uses float64 reads it exactly.
 const maxNumber = 1 << 53
 
-// moment is the time that a field gives, or nil if it is not set yet.
+// moment returns the time in a field, or nil if the field is not set.
 func (f *fields) moment(name string) *time.Time {
 	if f.values[name] == "" {
 		return nil

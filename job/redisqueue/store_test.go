@@ -34,7 +34,7 @@ func newBatch(t testing.TB, q *redisqueue.Queue) {
 	require.NoError(t, err)
 }
 
-// All keys of a batch that has ended expire, and a purge leaves none.
+// All keys of an ended batch expire. A purge deletes them at once.
 func TestABatchLeavesNoKeys(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)
@@ -56,12 +56,12 @@ func TestABatchLeavesNoKeys(t *testing.T) {
 	}
 }
 
-// A batch that is not finished can be cancelled and purged too.
+// While Redis has no memory left, an unfinished batch can be cancelled and purged.
 func TestAFullRedisCanBeEmptied(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)
 	create(t, q)
-	for line := 1; line <= 300; line++ { // more than are pending at a time
+	for line := 1; line <= 300; line++ { // more rows than asynq's pending list gets at a time
 		addJobs(t, q, line)
 	}
 	_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2})
@@ -90,7 +90,7 @@ func TestAFullRedisCanBePurged(t *testing.T) {
 	require.Empty(t, r.Client.Keys(t.Context(), "*").Val())
 }
 
-// Keys of other programs are not batches, whatever their form is.
+// Keys of other programs are not listed as batches, even if their names are similar.
 func TestOtherKeysAreNoBatches(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)
@@ -153,7 +153,7 @@ func TestADamagedBatchIsReported(t *testing.T) {
 	}
 }
 
-// meta are the fields of a batch with one more, or another value of one.
+// meta returns the fields of a valid batch, with one field added or replaced.
 func meta(name, value string) []any {
 	return []any{"model", "m", "priority", "bulk", "created_ms", "1", "done", "0", "failed", "0", name, value}
 }

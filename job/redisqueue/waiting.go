@@ -4,22 +4,22 @@ import (
 	"context"
 )
 
-// asynq takes tasks from a queue's pending list in order. So that a large batch does not fill that list for hours, rows wait in
-// lists of their batches, and scripts move a few at a time to the pending list, in turns:
+// asynq takes tasks from a queue's pending list in order, so a large batch could fill that list for hours. Rows therefore wait in one
+// list per batch. Scripts move a few rows at a time to the pending list, and the batches take turns:
 //
 //	ingot:{QUEUE}:turns          sorted set: the batches with waiting rows, by their next turns
 //	ingot:{QUEUE}:waiting:BATCH  list: the rows of a batch that wait, without their batch
 //
-// The task of a row that waits exists and has the state waiting, which asynq does not know. Rows that were taken from the pending list
-// before, and are to be delivered again, do not wait here again.
+// The task of a waiting row exists and has the state "waiting", which asynq does not know. A row that returns to the queue goes to the
+// pending list directly.
 
 func turnsKey(queue string) string { return "ingot:{" + queue + "}:turns" }
 
 // waitingPrefix returns the beginning of the keys of waiting rows. The batch follows.
 func waitingPrefix(queue string) string { return "ingot:{" + queue + "}:waiting:" }
 
-// fill moves waiting rows to the pending list. The scripts that add rows and own rows do this too. fill is needed if a worker died before
-// it owned the rows that it took.
+// fill moves waiting rows to the pending list. The scripts that add and own rows do the same. fill is needed because a worker can die
+// between taking and owning rows.
 func (q *Queue) fill(ctx context.Context, queue string) error {
 	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "take rows from the batches of queue %s", queue)
 }
@@ -33,8 +33,8 @@ func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
 // drainedAtOnce is the number of waiting rows that are removed at a time.
 const drainedAtOnce = 1000
 
-// drain removes the rows of a batch from a queue, except those that live workers run: these leave the queue when their deliveries end. It
-// works while Redis has no memory left.
+// drain removes the rows of a batch from a queue, except those that live workers run. Those leave the queue when their deliveries end.
+// drain works while Redis has no memory left.
 func (q *Queue) drain(ctx context.Context, queue, batch string) error {
 	for {
 		n, err := drainScript.Run(ctx, q.rdb, []string{waitingPrefix(queue) + batch, turnsKey(queue)},
@@ -58,13 +58,13 @@ func (q *Queue) drain(ctx context.Context, queue, batch string) error {
 	return q.drainDead(ctx, queue, batch)
 }
 
-// drainDead removes the rows of a batch that are in the list of running rows but that no live worker has.
+// drainDead removes the rows of a batch that are in the list of running rows without a live owner.
 func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
 	running, err := q.owners(ctx, queue)
 	if err != nil || len(running) == 0 {
 		return err
 	}
-	fleet, err := q.Fleet(ctx) // after the owners, because a worker has beaten before it owns a row
+	fleet, err := q.Fleet(ctx) // read after the owners: a worker sends its first beat before it owns a row
 	if err != nil {
 		return err
 	}
@@ -83,14 +83,14 @@ func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
 	return nil
 }
 
-// The tasks that deleteTask deletes, as delete.lua names them.
+// Values of which for deleteTask; delete.lua defines them.
 const (
 	anyTask  = "any"
 	idle     = "idle"
 	unwanted = "unwanted"
 )
 
-// deleteTask deletes a task, if it is one of the given ones. It is no error if the task does not exist.
+// deleteTask deletes a task if it is of the kind which. It is no error if the task does not exist.
 func (q *Queue) deleteTask(ctx context.Context, queue, id, which string) error {
 	err := deleteScript.Run(ctx, q.rdb, nil, id, queue, which).Err()
 	return failure(err, "remove task %s from its queue", id)

@@ -26,7 +26,7 @@ type Server struct {
 }
 
 // Start starts the machine's redis-server on a free port. The server writes every command to disk before it answers, so it can
-// be killed. options are added to its command line. Start skips the test if there is no redis-server.
+// be killed without loss. options are added to its command line. Start skips the test if there is no redis-server.
 func Start(t testing.TB, options ...string) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -48,7 +48,7 @@ func Start(t testing.TB, options ...string) *Server {
 	}
 }
 
-// tries is the maximum number of attempts to start a server: another process may take its port.
+// tries is the maximum number of attempts to start a server. An attempt fails if another process takes the chosen port.
 const tries = 5
 
 // Stop kills the server's process.
@@ -67,8 +67,8 @@ func (s *Server) Restart(t testing.TB) {
 
 func connect(t testing.TB, addr string) *Server {
 	t.Helper()
-	// The client repeats commands that time out, so that they can run twice. With timeouts this long, that does not
-	// happen on a slow machine.
+	// The client repeats a command that times out, and the command can then run twice. The timeouts are long, so that this
+	// does not happen on a slow machine.
 	const maxWait = 5 * time.Minute
 	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program that is no server ends at once, with an error or without.
+// If the started program is not a server and ends at once, start reports its exit status.
 func TestAServerThatEnds(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

@@ -1,5 +1,5 @@
--- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. If a batch had no waiting rows, it has the
--- next turn. Returns the numbers of the tasks whose ids exist, from 1. Follows fill.lua.
+-- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. A batch that had no waiting rows gets the
+-- lowest turn. Returns the numbers (from 1) of the tasks whose ids exist. Appended to fill.lua.
 -- ARGV: queue, now in ns, then id and message of each task.
 local known, joined = {}, {}
 local turns = 'ingot:{' .. ARGV[1] .. '}:turns'

@@ -1,6 +1,6 @@
--- Counts an attempt at a row, and makes a worker the owner of its delivery. Returns a list of the number of the attempt and the row's
--- progress, if there is any. If the attempt is refused, the list has one number: a refusal, -6 if another model has answered rows of the
--- batch, -7 if the task was taken from the worker meanwhile. Follows refusal.lua.
+-- Counts an attempt at a row, and makes a worker the owner of its delivery. Returns a list: the number of the attempt and, if there is
+-- any, the row's progress. If the attempt is refused, the list has one number: a refusal, -6 if another model has answered rows of the
+-- batch, -7 if the task was taken from the worker meanwhile. Appended to refusal.lua.
 -- KEYS: meta, done, attempts, deliveries, checkpoints, and the task if there is an owner.
 -- ARGV: line, now in ms, FileID or '', number of the delivery, model or '', worker's id.
 local refused = refusal(KEYS[1], KEYS[2], KEYS[4], ARGV[1], ARGV[4], ARGV[3])

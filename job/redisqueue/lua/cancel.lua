@@ -1,6 +1,6 @@
 -- Ends an unfinished batch: its rows are no longer begun or recorded, and its keys expire after their retention. Returns 1, 0 if all rows
--- are recorded, -1 if the batch is unknown. It works while Redis has no memory left: after a write that needs none, here DEL, Redis lets
--- a script make writes that need memory.
+-- are recorded, -1 if the batch is unknown. It works while Redis has no memory left: a script that first makes a write that needs no
+-- memory, here DEL, may make other writes after it.
 -- KEYS: meta, done, attempts, results, stream, jobs, checkpoints, deliveries, deaths. ARGV: now in ms.
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return -1

@@ -1,5 +1,5 @@
--- Queues the current delivery of a row at the head of its queue, unless that is queued. The message comes from the task of an earlier
--- delivery, whose worker came back between the two steps that ended the delivery.
+-- Queues the current delivery of a row at the head of its queue, unless it is queued. It gets the message of an earlier delivery's
+-- task. That task is in the queue because its worker returned it after revoke.lua and before handover.lua.
 -- KEYS: pending, task, new task. ARGV: new id, new id as a field of asynq's message.
 local msg = redis.call('HGET', KEYS[2], 'msg')
 if not msg or redis.call('EXISTS', KEYS[3]) == 1 then

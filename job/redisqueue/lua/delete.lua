@@ -1,6 +1,6 @@
--- Deletes a task. Does nothing if there is none. Returns 1 if it was deleted, else 0.
--- ARGV: id, queue, and which tasks are deleted: 'any', 'idle' for one that is not running, 'unwanted' for one that is not running and
--- whose batch is cancelled or does not exist.
+-- Deletes a task. Returns 1 if it was deleted, 0 if it does not exist or is not to be deleted.
+-- ARGV: id, queue, condition. The condition is 'any', 'idle' (delete the task only if it is not running) or 'unwanted' (delete it only if
+-- it is not running and its batch is cancelled or does not exist).
 local asynq = 'asynq:{' .. ARGV[2] .. '}:'
 local task = asynq .. 't:' .. ARGV[1]
 local batch, row = string.match(ARGV[1], '^([^:]*):(.*)$')

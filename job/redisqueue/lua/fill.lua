@@ -1,6 +1,6 @@
--- fill moves waiting rows to the end of their queue's pending list, where asynq takes tasks, if the list is short. Batches take turns.
--- The turn of a batch is a number; the batch with the lowest one is next, and its next turn is 1/weight higher. A row whose task is gone,
--- or is in the queue again, is only removed from its batch's list.
+-- fill moves waiting rows to the end of their queue's pending list, from which asynq takes tasks, if the list is short. Batches take turns.
+-- A turn is a number: the batch with the lowest number gives the next row, and its number then grows by 1/weight. A row whose task no
+-- longer exists or no longer waits is only removed from its batch's list.
 local full, low = 128, 64
 local function fill(queue)
   local pending, turns = 'asynq:{' .. queue .. '}:pending', 'ingot:{' .. queue .. '}:turns'

@@ -1,4 +1,5 @@
--- The end of record and seal: a batch is finished when all its rows are recorded. Its keys then expire after their retention.
+-- Appended to record.lua and seal.lua. If all rows of the batch are recorded, the batch is finished, and its keys expire after the
+-- retention.
 local m = redis.call('HMGET', KEYS[1], 'total', 'done', 'failed', 'retention_ms')
 if m[1] and (tonumber(m[2]) or 0) + (tonumber(m[3]) or 0) >= tonumber(m[1]) then
   redis.call('HSETNX', KEYS[1], 'finished_ms', redis.call('HGET', KEYS[1], 'last_ms'))

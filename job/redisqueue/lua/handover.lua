@@ -1,4 +1,4 @@
--- Returns a running task to the head of its queue under another id. Whatever its worker still does with the old id then has no effect.
+-- Returns a running task to the head of its queue under a new id. The old worker's commands use the old id, so they have no effect.
 -- Returns 1, or 0 if the task is not running, or has another owner.
 -- KEYS: active, lease, pending, task, new task. ARGV: id, owner, new id, new id as a field of asynq's message.
 if (redis.call('HGET', KEYS[4], 'owner') or '') ~= ARGV[2] or redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then

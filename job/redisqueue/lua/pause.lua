@@ -1,5 +1,5 @@
 -- Stops asynq from taking tasks of a queue. Returns 1, or 0 if the queue is paused already. It works while Redis has no memory left:
--- after a write that needs none, here DEL, Redis lets a script make writes that need memory.
+-- a script that first makes a write that needs no memory, here DEL, may make other writes after it.
 -- KEYS: asynq's mark of a paused queue. ARGV: time in s.
 local since = redis.call('GET', KEYS[1])
 redis.call('DEL', KEYS[1])

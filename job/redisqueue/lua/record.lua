@@ -1,6 +1,6 @@
 -- Records a row: stores its result, counts it, and appends its line to the batch's stream. Returns 1, a refusal, or -6 if another model
--- has answered rows of the batch. The first answer pins the model. The task of the row, if one is given, leaves its queue as asynq's
--- tasks do when they are done. Follows refusal.lua.
+-- has answered rows of the batch. The first answer pins the model. If a task is given, it is removed and counted as asynq does for a
+-- task that is done. Appended to refusal.lua.
 -- KEYS: meta, done, attempts, results, stream, jobs, checkpoints, deliveries, deaths.
 -- ARGV: line, result, 'done' or 'failed', now in ms, checksum of the row, FileID or '', job of a failed row or '',
 -- number of the delivery, model of an answer or '', id of the task or '', its queue, today, time in s until which asynq counts the tasks

@@ -1,6 +1,6 @@
--- refusal returns why nothing may be written about a row: -1 if the batch is unknown, -2 if it is cancelled, -3 if its file is another
--- one, -5 if the file has no such line, 0 if the row is recorded, -4 if the delivery was ended. Otherwise it returns nil.
--- file is a FileID, or '' if any file will do.
+-- refusal returns the reason why a write about a row is refused: -1 if the batch is unknown, -2 if it is cancelled, -3 if the row is of
+-- another file, -5 if the file has no such line, 0 if the row is recorded, -4 if the row was taken from this delivery. It returns nil if
+-- the write is allowed. file is a FileID, or '' for any file.
 local function refusal(meta, done, deliveries, line, delivery, file)
   local is = redis.call('HMGET', meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines')
   if not is[1] then

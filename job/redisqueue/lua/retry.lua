@@ -1,5 +1,6 @@
 -- Deletes the recording of a failed row. An entry of the stream informs collectors that the row's error line is no longer valid. Returns
--- 1, 0 if the recording is not there any more, -1 if the batch is unknown, -2 if it is cancelled. A deadline that is over is removed.
+-- 1, 0 if the recording or the row's job does not exist, -1 if the batch is unknown, -2 if it is cancelled. Removes a deadline that has
+-- passed.
 -- KEYS: meta, done, attempts, results, stream, jobs. ARGV: line, id of the row's recording, now in ms.
 local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
 if not is[1] then

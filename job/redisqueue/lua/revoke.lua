@@ -1,5 +1,5 @@
--- Ends a delivery that has no live worker: what its worker still writes about the row changes nothing. A worker that ran the row and is
--- silent is counted as dead, and not as an attempt that failed. Returns the number of the next delivery.
+-- Ends a delivery whose worker is silent or has released it: later writes of that worker about the row are refused. If a silent worker
+-- ran the row, a death is counted instead of a failed attempt. Returns the number of the next delivery.
 -- KEYS: meta, done, attempts, deliveries, deaths. ARGV: line, number of the delivery, 1 if its worker is silent.
 local this = tonumber(ARGV[2])
 if redis.call('HEXISTS', KEYS[1], 'created_ms') == 0 or redis.call('HEXISTS', KEYS[1], 'cancelled_ms') == 1
@@ -8,7 +8,7 @@ if redis.call('HEXISTS', KEYS[1], 'created_ms') == 0 or redis.call('HEXISTS', KE
 end
 local current = tonumber(redis.call('HGET', KEYS[4], ARGV[1]) or 0)
 if current > this then
-  return current -- ended before, but the next delivery was not queued
+  return current -- the delivery was ended before, but the next one was not queued
 end
 redis.call('HSET', KEYS[4], ARGV[1], this + 1)
 local attempts = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 0)

@@ -1,4 +1,4 @@
--- Tries the commands of the queue on keys of its own, and deletes them. Returns the errors, each after its command.
+-- Tries the queue's commands on keys that only this script uses, and deletes those keys. Returns the errors, each after its command.
 -- KEYS: a key of batches, a key of asynq.
 local failed = {}
 local function try(...)
@@ -11,7 +11,7 @@ for _, key in ipairs(KEYS) do
   -- After a write that needs no memory, Redis allows writes that do, even when it has none left.
   try('DEL', key)
   if #failed > 0 then
-    return failed -- what follows could not be deleted
+    return failed -- stop: keys that the next commands create could not be deleted
   end
   try('HSET', key, 'a', 1)
   try('HSETNX', key, 'b', 1)

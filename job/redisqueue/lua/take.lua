@@ -1,5 +1,5 @@
--- Takes the next task of the first queue that has one, as asynq does, and refills the list that it came from. Returns the task's
--- message, or nil. Follows fill.lua.
+-- Takes the next task of the first queue that has one, as asynq does, and refills that queue's pending list. Returns the task's
+-- message, or nil. Appended to fill.lua.
 -- ARGV: time in s at which asynq's lease is over, then the queues.
 for i = 2, #ARGV do
   local asynq = 'asynq:{' .. ARGV[i] .. '}:'
@@ -14,7 +14,7 @@ for i = 2, #ARGV do
       fill(ARGV[i])
       return msg
     end
-    redis.call('LREM', asynq .. 'active', 1, id) -- its task is gone
+    redis.call('LREM', asynq .. 'active', 1, id) -- the task does not exist any more
     id = redis.call('RPOPLPUSH', asynq .. 'pending', asynq .. 'active')
   end
 end
