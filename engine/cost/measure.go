@@ -40,6 +40,7 @@ func sizes(limit int) (coarse, dense []int) {
 
 // Measure times steps of a model, before the first request, in pages of the cache that nothing uses yet.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
+	m = grouped(m, limits)
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
 	rows, err := affordable(m, min(limit, limits.Outputs))
 	if err != nil {
@@ -73,6 +74,30 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// grouped returns a model that runs batches with one page table per sequence. If the model's layers have several groups, all groups use
+// that table. They overwrite each other's keys and values, which does not change how long a step takes.
+func grouped(m model.Model, limits model.Limits) model.Model {
+	g := m.Config().Groups(limits)
+	if g.Full+g.Sliding == 1 {
+		return m
+	}
+	return &groupedModel{m, g.Full + g.Sliding - 1}
+}
+
+type groupedModel struct {
+	model.Model
+	further int
+}
+
+func (m *groupedModel) Forward(b *compute.Batch) ([][]float32, error) {
+	for i := range b.Seqs {
+		if seq := &b.Seqs[i]; seq.Further == nil {
+			seq.Further = slices.Repeat([][]int32{seq.Pages}, m.further)
+		}
+	}
+	return m.Model.Forward(b)
 }
 
 // affordable returns the sizes to measure, up to a maximum, by rough measurements: all sizes if no step is slow, or few sizes up to the

@@ -115,11 +115,13 @@ func (s *sequence) advance() (prompt int) {
 }
 
 // settle sets Computed back to the known tokens, after drafts that were rejected, and lets other sequences share the pages
-// that are full. Later steps overwrite what the cache holds beyond.
+// that are full. Later steps overwrite what the cache holds beyond. Pages before a sliding window are freed only now, since the rows of rejected
+// drafts are computed again.
 func (s *sequence) settle() {
 	s.Computed = min(s.Computed, s.Length()-1)
 	if !s.stale {
 		s.Table.Commit(s.Tokens, s.Computed)
+		s.Table.Slide(s.Computed)
 	}
 }
 
